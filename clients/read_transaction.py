@@ -66,7 +66,7 @@ class Reader(canonical.Reader):
             return {"call": self.text(), "arguments": self.row()}
         if kind == 3:
             return {"load": self.text(), "rows": self.list(self.row)}
-        if kind == 4:
+        if kind in (4, 9):
             return {
                 "now": self.zigzag(),
                 "schema_version": self.varint(),

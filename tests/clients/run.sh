@@ -51,6 +51,7 @@ export CLIENT_URL="postgresql://$user@$address/$database"
 run_psql() {
     bash "$here/psql/transaction.sh"
     bash "$here/psql/describe.sh"
+    bash "$here/psql/migration.sh"
 }
 
 run_python() { # CLIENT SCRIPT
@@ -66,7 +67,10 @@ run_python() { # CLIENT SCRIPT
 
 run_psycopg() { run_python psycopg transaction.py; }
 
-run_sqlalchemy() { run_python sqlalchemy reflect.py; }
+run_sqlalchemy() {
+    run_python sqlalchemy reflect.py
+    run_python sqlalchemy create.py
+}
 
 run_pgjdbc() {
     local jar="$CLIENTS_CACHE/postgresql-$PGJDBC_VERSION.jar"

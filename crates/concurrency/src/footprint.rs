@@ -4,6 +4,7 @@
 //! that make edges between transactions; an interactive session records stamps, so that its COMMIT
 //! can require that they still hold ([`Footprint`]).
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use procedure::Meter;
@@ -35,6 +36,9 @@ pub trait Recorder {
     /// Such a scan has met a row that the transaction itself has written, or what was written there
     /// has been evaluated and rests from now on on what was read for that.
     fn own_row_met(&mut self) {}
+
+    /// The transaction itself has made a table, or put it under another schema.
+    fn table_altered(&mut self, _: TableId) {}
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +70,10 @@ impl Recorder for NoRecord {
 /// they [might](Reach) at COMMIT; or when they were undone (a savepoint) or failed, so that nothing
 /// runs again. Their reads are kept aside until then. Whatever a query looks at is thus either
 /// beyond the reach of the statements before it, or they do at COMMIT what they did.
+///
+/// Keys and ranges of a table that the transaction itself has altered mean nothing where it is not
+/// altered yet, as when COMMIT looks at requirements. Of such a table it is noted that it was read:
+/// all of it must be as it was.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     pub rows: Vec<RowRequirement>,
@@ -77,6 +85,11 @@ pub struct Footprint {
     ranges_aside: Vec<RangeRequirement>,
     /// Of the writing statements whose reads are aside.
     reach: Reach,
+    /// Tables that the transaction itself has made or altered.
+    pub altered: BTreeSet<TableId>,
+    /// Those of which something was read since.
+    pub tables: BTreeSet<TableId>,
+    tables_aside: BTreeSet<TableId>,
 }
 
 impl Recorder for Footprint {
@@ -85,6 +98,9 @@ impl Recorder for Footprint {
     fn value_read(&mut self, read: RowRead<'_>) {
         if self.enabled && self.reach.has_row(read.table, read.key) {
             self.require_all();
+        }
+        if self.altered.contains(&read.table) {
+            return self.table_read(read.table);
         }
         let rows = match self.enabled {
             true => &mut self.rows,
@@ -101,6 +117,9 @@ impl Recorder for Footprint {
         if self.enabled && self.reach.has_row_of(range.table) {
             self.require_all();
         }
+        if self.altered.contains(&range.table) {
+            return self.table_read(range.table);
+        }
         let ranges = match self.enabled {
             true => &mut self.ranges,
             false => &mut self.ranges_aside,
@@ -113,9 +132,20 @@ impl Recorder for Footprint {
             self.require_all();
         }
     }
+
+    fn table_altered(&mut self, table: TableId) {
+        self.altered.insert(table);
+    }
 }
 
 impl Footprint {
+    fn table_read(&mut self, table: TableId) {
+        match self.enabled {
+            true => self.tables.insert(table),
+            false => self.tables_aside.insert(table),
+        };
+    }
+
     /// A writing statement has run, and will run again at COMMIT.
     pub fn wrote(&mut self, work: &Work) {
         if !flawed(Flaw::ReachIgnored) {
@@ -130,6 +160,7 @@ impl Footprint {
         }
         self.rows.append(&mut self.rows_aside);
         self.ranges.append(&mut self.ranges_aside);
+        self.tables.append(&mut self.tables_aside);
         self.reach.clear();
     }
 

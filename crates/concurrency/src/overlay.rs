@@ -7,6 +7,8 @@
 //! Update commands stay unevaluated until the transaction looks at the row itself: then the row is
 //! read, which the recorder is told, and the commands become the row's new image.
 
+mod schema;
+
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -53,6 +55,7 @@ struct Located {
 /// A saved state of an overlay, for SAVEPOINT and for statements that fail.
 #[derive(Clone)]
 pub struct Mark {
+    catalog: Arc<Catalog>,
     writes: WriteSet,
     row_ids: u32,
 }
@@ -165,10 +168,12 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
     }
 
     pub fn mark(&self) -> Mark {
-        Mark { writes: self.writes.clone(), row_ids: self.row_ids }
+        let (catalog, writes) = (Arc::clone(&self.catalog), self.writes.clone());
+        Mark { catalog, writes, row_ids: self.row_ids }
     }
 
     pub fn return_to(&mut self, mark: Mark) {
+        self.catalog = mark.catalog;
         self.writes = mark.writes;
         self.row_ids = mark.row_ids;
     }

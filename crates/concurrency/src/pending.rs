@@ -191,6 +191,17 @@ impl WriteSet {
         std::mem::replace(&mut self.writes, room)
     }
 
+    /// Takes out the writes to one table, in their order.
+    pub fn take_of(&mut self, table: TableId) -> Vec<PendingWrite> {
+        if !self.touches(table) {
+            return Vec::new();
+        }
+        let all = self.take();
+        let (taken, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|w| w.table == table);
+        kept.into_iter().for_each(|write| self.push(write));
+        taken
+    }
+
     /// Use the room of an installed write set again.
     pub fn recycle(&mut self, mut writes: Vec<PendingWrite>) {
         writes.clear();

@@ -86,7 +86,7 @@ pub struct RangeRequirement {
 }
 
 /// What a statement answered when the client ran it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Expectation {
     pub count: u64,
     pub rows: Vec<Box<[Value]>>,
@@ -141,6 +141,18 @@ impl Work {
 
 impl Interactive {
     fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
+        self.require(frame, access)?;
+        let mut count = 0;
+        for (write, expected) in &self.writes {
+            count += write.run_again(expected, frame, access)?;
+        }
+        Ok(ProgramResult { rows: Vec::new(), count })
+    }
+}
+
+impl<W> Interactive<W> {
+    /// What the client was shown is still so.
+    pub fn require<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
         for row in &self.rows {
             frame.meter().spend(1)?;
             let stamp = access.read(row.table, &row.key, &[], &mut []).map_err(schema_changed)?;
@@ -156,23 +168,34 @@ impl Interactive {
                 return Err(stale("Rows of a range that the transaction read were changed since."));
             }
         }
-        let mut count = 0;
-        for (write, expected) in &self.writes {
-            // A statement that succeeded for the client and fails now has met a newer state.
-            let result = write.run_within(frame, access).map_err(|stop| match stop {
-                Stop::Rejected(error) if !is_too_much(&error) => stale(&format!(
-                    "A statement that had succeeded now fails: {}.",
-                    error.message()
-                )),
-                other => other,
-            })?;
-            let same = result.count == expected.count && result.rows == expected.rows;
-            if !same && !trial::flawed(Flaw::AnswersNotCompared) {
-                return Err(stale("A statement of the transaction would now answer differently."));
-            }
-            count += result.count;
+        Ok(())
+    }
+}
+
+impl Work {
+    /// Run what the client had an answer to: it is the same one, or the transaction cannot commit.
+    pub fn run_again<A: Access>(
+        &self,
+        expected: &Expectation,
+        frame: &mut Frame,
+        access: &mut A,
+    ) -> Result<u64, Stop> {
+        let result = self.run_within(frame, access).map_err(failed_since)?;
+        let same = result.count == expected.count && result.rows == expected.rows;
+        match same || trial::flawed(Flaw::AnswersNotCompared) {
+            true => Ok(result.count),
+            false => Err(stale("A statement of the transaction would now answer differently.")),
         }
-        Ok(ProgramResult { rows: Vec::new(), count })
+    }
+}
+
+/// A statement that succeeded for the client and fails now has met a newer state.
+pub fn failed_since(stop: Stop) -> Stop {
+    match stop {
+        Stop::Rejected(error) if !is_too_much(&error) => {
+            stale(&format!("A statement that had succeeded now fails: {}.", error.message()))
+        }
+        other => other,
     }
 }
 

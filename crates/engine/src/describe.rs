@@ -31,8 +31,16 @@ impl Body {
             }
             Body::Interactive { transaction, .. } => {
                 let requirements = transaction.rows.len() + transaction.ranges.len();
-                let writes = transaction.writes.len();
-                format!("COMMIT with {requirements} requirements and {writes} writing statements")
+                let is_change = |(write, _): &&(Body, _)| matches!(write, Body::Schema { .. });
+                let changes = transaction.writes.iter().filter(is_change).count();
+                let writes = transaction.writes.len() - changes;
+                let line = format!(
+                    "COMMIT with {requirements} requirements and {writes} writing statements"
+                );
+                match changes {
+                    0 => line,
+                    _ => format!("{line}, {changes} schema changes"),
+                }
             }
             Body::Schema { text } => one_line(text),
             Body::Parameter { name, value } => one_line(&format!("SET ledger.{name} = '{value}'")),

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use concurrency::Work;
+use concurrency::{PendingWrite, Work};
+use procedure::ProgramResult;
 use storage::{Snapshot, Store};
-use types::{Error, Height, Result};
+use types::{Error, Height, Position, Result, Stop};
 
 use crate::transaction::Transaction;
 
@@ -29,6 +30,19 @@ pub trait Language: Send + Sync + 'static {
         time_us: i64,
     ) -> Result<SchemaChange, Error>;
 
+    /// Run a migration, the COMMIT of a transaction that changes the schema, whole or not at all.
+    /// The changes are made as by [`Language::apply`]; the rows are the caller's to install.
+    fn migrate(
+        &self,
+        _: Transaction,
+        _: &Arc<Store>,
+        _: Position,
+        _: Height,
+    ) -> Result<Migrated, Stop> {
+        let what = "schema changes within a transaction of this language";
+        Err(Stop::Rejected(Error::unsupported(what)))
+    }
+
     /// The schema that a snapshot is read under, as bytes that [`Language::restore`] understands:
     /// a function of the blocks up to it.
     fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>>;
@@ -46,6 +60,17 @@ pub struct SchemaChange {
     pub tag: String,
     /// Sorted by name, no name twice.
     pub objects: Vec<ObjectChange>,
+}
+
+/// What a migration did, and what it writes under the schema that it leaves.
+#[derive(Debug)]
+pub struct Migrated {
+    pub answer: ProgramResult,
+    pub changes: Vec<SchemaChange>,
+    /// None of them can fail any more.
+    pub writes: Vec<PendingWrite>,
+    /// What `now()` was.
+    pub now_us: i64,
 }
 
 #[derive(Clone, PartialEq, Debug)]

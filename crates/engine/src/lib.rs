@@ -48,7 +48,7 @@ pub use self::recovery::{
 pub use clock::{ClockBound, SteadyClock};
 pub use effects::{ChangedRow, Effects};
 pub use journal::Journal;
-pub use language::{Language, ObjectChange, SCHEMA_TABLE, SchemaChange};
+pub use language::{Language, Migrated, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use limits::EXECUTOR;
 pub use live::{Beside, Checkpoints, Clock, Engine, Submitted, Submitter};
 pub use observer::{BlockEvent, NoObserver, Observer};

@@ -52,12 +52,7 @@ impl Request {
     pub fn of_bytes(envelope: Bytes) -> Request {
         let barrier = match View::read(&envelope) {
             // Looked at by its kind alone: a request that does not decode is rejected as it runs.
-            Ok(view) => match view.request.first() {
-                Some(5 | 6 | 8) => {
-                    Body::from_request(view.request).map_or(Barrier::None, |b| b.barrier())
-                }
-                _ => Barrier::None,
-            },
+            Ok(view) => Body::barrier_of(view.request),
             Err(_) => Barrier::None,
         };
         Request { envelope, compiled: None, barrier, waiting: None }

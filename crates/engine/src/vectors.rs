@@ -75,6 +75,29 @@ fn interactive() -> (Body, Json) {
     (body, means)
 }
 
+fn migration() -> (Body, Json) {
+    let ddl = "CREATE TABLE t (a int)";
+    let expected = Expectation { count: 1, rows: Vec::new() };
+    let schema = (Body::Schema { text: ddl.into() }, Expectation::default());
+    let transaction = Interactive {
+        now_us: 5,
+        rows: Vec::new(),
+        ranges: Vec::new(),
+        writes: vec![schema, (statement(&[]), expected)],
+    };
+    let means = json!({
+        "now": 5,
+        "schema_version": 3,
+        "rows_read": [],
+        "ranges_read": [],
+        "writes": [
+            { "schema": ddl, "count": 0, "answer": [] },
+            { "statement": SQL, "arguments": [-3, null], "count": 1, "answer": [] },
+        ],
+    });
+    (Body::Interactive { schema_version: 3, transaction }, means)
+}
+
 fn requests() -> Vec<(Body, Json)> {
     let types = [None, Some(DataType::Numeric(Some((9, 2))))];
     let rows = vec![[Value::Int(1)].into(), [Value::Null].into()];
@@ -98,6 +121,7 @@ fn requests() -> Vec<(Body, Json)> {
         ),
         (Body::load("COPY t", rows), json!({ "load": "COPY t", "rows": [[1], [null]] })),
         interactive(),
+        migration(),
         (Body::Schema { text: ddl.into() }, json!({ "schema": ddl })),
         (
             Body::Parameter { name: "protocol".into(), value: "serial".into() },

@@ -25,15 +25,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use concurrency::install::Installer;
 use concurrency::sealed::in_order;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, History, Outcome, Past, Prepared, Protocol,
-    Runner, Sealed, Snapshots, Work,
+    Block, BlockOutcome, BlockReport, Carried, Crew, History, Outcome, Past, PendingWrite,
+    Prepared, Protocol, Runner, Sealed, Snapshots, Work,
 };
 use kit::flaw::flawed;
 use procedure::Budget;
 use storage::{BlockWrites, Changes, Store};
-use types::{Height, Origin, Position};
+use types::{Height, Origin, Position, Stamp};
 
 use crate::schedule::Rules;
 
@@ -354,6 +355,26 @@ impl<T: Task> Line<T> {
         let outcomes = positions.map(run).collect::<Result<Vec<_>, _>>();
         let changes = close(&self.store, writes, self.gathers_changes);
         Ok((outcomes?, changes))
+    }
+
+    /// Installs what a transaction of a block has written, behind what the block has done already.
+    /// `Err`: halt.
+    pub fn install(
+        &mut self,
+        writes: &[PendingWrite],
+        stamp: Stamp,
+        now_us: i64,
+    ) -> Result<Option<Changes>, String> {
+        let mut block = self.store.begin_block(stamp.height(), 1);
+        let mut installer = Installer::new(self.store.catalog());
+        let installed = installer.install(writes, now_us, stamp, block.arena(0));
+        let changes = close(&self.store, block, self.gathers_changes);
+        match installed {
+            Ok(()) => Ok(changes),
+            Err(stop) => {
+                Err(format!("what a transaction has written cannot be installed: {stop:?}"))
+            }
+        }
     }
 }
 

@@ -331,7 +331,7 @@ impl Meter {
     }
 
     /// Counts memory, until it is [released](Meter::release) or the transaction ends.
-    pub(crate) fn hold(&self, bytes: usize) -> Result<(), Error> {
+    pub fn hold(&self, bytes: usize) -> Result<(), Error> {
         self.spend_bytes(bytes / 4)?;
         let left = self.memory_left.get().checked_sub(bytes as u64);
         let left = left.ok_or_else(|| self.out_of_memory())?;

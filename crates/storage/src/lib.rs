@@ -21,6 +21,7 @@
 //! has one writer at a time.
 
 mod block;
+mod change;
 mod entry;
 mod exclusive;
 mod feed;
@@ -33,7 +34,6 @@ mod layout;
 mod ordered;
 mod past;
 mod pins;
-mod rebuild;
 mod record;
 mod renumber;
 mod scan;
@@ -52,6 +52,7 @@ pub mod parts {
 }
 
 pub use block::{BlockWrites, Change, Changes};
+pub use change::{CatalogChange, Convert, Toll};
 pub use feed::{ChangeFeed, Told, TouchedBlock};
 pub use gather::{GROUP_ROWS, Gathered};
 pub use hash::KeyHash;

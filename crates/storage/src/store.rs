@@ -7,8 +7,8 @@
 //! ```
 //!
 //! One block is written at a time. [`Store::collect`] runs between blocks (it excludes writers, not
-//! readers). DDL runs in a block of its own, whose writers are the store's own methods; the
-//! catalogue it makes becomes part of the snapshots at the block's height when that is published.
+//! readers). DDL makes another catalogue ([`CatalogChange`]), between a block's writers; it becomes
+//! part of the snapshots at the block's height when that is published.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,11 +17,13 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
-use types::{Error, Height, Layout, Result, SqlState, TableId, TableSchema};
+use types::{Error, Height, Layout, Result, SqlState, TableId, TableSchema, Value};
 
 use crate::block::{BlockWrites, Changes, ChangesPins};
+use crate::change::CatalogChange;
 use crate::feed::ChangeFeed;
 use crate::pins::{Pin, Pins, Readable, SharedPin};
+use crate::record::LATEST;
 use crate::table::Table;
 use crate::undo::{Garbage, Touched, UndoSpace};
 
@@ -61,7 +63,18 @@ impl Catalog {
         self.annotation.as_ref()
     }
 
-    fn set(&mut self, id: TableId, table: Option<Arc<Table>>) {
+    pub(crate) fn annotate(&mut self, annotation: Annotation) {
+        self.annotation = Some(annotation);
+    }
+
+    pub(crate) fn set_layout(&mut self, id: TableId, layout: Layout) {
+        match layout {
+            Layout::Column => self.columnar.insert(id),
+            Layout::Row => self.columnar.remove(&id),
+        };
+    }
+
+    pub(crate) fn set(&mut self, id: TableId, table: Option<Arc<Table>>) {
         let place = id.0 as usize;
         if self.tables.len() <= place {
             self.tables.resize_with(place + 1, || None);
@@ -240,29 +253,21 @@ impl Store {
         self.current.load().tables().cloned().collect()
     }
 
-    fn change_catalog(&self, id: TableId, table: Option<Arc<Table>>) {
-        let mut catalog = Catalog::clone(&self.current.load());
-        catalog.set(id, table);
-        self.current.store(Arc::new(catalog));
-    }
-
     /// Part of the catalogue from the block on that is being written.
     pub fn annotate(&self, annotation: Annotation) {
-        let mut catalog = Catalog::clone(&self.current.load());
-        catalog.annotation = Some(annotation);
-        self.current.store(Arc::new(catalog));
+        self.change(|change| change.annotate(annotation));
     }
 
-    /// Undoes the catalogue's changes of the block that is being written. The tables that it had
-    /// are as they were: a change makes other tables and leaves these to older heights' readers.
-    pub fn put_back(&self, catalog: Arc<Catalog>) {
+    /// What was made of the newest catalogue becomes part of the block that is being written.
+    pub fn install(&self, catalog: Arc<Catalog>) {
         self.current.store(catalog);
     }
 
-    pub(crate) fn existing(&self, id: TableId) -> Result<Arc<Table>> {
-        self.table(id).ok_or_else(|| {
-            Error::new(SqlState::UNDEFINED_TABLE, format!("table number {} does not exist", id.0))
-        })
+    fn change<T>(&self, make: impl FnOnce(&mut CatalogChange<'_>) -> T) -> T {
+        let mut change = CatalogChange::new(self, self.catalog(), LATEST);
+        let made = make(&mut change);
+        self.install(change.finish());
+        made
     }
 
     pub(crate) fn empty_table(&self, schema: Arc<TableSchema>) -> Arc<Table> {
@@ -270,52 +275,41 @@ impl Store {
         Arc::new(Table::new(schema, self.protocol_words, self.undo.clone(), incarnation))
     }
 
+    /// Which no block will write to.
+    pub(crate) fn unwritten_table(&self, schema: Arc<TableSchema>) -> Arc<Table> {
+        Arc::new(Table::unwritten(schema, self.protocol_words, self.undo.clone()))
+    }
+
     /// Takes the place of a table with the same id, if there is one.
     pub fn create_table(&self, schema: Arc<TableSchema>) -> Arc<Table> {
-        let table = self.empty_table(schema);
-        self.change_catalog(table.id(), Some(table.clone()));
-        table
+        self.change(|change| change.create_table(schema))
     }
 
     pub fn drop_table(&self, id: TableId) {
-        self.set_layout(id, Layout::Row);
-        self.change_catalog(id, None);
+        self.change(|change| change.drop_table(id));
     }
 
-    /// Part of the catalogue, as the tables are. It stays with the id when the table is rewritten.
     pub fn set_layout(&self, id: TableId, layout: Layout) {
-        let current = self.current.load();
-        if current.layout(id) == layout {
-            return;
-        }
-        let mut catalog = Catalog::clone(&current);
-        match layout {
-            Layout::Column => catalog.columnar.insert(id),
-            Layout::Row => catalog.columnar.remove(&id),
-        };
-        self.current.store(Arc::new(catalog));
+        self.change(|change| change.set_layout(id, layout));
     }
 
     pub fn truncate(&self, id: TableId) -> Result<Arc<Table>> {
-        Ok(self.create_table(self.existing(id)?.schema().clone()))
+        self.change(|change| change.truncate(id))
     }
 
-    /// Puts a table under a new schema whose columns are stored as before: other names, columns
-    /// marked as dropped, nullability, indexes dropped or added. Added indexes are built.
+    /// As [`CatalogChange::alter_table`], at no charge.
     pub fn alter_table(&self, schema: Arc<TableSchema>) -> Result<Arc<Table>> {
-        let old = self.existing(schema.id)?;
-        if !old.stores_as(&schema) {
-            let message = format!("table \"{}\" needs to be rewritten", schema.name);
-            return Err(Error::new(SqlState::INTERNAL_ERROR, message));
-        }
-        let table = Arc::new(old.with_schema(schema));
-        self.change_catalog(table.id(), Some(table.clone()));
-        Ok(table)
+        self.change(|change| change.alter_table(schema, &mut |_| Ok(())))
     }
 
-    /// Puts a table in the place of the one with its id.
-    pub(crate) fn replace(&self, table: Arc<Table>) {
-        self.change_catalog(table.id(), Some(table));
+    /// As [`CatalogChange::rebuild`], at no charge.
+    pub fn rebuild(
+        &self,
+        schema: Arc<TableSchema>,
+        convert: &mut dyn FnMut(&[Value]) -> Vec<Value>,
+    ) -> Result<Arc<Table>> {
+        let mut convert = |_: &[u8], row: &[Value]| Some(convert(row));
+        self.change(|change| change.rebuild(schema, &mut convert, &mut |_| Ok(())))
     }
 
     /// Opens a block for writing, by `workers` threads.

@@ -43,8 +43,9 @@ use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
-use types::{ColumnId, Height, IndexId, Key, Stamp, TableId, TableSchema, Value};
+use types::{ColumnId, Height, IndexId, Key, Result, Stamp, TableId, TableSchema, Value};
 
+use crate::change::Toll;
 use crate::entry::{self, EntryColumn};
 use crate::hash::{HashIndex, KeyHash};
 use crate::header::State;
@@ -115,13 +116,28 @@ impl Table {
         undo: Arc<UndoSpace>,
         incarnation: u64,
     ) -> Self {
+        let records = Records::register(&schema, protocol_words, undo, incarnation);
+        Table::over(records, schema)
+    }
+
+    /// One that only its maker reads: no block will write to it.
+    pub(crate) fn unwritten(
+        schema: Arc<TableSchema>,
+        protocol_words: usize,
+        undo: Arc<UndoSpace>,
+    ) -> Self {
+        let records = Records::new(&schema, protocol_words, undo, u64::MAX);
+        Table::over(Arc::new(records), schema)
+    }
+
+    fn over(records: Arc<Records>, schema: Arc<TableSchema>) -> Self {
         let secondary = schema.indexes.iter().map(|index| {
             (!index.dropped).then(|| Arc::new(SecondaryIndex::new(&schema, &index.columns)))
         });
         Table {
             secondary: secondary.collect(),
             has_secondary: schema.indexes.iter().any(|index| !index.dropped),
-            records: Records::register(&schema, protocol_words, undo, incarnation),
+            records,
             hash: Arc::new(HashIndex::new()),
             primary: Arc::new(OrderedIndex::new()),
             schema,
@@ -129,24 +145,31 @@ impl Table {
     }
 
     /// The same records under a schema with the same columns. Indexes that are new in it, or whose
-    /// entries it encodes differently, are built from the current rows.
-    pub(crate) fn with_schema(&self, schema: Arc<TableSchema>) -> Self {
-        let indexes = schema.indexes.iter().enumerate().map(|(i, index)| {
-            if index.dropped {
-                return None;
-            }
-            let existing = self.secondary.get(i).cloned().flatten();
+    /// entries it encodes differently, are built from the rows as they are at a height.
+    pub(crate) fn with_schema(
+        &self,
+        schema: Arc<TableSchema>,
+        at: Height,
+        toll: Toll<'_>,
+    ) -> Result<Self> {
+        let mut secondary = Vec::with_capacity(schema.indexes.len());
+        for (place, index) in schema.indexes.iter().enumerate() {
+            let existing = self.secondary.get(place).cloned().flatten();
             let kept = existing.filter(|old| old.encodes_as(&schema, &index.columns));
-            Some(kept.unwrap_or_else(|| Arc::new(self.build(&schema, &index.columns))))
-        });
-        Table {
-            secondary: indexes.collect(),
+            secondary.push(match (index.dropped, kept) {
+                (true, _) => None,
+                (false, Some(kept)) => Some(kept),
+                (false, None) => Some(Arc::new(self.build(&schema, &index.columns, at, toll)?)),
+            });
+        }
+        Ok(Table {
+            secondary: secondary.into(),
             has_secondary: schema.indexes.iter().any(|index| !index.dropped),
             records: self.records.clone(),
             hash: self.hash.clone(),
             primary: self.primary.clone(),
             schema,
-        }
+        })
     }
 
     /// Whether rows of another schema would be the same words.
@@ -154,17 +177,23 @@ impl Table {
         self.records.layout.holds(schema)
     }
 
-    fn build(&self, schema: &TableSchema, columns: &[ColumnId]) -> SecondaryIndex {
+    fn build(
+        &self,
+        schema: &TableSchema,
+        columns: &[ColumnId],
+        at: Height,
+        toll: Toll<'_>,
+    ) -> Result<SecondaryIndex> {
         let index = SecondaryIndex::new(schema, columns);
         let mut payload = Vec::new();
         for slot in self.records.slots() {
-            let live = self.records.read(slot, LATEST, |p| load_words(p, &mut payload));
-            if live.is_some() {
+            if self.records.read(slot, at, |p| load_words(p, &mut payload)).is_some() {
                 let entry = self.entry(&index, &payload, &self.records.key(slot));
+                toll(entry.as_bytes().len())?;
                 index.entries.insert(entry.as_bytes(), slot);
             }
         }
-        index
+        Ok(index)
     }
 
     pub fn id(&self) -> TableId {

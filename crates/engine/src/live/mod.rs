@@ -466,9 +466,9 @@ impl Shared {
         asked: &Asked,
         compiled: Option<Compiled>,
     ) -> Result<Submitted, Error> {
-        let Asked { request, barrier, frees } = asked;
+        let Asked { request, barrier, .. } = asked;
         let barrier = *barrier;
-        if barrier == Barrier::None && !frees {
+        if asked.takes() {
             self.memory.check(&self.store)?;
         }
         if let Some(guard) = &self.clock_guard {

@@ -8,7 +8,7 @@ use kit::flaw::flawed;
 use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
 use order::{Ended, Proposer, Submission, View};
 use pipeline::{Barrier, Decided, Finished, Settled, Task};
-use types::{Error, Height, Origin, Position, SqlState};
+use types::{Error, Height, Origin, Position, SqlState, Stamp};
 
 use crate::effects::{Effects, Step};
 use crate::images;
@@ -296,7 +296,7 @@ impl Replica {
         let mut rest = tail.into_iter().peekable();
         while let Some(member) = rest.next() {
             if stops(&member) {
-                self.change(header.height, header.time_us, member, ran);
+                self.change(header.height, header.time_us, member, ran)?;
                 continue;
             }
             let mut between = vec![member];
@@ -308,13 +308,24 @@ impl Replica {
         Ok(())
     }
 
-    fn change(&mut self, height: Height, time_us: i64, member: Member, ran: &mut Ran) {
-        // A change that is refused is a step as well: what ran by the protocol is not all there is.
+    fn change(
+        &mut self,
+        height: Height,
+        time_us: i64,
+        member: Member,
+        ran: &mut Ran,
+    ) -> Result<(), Halt> {
         let applied = match asked(&member.request.envelope) {
-            Ok(Body::Schema { text }) => self.language.apply(&text, &self.store, height, time_us),
-            Ok(Body::Parameter { name, value }) => self.change_parameter(&name, &value),
-            Ok(Body::Checkpoint { height: of, digest }) => vouch(height, of, &digest),
-            Ok(_) => Err(Error::new(SqlState::INTERNAL_ERROR, "not a schema change")),
+            Ok(Transaction { body: Body::Schema { text }, .. }) => {
+                self.language.apply(&text, &self.store, height, time_us)
+            }
+            Ok(Transaction { body: Body::Parameter { name, value }, .. }) => {
+                self.change_parameter(&name, &value)
+            }
+            Ok(Transaction { body: Body::Checkpoint { height: of, digest }, .. }) => {
+                vouch(height, of, &digest)
+            }
+            Ok(migration) => return self.migrate(height, migration, member, ran),
             Err(error) => Err(error),
         };
         let outcome = match applied {
@@ -323,11 +334,42 @@ impl Replica {
                 Outcome::Committed(Default::default())
             }
             Err(error) => {
-                ran.effects.push(Step::Objects(Vec::new()));
+                ran.push_refused();
                 Outcome::Rejected(error.cut())
             }
         };
         ran.push(height, member, outcome);
+        Ok(())
+    }
+
+    /// Schema changes and rows of one transaction: both, or neither.
+    fn migrate(
+        &mut self,
+        height: Height,
+        migration: Transaction,
+        member: Member,
+        ran: &mut Ran,
+    ) -> Result<(), Halt> {
+        let position = ran.settled.len() as Position;
+        let migrated = self.language.migrate(migration, &self.store, position, height);
+        let migrated = match migrated {
+            Ok(migrated) => migrated,
+            Err(stop) => {
+                let outcome = Outcome::from_run(Err(stop))?;
+                ran.push_refused();
+                ran.push(height, member, outcome);
+                return Ok(());
+            }
+        };
+        for change in migrated.changes {
+            ran.effects.push(Step::Objects(change.objects));
+        }
+        let stamp = Stamp::new(height, position);
+        if let Some(rows) = self.line.install(&migrated.writes, stamp, migrated.now_us)? {
+            ran.effects.push(Step::Rows(rows));
+        }
+        ran.push(height, member, Outcome::Committed(migrated.answer));
+        Ok(())
     }
 
     fn run_between(
@@ -513,6 +555,11 @@ impl Ran {
         Ran { own: settled.len() as u32, settled, effects, settlements: Vec::new() }
     }
 
+    /// A change that is refused is a step as well: what ran by the protocol is not all there is.
+    fn push_refused(&mut self) {
+        self.effects.push(Step::Objects(Vec::new()));
+    }
+
     /// Behind all that ran in the block.
     pub(super) fn push(&mut self, height: Height, member: Member, outcome: Outcome) {
         let index = self.own;
@@ -573,10 +620,10 @@ pub(crate) fn compile_request(language: &dyn Language, envelope: &Bytes) -> Work
     work.unwrap_or_else(Work::Void)
 }
 
-fn asked(envelope: &Bytes) -> Result<Body, Error> {
-    let view = View::read(envelope)?;
-    refuse_settings(view.settings.iter().map(|(name, _)| *name))?;
-    Body::from_request(view.request)
+fn asked(envelope: &Bytes) -> Result<Transaction, Error> {
+    let envelope = order::Envelope::decode(envelope)?;
+    refuse_settings(envelope.settings.iter().map(|(name, _)| name.as_str()))?;
+    Transaction::of(&envelope)
 }
 
 /// What a block of these envelopes may hold beside them.

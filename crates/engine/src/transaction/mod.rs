@@ -14,6 +14,8 @@
 //!   5 schema      text: str (DDL)
 //!   6 parameter   name: str, value: str
 //!   7 statement   text: str, types (`parameter_types`), arguments: values
+//!   8 checkpoint  height: varint | digest
+//!   9 migration   as 4, with schema changes (kind 5) among its writes, one at least
 //! ```
 //!
 //! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
@@ -60,6 +62,8 @@ pub enum Body {
     Call(Statement<String>),
     /// By the text of the COPY.
     Load(Load<String>),
+    /// With [schema changes](Body::Schema) among its writes it is a *migration*, which runs by
+    /// itself.
     Interactive {
         /// Schema changes before the transaction began: its keys and its statements mean something
         /// under that schema only.
@@ -80,7 +84,11 @@ pub enum Body {
     },
 }
 
+const INTERACTIVE: u8 = 4;
+const SCHEMA: u8 = 5;
+const PARAMETER: u8 = 6;
 const CHECKPOINT: u8 = 8;
+const MIGRATION: u8 = 9;
 
 /// A statement as the client sent it, and the types it gave with it.
 #[derive(Clone, PartialEq, Debug)]
@@ -127,8 +135,20 @@ impl Asked {
         transaction: &Interactive<W>,
         request: impl Fn(&W) -> &[u8],
     ) -> Asked {
+        let changes = |(write, _): &(W, _)| request(write).first() == Some(&SCHEMA);
+        let is_migration = transaction.writes.iter().any(changes);
         let write = |write: &W, out: &mut Vec<u8>| out.extend_from_slice(request(write));
-        Asked::new(|out| encode_interactive(schema_version, transaction, write, out))
+        let kind = if is_migration { MIGRATION } else { INTERACTIVE };
+        let asked =
+            Asked::new(|out| encode_interactive(kind, schema_version, transaction, write, out));
+        let barrier = if is_migration { Barrier::Schema } else { Barrier::None };
+        Asked { barrier, frees: transaction.writes.iter().all(changes), ..asked }
+    }
+
+    /// Whether it may take room in memory, which there has to be.
+    pub fn takes(&self) -> bool {
+        let writes = self.barrier == Barrier::None || self.request.first() == Some(&MIGRATION);
+        writes && !self.frees
     }
 }
 
@@ -188,6 +208,16 @@ impl Body {
         }
     }
 
+    /// Why a block comes to a stop for a request, whose kind tells of most.
+    pub(crate) fn barrier_of(request: &[u8]) -> Barrier {
+        match request.first() {
+            Some(&(SCHEMA | PARAMETER | CHECKPOINT | MIGRATION)) => {
+                Body::from_request(request).map_or(Barrier::None, |body| body.barrier())
+            }
+            _ => Barrier::None,
+        }
+    }
+
     /// Whether a request's bytes are of that kind.
     pub fn is_checkpoint(request: &[u8]) -> bool {
         request.first() == Some(&CHECKPOINT)
@@ -197,6 +227,7 @@ impl Body {
     pub fn barrier(&self) -> Barrier {
         match self {
             Body::Schema { .. } => Barrier::Schema,
+            Body::Interactive { transaction, .. } if is_migration(transaction) => Barrier::Schema,
             Body::Parameter { .. } | Body::Checkpoint { .. } => Barrier::Parameters,
             _ => Barrier::None,
         }
@@ -210,14 +241,15 @@ impl Body {
             Body::Call(call) => encode_call(&call.procedure, &call.arguments, out),
             Body::Load(load) => encode_load(&load.procedure, &load.rows, out),
             Body::Interactive { schema_version, transaction } => {
-                encode_interactive(*schema_version, transaction, Body::encode, out);
+                let kind = if is_migration(transaction) { MIGRATION } else { INTERACTIVE };
+                encode_interactive(kind, *schema_version, transaction, Body::encode, out);
             }
             Body::Schema { text } => {
-                out.push(5);
+                out.push(SCHEMA);
                 encode_str(text, out);
             }
             Body::Parameter { name, value } => {
-                out.push(6);
+                out.push(PARAMETER);
                 encode_str(name, out);
                 encode_str(value, out);
             }
@@ -235,9 +267,9 @@ impl Body {
             1 => Body::statement(text(input)?, ParameterTypes::default(), decode_values(input)?),
             2 => Body::call(text(input)?, decode_values(input)?),
             3 => Body::load(text(input)?, decode_rows(input)?),
-            4 => decode_interactive(input)?,
-            5 => Body::Schema { text: text(input)? },
-            6 => Body::Parameter { name: text(input)?, value: text(input)? },
+            kind @ (INTERACTIVE | MIGRATION) => decode_interactive(kind, input)?,
+            SCHEMA => Body::Schema { text: text(input)? },
+            PARAMETER => Body::Parameter { name: text(input)?, value: text(input)? },
             7 => {
                 Body::statement(text(input)?, ParameterTypes::decode(input)?, decode_values(input)?)
             }
@@ -249,9 +281,10 @@ impl Body {
     }
 
     /// One that may stand within an interactive transaction.
-    fn decode_write(input: &mut &[u8]) -> Result<Body> {
+    fn decode_write(kind: u8, input: &mut &[u8]) -> Result<Body> {
         match input.first() {
             Some(1..=3 | 7) => Body::decode(input),
+            Some(&SCHEMA) if kind == MIGRATION => Body::decode(input),
             _ => Err(corrupt("a write of unknown kind")),
         }
     }
@@ -279,13 +312,18 @@ fn encode_load(text: &str, rows: &[Box<[Value]>], out: &mut Vec<u8>) {
     encode_rows(rows, out);
 }
 
+fn is_migration(transaction: &Interactive<Body>) -> bool {
+    transaction.writes.iter().any(|(write, _)| matches!(write, Body::Schema { .. }))
+}
+
 fn encode_interactive<W>(
+    kind: u8,
     schema_version: u64,
     transaction: &Interactive<W>,
     encode_write: impl Fn(&W, &mut Vec<u8>),
     out: &mut Vec<u8>,
 ) {
-    out.push(4);
+    out.push(kind);
     encode_i64(transaction.now_us, out);
     encode_u64(schema_version, out);
     encode_u64(transaction.rows.len() as u64, out);
@@ -312,7 +350,7 @@ fn encode_interactive<W>(
     }
 }
 
-fn decode_interactive(input: &mut &[u8]) -> Result<Body> {
+fn decode_interactive(kind: u8, input: &mut &[u8]) -> Result<Body> {
     let (now_us, schema_version) = (decode_i64(input)?, decode_u64(input)?);
     let transaction = Interactive {
         now_us,
@@ -334,11 +372,14 @@ fn decode_interactive(input: &mut &[u8]) -> Result<Body> {
             Ok(RangeRequirement { range, digest })
         })?,
         writes: decode_list(input, |input| {
-            let write = Body::decode_write(input)?;
+            let write = Body::decode_write(kind, input)?;
             let (count, rows) = (decode_u64(input)?, decode_rows(input)?);
             Ok((write, Expectation { count, rows }))
         })?,
     };
+    if (kind == MIGRATION) != is_migration(&transaction) {
+        return Err(corrupt("a migration without a schema change"));
+    }
     Ok(Body::Interactive { schema_version, transaction })
 }
 
@@ -476,15 +517,36 @@ mod tests {
             ranges: vec![RangeRequirement { range, digest }],
             writes: [&statement, &typed, &load].map(|body| (body.clone(), expected())).into(),
         };
+        let schema = Body::Schema { text: "CREATE TABLE t (a int)".into() };
+        let mut migration = transaction.clone();
+        migration.writes.insert(1, (schema.clone(), Expectation::default()));
         vec![
             statement,
             typed,
             load,
             Body::call("p", vec![Value::Bool(true)]),
-            Body::Schema { text: "CREATE TABLE t (a int)".into() },
+            schema,
             Body::Parameter { name: "protocol".into(), value: "serial".into() },
             Body::Interactive { schema_version: 300, transaction },
+            Body::Interactive { schema_version: 300, transaction: migration },
         ]
+    }
+
+    #[test]
+    fn a_schema_change_is_told_by_its_kind() {
+        for body in samples() {
+            let request = body.to_request();
+            assert_eq!(Body::barrier_of(&request), body.barrier());
+            assert_eq!(Asked::from(&body).barrier, body.barrier());
+            let Body::Interactive { schema_version, transaction } = &body else { continue };
+            let transaction = transaction.clone().try_map(|write| Ok::<_, ()>(write.to_request()));
+            let asked = Asked::interactive(*schema_version, &transaction.unwrap(), |write| write);
+            assert_eq!((asked.request, asked.barrier), (request.clone(), body.barrier()));
+            // Neither kind takes what is the other's.
+            let mut other = request;
+            other[0] = INTERACTIVE + MIGRATION - other[0];
+            assert!(Body::from_request(&other).is_err());
+        }
     }
 
     #[test]

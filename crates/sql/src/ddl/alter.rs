@@ -146,10 +146,13 @@ impl Transition {
                 format!("multiple primary keys for table \"{}\" are not allowed", table.name()),
             ));
         }
-        let name = name.unwrap_or_else(|| format!("{}_pkey", table.name()));
-        if self.catalog.relation_exists(&name) {
-            return Err(relation_exists(&name));
-        }
+        let name = match name {
+            Some(name) if self.catalog.relation_exists(&name) => {
+                return Err(relation_exists(&name));
+            }
+            Some(name) => name,
+            None => self.free_name(&format!("{}_pkey", table.name())),
+        };
         for column in &columns {
             self.require_not_null(&table, *column)?;
         }

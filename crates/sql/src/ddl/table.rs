@@ -98,12 +98,14 @@ impl Draft {
             ast::TableConstraint::PrimaryKey(key) => {
                 refuse_deferred(key.characteristics.as_ref())?;
                 let columns = self.index_columns(&key.columns)?;
-                if let Some(name) = &key.name {
-                    self.table.primary_key_name = fold(name);
-                }
-                if catalog.relation_exists(&self.table.primary_key_name) {
-                    return Err(relation_exists(&self.table.primary_key_name));
-                }
+                let is_taken = |name: &str| catalog.relation_exists(name);
+                self.table.primary_key_name = match &key.name {
+                    Some(name) if is_taken(&fold(name)) => {
+                        return Err(relation_exists(&fold(name)));
+                    }
+                    Some(name) => fold(name),
+                    None => free_name(&self.table.primary_key_name, is_taken),
+                };
                 self.set_primary_key(columns);
             }
             ast::TableConstraint::Unique(unique) => {

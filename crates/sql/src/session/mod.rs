@@ -4,9 +4,11 @@
 //!                       ┌ reads only ─────► newest durable snapshot, on the caller's thread
 //!   statement outside   │
 //!   a transaction ──────┼ writes ─────────► one ledger transaction (statement, call, load)
-//!                       └ schema change ──► a block of its own
+//!                       └ schema change ──► one ledger transaction, which runs by itself
 //!   BEGIN … COMMIT ───────────────────────► snapshot + overlay, lowered at COMMIT
 //! ```
+//!
+//! Schema changes between BEGIN and COMMIT are the transaction's own until then.
 //!
 //! Where sessions lock, a transaction's statements read the newest state ([`locking`]).
 //!
@@ -16,8 +18,8 @@
 //! block is durable and published: the snapshot that it reads next holds what it was acknowledged.
 
 mod analysis;
-pub mod apply_store;
 mod chance;
+pub mod changes;
 mod copy_in;
 mod explained;
 mod guard;
@@ -53,6 +55,7 @@ use crate::router;
 use crate::size;
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use chance::{NO_SEED, new_seed};
+use changes::SchemaText;
 use copy_in::CopyIn;
 use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
 pub use guard::{Signal, aside};
@@ -494,21 +497,19 @@ impl Session {
 
     async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
         let tag = ddl.tag();
-        if let Some(transaction) = &self.transaction {
-            if let Ddl::Truncate { names, .. } = ddl {
-                let names = names.iter().map(ToString::to_string).collect();
-                return self.truncate_in_transaction(names).await;
-            }
-            if !transaction.implicit {
-                return Err(Error::unsupported(format_args!("{tag} inside a transaction block"))
-                    .with_hint(
-                        "A schema change takes a block of its own: run it outside BEGIN … COMMIT.",
-                    ));
-            }
-            self.end_implicit_block(true).await?;
+        if let Ddl::Truncate { names, .. } = ddl
+            && self.transaction.is_some()
+        {
+            let names = names.iter().map(ToString::to_string).collect();
+            return self.truncate_in_transaction(names).await;
         }
         if let Ddl::CreateView(create) = ddl {
             self.check_view(&create.query.to_string())?;
+        }
+        if let Some(transaction) = &mut self.transaction {
+            let change = SchemaText { ddl, text };
+            transaction.change_schema(change, self.database.engine.store())?;
+            return Ok(plain(tag));
         }
         let schema = Body::Schema { text: text.to_owned() };
         let completion = self.submit(&Asked::from(&schema), None, NO_SEED).await?;

@@ -193,11 +193,11 @@ impl Session {
             Some(_) => None,
             None => self.pass(),
         };
-        let (version, draws) = (transaction.versioned.version, transaction.draws());
-        let Some((asked, work)) = transaction.lower() else {
+        let (version, draws) = (transaction.schema_version(), transaction.draws());
+        let Some((asked, work)) = transaction.lower()? else {
             return Ok(plain("COMMIT"));
         };
-        let work = Some((Work::Interactive(work), version));
+        let work = work.map(|work| (Work::Interactive(work), version));
         let completion = self.submit(&asked, work, seed_of(&draws)).await?;
         drop(locks);
         match completion.outcome {

@@ -20,23 +20,27 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use concurrency::work::failed_since;
 use concurrency::{Load, Moment, NoRecord, Overlay, Statement, Work};
 use engine::transaction::{StatementText, refuse_settings};
-use engine::{Body, Language, ObjectChange, ParameterTypes, SchemaChange, Transaction};
+use engine::{
+    Body, Language, Migrated, ObjectChange, ParameterTypes, SchemaChange, Seed, Transaction,
+};
 use hashbrown::HashTable;
 use parking_lot::Mutex;
 use procedure::draws::Draws;
-use procedure::{Column, Frame, Procedure, run};
+use procedure::{Column, Frame, Procedure, ProgramResult};
 use rustc_hash::FxBuildHasher;
 use storage::{LATEST, Snapshot, Store};
 use types::codec::{decode_str, encode_str};
-use types::{DataType, Error, Height, Result, SqlState, Stop, Value};
+use types::{DataType, Error, Height, Position, Result, SqlState, Stop, Value};
 
 use crate::bind::bind_in_session;
 use crate::catalog::Catalog;
-use crate::ddl::{Ddl, StoreChange, Validation};
+use crate::ddl::Ddl;
 use crate::parse::parse;
-use crate::session::apply_store::apply_change;
+use crate::session::changes::{SchemaText, change_schema};
+use crate::session::transaction::error_of;
 use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 
 /// A catalog and how many schema changes came before it.
@@ -45,7 +49,7 @@ pub struct Versioned {
     pub catalog: Arc<Catalog>,
     pub version: u64,
     /// The changes that the catalog is the sum of, in order: all but TRUNCATE.
-    statements: Vec<Arc<str>>,
+    pub(super) statements: Vec<Arc<str>>,
 }
 
 pub struct Schema {
@@ -95,10 +99,9 @@ impl Schema {
         versioned.unwrap_or_else(|| Arc::clone(&self.genesis))
     }
 
-    /// Makes a catalog what the next block sees.
-    fn install(&self, next: Versioned, store: &Store) {
-        let next = Arc::new(next);
-        store.annotate(next.clone());
+    /// Makes a schema, and the tables that it was made with, what comes next sees.
+    fn install(&self, next: Arc<Versioned>, tables: &Arc<storage::Catalog>, store: &Store) {
+        store.install(Arc::clone(tables));
         self.next.store(next);
     }
 
@@ -132,47 +135,70 @@ impl Schema {
 
     /// `draws`: what the transaction's programs have left to draw from.
     fn compile_body(&self, user: &str, body: Body, draws: &mut Draws) -> Result<Work> {
+        let next = self.next.load_full();
+        let compile_text =
+            |text: &str, types: &ParameterTypes| self.compile_text(user, text, types);
+        let mut compile = |body| compile_write(&next.catalog, &compile_text, body, draws);
         match body {
-            Body::Statement(Statement { procedure: StatementText { text, types }, arguments }) => {
-                let bound = self.compile_text(user, &text, &types)?;
-                let procedure = procedure_of(&bound)?;
-                check_arguments(&procedure.parameters, &arguments)?;
-                let arguments = draws.arguments(&procedure, arguments)?;
-                Ok(Work::Statement(Statement { procedure, arguments }))
-            }
-            Body::Call(Statement { procedure: name, arguments }) => {
-                let next = self.next.load();
-                let routine = next.catalog.routine(&name).ok_or_else(|| {
-                    let what = format!("procedure {name} does not exist");
-                    Error::new(SqlState::UNDEFINED_FUNCTION, what)
-                })?;
-                let procedure = Arc::clone(&routine.procedure);
-                check_arguments(&procedure.parameters, &arguments)?;
-                let arguments = draws.arguments(&procedure, arguments)?;
-                Ok(Work::Statement(Statement { procedure, arguments }))
-            }
-            Body::Load(Load { procedure: text, rows }) => {
-                let bound = self.compile_text(user, &text, &ParameterTypes::default())?;
-                let BoundStatement::CopyIn { row, .. } = &bound.statement else {
-                    return Err(not_a_write(&text));
-                };
-                rows.iter().try_for_each(|values| check_arguments(&row.parameters, values))?;
-                let rows = rows.into_iter().map(|values| draws.arguments(row, values));
-                let rows = rows.collect::<Result<_>>()?;
-                Ok(Work::Load(Load { procedure: Arc::clone(row), rows }))
-            }
-            Body::Interactive { schema_version, .. }
-                if schema_version != self.next.load().version =>
-            {
+            Body::Interactive { schema_version, .. } if schema_version != next.version => {
                 Err(schema_changed())
             }
             Body::Interactive { transaction, .. } => {
-                let compiled = transaction.try_map(|write| self.compile_body(user, write, draws));
-                compiled.map(Work::Interactive)
+                transaction.try_map(compile).map(Work::Interactive)
             }
-            Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(&text)),
-            Body::Checkpoint { .. } => Err(not_a_write("checkpoint")),
+            body => compile(body),
         }
+    }
+}
+
+/// What may stand by itself or within a transaction.
+fn compile_write(
+    catalog: &Catalog,
+    compile_text: &dyn Fn(&str, &ParameterTypes) -> Result<Arc<Bound>>,
+    body: Body,
+    draws: &mut Draws,
+) -> Result<Work> {
+    match body {
+        Body::Statement(Statement { procedure: StatementText { text, types }, arguments }) => {
+            let bound = compile_text(&text, &types)?;
+            let procedure = procedure_of(&bound)?;
+            check_arguments(&procedure.parameters, &arguments)?;
+            let arguments = draws.arguments(&procedure, arguments)?;
+            Ok(Work::Statement(Statement { procedure, arguments }))
+        }
+        Body::Call(Statement { procedure: name, arguments }) => {
+            let routine = catalog.routine(&name).ok_or_else(|| {
+                let what = format!("procedure {name} does not exist");
+                Error::new(SqlState::UNDEFINED_FUNCTION, what)
+            })?;
+            let procedure = Arc::clone(&routine.procedure);
+            check_arguments(&procedure.parameters, &arguments)?;
+            let arguments = draws.arguments(&procedure, arguments)?;
+            Ok(Work::Statement(Statement { procedure, arguments }))
+        }
+        Body::Load(Load { procedure: text, rows }) => {
+            let bound = compile_text(&text, &ParameterTypes::default())?;
+            let BoundStatement::CopyIn { row, .. } = &bound.statement else {
+                return Err(not_a_write(&text));
+            };
+            rows.iter().try_for_each(|values| check_arguments(&row.parameters, values))?;
+            let rows = rows.into_iter().map(|values| draws.arguments(row, values));
+            let rows = rows.collect::<Result<_>>()?;
+            Ok(Work::Load(Load { procedure: Arc::clone(row), rows }))
+        }
+        Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(&text)),
+        Body::Checkpoint { .. } => Err(not_a_write("checkpoint")),
+        Body::Interactive { .. } => Err(not_a_write("transaction")),
+    }
+}
+
+/// A transaction that drew nothing under the schema that it was sent under.
+fn check_seed(draws: &Draws, seed: Seed) -> Result<()> {
+    match draws.lanes() > 0 && seed == [0; 16] {
+        true => Err(Error::serialization(
+            "The transaction draws random values and came without a seed.",
+        )),
+        false => Ok(()),
     }
 }
 
@@ -242,13 +268,8 @@ impl Language for Schema {
         refuse_settings(settings.iter().map(|(name, _)| name.as_str()))?;
         let mut draws = Draws::new(seed);
         let work = self.compile_body(&user, body, &mut draws)?;
-        match draws.lanes() > 0 && seed == [0; 16] {
-            // It drew nothing under the schema that it was sent under.
-            true => Err(Error::serialization(
-                "The transaction draws random values and came without a seed.",
-            )),
-            false => Ok(work),
-        }
+        check_seed(&draws, seed)?;
+        Ok(work)
     }
 
     fn schema_version(&self) -> u64 {
@@ -264,24 +285,58 @@ impl Language for Schema {
     ) -> Result<SchemaChange> {
         let current = self.next.load_full();
         let ddl = parse_ddl(&current.catalog, text)?;
-        let (catalog, changes, validations) = current.catalog.apply(&ddl)?;
-        let before = store.catalog();
+        let change = SchemaText { ddl: &ddl, text };
         let moment = Moment { height, position: 0, now_us: time_us };
-        if let Err(error) = carry_out(&changes, &validations, store, moment) {
-            store.put_back(before);
-            return Err(error);
-        }
+        let mut overlay = Overlay::new(store.catalog(), LATEST, moment, NoRecord);
         let version = current.version + 1;
-        let mut statements = current.statements.clone();
-        if !matches!(ddl, Ddl::Truncate { .. }) {
-            statements.push(text.into());
+        let next = change_schema(&current, change, version, (&mut overlay, store), None);
+        self.install(next.map_err(error_of)?, overlay.catalog(), store);
+        Ok(told(change, version))
+    }
+
+    fn migrate(
+        &self,
+        transaction: Transaction,
+        store: &Arc<Store>,
+        position: Position,
+        height: Height,
+    ) -> Result<Migrated, Stop> {
+        let Transaction { user, seed, body, .. } = transaction;
+        let Body::Interactive { schema_version, transaction } = body else {
+            return Err(not_a_write("migration").into());
+        };
+        let mut current = self.next.load_full();
+        if schema_version != current.version {
+            return Err(schema_changed().into());
         }
-        let catalog = Arc::new(catalog);
-        self.install(Versioned { catalog, version, statements }, store);
-        // The schema is the sum of its statements, so the statement is the change's image.
-        let name = format!("schema {version}");
-        let object = ObjectChange { name, before: None, after: Some(text.to_owned()) };
-        Ok(SchemaChange { tag: ddl.tag().to_owned(), objects: vec![object] })
+        let now_us = transaction.now_us;
+        let moment = Moment { height, position, now_us };
+        let mut overlay = Overlay::new(store.catalog(), LATEST, moment, NoRecord);
+        let (mut frame, mut draws) = (Frame::default(), Draws::new(seed));
+        let (mut count, mut changes) = (0, Vec::new());
+        transaction.require(&mut frame, &mut overlay)?;
+        for (write, expected) in transaction.writes {
+            if let Body::Schema { text } = &write {
+                let ddl = parse_ddl(&current.catalog, text)?;
+                let (change, version) = (SchemaText { ddl: &ddl, text }, current.version + 1);
+                let workspace = (&mut overlay, &**store);
+                let next = change_schema(&current, change, version, workspace, Some(&mut frame));
+                current = next.map_err(failed_since)?;
+                changes.push(told(change, version));
+                continue;
+            }
+            let catalog = &*current.catalog;
+            let compile_text = |text: &str, types: &ParameterTypes| {
+                compile_for_ledger(catalog, &user, text, types).map(Arc::new)
+            };
+            let work = compile_write(catalog, &compile_text, write, &mut draws)?;
+            count += work.run_again(&expected, &mut frame, &mut overlay)?;
+        }
+        check_seed(&draws, seed)?;
+        overlay.evaluate_all().map_err(failed_since)?;
+        self.install(current, overlay.catalog(), store);
+        let answer = ProgramResult { count, rows: Vec::new() };
+        Ok(Migrated { answer, changes, writes: overlay.take_writes(), now_us })
     }
 
     /// The version and the statements, each with its length. Applied to no rows they give the same
@@ -306,7 +361,9 @@ impl Language for Schema {
         let Versioned { catalog, statements, .. } = &*self.next.load_full();
         let (catalog, statements) = (catalog.clone(), statements.clone());
         let version = u64::from_be_bytes(*version);
-        self.install(Versioned { catalog, version, statements }, store);
+        let next = Arc::new(Versioned { catalog, version, statements });
+        store.annotate(next.clone());
+        self.next.store(next);
         Ok(())
     }
 }
@@ -318,31 +375,9 @@ fn parse_ddl(catalog: &Catalog, text: &str) -> Result<Ddl> {
     }
 }
 
-/// Makes the changes and, between them, the validations. After an error some changes are made.
-fn carry_out(
-    changes: &[StoreChange],
-    validations: &[Validation],
-    store: &Arc<Store>,
-    moment: Moment,
-) -> Result<()> {
-    let mut validations = validations.iter().peekable();
-    for made in 0..=changes.len() {
-        while let Some(validation) = validations.next_if(|next| next.after == made) {
-            if emits_rows(&validation.query, store, moment)? {
-                return Err(validation.error.clone());
-            }
-        }
-        changes.get(made).map_or(Ok(()), |change| apply_change(change, store))?;
-    }
-    Ok(())
-}
-
-/// Run a validation query on the newest state.
-fn emits_rows(query: &Procedure, store: &Arc<Store>, moment: Moment) -> Result<bool> {
-    let mut overlay = Overlay::new(store.catalog(), LATEST, moment, NoRecord);
-    match run(query, &[], &mut Frame::default(), &mut overlay) {
-        Ok(result) => Ok(!result.rows.is_empty()),
-        Err(Stop::Rejected(error) | Stop::Retry(error)) => Err(error),
-        Err(Stop::Halt(why)) => Err(Error::new(SqlState::INTERNAL_ERROR, why)),
-    }
+/// The schema is the sum of its statements, so the statement is the change's image.
+fn told(SchemaText { ddl, text }: SchemaText<'_>, version: u64) -> SchemaChange {
+    let name = format!("schema {version}");
+    let object = ObjectChange { name, before: None, after: Some(text.to_owned()) };
+    SchemaChange { tag: ddl.tag().to_owned(), objects: vec![object] }
 }

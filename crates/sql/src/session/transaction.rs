@@ -9,28 +9,40 @@
 //! instead, and all that was read before is locked, so it holds there as well. COMMIT requires it
 //! all the same; a transaction that has written nothing looks whether it still holds in the last
 //! state that it read.
+//!
+//! A schema change runs over the snapshot and the writes as well ([`changes`](super::changes)), and
+//! its statement is one of those that COMMIT runs again. From then on the transaction has a schema
+//! of its own, of a version that no other has, and stays with its snapshot.
 
-use std::convert::Infallible;
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use concurrency::overlay::{Mark, StatementMark};
 use concurrency::{
-    Claim, Expectation, Footprint, FootprintMark, Interactive, Moment, NoRecord, Overlay, Work,
+    Claim, Expectation, Footprint, FootprintMark, Interactive, Moment, NoRecord, Overlay,
+    RangeDigest, RangeRequirement, Work,
 };
-use engine::Head;
 use engine::locks::LockOwner;
 use engine::transaction::Asked;
+use engine::{Body, Head};
 use kit::pool::Lease;
+use procedure::access::Range;
 use procedure::draws::Draws;
 use procedure::{Frame, ProgramResult};
-use storage::Snapshot;
-use types::{Error, Result, SqlState, Stamp, Stop};
+use storage::{Snapshot, Store};
+use types::{Error, Result, SqlState, Stamp, Stop, TableId};
 
+use crate::session::changes::{SchemaText, change_schema};
 use crate::session::guard::{Guard, aside, query_frame, transaction_frame};
 use crate::session::schema::Versioned;
 
 pub struct OpenTransaction {
+    /// What its next statement is bound under.
     pub versioned: Arc<Versioned>,
+    /// The snapshot's schema.
+    begun_under: Arc<Versioned>,
     /// Keeps the snapshot's versions while the transaction lives, unless it is ended.
     snapshot: Arc<Snapshot>,
     overlay: Overlay<Footprint>,
@@ -65,10 +77,11 @@ pub enum AccessMode {
     ReadPast,
 }
 
-/// A statement that wrote: as the ledger will hold it, and as it runs.
+/// A statement that wrote: as the ledger will hold it, and as it runs; `None`: it changed the
+/// schema.
 struct Write {
     request: Vec<u8>,
-    work: Work,
+    work: Option<Work>,
 }
 
 /// A statement that has run, and where it began.
@@ -83,8 +96,11 @@ pub struct Attempt {
 struct Savepoint {
     name: String,
     mark: Mark,
+    versioned: Arc<Versioned>,
+    altered: BTreeSet<TableId>,
     writes: usize,
     draws: Draws,
+    memory_left: u64,
 }
 
 impl OpenTransaction {
@@ -102,6 +118,7 @@ impl OpenTransaction {
         let at = snapshot.height();
         let catalog = Arc::clone(snapshot.catalog());
         OpenTransaction {
+            begun_under: Arc::clone(&versioned),
             versioned,
             overlay: Overlay::new(catalog, at, moment, Footprint::default()),
             snapshot,
@@ -190,7 +207,8 @@ impl OpenTransaction {
     /// Goes on with a newer state, in which all that is locked is as it was. False: it stays with
     /// its snapshot, whose schema is no longer the newest, or of which it read without a note.
     pub fn advance(&mut self, snapshot: Snapshot, head: Head) -> Result<bool> {
-        if self.read_aside || !Arc::ptr_eq(snapshot.catalog(), self.snapshot.catalog()) {
+        let is_its_schema = Arc::ptr_eq(snapshot.catalog(), self.snapshot.catalog());
+        if self.read_aside || self.has_own_schema() || !is_its_schema {
             return Ok(false);
         }
         if head.height > self.head.height {
@@ -242,7 +260,7 @@ impl OpenTransaction {
     /// A statement has written for good.
     pub fn keep(&mut self, asked: Asked, work: Work, answered: &ProgramResult, draws: Draws) {
         let ProgramResult { count, rows } = answered.clone();
-        let write = Write { request: asked.request, work };
+        let write = Write { request: asked.request, work: Some(work) };
         self.writes.push((write, Expectation { count, rows }));
         self.draws = draws;
     }
@@ -253,13 +271,7 @@ impl OpenTransaction {
         if !self.moved || !self.writes.is_empty() {
             return Ok(());
         }
-        let Footprint { rows, ranges, .. } = std::mem::take(&mut self.overlay.recorder);
-        let work = Work::Interactive(Interactive {
-            now_us: self.now_us,
-            rows,
-            ranges,
-            writes: Vec::new(),
-        });
+        let work = Work::Interactive(self.requirements()?);
         let (height, now_us) = (self.head.height, self.now_us);
         let moment = Moment { height, position: 0, now_us };
         let catalog = Arc::clone(self.snapshot.catalog());
@@ -341,10 +353,40 @@ impl OpenTransaction {
         Ok(answered)
     }
 
+    /// Whether it has changed the schema, for itself so far.
+    pub fn has_own_schema(&self) -> bool {
+        !Arc::ptr_eq(&self.versioned, &self.begun_under)
+    }
+
+    /// The schema that its COMMIT is asked under.
+    pub fn schema_version(&self) -> u64 {
+        self.begun_under.version
+    }
+
+    /// Runs a schema change: what follows in the transaction sees it.
+    pub fn change_schema(&mut self, change: SchemaText<'_>, store: &Store) -> Result<()> {
+        self.check_may_write()?;
+        self.queried = true;
+        let (before, version) = (Arc::clone(&self.versioned), own_version());
+        let workspace = (&mut self.overlay, store);
+        let frame = Some(&mut self.frame);
+        let next = aside(false, || change_schema(&before, change, version, workspace, frame));
+        self.check()?;
+        self.versioned = next.map_err(error_of).map_err(hint_of_schema_change)?;
+        let text = change.text.to_owned();
+        let request = Asked::from(&Body::Schema { text }).request;
+        self.writes.push((Write { request, work: None }, Expectation::default()));
+        Ok(())
+    }
+
     pub fn savepoint(&mut self, name: String) {
         let mark = self.overlay.mark();
         let (writes, draws) = (self.writes.len(), self.draws);
-        self.savepoints.push(Savepoint { name, mark, writes, draws });
+        let (versioned, altered) =
+            (Arc::clone(&self.versioned), self.overlay.recorder.altered.clone());
+        let memory_left = self.memory_left();
+        let savepoint = Savepoint { name, mark, versioned, altered, writes, draws, memory_left };
+        self.savepoints.push(savepoint);
     }
 
     pub fn release(&mut self, name: &str) -> Result<()> {
@@ -361,8 +403,11 @@ impl OpenTransaction {
         let savepoint = &self.savepoints[at];
         self.overlay.return_to(savepoint.mark.clone());
         self.overlay.recorder.require_all();
+        self.overlay.recorder.altered.clone_from(&savepoint.altered);
+        self.versioned = Arc::clone(&savepoint.versioned);
         self.writes.truncate(savepoint.writes);
         self.draws = savepoint.draws;
+        self.frame.meter().release_to(savepoint.memory_left);
         Ok(())
     }
 
@@ -375,19 +420,65 @@ impl OpenTransaction {
         })
     }
 
-    /// What COMMIT asks of the ledger; `None` when nothing was written: the transaction read one
-    /// snapshot and is serializable where that snapshot is.
-    pub fn lower(mut self) -> Option<(Asked, Interactive)> {
+    /// What COMMIT asks of the ledger, and its program unless it changes the schema; `None` when
+    /// nothing was written: the transaction read one snapshot and is serializable where that
+    /// snapshot is.
+    pub fn lower(mut self) -> Result<Option<(Asked, Option<Interactive>)>> {
         if self.writes.is_empty() {
-            return None;
+            return Ok(None);
         }
         self.overlay.recorder.compact();
-        let Footprint { rows, ranges, .. } = std::mem::take(&mut self.overlay.recorder);
-        let (now_us, writes) = (self.now_us, self.writes);
-        let written = Interactive { now_us, rows, ranges, writes };
-        let asked = Asked::interactive(self.versioned.version, &written, |write| &write.request);
-        let Ok(transaction) = written.try_map(|write| Ok::<_, Infallible>(write.work));
-        Some((asked, transaction))
+        let required: Interactive = self.requirements()?;
+        let Interactive { now_us, rows, ranges, .. } = required;
+        let version = self.schema_version();
+        let written = Interactive { now_us, rows, ranges, writes: self.writes };
+        let asked = Asked::interactive(version, &written, |write| &write.request);
+        let program = written.try_map(|write| write.work.ok_or(())).ok();
+        Ok(Some((asked, program)))
+    }
+
+    /// What must be so at COMMIT; no writes.
+    fn requirements(&mut self) -> Result<Interactive> {
+        let footprint = std::mem::take(&mut self.overlay.recorder);
+        let Footprint { rows, mut ranges, tables, .. } = footprint;
+        for table in tables {
+            ranges.extend(self.whole(table)?);
+        }
+        Ok(Interactive { now_us: self.now_us, rows, ranges, writes: Vec::new() })
+    }
+
+    /// All of a table as the snapshot has it; `None`: it is the transaction's own.
+    fn whole(&mut self, table: TableId) -> Result<Option<RangeRequirement>> {
+        let catalog = self.snapshot.catalog();
+        if catalog.table(table).is_none() {
+            return Ok(None);
+        }
+        let (height, now_us) = (self.head.height, self.now_us);
+        let moment = Moment { height, position: 0, now_us };
+        let mut below = Overlay::new(Arc::clone(catalog), height, moment, NoRecord);
+        let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+        let range = Range { table, index: 0, low, high, reverse: false };
+        let (like, meter) = (RangeDigest::default(), self.frame.meter());
+        let digest = aside(false, || RangeDigest::again(&mut below, &range, &like, meter));
+        self.check()?;
+        digest.map(|digest| Some(RangeRequirement { range, digest })).map_err(error_of)
+    }
+}
+
+/// Versions of schemas that open transactions have made for themselves: what is kept for one of
+/// them fits no other. The ledger's count from zero, and come to none of these.
+fn own_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A schema change by itself is not metered.
+fn hint_of_schema_change(error: Error) -> Error {
+    match error.code() {
+        SqlState::STATEMENT_TOO_COMPLEX | SqlState::PROGRAM_LIMIT_EXCEEDED => error.with_hint(
+            "Run it outside of BEGIN … COMMIT, where a schema change may take as long as it needs.",
+        ),
+        _ => error,
     }
 }
 

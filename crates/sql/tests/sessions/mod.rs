@@ -6,6 +6,7 @@ mod deferral;
 mod interactive;
 mod keys;
 mod locks;
+mod migrations;
 mod online;
 mod past;
 mod schema_changes;

@@ -1,0 +1,159 @@
+//! Schema changes over a transaction's workspace: one way for all that make them.
+//!
+//! ```text
+//!   by itself, in a block       newest state, no writes     ─┐
+//!   COMMIT of a migration       newest state, its writes     ├─► catalog, tables, validations
+//!   open transaction            its snapshot, its writes    ─┘    in the workspace alone
+//! ```
+//!
+//! Nothing is changed but the workspace, so a change that fails half way has changed nothing. In a
+//! block its catalog becomes the store's; an open transaction keeps it to itself, and COMMIT makes
+//! the same change again.
+//!
+//! *Cost.* A change by itself may take as long as the data asks for. Within a transaction each row
+//! that is written anew and each index entry that is built is paid for like any row, so that one
+//! request with many changes holds no block up for longer than others.
+
+use std::sync::Arc;
+
+use concurrency::{Overlay, Recorder};
+use procedure::{Frame, Meter, Procedure, run, run_within};
+use storage::{CatalogChange, Store};
+use types::{Error, IndexSchema, Result, SqlState, Stop, TableId, TableSchema, Value};
+
+use super::schema::Versioned;
+use crate::ddl::{ColumnSource, Ddl, StoreChange, Validation};
+
+/// What a transaction pays for a row that a schema change writes, or an entry of an index.
+const CHANGED_ROW_UNITS: u64 = 32;
+
+/// A schema change as a client has sent it.
+#[derive(Clone, Copy)]
+pub struct SchemaText<'t> {
+    pub ddl: &'t Ddl,
+    pub text: &'t str,
+}
+
+/// The schema behind a change, which the workspace has from now on. `frame`: what the transaction
+/// has left to spend; `None`: the change stands by itself. After an error the workspace is of no
+/// use but to go back to a mark.
+pub fn change_schema<R: Recorder>(
+    before: &Versioned,
+    change: SchemaText<'_>,
+    version: u64,
+    (overlay, store): (&mut Overlay<R>, &Store),
+    mut frame: Option<&mut Frame>,
+) -> Result<Arc<Versioned>, Stop> {
+    let (catalog, changes, validations) = before.catalog.apply(change.ddl)?;
+    let mut validations = validations.iter().peekable();
+    for made in 0..=changes.len() {
+        while let Some(Validation { query, error, .. }) =
+            validations.next_if(|next| next.after == made)
+        {
+            if emits_rows(query, overlay, frame.as_deref_mut())? {
+                return Err(error.clone().into());
+            }
+        }
+        if let Some(change) = changes.get(made) {
+            let meter = frame.as_deref().map(Frame::meter);
+            apply_change(change, overlay, store, meter)?;
+        }
+    }
+    let mut statements = before.statements.clone();
+    if !matches!(change.ddl, Ddl::Truncate { .. }) {
+        statements.push(change.text.into());
+    }
+    let next = Arc::new(Versioned { catalog: Arc::new(catalog), version, statements });
+    overlay.annotate(store, next.clone())?;
+    Ok(next)
+}
+
+/// Run a validation query over what the changes before it have left.
+fn emits_rows<R: Recorder>(
+    query: &Procedure,
+    overlay: &mut Overlay<R>,
+    frame: Option<&mut Frame>,
+) -> Result<bool, Stop> {
+    let result = match frame {
+        Some(frame) => run_within(query, &[], frame, overlay),
+        None => run(query, &[], &mut Frame::default(), overlay),
+    };
+    result.map(|result| !result.rows.is_empty())
+}
+
+fn apply_change<R: Recorder>(
+    change: &StoreChange,
+    overlay: &mut Overlay<R>,
+    store: &Store,
+    meter: Option<&Meter>,
+) -> Result<(), Stop> {
+    let mut toll = |weight: usize| match meter {
+        Some(meter) => meter.spend(CHANGED_ROW_UNITS).and_then(|()| meter.hold(weight)),
+        None => Ok(()),
+    };
+    match change {
+        StoreChange::CreateTable(schema) => overlay.alter_table(store, schema.id, |change| {
+            change.create_table(Arc::new(schema.clone()));
+            Ok(())
+        })?,
+        StoreChange::DropTable(id) => overlay.empty_table(store, *id, |change| {
+            change.drop_table(*id);
+            Ok(())
+        })?,
+        StoreChange::Truncate(id) => {
+            overlay.empty_table(store, *id, |change| change.truncate(*id).map(drop))?;
+        }
+        StoreChange::Describe(schema) => overlay.alter_table(store, schema.id, |change| {
+            change.alter_table(Arc::new(schema.clone()), &mut toll).map(drop)
+        })?,
+        StoreChange::SetLayout { table, layout } => {
+            overlay.alter_table(store, *table, |change| {
+                change.set_layout(*table, *layout);
+                Ok(())
+            })?;
+        }
+        StoreChange::CreateIndex { table, index, schema } => {
+            let place = usize::from(*index) - 1;
+            let schema = with_indexes(overlay, *table, |indexes| {
+                indexes.truncate(place);
+                indexes.push(schema.clone());
+            })?;
+            overlay.alter_table(store, *table, |change: &mut CatalogChange<'_>| {
+                change.alter_table(schema, &mut toll).map(drop)
+            })?;
+        }
+        StoreChange::DropIndex { table, index } => {
+            let place = usize::from(*index) - 1;
+            let schema = with_indexes(overlay, *table, |indexes| indexes[place].dropped = true)?;
+            overlay.alter_table(store, *table, |change: &mut CatalogChange<'_>| {
+                change.alter_table(schema, &mut toll).map(drop)
+            })?;
+        }
+        StoreChange::Rebuild { schema, columns, .. } => {
+            let convert =
+                |old: &[Value]| columns.iter().map(|source| value_of(source, old)).collect();
+            overlay.rebuild_table(store, Arc::new(schema.clone()), &convert, &mut toll)?;
+        }
+    }
+    Ok(())
+}
+
+fn value_of(source: &ColumnSource, old: &[Value]) -> Value {
+    match source {
+        ColumnSource::Old(column) => old[usize::from(*column)].clone(),
+        ColumnSource::Constant(value) => value.clone(),
+    }
+}
+
+fn with_indexes<R: Recorder>(
+    overlay: &Overlay<R>,
+    id: TableId,
+    change: impl FnOnce(&mut Vec<IndexSchema>),
+) -> Result<Arc<TableSchema>> {
+    let table = overlay.catalog().table(id).ok_or_else(|| {
+        Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
+    })?;
+    let mut schema = TableSchema::clone(table.schema());
+    change(&mut schema.indexes);
+    Ok(Arc::new(schema))
+}

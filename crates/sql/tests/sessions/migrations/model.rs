@@ -1,0 +1,270 @@
+//! What statements mean, on plain maps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A value of a row: all columns are integers.
+pub type Cell = Option<i64>;
+
+/// Rows, sorted; or the code of the error.
+pub type Answer = Result<Vec<Vec<Cell>>, &'static str>;
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Table {
+    pub columns: Vec<&'static str>,
+    defaults: Vec<Cell>,
+    has_key: bool,
+    /// By their column.
+    unique: BTreeSet<&'static str>,
+    indexed: BTreeSet<&'static str>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Model {
+    pub tables: BTreeMap<&'static str, Table>,
+}
+
+/// A statement over tables whose first column is `k`.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    Create { table: &'static str, key: bool },
+    InsertFrom { table: &'static str, from: &'static str },
+    Drop(&'static str),
+    Rename { table: &'static str, to: &'static str },
+    AddColumn { table: &'static str, column: &'static str, default: Cell },
+    DropColumn { table: &'static str, column: &'static str },
+    AddKey(&'static str),
+    Index { table: &'static str, column: &'static str, unique: bool },
+    Insert { table: &'static str, key: i64, rest: i64 },
+    Update { table: &'static str, column: &'static str, value: i64, key: i64 },
+    Delete { table: &'static str, column: &'static str, value: i64 },
+    Select(&'static str),
+    Find { table: &'static str, column: &'static str, value: i64 },
+}
+
+const DUPLICATE: &str = "23505";
+
+impl Statement {
+    /// INSERT names as many values as the table has columns: `width`.
+    pub fn text(&self, width: usize) -> String {
+        use Statement::*;
+        match self {
+            Create { table, key: true } => {
+                format!("CREATE TABLE {table} (k int PRIMARY KEY, a int)")
+            }
+            Create { table, key: false } => format!("CREATE TABLE {table} (k int, a int)"),
+            InsertFrom { table, from } => {
+                format!("INSERT INTO {table} (k) SELECT k + 1 FROM {from}")
+            }
+            Drop(table) => format!("DROP TABLE {table}"),
+            Rename { table, to } => format!("ALTER TABLE {table} RENAME TO {to}"),
+            AddColumn { table, column, default: Some(value) } => {
+                format!("ALTER TABLE {table} ADD COLUMN {column} int DEFAULT {value}")
+            }
+            AddColumn { table, column, default: None } => {
+                format!("ALTER TABLE {table} ADD COLUMN {column} int")
+            }
+            DropColumn { table, column } => format!("ALTER TABLE {table} DROP COLUMN {column}"),
+            AddKey(table) => format!("ALTER TABLE {table} ADD PRIMARY KEY (k)"),
+            Index { table, column, unique } => {
+                format!(
+                    "CREATE {}INDEX ON {table} ({column})",
+                    if *unique { "UNIQUE " } else { "" }
+                )
+            }
+            Insert { table, key, rest } => {
+                let rest = format!(", {rest}").repeat(width - 1);
+                format!("INSERT INTO {table} VALUES ({key}{rest})")
+            }
+            Update { table, column, value, key } => {
+                format!("UPDATE {table} SET {column} = {value} WHERE k = {key}")
+            }
+            Delete { table, column, value } => {
+                format!("DELETE FROM {table} WHERE {column} = {value}")
+            }
+            Select(table) => format!("SELECT * FROM {table}"),
+            Find { table, column, value } => {
+                format!("SELECT k FROM {table} WHERE {column} = {value}")
+            }
+        }
+    }
+
+    pub fn table(&self) -> &'static str {
+        use Statement::*;
+        match self {
+            Create { table, .. }
+            | InsertFrom { table, .. }
+            | Drop(table)
+            | Rename { table, .. } => table,
+            AddColumn { table, .. } | DropColumn { table, .. } | AddKey(table) => table,
+            Index { table, .. } | Insert { table, .. } | Update { table, .. } => table,
+            Delete { table, .. } | Select(table) | Find { table, .. } => table,
+        }
+    }
+
+    pub fn changes_schema(&self) -> bool {
+        use Statement::*;
+        matches!(
+            self,
+            Create { .. }
+                | Drop(_)
+                | Rename { .. }
+                | AddColumn { .. }
+                | DropColumn { .. }
+                | AddKey(_)
+                | Index { .. }
+        )
+    }
+
+    pub fn writes(&self) -> bool {
+        !matches!(self, Statement::Select(_) | Statement::Find { .. })
+    }
+}
+
+impl Table {
+    fn place(&self, column: &str) -> Result<usize, &'static str> {
+        self.columns.iter().position(|name| *name == column).ok_or("42703")
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let key = self.has_key.then_some("k");
+        for column in self.unique.iter().copied().chain(key) {
+            let place = self.place(column)?;
+            let mut seen = BTreeSet::new();
+            let mut values = self.rows.iter().filter_map(|row| row[place]);
+            if !values.all(|value| seen.insert(value)) {
+                return Err(DUPLICATE);
+            }
+        }
+        Ok(())
+    }
+
+    fn sorted(&self) -> Vec<Vec<Cell>> {
+        let mut rows = self.rows.clone();
+        rows.sort();
+        rows
+    }
+}
+
+impl Model {
+    fn at(&mut self, table: &str) -> Result<&mut Table, &'static str> {
+        self.tables.get_mut(table).ok_or("42P01")
+    }
+
+    pub fn width(&self, table: &str) -> usize {
+        self.tables.get(table).map_or(2, |table| table.columns.len())
+    }
+
+    /// Whole or not at all.
+    pub fn run(&mut self, statement: &Statement) -> Answer {
+        let before = self.clone();
+        let answer = self.attempt(statement);
+        if answer.is_err() {
+            *self = before;
+        }
+        answer
+    }
+
+    fn attempt(&mut self, statement: &Statement) -> Answer {
+        use Statement::*;
+        let is_taken = |model: &Model, name: &str| model.tables.contains_key(name);
+        match *statement {
+            Create { table, key } => {
+                if is_taken(self, table) {
+                    return Err("42P07");
+                }
+                let (columns, defaults) = (vec!["k", "a"], vec![None, None]);
+                let new = Table { columns, defaults, has_key: key, ..Table::default() };
+                self.tables.insert(table, new);
+            }
+            InsertFrom { table, from } => {
+                self.at(table)?;
+                let keys: Vec<_> = self.at(from)?.rows.iter().map(|row| row[0]).collect();
+                let table = self.at(table)?;
+                for key in keys {
+                    let mut row = table.defaults.clone();
+                    row[0] = key.map(|key| key + 1);
+                    table.rows.push(row);
+                }
+                table.check()?;
+            }
+            Drop(table) => {
+                self.at(table)?;
+                self.tables.remove(table);
+            }
+            Rename { table, to } => {
+                self.at(table)?;
+                if is_taken(self, to) {
+                    return Err("42P07");
+                }
+                let moved = self.tables.remove(table).unwrap_or_default();
+                self.tables.insert(to, moved);
+            }
+            AddColumn { table, column, default } => {
+                let table = self.at(table)?;
+                if table.place(column).is_ok() {
+                    return Err("42701");
+                }
+                table.columns.push(column);
+                table.defaults.push(default);
+                table.rows.iter_mut().for_each(|row| row.push(default));
+            }
+            DropColumn { table, column } => {
+                let table = self.at(table)?;
+                let place = table.place(column)?;
+                table.columns.remove(place);
+                table.defaults.remove(place);
+                table.unique.remove(column);
+                table.indexed.remove(column);
+                table.rows.iter_mut().for_each(|row| _ = row.remove(place));
+            }
+            AddKey(table) => {
+                let table = self.at(table)?;
+                if table.has_key {
+                    return Err("42P16");
+                }
+                table.has_key = true;
+                table.check()?;
+            }
+            Index { table, column, unique } => {
+                let table = self.at(table)?;
+                table.place(column)?;
+                match unique {
+                    true => table.unique.insert(column),
+                    false => table.indexed.insert(column),
+                };
+                table.check()?;
+            }
+            Insert { table, key, rest } => {
+                let table = self.at(table)?;
+                let mut row = vec![Some(rest); table.columns.len()];
+                row[0] = Some(key);
+                table.rows.push(row);
+                table.check()?;
+            }
+            Update { table, column, value, key } => {
+                let table = self.at(table)?;
+                let place = table.place(column)?;
+                for row in table.rows.iter_mut().filter(|row| row[0] == Some(key)) {
+                    row[place] = Some(value);
+                }
+                table.check()?;
+            }
+            Delete { table, column, value } => {
+                let table = self.at(table)?;
+                let place = table.place(column)?;
+                table.rows.retain(|row| row[place] != Some(value));
+            }
+            Select(table) => return Ok(self.at(table)?.sorted()),
+            Find { table, column, value } => {
+                let table = self.at(table)?;
+                let place = table.place(column)?;
+                let found = table.rows.iter().filter(|row| row[place] == Some(value));
+                let mut keys: Vec<Vec<Cell>> = found.map(|row| vec![row[0]]).collect();
+                keys.sort();
+                return Ok(keys);
+            }
+        }
+        Ok(Vec::new())
+    }
+}
