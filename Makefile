@@ -1,7 +1,7 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
 .PHONY: help demo run run-analytics test test-components schedules miri other-architecture \
-	overflow sim torture soak bench-postgres bench-durability \
+	overflow sim torture fuzz soak bench-postgres bench-durability \
 	bench-analytics compare-analytics htap clean
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
@@ -10,6 +10,8 @@ ANALYTICS = $(LEAN) --features analytics
 
 # How long everything takes; TORTURE_KILLS=200 counts kills instead of timing them.
 TORTURE_SECONDS ?= 600
+
+FUZZ_SECONDS ?= 600
 
 # TPC-H's scale factor, and CH-benCHmark's warehouses, for comparing answers.
 ANALYTICS_SCALE ?= 0.1
@@ -29,6 +31,7 @@ help:
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
 	@echo "make sim             whole nodes in one thread, a thousand worlds from a thousand seeds"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
+	@echo "make fuzz            statements, large values, wire messages that no driver sends; another session waits for none"
 	@echo "make soak            two hours of everything at full load: memory must stay flat"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 	@echo "make bench-durability  what logs, checkpoints and recovery cost, beside a thesis's figures"
@@ -99,6 +102,10 @@ torture:
 	cargo build $(LEAN)
 	cargo run --quiet $(LEAN) -- torture --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
+
+fuzz:
+	cargo build $(LEAN) --bin tally --example fuzz
+	cargo run --quiet $(LEAN) --example fuzz -- --seconds $(FUZZ_SECONDS) --wait-ms-max 1000
 
 soak:
 	cargo build $(LEAN)

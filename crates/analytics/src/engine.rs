@@ -12,7 +12,7 @@ use datafusion::catalog::{
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::AggregateUDF;
@@ -59,12 +59,15 @@ pub struct AnalyticsUsage {
     pub images: ImageUsage,
     /// Queries that run, or that wait for their rows to be fetched.
     pub running: usize,
+    /// What operators of all queries hold.
+    pub query_bytes: usize,
 }
 
 /// The analytical side of a store.
 pub struct Analytics {
     shared: Arc<Shared>,
     plans: Mutex<PlanCache>,
+    pool: Arc<FairSpillPool>,
 }
 
 /// What plans keep when they run.
@@ -111,7 +114,7 @@ impl Analytics {
             None => DiskManagerMode::Disabled,
         };
         let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(pool)
+            .with_memory_pool(pool.clone())
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(spills));
         let mut config = SessionConfig::new()
             .with_target_partitions(options.threads)
@@ -158,12 +161,12 @@ impl Analytics {
         store.keep_copies(copies);
         let shared =
             Arc::new(Shared { images, state, still_state, operators, agreeing_operators, threads });
-        Ok(Analytics { shared, plans: Mutex::default() })
+        Ok(Analytics { shared, plans: Mutex::default(), pool })
     }
 
     pub fn usage(&self) -> AnalyticsUsage {
         let (images, running) = (self.shared.images.usage(), self.shared.threads.running());
-        AnalyticsUsage { images, running }
+        AnalyticsUsage { images, running, query_bytes: self.pool.reserved() }
     }
 
     /// Runs a query in DataFusion's own SQL to its end, on the caller's runtime.

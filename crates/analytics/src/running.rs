@@ -24,8 +24,9 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, Stream, StreamExt};
+use kit::pool::{Lease, Pool};
 use parking_lot::Mutex;
-use sql::analyst::{Limits, Row, RowBatches};
+use sql::analyst::{Limits, Row, RowBatches, row_bytes};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -88,7 +89,8 @@ enum Waiter {
 
 /// What a query's task hands over.
 enum Made {
-    Rows(Result<Vec<Row>>),
+    /// And what covers them until the next are asked for.
+    Rows(Result<Vec<Row>>, Option<Lease>),
     /// No rows are missing.
     End,
 }
@@ -97,6 +99,7 @@ enum Made {
 pub(crate) struct Output {
     rows: mpsc::Sender<Made>,
     ended: Ended,
+    memory: Option<Arc<Pool>>,
 }
 
 /// Nobody wants the rows any more.
@@ -108,6 +111,8 @@ struct Rows {
     stopped: oneshot::Receiver<Error>,
     run: Arc<Run>,
     ended: bool,
+    /// Covers the rows that were taken last.
+    lease: Option<Lease>,
 }
 
 impl Threads {
@@ -138,7 +143,8 @@ impl Threads {
         let Some(runtime) = &self.runtime else { return stream::empty().boxed() };
         let ending = output.clone();
         let ended = Ended::default();
-        let making = make(Output { rows: output, ended: ended.clone() });
+        let memory = limits.memory.clone();
+        let making = make(Output { rows: output, ended: ended.clone(), memory });
         let task = runtime.spawn(async move {
             if making.await.is_ok() {
                 _ = ending.send(Made::End).await;
@@ -153,7 +159,7 @@ impl Threads {
         let run = Run { limits, task, ended, state: Mutex::new(state) };
         let run = Arc::new(run);
         self.watch.add(run.clone());
-        Rows { made, stopped, run, ended: false }.boxed()
+        Rows { made, stopped, run, ended: false, lease: None }.boxed()
     }
 }
 
@@ -187,7 +193,20 @@ impl Drop for Threads {
 impl Output {
     /// Waits until there is room.
     pub(crate) async fn send(&self, rows: Result<Vec<Row>>) -> Result<(), Unwanted> {
-        self.rows.send(Made::Rows(rows)).await.map_err(|_| Unwanted)
+        let (rows, lease) = match rows.and_then(|rows| Ok((self.cover(&rows)?, rows))) {
+            Ok((lease, rows)) => (Ok(rows), lease),
+            Err(error) => (Err(error), None),
+        };
+        let failed = rows.is_err();
+        self.rows.send(Made::Rows(rows, lease)).await.map_err(|_| Unwanted)?;
+        if failed { Err(Unwanted) } else { Ok(()) }
+    }
+
+    fn cover(&self, rows: &[Row]) -> Result<Option<Lease>> {
+        let Some(memory) = &self.memory else { return Ok(None) };
+        let mut lease = memory.lease();
+        lease.cover(rows.iter().map(|row| row_bytes(row) as u64).sum())?;
+        Ok(Some(lease))
     }
 
     pub(crate) fn ended(&self) -> &Ended {
@@ -310,6 +329,8 @@ impl Stream for Rows {
         if let Poll::Ready(Ok(error)) = Pin::new(&mut self.stopped).poll(context) {
             return self.end(Some(Err(error)));
         }
+        // Those that were taken last are gone.
+        self.lease = None;
         match self.made.poll_recv(context) {
             Poll::Pending => {
                 self.run.waits();
@@ -318,8 +339,11 @@ impl Stream for Rows {
             Poll::Ready(made) => {
                 self.run.got();
                 match made {
-                    Some(Made::Rows(Ok(rows))) => Poll::Ready(Some(Ok(rows))),
-                    Some(Made::Rows(Err(error))) => self.end(Some(Err(error))),
+                    Some(Made::Rows(Ok(rows), lease)) => {
+                        self.lease = lease;
+                        Poll::Ready(Some(Ok(rows)))
+                    }
+                    Some(Made::Rows(Err(error), _)) => self.end(Some(Err(error))),
                     Some(Made::End) => self.end(None),
                     // Its task is gone without a word: it was stopped just now, or panicked.
                     None => {

@@ -26,7 +26,7 @@
 use std::sync::Arc;
 
 use procedure::access::Range;
-use procedure::{Frame, Meter, ProgramResult};
+use procedure::{Budget, Frame, Meter, ProgramResult};
 use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Store, Table};
 use types::{Error, Height, Key, Stamp, Stop, TableId};
@@ -226,10 +226,10 @@ pub struct VersionCheck {
 }
 
 impl VersionCheck {
-    pub fn new(catalog: Arc<Catalog>) -> VersionCheck {
+    pub fn new(catalog: Arc<Catalog>, budget: Budget) -> VersionCheck {
         let nowhere = Moment { height: 0, position: 0, now_us: 0 };
         let newest = Overlay::new(Arc::clone(&catalog), LATEST, nowhere, NoRecord);
-        VersionCheck { catalog, newest, meter: Meter::default() }
+        VersionCheck { catalog, newest, meter: Meter::of(budget) }
     }
 
     /// Whether all that was read is as it was: rows, missing rows, and ranges, which are read

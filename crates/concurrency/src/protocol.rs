@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
-use procedure::ProgramResult;
+use procedure::{Budget, ProgramResult};
 use storage::{BlockWrites, Store};
 use types::{Error, Height, Position, SqlState, Stop};
 
@@ -184,12 +184,15 @@ pub struct Block {
     /// What the sealed block may hold beside its transactions: rows that they leave, where the
     /// protocol's blocks have them.
     pub image_room_bytes: usize,
+    /// What each transaction may spend and hold.
+    pub budget: Budget,
 }
 
 impl Block {
     /// One that nothing bounds.
     pub fn new(height: Height, time_us: i64, transactions: Vec<Arc<Work>>) -> Block {
-        Block { height, time_us, transactions, image_room_bytes: usize::MAX }
+        let (image_room_bytes, budget) = (usize::MAX, Budget::default());
+        Block { height, time_us, transactions, image_room_bytes, budget }
     }
 }
 
@@ -356,7 +359,12 @@ pub trait Protocol: Send + Sync {
     /// Opens a block in which calls run as they arrive; `None`: this protocol runs closed ones.
     /// One is open at a time, and none while a block is prepared or finished. `prepare` and
     /// `finish` run a closed block to the same effect.
-    fn open(&self, _store: &Arc<Store>, _height: Height) -> Option<Box<dyn Epoch>> {
+    fn open(
+        &self,
+        _store: &Arc<Store>,
+        _height: Height,
+        _budget: Budget,
+    ) -> Option<Box<dyn Epoch>> {
         None
     }
 

@@ -50,6 +50,7 @@ impl Scout {
         let mut watched =
             Watched { overlay: &mut self.overlay, watch, row_id: None, uncovered: false };
         // How it ends does not matter: a run on another state may end elsewhere.
+        self.frame.meter().set_budget(block.budget);
         let _ = work.run(&mut self.frame, &mut watched);
         (!watched.uncovered).then_some(noted)
     }

@@ -74,6 +74,7 @@ impl<R: Recorder> Runner<R> {
     ) -> Result<Option<Outcome>, String> {
         let (work, moment) = begin(block, position);
         self.overlay.restart(moment);
+        self.frame.meter().set_budget(block.budget);
         let Some(run) = run_checked(work, held, &mut self.frame, &mut self.overlay) else {
             return Ok(None);
         };
@@ -92,6 +93,7 @@ impl<R: Recorder> Runner<R> {
     ) -> Result<ProgramResult, Stop> {
         let (work, moment) = begin(block, position);
         self.overlay.restart(moment);
+        self.frame.meter().set_budget(block.budget);
         let result = work.run(&mut self.frame, &mut self.overlay)?;
         self.install(moment, undo)?;
         Ok(result)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use procedure::access::Range;
-use procedure::{Frame, ProgramResult};
+use procedure::{Frame, Meter, ProgramResult};
 use storage::{Catalog, Store};
 use types::{Height, Position, Stamp, Stop, TableId};
 
@@ -122,7 +122,7 @@ where
     let nowhere = Moment { height: 0, position: 0, now_us: 0 };
     let overlay = |at| Overlay::new(Arc::clone(&shared.catalog), at, nowhere, R::default());
     let mut overlays: Vec<_> = shared.snapshots.iter().map(|&at| overlay(at)).collect();
-    let mut frame = Frame::default();
+    let mut frame = Frame::metered(Meter::of(shared.block.budget));
     let mut foresight = Foresight::new(Arc::clone(&shared.catalog), shared.done.len());
     loop {
         let first = shared.next.fetch_add(foresight::GROUP, Ordering::Relaxed);

@@ -3,13 +3,14 @@
 //!
 //! Where the parameters do not name one, it has the value that executor 1 gives it. *The executor*
 //! is a number for everything that this program does with a block and that no parameter names: what
-//! SQL means, what is a unit of work and how many there are, how deep calls nest, how an outcome is
+//! SQL means, what is a unit of work, how deep calls nest, how an outcome is
 //! encoded, which of several rejections is told. The same orders give the same results under the
 //! same number, for ever: `recovery/tests/golden.rs` executes ledgers that are checked in. A change
 //! of one result takes a new number, by which this program does what it did before. A ledger that
 //! names a number which this program does not have is refused.
 
 use ledger::Parameters;
+use procedure::{BYTES_MAX, Budget, UNITS_MAX};
 use types::{Error, Result, SqlState};
 
 /// The newest version of the semantics that this program executes; it has all from 1 on.
@@ -24,6 +25,8 @@ pub struct Limits {
     pub expiry_us_max: i64,
     /// How often a protocol may defer a transaction to a later block.
     pub attempts_max: u32,
+    /// What a transaction may do, so that it holds up a block for about a second at most.
+    pub budget: Budget,
 }
 
 /// Name, default, smallest and largest value.
@@ -33,8 +36,10 @@ const VERSION: Limit = ("executor", 1, 1, EXECUTOR as u64);
 const ENVELOPE: Limit = ("envelope_bytes_max", 768 << 20, 64 << 10, 1000 << 20);
 const EXPIRY: Limit = ("expiry_us_max", 86_400_000_000, 1_000_000, 31_536_000_000_000);
 const ATTEMPTS: Limit = ("attempts_max", 100, 0, 10_000);
+const UNITS: Limit = ("transaction_units_max", UNITS_MAX, 100_000, 1_000_000_000_000);
+const BYTES: Limit = ("transaction_bytes_max", BYTES_MAX, 1 << 20, 1 << 40);
 
-const ALL: [Limit; 4] = [VERSION, ENVELOPE, EXPIRY, ATTEMPTS];
+const ALL: [Limit; 6] = [VERSION, ENVELOPE, EXPIRY, ATTEMPTS, UNITS, BYTES];
 
 impl Limits {
     pub fn of(parameters: &Parameters) -> Result<Limits> {
@@ -47,6 +52,7 @@ impl Limits {
             envelope_bytes_max: number(ENVELOPE)? as usize,
             expiry_us_max: number(EXPIRY)? as i64,
             attempts_max: number(ATTEMPTS)? as u32,
+            budget: Budget { units_max: number(UNITS)?, bytes_max: number(BYTES)? },
         })
     }
 

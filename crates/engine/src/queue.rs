@@ -57,6 +57,8 @@ impl Default for BlockLimits {
 
 /// What travels beside an envelope on its own node.
 pub(crate) struct Ticket {
+    /// By which it can be withdrawn.
+    pub number: u64,
     pub compiled: Option<Compiled>,
     pub barrier: Barrier,
     pub waiting: Waiting,
@@ -165,6 +167,12 @@ impl Queue {
             self.runners.notify_one();
         }
         Ok(())
+    }
+
+    /// Takes back what is in no batch yet, and in no block that is open. False: it is, or was
+    /// answered.
+    pub fn revoke(&self, number: u64) -> bool {
+        self.lock().solo.withdraw(|ticket| ticket.number == number).is_some()
     }
 
     /// Refuse everything from now on. What waits is still taken.
@@ -312,7 +320,7 @@ fn joined(proposal: order::Proposal, tickets: Vec<Ticket>, left: usize) -> Cut {
 }
 
 pub(crate) fn request_of(envelope: Bytes, ticket: Ticket) -> Request {
-    let Ticket { compiled, barrier, waiting } = ticket;
+    let Ticket { compiled, barrier, waiting, .. } = ticket;
     Request { envelope, compiled, barrier, waiting: Some(waiting) }
 }
 
@@ -330,7 +338,8 @@ mod tests {
     fn push(queue: &Queue, bytes: usize) -> Result<(), Error> {
         let (reply, _) = oneshot::channel();
         let waiting = Waiting { arrived: Instant::now(), reply };
-        let ticket = Ticket { compiled: None, barrier: Barrier::None, waiting };
+        let ticket =
+            Ticket { number: bytes as u64, compiled: None, barrier: Barrier::None, waiting };
         queue.push(vec![0; bytes].into(), ticket, Ok)
     }
 
@@ -396,6 +405,16 @@ mod tests {
             queue.errand();
             assert!(matches!(next.join().unwrap(), Next::Errand), "it may not be cut");
         });
+    }
+
+    #[test]
+    fn what_waits_can_be_withdrawn_until_it_is_cut() {
+        let queue = queue(BlockLimits::default());
+        (1..=3).for_each(|bytes| push(&queue, bytes).unwrap());
+        assert!(queue.revoke(2) && !queue.revoke(2));
+        assert_eq!(queue.waiting(), 2);
+        assert_eq!(next(&queue, 0, Duration::ZERO), Some(2));
+        assert!(!queue.revoke(1) && !queue.revoke(3));
     }
 
     #[test]

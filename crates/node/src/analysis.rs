@@ -42,8 +42,13 @@ fn locks_of(engine: &Engine) -> Locks {
 fn other_memory(metrics: &Arc<Metrics>) -> OtherMemory {
     let metrics = Arc::clone(metrics);
     Box::new(move || {
-        let images = metrics.analysis.get().map(|read| ("columnar images", read().image_bytes));
-        images.into_iter().chain(memory::resident_bytes().map(|bytes| ("process", bytes))).collect()
+        let analysis = metrics.analysis.get().map(|read| read());
+        let images = analysis.as_ref().map(|read| ("columnar images", read.image_bytes));
+        let queries = analysis.as_ref().map(|read| ("analytical queries", read.query_bytes));
+        let sessions = metrics.session_memory.get();
+        let sessions = sessions.map(|pool| ("sessions", pool.leased_bytes()));
+        let process = memory::resident_bytes().map(|bytes| ("process", bytes));
+        [images, queries, sessions, process].into_iter().flatten().collect()
     })
 }
 
@@ -71,6 +76,7 @@ fn columnar(
         let usage = measured.usage();
         Analysis {
             queries: usage.running as u64,
+            query_bytes: usage.query_bytes as u64,
             image_bytes: usage.images.bytes,
             image_scans: usage.images.scans,
             image_evictions: usage.images.evicted,

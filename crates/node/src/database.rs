@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
+use engine::limits::Limits;
 use engine::retention::PinFolder;
 use engine::{
     Beside, BlockLimits, Body, Checkpoints, Clock, ClockBound, EXECUTOR, Engine, Fault,
@@ -18,14 +19,15 @@ use engine::{
     Replayed, Replica, RetentionSettings, RowFolders, Trust, Ways, check_protocol, recover_by,
     resume_writing,
 };
+use kit::pool::Pool;
 use ledger::{
     BlockReader, BlockWriter, Files, Genesis, Hash, LedgerId, LogError, LogOptions, Parameters,
     QUARANTINE_FOLDER, RealFiles, Stream, checkpoint, first_block,
 };
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
-use sql::session::Database;
 use sql::session::schema::Schema;
+use sql::session::{Database, SessionMemory};
 use storage::Store;
 use tracing::{info, warn};
 
@@ -93,8 +95,25 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let observer = Arc::clone(&metrics);
     let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
+    let memory = session_memory(settings);
+    _ = metrics.session_memory.set(Arc::clone(&memory.pool));
     let analyst = Some(analysis::analyst(&engine, settings, &metrics)?);
-    Ok(Database { engine: Arc::new(engine), schema, analyst })
+    Ok(Database { engine: Arc::new(engine), schema, analyst, memory })
+}
+
+fn session_memory(settings: &Settings) -> SessionMemory {
+    let tables = settings.memory_bytes_max;
+    let bytes_max = memory::session_bytes_max(settings.session_memory_bytes_max, tables);
+    SessionMemory {
+        pool: Pool::new(bytes_max),
+        statements_max: settings.session_statements_max as usize,
+        statement_bytes_max: statement_bytes_max(settings),
+        cached_statements_max: settings.session_cached_statements_max as usize,
+    }
+}
+
+pub fn statement_bytes_max(settings: &Settings) -> usize {
+    usize::try_from(settings.session_statement_bytes_max).unwrap_or(usize::MAX)
 }
 
 /// A ledger's state, with the schema that it is read under.
@@ -342,6 +361,13 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
     let protocol = protocols::recorded_name(&settings.protocol);
     let mut parameters = Parameters::new(&protocol);
     parameters.others.insert("executor".to_owned(), EXECUTOR.to_string());
+    for (name, value) in [
+        ("transaction_units_max", settings.transaction_units_max),
+        ("transaction_bytes_max", settings.transaction_bytes_max),
+    ] {
+        parameters = Limits::set(&parameters, name, &value.to_string())
+            .unwrap_or_else(|| Err(types::Error::unsupported(name)))?;
+    }
     let genesis = Genesis { ledger_id, time_us: clock()(), parameters, executor: EXECUTOR };
     let block = genesis.to_block()?;
     let mut log = BlockWriter::resume(reader, options)?;

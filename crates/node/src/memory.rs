@@ -10,6 +10,17 @@ pub fn bytes_max(set: u64) -> u64 {
     }
 }
 
+/// Bytes that sessions may hold: as they are set, or, of 0, an eighth of what tables may.
+pub fn session_bytes_max(set: u64, tables_set: u64) -> u64 {
+    const LEAST_BYTES: u64 = 64 << 20;
+    const UNKNOWN_BYTES: u64 = 1 << 30;
+    match (set, bytes_max(tables_set)) {
+        (0, 0) => UNKNOWN_BYTES,
+        (0, tables) => (tables / 8).max(LEAST_BYTES),
+        (set, _) => set,
+    }
+}
+
 /// Memory of the process that is backed.
 pub fn resident_bytes() -> Option<u64> {
     resident_bytes_of(std::process::id())
@@ -46,6 +57,9 @@ mod tests {
         assert_eq!(kilobytes(text, "VmOdd:"), None);
         assert_eq!(kilobytes(text, "VmNone:"), None);
         assert_eq!(bytes_max(5), 5);
+        assert_eq!(session_bytes_max(5, 1 << 40), 5);
+        assert_eq!(session_bytes_max(0, 1 << 40), 1 << 37);
+        assert_eq!(session_bytes_max(0, 1), 64 << 20);
         #[cfg(target_os = "linux")]
         assert!(resident_bytes().is_some_and(|bytes| bytes < total_bytes().unwrap()));
     }

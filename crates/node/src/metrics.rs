@@ -15,6 +15,7 @@ use std::time::Duration;
 use engine::checkpoint::Taken;
 use engine::retention::Memory;
 use engine::{BlockEvent, Observer};
+use kit::pool::Pool;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
@@ -116,6 +117,8 @@ pub struct Metrics {
     pub block_sync_duration: Histogram,
     /// Open sessions.
     pub sessions: Arc<Gauge>,
+    /// What they hold.
+    pub session_memory: OnceLock<Arc<Pool>>,
     /// Bytes of the ledger's blocks, those from before the start included, and those that were
     /// pruned since.
     pub ledger_bytes: Counter,
@@ -159,6 +162,7 @@ pub struct Metrics {
 #[derive(Clone, Copy, Default)]
 pub struct Analysis {
     pub queries: u64,
+    pub query_bytes: u64,
     pub image_bytes: u64,
     pub image_scans: u64,
     pub image_evictions: u64,
@@ -276,6 +280,7 @@ impl Collector for Reading {
         let help = "Whether the node refuses writes, since its disk has failed";
         page.gauge("read_only", help, None, metrics.read_only.get() as f64)?;
         page.past(metrics)?;
+        metrics.session_memory.get().map_or(Ok(()), |pool| page.session_memory(pool))?;
         metrics.analysis.get().map_or(Ok(()), |read| page.analysis(&read()))
     }
 }
@@ -325,9 +330,21 @@ impl Page<'_> {
         self.count("snapshots_given_up", help, metrics.snapshots_given_up.get())
     }
 
+    fn session_memory(&mut self, pool: &Pool) -> fmt::Result {
+        let help = "Memory that sessions hold: results, gathered rows, statements, data of COPY";
+        self.gauge("session_memory", help, Some(&Unit::Bytes), pool.leased_bytes() as f64)?;
+        let help = "What sessions may hold";
+        let bytes_max = pool.bytes_max() as f64;
+        self.gauge("session_memory_max", help, Some(&Unit::Bytes), bytes_max)?;
+        let help = "Statements that were refused since sessions held too much";
+        self.count("session_memory_refused", help, pool.refused())
+    }
+
     fn analysis(&mut self, analysis: &Analysis) -> fmt::Result {
         let help = "Queries over much data that run or wait for their rows to be fetched";
         self.gauge("analytical_queries", help, None, analysis.queries as f64)?;
+        let help = "Memory that such queries gather";
+        self.gauge("analytical_query", help, Some(&Unit::Bytes), analysis.query_bytes as f64)?;
         let help = "Memory of columnar images";
         self.gauge("image", help, Some(&Unit::Bytes), analysis.image_bytes as f64)?;
         let help = "Tables that were opened to be read by their images";

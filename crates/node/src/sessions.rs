@@ -9,19 +9,20 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::stream::{self, StreamExt};
 use pgfront::{
-    Authentication, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice, NoticeSeverity,
-    Options, Peer, Prepared, Response, SessionOptions, Tag, TransactionStatus,
+    Authentication, Bounds, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice,
+    NoticeSeverity, Options, Peer, Prepared, Response, SessionOptions, Tag, TransactionStatus,
 };
 use procedure::Output;
 use sql::SessionInfo;
 use sql::analyst::{Row, RowBatches};
 use sql::session::lifted::Source;
-use sql::session::{self, Answer, Status};
+use sql::session::{self, Answer, Signal, Status};
 use tokio::sync::watch;
 use tracing::warn;
 use types::{DataType, Error, SqlState, Value};
 
 use crate::config::{Settings, TlsUse};
+use crate::database::statement_bytes_max;
 use crate::http::Guard;
 use crate::metrics::{GaugeGuard, Metrics};
 use crate::reload::{self, Reloadable, SharedUsers};
@@ -67,14 +68,13 @@ impl Front {
         listeners: Vec<Listener>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<()> {
+        let options = Options { memory: Arc::clone(&database.memory.pool), ..self.options };
         let doors = Arc::new(Doors { database, users: self.users, owner: self.owner, metrics });
         let stopped = async move {
             // An error means that nobody is left who could ask for a stop: stop.
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        pgfront::serve(listeners, doors, self.options, stopped)
-            .await
-            .context("cannot serve sessions")
+        pgfront::serve(listeners, doors, options, stopped).await.context("cannot serve sessions")
     }
 }
 
@@ -88,6 +88,11 @@ fn options(settings: &Settings) -> Result<Options> {
         failed_logins_per_minute_max: settings.failed_logins_per_minute_max,
         shutdown_grace: Duration::from_millis(settings.stop_wait_ms_max),
         server_version: session::SERVER_VERSION.to_owned(),
+        bounds: Bounds {
+            statements_max: settings.session_statements_max as usize,
+            portals_max: settings.session_portals_max as usize,
+            bytes_max: statement_bytes_max(settings),
+        },
         ..Options::default()
     })
 }
@@ -133,7 +138,8 @@ impl pgfront::Database for Doors {
             server_version: session::SERVER_VERSION.to_owned(),
         };
         let database = Arc::clone(&self.database);
-        let mut inner = session::Session::new(database, info, options.cancel.flag());
+        let (raised, withdraw) = (options.cancel.flag(), options.cancel.withdraw());
+        let mut inner = session::Session::new(database, info, Signal { raised, withdraw });
         if !options.application_name.is_empty() {
             inner.settings.set("application_name", Some(&options.application_name))?;
         }
@@ -253,7 +259,7 @@ fn describe(column: &procedure::step::Column) -> ColumnDescription {
 
 fn response(answer: Answer) -> Response {
     match answer {
-        Answer::Rows { rows, tag: done } => Response::Rows { rows, tag: tag(done) },
+        Answer::Rows { rows, tag: done, lease } => Response::Rows { rows, tag: tag(done), lease },
         Answer::Stream { rows, tag: done } => Response::Stream { rows, tag: tag(done) },
         Answer::Tag(done) => Response::Tag(tag(done)),
         Answer::Deallocated { name, tag: done } => Response::Deallocate { name, tag: tag(done) },

@@ -121,6 +121,14 @@ impl<T> Solo<T> {
         Some(first)
     }
 
+    /// Takes one back that is in no batch yet, the last that `is_it` is said of.
+    pub fn withdraw(&mut self, is_it: impl Fn(&T) -> bool) -> Option<(Bytes, T)> {
+        let place = self.waiting.iter().rposition(|(_, attached)| is_it(attached))?;
+        let withdrawn = self.waiting.remove(place)?;
+        self.waiting_bytes -= withdrawn.0.len();
+        Some(withdrawn)
+    }
+
     pub fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use futures::stream::{StreamExt, once};
+use kit::pool::Lease;
 use procedure::{Column, Interrupt};
 use sql::analyst::{
-    Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches, SystemTables,
+    Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches, SystemTables, held,
 };
 use sql::router::{BROAD_ROWS_MIN, is_refusal, rows, settled};
 use sql::session::aside;
@@ -237,11 +238,12 @@ struct SystemPlan {
 }
 
 impl SystemPlan {
-    fn rows(&self, execution: &Execution) -> Result<Vec<Row>> {
+    fn rows(&self, execution: &Execution) -> Result<(Vec<Row>, Option<Lease>)> {
         let session = session_now(&self.session, &execution.settings, execution.now_us);
         let interrupted = deadline(&execution.limits);
         let (parameters, snapshot) = (&execution.parameters, Some(&*execution.snapshot));
-        aside(false, || self.prepared.run(&session, parameters, snapshot, &interrupted))
+        let memory = execution.limits.memory.as_ref();
+        aside(false, || self.prepared.run(&session, parameters, snapshot, memory, &interrupted))
     }
 }
 
@@ -415,7 +417,13 @@ impl AnalyticalPlan for SystemPlan {
     }
 
     fn run(self: Arc<Self>, execution: Execution) -> RowBatches {
-        once(async move { self.rows(&execution) }).boxed()
+        let answered = async move {
+            match self.rows(&execution) {
+                Ok((rows, lease)) => held(rows, lease),
+                Err(error) => once(ready(Err(error))).boxed(),
+            }
+        };
+        once(answered).flatten().boxed()
     }
 
     fn explain(
@@ -435,7 +443,7 @@ impl AnalyticalPlan for SystemPlan {
         }];
         if analyze {
             match self.rows(&execution) {
-                Ok(rows) => lines.push(format!("  rows: {}", rows.len())),
+                Ok((rows, _)) => lines.push(format!("  rows: {}", rows.len())),
                 Err(error) => return ready(Err(error)).boxed(),
             }
         }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use kit::pool::Lease;
 use types::{DataType, Error, Value};
 
 use crate::auth::Verifier;
@@ -181,6 +182,8 @@ pub enum Response {
     Rows {
         rows: Vec<Row>,
         tag: Tag,
+        /// Covers them until they are sent.
+        lease: Option<Lease>,
     },
     /// Pulled as fast as the client reads them, from any thread.
     Stream {

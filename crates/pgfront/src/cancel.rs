@@ -21,6 +21,8 @@ use types::{Error, SqlState};
 pub struct Cancel {
     requested: Arc<AtomicBool>,
     wake: Notify,
+    /// For what waits to be ordered: the client gives it up, where it still can be.
+    withdraw: Arc<Notify>,
 }
 
 impl Cancel {
@@ -30,8 +32,20 @@ impl Cancel {
     }
 
     pub fn request(&self) {
+        self.end();
+        self.withdraw.notify_waiters();
+    }
+
+    /// The server shuts down: what computes or waits for its client ends, what waits for the ledger
+    /// is answered.
+    pub(crate) fn end(&self) {
         self.requested.store(true, Ordering::Release);
         self.wake.notify_waiters();
+    }
+
+    /// Told when the client asks to cancel, and not when the server shuts down.
+    pub fn withdraw(&self) -> Arc<Notify> {
+        Arc::clone(&self.withdraw)
     }
 
     /// For loops that compute without waiting: look every few thousand steps.
@@ -93,7 +107,8 @@ impl Control {
     /// The server shuts down.
     pub fn evict(&self) {
         self.evicted.store(true, Ordering::Release);
-        self.wake.notify_one();
+        self.cancel.end();
+        self.wake.notify_waiters();
     }
 
     /// `57P01` after [`Control::evict`].
@@ -109,7 +124,13 @@ impl Control {
 
     /// Completes after [`Control::evict`], also when that came first.
     pub async fn woken(&self) {
-        self.wake.notified().await;
+        loop {
+            let wake = self.wake.notified();
+            if self.evicted.load(Ordering::Acquire) {
+                return;
+            }
+            wake.await;
+        }
     }
 }
 
@@ -185,14 +206,7 @@ impl Registry {
         }
     }
 
-    /// Ends what every session runs.
-    pub fn cancel_all(&self) {
-        for control in self.lock().controls.values() {
-            control.cancel.request();
-        }
-    }
-
-    /// Lets nobody in any more, and turns everybody out.
+    /// Lets nobody in any more, and turns everybody out, whatever they run.
     pub fn close(&self) {
         let mut sessions = self.lock();
         sessions.closed = true;

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time;
 use types::{DataType, Error, Result, SqlState, Value};
 
@@ -34,8 +35,12 @@ use crate::fetch::{Fetch, Shape};
 use crate::message::decode_text;
 use crate::message::{Bind, Execute, Format, Formats, Parse, Target, kind, utf8};
 use crate::reply::{self, Severity};
+use crate::server::Options;
 use crate::store::{Portal, PortalState, Statement, Store};
 use crate::wire::{Closed, Frame, Wire, malformed};
+
+/// Values of a longer Bind take a while to be read.
+const SHORT_MESSAGE_BYTES: usize = 64 << 10;
 
 /// What ends a statement early: an error to report, or the end of the connection.
 #[derive(Debug)]
@@ -86,12 +91,17 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     N: Session,
 {
-    pub fn new(wire: &'a mut Wire<S>, session: N, registration: &'a Registration) -> Self {
+    pub fn new(
+        wire: &'a mut Wire<S>,
+        session: N,
+        registration: &'a Registration,
+        options: &Options,
+    ) -> Self {
         Connection {
             wire,
             session,
             registration,
-            store: Store::new(),
+            store: Store::new(options.bounds, &options.memory),
             skipping: false,
             in_implicit_block: false,
             reply_due: false,
@@ -136,7 +146,7 @@ where
         }
         // Whatever was to be cancelled while we waited is over.
         control.cancel.clear();
-        Ok(())
+        self.check_eviction()
     }
 
     fn check_eviction(&self) -> Result<(), Closed> {
@@ -158,6 +168,13 @@ where
             // The rest of a copy that has failed.
             kind::COPY_DATA | kind::COPY_DONE | kind::COPY_FAIL => return Ok(()),
             _ if self.skipping => return Ok(()),
+            kind::FLUSH => {
+                self.reply_due = true;
+                return Ok(());
+            }
+            _ => self.check_eviction()?,
+        }
+        match frame.kind {
             kind::QUERY => return self.query(&frame).await,
             kind::FUNCTION_CALL => {
                 let error = Error::unsupported("the function call protocol");
@@ -167,29 +184,31 @@ where
         }
         let outcome = match frame.kind {
             kind::EXECUTE => self.execute(&frame).await,
+            kind::BIND if self.wire.body(&frame).len() > SHORT_MESSAGE_BYTES => {
+                aside(|| self.bind(&frame)).map_err(Failure::from)
+            }
             kind::BIND => self.bind(&frame).map_err(Failure::from),
             kind::DESCRIBE => self.describe(&frame).map_err(Failure::from),
             kind::PARSE => self.parse(&frame).map_err(Failure::from),
             kind::CLOSE => self.close(&frame).map_err(Failure::from),
-            kind::FLUSH => {
-                self.reply_due = true;
-                Ok(())
-            }
             other => Err(malformed(format!("invalid frontend message type {other}")).into()),
         };
         match outcome {
             Ok(()) => Ok(()),
             Err(Failure::Connection(closed)) => Err(closed),
             Err(Failure::Statement(error)) => {
-                self.report(&error).await;
                 self.skipping = true;
-                Ok(())
+                self.report(&error).await
             }
         }
     }
 
     /// Tells the client of an error, and the session that its transaction has failed.
-    async fn report(&mut self, error: &Error) {
+    async fn report(&mut self, error: &Error) -> Result<(), Closed> {
+        // What was ended by the shutdown is told so, and not that its client canceled it.
+        if error.code() == SqlState::QUERY_CANCELED {
+            self.check_eviction()?;
+        }
         self.put_notices();
         reply::error_response(&mut self.wire.output, Severity::Error, error);
         self.session.statement_failed();
@@ -199,6 +218,7 @@ where
             tracing::warn!(%error, "rollback of an implicit block failed");
         }
         self.registration.control.cancel.clear();
+        self.check_eviction()
     }
 
     async fn end_implicit_block(&mut self) -> Result<(), Failure> {
@@ -247,7 +267,7 @@ where
     async fn conclude(&mut self, outcome: Result<(), Failure>) -> Result<(), Closed> {
         match outcome {
             Ok(()) => {}
-            Err(Failure::Statement(error)) => self.report(&error).await,
+            Err(Failure::Statement(error)) => self.report(&error).await?,
             Err(Failure::Connection(closed)) => return Err(closed),
         }
         self.ready()
@@ -264,6 +284,7 @@ where
         }
         let several = left > 1;
         for statement in statements {
+            self.check_eviction()?;
             if several {
                 self.session.begin_implicit_block()?;
                 self.in_implicit_block = true;
@@ -290,7 +311,7 @@ where
         let response = finish(execution, self.wire, cancel, &mut self.reply_due).await?;
         let formats = Formats::All(Format::Text);
         let (mut rows, tag) = match response {
-            Response::Rows { rows, tag } => (Fetch::whole(rows), tag),
+            Response::Rows { rows, tag, lease } => (Fetch::whole(rows, lease), tag),
             Response::Stream { rows, tag } => (Fetch::stream(rows), tag),
             other => return self.finish_without_rows(other).await,
         };
@@ -427,6 +448,9 @@ where
             self.wire.output.extend_from_slice(&reply::EMPTY_QUERY_RESPONSE);
             return Ok(());
         };
+        let first_run = matches!(portal.state, PortalState::Ready);
+        let may_stay = first_run && max_rows.is_some() && !message.portal.is_empty();
+        let staying = may_stay.then(|| message.portal.to_owned());
         let (mut rows, tag) = match std::mem::replace(&mut portal.state, PortalState::Done) {
             PortalState::Suspended { rows, tag } => (rows, tag),
             PortalState::Done => (finished_rows(&prepared, message.portal)?, Tag::Select),
@@ -437,7 +461,7 @@ where
                 }
                 let execution = self.session.execute(&prepared, &portal.parameters);
                 match finish(execution, self.wire, cancel, &mut self.reply_due).await? {
-                    Response::Rows { rows, tag } => (Fetch::whole(rows), tag),
+                    Response::Rows { rows, tag, lease } => (Fetch::whole(rows, lease), tag),
                     Response::Stream { rows, tag } => (Fetch::stream(rows), tag),
                     other => {
                         let completion = self.finish_without_rows(other).await?;
@@ -451,6 +475,9 @@ where
         let rows_sent = rows.send(self.wire, cancel, &shape, max_rows).await?;
         if rows.may_have_more() {
             portal.state = PortalState::Suspended { rows, tag };
+            if let Some(name) = staying {
+                self.store.portal_is_suspended(&name);
+            }
             self.wire.output.extend_from_slice(&reply::PORTAL_SUSPENDED);
         } else {
             self.complete(&Completion { tag, rows_sent });
@@ -507,6 +534,15 @@ where
     Err(closed.into())
 }
 
+/// Runs what takes a while where it holds up no other session.
+fn aside<T>(run: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
+        _ => run(),
+    }
+}
+
 async fn after(patience: Option<Duration>) {
     match patience {
         Some(patience) => time::sleep(patience).await,
@@ -517,7 +553,7 @@ async fn after(patience: Option<Duration>) {
 /// Executing a finished query again finds no more rows; any other statement runs once.
 fn finished_rows<B>(prepared: &Prepared<B>, portal: &str) -> Result<Fetch> {
     if prepared.columns.is_some() {
-        return Ok(Fetch::whole(Vec::new()));
+        return Ok(Fetch::whole(Vec::new(), None));
     }
     Err(Error::new(
         SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,

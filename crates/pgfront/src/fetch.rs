@@ -8,6 +8,7 @@
 use std::vec;
 
 use futures::{FutureExt, Stream, StreamExt};
+use kit::pool::Lease;
 use tokio::io::{AsyncRead, AsyncWrite};
 use types::Result;
 
@@ -23,6 +24,8 @@ pub struct Fetch {
     made: vec::IntoIter<Row>,
     /// `None`: there are no more than were made.
     more: Option<RowStream>,
+    /// Covers those that came at once; a stream has its own.
+    _lease: Option<Lease>,
 }
 
 /// How rows are written.
@@ -32,12 +35,12 @@ pub struct Shape<'a> {
 }
 
 impl Fetch {
-    pub fn whole(rows: Vec<Row>) -> Fetch {
-        Fetch { made: rows.into_iter(), more: None }
+    pub fn whole(rows: Vec<Row>, lease: Option<Lease>) -> Fetch {
+        Fetch { made: rows.into_iter(), more: None, _lease: lease }
     }
 
     pub fn stream(rows: RowStream) -> Fetch {
-        Fetch { made: Vec::new().into_iter(), more: Some(rows) }
+        Fetch { made: Vec::new().into_iter(), more: Some(rows), _lease: None }
     }
 
     /// Encodes at most `max_rows` rows, sending as the buffer fills. Returns how many.
@@ -55,6 +58,7 @@ impl Fetch {
         let mut sent = 0;
         while left > 0 && self.fill(wire, cancel).await? {
             for row in self.made.by_ref().take(left) {
+                cancel.check()?;
                 reply::data_row(&mut wire.output, &row, shape.columns, shape.formats)?;
                 sent += 1;
                 left -= 1;

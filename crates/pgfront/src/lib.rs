@@ -54,4 +54,5 @@ pub use backend::{
 pub use cancel::Cancel;
 pub use listener::{Listener, Peer, Source};
 pub use server::{ClientCertificates, Options, serve};
+pub use store::Bounds;
 pub use tls::{Tls, TlsFiles, TlsVersion};

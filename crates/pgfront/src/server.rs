@@ -2,8 +2,9 @@
 //!
 //! One task per connection, one for accepting. A panic in a session ends that session alone: its
 //! client is told `XX000`, the others notice nothing. On shutdown no connection is accepted any
-//! more, running statements finish, idle clients are told `57P01`; whoever is still busy when the
-//! grace period is over is cut off.
+//! more, what sessions compute ends as if it were canceled, and clients are told `57P01`. What is
+//! on its way into the ledger is answered first; if that takes longer than the grace period, its
+//! client is cut off.
 //!
 //! Until it is logged in a connection has a place among [`Arrivals`], a short time, and no more
 //! than 10 kB of memory; so silent connections keep no others out.
@@ -17,6 +18,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
+use kit::pool::Pool;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
@@ -31,6 +33,7 @@ use crate::connection::Connection;
 use crate::listener::{Listener, Peer, Stream};
 use crate::reply::{self, Severity};
 use crate::startup::{self, Encryption, Negotiated, Startup};
+use crate::store::Bounds;
 use crate::tls::Tls;
 use crate::wire::{Closed, Wire};
 
@@ -62,10 +65,14 @@ pub struct Options {
     pub authentication_timeout: Duration,
     /// Longest message a client may send: a statement, all parameters of one, a piece of COPY.
     pub message_bytes_max: usize,
-    /// How long running statements may take once shutdown has begun.
+    /// How long statements on their way into the ledger may take once shutdown has begun.
     pub shutdown_grace: Duration,
     /// What drivers take for PostgreSQL's version: they read the number in front.
     pub server_version: String,
+    /// What all sessions hold.
+    pub memory: Arc<Pool>,
+    /// What each session holds by name.
+    pub bounds: Bounds,
     /// Makes up salts for users that do not exist. Kept across restarts it hides which those are
     /// for good; `None` draws a new one.
     pub mock_secret: Option<[u8; 32]>,
@@ -84,6 +91,8 @@ impl Default for Options {
             message_bytes_max: 64 << 20,
             shutdown_grace: Duration::from_secs(30),
             server_version: concat!("16.4 (Tallystick ", env!("CARGO_PKG_VERSION"), ")").to_owned(),
+            memory: Pool::unbounded(),
+            bounds: Bounds::default(),
             mock_secret: None,
         }
     }
@@ -126,8 +135,6 @@ pub async fn serve<D: Database>(
     let all_gone = async { while connections.join_next().await.is_some() {} };
     if time::timeout(server.options.shutdown_grace, all_gone).await.is_err() {
         tracing::warn!(connections = connections.len(), "grace period is over, cutting off");
-        // A task that computes is not cut off before it comes back.
-        server.registry.cancel_all();
         connections.shutdown().await;
     }
     Ok(())
@@ -281,8 +288,10 @@ async fn converse<S, D>(
     let conversation = async {
         let opened = log_in(server, &mut wire, startup, encryption, login).await;
         let (session, registration) = opened?;
-        wire.set_frame_max(server.options.message_bytes_max);
-        Some(Connection::new(&mut wire, session, &registration).run().await)
+        let options = &server.options;
+        let control = Arc::clone(&registration.control);
+        wire.admit(options.message_bytes_max, options.memory.lease(), control);
+        Some(Connection::new(&mut wire, session, &registration, options).run().await)
     };
     // Nothing that the session touched is used again, except the output, which is repaired.
     let closed = match AssertUnwindSafe(conversation).catch_unwind().await {

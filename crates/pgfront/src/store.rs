@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use kit::pool::{Lease, Pool, SMALL_BYTES};
 use rustc_hash::FxHashMap;
 use types::{Error, Result, SqlState, Value};
 
@@ -13,15 +14,33 @@ use crate::backend::{Prepared, Tag};
 use crate::fetch::Fetch;
 use crate::message::Formats;
 
-/// Statements, and portals, that one connection may hold by name.
-const NAMES_MAX: usize = 65_536;
+/// What one connection may hold by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub statements_max: usize,
+    pub portals_max: usize,
+    /// What either may take, by estimate.
+    pub bytes_max: usize,
+}
 
-/// What they may take, by estimate.
-const NAMED_BYTES_MAX: usize = 256 << 20;
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { statements_max: 10_000, portals_max: 10_000, bytes_max: 64 << 20 }
+    }
+}
 
-/// What a statement takes: so much, and so many times its text, of which it keeps the program.
+/// What a statement takes: so much, and so many times its text, of which it keeps the program. A
+/// long text is mostly literals, which are not much longer in a program.
 const STATEMENT_BYTES: usize = 1 << 10;
 const BYTES_PER_TEXT_BYTE: usize = 32;
+const BYTES_PER_LONG_TEXT_BYTE: usize = 4;
+const LONG_TEXT_BYTES: usize = 16 << 10;
+
+/// Copies of a portal's parameters that there are while it runs.
+const PARAMETER_COPIES: usize = 3;
+
+/// What rows may take that a portal holds and that no lease covers.
+const SUSPENDED_BYTES: usize = SMALL_BYTES as usize;
 
 /// `None`: the text held no statement.
 pub type Statement<B> = Option<Arc<Prepared<B>>>;
@@ -45,15 +64,47 @@ pub enum PortalState {
 
 /// Things by name, the empty name apart.
 struct Slots<T> {
+    /// What they are, and the settings that bound how many there are and what they take.
+    kind: Kind,
+    names_max: usize,
+    bytes_max: usize,
     unnamed: Option<T>,
+    unnamed_bytes: usize,
     /// With what each takes.
     named: FxHashMap<Box<str>, (T, usize)>,
     named_bytes: usize,
+    /// Covers all of them.
+    lease: Lease,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Statements,
+    Portals,
+}
+
+impl Kind {
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::Statements => ("prepared statements", "session_statements_max"),
+            Kind::Portals => ("portals", "session_portals_max"),
+        }
+    }
 }
 
 impl<T> Slots<T> {
-    fn new() -> Self {
-        Slots { unnamed: None, named: FxHashMap::default(), named_bytes: 0 }
+    fn new(kind: Kind, names_max: usize, bytes_max: usize, lease: Lease) -> Self {
+        let (unnamed_bytes, named_bytes) = (0, 0);
+        let (unnamed, named) = (None, FxHashMap::default());
+        Slots { kind, names_max, bytes_max, unnamed, unnamed_bytes, named, named_bytes, lease }
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.unnamed_bytes + self.named_bytes) as u64
+    }
+
+    fn settle(&mut self) {
+        self.lease.shrink(self.bytes());
     }
 
     fn get(&self, name: &str) -> Option<&T> {
@@ -72,9 +123,17 @@ impl<T> Slots<T> {
 
     fn remove(&mut self, name: &str) {
         if name.is_empty() {
-            self.unnamed = None;
+            self.clear_unnamed();
         } else if let Some((_, bytes)) = self.named.remove(name) {
             self.named_bytes -= bytes;
+            self.settle();
+        }
+    }
+
+    fn clear_unnamed(&mut self) {
+        self.unnamed = None;
+        if std::mem::take(&mut self.unnamed_bytes) > 0 {
+            self.settle();
         }
     }
 
@@ -86,26 +145,32 @@ impl<T> Slots<T> {
         taken: impl FnOnce() -> Error,
     ) -> Result<()> {
         if name.is_empty() {
-            self.unnamed = Some(thing);
+            self.clear_unnamed();
+            self.lease.cover(self.bytes() + bytes as u64)?;
+            (self.unnamed, self.unnamed_bytes) = (Some(thing), bytes);
             return Ok(());
         }
         if self.named.contains_key(name) {
             return Err(taken());
         }
-        if self.named.len() >= NAMES_MAX {
-            return Err(Error::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
-                format!("a connection can hold at most {NAMES_MAX} names"),
-            ));
+        let (things, setting) = self.kind.names();
+        if self.named.len() >= self.names_max {
+            let what = format!("a session can hold at most {} {things}", self.names_max);
+            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+                .with_detail(format!("The setting {setting} says how many there may be."))
+                .with_hint("Close those that are no longer needed."));
         }
-        if self.named_bytes.saturating_add(bytes) > NAMED_BYTES_MAX {
-            return Err(Error::new(
-                SqlState::OUT_OF_MEMORY,
-                "the connection's prepared statements and portals take too much memory",
-            )
-            .with_detail(format!("They may take {NAMED_BYTES_MAX} bytes; this one takes {bytes}."))
-            .with_hint("Close those that are no longer needed."));
+        if self.named_bytes.saturating_add(bytes) > self.bytes_max {
+            let what = format!("the session's {things} take too much memory");
+            let max = self.bytes_max;
+            return Err(Error::new(SqlState::OUT_OF_MEMORY, what)
+                .with_detail(format!(
+                    "By session_statement_bytes_max they may take {max} bytes; this one takes \
+                     {bytes}."
+                ))
+                .with_hint("Close those that are no longer needed."));
         }
+        self.lease.cover(self.bytes() + bytes as u64)?;
         self.named_bytes += bytes;
         self.named.insert(name.into(), (thing, bytes));
         Ok(())
@@ -115,6 +180,16 @@ impl<T> Slots<T> {
         if !self.named.is_empty() {
             self.named.clear();
             self.named_bytes = 0;
+            self.settle();
+        }
+    }
+
+    /// One by name takes more than it did.
+    fn add_bytes(&mut self, name: &str, more: usize) {
+        if let Some((_, bytes)) = self.named.get_mut(name) {
+            *bytes += more;
+            self.named_bytes += more;
+            self.lease.cover_anyway(self.bytes());
         }
     }
 }
@@ -127,8 +202,13 @@ pub struct Store<B> {
 }
 
 impl<B> Store<B> {
-    pub fn new() -> Self {
-        Store { statements: Slots::new(), portals: Slots::new(), spare: Vec::new() }
+    pub fn new(bounds: Bounds, pool: &Arc<Pool>) -> Self {
+        let Bounds { statements_max, portals_max, bytes_max } = bounds;
+        Store {
+            statements: Slots::new(Kind::Statements, statements_max, bytes_max, pool.lease()),
+            portals: Slots::new(Kind::Portals, portals_max, bytes_max, pool.lease()),
+            spare: Vec::new(),
+        }
     }
 
     pub fn statement(&self, name: &str) -> Result<&Statement<B>> {
@@ -146,7 +226,9 @@ impl<B> Store<B> {
         statement: Statement<B>,
         text: &str,
     ) -> Result<()> {
-        let bytes = STATEMENT_BYTES + name.len() + BYTES_PER_TEXT_BYTE * text.len();
+        let (short, long) = (text.len().min(LONG_TEXT_BYTES), text.len());
+        let program = BYTES_PER_TEXT_BYTE * short + BYTES_PER_LONG_TEXT_BYTE * long;
+        let bytes = STATEMENT_BYTES + name.len() + program;
         self.statements.insert(name, (statement, bytes), || {
             Error::new(
                 SqlState::DUPLICATE_PREPARED_STATEMENT,
@@ -166,7 +248,10 @@ impl<B> Store<B> {
                 self.statement(name)?;
                 self.remove_statement(name);
             }
-            None => self.statements = Slots::new(),
+            None => {
+                self.statements.clear_unnamed();
+                self.statements.clear_named();
+            }
         }
         Ok(())
     }
@@ -181,9 +266,15 @@ impl<B> Store<B> {
 
     pub fn insert_portal(&mut self, name: &str, portal: Portal<B>) -> Result<()> {
         let weight: usize = portal.parameters.iter().map(Value::weight).sum();
-        self.portals.insert(name, (portal, size_of::<Portal<B>>() + name.len() + weight), || {
+        let bytes = size_of::<Portal<B>>() + name.len() + PARAMETER_COPIES * weight;
+        self.portals.insert(name, (portal, bytes), || {
             Error::new(SqlState(*b"42P03"), format!("portal \"{name}\" already exists"))
         })
+    }
+
+    /// A portal by name keeps rows until its next Execute.
+    pub fn portal_is_suspended(&mut self, name: &str) {
+        self.portals.add_bytes(name, SUSPENDED_BYTES);
     }
 
     pub fn remove_portal(&mut self, name: &str) {
@@ -196,29 +287,28 @@ impl<B> Store<B> {
         if !portal.is_empty() {
             return Vec::new();
         }
-        if let Some(portal) = self.portals.unnamed.take() {
-            self.recycle(portal);
-        }
+        self.recycle_unnamed();
         std::mem::take(&mut self.spare)
     }
 
-    fn recycle(&mut self, portal: Portal<B>) {
-        let mut parameters = portal.parameters;
-        parameters.clear();
-        self.spare = parameters;
+    fn recycle_unnamed(&mut self) {
+        if let Some(portal) = self.portals.unnamed.take() {
+            let mut parameters = portal.parameters;
+            parameters.clear();
+            self.spare = parameters;
+            self.portals.clear_unnamed();
+        }
     }
 
     /// A simple query destroys the unnamed statement and the unnamed portal.
     pub fn clear_unnamed(&mut self) {
-        self.statements.unnamed = None;
-        self.portals.unnamed = None;
+        self.statements.clear_unnamed();
+        self.portals.clear_unnamed();
     }
 
     /// The transaction is over, and its portals with it.
     pub fn clear_portals(&mut self) {
-        if let Some(portal) = self.portals.unnamed.take() {
-            self.recycle(portal);
-        }
+        self.recycle_unnamed();
         self.portals.clear_named();
     }
 }

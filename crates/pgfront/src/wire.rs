@@ -12,11 +12,15 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use kit::pool::Lease;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use types::{Error, SqlState};
 
+use crate::cancel::Control;
 use crate::message::kind;
 
 /// Read and write buffers start at this size and return to it after a large message.
@@ -30,6 +34,9 @@ const READ_AHEAD_BYTES_MAX: usize = 256 << 10;
 pub const OUTPUT_HIGH: usize = 64 << 10;
 /// What a client may send before it has authenticated, as in PostgreSQL.
 pub const STARTUP_FRAME_MAX: usize = 10_000;
+
+/// How long a client may take to read what it was sent when the server shuts down.
+const LAST_READ: Duration = Duration::from_millis(200);
 
 const HEADER: usize = 5;
 
@@ -64,6 +71,10 @@ pub struct Wire<S> {
     in_hand: usize,
     frame_max: usize,
     pub output: Vec<u8>,
+    /// Covers both buffers, where they are large; before the client is known nothing does.
+    lease: Option<Lease>,
+    /// Says when the server shuts down.
+    control: Option<Arc<Control>>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
@@ -74,11 +85,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             in_hand: 0,
             frame_max: STARTUP_FRAME_MAX,
             output: Vec::with_capacity(BUFFER_BYTES),
+            lease: None,
+            control: None,
         }
     }
 
-    pub fn set_frame_max(&mut self, bytes: usize) {
-        self.frame_max = bytes;
+    /// The client is known: what it sends may be long.
+    pub(crate) fn admit(&mut self, frame_max: usize, lease: Lease, control: Arc<Control>) {
+        self.frame_max = frame_max;
+        (self.lease, self.control) = (Some(lease), Some(control));
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.input.capacity() + self.output.capacity()) as u64
+    }
+
+    /// Where a buffer went back to its size.
+    fn settle(&mut self) {
+        let bytes = self.bytes();
+        if let Some(lease) = &mut self.lease {
+            lease.shrink(bytes);
+        }
     }
 
     /// The stream alone, for a TLS handshake. Bytes that were read ahead would be cleartext that
@@ -101,6 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.in_hand = 0;
         if self.input.is_empty() && self.input.capacity() > BUFFER_KEEP_BYTES {
             self.input = BytesMut::with_capacity(BUFFER_BYTES);
+            self.settle();
         }
     }
 
@@ -117,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let [kind, length @ ..] = *header;
         let end = 1 + self.checked_length(length)?;
         if self.input.len() < end {
-            self.make_room(end);
+            self.make_room(end)?;
             return Ok(None);
         }
         self.in_hand = end;
@@ -155,9 +183,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// Room for the rest of a message, at most doubling what has arrived.
-    fn make_room(&mut self, end: usize) {
+    fn make_room(&mut self, end: usize) -> Result<(), Closed> {
         let missing = end - self.input.len();
-        self.input.reserve(missing.min(self.input.len().max(BUFFER_BYTES)));
+        let more = missing.min(self.input.len().max(BUFFER_BYTES));
+        if self.input.capacity() - self.input.len() < more {
+            let bytes = self.bytes() + more as u64;
+            if let Some(lease) = &mut self.lease {
+                lease.cover(bytes).map_err(|full| Closed::Fatal(full.into()))?;
+            }
+            self.input.reserve(more);
+        }
+        Ok(())
     }
 
     /// Waits for more input. Nothing is lost if the future is dropped.
@@ -208,11 +244,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if self.output.is_empty() {
             return Ok(());
         }
-        self.stream.write_all(&self.output).await?;
-        self.stream.flush().await?;
+        let stream = &mut self.stream;
+        let write = async {
+            stream.write_all(&self.output).await?;
+            stream.flush().await
+        };
+        match &self.control {
+            None => write.await?,
+            Some(control) => tokio::select! {
+                biased;
+                written = write => written?,
+                () = given_up(control) => return Err(io::ErrorKind::TimedOut.into()),
+            },
+        }
         self.output.clear();
         if self.output.capacity() > BUFFER_KEEP_BYTES {
             self.output = Vec::with_capacity(BUFFER_BYTES);
+            self.settle();
         }
         Ok(())
     }
@@ -220,6 +268,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Sends what has gathered if that is a lot.
     pub async fn flush_if_large(&mut self) -> io::Result<()> {
         if self.output.len() > OUTPUT_HIGH {
+            let bytes = self.bytes();
+            if let Some(lease) = &mut self.lease {
+                // A row of long values was written, of which the session has had memory.
+                lease.cover_anyway(bytes);
+            }
             self.flush().await?;
         }
         Ok(())
@@ -242,6 +295,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
         Ok(())
     }
+}
+
+/// The server shuts down, and the client has had time to read.
+async fn given_up(control: &Control) {
+    control.woken().await;
+    tokio::time::sleep(LAST_READ).await;
 }
 
 /// The client does not speak the protocol; nothing after this can be understood.
@@ -296,7 +355,7 @@ mod tests {
             let (read, closed) = block_on(async {
                 let (mut client, server) = duplex(1000);
                 let mut wire = Wire::new(server);
-                wire.set_frame_max(100_000);
+                wire.frame_max = 100_000;
                 let sending = async move {
                     let mut rest = &bytes[..];
                     for cut in cuts.into_iter().cycle() {
@@ -320,7 +379,7 @@ mod tests {
         let (capacity, closed) = block_on(async {
             let (mut client, server) = duplex(1000);
             let mut wire = Wire::new(server);
-            wire.set_frame_max(usize::MAX);
+            wire.frame_max = usize::MAX;
             client.write_all(b"d\x7f\xff\xff\xffdata").await.unwrap();
             drop(client);
             let (_, closed) = frames(&mut wire).await;
@@ -336,7 +395,7 @@ mod tests {
         block_on(async {
             let (mut client, server) = duplex(64 << 10);
             let mut wire = Wire::new(server);
-            wire.set_frame_max(4 << 20);
+            wire.frame_max = 4 << 20;
             let sending = async {
                 client.write_all(&large).await.unwrap();
                 drop(client);

@@ -32,6 +32,7 @@ use concurrency::{
     Prepared, Protocol, Runner, Sealed, Snapshots, Work,
 };
 use kit::flaw::flawed;
+use procedure::Budget;
 use storage::{BlockWrites, Changes, Store};
 use types::{Height, Origin, Position, Stamp};
 
@@ -147,6 +148,8 @@ pub struct Line<T> {
     carried: Carried,
     deferred: BTreeMap<Height, Vec<Deferred<T>>>,
     attempts_max: u32,
+    /// Of each transaction.
+    budget: Budget,
     gathers_changes: bool,
     /// Keeps the states readable that blocks are prepared on.
     history: History,
@@ -156,7 +159,8 @@ impl<T: Task> Line<T> {
     pub fn new(store: Arc<Store>, start: LineStart<T>, attempts_max: u32) -> Line<T> {
         let LineStart { protocol, carried, deferred, past } = start;
         let (gathers_changes, history) = (true, History::behind(past));
-        Line { store, protocol, carried, deferred, attempts_max, gathers_changes, history }
+        let budget = Budget::default();
+        Line { store, protocol, carried, deferred, attempts_max, budget, gathers_changes, history }
     }
 
     /// Net changes are not told: for measurements of protocols alone.
@@ -218,6 +222,11 @@ impl<T: Task> Line<T> {
     }
 
     /// Holds from the next block on.
+    /// What transactions of the blocks from now on may spend and hold.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.budget = budget;
+    }
+
     pub fn set_attempts_max(&mut self, attempts_max: u32) {
         self.attempts_max = attempts_max;
     }
@@ -238,7 +247,8 @@ impl<T: Task> Line<T> {
         });
         members.extend(own);
         let works = members.iter().map(|member| Arc::clone(member.task.work())).collect();
-        let block = Arc::new(Block::new(height, time_us, works));
+        let block = Block { budget: self.budget, ..Block::new(height, time_us, works) };
+        let block = Arc::new(block);
         let (protocol, store) = (Arc::clone(&self.protocol), Arc::clone(&self.store));
         Planned { protocol, store, block, members, carried_in, snapshots }
     }

@@ -17,6 +17,7 @@ use types::arithmetic::{
 };
 use types::cast::cast;
 use types::compare::{compare, equal};
+use types::text::read_array_by;
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use crate::access::{Command, CommandCode};
@@ -420,6 +421,10 @@ impl<'a> Sight<'a, '_> {
         let value = self.look(input)?;
         if has_insides(&value) {
             self.meter.spend_bytes(value.weight())?;
+        }
+        if let (Value::Text(text), DataType::Array(element)) = (&*value, to) {
+            let elements = read_array_by(element, text, &mut || self.meter.check())?;
+            return Ok(Value::from(elements));
         }
         cast_value(value, to, explicit)
     }

@@ -22,6 +22,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 use crate::meter::Meter;
 
 pub use datetime::DateField;
+pub(crate) use strings::gathered;
 
 /// A built-in scalar function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

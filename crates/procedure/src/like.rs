@@ -2,6 +2,7 @@
 
 use types::{Error, Result, unicode};
 
+use crate::functions::gathered;
 use crate::meter::Meter;
 
 /// Characters that are compared between two payments.
@@ -21,7 +22,8 @@ pub fn like(
 ) -> Result<bool> {
     if case_insensitive {
         meter.spend_characters(2 * (text.len() + pattern.len()))?;
-        let (text, pattern) = (unicode::lower(text), unicode::lower(pattern));
+        let lowered = |text: &str| gathered(text.chars().map(unicode::to_lower), meter);
+        let (text, pattern) = (lowered(text)?, lowered(pattern)?);
         return like(&text, &pattern, escape, false, meter);
     }
     let mut steps = 0;

@@ -22,31 +22,67 @@
 //! the protocol, the threads or the layout costs nothing: index entries of rows that are not
 //! visible, restarts, validation. Running out is therefore a rejection that every replica comes to.
 //!
+//! *The sessions' pool.* Outside blocks what a run holds is also covered by a [`Lease`] of the
+//! memory that all sessions share, and so are the long values that it makes on its way, of which it
+//! has a few at a time. When rows leave for the client, their part of the lease goes with them.
+//!
 //! *Where there is no frame.* Update commands run at any protocol's pleasure, once or many times,
 //! so none of them may take long: the binder makes commands of what takes a time that its text
 //! bounds, and has everything else computed by a step. An expression that is evaluated outside of a
 //! run has [`EXPRESSION_UNITS_MAX`].
 //!
 //! *Interrupts.* Outside blocks a run may also be ended by its client or by a timeout. The meter is
-//! where all loops pass, so it is where the interrupt is looked at, once in [`UNITS_PER_LOOK`].
-//! Inside a block there is none.
+//! where all loops pass, so it is where the interrupt is looked at, once in [`UNITS_PER_LOOK`]. What
+//! is paid for at once and takes long, a function of a text of many bytes, looks by itself now and
+//! then ([`Meter::pace`]). Inside a block there is no interrupt.
 //!
 //! *Cost.* A subtraction and a branch a unit.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use kit::pool::{Lease, SMALL_BYTES};
 use types::{Error, SqlState, Value};
 
-/// What one transaction of a block may spend: about a second of work, or an UPDATE of a million
-/// rows with its constraints.
+/// What one transaction of a block may spend where the ledger does not say: about a second of work,
+/// or an UPDATE of a million rows with its constraints.
 pub const UNITS_MAX: u64 = 50_000_000;
 
-/// What one transaction of a block may hold: rows that it gathers, answers and writes.
+/// What one transaction of a block may hold where the ledger does not say.
 pub const BYTES_MAX: u64 = 1 << 30;
+
+/// What one transaction of a block may do, by the ledger's parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// Units of work.
+    pub units_max: u64,
+    /// Rows that it gathers, answers and writes.
+    pub bytes_max: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { units_max: UNITS_MAX, bytes_max: BYTES_MAX }
+    }
+}
+
+impl Budget {
+    /// For what has committed within one, and is repeated.
+    pub const UNBOUNDED: Budget = Budget { units_max: u64::MAX / 2, bytes_max: u64::MAX / 2 };
+}
 
 /// What an expression may spend that no run pays for.
 pub const EXPRESSION_UNITS_MAX: u64 = 1 << 16;
+
+/// What a row weighs beside its values.
+pub const ROW_WEIGHT: usize = 32;
+
+/// Longer values are covered by a lease while they are made, so many of them at a time.
+const LONG_BYTES: usize = 256 << 10;
+const LONG_VALUES: u64 = 3;
+
+/// Characters that are looked at between two looks at the interrupt.
+const CHARACTERS_PER_LOOK: usize = 64 << 10;
 
 const BYTES_PER_UNIT: usize = 32;
 const CHARACTERS_PER_UNIT: usize = 4;
@@ -55,6 +91,11 @@ const ELEMENTS_PER_UNIT: usize = 4;
 /// How often an interrupt is looked at: every tenth of a millisecond or so.
 const UNITS_PER_LOOK: u64 = 1024;
 
+const SPLIT: &str = "Split the work into several transactions by ranges of the key: UPDATE … WHERE \
+    id >= 0 AND id < 100000, then from 100000 on. Look for a loop without an end or a join without \
+    an index, too. The ledger's owner can SET ledger.transaction_units_max and \
+    ledger.transaction_bytes_max.";
+
 /// Ends runs from outside.
 pub trait Interrupt: Send + Sync {
     /// `Err`: why the run has to end.
@@ -62,7 +103,7 @@ pub trait Interrupt: Send + Sync {
 }
 
 pub struct Meter {
-    allowance: u64,
+    allowance: Cell<u64>,
     /// To be spent before anybody looks again.
     at_hand: Cell<u64>,
     reserve: Cell<u64>,
@@ -71,6 +112,12 @@ pub struct Meter {
     memory_left: Cell<u64>,
     /// The setting that says how much memory there is; in blocks it is the ledger's limit.
     setting: Option<&'static str>,
+    /// Of the sessions' memory; in blocks there is none.
+    lease: RefCell<Option<Lease>>,
+    /// With less memory left the lease has to grow.
+    covered_to: Cell<u64>,
+    /// The longest value that was made since the lease was new.
+    longest: Cell<u64>,
 }
 
 impl Default for Meter {
@@ -81,23 +128,40 @@ impl Default for Meter {
 
 impl std::fmt::Debug for Meter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Meter({} of {})", self.left(), self.allowance)
+        write!(f, "Meter({} of {})", self.left(), self.allowance.get())
     }
 }
 
 impl Meter {
     pub fn new(allowance: u64, interrupt: Option<Arc<dyn Interrupt>>) -> Meter {
         let meter = Meter {
-            allowance,
+            allowance: Cell::new(allowance),
             at_hand: Cell::new(0),
             reserve: Cell::new(0),
             interrupt,
             memory: Cell::new(BYTES_MAX),
             memory_left: Cell::new(BYTES_MAX),
             setting: None,
+            lease: RefCell::new(None),
+            covered_to: Cell::new(0),
+            longest: Cell::new(0),
         };
         meter.refill();
         meter
+    }
+
+    /// For transactions of blocks.
+    pub fn of(budget: Budget) -> Meter {
+        let meter = Meter::default();
+        meter.set_budget(budget);
+        meter
+    }
+
+    /// From the next transaction on.
+    pub fn set_budget(&self, budget: Budget) {
+        self.allowance.set(budget.units_max);
+        self.memory.set(budget.bytes_max);
+        self.refill();
     }
 
     /// Another bound on memory, which `setting` gives.
@@ -106,10 +170,18 @@ impl Meter {
         Meter { setting: Some(setting), ..self }
     }
 
+    /// What is held is covered by a lease, too.
+    pub fn with_lease(self, lease: Lease) -> Meter {
+        let meter = Meter { lease: RefCell::new(Some(lease)), ..self };
+        meter.settle();
+        meter
+    }
+
     /// As much memory as `bytes`, none of which is held.
     pub fn set_memory(&self, bytes: u64) {
         self.memory.set(bytes);
         self.memory_left.set(bytes);
+        self.settle();
     }
 
     /// To be given to [`Meter::release_to`] when what is held from now on is gone.
@@ -119,6 +191,59 @@ impl Meter {
 
     pub fn release_to(&self, memory_left: u64) {
         self.memory_left.set(memory_left);
+        self.settle();
+    }
+
+    /// Like [`Meter::release_to`], where what is held goes to another holder, and with it what
+    /// covers it.
+    pub fn hand_over(&self, memory_left: u64) -> Option<Lease> {
+        let bytes = memory_left.saturating_sub(self.memory_left.get());
+        let lease = self.lease.borrow_mut().as_mut().map(|lease| lease.split(bytes));
+        self.release_to(memory_left);
+        lease
+    }
+
+    fn held(&self) -> u64 {
+        self.memory.get() - self.memory_left.get()
+    }
+
+    /// Gives back what the lease has beyond what is held.
+    fn settle(&self) {
+        if let Some(lease) = self.lease.borrow_mut().as_mut() {
+            self.longest.set(0);
+            lease.shrink(self.held());
+            self.covered(lease);
+        }
+    }
+
+    fn covered(&self, lease: &Lease) {
+        let covered = lease.bytes().max(SMALL_BYTES);
+        let spare = LONG_VALUES * self.longest.get();
+        let covered = covered.saturating_sub(spare);
+        self.covered_to.set(self.memory.get().saturating_sub(covered));
+    }
+
+    /// Before so much more is held.
+    #[cold]
+    fn cover(&self, bytes: u64) -> Result<(), Error> {
+        match self.lease.borrow_mut().as_mut() {
+            Some(lease) => {
+                lease.cover(self.held() + bytes + LONG_VALUES * self.longest.get())?;
+                self.covered(lease);
+            }
+            None => self.covered_to.set(0),
+        }
+        Ok(())
+    }
+
+    /// Before a long value is made.
+    #[cold]
+    fn cover_long(&self, bytes: usize) -> Result<(), Error> {
+        if bytes as u64 > self.longest.get() && self.lease.borrow().is_some() {
+            let before = self.longest.replace(bytes as u64);
+            self.cover(0).inspect_err(|_| self.longest.set(before))?;
+        }
+        Ok(())
     }
 
     /// For one expression that no run pays for.
@@ -128,8 +253,9 @@ impl Meter {
 
     /// Another transaction begins.
     pub fn refill(&self) {
-        self.divide(self.allowance);
+        self.divide(self.allowance.get());
         self.memory_left.set(self.memory.get());
+        self.settle();
     }
 
     #[inline]
@@ -146,13 +272,56 @@ impl Meter {
     /// Pays for bytes that are looked at or made.
     #[inline]
     pub(crate) fn spend_bytes(&self, bytes: usize) -> Result<(), Error> {
+        if bytes > LONG_BYTES {
+            self.cover_long(bytes)?;
+        }
         self.spend((bytes / BYTES_PER_UNIT) as u64)
     }
 
     /// Pays for bytes that are looked at one by one.
     #[inline]
     pub(crate) fn spend_characters(&self, bytes: usize) -> Result<(), Error> {
+        if bytes > LONG_BYTES {
+            self.cover_long(bytes)?;
+        }
         self.spend((bytes / CHARACTERS_PER_UNIT) as u64)
+    }
+
+    /// Looks at the interrupt, and at nothing else.
+    pub fn check(&self) -> Result<(), Error> {
+        self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check())
+    }
+
+    /// Goes over `items`, which are paid for, and ends early with why the run has to end.
+    pub(crate) fn pace<T>(
+        &self,
+        items: impl Iterator<Item = T>,
+        mut each: impl FnMut(T),
+    ) -> Result<(), Error> {
+        self.pace_while(items, |item| {
+            each(item);
+            true
+        })
+    }
+
+    /// The same as long as `each` says so.
+    pub(crate) fn pace_while<T>(
+        &self,
+        items: impl Iterator<Item = T>,
+        mut each: impl FnMut(T) -> bool,
+    ) -> Result<(), Error> {
+        let mut until_look = CHARACTERS_PER_LOOK;
+        for item in items {
+            if !each(item) {
+                break;
+            }
+            until_look -= 1;
+            if until_look == 0 {
+                self.check()?;
+                until_look = CHARACTERS_PER_LOOK;
+            }
+        }
+        Ok(())
     }
 
     /// Pays for elements that are compared with `value`.
@@ -165,12 +334,16 @@ impl Meter {
     pub fn hold(&self, bytes: usize) -> Result<(), Error> {
         self.spend_bytes(bytes / 4)?;
         let left = self.memory_left.get().checked_sub(bytes as u64);
-        self.memory_left.set(left.ok_or_else(|| self.out_of_memory())?);
+        let left = left.ok_or_else(|| self.out_of_memory())?;
+        if left < self.covered_to.get() {
+            self.cover(bytes as u64)?;
+        }
+        self.memory_left.set(left);
         Ok(())
     }
 
     pub(crate) fn hold_row(&self, row: &[Value]) -> Result<usize, Error> {
-        let weight = row.iter().map(Value::weight).sum();
+        let weight = ROW_WEIGHT + row.iter().map(Value::weight).sum::<usize>();
         self.hold(weight)?;
         Ok(weight)
     }
@@ -213,15 +386,14 @@ impl Meter {
     fn exhausted(&self) -> Error {
         Error::new(
             SqlState::STATEMENT_TOO_COMPLEX,
-            format!("the transaction takes more than {} units of work", self.allowance),
+            format!("the transaction takes more than {} units of work", self.allowance.get()),
         )
         .with_detail(
-            "A step, a row, an operator, and 4 bytes that a function works on are a unit each.",
+            "A transaction holds up its block, so the ledger's parameter transaction_units_max \
+             bounds it. A step, a row, an operator, and 4 bytes that a function works on are a \
+             unit each.",
         )
-        .with_hint(
-            "Look for a loop without an end or a join without an index, or split the work into \
-             several transactions, by ranges of the key.",
-        )
+        .with_hint(SPLIT)
     }
 
     #[cold]
@@ -232,8 +404,11 @@ impl Meter {
                 .with_detail(format!("The setting \"{setting}\" says how many there may be."))
                 .with_hint("Ask for fewer rows or shorter values at once."),
             None => Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
-                .with_detail("Rows that a transaction gathers, answers and writes count.")
-                .with_hint("Split the work into several transactions, by ranges of the key."),
+                .with_detail(
+                    "The ledger's parameter transaction_bytes_max says how many there may be; rows \
+                     that a transaction gathers, answers and writes count.",
+                )
+                .with_hint(SPLIT),
         }
     }
 }
@@ -241,6 +416,8 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    use kit::pool::Pool;
 
     use super::*;
 
@@ -283,6 +460,32 @@ mod tests {
         flag.0.store(true, Ordering::Relaxed);
         let noticed = (0..2 * UNITS_PER_LOOK).find_map(|_| meter.spend(1).err());
         assert_eq!(noticed.unwrap().code(), SqlState::QUERY_CANCELED);
+    }
+
+    #[test]
+    fn what_is_held_and_long_values_that_are_made_are_covered_by_a_lease() {
+        let pool = Pool::new(8 << 20);
+        let meter = Meter::new(u64::MAX, None).with_lease(pool.lease());
+        meter.hold(SMALL_BYTES as usize).unwrap();
+        assert_eq!(pool.leased_bytes(), 0);
+        meter.hold(1 << 20).unwrap();
+        assert!((1 << 20..3 << 20).contains(&pool.leased_bytes()));
+        meter.spend_bytes(2 << 20).unwrap();
+        assert!(pool.leased_bytes() >= 7 << 20);
+        let error = meter.hold(2 << 20).unwrap_err();
+        assert_eq!(error.code(), SqlState::OUT_OF_MEMORY);
+        assert!(error.fields().hint.as_deref().unwrap().contains("session_memory_bytes_max"));
+        let before = meter.memory_left();
+        meter.refill();
+        assert_eq!(pool.leased_bytes(), 0);
+        meter.hold(4 << 20).unwrap();
+        let given = meter.hand_over(meter.memory_left() + (3 << 20)).unwrap();
+        assert_eq!(given.bytes(), 3 << 20);
+        assert!(meter.memory_left() > before - (1 << 20));
+        meter.refill();
+        assert_eq!(pool.leased_bytes(), 3 << 20);
+        drop(given);
+        assert_eq!(pool.leased_bytes(), 0);
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::access::{Access, Range, Row};
 use crate::aggregate::Accumulator;
 use crate::draws::ROWS_MAX;
 use crate::expr::Expr;
-use crate::meter::Meter;
+use crate::meter::{Meter, ROW_WEIGHT};
 use crate::query::{Aggregate, Query, SortKey};
 
 /// What a sort compares of a long key, for each merge of a first run.
@@ -41,6 +41,9 @@ const COMPARISONS_PER_ROW: usize = 16;
 
 /// Rows that are sorted in one go.
 const FIRST_RUN_ROWS: usize = 1 << 14;
+
+/// Rows that a merge moves between two looks at the interrupt.
+const ROWS_PER_LOOK: usize = 1 << 10;
 
 /// What a row is sorted by, and the row.
 type SortRow = (SmallVec<[Value; 2]>, Row);
@@ -479,7 +482,7 @@ impl Run<'_> {
             for key in keys {
                 values.push(self.eval(&key.expr, row)?);
             }
-            let long = self.hold(&values)? - VALUE_WEIGHT * keys.len();
+            let long = self.hold(&values)? - VALUE_WEIGHT * keys.len() - ROW_WEIGHT;
             self.meter.spend_bytes(long / 4 * COMPARISONS_PER_ROW)?;
             rows.push((values, row.into()));
             Ok(ControlFlow::Continue(()))
@@ -494,23 +497,52 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// A stable sort in runs that double, so that it is paid for and can be interrupted: sorting a
-    /// slice that is two sorted runs merges them.
+    /// A stable sort in runs that double, so that it is paid for and can be interrupted. Small
+    /// sorts, which are nearly all, are paid for by what made their rows.
     fn sort_rows(&self, rows: &mut [SortRow], keys: &[SortKey]) -> Result<(), Error> {
+        for chunk in rows.chunks_mut(FIRST_RUN_ROWS) {
+            self.meter.check()?;
+            chunk.sort_by(|(a, _), (b, _)| compare_sort_keys(keys, a, b));
+        }
         let mut run = FIRST_RUN_ROWS;
-        loop {
-            for chunk in rows.chunks_mut(run) {
-                // Small sorts, which are nearly all, are paid for by what made their rows.
-                if chunk.len() > FIRST_RUN_ROWS {
-                    self.meter.spend(chunk.len() as u64)?;
+        while run < rows.len() {
+            for pair in rows.chunks_mut(2 * run) {
+                if pair.len() > FIRST_RUN_ROWS {
+                    self.meter.spend(pair.len() as u64)?;
                 }
-                chunk.sort_by(|(a, _), (b, _)| compare_sort_keys(keys, a, b));
-            }
-            if run >= rows.len() {
-                return Ok(());
+                if pair.len() > run {
+                    self.merge(pair, run, keys)?;
+                }
             }
             run *= 2;
         }
+        Ok(())
+    }
+
+    /// Of two sorted runs one; of equal rows the first run's come first.
+    fn merge(&self, rows: &mut [SortRow], middle: usize, keys: &[SortKey]) -> Result<(), Error> {
+        let mut first: Vec<_> = rows[..middle].iter_mut().map(std::mem::take).collect();
+        let (mut from_first, mut from_second, mut to) = (0, middle, 0);
+        while from_first < middle {
+            if to % ROWS_PER_LOOK == 0 {
+                self.meter.check()?;
+            }
+            let is_second = rows.get(from_second).is_some_and(|second| {
+                compare_sort_keys(keys, &second.0, &first[from_first].0).is_lt()
+            });
+            rows[to] = match is_second {
+                true => {
+                    from_second += 1;
+                    std::mem::take(&mut rows[from_second - 1])
+                }
+                false => {
+                    from_first += 1;
+                    std::mem::take(&mut first[from_first - 1])
+                }
+            };
+            to += 1;
+        }
+        Ok(())
     }
 
     fn limit<A: Access>(

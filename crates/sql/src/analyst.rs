@@ -14,12 +14,14 @@
 //! write.
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream, StreamExt};
+use kit::pool::{Lease, Pool};
 use procedure::{Column, Interrupt};
 use sqlparser::ast;
 use storage::Snapshot;
@@ -43,6 +45,11 @@ pub fn row_bytes(row: &[Value]) -> usize {
 
 /// Rows as they are made, some at a time.
 pub type RowBatches = BoxStream<'static, Result<Vec<Row>>>;
+
+/// All rows at once, and what covers them until the stream is dropped.
+pub fn held(rows: Vec<Row>, lease: Option<Lease>) -> RowBatches {
+    stream::once(ready(Ok(rows))).inspect(move |_| _ = &lease).boxed()
+}
 
 /// An engine for queries over much data.
 pub trait Analyst: Send + Sync {
@@ -139,4 +146,6 @@ pub struct Limits {
     pub fetch_timeout: Option<Duration>,
     /// Becomes true when the client asks to cancel what it waits for.
     pub canceled: Arc<AtomicBool>,
+    /// What covers rows until the client has them; `None`: nothing does.
+    pub memory: Option<Arc<Pool>>,
 }

@@ -199,6 +199,11 @@ impl CopyParser {
         self.line
     }
 
+    /// Of a row that is not complete yet.
+    pub fn partial_bytes(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Take a piece, cut anywhere; `row` gets every row that it completes.
     pub fn push(
         &mut self,

@@ -7,6 +7,9 @@
 //! CREATE/DROP PROCEDURE (the same grammar as FUNCTION), AS OF (module `as_of`), VACUUM and ANALYZE
 //! with their many options (accepted without effect), ABORT, and switches of COPY that say `on`.
 
+use std::sync::Arc;
+
+use kit::pool::Lease;
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -30,6 +33,26 @@ pub struct Parsed {
     pub(crate) placeholders: usize,
     /// The block that it reads, if its text says so.
     pub as_of: Option<AsOf>,
+    pub(crate) cover: Cover,
+}
+
+/// What covers a statement's tree in the memory of all sessions, where it is large. It is no part
+/// of what the statement says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cover {
+    _lease: Option<Arc<Lease>>,
+}
+
+impl From<Lease> for Cover {
+    fn from(lease: Lease) -> Cover {
+        Cover { _lease: Some(Arc::new(lease)) }
+    }
+}
+
+impl PartialEq for Cover {
+    fn eq(&self, _: &Cover) -> bool {
+        true
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +102,8 @@ impl Parsed {
         let body = Body::Statement(statement.clone());
         let text = statement.to_string();
         let Parsed { placeholders, as_of, .. } = *self;
-        Ok(Some((Parsed { text, body, placeholders, as_of }, analyze)))
+        let cover = self.cover.clone();
+        Ok(Some((Parsed { text, body, placeholders, as_of, cover }, analyze)))
     }
 
     /// How a COPY that writes what a query finds writes it.
@@ -155,11 +179,12 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             true => 0,
             false => placeholders(&statement),
         };
-        parsed.push(Parsed { text: text.to_owned(), body, placeholders, as_of });
+        let (text, cover) = (text.to_owned(), Cover::default());
+        parsed.push(Parsed { text, body, placeholders, as_of, cover });
     }
     if parsed.is_empty() {
-        let (text, body) = (String::new(), Body::Empty);
-        parsed.push(Parsed { text, body, placeholders: 0, as_of: None });
+        let (text, body, cover) = (String::new(), Body::Empty, Cover::default());
+        parsed.push(Parsed { text, body, placeholders: 0, as_of: None, cover });
     }
     Ok(parsed)
 }

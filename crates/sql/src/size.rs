@@ -61,6 +61,26 @@ fn too_many(tokens: usize) -> Error {
         )
 }
 
+/// What a text takes while it is parsed and bound, by estimate.
+pub(crate) fn memory_of(sql: &str) -> u64 {
+    let mut scan = Scan { bytes: sql.as_bytes(), at: 0 };
+    let (mut tokens, mut blanks) = (0, 0);
+    while let Some(piece) = scan.next() {
+        match piece {
+            Piece::Token => tokens += 1,
+            Piece::Blank => blanks += 1,
+        }
+    }
+    TEXT_COPIES * sql.len() as u64 + TOKEN_BYTES * tokens + BLANK_BYTES * blanks
+}
+
+/// Copies of a long literal that there are at a time: in its token, its tree, its program.
+const TEXT_COPIES: u64 = 4;
+
+/// What is made of a token, and what one is that says nothing.
+const TOKEN_BYTES: u64 = 1500;
+const BLANK_BYTES: u64 = 80;
+
 enum Piece {
     Token,
     Blank,

@@ -20,6 +20,7 @@ use bytes::BufMut;
 use compact_str::CompactString;
 use rust_decimal::Decimal;
 
+use crate::arithmetic::check_made_bytes;
 use crate::cast;
 use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp};
@@ -27,7 +28,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::numeric::{self, POW10};
 use crate::system::SystemType;
 use crate::text::{check_text, missing_blanks};
-use crate::value::{Value, canonical_nan};
+use crate::value::{VALUE_WEIGHT, Value, canonical_nan};
 
 const NUMERIC_POSITIVE: u16 = 0x0000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
@@ -283,6 +284,7 @@ fn read_array(element_type: &DataType, bytes: &[u8]) -> Result<Vec<Value>> {
     if count > reader.0.len() / 4 {
         return Err(reader.invalid());
     }
+    check_made_bytes(count * VALUE_WEIGHT)?;
     let mut elements = Vec::with_capacity(count);
     for _ in 0..count {
         elements.push(match reader.int()? {

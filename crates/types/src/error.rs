@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use kit::pool::Exhausted;
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A five-character SQLSTATE.
@@ -220,6 +222,25 @@ impl Error {
 
     pub fn fields(&self) -> &ErrorFields {
         &self.0
+    }
+}
+
+/// The setting that bounds what all sessions hold together.
+pub const SESSION_MEMORY: &str = "session_memory_bytes_max";
+
+/// 53200: what sessions hold is all that they may.
+impl From<Exhausted> for Error {
+    fn from(exhausted: Exhausted) -> Self {
+        let Exhausted { wanted_bytes, leased_bytes, bytes_max } = exhausted;
+        Error::new(SqlState::OUT_OF_MEMORY, "the sessions of this node hold too much memory")
+            .with_detail(format!(
+                "They hold {leased_bytes} bytes of the {bytes_max} that {SESSION_MEMORY} allows; \
+                 this one wants {wanted_bytes} more."
+            ))
+            .with_hint(format!(
+                "Read results to their end, close portals and statements, ask for fewer rows or \
+                 shorter values at once, or raise {SESSION_MEMORY}."
+            ))
     }
 }
 

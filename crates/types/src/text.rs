@@ -14,6 +14,7 @@ use std::io::Write as _;
 use bytes::BufMut;
 use compact_str::CompactString;
 
+use crate::arithmetic::check_made_bytes;
 use crate::cast;
 use crate::datatype::DataType;
 use crate::datetime;
@@ -21,7 +22,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::numeric;
 use crate::system::SystemType;
 use crate::unicode::is_space;
-use crate::value::Value;
+use crate::value::{VALUE_WEIGHT, Value};
 
 impl Value {
     /// Appends the text form. A NULL has none and writes nothing: every protocol marks it outside.
@@ -442,8 +443,21 @@ fn read_uuid(text: &str) -> Result<[u8; 16]> {
 }
 
 fn read_array(element_type: &DataType, text: &str) -> Result<Vec<Value>> {
-    ArrayReader { text, rest: text.trim_matches(is_space).as_bytes() }.elements(element_type)
+    read_array_by(element_type, text, &mut || Ok(()))
 }
+
+/// The same for a text that may be long: `step` is asked now and then whether to go on.
+pub fn read_array_by(
+    element_type: &DataType,
+    text: &str,
+    step: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<Value>> {
+    let rest = text.trim_matches(is_space).as_bytes();
+    ArrayReader { text, rest }.elements(element_type, step)
+}
+
+/// Elements that are read between two steps.
+const ELEMENTS_PER_STEP: usize = 1 << 10;
 
 struct ArrayReader<'a> {
     text: &'a str,
@@ -451,7 +465,11 @@ struct ArrayReader<'a> {
 }
 
 impl ArrayReader<'_> {
-    fn elements(&mut self, element_type: &DataType) -> Result<Vec<Value>> {
+    fn elements(
+        &mut self,
+        element_type: &DataType,
+        step: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<Value>> {
         if self.next() != Some(b'{') {
             return Err(
                 self.malformed("Array value must start with \"{\" or dimension information.")
@@ -464,6 +482,10 @@ impl ArrayReader<'_> {
         }
         loop {
             elements.push(self.element(element_type)?);
+            if elements.len() % ELEMENTS_PER_STEP == 0 {
+                check_made_bytes(elements.len() * VALUE_WEIGHT)?;
+                step()?;
+            }
             self.skip_blanks();
             match self.next() {
                 Some(b',') => {}

@@ -18,7 +18,7 @@ use ledger::{BlockWriter, Genesis, LogOptions, MemoryFiles, Parameters};
 use procedure::Output;
 use sql::SessionInfo;
 use sql::session::schema::Schema;
-use sql::session::{Answer, Database, Session};
+use sql::session::{Answer, Database, Session, SessionMemory};
 use storage::Store;
 use types::{DataType, Error, Result, SqlState, Value};
 
@@ -61,7 +61,8 @@ impl Node {
         let analytics = Analytics::new(engine.store().clone(), options).expect("analytics");
         let analytics = Arc::new(analytics);
         let analyst: Option<Arc<dyn sql::analyst::Analyst>> = Some(analytics.clone());
-        Node { database: Arc::new(Database { engine, schema, analyst }), analytics }
+        let memory = SessionMemory::default();
+        Node { database: Arc::new(Database { engine, schema, analyst, memory }), analytics }
     }
 
     pub fn session(&self) -> Client {

@@ -57,6 +57,7 @@ use concurrency::Outcome;
 use ledger::{Hash, LedgerId, Parameters};
 use order::{Seed, Submission, View, WINDOW};
 use pipeline::Barrier;
+use procedure::Budget;
 use storage::{Snapshot, Store};
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
@@ -117,6 +118,13 @@ pub struct Submitter<'a> {
     pub seed: Seed,
 }
 
+/// A transaction that was handed in.
+pub struct Submitted {
+    /// See [`Engine::submit`].
+    pub answer: oneshot::Receiver<Result<Completion, Error>>,
+    number: u64,
+}
+
 /// Under which the engine itself asks for something.
 const PRINCIPAL: &str = "tally";
 
@@ -149,6 +157,9 @@ struct Shared {
     expiry_us: AtomicI64,
     /// Refused here already, where each replica would refuse it.
     envelope_bytes_max: AtomicUsize,
+    /// What a transaction may do in the next block: units, bytes.
+    units_max: AtomicU64,
+    bytes_max: AtomicU64,
     /// The sequencer has ended, so that nothing can be asked of it.
     ended: AtomicBool,
     clock: Clock,
@@ -221,6 +232,8 @@ impl Engine {
             released_us: AtomicI64::new(head.time_us),
             expiry_us: AtomicI64::new(expiry_us(replica.limits())),
             envelope_bytes_max: AtomicUsize::new(replica.limits().envelope_bytes_max),
+            units_max: AtomicU64::new(replica.limits().budget.units_max),
+            bytes_max: AtomicU64::new(replica.limits().budget.bytes_max),
             ended: AtomicBool::new(false),
             clock_guard: clock_bound.map(|bound| ClockGuard::new(bound, &clock)),
             clock,
@@ -283,7 +296,22 @@ impl Engine {
         asked: &Asked,
         compiled: Option<Compiled>,
     ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
+        self.shared.submit(submitter, asked, compiled).map(|submitted| submitted.answer)
+    }
+
+    /// The same for a client that may give up before its transaction is in a block.
+    pub fn submit_revocably(
+        &self,
+        submitter: Submitter<'_>,
+        asked: &Asked,
+        compiled: Option<Compiled>,
+    ) -> Result<Submitted, Error> {
         self.shared.submit(submitter, asked, compiled)
+    }
+
+    /// Takes a transaction back, which is then in no block. False: it is in one, or was answered.
+    pub fn withdraw(&self, submitted: &Submitted) -> bool {
+        self.shared.queue.revoke(submitted.number)
     }
 
     /// What a key has come to that this principal named, as far as it is known still.
@@ -328,6 +356,19 @@ impl Engine {
 
     pub fn protocol(&self) -> String {
         self.shared.parameters().protocol.clone()
+    }
+
+    /// What a transaction of the next block may spend and hold.
+    pub fn budget(&self) -> Budget {
+        let Shared { units_max, bytes_max, .. } = &*self.shared;
+        let (units_max, bytes_max) =
+            (units_max.load(Ordering::Acquire), bytes_max.load(Ordering::Acquire));
+        Budget { units_max, bytes_max }
+    }
+
+    /// Of an envelope of the next block.
+    pub fn envelope_bytes_max(&self) -> usize {
+        self.shared.envelope_bytes_max.load(Ordering::Acquire)
     }
 
     /// What is in force of a parameter of the ledger.
@@ -424,7 +465,7 @@ impl Shared {
         submitter: Submitter<'_>,
         asked: &Asked,
         compiled: Option<Compiled>,
-    ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
+    ) -> Result<Submitted, Error> {
         let Asked { request, barrier, .. } = asked;
         let barrier = *barrier;
         if asked.takes() {
@@ -442,16 +483,16 @@ impl Shared {
         let waiting = Waiting { arrived: Instant::now(), reply };
         let again = || shared.envelope(submitter, shared.draw(), request);
         let in_time = |envelope| if shared.is_recent(number) { Ok(envelope) } else { again() };
-        shared.queue.push(envelope, Ticket { compiled, barrier, waiting }, in_time)?;
-        Ok(answer)
+        shared.queue.push(envelope, Ticket { number, compiled, barrier, waiting }, in_time)?;
+        Ok(Submitted { answer, number })
     }
 
     /// Has the ledger say what the digest of a checkpoint is; returns when it does.
     fn vouch(&self, taken: &Taken) -> Result<(), Error> {
         let body = Body::Checkpoint { height: taken.height, digest: taken.digest };
         let submitter = Submitter { principal: PRINCIPAL, key: None, seed: [0; 16] };
-        let answer = self.submit(submitter, &Asked::from(&body), None)?;
-        let completion = answer.blocking_recv().map_err(|_| shutting_down())??;
+        let submitted = self.submit(submitter, &Asked::from(&body), None)?;
+        let completion = submitted.answer.blocking_recv().map_err(|_| shutting_down())??;
         match completion.outcome {
             // With its block, where blocks are held back.
             Outcome::Committed(_) => self.ledger.write_held().map(drop).map_err(cannot_write),
@@ -516,6 +557,11 @@ impl Shared {
             most if envelope.len() > most => Err(too_large(envelope.len(), most)),
             _ => Ok(envelope),
         }
+    }
+
+    fn store_budget(&self, budget: Budget) {
+        self.units_max.store(budget.units_max, Ordering::Release);
+        self.bytes_max.store(budget.bytes_max, Ordering::Release);
     }
 
     fn parameters(&self) -> Arc<Parameters> {

@@ -425,6 +425,7 @@ impl Sequencer {
             let limits = self.replica.limits();
             shared.expiry_us.store(expiry_us(limits), Ordering::Release);
             shared.envelope_bytes_max.store(limits.envelope_bytes_max, Ordering::Release);
+            shared.store_budget(limits.budget);
         }
     }
 

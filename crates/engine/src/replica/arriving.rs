@@ -80,7 +80,7 @@ impl Closed {
 impl Replica {
     /// Whether calls run as they arrive.
     pub(crate) fn has_epochs(&self) -> bool {
-        self.protocol().open(&self.store, self.head.height + 1).is_some()
+        self.protocol().open(&self.store, self.head.height + 1, self.limits().budget).is_some()
     }
 
     pub(crate) fn keeper(&self) -> &Arc<Mutex<Keeper>> {
@@ -101,7 +101,8 @@ impl Replica {
         let (height, time_us) = (next_height(newest)?, time_us.max(newest_us));
         self.keeper.lock().open(height, time_us, self.rules().carry_lag());
         let none = || Halt("the protocol opens no epochs".to_owned());
-        let epoch = self.protocol().open(&self.store, height).ok_or_else(none)?;
+        let budget = self.limits().budget;
+        let epoch = self.protocol().open(&self.store, height, budget).ok_or_else(none)?;
         let writes = self.store.begin_block(height, threads);
         Ok((Opened { height, time_us, proposer, writes }, epoch))
     }

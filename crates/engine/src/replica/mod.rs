@@ -224,7 +224,8 @@ impl Replica {
         let keeper = Keeper::new(ledger_id, limits, submissions, unsettled);
         let floor = past.from().unwrap_or(order.height);
         let start = LineStart { protocol, carried, deferred, past };
-        let line = Line::new(Arc::clone(&store), start, limits.attempts_max);
+        let mut line = Line::new(Arc::clone(&store), start, limits.attempts_max);
+        line.set_budget(limits.budget);
         let mut replica = Replica {
             ledger_id: order.ledger_id,
             store,

@@ -385,7 +385,7 @@ impl Replica {
         let mut works: Vec<_> = (0..first).map(|_| void()).collect();
         works.extend(members.iter().map(|member| Arc::clone(member.work())));
         let last = works.len() as Position;
-        let block = Block::new(height, time_us, works);
+        let block = Block { budget: self.limits.budget, ..Block::new(height, time_us, works) };
         let (outcomes, changes) = self.line.run_serially(&block, first..last)?;
         if let Some(changes) = changes {
             ran.effects.push(Step::Rows(changes));
@@ -429,6 +429,7 @@ impl Replica {
         self.limits = Limits::of(&next)?;
         self.keeper.lock().set_limits(self.limits);
         self.line.set_attempts_max(self.limits.attempts_max);
+        self.line.set_budget(self.limits.budget);
         self.parameters = Arc::new(next);
         Ok(SchemaChange { tag: "ALTER SYSTEM".into(), objects: vec![change] })
     }

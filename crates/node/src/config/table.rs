@@ -225,6 +225,23 @@ settings! {
         /// is there can be read. 0 means three quarters of what the machine, or the control group
         /// of the process, has.
         memory_bytes_max: u64 = "0";
+        /// Bytes that all sessions may hold together: results that wait for their clients, rows
+        /// that queries gather, what open transactions have written, data of COPY, statements and
+        /// their parameters. A statement that needs more is refused with 53200. What analytical
+        /// queries gather is bounded by `analytics_memory_bytes_max` instead; their results count
+        /// here. 0 means an eighth of what tables may hold, and at least 64 MiB.
+        session_memory_bytes_max: u64 = "0";
+        /// Statements that a session may have prepared: so many by the protocol, and as many by
+        /// PREPARE. One more is refused, with 54000 and 53200.
+        session_statements_max: u32 = "10000";
+        /// Portals with a name that a session may have open; one more is refused with 54000.
+        session_portals_max: u32 = "10000";
+        /// Bytes that a session's prepared statements may take, by estimate, and as many its
+        /// portals; beyond it another is refused with 53200.
+        session_statement_bytes_max: u64 = "67108864";
+        /// Statements that a session keeps bound for the next time that their text comes; with one
+        /// more it begins anew.
+        session_cached_statements_max: u32 = "512";
     }
     "Time travel", Start {
         /// Blocks whose state stays readable by `AS OF BLOCK` and `AS OF TIMESTAMP`: rules with
@@ -267,5 +284,13 @@ settings! {
         /// Protocol that executes the blocks of a new ledger. Later changes are ledger
         /// transactions. `ordered` and `online` stand for the best of each family.
         protocol: String = "harmony";
+        /// Units of work that a transaction may take: a step, a row, an operator. It holds up its
+        /// block for about a second, at most, by default; one that takes more is rejected with
+        /// 54001 and says how to split it. Later changes are ledger transactions:
+        /// `SET ledger.transaction_units_max`.
+        transaction_units_max: u64 = "50000000";
+        /// Bytes of rows that a transaction may gather, answer and write; one that holds more is
+        /// rejected with 54000. Later changes: `SET ledger.transaction_bytes_max`.
+        transaction_bytes_max: u64 = "1073741824";
     }
 }

@@ -8,6 +8,7 @@ mod checkpoints;
 mod disasters;
 mod doors;
 mod export;
+mod fuzz;
 mod interrupts;
 mod isolation;
 mod layouts;

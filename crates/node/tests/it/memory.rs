@@ -1,5 +1,9 @@
 //! What memory a node takes, and what it refuses to take.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use tokio_postgres::Client;
 
 use crate::{Node, tally};
@@ -77,5 +81,93 @@ fn tables_stay_within_their_memory_and_go_on_when_there_is_room() {
         assert!(fill(&client, 1_000_000).await > 1000);
         client.batch_execute("DROP TABLE big").await.unwrap();
         client.execute("INSERT INTO small VALUES (2)", &[]).await.unwrap();
+    });
+}
+
+/// A session of which the test sees every byte.
+fn raw_session(node: &Node) -> TcpStream {
+    let mut stream = TcpStream::connect(node.ready["listen"].as_str().unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let body = b"\0\x03\0\0user\0tally\0database\0tally\0\0";
+    stream.write_all(&(body.len() as u32 + 4).to_be_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    while next_message(&mut stream).0 != b'Z' {}
+    stream
+}
+
+fn next_message(stream: &mut TcpStream) -> (u8, Vec<u8>) {
+    let mut header = [0; 5];
+    stream.read_exact(&mut header).unwrap();
+    let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]);
+    let mut body = vec![0; length as usize - 4];
+    stream.read_exact(&mut body).unwrap();
+    (header[0], body)
+}
+
+fn send(stream: &mut TcpStream, kind: u8, body: &[u8]) {
+    let length = (body.len() as u32 + 4).to_be_bytes();
+    stream.write_all(&[&[kind], &length[..], body].concat()).unwrap();
+}
+
+/// Polls until it is so, or a minute is over.
+async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..600 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{what}");
+}
+
+#[test]
+fn clients_that_do_not_read_their_results_take_no_more_than_the_sessions_memory() {
+    const BYTES_MAX: i64 = 200_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let setting = format!("session_memory_bytes_max={BYTES_MAX}");
+    let data = folder.path().join("data");
+    let node = Node::start_with(tally(&[]), &data, &["--set", &setting]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = node.connect().await;
+        // What a first query brings into memory is none of the sessions'.
+        let warm = "SELECT n, repeat('x', 1000) FROM generate_series(1, 20000) n";
+        for _ in 0..2 {
+            client.simple_query(warm).await.unwrap();
+        }
+        let before = memory(&client, "process").await;
+        let query = "SELECT n, repeat('x', 1000) FROM generate_series(1, 100000) n\0";
+        let slow = |_| {
+            let mut stream = raw_session(&node);
+            send(&mut stream, b'Q', query.as_bytes());
+            stream
+        };
+        let mut slow: Vec<TcpStream> = (0..20).map(slow).collect();
+        let (mut answered, mut refused) = (0, 0);
+        for stream in &mut slow {
+            match next_message(stream) {
+                (b'T', _) => answered += 1,
+                (b'E', error) => {
+                    let error = String::from_utf8_lossy(&error).into_owned();
+                    assert!(error.contains("C53200"), "{error}");
+                    assert!(error.contains("session_memory_bytes_max"), "{error}");
+                    refused += 1;
+                }
+                (kind, _) => panic!("{}", char::from(kind)),
+            }
+            let asked = std::time::Instant::now();
+            client.simple_query("SELECT 1").await.unwrap();
+            assert!(asked.elapsed() < Duration::from_secs(5));
+            let grown = memory(&client, "process").await - before;
+            assert!(grown < BYTES_MAX / 4 * 5, "{grown} bytes, {answered} answered");
+        }
+        assert!((1..=2).contains(&answered) && answered + refused == 20, "{answered} {refused}");
+        assert!(memory(&client, "sessions").await > BYTES_MAX / 3);
+        let metrics = node.fetch("/metrics");
+        assert!(metrics.contains("\ntally_session_memory_max_bytes 200000000"), "{metrics}");
+        slow.clear();
+        // Buffers of sessions that live stay with them.
+        let is_given_back = async || memory(&client, "sessions").await < 1 << 20;
+        eventually("the memory is given back", is_given_back).await;
     });
 }

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use kit::pool::Lease;
 use procedure::Meter;
 use procedure::like::like;
 use regex::Regex;
@@ -33,6 +34,9 @@ pub struct Run<'a> {
     pub users: Users<'a>,
     interrupted: &'a dyn Fn() -> Result<()>,
     steps: Cell<u32>,
+    /// Covers the rows of the largest step, of which the next is made, and those of users' tables.
+    pub lease: RefCell<Option<Lease>>,
+    largest_bytes: Cell<usize>,
 }
 
 /// A row at hand, and the rows that the queries around it are at.
@@ -52,8 +56,30 @@ pub struct Kept {
 /// What the rows of one step may take, long strings included.
 pub const ROWS_BYTES_MAX: usize = 128 << 20;
 
+/// Steps whose rows are there at a time: one is made of another's.
+const STEPS_AT_A_TIME: usize = 2;
+
+const LONG_BYTES: usize = 64 << 10;
+
 /// Patterns that are kept compiled; those of rows may be another one for each.
 const PATTERNS_MAX: usize = 256;
+
+/// What a pattern may take, and the text that it is looked for in: one match is not interrupted.
+const PATTERN_BYTES_MAX: usize = 256 << 10;
+const MATCHED_BYTES_MAX: usize = 256 << 10;
+
+/// # Errors
+/// 54000 for a text that is longer than anything that catalogs hold.
+fn check_matched_bytes(text: &str) -> Result<()> {
+    match text.len() <= MATCHED_BYTES_MAX {
+        true => Ok(()),
+        false => {
+            let what = "the text is too long for a regular expression over system catalogs";
+            Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+                .with_detail(format!("It may have {MATCHED_BYTES_MAX} bytes.")))
+        }
+    }
+}
 
 /// How often a long evaluation asks whether it should go on.
 const STEPS_BETWEEN_CHECKS: u32 = 1024;
@@ -76,6 +102,29 @@ impl<'a> Run<'a> {
             users: Users::default(),
             interrupted,
             steps: Cell::new(0),
+            lease: RefCell::default(),
+            largest_bytes: Cell::new(0),
+        }
+    }
+
+    /// Whether the evaluation should go on.
+    pub fn check(&self) -> Result<()> {
+        (self.interrupted)()
+    }
+
+    fn cover(&self, bytes: usize) -> Result<()> {
+        if bytes > self.largest_bytes.get() {
+            self.largest_bytes.set(bytes);
+            self.cover_all()?;
+        }
+        Ok(())
+    }
+
+    pub fn cover_all(&self) -> Result<()> {
+        let bytes = STEPS_AT_A_TIME * self.largest_bytes.get() + self.users.bytes();
+        match self.lease.borrow_mut().as_mut() {
+            Some(lease) => lease.cover(bytes as u64).map_err(Error::from),
+            None => Ok(()),
         }
     }
 
@@ -99,6 +148,7 @@ impl<'a> Run<'a> {
             )
             .with_detail(format!("They would take more than {ROWS_BYTES_MAX} bytes.")));
         }
+        self.cover(kept.bytes)?;
         kept.rows.push(row);
         Ok(())
     }
@@ -148,7 +198,7 @@ impl<'a> Run<'a> {
             }
             Expr::Fast { call, arguments } => {
                 let values = self.values(arguments, env)?;
-                call.eval(&[], &values, self.session.now_us)
+                self.brief(call.eval(&[], &values, self.session.now_us))
             }
             Expr::Arithmetic { op, sides, result } => {
                 let (left, right) = self.sides(sides, env)?;
@@ -162,7 +212,7 @@ impl<'a> Run<'a> {
                 (Value::Null, array @ Value::Array(_)) | (array @ Value::Array(_), Value::Null) => {
                     Ok(array)
                 }
-                (left, right) => types::arithmetic::concat(&left, &right),
+                (left, right) => self.brief(types::arithmetic::concat(&left, &right)),
             },
             Expr::Compare { op, sides } => {
                 let (left, right) = self.sides(sides, env)?;
@@ -238,6 +288,14 @@ impl<'a> Run<'a> {
                 Ok(value)
             }
             _ => Err(internal("an expression that nobody evaluates")),
+        }
+    }
+
+    /// A long value takes as long as many steps.
+    fn brief(&self, value: Result<Value>) -> Result<Value> {
+        match value {
+            Ok(value) if value.weight() > LONG_BYTES => self.check().map(|()| value),
+            value => value,
         }
     }
 
@@ -326,17 +384,21 @@ impl<'a> Run<'a> {
             MatchKind::Like { any_case } => {
                 like(text, pattern, Some('\\'), any_case, &Meter::of_expression())?
             }
-            MatchKind::Regex { any_case } => self.regex(pattern, any_case)?.is_match(text),
+            MatchKind::Regex { any_case } => self.regex(pattern, any_case, text)?.is_match(text),
         };
         Ok(Some(matches != negated))
     }
 
-    pub fn regex(&self, pattern: &str, any_case: bool) -> Result<Rc<Regex>> {
+    /// A pattern to be looked for in `text`.
+    pub fn regex(&self, pattern: &str, any_case: bool, text: &str) -> Result<Rc<Regex>> {
+        self.check()?;
+        check_matched_bytes(text)?;
         let key = (pattern.to_owned(), any_case);
         if let Some(known) = self.patterns.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
-        let regex = regex::RegexBuilder::new(pattern).case_insensitive(any_case).build();
+        let mut regex = regex::RegexBuilder::new(pattern);
+        let regex = regex.case_insensitive(any_case).size_limit(PATTERN_BYTES_MAX).build();
         let regex = regex.map_err(|error| {
             Error::new(SqlState(*b"2201B"), "invalid regular expression")
                 .with_detail(error.to_string())

@@ -11,6 +11,9 @@ use super::eval::{Env, Kept, Run};
 use super::plan::*;
 use crate::world::Row;
 
+/// Rows that are sorted between two looks at whether to go on.
+const FIRST_RUN_ROWS: usize = 1 << 12;
+
 impl Run<'_> {
     pub fn query(&self, query: &Query, outer: Option<&Env<'_>>) -> Result<Vec<Row>> {
         for cte in &query.ctes {
@@ -29,19 +32,19 @@ impl Run<'_> {
             }
         };
         if !query.order.is_empty() {
-            rows.sort_by(|a, b| {
+            self.sort(&mut rows, |a, b| {
                 let by =
                     |order: &Order| sorted(&a[order.output], &b[order.output], order.direction);
                 query.order.iter().map(by).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
-            });
+            })?;
         }
         if let Body::Select(select) = &query.body
             && let Distinct::On(outputs) = &select.distinct
         {
             let mut seen = HashSet::new();
-            rows.retain(|row| {
+            self.retained(&mut rows, |row| {
                 seen.insert(outputs.iter().map(|at| row[*at].clone()).collect::<Vec<_>>())
-            });
+            })?;
         }
         let env = Env { row: &[], outer };
         let count = |expr: &Option<Expr>, code: SqlState, what: &str| -> Result<Option<usize>> {
@@ -55,6 +58,37 @@ impl Run<'_> {
         let width = query.columns.len();
         let rows = rows.into_iter().skip(offset).take(limit);
         Ok(rows.map(|row| if row.len() == width { row } else { row[..width].into() }).collect())
+    }
+
+    /// A stable sort in runs that double, so that it ends when the statement has to.
+    pub fn sort<T: Default>(&self, rows: &mut [T], by: impl Fn(&T, &T) -> Ordering) -> Result<()> {
+        for run in rows.chunks_mut(FIRST_RUN_ROWS) {
+            self.check()?;
+            run.sort_by(&by);
+        }
+        let mut run = FIRST_RUN_ROWS;
+        while run < rows.len() {
+            for pair in rows.chunks_mut(2 * run).filter(|pair| pair.len() > run) {
+                let mut first: Vec<T> = pair[..run].iter_mut().map(std::mem::take).collect();
+                let (mut from_first, mut from_second) = (0, run);
+                for to in 0..pair.len() {
+                    self.step()?;
+                    if from_first == run {
+                        break;
+                    }
+                    let next = pair.get(from_second);
+                    let is_second = next.is_some_and(|row| by(row, &first[from_first]).is_lt());
+                    let from = if is_second { &mut from_second } else { &mut from_first };
+                    *from += 1;
+                    pair[to] = match is_second {
+                        true => std::mem::take(&mut pair[from_second - 1]),
+                        false => std::mem::take(&mut first[from_first - 1]),
+                    };
+                }
+            }
+            run *= 2;
+        }
+        Ok(())
     }
 
     fn cte(&self, cte: &Cte, outer: Option<&Env<'_>>) -> Result<()> {

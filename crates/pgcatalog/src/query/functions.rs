@@ -5,6 +5,8 @@
 
 use std::rc::Rc;
 
+use types::arithmetic::check_made_bytes;
+use types::value::VALUE_WEIGHT;
 use types::{DataType, Result, SystemType, Value};
 
 use super::cast::{Names, SCHEMAS};
@@ -479,11 +481,12 @@ static ARRAYS: &[Function] = &[
         Ok(Value::text(texts.join(separator)))
     }),
     function("string_to_array", 2, &[Text, Text], Gives::Texts, |_, a, _| {
-        let parts = str_of(&a[0]).split(str_of(&a[1])).map(Value::text);
-        Ok(Value::from(parts.collect::<Vec<_>>()))
+        let parts = || str_of(&a[0]).split(str_of(&a[1]));
+        check_made_bytes(parts().count() * VALUE_WEIGHT)?;
+        Ok(Value::from(parts().map(Value::text).collect::<Vec<_>>()))
     }),
     function("regexp_split_to_array", 2, &[Text, Text], Gives::Texts, |run, a, _| {
-        let pattern: Rc<regex::Regex> = run.regex(str_of(&a[1]), false)?;
+        let pattern: Rc<regex::Regex> = run.regex(str_of(&a[1]), false, str_of(&a[0]))?;
         let parts = pattern.split(str_of(&a[0])).map(Value::text);
         Ok(Value::from(parts.collect::<Vec<_>>()))
     }),

@@ -69,14 +69,14 @@ impl Run<'_> {
             inputs.push((order.collect::<Result<_>>()?, self.values(&aggregate.arguments, &env)?));
         }
         if !aggregate.order.is_empty() {
-            inputs.sort_by(|(a, _), (b, _)| by_directions(a, b, &aggregate.order));
+            self.sort(&mut inputs, |(a, _), (b, _)| by_directions(a, b, &aggregate.order))?;
         }
         let mut inputs: Vec<Vec<Value>> = inputs.into_iter().map(|(_, values)| values).collect();
         if aggregate.distinct && !aggregate.arguments.is_empty() {
             let mut seen = HashSet::new();
             inputs.retain(|values| seen.insert(values.clone()));
             if aggregate.order.is_empty() {
-                inputs.sort_by(|a, b| sort_cmp(&a[0], &b[0]));
+                self.sort(&mut inputs, |a, b| sort_cmp(&a[0], &b[0]))?;
             }
         }
         self.fold(aggregate, inputs)
@@ -130,10 +130,10 @@ impl Run<'_> {
             let order = order.collect::<Result<Vec<_>>>()?;
             keys.push((self.values(&window.partition, &env)?, order, at));
         }
-        keys.sort_by(|(partition_a, a, _), (partition_b, b, _)| {
+        self.sort(&mut keys, |(partition_a, a, _), (partition_b, b, _)| {
             let partitions = types::compare::sort_cmp_rows(partition_a, partition_b);
             partitions.then_with(|| by_directions(a, b, &window.order))
-        });
+        })?;
         for partition in keys.chunk_by(|a, b| a.0 == b.0) {
             let members: Vec<usize> = partition.iter().map(|(.., at)| *at).collect();
             if let WindowKind::Aggregate(aggregate) = &window.kind {

@@ -36,10 +36,12 @@ pub(crate) mod sets;
 mod text_functions;
 pub(crate) mod users;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use kit::pool::{Lease, Pool};
 use sql::Catalog;
 use sqlparser::ast;
 use storage::Snapshot;
@@ -149,14 +151,16 @@ impl Prepared {
         Ok(Prepared { world, query, cached, columns, parameters, tables })
     }
 
-    /// All rows, those of users' tables as of the snapshot. `interrupted` is asked now and then.
+    /// All rows, those of users' tables as of the snapshot, and what covers them. `interrupted` is
+    /// asked now and then.
     pub fn run(
         &self,
         session: &Session,
         parameters: &[Value],
         snapshot: Option<&Snapshot>,
+        memory: Option<&Arc<Pool>>,
         interrupted: &dyn Fn() -> Result<()>,
-    ) -> Result<Vec<Row>> {
+    ) -> Result<(Vec<Row>, Option<Lease>)> {
         let names = cast::Names { world: &self.world };
         let values = parameters.iter().zip(&self.parameters);
         // Objects may come by name.
@@ -164,13 +168,15 @@ impl Prepared {
         let parameters = values.collect::<Result<Vec<_>>>()?;
         let mut run = eval::Run::new(&self.world, session, &parameters, self.cached, interrupted);
         run.users.snapshot = snapshot;
+        run.lease = RefCell::new(memory.map(Pool::lease));
         let mut rows = run.query(&self.query, None)?;
         for row in &mut rows {
             for (value, column) in row.iter_mut().zip(&self.columns) {
                 names.name_objects(value, &column.data_type);
             }
         }
-        Ok(rows)
+        let lease = run.lease.take();
+        Ok((rows, lease))
     }
 }
 

@@ -184,7 +184,7 @@ static SETS: &[SetFunction] = &[
         let (Some(text), Some(pattern)) = (a[0].as_text(), a[1].as_text()) else {
             return Ok(Vec::new());
         };
-        let pattern = run.regex(pattern, false)?;
+        let pattern = run.regex(pattern, false, text)?;
         Ok(pattern.split(text).map(|part| one(Value::text(part))).collect())
     }),
 ];

@@ -134,7 +134,7 @@ pub static TEXT: &[Function] = &[
     function("substring", 2, &[Text, Any, Any], Gives::Text, |run, a, _| match &a[1] {
         Value::Int(start) => some(substring(text(&a[0]), *start, a.get(2).map(int))),
         pattern => {
-            let pattern = run.regex(text(pattern), false)?;
+            let pattern = run.regex(text(pattern), false, text(&a[0]))?;
             let found = pattern.captures(text(&a[0]));
             let found = found.and_then(|found| found.get(1).or(found.get(0)));
             Ok(found.map_or(Value::Null, |found| Value::text(found.as_str())))
@@ -175,7 +175,7 @@ pub static TEXT: &[Function] = &[
     }),
     function("regexp_replace", 3, &[Text, Text, Text, Text], Gives::Text, |run, a, _| {
         let flags = a.get(3).map_or("", |flags| text(flags));
-        let pattern = run.regex(text(&a[1]), flags.contains('i'))?;
+        let pattern = run.regex(text(&a[1]), flags.contains('i'), text(&a[0]))?;
         let new = replacement(text(&a[2]));
         some(match flags.contains('g') {
             true => pattern.replace_all(text(&a[0]), new),

@@ -39,6 +39,11 @@ fn too_large(detail: String) -> Error {
 }
 
 impl Users<'_> {
+    /// What the rows that were read take.
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
     fn count(&self, row: &[Value]) -> Result<()> {
         self.rows.set(self.rows.get() + 1);
         self.bytes.set(self.bytes.get() + row_bytes(row));
@@ -69,7 +74,8 @@ impl Run<'_> {
         let (mut rows, mut stopped): (Vec<Row>, Result<()>) = (Vec::new(), Ok(()));
         let (all, height) = (Bound::Unbounded, snapshot.height());
         table.scan(0, all, all, false, height, columns, &mut |_, _, values| {
-            stopped = self.step().and_then(|()| self.users.count(values));
+            let counted = self.step().and_then(|()| self.users.count(values));
+            stopped = counted.and_then(|()| self.cover_all());
             match &stopped {
                 Ok(()) => {
                     rows.push(values.into());

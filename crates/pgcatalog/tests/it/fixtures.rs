@@ -90,7 +90,7 @@ impl Server {
             None => Ok(Value::Null),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
-        let rows = prepared.run(&self.session, &values, None, &|| Ok(()))?;
+        let rows = prepared.run(&self.session, &values, None, None, &|| Ok(()))?.0;
         Ok((prepared, rows))
     }
 

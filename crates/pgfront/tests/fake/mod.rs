@@ -2,7 +2,7 @@
 //!
 //! Statements are words: `echo int4 text` takes one parameter of each type and returns them,
 //! `rows 5` counts, `add 7` and `list` keep a transactional list, `begin`, `commit`, `rollback`,
-//! `stream 5` counts in pieces and `stream stalled` never does, `wait` waits to be cancelled, `copy in`, `copy out 5`, `fail`, `panic`, `notice`, `set`.
+//! `stream 5` counts in pieces and `stream stalled` never does, `wait` waits to be cancelled, `nap` and `hang` cannot be, `copy in`, `copy out 5`, `fail`, `panic`, `notice`, `set`.
 //! Anything else that starts with `select` answers one integer, whatever it asks.
 
 use std::sync::{Arc, Mutex};
@@ -221,8 +221,12 @@ impl Session for FakeSession {
             }
             "nap" => {
                 let nap = tokio::time::sleep(Duration::from_millis(300));
-                self.cancel.interrupt(nap).await?;
+                nap.await;
                 return Ok(Response::Tag("NAP".into()));
+            }
+            "hang" => {
+                std::future::pending::<()>().await;
+                return Ok(Response::Tag("HANG".into()));
             }
             "deallocate" => {
                 let name = words.get(1).cloned();
@@ -254,7 +258,7 @@ impl Session for FakeSession {
             other => return Err(Error::unsupported(other)),
         };
         let tag = Tag::Select;
-        Ok(Response::Rows { rows, tag })
+        Ok(Response::Rows { rows, tag, lease: None })
     }
 
     fn begin_implicit_block(&mut self) -> Result<()> {

@@ -316,15 +316,20 @@ async fn a_panic_ends_its_own_session_only() {
 }
 
 #[tokio::test]
-async fn shutdown_lets_statements_finish() {
+async fn shutdown_ends_what_can_be_given_up_and_lets_the_rest_finish() {
     let server = TestServer::start().await;
     let mut idle = Client::connect(server.address).await;
     let mut busy = Client::connect(server.address).await;
     let mut in_block = Client::connect(server.address).await;
     in_block.ask(query("begin")).await;
+    let mut endless = Client::connect(server.address).await;
     busy.send(query("nap")).await;
+    endless.send(query("wait")).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     server.stop().await;
+    let replies = endless.until_closed().await;
+    assert_eq!(kinds(&replies), "E");
+    assert_eq!(replies[0].sqlstate(), "57P01");
     let replies = busy.until_closed().await;
     assert_eq!(kinds(&replies), "CZE", "the statement that ran has its answer");
     assert_eq!(replies[2].sqlstate(), "57P01");
@@ -343,7 +348,7 @@ async fn shutdown_cuts_off_what_does_not_end() {
     })
     .await;
     let mut client = Client::connect(server.address).await;
-    client.send(query("wait")).await;
+    client.send(query("hang")).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     server.stop().await;
     assert!(client.until_closed().await.is_empty());

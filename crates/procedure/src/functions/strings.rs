@@ -10,6 +10,9 @@ use types::{Error, Result, SqlState, Value, unicode};
 use super::{Function, as_i32, invalid, nth};
 use crate::meter::Meter;
 
+/// Bytes that are gone over between two looks at whether to go on.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// The arguments are paid for; what is made of them is paid for here where it may be longer.
 pub(super) fn call(
     function: Function,
@@ -18,49 +21,35 @@ pub(super) fn call(
 ) -> Result<Value> {
     use Function::*;
     if let Value::Bytes(bytes) = nth(arguments, 0) {
-        return of_bytes(function, bytes, arguments);
+        return of_bytes(function, bytes, arguments, meter);
     }
     let text = |n: usize| nth(arguments, n).as_text().unwrap_or("");
     let number = |n: usize| as_i32(nth(arguments, n));
     let first = text(0);
     let answer = match function {
-        Lower => unicode::lower(first),
-        Upper => unicode::upper(first),
+        Lower => gathered(first.chars().map(unicode::to_lower), meter)?,
+        Upper => gathered(first.chars().map(unicode::to_upper), meter)?,
         Length => return Ok(Value::Int(first.chars().count() as i64)),
         OctetLength => return Ok(Value::Int(first.len() as i64)),
         Substring => {
             let count = arguments.get(2).map(|n| as_i32(n));
             let (skip, take) = substring_range(number(1), count)?;
-            first.chars().skip(skip).take(take).collect()
+            let rest = &first[place_of(first, skip)..];
+            rest[..place_of(rest, take)].to_owned()
         }
-        Left => first.chars().take(end_of(first, number(1))).collect(),
+        Left => first[..place_of(first, end_of(first, number(1)))].to_owned(),
         Right => {
             let length = first.chars().count();
             let skip = length - end_of(first, number(1)).min(length);
-            first.chars().skip(skip).collect()
+            first[place_of(first, skip)..].to_owned()
         }
-        TrimBoth | TrimLeft | TrimRight => {
-            let set = trimmed_set(arguments);
-            let in_set = |c: char| set.contains(&c);
-            match function {
-                TrimLeft => first.trim_start_matches(in_set),
-                TrimRight => first.trim_end_matches(in_set),
-                _ => first.trim_matches(in_set),
-            }
-            .to_owned()
-        }
+        TrimBoth | TrimLeft | TrimRight => trimmed(function, first, arguments, meter)?.to_owned(),
         Position => {
             let place = first.find(text(1)).map(|i| first[..i].chars().count() + 1);
             return Ok(Value::Int(place.unwrap_or(0) as i64));
         }
         Replace if text(1).is_empty() => first.to_owned(),
-        Replace => {
-            let times = first.matches(text(1)).count();
-            let made = first.len().saturating_add(times.saturating_mul(text(2).len()));
-            check_made_bytes(made)?;
-            meter.spend_bytes(made)?;
-            first.replace(text(1), text(2))
-        }
+        Replace => replaced(first, text(1), text(2), meter)?,
         Concat => concatenated("", arguments)?,
         ConcatWs => match nth(arguments, 0) {
             Value::Null => return Ok(Value::Null),
@@ -73,16 +62,16 @@ pub(super) fn call(
             meter.spend_bytes(made)?;
             first.repeat(times)
         }
-        Reverse => first.chars().rev().collect(),
+        Reverse => gathered(first.chars().rev(), meter)?,
         Lpad | Rpad => {
             check_made_bytes(usize::try_from(number(1)).unwrap_or(0))?;
             meter.spend_characters(usize::try_from(number(1)).unwrap_or(0))?;
-            padded(function, first, number(1), arguments)
+            padded(function, first, number(1), arguments, meter)?
         }
-        SplitPart => split_part(first, text(1), number(2))?.to_owned(),
+        SplitPart => split_part(first, text(1), number(2), meter)?.to_owned(),
         StartsWith => return Ok(Value::Bool(first.starts_with(text(1)))),
-        Initcap => unicode::initcap(first),
-        Translate => translate(first, text(1), text(2)),
+        Initcap => gathered(unicode::initcap(first), meter)?,
+        Translate => translate(first, text(1), text(2), meter)?,
         Ascii => {
             return Ok(Value::Int(first.chars().next().map_or(0, |c| i64::from(u32::from(c)))));
         }
@@ -92,7 +81,7 @@ pub(super) fn call(
                 return Err(Error::new(SqlState(*b"54000"), "requested character not valid"));
             }
         },
-        Decode => return decode(first, text(1)).map(Value::from),
+        Decode => return decode(first, text(1), meter).map(Value::from),
         ToHex => match nth(arguments, 0).as_int() {
             Some(number) => format!("{number:x}"),
             None => return Ok(Value::Null),
@@ -104,18 +93,30 @@ pub(super) fn call(
     Ok(Value::from(answer))
 }
 
-fn of_bytes(function: Function, bytes: &[u8], arguments: &[Cow<'_, Value>]) -> Result<Value> {
+fn of_bytes(
+    function: Function,
+    bytes: &[u8],
+    arguments: &[Cow<'_, Value>],
+    meter: &Meter,
+) -> Result<Value> {
     match function {
         Function::Length | Function::OctetLength => Ok(Value::Int(bytes.len() as i64)),
-        Function::Sha256 => Ok(Value::from(&Sha256::digest(bytes)[..])),
+        Function::Sha256 => {
+            let mut digest = Sha256::new();
+            for piece in bytes.chunks(PIECE_BYTES) {
+                meter.check()?;
+                digest.update(piece);
+            }
+            Ok(Value::from(&digest.finalize()[..]))
+        }
         Function::Encode => {
-            encode(bytes, nth(arguments, 1).as_text().unwrap_or("")).map(Value::from)
+            encode(bytes, nth(arguments, 1).as_text().unwrap_or(""), meter).map(Value::from)
         }
         Function::Substring => {
             let count = arguments.get(2).map(|n| as_i32(n));
             let (skip, take) = substring_range(as_i32(nth(arguments, 1)), count)?;
-            let part: Vec<u8> = bytes.iter().copied().skip(skip).take(take).collect();
-            Ok(Value::from(part))
+            let rest = &bytes[skip.min(bytes.len())..];
+            Ok(Value::from(&rest[..take.min(rest.len())]))
         }
         _ => Err(Error::new(SqlState::INTERNAL_ERROR, "no such function of bytes")),
     }
@@ -144,11 +145,72 @@ fn end_of(text: &str, n: i32) -> usize {
     }
 }
 
-fn trimmed_set(arguments: &[Cow<'_, Value>]) -> BTreeSet<char> {
-    match arguments.get(1) {
-        Some(set) => set.as_text().unwrap_or("").chars().collect(),
-        None => BTreeSet::from([' ']),
+/// Where the character stands that so many come before; the end if there are fewer.
+fn place_of(text: &str, characters: usize) -> usize {
+    let mut rest = text.chars();
+    match characters.checked_sub(1).map(|before| rest.nth(before)) {
+        None => 0,
+        Some(_) => text.len() - rest.as_str().len(),
     }
+}
+
+pub(crate) fn gathered(characters: impl Iterator<Item = char>, meter: &Meter) -> Result<String> {
+    let mut out = String::new();
+    meter.pace(characters, |c| out.push(c))?;
+    Ok(out)
+}
+
+fn trimmed<'a>(
+    function: Function,
+    text: &'a str,
+    arguments: &[Cow<'_, Value>],
+    meter: &Meter,
+) -> Result<&'a str> {
+    let mut set = BTreeSet::new();
+    match arguments.get(1) {
+        Some(characters) => {
+            let characters = characters.as_text().unwrap_or("").chars();
+            meter.pace(characters, |c| _ = set.insert(c))?;
+        }
+        None => _ = set.insert(' '),
+    }
+    let mut left = text;
+    if function != Function::TrimRight {
+        let mut trimmed = 0;
+        meter.pace_while(left.chars(), |c| {
+            let goes = set.contains(&c);
+            trimmed += if goes { c.len_utf8() } else { 0 };
+            goes
+        })?;
+        left = &left[trimmed..];
+    }
+    if function != Function::TrimLeft {
+        let mut kept = left.len();
+        meter.pace_while(left.chars().rev(), |c| {
+            let goes = set.contains(&c);
+            kept -= if goes { c.len_utf8() } else { 0 };
+            goes
+        })?;
+        left = &left[..kept];
+    }
+    Ok(left)
+}
+
+fn replaced(text: &str, from: &str, to: &str, meter: &Meter) -> Result<String> {
+    let mut times = 0_usize;
+    meter.pace(text.matches(from), |_| times += 1)?;
+    let made = text.len().saturating_add(times.saturating_mul(to.len()));
+    check_made_bytes(made)?;
+    meter.spend_bytes(made)?;
+    let mut out = String::with_capacity(made - times * from.len());
+    let mut kept = 0;
+    meter.pace(text.match_indices(from), |(at, _)| {
+        out.push_str(&text[kept..at]);
+        out.push_str(to);
+        kept = at + from.len();
+    })?;
+    out.push_str(&text[kept..]);
+    Ok(out)
 }
 
 fn concatenated(separator: &str, arguments: &[Cow<'_, Value>]) -> Result<String> {
@@ -167,7 +229,13 @@ fn concatenated(separator: &str, arguments: &[Cow<'_, Value>]) -> Result<String>
     Ok(out)
 }
 
-fn padded(function: Function, text: &str, length: i32, arguments: &[Cow<'_, Value>]) -> String {
+fn padded(
+    function: Function,
+    text: &str,
+    length: i32,
+    arguments: &[Cow<'_, Value>],
+    meter: &Meter,
+) -> Result<String> {
     let fill = match arguments.get(2) {
         Some(fill) => fill.as_text().unwrap_or(""),
         None => " ",
@@ -177,12 +245,12 @@ fn padded(function: Function, text: &str, length: i32, arguments: &[Cow<'_, Valu
     let padding = || fill.chars().cycle().take(if fill.is_empty() { 0 } else { missing });
     let kept = text.chars().take(length);
     match function {
-        Function::Lpad => padding().chain(kept).collect(),
-        _ => kept.chain(padding()).collect(),
+        Function::Lpad => gathered(padding().chain(kept), meter),
+        _ => gathered(kept.chain(padding()), meter),
     }
 }
 
-fn split_part<'a>(text: &'a str, separator: &str, n: i32) -> Result<&'a str> {
+fn split_part<'a>(text: &'a str, separator: &str, n: i32, meter: &Meter) -> Result<&'a str> {
     if n == 0 {
         return Err(invalid("field position must not be zero"));
     }
@@ -190,23 +258,32 @@ fn split_part<'a>(text: &'a str, separator: &str, n: i32) -> Result<&'a str> {
     if separator.is_empty() {
         return Ok(if place == 0 { text } else { "" });
     }
-    let part = match n > 0 {
-        true => text.split(separator).nth(place),
-        false => text.rsplit(separator).nth(place),
+    let (mut seen, mut found) = (0, "");
+    let mut is_before = |part: &'a str| {
+        found = if seen == place { part } else { "" };
+        seen += 1;
+        seen <= place
     };
-    Ok(part.unwrap_or(""))
+    match n > 0 {
+        true => meter.pace_while(text.split(separator), &mut is_before)?,
+        false => meter.pace_while(text.rsplit(separator), &mut is_before)?,
+    }
+    Ok(found)
 }
 
 /// Of a character that is listed twice, the first counts.
-fn translate(text: &str, from: &str, to: &str) -> String {
+fn translate(text: &str, from: &str, to: &str, meter: &Meter) -> Result<String> {
     let mut replacements = BTreeMap::new();
     let mut to = to.chars();
-    for c in from.chars() {
+    meter.pace(from.chars(), |c| {
         let replacement = to.next();
         replacements.entry(c).or_insert(replacement);
-    }
-    let replaced = |c: char| replacements.get(&c).copied().unwrap_or(Some(c));
-    text.chars().filter_map(replaced).collect()
+    })?;
+    let mut out = String::new();
+    meter.pace(text.chars(), |c| {
+        out.extend(replacements.get(&c).copied().unwrap_or(Some(c)));
+    })?;
+    Ok(out)
 }
 
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -219,16 +296,18 @@ fn unknown_encoding(format: &str) -> Error {
     invalid(format!("unrecognized encoding: \"{format}\"")).with_hint("Use 'hex' or 'base64'.")
 }
 
-fn encode(bytes: &[u8], format: &str) -> Result<String> {
+fn encode(bytes: &[u8], format: &str, meter: &Meter) -> Result<String> {
     match format.to_ascii_lowercase().as_str() {
         "hex" => {
             let digit = |nibble: u8| char::from(HEX_DIGITS[usize::from(nibble)]);
-            Ok(bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect())
+            let mut out = String::with_capacity(2 * bytes.len());
+            meter.pace(bytes.iter(), |b| out.extend([digit(b >> 4), digit(b & 15)]))?;
+            Ok(out)
         }
         "base64" => {
             let mut out = String::with_capacity(bytes.len() / 3 * 4 + 4);
             let mut column = 0;
-            for chunk in bytes.chunks(3) {
+            meter.pace(bytes.chunks(3), |chunk| {
                 if column == BASE64_LINE {
                     out.push('\n');
                     column = 0;
@@ -246,24 +325,27 @@ fn encode(bytes: &[u8], format: &str) -> Result<String> {
                     });
                 }
                 column += 4;
-            }
+            })?;
             Ok(out)
         }
         _ => Err(unknown_encoding(format)),
     }
 }
 
-fn decode(text: &str, format: &str) -> Result<Vec<u8>> {
+fn decode(text: &str, format: &str, meter: &Meter) -> Result<Vec<u8>> {
     match format.to_ascii_lowercase().as_str() {
-        "hex" => decode_hex(text),
-        "base64" => decode_base64(text),
+        "hex" => decode_hex(text, meter),
+        "base64" => decode_base64(text, meter),
         _ => Err(unknown_encoding(format)),
     }
 }
 
-fn decode_hex(text: &str) -> Result<Vec<u8>> {
+fn decode_hex(text: &str, meter: &Meter) -> Result<Vec<u8>> {
     let mut nibbles = Vec::with_capacity(text.len());
-    for c in text.chars().filter(|c| !c.is_ascii_whitespace()) {
+    for (at, c) in text.chars().filter(|c| !c.is_ascii_whitespace()).enumerate() {
+        if at % PIECE_BYTES == 0 {
+            meter.check()?;
+        }
         let digit =
             c.to_digit(16).ok_or_else(|| invalid(format!("invalid hexadecimal digit: \"{c}\"")))?;
         nibbles.push(digit as u8);
@@ -274,10 +356,13 @@ fn decode_hex(text: &str) -> Result<Vec<u8>> {
     }
 }
 
-fn decode_base64(text: &str) -> Result<Vec<u8>> {
+fn decode_base64(text: &str, meter: &Meter) -> Result<Vec<u8>> {
     let (mut group, mut digits, mut padding) = (0u32, 0u32, 0u32);
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    for c in text.bytes().filter(|b| !b.is_ascii_whitespace()) {
+    for (at, c) in text.bytes().filter(|b| !b.is_ascii_whitespace()).enumerate() {
+        if at % PIECE_BYTES == 0 {
+            meter.check()?;
+        }
         let digit = match c {
             b'=' => {
                 padding += 1;

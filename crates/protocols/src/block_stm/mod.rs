@@ -62,7 +62,7 @@ use concurrency::{
     OptionValues, Options, Outcome, Overlay, PendingWrite, Prepared, Protocol, ProtocolInfo,
     ProtocolOption, RecordId, Snapshots, WriteState,
 };
-use procedure::{Frame, ProgramResult};
+use procedure::{Frame, Meter, ProgramResult};
 use smallvec::SmallVec;
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
 use types::{Position, Stamp, Stop, Value};
@@ -225,7 +225,7 @@ impl BlockRun {
         let nowhere = Moment { height: 0, position: 0, now_us: 0 };
         let catalog = Arc::clone(self.memory.catalog());
         let mut view = Overlay::over(catalog, Speculation::new(&self.memory), nowhere, NoRecord);
-        let mut frame = Frame::default();
+        let mut frame = Frame::metered(Meter::of(self.block.budget));
         let mut foresight =
             Foresight::new(Arc::clone(self.memory.catalog()), self.block.transactions.len());
         if self.backwards {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use concurrency::accesses::KeyAccess;
 use concurrency::{Block, Moment, NoRecord, Outcome, Overlay, PendingWrite, WriteState};
 use procedure::access::{Command, Row};
-use procedure::{Frame, ProgramResult};
+use procedure::{Frame, Meter, ProgramResult};
 use storage::{Catalog, LATEST, Slot, Table};
 use types::{ColumnId, Stop, TableId, Value};
 
@@ -37,7 +37,7 @@ impl Executor {
         Executor {
             overlay: Overlay::over(Arc::clone(&catalog), sight, nowhere, NoRecord),
             catalog,
-            frame: Frame::default(),
+            frame: Frame::metered(Meter::of(block.budget)),
             scratch: Vec::new(),
             flaw,
         }

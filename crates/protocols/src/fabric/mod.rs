@@ -130,7 +130,7 @@ impl Protocol for Fabric {
     ) -> Result<BlockOutcome, String> {
         let endorsed: Box<Vec<Endorsed>> =
             prepared.downcast().map_err(|_| "fabric was handed another protocol's block")?;
-        let mut check = VersionCheck::new(store.catalog());
+        let mut check = VersionCheck::new(store.catalog(), block.budget);
         let mut installer = Installer::new(store.catalog());
         let undo = writes.arena(0);
         let mut outcomes = Vec::with_capacity(endorsed.len());

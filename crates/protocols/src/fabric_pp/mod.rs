@@ -195,7 +195,7 @@ impl Protocol for FabricPp {
             block,
             outcomes: vec![None; endorsed.len()],
             endorsed,
-            check: VersionCheck::new(Arc::clone(&catalog)),
+            check: VersionCheck::new(Arc::clone(&catalog), block.budget),
             installer: Installer::new(Arc::clone(&catalog)),
             catalog,
             undo: writes.arena(0),

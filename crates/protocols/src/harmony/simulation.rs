@@ -25,7 +25,7 @@ use concurrency::{
     Block, Crew, Foresight, Moment, Overlay, PendingWrite, RangeDigest, RecordId, RecordNumbers,
     Recorder, RowRead, WriteState, foresight,
 };
-use procedure::{Frame, ProgramResult, access};
+use procedure::{Frame, Meter, ProgramResult, access};
 use storage::{Catalog, Slot, Store};
 use types::{ColumnId, Height, Position, Stop, TableId, Value};
 
@@ -287,7 +287,7 @@ fn work(shared: &Shared, worker: u32, lane: &mut Lane) {
     let catalog = Arc::clone(&shared.catalog);
     let reads = Reads { keyed: shared.keyed, ..Reads::default() };
     let mut overlay = Overlay::new(catalog, shared.snapshot_height, nowhere, reads);
-    let mut frame = Frame::default();
+    let mut frame = Frame::metered(Meter::of(shared.block.budget));
     let mut foresight = Foresight::new(Arc::clone(&shared.catalog), shared.done.len());
     let mut keeper = Keeper { counter: shared.numbers.counter(), lane, scratch: Vec::new() };
     loop {

@@ -32,7 +32,7 @@ use concurrency::{
     Watch, foresight, trial,
 };
 use kit::sync;
-use procedure::{Frame, ProgramResult};
+use procedure::{Budget, Frame, Meter, ProgramResult};
 use storage::{BlockWrites, Store, UndoArena};
 use types::{Height, Position, Stop};
 
@@ -115,20 +115,25 @@ impl<P: Online> Protocol for Arriving<P> {
         _: &Carried,
         crew: &Crew,
     ) -> Result<BlockOutcome, String> {
-        let running = Arc::new(self.begin(store, block.height));
+        let running = Arc::new(self.begin(store, block.height, block.budget));
         run_all(&running, block, writes, crew);
         let running = Arc::into_inner(running).expect("the crew has let go of a finished job");
         running.close(writes)
     }
 
-    fn open(&self, store: &Arc<Store>, height: Height) -> Option<Box<dyn concurrency::Epoch>> {
-        Some(Box::new(self.begin(store, height)))
+    fn open(
+        &self,
+        store: &Arc<Store>,
+        height: Height,
+        budget: Budget,
+    ) -> Option<Box<dyn concurrency::Epoch>> {
+        Some(Box::new(self.begin(store, height, budget)))
     }
 }
 
 impl<P: Online> Arriving<P> {
-    fn begin(&self, store: &Arc<Store>, height: Height) -> Running<P> {
-        let epoch = Epoch { height, catalog: store.catalog(), draws: Draws::default() };
+    fn begin(&self, store: &Arc<Store>, height: Height, budget: Budget) -> Running<P> {
+        let epoch = Epoch { height, catalog: store.catalog(), draws: Draws::default(), budget };
         Running {
             protocol: Arc::clone(&self.protocol),
             interleaved: self.interleaved,
@@ -311,7 +316,7 @@ impl<'r, P: Online> Worker<'r, P> {
     fn new(running: &'r Running<P>, lanes: usize, undo: UndoArena) -> Self {
         let lane = |_| Lane {
             session: running.protocol.session(&running.epoch),
-            frame: Frame::default(),
+            frame: Frame::metered(Meter::of(running.epoch.budget)),
             under_way: None,
             spent_ns: 0,
         };

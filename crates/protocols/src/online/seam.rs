@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use concurrency::{Moment, ProtocolInfo, Work};
 use procedure::access::Access;
-use procedure::{Frame, ProgramResult};
+use procedure::{Budget, Frame, ProgramResult};
 use storage::{Catalog, UndoArena};
 use types::{Height, Position, Stop};
 
@@ -68,6 +68,8 @@ pub struct Epoch {
     pub height: Height,
     pub catalog: Arc<Catalog>,
     pub draws: Draws,
+    /// What each transaction may spend and hold.
+    pub budget: Budget,
 }
 
 /// A transaction that begins, or begins again.

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Moment, Outcome, Work};
-use procedure::{Expr, Frame, UNITS_MAX, eval_key};
+use procedure::{Expr, Frame, Meter, eval_key};
 use storage::{Catalog, Slot, Table, UndoArena};
 use types::{ColumnId, Height, Stop, Value};
 
@@ -113,7 +113,7 @@ impl<'a> Worker<'a> {
             outputs: Vec::new(),
             inputs: Vec::new(),
             assigned: Vec::new(),
-            frame: Frame::default(),
+            frame: Frame::metered(Meter::of(batch.block.budget)),
         }
     }
 
@@ -422,7 +422,7 @@ impl<'a> Worker<'a> {
         let run = self.place.whole(moment, |access| {
             let result = work.run(frame, access)?;
             // What a scan passes over is paid for by the specification's workspace only.
-            match frame.meter().left() < UNITS_MAX / 2 {
+            match frame.meter().left() < batch.block.budget.units_max / 2 {
                 true => Err(unforeseen()),
                 false => Ok(result),
             }

@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Moment, NoRecord, Outcome, Overlay};
 use procedure::access::{Access, Command, Range, Row};
-use procedure::{Frame, ProgramResult};
+use procedure::{Frame, Meter, ProgramResult};
 use storage::{Catalog, UndoArena};
 use types::{ColumnId, Key, Position, Stamp, Stop, TableId, Value};
 
@@ -67,7 +67,8 @@ impl Epilogues {
 
     /// Draw transactions until none is left. `Err`: halt.
     pub fn work(&self, batch: &Batch) -> Result<(), String> {
-        let mut teller = Teller { frame: Frame::default(), registers: Vec::new() };
+        let mut teller =
+            Teller { frame: Frame::metered(Meter::of(batch.block.budget)), registers: Vec::new() };
         loop {
             let first = self.next.fetch_add(DRAWN, Ordering::Relaxed);
             if first >= self.outcomes.len() {

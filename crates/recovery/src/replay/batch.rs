@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use concurrency::{Foresight, Work};
-use procedure::Frame;
 use procedure::step::Procedure;
+use procedure::{Budget, Frame, Meter};
 use storage::{Catalog, UndoArena};
 use types::{Stamp, Stop, Value};
 
@@ -69,7 +69,7 @@ impl Prepared {
     pub fn tools(&self) -> Tools {
         let transactions = self.log.iter().map(|logged| logged.commits.len()).sum();
         Tools {
-            frame: Frame::default(),
+            frame: Frame::metered(Meter::of(Budget::UNBOUNDED)),
             spaces: Spaces::default(),
             scratch: Vec::new(),
             foresight: Foresight::new(Arc::clone(&self.catalog), transactions),

@@ -218,6 +218,7 @@ impl Session {
             timeout: self.settings.statement_timeout(),
             fetch_timeout: self.settings.fetch_timeout(),
             canceled: self.guard.canceled().clone(),
+            memory: Some(Arc::clone(self.guard.pool())),
         };
         if reads_tables {
             self.has_read(head);

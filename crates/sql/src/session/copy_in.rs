@@ -4,14 +4,20 @@ use std::sync::Arc;
 
 use concurrency::Load;
 use engine::transaction::Asked;
+use kit::pool::Lease;
 use procedure::draws::Draws;
-use procedure::{BYTES_MAX, Procedure};
+use procedure::{Interrupt, Procedure, ROW_WEIGHT};
 use types::{Error, Result, SqlState, Value};
+
+use super::guard::Guard;
 
 use crate::copy::{CopyOptions, CopyParser, Fields};
 
-/// Bytes of COPY data in one transaction, at most: it must fit one block.
-const LOAD_BYTES_MAX: usize = 768 << 20;
+/// Bytes that are taken between two looks at whether to go on.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What a row takes while it is encoded for the ledger and handed to the engine: so often itself.
+const COPIES: u64 = 3;
 
 pub struct CopyIn {
     text: String,
@@ -20,61 +26,89 @@ pub struct CopyIn {
     parser: CopyParser,
     rows: Rows,
     bytes: usize,
+    /// The transaction's data has to fit an envelope.
+    bytes_max: usize,
+    guard: Arc<Guard>,
 }
 
-/// The rows so far, and what they weigh.
-#[derive(Default)]
+/// The rows so far, what they weigh, and what covers them.
 struct Rows {
     rows: Vec<Box<[Value]>>,
     weight: u64,
+    /// Of a transaction of the ledger.
+    weight_max: u64,
+    lease: Lease,
 }
 
 impl Rows {
     /// What the block would refuse is refused before it takes memory.
     fn push(&mut self, row: Box<[Value]>) -> Result<()> {
         self.weight += row.iter().map(|value| value.weight() as u64).sum::<u64>();
-        if self.weight > BYTES_MAX {
-            return Err(too_much(BYTES_MAX));
+        if self.weight > self.weight_max {
+            return Err(too_much(self.weight_max, "transaction_bytes_max"));
         }
+        self.lease.cover(self.bytes())?;
         self.rows.push(row);
         Ok(())
     }
+
+    fn bytes(&self) -> u64 {
+        self.weight + (self.rows.len() * ROW_WEIGHT) as u64
+    }
 }
 
-fn too_much(bytes_max: u64) -> Error {
+fn too_much(bytes_max: u64, parameter: &str) -> Error {
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "too much data for one COPY")
-        .with_detail(format!("One transaction holds at most {bytes_max} bytes."))
+        .with_detail(format!(
+            "By the ledger's parameter {parameter} a transaction has at most {bytes_max} bytes."
+        ))
         .with_hint("Split the data into several COPY statements.")
 }
 
 impl CopyIn {
-    pub fn new(text: String, row: Arc<Procedure>, options: &CopyOptions) -> CopyIn {
-        CopyIn { text, row, parser: CopyParser::new(options), rows: Rows::default(), bytes: 0 }
+    pub fn new(
+        (text, bytes_max): (String, usize),
+        row: Arc<Procedure>,
+        options: &CopyOptions,
+        guard: &Arc<Guard>,
+    ) -> CopyIn {
+        let weight_max = guard.budget().bytes_max;
+        let rows = Rows { rows: Vec::new(), weight: 0, weight_max, lease: guard.lease() };
+        let (parser, guard) = (CopyParser::new(options), Arc::clone(guard));
+        CopyIn { text, row, parser, rows, bytes: 0, bytes_max, guard }
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len();
-        if self.bytes > LOAD_BYTES_MAX {
-            return Err(too_much(LOAD_BYTES_MAX as u64));
+        if self.bytes > self.bytes_max {
+            return Err(too_much(self.bytes_max as u64, "envelope_bytes_max"));
         }
         let (row, rows) = (&self.row, &mut self.rows);
-        let taken = self.parser.push(bytes, &mut |fields| rows.push(values_of(row, fields)?));
-        taken.map_err(|error| at_line(error, self.parser.line()))
+        for piece in bytes.chunks(PIECE_BYTES) {
+            self.guard.check()?;
+            let taken = self.parser.push(piece, &mut |fields| rows.push(values_of(row, fields)?));
+            taken.map_err(|error| at_line(error, self.parser.line()))?;
+            rows.lease.cover(rows.bytes() + self.parser.partial_bytes() as u64)?;
+        }
+        Ok(())
     }
 
     pub fn row(&self) -> &Procedure {
         &self.row
     }
 
-    /// What the ledger will hold, and what runs.
-    pub fn finish(mut self, draws: &mut Draws) -> Result<(Asked, Load)> {
+    /// What the ledger will hold, what runs, and what covers both until it is answered.
+    pub fn finish(mut self, draws: &mut Draws) -> Result<(Asked, Load, Lease)> {
         let (row, rows) = (&self.row, &mut self.rows);
         let taken = self.parser.finish(&mut |fields| rows.push(values_of(row, fields)?));
         taken.map_err(|error| at_line(error, self.parser.line()))?;
+        self.rows.lease.cover(COPIES * self.rows.bytes())?;
+        self.guard.check()?;
         let asked = Asked::load(&self.text, &self.rows.rows);
+        self.guard.check()?;
         let rows = self.rows.rows.into_iter().map(|values| draws.arguments(&self.row, values));
         let rows = rows.collect::<Result<_>>()?;
-        Ok((asked, Load { procedure: self.row, rows }))
+        Ok((asked, Load { procedure: self.row, rows }, self.rows.lease))
     }
 }
 

@@ -44,7 +44,7 @@ impl Session {
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
         };
         let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
-        Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()) })
+        Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()), lease: None })
     }
 
     fn why_fast(&self, prepared: &Prepared, view: &View) -> String {

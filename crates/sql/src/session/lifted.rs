@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use types::{DataType, Result, Value};
 
-use super::{CACHED_STATEMENTS_MAX, Prepared, Session};
+use super::{CACHED_BYTES_MAX, Prepared, Session, statement_bytes};
 use crate::normalise::{Literal, Normalised, normalise};
 use crate::parse::{Parsed, parse};
 use engine::ParameterTypes;
@@ -88,10 +88,9 @@ impl Session {
             Some(lifted) => lifted.prepared.clone(),
             None => {
                 let prepared = self.bind_lifted(&key.0, &key.1, literals.len());
-                if self.lifted.len() >= CACHED_STATEMENTS_MAX {
-                    self.lifted.clear();
+                if self.has_room_for(key.0.len()) {
+                    self.lifted.insert(key, Lifted { version, prepared: prepared.clone() });
                 }
-                self.lifted.insert(key, Lifted { version, prepared: prepared.clone() });
                 prepared
             }
         }?;
@@ -99,6 +98,31 @@ impl Session {
         let values = literals.into_iter().zip(types).map(|(literal, t)| value_of(literal, t));
         let values = values.collect::<Option<_>>()?;
         Some((prepared, values))
+    }
+
+    /// Makes room for another statement that is kept bound, by letting go of all others if there
+    /// is none. False: the sessions' memory has none for it.
+    pub(super) fn has_room_for(&mut self, text_bytes: usize) -> bool {
+        let bytes = statement_bytes(text_bytes) as u64;
+        let kept = self.bound.len() + self.lifted.len();
+        if kept >= self.database.memory.cached_statements_max
+            || self.kept_bytes + bytes > CACHED_BYTES_MAX
+        {
+            self.forget_bound();
+        }
+        if self.kept.cover(self.kept_bytes + bytes).is_err() {
+            self.forget_bound();
+            return false;
+        }
+        self.kept_bytes += bytes;
+        true
+    }
+
+    pub(super) fn forget_bound(&mut self) {
+        self.bound.clear();
+        self.lifted.clear();
+        self.kept_bytes = 0;
+        self.kept.shrink(0);
     }
 
     fn bind_lifted(

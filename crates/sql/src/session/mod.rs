@@ -33,33 +33,32 @@ pub mod schema;
 pub mod settings;
 pub mod transaction;
 
-use std::future::ready;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use concurrency::{Outcome, Statement as Call, Work};
 use engine::transaction::Asked;
 use engine::{Body, Engine, Head, ParameterTypes};
-use futures::stream::{self, StreamExt};
+use kit::pool::{Lease, Pool};
 use procedure::draws::Draws;
 use procedure::{Column, Frame, Output, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
 use types::{DataType, Error, Result, SqlState, TableId, Value};
 
-use crate::analyst::{Analyst, AnalyticalPlan, RowBatches};
+use crate::analyst::{Analyst, AnalyticalPlan, RowBatches, held};
 use crate::as_of::AsOf;
 use crate::bind::{PastQuery, bind_in_session};
 use crate::copy::CopyFormatter;
 use crate::ddl::Ddl;
-use crate::parse::{Parsed, parse};
+use crate::parse::{Cover, Parsed, parse};
 use crate::router;
+use crate::size;
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use chance::{NO_SEED, new_seed};
 use changes::SchemaText;
 use copy_in::CopyIn;
-pub use guard::aside;
 use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
+pub use guard::{Signal, aside};
 use lifted::Lifted;
 use locking::Locking;
 use schema::{Schema, Versioned};
@@ -75,6 +74,32 @@ pub struct Database {
     pub schema: Arc<Schema>,
     /// Who runs queries over much data; without one they are refused, or run row by row.
     pub analyst: Option<Arc<dyn Analyst>>,
+    pub memory: SessionMemory,
+}
+
+/// What sessions may hold.
+#[derive(Clone, Debug)]
+pub struct SessionMemory {
+    /// All of them together: rows that wait for their clients, what transactions have written, data
+    /// of COPY, statements.
+    pub pool: Arc<Pool>,
+    /// Statements that one has prepared by name.
+    pub statements_max: usize,
+    /// What these may take, by estimate.
+    pub statement_bytes_max: usize,
+    /// Statements that one keeps bound for the next time that their text comes.
+    pub cached_statements_max: usize,
+}
+
+impl Default for SessionMemory {
+    fn default() -> Self {
+        SessionMemory {
+            pool: Pool::unbounded(),
+            statements_max: 10_000,
+            statement_bytes_max: 64 << 20,
+            cached_statements_max: 512,
+        }
+    }
 }
 
 /// A statement that a session has bound, and what it was bound under.
@@ -120,6 +145,8 @@ pub enum Answer {
     Rows {
         rows: Vec<Box<[Value]>>,
         tag: Tag,
+        /// Covers the rows, where they are many, until the client has them.
+        lease: Option<Lease>,
     },
     Stream {
         rows: RowBatches,
@@ -161,7 +188,15 @@ pub enum Status {
 
 /// The longest text that is kept bound for a session's next use of it.
 const CACHED_TEXT_BYTES_MAX: usize = 4096;
-const CACHED_STATEMENTS_MAX: usize = 256;
+/// What all those that one session keeps may take.
+const CACHED_BYTES_MAX: u64 = 16 << 20;
+
+/// What a statement takes that is kept, by estimate.
+pub fn statement_bytes(text_bytes: usize) -> usize {
+    const STATEMENT_BYTES: usize = 1 << 10;
+    const BYTES_PER_TEXT_BYTE: usize = 32;
+    STATEMENT_BYTES + BYTES_PER_TEXT_BYTE * text_bytes
+}
 
 pub struct Session {
     database: Arc<Database>,
@@ -185,13 +220,23 @@ pub struct Session {
     last_read: Option<Head>,
     /// Told to the client with the next answer.
     notices: Vec<Error>,
+    /// Covers the rows that the statement at hand answers.
+    answered: Option<Lease>,
+    /// Covers the statements that were prepared by name.
+    named_bytes: Lease,
+    /// Covers the statements that are kept bound.
+    kept: Lease,
+    kept_bytes: u64,
 }
 
 impl Session {
-    /// `interrupt` ends what the session runs with 57014 when it becomes true.
-    pub fn new(database: Arc<Database>, info: SessionInfo, interrupt: Arc<AtomicBool>) -> Session {
-        let guard = Arc::new(Guard::new(interrupt));
+    pub fn new(database: Arc<Database>, info: SessionInfo, signal: impl Into<Signal>) -> Session {
+        let guard = Arc::new(Guard::new(signal.into(), Arc::clone(&database.memory.pool)));
         Session {
+            answered: None,
+            named_bytes: guard.lease(),
+            kept: guard.lease(),
+            kept_bytes: 0,
             database,
             info,
             settings: Settings::default(),
@@ -224,7 +269,17 @@ impl Session {
     }
 
     pub fn parse(&self, sql: &str) -> Result<Vec<Parsed>> {
-        aside(sql.len() <= SHORT_TEXT_BYTES, || parse(sql))
+        if sql.len() <= SHORT_TEXT_BYTES {
+            return parse(sql);
+        }
+        self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
+        let mut lease = self.guard.lease();
+        lease.cover(size::memory_of(sql))?;
+        let cover = Cover::from(lease);
+        let text = (sql.to_owned(), cover.clone());
+        let mut parsed = self.guard.apart(text, |(text, _)| parse(&text))?;
+        parsed.iter_mut().for_each(|parsed| parsed.cover = cover.clone());
+        Ok(parsed)
     }
 
     /// Bind a statement against the newest schema, or find it bound already.
@@ -247,13 +302,27 @@ impl Session {
             prepared.bound.output = self.named_statement(name)?.bound.output.clone();
         }
         let prepared = Arc::new(prepared);
-        if cachable {
-            if self.bound.len() >= CACHED_STATEMENTS_MAX {
-                self.bound.clear();
-            }
+        if cachable && self.has_room_for(prepared.parsed.text.len()) {
             self.bound.insert(prepared.parsed.text.clone(), Arc::clone(&prepared));
         }
         Ok(prepared)
+    }
+
+    /// The statement comes back, since a long one is bound where it can be given up.
+    fn bind_by(
+        &self,
+        info: &SessionInfo,
+        versioned: &Versioned,
+        parsed: Parsed,
+        declared: &[Option<DataType>],
+    ) -> Result<(Result<Bound>, Parsed)> {
+        if parsed.text.len() <= SHORT_TEXT_BYTES {
+            return Ok((bind_in_session(&versioned.catalog, info, &parsed, declared), parsed));
+        }
+        let given = (Arc::clone(&versioned.catalog), info.clone(), parsed, declared.to_vec());
+        self.guard.apart(given, |(catalog, info, parsed, declared)| {
+            Ok((bind_in_session(&catalog, &info, &parsed, &declared), parsed))
+        })
     }
 
     fn bind(
@@ -269,7 +338,7 @@ impl Session {
             let explained = self.bind(versioned, explained, told, analyst)?;
             return Ok(Prepared::explaining(parsed, types, explained, analyze));
         }
-        let bound = bind_in_session(&versioned.catalog, &self.info, &parsed, &declared);
+        let (bound, mut parsed) = self.bind_by(&self.info, versioned, parsed, &declared)?;
         let bound = match bound {
             // Who knows system tables knows their types, as which the client sends its values.
             Err(error) if analyst => {
@@ -289,7 +358,8 @@ impl Session {
         if writes {
             // As every replica will bind it, which knows the user but not the session.
             let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
-            bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &declared)?;
+            let (again, same) = self.bind_by(&canonical, versioned, parsed, &declared)?;
+            (bound, parsed) = (again?, same);
         }
         let scanned = match &bound.statement {
             Statement::Procedure(query) | Statement::CopyOut { query, .. } => {
@@ -336,6 +406,7 @@ impl Session {
         parameters: &[Value],
         view: View,
     ) -> Result<Answer> {
+        self.answered = None;
         let statement = &prepared.bound.statement;
         if self.failed
             && !matches!(
@@ -356,6 +427,9 @@ impl Session {
                     return Ok(answer);
                 }
                 check_kinds(&prepared.bound.parameters, parameters)?;
+                if asks_for_rows(prepared) {
+                    self.guard.pool().check()?;
+                }
                 let mut draws = self.draws(procedure)?;
                 let arguments = draws.arguments(procedure, parameters)?;
                 let asked = (!procedure.read_only).then(|| {
@@ -364,7 +438,8 @@ impl Session {
                 });
                 let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
                 let result = self.run_program((work, draws), asked, view, locking).await?;
-                Ok(answer(&procedure.tag, &prepared.bound.output, result))
+                let lease = self.answered.take();
+                Ok(answer(&procedure.tag, &prepared.bound.output, result, lease))
             }
             Statement::Call { procedure, arguments, tag } => {
                 let mut values = Vec::with_capacity(arguments.len());
@@ -380,7 +455,8 @@ impl Session {
                 {
                     result.rows = vec![[Value::Null].into()];
                 }
-                Ok(answer(tag, &prepared.bound.output, result))
+                let lease = self.answered.take();
+                Ok(answer(tag, &prepared.bound.output, result, lease))
             }
             Statement::Explained { prepared, analyze } => {
                 self.explain(prepared, *analyze, parameters, view).await
@@ -390,7 +466,10 @@ impl Session {
             Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
             Statement::CopyIn { columns, row, options, .. } => {
-                let copy = CopyIn::new(text.clone(), Arc::clone(row), options);
+                let engine = &self.database.engine;
+                self.guard.set_budget(engine.budget());
+                let text_and_bytes = (text.clone(), engine.envelope_bytes_max());
+                let copy = CopyIn::new(text_and_bytes, Arc::clone(row), options, &self.guard);
                 self.copy = Some(copy);
                 Ok(Answer::CopyIn { columns: columns.len() })
             }
@@ -409,7 +488,7 @@ impl Session {
                     return Ok(plain("COPY 0"));
                 };
                 let formatter = CopyFormatter::new(options, columns);
-                let rows = stream::once(ready(Ok(result.rows))).boxed();
+                let rows = held(result.rows, self.answered.take());
                 Ok(Answer::CopyOut { columns: columns.len(), rows, formatter })
             }
             other => self.run_control(other, text).await,
@@ -499,11 +578,11 @@ impl Session {
             }
             Statement::Explain(lines) => {
                 let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
-                Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()) })
+                Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()), lease: None })
             }
             Statement::Discard => {
-                self.bound.clear();
-                self.named.clear();
+                self.forget_bound();
+                self.forget_named();
                 self.settings.reset_all();
                 Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
             }
@@ -551,6 +630,7 @@ impl Session {
         let draws = Draws::new(new_seed()?);
         let guard = &self.guard;
         let modes = (access, implicit);
+        guard.set_budget(self.database.engine.budget());
         let transaction = OpenTransaction::begin(versioned, snapshot, head, guard, modes, draws);
         self.transaction = Some(Box::new(transaction));
         self.begin_to_lock();
@@ -603,7 +683,7 @@ impl Session {
 
     /// The client is about to be told of an error.
     pub fn statement_failed(&mut self) {
-        self.copy = None;
+        (self.copy, self.answered) = (None, None);
         if let Some(transaction) = &mut self.transaction {
             transaction.fail();
             self.failed = true;
@@ -612,7 +692,7 @@ impl Session {
 
     pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.copy {
-            Some(copy) => copy.push(bytes),
+            Some(copy) => aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes)),
             None => Err(Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress")),
         }
     }
@@ -624,7 +704,7 @@ impl Session {
             .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
         let mut draws = self.draws(copy.row())?;
-        let (asked, load) = copy.finish(&mut draws)?;
+        let (asked, load, _lease) = aside(false, || copy.finish(&mut draws))?;
         let result = self.write(asked, Work::Load(load), draws).await?;
         Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
     }
@@ -650,6 +730,12 @@ impl Session {
     }
 }
 
+/// Whether a block answers it with rows, which cannot be refused any more when they are there.
+fn asks_for_rows(prepared: &Prepared) -> bool {
+    let Statement::Procedure(procedure) = &prepared.bound.statement else { return false };
+    !procedure.read_only && matches!(prepared.bound.output, Output::Rows(_))
+}
+
 /// Replicas check it as well, so it must not be found out there.
 fn check_kinds(types: &[DataType], parameters: &[Value]) -> Result<()> {
     let same = |(value, data_type)| schema::is_of(value, data_type);
@@ -666,14 +752,14 @@ fn plain(tag: &str) -> Answer {
     Answer::Tag(Tag::Plain(tag.to_owned()))
 }
 
-fn answer(tag: &str, output: &Output, result: ProgramResult) -> Answer {
+fn answer(tag: &str, output: &Output, result: ProgramResult, lease: Option<Lease>) -> Answer {
     let tag = match tag {
         "SELECT" => Tag::Select,
         "CALL" => Tag::Plain(tag.to_owned()),
         counted => Tag::Counted(counted.to_owned(), result.count),
     };
     match output {
-        Output::Rows(_) => Answer::Rows { rows: result.rows, tag },
+        Output::Rows(_) => Answer::Rows { rows: result.rows, tag, lease },
         Output::Tag => Answer::Tag(tag),
     }
 }

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use procedure::Expr;
 use types::{DataType, Error, Result, SqlState};
 
-use super::{Answer, Prepared, Session, Tag, plain};
+use super::{Answer, Prepared, Session, SessionMemory, Tag, plain};
 use crate::statement::Statement;
 
-/// Statements that a session may have prepared by name, and their texts; they are bound when used.
-const NAMED_MAX: usize = 10_000;
-const NAMED_BYTES_MAX: usize = 16 << 20;
+/// What one takes beside its name and its text.
+const NAMED_BYTES: usize = 256;
 
 impl Session {
     pub(super) fn prepare_named(
@@ -28,20 +27,36 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let held: usize = self.named.iter().map(|(name, (_, text))| name.len() + text.len()).sum();
-        if held + name.len() + text.len() > NAMED_BYTES_MAX || self.named.len() >= NAMED_MAX {
-            return Err(Error::new(
-                SqlState::OUT_OF_MEMORY,
-                "the session has prepared too many statements",
-            )
-            .with_detail(format!(
-                "There can be {NAMED_MAX}, of {NAMED_BYTES_MAX} bytes of text in all."
-            ))
-            .with_hint("DEALLOCATE those that are no longer needed."));
-        }
+        let bytes = self.check_room_for(name, text)?;
         self.bind_named(name, types, text)?;
+        self.named_bytes.cover(bytes)?;
         self.named.insert(name.to_owned(), (types.to_vec(), text.to_owned()));
         Ok(plain("PREPARE"))
+    }
+
+    fn bytes_of_named(&self) -> u64 {
+        self.named.iter().map(|(name, (_, text))| bytes_of(name, text)).sum()
+    }
+
+    pub(super) fn forget_named(&mut self) {
+        self.named.clear();
+        self.named_bytes.shrink(0);
+    }
+
+    /// What all would take with another one, whose text alone is kept.
+    fn check_room_for(&self, name: &str, text: &str) -> Result<u64> {
+        let SessionMemory { statements_max, statement_bytes_max, .. } = self.database.memory;
+        let bytes = self.bytes_of_named() + bytes_of(name, text);
+        if self.named.len() < statements_max && bytes <= statement_bytes_max as u64 {
+            return Ok(bytes);
+        }
+        let what = "the session has prepared too many statements";
+        Err(Error::new(SqlState::OUT_OF_MEMORY, what)
+            .with_detail(format!(
+                "There can be {statements_max} (session_statements_max), of {statement_bytes_max} \
+                 bytes in all (session_statement_bytes_max)."
+            ))
+            .with_hint("DEALLOCATE those that are no longer needed."))
     }
 
     pub(super) fn named_statement(&mut self, name: &str) -> Result<Arc<Prepared>> {
@@ -97,17 +112,24 @@ impl Session {
     /// A name that SQL did not give is one that the protocol may have given.
     pub(super) fn deallocate(&mut self, name: Option<&str>) -> Answer {
         match name {
-            Some(name) if self.named.remove(name).is_some() => plain("DEALLOCATE"),
+            Some(name) if self.named.remove(name).is_some() => {
+                self.named_bytes.shrink(self.bytes_of_named());
+                plain("DEALLOCATE")
+            }
             Some(name) => Answer::Deallocated {
                 name: Some(name.to_owned()),
                 tag: Tag::Plain("DEALLOCATE".into()),
             },
             None => {
-                self.named.clear();
+                self.forget_named();
                 Answer::Deallocated { name: None, tag: Tag::Plain("DEALLOCATE ALL".into()) }
             }
         }
     }
+}
+
+fn bytes_of(name: &str, text: &str) -> u64 {
+    (NAMED_BYTES + name.len() + text.len()) as u64
 }
 
 fn unknown(name: &str) -> Error {

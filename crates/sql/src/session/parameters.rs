@@ -103,6 +103,6 @@ impl Session {
                 None => vec![[Value::from(self.settings.show(name)?.1)].into()],
             },
         };
-        Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()) })
+        Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()), lease: None })
     }
 }

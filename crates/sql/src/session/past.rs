@@ -234,7 +234,7 @@ impl Session {
                 self.history(*table, &key, view)?
             }
         };
-        Ok(Answer::Rows { rows, tag: Tag::Select })
+        Ok(Answer::Rows { rows, tag: Tag::Select, lease: None })
     }
 
     /// What a transaction has come to that was sent under a key: how a client finds out that lost
@@ -253,7 +253,7 @@ impl Session {
             let (block, index) = (place.height as i64, i64::from(place.index));
             [Value::from(outcome), code, Value::Int(block), Value::Int(index)].into()
         });
-        Ok(Answer::Rows { rows: row.into_iter().collect(), tag: Tag::Select })
+        Ok(Answer::Rows { rows: row.into_iter().collect(), tag: Tag::Select, lease: None })
     }
 
     /// A name is no row, but it does cost the others something.

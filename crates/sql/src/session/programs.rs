@@ -3,10 +3,11 @@
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::Asked;
 use engine::{Compiled, Completion, ParameterTypes, Seed, Submitter};
-use procedure::ProgramResult;
+use kit::pool::Lease;
 use procedure::draws::Draws;
+use procedure::{Interrupt, ProgramResult, ROW_WEIGHT};
 use std::sync::Arc;
-use types::{Error, Result, SqlState};
+use types::{Error, Result, SqlState, Value};
 
 use super::chance::seed_of;
 use super::guard::aside;
@@ -16,6 +17,11 @@ use super::{Answer, Session, View, plain, schema};
 use crate::bind::bind_in_session;
 use crate::parse::parse;
 use crate::statement::SessionInfo;
+
+fn weight_of(result: &ProgramResult) -> u64 {
+    let row = |row: &Box<[Value]>| ROW_WEIGHT + row.iter().map(Value::weight).sum::<usize>();
+    result.rows.iter().map(|r| row(r) as u64).sum()
+}
 
 impl Session {
     /// `draws`: what is left to be drawn from after it.
@@ -44,7 +50,7 @@ impl Session {
             let memory_left = self.transaction.as_ref().map(|open| open.memory_left());
             let result = self.run_locked(work, locking).await;
             if let (Some(transaction), Some(left)) = (&mut self.transaction, memory_left) {
-                transaction.release_memory_to(left);
+                self.answered = transaction.hand_over(left);
                 let head = transaction.head();
                 self.has_read(head);
             }
@@ -52,7 +58,9 @@ impl Session {
         }
         locking.check_without_locks()?;
         if let Some(transaction) = &mut self.transaction {
-            let (head, result) = (transaction.head(), transaction.query(work));
+            let head = transaction.head();
+            let (result, lease) = transaction.query(work);
+            self.answered = lease;
             self.has_read(head);
             return result;
         }
@@ -70,6 +78,7 @@ impl Session {
         let frame = &mut self.frame;
         frame.meter().set_memory(self.guard.memory());
         let result = aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of);
+        self.answered = frame.meter().hand_over(self.guard.memory());
         // Whatever it met is nothing if the snapshot was ended meanwhile.
         snapshot.check()?;
         self.has_read(head);
@@ -87,7 +96,9 @@ impl Session {
             return self.write_locked(asked, work, draws).await;
         }
         if let Some(transaction) = &mut self.transaction {
-            return transaction.write(asked, work, draws);
+            let result = transaction.write(asked, work, draws)?;
+            self.answered = self.cover(&result)?;
+            return Ok(result);
         }
         if self.settings.read_only() {
             return Err(Error::new(
@@ -100,9 +111,22 @@ impl Session {
         let version = self.program_version;
         let completion = self.submit(&asked, Some((work, version)), seed_of(&draws)).await?;
         match completion.outcome {
-            Outcome::Committed(result) => Ok(result),
+            Outcome::Committed(result) => {
+                // It is in the ledger: an error would say that it is not.
+                let mut lease = self.guard.lease();
+                lease.cover_anyway(weight_of(&result));
+                self.answered = Some(lease);
+                Ok(result)
+            }
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
         }
+    }
+
+    /// Rows that a statement answers and that its transaction keeps as well.
+    fn cover(&self, result: &ProgramResult) -> Result<Option<Lease>> {
+        let mut lease = self.guard.lease();
+        lease.cover(weight_of(result))?;
+        Ok(Some(lease))
     }
 
     /// By `&mut`, since a session is used by one task at a time and need not be `Sync`.
@@ -112,6 +136,7 @@ impl Session {
         work: Option<(Work, u64)>,
         seed: Seed,
     ) -> Result<Completion> {
+        self.guard.check()?;
         if self.settings.as_of_block().is_some() {
             let what = "nothing can be written while tally.as_of_block is set";
             return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
@@ -121,15 +146,31 @@ impl Session {
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
         let key = self.settings.take_transaction_key();
         let submitter = Submitter { principal: &self.info.user, key: key.as_deref(), seed };
-        let answer = match self.database.engine.submit(submitter, asked, compiled) {
-            Ok(answer) => answer,
+        let engine = Arc::clone(&self.database.engine);
+        let mut submitted = match engine.submit_revocably(submitter, asked, compiled) {
+            Ok(submitted) => submitted,
             Err(error) => {
                 // It was not ordered: the key names the next one still.
                 self.settings.put_transaction_key_back(key);
                 return Err(error);
             }
         };
-        answer.await.unwrap_or_else(|_| {
+        let guard = Arc::clone(&self.guard);
+        let first = tokio::select! {
+            biased;
+            answer = &mut submitted.answer => Ok(answer),
+            why = guard.given_up() => Err(why),
+        };
+        let answer = match first {
+            Ok(answer) => answer,
+            Err(why) if engine.withdraw(&submitted) => {
+                self.settings.put_transaction_key_back(key);
+                return Err(why);
+            }
+            // It is in a block.
+            Err(_) => submitted.answer.await,
+        };
+        answer.unwrap_or_else(|_| {
             Err(Error::new(
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
                 "the node stopped before the transaction was acknowledged",

@@ -27,6 +27,7 @@ use concurrency::{
 use engine::locks::LockOwner;
 use engine::transaction::Asked;
 use engine::{Body, Head};
+use kit::pool::Lease;
 use procedure::access::Range;
 use procedure::draws::Draws;
 use procedure::{Frame, ProgramResult};
@@ -223,9 +224,9 @@ impl OpenTransaction {
         self.frame.meter().memory_left()
     }
 
-    /// What a query answers leaves the transaction.
-    pub fn release_memory_to(&mut self, memory_left: u64) {
-        self.frame.meter().release_to(memory_left);
+    /// What a query answers leaves the transaction, with what covers it.
+    pub fn hand_over(&mut self, memory_left: u64) -> Option<Lease> {
+        self.frame.meter().hand_over(memory_left)
     }
 
     /// Runs a statement that may have to be run again on a newer state.
@@ -296,16 +297,15 @@ impl OpenTransaction {
     }
 
     /// Run a statement that cannot write; what it reads becomes part of the footprint.
-    pub fn query(&mut self, work: &Work) -> Result<ProgramResult> {
+    pub fn query(&mut self, work: &Work) -> (Result<ProgramResult>, Option<Lease>) {
         self.queried = true;
         self.overlay.recorder.enabled = !self.only_reads();
         let memory_left = self.memory_left();
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
         let run = aside(work.is_short(), || work.run_within(frame, overlay));
-        self.release_memory_to(memory_left);
+        let lease = self.hand_over(memory_left);
         self.overlay.recorder.enabled = false;
-        self.check()?;
-        run.map_err(error_of)
+        (self.check().and_then(|()| run.map_err(error_of)), lease)
     }
 
     /// The snapshot, for a query whose reads are not recorded.

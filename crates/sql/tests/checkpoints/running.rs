@@ -16,7 +16,7 @@ use ledger::{
 };
 use sql::SessionInfo;
 use sql::session::schema::Schema;
-use sql::session::{Database, Session};
+use sql::session::{Database, Session, SessionMemory};
 use storage::Store;
 use types::SqlState;
 
@@ -60,7 +60,8 @@ fn start_with(
     let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
     let beside = Beside { checkpoints: Some(checkpoints), ..Beside::default() };
     let engine = Engine::start_with(read.replica, log, language, limits, clock, observer, beside);
-    Arc::new(Database { engine: Arc::new(engine.unwrap()), schema, analyst: None })
+    let memory = SessionMemory::default();
+    Arc::new(Database { engine: Arc::new(engine.unwrap()), schema, analyst: None, memory })
 }
 
 fn session(database: &Arc<Database>) -> Client {

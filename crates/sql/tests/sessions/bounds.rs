@@ -1,9 +1,14 @@
 //! What a program may raise and how long it may run, inside blocks and outside.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ::types::SqlState;
+
+use engine::RetentionSettings;
+use kit::pool::Pool;
+use sql::session::SessionMemory;
 
 use super::{Client, Node, block_on, code};
 
@@ -161,11 +166,164 @@ fn a_timeout_does_not_reach_into_a_block() {
         let node = Node::new("serial");
         let mut client = node.session();
         prepare_endless(&mut client).await;
-        client.run("SET statement_timeout = 1").await.unwrap();
-        client.run("UPDATE t SET v = v + 1 WHERE v < (SELECT count(*) FROM t b)").await.unwrap();
+        client.run("SET statement_timeout = 10").await.unwrap();
+        let slow = "UPDATE t SET v = v + 1 WHERE v < (SELECT count(*) FROM t b)";
+        // On a loaded machine it may be withdrawn before the sequencer has woken.
+        while let Err(error) = client.run(slow).await {
+            assert_eq!(error.code(), SqlState::QUERY_CANCELED, "{error}");
+        }
         client.run("SET statement_timeout = 0").await.unwrap();
         assert_eq!(client.number("SELECT sum(v) FROM t").await, 2000);
         node.verify();
+    });
+}
+
+/// What waits behind a slow block is in no block yet: its client can have it back, and its key.
+#[test]
+fn a_statement_that_waits_for_a_block_can_be_given_up() {
+    block_on(async {
+        for protocol in ["serial", "harmony", "2pl", "silo"] {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            prepare_endless(&mut client).await;
+            client.run("CREATE TABLE u (id int PRIMARY KEY)").await.unwrap();
+            let mut busy = node.session();
+            let slow = "INSERT INTO u SELECT 7 + count(*)
+                FROM t a, t b, generate_series(1, 10) n";
+            let slow = tokio::spawn(async move { busy.run(slow).await.map(drop) });
+            // A schema change waits for the block that is open, under every protocol.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let mut withdrawn = 0;
+            for id in 0.. {
+                if slow.is_finished() {
+                    break;
+                }
+                client.run("SET statement_timeout = 20").await.unwrap();
+                client.run(&format!("SET tally.transaction_key = 'k{id}'")).await.unwrap();
+                let waits = format!("CREATE TABLE w{id} (id int PRIMARY KEY)");
+                match client.run(&waits).await.map(drop) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        assert_eq!(error.code(), SqlState::QUERY_CANCELED, "{error}");
+                        withdrawn += 1;
+                        client.run("SET statement_timeout = 0").await.unwrap();
+                        let kept = client.run("SHOW tally.transaction_key").await.unwrap();
+                        assert_eq!(kept[0][0].as_text(), Some(&*format!("k{id}")));
+                        let gone = client.run(&format!("SELECT * FROM w{id}")).await;
+                        assert_eq!(code(gone), SqlState::UNDEFINED_TABLE);
+                    }
+                }
+            }
+            client.run("SET statement_timeout = 0").await.unwrap();
+            slow.await.unwrap().unwrap();
+            assert!(withdrawn > 0, "{protocol}");
+            client.run("INSERT INTO u VALUES (1)").await.unwrap();
+            node.verify();
+        }
+    });
+}
+
+/// What sessions hold together is bounded: results that are not read, open transactions, COPY,
+/// statements that were prepared.
+#[test]
+fn what_all_sessions_hold_is_bounded() {
+    block_on(async {
+        let memory = SessionMemory {
+            pool: Pool::new(40 << 20),
+            statements_max: 20,
+            statement_bytes_max: 20_000,
+            cached_statements_max: 10,
+        };
+        let pool = Arc::clone(&memory.pool);
+        let node = Node::with("serial", Arc::new(|| 0), RetentionSettings::default(), memory);
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v text)").await.unwrap();
+        let rows =
+            |count| format!("SELECT n, repeat('x', 100000) FROM generate_series(1, {count}) n");
+        let mut held = Vec::new();
+        let refused = loop {
+            match held.len() % 2 {
+                0 => client.run("BEGIN").await.unwrap(),
+                _ => client.run("ROLLBACK").await.unwrap(),
+            };
+            match client.answer(&rows(50)).await {
+                Ok(answer) => held.push(answer),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.code(), SqlState::OUT_OF_MEMORY);
+        assert!(refused.fields().hint.as_deref().unwrap().contains("session_memory_bytes_max"));
+        assert!((6..9).contains(&held.len()), "{}", held.len());
+        client.run("ROLLBACK").await.unwrap();
+        assert!(pool.leased_bytes() >= 30 << 20);
+        let mut other = node.session();
+        other.run("INSERT INTO t VALUES (1, 'v')").await.unwrap();
+        assert_eq!(other.number("SELECT count(*) FROM t").await, 1);
+        held.clear();
+        assert_eq!(pool.leased_bytes(), 0);
+
+        // What a transaction has written, too, until it ends.
+        client.run("BEGIN").await.unwrap();
+        client
+            .run(&format!("INSERT INTO t SELECT n + 10, v FROM ({}) x (n, v)", rows(60)))
+            .await
+            .unwrap();
+        assert!(pool.leased_bytes() > 5 << 20);
+        let more = format!("INSERT INTO t SELECT n + 1000, v FROM ({}) x (n, v)", rows(200));
+        assert_eq!(code(client.run(&more).await), SqlState::OUT_OF_MEMORY);
+        client.run("ROLLBACK").await.unwrap();
+        assert_eq!(pool.leased_bytes(), 0);
+
+        let prepare = |n| format!("PREPARE p{n} AS SELECT 1");
+        for n in 0..20 {
+            client.run(&prepare(n)).await.unwrap();
+        }
+        assert_eq!(code(client.run(&prepare(20)).await), SqlState::OUT_OF_MEMORY);
+        client.run("DEALLOCATE ALL").await.unwrap();
+        let long = format!("PREPARE p AS SELECT '{}'", "x".repeat(20_000));
+        assert_eq!(code(client.run(&long).await), SqlState::OUT_OF_MEMORY);
+        // Many short tokens are what takes memory.
+        let many = format!("SELECT 1 IN (1{})", ",1".repeat(100_000));
+        assert_eq!(code(client.run(&many).await), SqlState::OUT_OF_MEMORY);
+        assert_eq!(pool.leased_bytes(), 0);
+        node.verify();
+    });
+}
+
+/// What a transaction may take is the ledger's to say, under every protocol and in replays, from
+/// the block behind the change on.
+#[test]
+fn the_ledgers_parameters_bound_transactions() {
+    block_on(async {
+        for protocol in super::protocols() {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            client.run("CREATE TABLE t (id int PRIMARY KEY, v int, w text)").await.unwrap();
+            let fill = "INSERT INTO t SELECT n, 1, '' FROM generate_series(1, 500) n";
+            client.run(fill).await.unwrap();
+            let much = "UPDATE t SET v = 1 WHERE v < (SELECT count(*) FROM t b, t c)";
+            let long = "UPDATE t SET w = repeat('x', 10000) WHERE id > 100";
+            let number = |what: &str| format!("SET ledger.transaction_{what}");
+            for begun in ["", "BEGIN"] {
+                for (parameter, low, high, statement, expected) in [
+                    ("units_max", 100_000, 50_000_000, much, SqlState::STATEMENT_TOO_COMPLEX),
+                    ("bytes_max", 1 << 20, 1 << 30, long, SqlState::PROGRAM_LIMIT_EXCEEDED),
+                ] {
+                    client.run(&format!("{} = {low}", number(parameter))).await.unwrap();
+                    client.run(begun).await.unwrap();
+                    let error = client.run(statement).await.unwrap_err();
+                    assert_eq!(error.code(), expected, "{protocol}, {begun}: {error}");
+                    let hint = error.fields().hint.clone().unwrap_or_default();
+                    assert!(hint.contains(&format!("ledger.transaction_{parameter}")), "{hint}");
+                    client.run("ROLLBACK").await.unwrap();
+                    client.run(&format!("{} = {high}", number(parameter))).await.unwrap();
+                    client.run(statement).await.unwrap();
+                }
+            }
+            let shown = client.run("SHOW ledger.transaction_units_max").await.unwrap();
+            assert_eq!(shown[0][0].as_text(), Some("50000000"));
+            node.verify();
+        }
     });
 }
 

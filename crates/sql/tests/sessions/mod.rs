@@ -3,7 +3,6 @@
 mod bounds;
 mod chance;
 mod deferral;
-mod fuzz;
 mod interactive;
 mod keys;
 mod locks;
@@ -26,7 +25,7 @@ use engine::{
 use ledger::{BlockReader, BlockResult, BlockWriter, Genesis, LogOptions, MemoryFiles, Parameters};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
-use sql::session::{Answer, Database, Session};
+use sql::session::{Answer, Database, Session, SessionMemory};
 use storage::Store;
 
 pub type Row = Box<[Value]>;
@@ -56,6 +55,16 @@ impl Node {
     }
 
     pub fn retaining(protocol: &str, clock: Clock, retention: RetentionSettings) -> Node {
+        Node::with(protocol, clock, retention, SessionMemory::default())
+    }
+
+    /// Whose sessions have so much memory.
+    pub fn with(
+        protocol: &str,
+        clock: Clock,
+        retention: RetentionSettings,
+        memory: SessionMemory,
+    ) -> Node {
         let files = MemoryFiles::new();
         let parameters = Parameters::new(protocol);
         let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor: EXECUTOR };
@@ -78,6 +87,7 @@ impl Node {
                 engine: Arc::new(engine.unwrap()),
                 schema,
                 analyst: None,
+                memory,
             }),
         }
     }
@@ -182,6 +192,13 @@ impl Client {
 
     pub async fn run(&mut self, text: &str) -> Result<Vec<Row>> {
         self.run_typed(text, &[], &[]).await
+    }
+
+    /// Of one statement, with what it holds.
+    pub async fn answer(&mut self, text: &str) -> Result<Answer> {
+        let parsed = self.session.parse(text)?.remove(0);
+        let prepared = self.session.prepare(parsed, &[])?;
+        self.session.execute(&prepared, &[]).await
     }
 
     pub async fn number(&mut self, text: &str) -> i64 {

@@ -22,7 +22,7 @@ use ledger::{BlockWriter, Files, Genesis, Hash, LogOptions, MemoryFiles, Paramet
 use ledger::{checkpoint, prune};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
-use sql::session::{Answer, Database, Session};
+use sql::session::{Answer, Database, Session, SessionMemory};
 use storage::{Snapshot, Store};
 use tokio::runtime::Runtime;
 use types::{Error, Height, Value};
@@ -188,7 +188,8 @@ impl Running {
         let observer = Arc::new(NoObserver);
         let beside = Beside { checkpoints, ..Beside::default() };
         let engine = Engine::start_with(replica, log, language, limits, clock, observer, beside)?;
-        let database = Arc::new(Database { engine: Arc::new(engine), schema, analyst: None });
+        let (engine, memory) = (Arc::new(engine), SessionMemory::default());
+        let database = Arc::new(Database { engine, schema, analyst: None, memory });
         Ok(Running { files: Arc::clone(files), session: session_of(&database), database, protocol })
     }
 

@@ -75,7 +75,7 @@ use concurrency::{Isolation, Options, Protocol, ProtocolInfo, Work, trial};
 use kit::sync::{self, Spin};
 use procedure::healing::{AccessCache, DependencyGraph, correct, record};
 use procedure::step::Procedure;
-use procedure::{Frame, ProgramResult};
+use procedure::{Frame, Meter, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::UndoArena;
 use types::Stop;
@@ -149,7 +149,7 @@ impl Online for Healing {
         cache.forgets_dependents = self.flaw == Some(Flaw::DependentsForgotten);
         HealingSession {
             healer: Healer::new(workspace, self.flaw),
-            frame: Frame::default(),
+            frame: Frame::metered(Meter::of(epoch.budget)),
             cache,
             graphs: Arc::clone(&self.graphs),
             known: FxHashMap::default(),
