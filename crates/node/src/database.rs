@@ -50,6 +50,7 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     let recovery = Recovery { retain: pins.heads(), ..recovery(settings, rows.clone()) };
     let read = match read(&files, &recovery, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) => {
+            refuse_beside_pins(&recovery.retain)?;
             begin(settings, files.clone(), options)?;
             read(&files, &recovery, &mut Report::default())
         }
@@ -93,8 +94,9 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let observer = Arc::clone(&metrics);
     let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
-    let analyst = Some(analysis::analyst(&engine, settings, &metrics)?);
-    Ok(Database { engine: Arc::new(engine), schema, analyst })
+    let commons = Arc::default();
+    let analyst = Some(analysis::analyst(&engine, &commons, settings, &metrics)?);
+    Ok(Database { engine: Arc::new(engine), schema, analyst, commons })
 }
 
 /// A ledger's state, with the schema that it is read under.
@@ -317,6 +319,18 @@ fn holds_no_block(fault: &Fault) -> bool {
         Fault::TornTail(tail) => tail.height == 0,
         _ => false,
     }
+}
+
+/// A block was pinned, so there was a ledger.
+fn refuse_beside_pins<T>(pinned: &[T]) -> Result<()> {
+    if pinned.is_empty() {
+        return Ok(());
+    }
+    let folder = Stream::Orders.folder();
+    bail!(
+        "the folder holds no ledger, but names of pinned blocks: put the folder `{folder}` back, \
+         or choose an empty folder for a new ledger"
+    );
 }
 
 /// Writes the genesis block of a new ledger.

@@ -10,6 +10,7 @@
 //! (after Sync and the like, once no further whole frame waits) or when it exceeds
 //! [`OUTPUT_HIGH`], which is what makes a large result wait for a slow reader.
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 
@@ -17,6 +18,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use types::{Error, SqlState};
 
+use crate::encoding::Encoding;
 use crate::message::kind;
 
 /// Read and write buffers start at this size and return to it after a large message.
@@ -64,6 +66,8 @@ pub struct Wire<S> {
     in_hand: usize,
     frame_max: usize,
     pub output: Vec<u8>,
+    /// The client's; `None`: UTF-8.
+    pub encoding: Option<&'static Encoding>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
@@ -74,6 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             in_hand: 0,
             frame_max: STARTUP_FRAME_MAX,
             output: Vec::with_capacity(BUFFER_BYTES),
+            encoding: None,
         }
     }
 
@@ -106,6 +111,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     pub fn body(&self, frame: &Frame) -> &[u8] {
         &self.input[frame.body.clone()]
+    }
+
+    /// The body of a message whose names and statements are in the client's encoding, in UTF-8.
+    pub fn text_body(&self, frame: &Frame) -> types::Result<Cow<'_, [u8]>> {
+        let body = self.body(frame);
+        let decoded = match self.encoding {
+            None => None,
+            Some(encoding) => encoding.decode_message(frame.kind, body)?,
+        };
+        Ok(decoded.map_or(Cow::Borrowed(body), Cow::Owned))
+    }
+
+    /// Turns what was written since into the client's encoding.
+    pub fn encode_messages(&mut self, start: usize) {
+        if let Some(encoding) = self.encoding {
+            encoding.encode_messages(&mut self.output, start);
+        }
     }
 
     /// The next message if it has arrived whole.

@@ -61,7 +61,10 @@ impl Node {
         let analytics = Analytics::new(engine.store().clone(), options).expect("analytics");
         let analytics = Arc::new(analytics);
         let analyst: Option<Arc<dyn sql::analyst::Analyst>> = Some(analytics.clone());
-        Node { database: Arc::new(Database { engine, schema, analyst }), analytics }
+        Node {
+            database: Arc::new(Database { engine, schema, analyst, commons: Arc::default() }),
+            analytics,
+        }
     }
 
     pub fn session(&self) -> Client {

@@ -17,7 +17,9 @@
 
 mod analysis;
 pub mod apply_store;
+mod calls;
 mod chance;
+pub mod commons;
 mod copy_in;
 mod explained;
 mod guard;
@@ -50,10 +52,14 @@ use crate::as_of::AsOf;
 use crate::bind::{PastQuery, bind_in_session};
 use crate::copy::CopyFormatter;
 use crate::ddl::Ddl;
+use crate::origins::{self, Origin};
 use crate::parse::{Parsed, parse};
 use crate::router;
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use chance::{NO_SEED, new_seed};
+use commons::advisory::AdvisoryOwner;
+use commons::channels::Listener;
+use commons::{Commons, Present};
 use copy_in::CopyIn;
 pub use guard::aside;
 use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
@@ -72,6 +78,8 @@ pub struct Database {
     pub schema: Arc<Schema>,
     /// Who runs queries over much data; without one they are refused, or run row by row.
     pub analyst: Option<Arc<dyn Analyst>>,
+    /// What its sessions share beside the ledger.
+    pub commons: Arc<Commons>,
 }
 
 /// A statement that a session has bound, and what it was bound under.
@@ -81,6 +89,8 @@ pub struct Prepared {
     pub bound: Bound,
     types: ParameterTypes,
     version: u64,
+    /// The tables' columns that its own are, if any.
+    pub origins: Box<[Option<Origin>]>,
     /// Tables whose size decides who runs it ([`router`]); most statements have none.
     scanned: Box<[TableId]>,
     locking: Locking,
@@ -99,8 +109,8 @@ impl Prepared {
             output: Output::Rows(vec![column]),
             session_dependent: true,
         };
-        let (scanned, broad) = (Box::default(), OnceLock::new());
-        Prepared { parsed, bound, types, version, scanned, locking, broad }
+        let (scanned, origins, broad) = (Box::default(), Box::default(), OnceLock::new());
+        Prepared { parsed, bound, types, version, origins, scanned, locking, broad }
     }
 }
 
@@ -182,13 +192,23 @@ pub struct Session {
     last_read: Option<Head>,
     /// Told to the client with the next answer.
     notices: Vec<Error>,
+    advisory: AdvisoryOwner,
+    /// Some of its advisory locks end with the transaction, or with the statement.
+    has_transaction_locks: bool,
+    listener: Listener,
+    _present: Present,
 }
 
 impl Session {
     /// `interrupt` ends what the session runs with 57014 when it becomes true.
     pub fn new(database: Arc<Database>, info: SessionInfo, interrupt: Arc<AtomicBool>) -> Session {
         let guard = Arc::new(Guard::new(interrupt));
+        let (commons, process) = (Arc::clone(&database.commons), info.backend_pid);
         Session {
+            advisory: commons.advisory.owner(process),
+            has_transaction_locks: false,
+            listener: commons.channels.listener(process),
+            _present: commons.enter(process, &info.user),
             database,
             info,
             settings: Settings::default(),
@@ -296,7 +316,11 @@ impl Session {
         };
         let (version, broad) = (versioned.version, OnceLock::new());
         let locking = Locking::of(&parsed);
-        Ok(Prepared { parsed, bound, types, version, scanned, locking, broad })
+        let origins = match &bound.output {
+            Output::Rows(columns) => origins::of(&versioned.catalog, &parsed, columns.len()),
+            Output::Tag => Box::default(),
+        };
+        Ok(Prepared { parsed, bound, types, version, origins, scanned, locking, broad })
     }
 
     pub async fn execute(
@@ -384,6 +408,9 @@ impl Session {
             }
             Statement::Past(PastQuery::Outcome { key }) => self.run_outcome(key, parameters).await,
             Statement::Past(query) => self.run_past(query, parameters, &view),
+            Statement::SessionCalls { calls, row } => {
+                self.run_session_calls(calls, row, parameters).await
+            }
             Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
             Statement::CopyIn { columns, row, options, .. } => {
@@ -483,7 +510,8 @@ impl Session {
                 Ok(plain("RELEASE"))
             }
             Statement::RollbackTo(name) => {
-                self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
+                let ended = self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
+                ended.into_iter().for_each(|lock| _ = self.advisory.unlock(lock));
                 self.failed = false;
                 Ok(plain("ROLLBACK"))
             }
@@ -491,6 +519,7 @@ impl Session {
             Statement::Show(name) => self.show(name),
             Statement::Reset(name) => {
                 match name {
+                    Some(name) if matches!(name.as_str(), "role" | "session_authorization") => {}
                     Some(name) => self.change_setting(name, None, false)?,
                     None => self.settings.reset_all(),
                 }
@@ -500,11 +529,9 @@ impl Session {
                 let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
                 Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()) })
             }
-            Statement::Discard => {
-                self.bound.clear();
-                self.named.clear();
-                self.settings.reset_all();
-                Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
+            Statement::Discard(what) => self.discard(*what),
+            Statement::Listen(_) | Statement::Unlisten(_) | Statement::Notify { .. } => {
+                self.run_channels(statement)
             }
             Statement::Prepare { name, types, text } => self.prepare_named(name, types, text),
             Statement::Execute { name, arguments } => {
@@ -560,6 +587,7 @@ impl Session {
         self.transaction = None;
         self.failed = false;
         self.settings.transaction_ended(false);
+        self.end_transaction_locks();
     }
 
     async fn commit(&mut self) -> Result<Answer> {
@@ -567,8 +595,19 @@ impl Session {
             self.roll_back();
             return Ok(plain("ROLLBACK"));
         }
+        let promise = match self.promise_beside() {
+            Ok(promise) => promise,
+            Err(error) => {
+                self.roll_back();
+                return Err(error);
+            }
+        };
         let committed = self.commit_writes().await;
         self.settings.transaction_ended(committed.is_ok());
+        if let (Ok(_), Some(promise)) = (&committed, promise) {
+            self.keep_promise(promise);
+        }
+        self.end_transaction_locks();
         committed
     }
 

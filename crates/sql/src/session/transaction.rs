@@ -25,6 +25,8 @@ use procedure::{Frame, ProgramResult};
 use storage::Snapshot;
 use types::{Error, Result, SqlState, Stamp, Stop};
 
+use crate::session::calls::{Beside, BesideMark};
+use crate::session::commons::advisory::Wanted;
 use crate::session::guard::{Guard, aside, query_frame, transaction_frame};
 use crate::session::schema::Versioned;
 
@@ -53,6 +55,8 @@ pub struct OpenTransaction {
     read_aside: bool,
     /// What its writing statements have left to draw from.
     draws: Draws,
+    /// What it has done beside the ledger.
+    pub beside: Beside,
 }
 
 /// What a transaction may do.
@@ -84,6 +88,7 @@ struct Savepoint {
     mark: Mark,
     writes: usize,
     draws: Draws,
+    beside: BesideMark,
 }
 
 impl OpenTransaction {
@@ -116,6 +121,7 @@ impl OpenTransaction {
             queried: false,
             read_aside: false,
             draws,
+            beside: Beside::default(),
         }
     }
 
@@ -343,8 +349,8 @@ impl OpenTransaction {
 
     pub fn savepoint(&mut self, name: String) {
         let mark = self.overlay.mark();
-        let (writes, draws) = (self.writes.len(), self.draws);
-        self.savepoints.push(Savepoint { name, mark, writes, draws });
+        let (writes, draws, beside) = (self.writes.len(), self.draws, self.beside.mark());
+        self.savepoints.push(Savepoint { name, mark, writes, draws, beside });
     }
 
     pub fn release(&mut self, name: &str) -> Result<()> {
@@ -354,8 +360,9 @@ impl OpenTransaction {
     }
 
     /// Undo the writes since the savepoint, which stays. What was read stays read, and what the
-    /// undone statements read as well: the client had their answers. Locks stay.
-    pub fn roll_back_to(&mut self, name: &str) -> Result<()> {
+    /// undone statements read as well: the client had their answers. Locks on rows stay; advisory
+    /// ones that were taken since are to be given back.
+    pub fn roll_back_to(&mut self, name: &str) -> Result<Vec<Wanted>> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
@@ -363,7 +370,7 @@ impl OpenTransaction {
         self.overlay.recorder.require_all();
         self.writes.truncate(savepoint.writes);
         self.draws = savepoint.draws;
-        Ok(())
+        Ok(self.beside.return_to(savepoint.beside))
     }
 
     fn find(&self, name: &str) -> Result<usize> {

@@ -60,7 +60,12 @@ fn start_with(
     let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
     let beside = Beside { checkpoints: Some(checkpoints), ..Beside::default() };
     let engine = Engine::start_with(read.replica, log, language, limits, clock, observer, beside);
-    Arc::new(Database { engine: Arc::new(engine.unwrap()), schema, analyst: None })
+    Arc::new(Database {
+        engine: Arc::new(engine.unwrap()),
+        schema,
+        analyst: None,
+        commons: Arc::default(),
+    })
 }
 
 fn session(database: &Arc<Database>) -> Client {

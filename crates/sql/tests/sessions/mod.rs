@@ -2,6 +2,7 @@
 
 mod bounds;
 mod chance;
+mod commons;
 mod deferral;
 mod fuzz;
 mod interactive;
@@ -82,6 +83,7 @@ impl Node {
                 engine: Arc::new(engine.unwrap()),
                 schema,
                 analyst: None,
+                commons: Arc::default(),
             }),
         }
     }

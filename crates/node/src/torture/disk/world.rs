@@ -188,7 +188,12 @@ impl Running {
         let observer = Arc::new(NoObserver);
         let beside = Beside { checkpoints, ..Beside::default() };
         let engine = Engine::start_with(replica, log, language, limits, clock, observer, beside)?;
-        let database = Arc::new(Database { engine: Arc::new(engine), schema, analyst: None });
+        let database = Arc::new(Database {
+            engine: Arc::new(engine),
+            schema,
+            analyst: None,
+            commons: Arc::default(),
+        });
         Ok(Running { files: Arc::clone(files), session: session_of(&database), database, protocol })
     }
 
