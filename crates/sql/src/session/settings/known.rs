@@ -261,10 +261,11 @@ pub fn encoding(name: &str) -> Option<&'static str> {
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
     };
     let wanted = plain(name);
-    let is_it = |(known, others): &&(&str, &[&str])| {
-        plain(known) == wanted || others.contains(&wanted.as_str())
-    };
-    CLIENT_ENCODINGS.iter().find(is_it).map(|(known, _)| *known)
+    let mut all = CLIENT_ENCODINGS.iter();
+    let found = all.find(|(known, others)| {
+        plain(known) == wanted || others.iter().any(|other| *other == wanted)
+    });
+    found.map(|(known, _)| *known)
 }
 
 /// The value that a setting cannot leave, if there is one.
