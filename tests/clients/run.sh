@@ -8,7 +8,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-: "${CLIENTS:=psql psycopg sqlalchemy pgjdbc node-postgres tokio-postgres}"
+: "${CLIENTS:=psql psycopg asyncpg sqlalchemy pgjdbc node-postgres tokio-postgres}"
 # Installed drivers live outside of the working tree's tracked files, and stay for the next run.
 : "${CLIENTS_CACHE:=$root/target/clients}"
 PGJDBC_VERSION=42.7.4
@@ -66,6 +66,8 @@ run_python() { # CLIENT SCRIPT
 }
 
 run_psycopg() { run_python psycopg transaction.py; }
+
+run_asyncpg() { run_python asyncpg transaction.py; }
 
 run_sqlalchemy() {
     run_python sqlalchemy reflect.py

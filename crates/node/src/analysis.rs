@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use engine::Engine;
 use engine::locks::Shown;
-use pgcatalog::{Lock, Locks, Memory, OtherMemory, SystemAnalyst};
+use pgcatalog::{Lock, Locked, Locks, Memory, OtherMemory, SystemAnalyst};
 use sql::OWNER;
 use sql::analyst::Analyst;
+use sql::session::commons::{Commons, advisory};
 use storage::Store;
 
 use crate::config::Settings;
@@ -18,6 +19,7 @@ use crate::users::Users;
 
 pub fn analyst(
     engine: &Engine,
+    commons: &Commons,
     settings: &Settings,
     metrics: &Arc<Metrics>,
 ) -> Result<Arc<dyn Analyst>> {
@@ -26,16 +28,24 @@ pub fn analyst(
     let roles = std::iter::once(OWNER).chain(others).map(str::to_owned).collect();
     let columnar = columnar(Arc::clone(engine.store()), settings, metrics)?;
     let memory = Memory::new(Arc::clone(engine.store()), other_memory(metrics));
-    Ok(Arc::new(SystemAnalyst::new(roles, memory, locks_of(engine), columnar)))
+    Ok(Arc::new(SystemAnalyst::new(roles, memory, locks_of(engine, commons), columnar)))
 }
 
-fn locks_of(engine: &Engine) -> Locks {
-    let locks = Arc::clone(engine.locks());
-    let lock = |shown| {
+fn locks_of(engine: &Engine, commons: &Commons) -> Locks {
+    let (rows, advisory) = (Arc::clone(engine.locks()), Arc::clone(&commons.advisory));
+    let of_rows = |shown| {
         let Shown { process: pid, table, exclusive, granted } = shown;
-        Lock { pid, table, exclusive, granted }
+        Lock { pid, on: Locked::Rows(table), exclusive, granted }
     };
-    Locks(Arc::new(move || locks.shown().into_iter().map(lock).collect()))
+    let of_number = |shown| {
+        let advisory::Shown { process: pid, key, exclusive, granted } = shown;
+        let (class, object, sub) = key.parts();
+        Lock { pid, on: Locked::Advisory { class, object, sub }, exclusive, granted }
+    };
+    Locks(Arc::new(move || {
+        let rows = rows.shown().into_iter().map(of_rows);
+        rows.chain(advisory.shown().into_iter().map(of_number)).collect()
+    }))
 }
 
 /// What the process holds beside the store, and in all.

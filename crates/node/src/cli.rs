@@ -312,9 +312,11 @@ pub struct Config {
 pub enum ConfigAction {
     /// Write a commented file with every setting at its default.
     Init {
-        /// File to write; it must not exist.
-        #[arg(default_value = crate::config::FILE_NAME)]
-        file: PathBuf,
+        /// File to write, which must not exist [default: tally.toml in the data folder].
+        file: Option<PathBuf>,
+        /// The data folder, which is made if there is none [default: tally-data].
+        #[arg(long, value_name = "DIR", conflicts_with = "file")]
+        data: Option<PathBuf>,
     },
     /// Validate the configuration that a node would start with.
     Check(Settings),

@@ -1,14 +1,15 @@
 //! `tally config`: write, check, show; and how the other commands come to their settings.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 
 use crate::cli::{self, ConfigAction, Exit, Output};
 use crate::config::table::Scope;
 use crate::config::{self, ConfigError, Inputs, Resolved, SETTINGS, page};
+use crate::folders;
 
 /// The effective settings of this process.
 pub fn resolve(flags: &cli::Settings) -> Result<Resolved, ConfigError> {
@@ -23,19 +24,35 @@ pub fn resolve(flags: &cli::Settings) -> Result<Resolved, ConfigError> {
 
 pub fn run(arguments: &cli::Config, output: Output) -> Result<Exit> {
     match &arguments.action {
-        ConfigAction::Init { file } => init(file, output),
+        ConfigAction::Init { file, data } => init(file.as_deref(), data.as_deref(), output),
         ConfigAction::Check(flags) => check(&resolve(flags)?, output),
         ConfigAction::Show(flags) => show(&resolve(flags)?, output),
         ConfigAction::Password { user, iterations } => password(user, *iterations, output),
     }
 }
 
-fn init(file: &Path, output: Output) -> Result<Exit> {
-    let mut created = std::fs::File::create_new(file)
-        .with_context(|| format!("cannot create {}", file.display()))?;
+/// Unless a file is named, the one that a node finds by itself.
+fn init(named: Option<&Path>, data: Option<&Path>, output: Output) -> Result<Exit> {
+    let found = match named {
+        Some(file) => file.to_owned(),
+        None => {
+            let variable = std::env::var_os("TALLY_DATA").map(PathBuf::from);
+            let data = data.map(Path::to_owned).or(variable);
+            let data = data.map_or_else(|| config::Settings::defaults().map(|s| s.data), Ok);
+            let data = data.map_err(|fault| anyhow!(fault))?;
+            folders::create_private(&data)
+                .with_context(|| format!("cannot create {}", data.display()))?;
+            data.join(config::FILE_NAME)
+        }
+    };
+    let mut created = std::fs::File::create_new(&found)
+        .with_context(|| format!("cannot create {}", found.display()))?;
     created.write_all(page::commented_file().as_bytes())?;
-    let file = file.display().to_string();
+    let file = found.display().to_string();
     match output {
+        Output::Text if named.is_some() => {
+            println!("wrote {file}; a node reads it if it is started with --config {file}");
+        }
         Output::Text => println!("wrote {file}"),
         Output::Json => println!("{}", json!({"written": file})),
     }

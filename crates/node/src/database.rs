@@ -52,6 +52,7 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     let recovery = Recovery { retain: pins.heads(), ..recovery(settings, rows.clone()) };
     let read = match read(&files, &recovery, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) => {
+            refuse_beside_pins(&recovery.retain)?;
             begin(settings, files.clone(), options)?;
             read(&files, &recovery, &mut Report::default())
         }
@@ -97,8 +98,9 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
     let memory = session_memory(settings);
     _ = metrics.session_memory.set(Arc::clone(&memory.pool));
-    let analyst = Some(analysis::analyst(&engine, settings, &metrics)?);
-    Ok(Database { engine: Arc::new(engine), schema, analyst, memory })
+    let commons = Arc::default();
+    let analyst = Some(analysis::analyst(&engine, &commons, settings, &metrics)?);
+    Ok(Database { engine: Arc::new(engine), schema, analyst, memory, commons })
 }
 
 fn session_memory(settings: &Settings) -> SessionMemory {
@@ -336,6 +338,18 @@ fn holds_no_block(fault: &Fault) -> bool {
         Fault::TornTail(tail) => tail.height == 0,
         _ => false,
     }
+}
+
+/// A block was pinned, so there was a ledger.
+fn refuse_beside_pins<T>(pinned: &[T]) -> Result<()> {
+    if pinned.is_empty() {
+        return Ok(());
+    }
+    let folder = Stream::Orders.folder();
+    bail!(
+        "the folder holds no ledger, but names of pinned blocks: put the folder `{folder}` back, \
+         or choose an empty folder for a new ledger"
+    );
 }
 
 /// Writes the genesis block of a new ledger.

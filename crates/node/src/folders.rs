@@ -24,7 +24,14 @@ pub fn create_private(path: &Path) -> std::io::Result<()> {
 
 /// A ledger's folder, or a backup or an archive of one, to be read. No node may be running on it.
 pub fn open(path: &Path) -> Result<Arc<dyn Files>> {
-    let files: Arc<dyn Files> = Arc::new(RealFiles::read_only(path)?);
+    let opened = RealFiles::read_only(path);
+    if is_busy(&opened) {
+        let what = format!("{}: the data folder is in use by another process", path.display());
+        let hint = "Stop the node, or take a backup of it while it runs (tally backup) and look \
+                    at that.";
+        return Err(refused(what).with_hint(hint).into());
+    }
+    let files: Arc<dyn Files> = Arc::new(opened?);
     refuse_unfinished(&*files, path)?;
     if !backup::is_backup(&*files)? {
         return Ok(files);

@@ -9,14 +9,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::stream::{self, StreamExt};
 use pgfront::{
-    Authentication, Bounds, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice,
-    NoticeSeverity, Options, Peer, Prepared, Response, SessionOptions, Tag, TransactionStatus,
+    Authentication, Backends, Bounds, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice,
+    NoticeSeverity, Notification, Options, Peer, Prepared, Response, SessionOptions, Tag,
+    TransactionStatus,
 };
 use procedure::Output;
 use sql::SessionInfo;
 use sql::analyst::{Row, RowBatches};
 use sql::session::lifted::Source;
-use sql::session::{self, Answer, Signal, Status};
+use sql::session::{self, Answer, Signal, Status, commons};
 use tokio::sync::watch;
 use tracing::warn;
 use types::{DataType, Error, SqlState, Value};
@@ -29,8 +30,9 @@ use crate::reload::{self, Reloadable, SharedUsers};
 use crate::secrets;
 use crate::users::Users;
 
-/// The one database of a node.
-const DATABASE: &str = "tally";
+/// The names that every node's one database has, beside that of the user who asks: clients and
+/// tools connect to one of them where they were told none.
+const DATABASES: [&str; 3] = ["tally", "postgres", "template1"];
 
 /// What the front needs that can be wrong: read before the ledger is, so that a fault shows at
 /// once.
@@ -125,7 +127,8 @@ impl pgfront::Database for Doors {
     type Session = Session;
 
     fn open_session(&self, options: SessionOptions) -> Result<Session, Error> {
-        if options.database != DATABASE {
+        let is_known = DATABASES.contains(&options.database.as_str());
+        if !is_known && options.database != options.user {
             let message = format!("database \"{}\" does not exist", options.database);
             return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message)
                 .with_hint("A node has one database, \"tally\"."));
@@ -139,6 +142,8 @@ impl pgfront::Database for Doors {
         };
         let database = Arc::clone(&self.database);
         let (raised, withdraw) = (options.cancel.flag(), options.cancel.withdraw());
+        let signals = &database.commons.signals;
+        _ = signals.get_or_init(|| Arc::new(Ends(options.backends.clone())));
         let mut inner = session::Session::new(database, info, Signal { raised, withdraw });
         if !options.application_name.is_empty() {
             inner.settings.set("application_name", Some(&options.application_name))?;
@@ -155,6 +160,19 @@ impl pgfront::Database for Doors {
 
     fn is_operator(&self, user: &str) -> bool {
         user == self.owner
+    }
+}
+
+/// Ends sessions for one another.
+struct Ends(Backends);
+
+impl commons::Signals for Ends {
+    fn cancel(&self, process: i32) -> bool {
+        self.0.cancel(process)
+    }
+
+    fn terminate(&self, process: i32) -> bool {
+        self.0.terminate(process)
     }
 }
 
@@ -184,7 +202,7 @@ impl pgfront::Session for Session {
     ) -> Result<Arc<Prepared<Self::Statement>>, Error> {
         let (prepared, literals) = self.inner.prepare_source(source, parameter_types)?;
         let columns = match &prepared.bound.output {
-            Output::Rows(columns) => Some(columns.iter().map(describe).collect()),
+            Output::Rows(columns) => Some(described(columns, &prepared.origins)),
             Output::Tag => None,
         };
         // The client wrote its literals itself: to it they are no parameters.
@@ -244,8 +262,30 @@ impl pgfront::Session for Session {
     }
 
     fn take_notices(&mut self) -> Vec<Notice> {
-        let notice = |content| Notice { severity: NoticeSeverity::Notice, content };
+        let notice = |content: Error| Notice {
+            severity: match content.code().0 {
+                [b'0', b'1', ..] => NoticeSeverity::Warning,
+                _ => NoticeSeverity::Notice,
+            },
+            content,
+        };
         self.inner.take_notices().into_iter().map(notice).collect()
+    }
+
+    async fn notified(&mut self) {
+        match self.inner.status() {
+            Status::Idle => self.inner.listener().inbox().filled().await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    fn take_notifications(&mut self) -> Vec<Notification> {
+        let told = |told: commons::channels::Notification| Notification {
+            process_id: told.process,
+            channel: told.note.channel,
+            payload: told.note.payload,
+        };
+        self.inner.take_notifications().into_iter().map(told).collect()
     }
 
     fn take_parameter_changes(&mut self) -> Vec<(String, String)> {
@@ -253,8 +293,23 @@ impl pgfront::Session for Session {
     }
 }
 
-fn describe(column: &procedure::step::Column) -> ColumnDescription {
-    ColumnDescription::expression(&column.name, column.data_type.clone())
+fn described(
+    columns: &[procedure::step::Column],
+    origins: &[Option<sql::Origin>],
+) -> Vec<ColumnDescription> {
+    let origins = origins.iter().copied().chain(std::iter::repeat(None));
+    let described = columns.iter().zip(origins).map(|(column, origin)| {
+        let plain = ColumnDescription::expression(&column.name, column.data_type.clone());
+        match origin {
+            None => plain,
+            Some((table, column)) => ColumnDescription {
+                table_oid: pgcatalog::oid::table(table),
+                attribute_number: i16::try_from(column + 1).unwrap_or_default(),
+                ..plain
+            },
+        }
+    });
+    described.collect()
 }
 
 fn response(answer: Answer) -> Response {

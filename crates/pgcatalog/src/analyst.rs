@@ -1,6 +1,7 @@
 //! System catalogs at the seam between sessions and analytical engines.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -84,7 +85,11 @@ impl SystemAnalyst {
 
 impl Analyst for SystemAnalyst {
     fn prepare(&self, request: &QueryRequest<'_>) -> Result<Arc<dyn AnalyticalPlan>> {
-        match about(request.query, request.catalog) {
+        let about = about(request.query, request.catalog);
+        if !about.system {
+            check_casts(request.query)?;
+        }
+        match about {
             About { system: true, tables: true } => self.prepare_mixed(request),
             About { system: false, tables: true } => match &self.others {
                 Some(others) => others.prepare(request),
@@ -136,6 +141,41 @@ impl SystemAnalyst {
                 .map_err(|other| refused_by_both(error, other)),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Types whose values are text here, as far as catalogs need them: neither checked nor compared as
+/// PostgreSQL does.
+const AS_TEXT: [&str; 10] = [
+    "cidr", "float4", "inet", "json", "jsonb", "macaddr", "macaddr8", "real", "tsquery", "tsvector",
+];
+
+/// # Errors
+/// 0A000: a query that is not about catalogs makes a value of such a type.
+fn check_casts(query: &ast::Query) -> Result<()> {
+    struct Search;
+    impl ast::Visitor for Search {
+        type Break = Error;
+
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Error> {
+            let to = match expr {
+                ast::Expr::Cast { data_type, .. } => data_type,
+                ast::Expr::TypedString(typed) => &typed.data_type,
+                _ => return ControlFlow::Continue(()),
+            };
+            let name = to.to_string().to_ascii_lowercase();
+            match AS_TEXT.contains(&name.trim_end_matches("[]")) {
+                true => ControlFlow::Break(
+                    Error::unsupported(format_args!("the type {name}"))
+                        .with_hint("Keep such values as text, or numbers as double precision."),
+                ),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    match ast::Visit::visit(query, &mut Search) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
     }
 }
 
@@ -195,7 +235,7 @@ fn no_engine() -> Error {
 /// The session with what a run has newer.
 fn session_now(session: &Session, settings: &Settings, now_us: i64) -> Session {
     let settings = settings.show_all().into_iter();
-    let settings = settings.map(|(name, value)| (name.to_owned(), value)).collect();
+    let settings = settings.map(|(name, value)| (name.into_owned(), value)).collect();
     let mut session = Session { now_us, settings, ..session.clone() };
     let application = session.settings.iter().find(|(name, _)| name == "application_name");
     let application = application.map(|(_, value)| value.clone()).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! A catalog as PostgreSQL's system tables describe it: their rows, made when first asked for and
 //! kept for as long as the catalog stays what it is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -50,13 +50,22 @@ impl fmt::Debug for Locks {
     }
 }
 
-/// Locks of a session on rows of a table, or one that it waits for.
+/// A lock of a session, or one that it waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lock {
     pub pid: i32,
-    pub table: TableId,
+    pub on: Locked,
     pub exclusive: bool,
     pub granted: bool,
+}
+
+/// What is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Locked {
+    /// Some of a table's rows.
+    Rows(TableId),
+    /// A number.
+    Advisory { class: u32, object: u32, sub: i16 },
 }
 
 /// A session, as the others see it.
@@ -78,6 +87,7 @@ pub struct World {
     /// By place in [`relation::all`].
     contents: Vec<OnceLock<Arc<Contents>>>,
     names: OnceLock<Names>,
+    comments: OnceLock<Comments>,
     views: OnceLock<Vec<ViewColumns>>,
 }
 
@@ -88,6 +98,9 @@ pub struct ViewColumns {
     pub columns: Vec<procedure::Column>,
     pub numbers: ViewNumbers,
 }
+
+/// Comments by the number of the object: that of its catalog, its own, and its column's or 0.
+pub type Comments = BTreeMap<(u32, u32, i32), String>;
 
 /// The rows of a system table.
 #[derive(Debug, Default)]
@@ -129,7 +142,8 @@ impl World {
     pub fn new(catalog: Arc<Catalog>) -> World {
         let numbers = Numbers::of(&catalog);
         let contents = relation::all().iter().map(|_| OnceLock::new()).collect();
-        World { catalog, numbers, contents, names: OnceLock::new(), views: OnceLock::new() }
+        let (names, comments, views) = Default::default();
+        World { catalog, numbers, contents, names, comments, views }
     }
 
     /// The rows of the relation at this place of [`relation::all`].
@@ -155,6 +169,11 @@ impl World {
 
     pub fn names(&self) -> &Names {
         self.names.get_or_init(|| tables::names(self))
+    }
+
+    /// What people have said of objects.
+    pub fn comments(&self) -> &Comments {
+        self.comments.get_or_init(|| tables::comments(self))
     }
 
     /// Users' views, by name.

@@ -20,7 +20,7 @@ use kit::pool::Lease;
 use types::{DataType, Error, Value};
 
 use crate::auth::Verifier;
-use crate::cancel::Cancel;
+use crate::cancel::{Backends, Cancel};
 use crate::listener::Peer;
 use crate::reply::RowDescription;
 pub use crate::reply::Tag;
@@ -65,6 +65,8 @@ pub struct SessionOptions {
     pub process_id: i32,
     /// Raised when the client asks to cancel the running statement.
     pub cancel: Arc<Cancel>,
+    /// All sessions, by their number.
+    pub backends: Backends,
 }
 
 pub trait Session: Send + 'static {
@@ -125,6 +127,16 @@ pub trait Session: Send + 'static {
     fn patience(&self) -> Option<Duration>;
 
     fn take_notices(&mut self) -> Vec<Notice>;
+
+    /// Completes when there are notifications that the client can be told now.
+    fn notified(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
+    /// Those that the client can be told now: none within a transaction block.
+    fn take_notifications(&mut self) -> Vec<Notification> {
+        Vec::new()
+    }
 
     /// Settings that changed and that clients track (`ParameterStatus`).
     fn take_parameter_changes(&mut self) -> Vec<(String, String)>;
@@ -231,6 +243,14 @@ pub enum TransactionStatus {
 pub struct Notice {
     pub severity: NoticeSeverity,
     pub content: Error,
+}
+
+/// What another session, or this one, told all that listen on a channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Notification {
+    pub process_id: i32,
+    pub channel: Arc<str>,
+    pub payload: Arc<str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,6 +9,7 @@
 //! waits that may be given up in [`Cancel::interrupt`].
 
 use std::collections::HashMap;
+use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -213,6 +214,37 @@ impl Registry {
         for control in sessions.controls.values() {
             control.evict();
         }
+    }
+}
+
+/// The sessions of a server, which one of them may end.
+#[derive(Clone, Default)]
+pub struct Backends(pub(crate) Arc<Registry>);
+
+/// Their secrets are not for logs.
+impl fmt::Debug for Backends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Backends")
+    }
+}
+
+impl Backends {
+    fn control(&self, process_id: i32) -> Option<Arc<Control>> {
+        self.0.lock().controls.get(&process_id).cloned()
+    }
+
+    /// Ends what a session runs; false: there is none of that number.
+    pub fn cancel(&self, process_id: i32) -> bool {
+        let control = self.control(process_id);
+        control.inspect(|control| control.cancel.request()).is_some()
+    }
+
+    /// Ends a session, and what it runs; false: there is none of that number.
+    pub fn terminate(&self, process_id: i32) -> bool {
+        let Some(control) = self.control(process_id) else { return false };
+        control.evict();
+        control.cancel.request();
+        true
     }
 }
 

@@ -5,9 +5,10 @@
 //! waits, or when a statement does not finish at once: a batch of pipelined statements costs one
 //! write, and a slow statement does not hold back the replies to the ones before it.
 //!
-//! Extended protocol: an error sends ErrorResponse and skips to the next Sync. Statements between
-//! two Syncs are one transaction. The common batch, a single Execute whose Sync has arrived too,
-//! runs without an implicit block, so that the session may run it as one request.
+//! Extended protocol: an error sends ErrorResponse, which is due at once, and skips to the next
+//! Sync. Statements between two Syncs are one transaction. The common batch, a single Execute whose
+//! Sync has arrived too, runs without an implicit block, so that the session may run it as one
+//! request.
 //!
 //! ```text
 //! Parse ─► statement ─Bind─► portal ─Execute─► rows … PortalSuspended ─Execute─► rows … complete
@@ -31,6 +32,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 use crate::backend::{Prepared, Response, Session, Tag, TransactionStatus};
 use crate::cancel::{Cancel, Registration};
 use crate::copy;
+use crate::encoding::Encoding;
 use crate::fetch::{Fetch, Shape};
 use crate::message::decode_text;
 use crate::message::{Bind, Execute, Format, Formats, Parse, Target, kind, utf8};
@@ -142,6 +144,7 @@ where
             biased;
             filled = self.wire.fill() => filled?,
             () = control.woken() => self.check_eviction()?,
+            () = self.session.notified() => self.put_notifications(),
             () = after(patience) => return Err(Closed::Fatal(self.gone_idle())),
         }
         // Whatever was to be cancelled while we waited is over.
@@ -198,6 +201,8 @@ where
             Err(Failure::Connection(closed)) => Err(closed),
             Err(Failure::Statement(error)) => {
                 self.skipping = true;
+                // A client that asked by Flush, or not at all, waits for nothing else.
+                self.reply_due = true;
                 self.report(&error).await
             }
         }
@@ -210,7 +215,9 @@ where
             self.check_eviction()?;
         }
         self.put_notices();
+        let start = self.wire.output.len();
         reply::error_response(&mut self.wire.output, Severity::Error, error);
+        self.wire.encode_messages(start);
         self.session.statement_failed();
         if std::mem::take(&mut self.in_implicit_block)
             && let Err(error) = self.session.end_implicit_block(false).await
@@ -239,22 +246,39 @@ where
     /// The client may send its next command.
     fn ready(&mut self) -> Result<(), Closed> {
         self.put_notices();
+        let start = self.wire.output.len();
         for (name, value) in self.session.take_parameter_changes() {
             reply::parameter_status(&mut self.wire.output, &name, &value).map_err(Closed::Fatal)?;
+            if name == "client_encoding" {
+                self.wire.encoding = Encoding::named(&value);
+            }
         }
+        self.wire.encode_messages(start);
         let status = self.session.transaction_status();
         if status == TransactionStatus::Idle {
             self.store.clear_portals();
+            self.put_notifications();
         }
         reply::ready_for_query(&mut self.wire.output, status);
         self.reply_due = true;
         self.check_eviction()
     }
 
+    fn put_notifications(&mut self) {
+        let start = self.wire.output.len();
+        for notification in self.session.take_notifications() {
+            reply::notification_response(&mut self.wire.output, &notification);
+            self.reply_due = true;
+        }
+        self.wire.encode_messages(start);
+    }
+
     fn put_notices(&mut self) {
+        let start = self.wire.output.len();
         for notice in self.session.take_notices() {
             reply::notice_response(&mut self.wire.output, &notice);
         }
+        self.wire.encode_messages(start);
     }
 
     async fn query(&mut self, frame: &Frame) -> Result<(), Closed> {
@@ -275,8 +299,8 @@ where
 
     /// All statements of a simple query. The last one's tag waits for the commit.
     async fn run_script(&mut self, frame: &Frame) -> Result<(), Failure> {
-        let sql = decode_text(self.wire.body(frame))?;
-        let statements = self.session.parse(sql)?;
+        let body = self.wire.text_body(frame)?;
+        let statements = self.session.parse(decode_text(&body)?)?;
         let mut left = statements.len();
         if left == 0 {
             self.end_implicit_block().await?;
@@ -315,7 +339,9 @@ where
             Response::Stream { rows, tag } => (Fetch::stream(rows), tag),
             other => return self.finish_without_rows(other).await,
         };
+        let start = self.wire.output.len();
         prepared.description().put(&mut self.wire.output, &formats)?;
+        self.wire.encode_messages(start);
         let shape = Shape { columns: prepared.columns(), formats: &formats };
         let rows_sent = rows.send(self.wire, cancel, &shape, None).await?;
         Ok(Completion { tag, rows_sent })
@@ -353,7 +379,8 @@ where
     }
 
     fn parse(&mut self, frame: &Frame) -> Result<()> {
-        let message = Parse::decode(self.wire.body(frame))?;
+        let body = self.wire.text_body(frame)?;
+        let message = Parse::decode(&body)?;
         let parameter_types = message
             .parameter_types
             .iter()
@@ -376,7 +403,9 @@ where
     }
 
     fn bind(&mut self, frame: &Frame) -> Result<()> {
-        let message = Bind::decode(self.wire.body(frame))?;
+        let encoding = self.wire.encoding;
+        let body = self.wire.text_body(frame)?;
+        let message = Bind::decode(&body)?;
         let mut parameters = self.store.take_parameters(message.portal);
         let statement = self.store.statement(message.statement)?.clone();
         let expected = match &statement {
@@ -398,7 +427,7 @@ where
         formats.check_count(expected.len(), "parameter")?;
         let mut body = message.body;
         for (index, data_type) in expected.iter().enumerate() {
-            let value = parameter(body.value()?, data_type, formats.get(index))
+            let value = parameter(body.value()?, data_type, formats.get(index), encoding)
                 .map_err(|error| in_parameter(error, index))?;
             parameters.push(value);
         }
@@ -412,7 +441,15 @@ where
     }
 
     fn describe(&mut self, frame: &Frame) -> Result<()> {
-        match Target::decode(self.wire.body(frame))? {
+        let start = self.wire.output.len();
+        let body = self.wire.text_body(frame)?.into_owned();
+        self.put_target(Target::decode(&body)?)?;
+        self.wire.encode_messages(start);
+        Ok(())
+    }
+
+    fn put_target(&mut self, target: Target<'_>) -> Result<()> {
+        match target {
             Target::Statement(name) => {
                 let statement = self.store.statement(name)?;
                 let parameters = statement.as_deref().map_or(&[][..], |s| s.parameters.as_slice());
@@ -430,7 +467,8 @@ where
 
     /// Closing what does not exist is no error.
     fn close(&mut self, frame: &Frame) -> Result<()> {
-        match Target::decode(self.wire.body(frame))? {
+        let body = self.wire.text_body(frame)?;
+        match Target::decode(&body)? {
             Target::Statement(name) => self.store.remove_statement(name),
             Target::Portal(name) => self.store.remove_portal(name),
         }
@@ -440,7 +478,8 @@ where
 
     async fn execute(&mut self, frame: &Frame) -> Result<(), Failure> {
         let ends_batch = self.ends_batch();
-        let message = Execute::decode(self.wire.body(frame))?;
+        let body = self.wire.text_body(frame)?;
+        let message = Execute::decode(&body)?;
         let max_rows = message.max_rows;
         let cancel = &self.registration.control.cancel;
         let portal = self.store.portal_mut(message.portal)?;
@@ -584,8 +623,19 @@ fn declared_type(oid: u32) -> Result<Option<DataType>> {
     }
 }
 
-fn parameter(bytes: Option<&[u8]>, data_type: &DataType, format: Format) -> Result<Value> {
-    match (bytes, format) {
+fn parameter(
+    bytes: Option<&[u8]>,
+    data_type: &DataType,
+    format: Format,
+    encoding: Option<&Encoding>,
+) -> Result<Value> {
+    let decoded = match (encoding, bytes) {
+        (Some(encoding), Some(bytes)) if format == Format::Text || data_type.is_string() => {
+            Some(encoding.decode(bytes)?)
+        }
+        _ => None,
+    };
+    match (decoded.as_deref().or(bytes), format) {
         (None, _) => Ok(Value::Null),
         (Some(bytes), Format::Text) => Value::read_text(data_type, utf8(bytes)?),
         (Some(bytes), Format::Binary) => Value::read_binary(data_type, bytes),

@@ -4,6 +4,8 @@
 //! next is read only when it has taken the last; outgoing chunks are made only when the client
 //! has read the ones before. TCP then slows the faster side.
 
+use std::borrow::Cow;
+
 use tokio::io::{AsyncRead, AsyncWrite};
 use types::{Error, SqlState};
 
@@ -45,10 +47,20 @@ where
             continue;
         };
         match frame.kind {
-            kind::COPY_DATA => session.copy_in_data(wire.body(&frame)).await?,
+            kind::COPY_DATA => {
+                let data = match wire.encoding {
+                    None => Cow::Borrowed(wire.body(&frame)),
+                    Some(encoding) => {
+                        let decoded = encoding.decode(wire.body(&frame));
+                        decoded.map_err(|error| give_up(session, error))?
+                    }
+                };
+                session.copy_in_data(&data).await?;
+            }
             kind::COPY_DONE => return Ok(session.copy_in_done().await?),
             kind::COPY_FAIL => {
-                let reason = decode_text(wire.body(&frame)).unwrap_or("no reason given");
+                let body = wire.text_body(&frame).unwrap_or_default();
+                let reason = decode_text(&body).unwrap_or("no reason given");
                 let message = format!("COPY from stdin failed: {reason}");
                 let error = Error::new(SqlState::QUERY_CANCELED, message);
                 return Err(give_up(session, error));
@@ -85,7 +97,7 @@ where
     while let Some(chunk) = next(&mut chunks, wire).await? {
         let chunk = chunk?;
         cancel.check()?;
-        reply::copy_data(&mut wire.output, &chunk.bytes)?;
+        reply::copy_data(&mut wire.output, &chunk.bytes, wire.encoding)?;
         rows = rows.saturating_add(chunk.rows);
         wire.flush_if_large().await?;
     }

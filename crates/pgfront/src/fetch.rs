@@ -59,7 +59,8 @@ impl Fetch {
         while left > 0 && self.fill(wire, cancel).await? {
             for row in self.made.by_ref().take(left) {
                 cancel.check()?;
-                reply::data_row(&mut wire.output, &row, shape.columns, shape.formats)?;
+                let output = &mut wire.output;
+                reply::data_row(output, &row, shape.columns, shape.formats, wire.encoding)?;
                 sent += 1;
                 left -= 1;
                 wire.flush_if_large().await?;

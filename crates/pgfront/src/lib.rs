@@ -35,6 +35,7 @@ pub mod backend;
 pub mod cancel;
 mod connection;
 mod copy;
+pub mod encoding;
 mod fetch;
 mod listener;
 mod message;
@@ -49,9 +50,10 @@ pub use arrivals::{Arrival, Arrivals};
 pub use auth::Verifier;
 pub use backend::{
     Authentication, ColumnDescription, CopyChunk, CopyChunks, Database, Notice, NoticeSeverity,
-    Prepared, Response, Row, RowStream, Session, SessionOptions, Tag, TransactionStatus,
+    Notification, Prepared, Response, Row, RowStream, Session, SessionOptions, Tag,
+    TransactionStatus,
 };
-pub use cancel::Cancel;
+pub use cancel::{Backends, Cancel};
 pub use listener::{Listener, Peer, Source};
 pub use server::{ClientCertificates, Options, serve};
 pub use store::Bounds;

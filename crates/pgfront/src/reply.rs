@@ -12,7 +12,8 @@ use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use pgwire::messages::startup::ParameterStatus;
 use types::{DataType, Error, Result, SqlState, Value};
 
-use crate::backend::{ColumnDescription, Notice, NoticeSeverity, TransactionStatus};
+use crate::backend::{ColumnDescription, Notice, NoticeSeverity, Notification, TransactionStatus};
+use crate::encoding::Encoding;
 use crate::message::{Format, Formats};
 
 /// Encodes a message by the protocol crate. Its encoders fail only on messages that are too long.
@@ -193,6 +194,7 @@ pub fn data_row(
     row: &[Value],
     columns: &[ColumnDescription],
     formats: &Formats,
+    encoding: Option<&Encoding>,
 ) -> Result<()> {
     if row.len() != columns.len() {
         return Err(Error::new(
@@ -203,7 +205,7 @@ pub fn data_row(
     message(out, b'D', |out| {
         out.extend_from_slice(&count(row.len())?.to_be_bytes());
         for (index, (value, column)) in row.iter().zip(columns).enumerate() {
-            put_value(out, value, column, formats.get(index))?;
+            put_value(out, value, column, formats.get(index), encoding)?;
         }
         Ok(())
     })
@@ -214,6 +216,7 @@ fn put_value(
     value: &Value,
     column: &ColumnDescription,
     format: Format,
+    encoding: Option<&Encoding>,
 ) -> Result<()> {
     if matches!(value, Value::Null) {
         out.extend_from_slice(&(-1i32).to_be_bytes());
@@ -225,10 +228,24 @@ fn put_value(
         Format::Text => value.write_text(&column.data_type, out),
         Format::Binary => value.write_binary(&column.data_type, out)?,
     }
+    if let Some(encoding) = encoding {
+        match (format, value) {
+            (Format::Text, _) | (_, Value::Text(_)) => encoding.encode_from(out, start + 4)?,
+            (Format::Binary, Value::Array(elements)) if !elements.iter().all(is_ascii) => {
+                return Err(Error::unsupported("an array of text in binary format")
+                    .with_hint("Use client_encoding UTF8, or the text format."));
+            }
+            (Format::Binary, _) => {}
+        }
+    }
     let length = i32::try_from(out.len() - start - 4)
         .map_err(|_| Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "value is too long"))?;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())
+}
+
+fn is_ascii(value: &Value) -> bool {
+    value.as_text().is_none_or(str::is_ascii)
 }
 
 pub fn parameter_description(out: &mut Vec<u8>, types: &[DataType]) -> Result<()> {
@@ -261,10 +278,11 @@ fn copy_columns(columns: usize) -> Result<(i16, Vec<i16>)> {
     Ok((count, vec![0; columns]))
 }
 
-pub fn copy_data(out: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+pub fn copy_data(out: &mut Vec<u8>, bytes: &[u8], encoding: Option<&Encoding>) -> Result<()> {
     message(out, b'd', |out| {
+        let start = out.len();
         out.extend_from_slice(bytes);
-        Ok(())
+        encoding.map_or(Ok(()), |encoding| encoding.encode_from(out, start))
     })
 }
 
@@ -293,6 +311,19 @@ pub fn notice_response(out: &mut Vec<u8>, notice: &Notice) {
         NoticeSeverity::Warning => "WARNING",
     };
     let _ = put(out, &NoticeResponse::new(error_fields(severity, &notice.content)));
+}
+
+/// Channels and payloads are short, so the message cannot be too long.
+pub fn notification_response(out: &mut Vec<u8>, notification: &Notification) {
+    let Notification { process_id, channel, payload } = notification;
+    let _ = message(out, b'A', |out| {
+        out.extend_from_slice(&process_id.to_be_bytes());
+        for text in [channel, payload] {
+            out.extend_from_slice(clean(text).as_bytes());
+            out.push(0);
+        }
+        Ok(())
+    });
 }
 
 /// Field codes as PostgreSQL's manual lists them.
@@ -373,7 +404,7 @@ mod tests {
         let too_many = [Value::Int(1), Value::Int(2)];
         let wrong_type = [Value::Bool(true)];
         for row in [&too_many[..], &wrong_type] {
-            let error = data_row(&mut out, row, &columns, &formats).unwrap_err();
+            let error = data_row(&mut out, row, &columns, &formats, None).unwrap_err();
             assert_eq!(error.code(), SqlState::INTERNAL_ERROR);
             assert_eq!(out, b"before");
         }

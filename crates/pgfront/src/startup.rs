@@ -26,7 +26,7 @@ use types::{Error, Result, SqlState};
 
 use crate::auth::{self, Challenge};
 use crate::backend::{Authentication, Database, SessionOptions};
-use crate::cancel::{Registration, RegistrationRefused};
+use crate::cancel::{Backends, Registration, RegistrationRefused};
 use crate::listener::Peer;
 use crate::message::Body;
 use crate::reply;
@@ -232,6 +232,7 @@ where
     let registration = register(server, &options.user, protocol).map_err(Closed::Fatal)?;
     options.process_id = registration.control.process_id;
     options.cancel = registration.control.cancel.clone();
+    options.backends = Backends(Arc::clone(&server.registry));
 
     put_parameters(&mut wire.output, &options, &server.options.server_version)
         .map_err(Closed::Fatal)?;
@@ -407,6 +408,7 @@ fn session_options(
         tls,
         process_id: 0,
         cancel: Default::default(),
+        backends: Backends::default(),
     };
     let mut protocol_options = Vec::new();
     for (name, value) in startup.parameters {
@@ -415,7 +417,6 @@ fn session_options(
             "database" => options.database = value,
             "application_name" => options.application_name = value,
             "options" => options.settings.extend(command_line_settings(&value)?),
-            "client_encoding" => check_encoding(&value)?,
             "replication" => check_no_replication(&value)?,
             _ if name.starts_with("_pq_.") => protocol_options.push(name),
             _ => options.settings.push((name, value)),
@@ -431,17 +432,6 @@ fn session_options(
         options.database.clone_from(&options.user);
     }
     Ok((options, protocol_options))
-}
-
-fn check_encoding(name: &str) -> Result<()> {
-    let plain: String =
-        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    match plain.as_str() {
-        // What a client without a locale asks for; its bytes must be UTF-8 all the same.
-        "utf8" | "unicode" | "sqlascii" => Ok(()),
-        _ => Err(Error::unsupported(format!("the client encoding {name}"))
-            .with_hint("Use client_encoding=UTF8.")),
-    }
 }
 
 fn check_no_replication(value: &str) -> Result<()> {
@@ -556,13 +546,6 @@ mod tests {
         assert_eq!(options.application_name, "app");
         let (options, _) = startup(&[("user", "u"), ("database", "d")]).unwrap();
         assert_eq!(options.database, "d");
-    }
-
-    #[test]
-    fn encodings_that_are_utf8_by_another_name() {
-        for (name, accepted) in [("UTF8", true), ("utf-8", true), ("LATIN1", false), ("", false)] {
-            assert_eq!(check_encoding(name).is_ok(), accepted, "{name}");
-        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! (after Sync and the like, once no further whole frame waits) or when it exceeds
 //! [`OUTPUT_HIGH`], which is what makes a large result wait for a slow reader.
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use types::{Error, SqlState};
 
 use crate::cancel::Control;
+use crate::encoding::Encoding;
 use crate::message::kind;
 
 /// Read and write buffers start at this size and return to it after a large message.
@@ -75,6 +77,8 @@ pub struct Wire<S> {
     lease: Option<Lease>,
     /// Says when the server shuts down.
     control: Option<Arc<Control>>,
+    /// The client's; `None`: UTF-8.
+    pub encoding: Option<&'static Encoding>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
@@ -87,6 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             output: Vec::with_capacity(BUFFER_BYTES),
             lease: None,
             control: None,
+            encoding: None,
         }
     }
 
@@ -134,6 +139,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     pub fn body(&self, frame: &Frame) -> &[u8] {
         &self.input[frame.body.clone()]
+    }
+
+    /// The body of a message whose names and statements are in the client's encoding, in UTF-8.
+    pub fn text_body(&self, frame: &Frame) -> types::Result<Cow<'_, [u8]>> {
+        let body = self.body(frame);
+        let decoded = match self.encoding {
+            None => None,
+            Some(encoding) => encoding.decode_message(frame.kind, body)?,
+        };
+        Ok(decoded.map_or(Cow::Borrowed(body), Cow::Owned))
+    }
+
+    /// Turns what was written since into the client's encoding.
+    pub fn encode_messages(&mut self, start: usize) {
+        if let Some(encoding) = self.encoding {
+            encoding.encode_messages(&mut self.output, start);
+        }
     }
 
     /// The next message if it has arrived whole.

@@ -10,7 +10,7 @@ use procedure::{Expr, Procedure};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
-use crate::ddl::CreateFunction;
+use crate::ddl::{Commented, CreateFunction};
 
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
@@ -21,6 +21,7 @@ pub struct Catalog {
     pub(crate) table_names: BTreeMap<String, TableId>,
     pub(crate) routines: BTreeMap<String, Arc<Routine>>,
     pub(crate) views: BTreeMap<String, Arc<View>>,
+    pub(crate) comments: BTreeMap<Commented, Arc<str>>,
 }
 
 /// Views that one statement may use, counted as often as they are used, by others or by itself.

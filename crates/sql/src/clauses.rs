@@ -88,6 +88,8 @@ mod tests {
         for (text, meant) in [
             ("SELECT 1 FETCH FIRST ROW ONLY", "SELECT 1 LIMIT 1"),
             ("SELECT 1 FETCH NEXT 3 ROWS ONLY", "SELECT 1 LIMIT 3"),
+            ("SELECT 1 FETCH FIRST (3) ROWS ONLY", "SELECT 1 LIMIT 3"),
+            ("SELECT 1 OFFSET 1 fetch next ($1) row only", "SELECT 1 LIMIT $1 OFFSET 1"),
             ("SELECT 1 OFFSET 2 FETCH FIRST ROW ONLY", "SELECT 1 LIMIT 1 OFFSET 2"),
             ("SELECT (SELECT 1 FETCH FIRST ROW ONLY)", "SELECT (SELECT 1 LIMIT 1)"),
         ] {

@@ -21,6 +21,7 @@ use crate::clauses::settle;
 use crate::copy::CopyOptions;
 use crate::depth;
 use crate::dialect::Ledger;
+use crate::place::{Source, Start};
 use crate::precedence::mend;
 use crate::size;
 
@@ -34,6 +35,8 @@ pub struct Parsed {
     /// The block that it reads, if its text says so.
     pub as_of: Option<AsOf>,
     pub(crate) cover: Cover,
+    /// Where it stands in what the client sent; `None`: it is not the client's own text.
+    pub(crate) start: Option<Start>,
 }
 
 /// What covers a statement's tree in the memory of all sessions, where it is large. It is no part
@@ -103,7 +106,7 @@ impl Parsed {
         let text = statement.to_string();
         let Parsed { placeholders, as_of, .. } = *self;
         let cover = self.cover.clone();
-        Ok(Some((Parsed { text, body, placeholders, as_of, cover }, analyze)))
+        Ok(Some((Parsed { text, body, placeholders, as_of, cover, start: None }, analyze)))
     }
 
     /// How a COPY that writes what a query finds writes it.
@@ -115,6 +118,15 @@ impl Parsed {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Whether the text had no statement in it.
+    pub fn is_empty(&self) -> bool {
+        self.body == Body::Empty
+    }
+
+    pub(crate) fn source(&self) -> Option<Source<'_>> {
+        self.start.map(|start| Source { text: &self.text, start })
     }
 
     pub(crate) fn is_execute(&self) -> bool {
@@ -157,9 +169,13 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         let (Some(first), Some(last)) = (statement.first(), statement.last()) else {
             continue;
         };
-        let text = &sql[place.offset(first.span.start)..place.offset(last.span.end)];
+        let begin = place.offset(first.span.start);
+        let (location, characters) = (first.span.start, place.characters);
+        let start = Some(Start { location, characters });
+        let text = &sql[begin..place.offset(last.span.end)];
         let (mut statement, as_of) = as_of::take(statement)?;
         drop_deferrable(&mut statement);
+        bare_fetch(&mut statement);
         depth::check_tokens(&statement)?;
         let mut body = parse_statement(sql, &statement)?;
         match &mut body {
@@ -180,11 +196,11 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             false => placeholders(&statement),
         };
         let (text, cover) = (text.to_owned(), Cover::default());
-        parsed.push(Parsed { text, body, placeholders, as_of, cover });
+        parsed.push(Parsed { text, body, placeholders, as_of, cover, start });
     }
     if parsed.is_empty() {
         let (text, body, cover) = (String::new(), Body::Empty, Cover::default());
-        parsed.push(Parsed { text, body, placeholders: 0, as_of: None, cover });
+        parsed.push(Parsed { text, body, placeholders: 0, as_of: None, cover, start: None });
     }
     Ok(parsed)
 }
@@ -280,6 +296,29 @@ fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     }
     let mut dropped = dropped.into_iter();
     tokens.retain(|_| dropped.next() == Some(false));
+}
+
+/// Takes the parentheses out of `FETCH FIRST (n) ROWS`, which the grammar does not know.
+fn bare_fetch(tokens: &mut Vec<TokenWithSpan>) {
+    let is_word = |token: &TokenWithSpan, words: &[&str]| {
+        matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+            && words.iter().any(|known| word.value.eq_ignore_ascii_case(known)))
+    };
+    let mut place = 0;
+    while let Some([fetch, first, open, _, close, rows]) =
+        tokens.get(place..).and_then(<[_]>::first_chunk)
+    {
+        if is_word(fetch, &["fetch"])
+            && is_word(first, &["first", "next"])
+            && open.token == Token::LParen
+            && close.token == Token::RParen
+            && is_word(rows, &["row", "rows"])
+        {
+            tokens.remove(place + 4);
+            tokens.remove(place + 2);
+        }
+        place += 1;
+    }
 }
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
@@ -529,17 +568,20 @@ struct Place<'s> {
     rest: std::str::Chars<'s>,
     line: u64,
     column: u64,
+    characters: u32,
 }
 
 impl<'s> Place<'s> {
     fn start_of(sql: &'s str) -> Self {
-        Place { sql, rest: sql.chars(), line: 1, column: 1 }
+        Place { sql, rest: sql.chars(), line: 1, column: 1, characters: 0 }
     }
 
     /// Moves on to `location`; its byte offset.
     fn offset(&mut self, location: Location) -> usize {
         while (self.line, self.column) < (location.line, location.column) {
-            match self.rest.next() {
+            let next = self.rest.next();
+            self.characters += u32::from(next.is_some());
+            match next {
                 None => break,
                 Some('\n') => (self.line, self.column) = (self.line + 1, 1),
                 Some(_) => self.column += 1,

@@ -6,7 +6,7 @@ use procedure::{Expr, Output, Procedure};
 use types::{ColumnId, DataType, TableId};
 
 use crate::analyst::AnalyticalPlan;
-use crate::bind::PastQuery;
+use crate::bind::{PastQuery, SessionCall};
 use crate::copy::CopyOptions;
 use crate::ddl::Ddl;
 use crate::router::Reason;
@@ -84,7 +84,20 @@ pub enum Statement {
     Past(PastQuery),
     /// The lines of EXPLAIN, one row each.
     Explain(Vec<String>),
-    Discard,
+    Discard(Discarded),
+    /// Calls of functions that act on the session, one after the other, and a row of values over
+    /// the parameters and their results.
+    SessionCalls {
+        calls: Vec<SessionCall>,
+        row: Vec<Expr>,
+    },
+    Listen(String),
+    /// `None`: UNLISTEN *.
+    Unlisten(Option<String>),
+    Notify {
+        channel: String,
+        payload: String,
+    },
     /// SQL-level PREPARE; `text` is the statement after AS.
     Prepare {
         name: String,
@@ -102,6 +115,15 @@ pub enum Statement {
     Nothing(&'static str),
     /// Text without a statement.
     Empty,
+}
+
+/// What DISCARD forgets. There are no temporary tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Discarded {
+    All,
+    Plans,
+    Sequences,
+    Temporary,
 }
 
 /// What BEGIN may ask for; `None` where it says nothing. Every level runs as SERIALIZABLE.

@@ -16,6 +16,8 @@
 //!            then length × (size:4, or -1 for NULL; bytes)
 //! ```
 
+use std::net::IpAddr;
+
 use bytes::BufMut;
 use compact_str::CompactString;
 use rust_decimal::Decimal;
@@ -114,6 +116,15 @@ fn write_system(value: &Value, system: SystemType, out: &mut impl BufMut) -> Res
             Err(_) => return Err(mismatch(value, &DataType::System(system))),
         },
         (Value::Float(x), SystemType::Float4) => out.put_f32(*x as f32),
+        (Value::Text(text), SystemType::Inet) => write_address(text, out)?,
+        (Value::Text(_), SystemType::Record) => {
+            return Err(Error::unsupported("the binary format of type record")
+                .with_hint("Ask for the text format, or for the fields one by one."));
+        }
+        (Value::Text(text), SystemType::Jsonb) => {
+            out.put_u8(JSONB_VERSION);
+            out.put_slice(text.as_bytes());
+        }
         (Value::Text(text), _) => out.put_slice(text.as_bytes()),
         // With its name, which is for readers.
         (Value::Array(named), object) if object.is_object() => match named.first() {
@@ -128,6 +139,32 @@ fn write_system(value: &Value, system: SystemType, out: &mut impl BufMut) -> Res
         }
         (value, _) => value.write_binary(&system.storage(), out)?,
     }
+    Ok(())
+}
+
+const JSONB_VERSION: u8 = 1;
+
+/// Family, bits of the network, not a `cidr`, length, address.
+fn write_address(text: &str, out: &mut impl BufMut) -> Result<()> {
+    const VERSION_4: u8 = 2;
+    const VERSION_6: u8 = 3;
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits)),
+        None => (text, None),
+    };
+    let invalid = || crate::text::invalid_syntax(&DataType::System(SystemType::Inet), text);
+    let address: IpAddr = address.parse().map_err(|_| invalid())?;
+    let (family, bytes) = match address {
+        IpAddr::V4(address) => (VERSION_4, address.octets().to_vec()),
+        IpAddr::V6(address) => (VERSION_6, address.octets().to_vec()),
+    };
+    let bits_max = 8 * bytes.len() as u8;
+    let bits = bits.map_or(Ok(bits_max), |bits| bits.parse().map_err(|_| invalid()))?;
+    if bits > bits_max {
+        return Err(invalid());
+    }
+    out.put_slice(&[family, bits, 0, bytes.len() as u8]);
+    out.put_slice(&bytes);
     Ok(())
 }
 

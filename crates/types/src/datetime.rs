@@ -196,6 +196,7 @@ impl Reader<'_> {
     fn moment(&mut self) -> Result<Moment, Refusal> {
         let (year, month, day) = self.year_month_day()?;
         let (mut of_day_us, mut offset_s) = (0, 0);
+        let before_blank = matches!(self.0, [b' ', ..]);
         let has_time = match self.0 {
             [b'T' | b't', ..] => {
                 self.skip(1);
@@ -210,6 +211,9 @@ impl Reader<'_> {
         if has_time {
             of_day_us = self.time_of_day()?;
             self.skip_blanks();
+        }
+        // A date alone may have an offset behind a blank, as JDBC's driver writes it.
+        if has_time || before_blank {
             offset_s = self.offset()?;
         }
         self.skip_blanks();

@@ -61,8 +61,9 @@ impl Node {
         let analytics = Analytics::new(engine.store().clone(), options).expect("analytics");
         let analytics = Arc::new(analytics);
         let analyst: Option<Arc<dyn sql::analyst::Analyst>> = Some(analytics.clone());
-        let memory = SessionMemory::default();
-        Node { database: Arc::new(Database { engine, schema, analyst, memory }), analytics }
+        let (memory, commons) = (SessionMemory::default(), Arc::default());
+        let database = Database { engine, schema, analyst, memory, commons };
+        Node { database: Arc::new(database), analytics }
     }
 
     pub fn session(&self) -> Client {

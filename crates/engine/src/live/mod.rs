@@ -354,6 +354,11 @@ impl Engine {
         self.shared.ledger.written().map_err(cannot_write)
     }
 
+    /// What the clock says; blocks have times of their own.
+    pub fn now_us(&self) -> i64 {
+        (self.shared.clock)()
+    }
+
     pub fn protocol(&self) -> String {
         self.shared.parameters().protocol.clone()
     }

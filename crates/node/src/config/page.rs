@@ -36,8 +36,8 @@ A value comes from the first of these that has it: a flag, the environment, the 
 Any setting can be given as a flag, `--set key=value`, and as a variable, `TALLY_KEY`. An unknown
 key is an error.
 
-`tally config init` writes a commented file, `tally config check` validates one, and
-`tally config show` prints the effective values and where each came from.
+`tally config init` writes a commented file into the data folder, or where it is told,
+`tally config check` validates one, and `tally config show` prints the effective values and where each came from.
 ";
 
 /// `docs/configuration.md`. A test writes and compares it; the program has no use for it.

@@ -5,6 +5,7 @@ mod analysis;
 mod backups;
 mod catalogs;
 mod checkpoints;
+mod commons;
 mod disasters;
 mod doors;
 mod export;
@@ -268,6 +269,11 @@ fn a_wrong_configuration_is_a_usage_error_that_says_what_is_wrong() {
     let file = folder.path().join("tally.toml");
     assert!(run(&["config", "init", path(&file)]).status.success());
     assert!(!run(&["config", "init", path(&file)]).status.success());
+    // Without a name it is the file that a node finds.
+    let data = folder.path().join("data");
+    assert!(run(&["config", "init", "--data", path(&data)]).status.success());
+    let found = run(&["--output", "json", "config", "check", "--data", path(&data)]);
+    assert_eq!(json(&found)["file"], path(&data.join("tally.toml")));
     let check = || run(&["config", "check", "--config", path(&file)]);
     assert_eq!(check().status.code(), Some(0));
     std::fs::write(&file, "max_conections = 7").unwrap();

@@ -14,6 +14,7 @@ use super::eval::Run;
 use super::text_functions as text;
 use crate::describe;
 use crate::oid;
+use crate::relation;
 
 /// What an argument is converted to before the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,6 +151,24 @@ fn text_or_null(text: Option<String>) -> Result<Value> {
     Ok(text.map_or(Value::Null, Value::text))
 }
 
+/// What was said of an object, or of its column; without a catalog's name of any object with this
+/// number.
+fn comment(run: &Run<'_>, catalog: Option<&str>, object: &Value, column: i32) -> Value {
+    let class = catalog.map(|name| {
+        relation::place("pg_catalog", name).map_or(0, |place| relation::all()[place].oid)
+    });
+    let object = object.as_int().and_then(|number| u32::try_from(number).ok());
+    let is_it = |(of, number, at): &(u32, u32, i32)| {
+        Some(*number) == object && *at == column && class.is_none_or(|class| class == *of)
+    };
+    let comments = run.world.comments();
+    let found = match (class, object) {
+        (Some(class), Some(object)) => comments.get(&(class, object, column)),
+        _ => comments.iter().find(|(at, _)| is_it(at)).map(|(_, text)| text),
+    };
+    found.map_or(Value::Null, Value::text)
+}
+
 fn nothing(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Null)
 }
@@ -234,9 +253,16 @@ static CATALOG: &[Function] = &[
     function("pg_get_statisticsobjdef_columns", 1, &[Oid], Gives::Text, nothing),
     function("pg_get_serial_sequence", 2, &[Text, Text], Gives::Text, nothing),
     function("pg_sequence_last_value", 1, &[Oid], Gives::Int8, nothing),
-    function("obj_description", 1, &[Oid, Text], Gives::Text, nothing),
-    function("shobj_description", 2, &[Oid, Text], Gives::Text, nothing),
-    function("col_description", 2, &[Oid, Int], Gives::Text, nothing),
+    function("obj_description", 1, &[Oid, Text], Gives::Text, |run, a, _| {
+        Ok(comment(run, a.get(1).map(str_of), &a[0], 0))
+    }),
+    function("shobj_description", 2, &[Oid, Text], Gives::Text, |run, a, _| {
+        Ok(comment(run, Some(str_of(&a[1])), &a[0], 0))
+    }),
+    function("col_description", 2, &[Oid, Int], Gives::Text, |run, a, _| {
+        let column = a[1].as_int().and_then(|column| i32::try_from(column).ok()).unwrap_or(0);
+        Ok(comment(run, Some("pg_class"), &a[0], column))
+    }),
     function("pg_get_userbyid", 1, &[Oid], Gives::Name, |run, a, _| {
         let roles = &run.session.roles;
         let owner = roles.first().map_or("tally", String::as_str);
@@ -329,7 +355,11 @@ static SESSION: &[Function] =
         function("current_role", 0, &[], Gives::Name, user),
         function("user", 0, &[], Gives::Name, user),
         function("getdatabaseencoding", 0, &[], Gives::Name, |_, _, _| Ok(Value::text("UTF8"))),
-        function("pg_client_encoding", 0, &[], Gives::Name, |_, _, _| Ok(Value::text("UTF8"))),
+        function("pg_client_encoding", 0, &[], Gives::Name, |run, _, _| {
+            let settings = run.session.settings.iter();
+            let found = settings.clone().find(|(name, _)| name == "client_encoding");
+            Ok(Value::text(found.map_or("UTF8", |(_, value)| value)))
+        }),
         function("current_schemas", 1, &[Bool], Gives::Names, |_, a, _| {
             let implicit = a[0].as_bool() == Some(true);
             let schemas = SCHEMAS.iter().take(2).map(|schema| Value::text(schema.1));

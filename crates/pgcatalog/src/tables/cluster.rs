@@ -6,6 +6,7 @@ use super::{Facts, Rows, oid};
 use crate::memory::{Memory, Used};
 use crate::oid as number;
 use crate::query::cast::SCHEMAS;
+use crate::world::Locked;
 
 const UTF8: i64 = 6;
 const DEFAULT_TABLESPACE: u32 = 1663;
@@ -99,17 +100,24 @@ pub fn pg_stat_activity(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     }
 }
 
-/// A row for each session, table and mode, however many rows are locked.
+/// A row for each session, table or number, and mode, however many rows are locked.
 pub fn pg_locks(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     for lock in (facts.session.locks.0)() {
         let mode = if lock.exclusive { "ExclusiveLock" } else { "ShareLock" };
-        rows.row(&[
-            ("locktype", Value::text("tuple")),
+        let (kind, on) = match lock.on {
+            Locked::Rows(table) => ("tuple", vec![("relation", oid(number::table(table)))]),
+            Locked::Advisory { class, object, sub } => {
+                let (class, object) = (("classid", oid(class)), ("objid", oid(object)));
+                ("advisory", vec![class, object, ("objsubid", Value::Int(sub.into()))])
+            }
+        };
+        let all = [
+            ("locktype", Value::text(kind)),
             ("database", oid(number::DATABASE)),
-            ("relation", oid(number::table(lock.table))),
             ("pid", Value::Int(lock.pid.into())),
             ("mode", Value::text(mode)),
             ("granted", Value::Bool(lock.granted)),
-        ]);
+        ];
+        rows.row(&[&all[..], &on].concat());
     }
 }

@@ -4,12 +4,14 @@
 //! they may be, and otherwise what PostgreSQL has for "none": 0, false, the empty text.
 
 mod cluster;
+mod comments;
 mod constants;
 mod constraints;
 mod relations;
 mod routines;
 mod types;
 
+pub use comments::comments;
 pub use constants::ELEMENTS;
 
 use ::types::{DataType, Error, Result, SqlState, SystemType, Value};
@@ -44,12 +46,14 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_class", relations::pg_class),
     ("pg_constraint", constraints::pg_constraint),
     ("pg_database", cluster::pg_database),
+    ("pg_description", comments::pg_description),
     ("pg_index", relations::pg_index),
     ("pg_locks", cluster::pg_locks),
     ("pg_namespace", cluster::pg_namespace),
     ("pg_proc", routines::pg_proc),
     ("pg_rewrite", relations::pg_rewrite),
     ("pg_settings", cluster::pg_settings),
+    ("pg_shdescription", comments::pg_shdescription),
     ("pg_stat_activity", cluster::pg_stat_activity),
     ("pg_type", types::pg_type),
     ("tally_memory", cluster::tally_memory),

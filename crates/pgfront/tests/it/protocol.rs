@@ -183,6 +183,28 @@ async fn flush_shows_replies_before_sync() {
 }
 
 #[tokio::test]
+async fn an_error_is_shown_at_once_and_what_follows_is_skipped() {
+    let server = TestServer::start().await;
+    let mut client = Client::connect(server.address).await;
+    let flush = message(b'H', &[]);
+    for (batch, shown) in [
+        ([parse("s", "nonsense"), describe('S', "s"), flush.clone()].concat(), "E"),
+        ([run("fail"), flush.clone(), run("add 1"), flush.clone()].concat(), "12E"),
+        // Nobody has asked, and still it is told.
+        (run("fail"), "12E"),
+        (bind("", "missing", &[], 0), "E"),
+    ] {
+        client.send(batch).await;
+        for expected in shown.chars() {
+            assert_eq!(client.next().await.expect("a reply").kind, expected);
+        }
+        client.send([run("add 2"), flush.clone()].concat()).await;
+        assert_eq!(kinds(&client.ask(sync()).await), "Z", "nothing ran before Sync");
+    }
+    assert_eq!(kinds(&client.ask(query("list")).await), "TCZ");
+}
+
+#[tokio::test]
 async fn a_slow_statement_does_not_hold_back_earlier_replies() {
     let server = TestServer::start().await;
     let mut client = Client::connect(server.address).await;

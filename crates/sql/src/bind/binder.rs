@@ -1,12 +1,18 @@
 //! The binder's state: what names and parameters mean, which registers are taken, and the steps
 //! that the statement has become so far.
 
+use std::sync::Arc;
+
 use procedure::{Expr, Function, Reg, Step};
+use sqlparser::ast::{self, Spanned};
+use sqlparser::tokenizer::Span;
 use types::cast::{CastContext, cast, cast_context, common_type};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::scope::{Scope, Variable};
-use crate::catalog::{Catalog, ViewUses};
+use crate::catalog::{Catalog, Table, ViewUses};
+use crate::names::object_name;
+use crate::place::Source;
 use crate::statement::SessionInfo;
 
 /// A bound expression and its type.
@@ -45,6 +51,8 @@ pub struct Binder<'a> {
     pub steps: Vec<Step>,
     /// Something bound depends on the session, so the result is of no use to others.
     pub session_dependent: bool,
+    /// The client's text, where what is bound is of it.
+    pub(crate) source: Option<Source<'a>>,
     pub(super) enclosing: Vec<Scope>,
     pub(super) aggregates: super::aggregates::Aggregates,
     pub(super) ctes: Vec<(String, super::select::BoundQuery)>,
@@ -52,6 +60,8 @@ pub struct Binder<'a> {
     pub(super) view_uses: ViewUses,
     /// The next select list leaves untyped literals as they are, for a UNION to decide.
     pub(super) keep_unknown: bool,
+    /// Calls that act on the session, so far; `None` where there can be none.
+    pub(super) session_calls: Option<Vec<super::SessionCall>>,
     /// Calls that draw random values, so far.
     drawn: i64,
     /// Expressions and queries that were bound, so far; copies count as often as they are made.
@@ -81,15 +91,31 @@ impl<'a> Binder<'a> {
             next_register,
             steps: Vec::new(),
             session_dependent: false,
+            source: None,
             enclosing: Vec::new(),
             aggregates: super::aggregates::Aggregates::default(),
             ctes: Vec::new(),
             depth: 0,
             view_uses: ViewUses::default(),
             keep_unknown: false,
+            session_calls: None,
             drawn: 0,
             bound: 0,
         }
+    }
+
+    /// An error that is about a part of the text, with its place.
+    pub(super) fn at(&self, part: Span, error: Error) -> Error {
+        match &self.source {
+            Some(source) => source.locate(error, part),
+            None => error,
+        }
+    }
+
+    /// The table of that name.
+    pub(super) fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+        let found = object_name(name).and_then(|name| self.catalog.table(&name));
+        found.cloned().map_err(|error| self.at(name.span(), error))
     }
 
     /// A register that no step has written yet.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use procedure::step::{Carried, Phi};
 use procedure::{BinaryOp, Column, CommandCode, Expr, Query, Reg, Step};
-use sqlparser::ast;
+use sqlparser::ast::{self, Spanned};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::Binder;
@@ -235,7 +235,8 @@ impl Binder<'_> {
             }
         }
         for (name, value) in pairs {
-            let column = table.column_named(&object_name(name)?)?;
+            let column = table.column_named(&object_name(name)?);
+            let column = column.map_err(|error| self.at(name.span(), error))?;
             if bound.iter().any(|(c, _)| *c == column) {
                 return Err(Error::new(
                     SqlState::SYNTAX_ERROR,
@@ -246,7 +247,9 @@ impl Binder<'_> {
                 true => self.default_of(table, column),
                 false => {
                     let typed = self.expression(scope, value)?;
-                    self.assign(typed, table.column_name(column), table.column_type(column))?
+                    let to = table.column_type(column);
+                    let assigned = self.assign(typed, table.column_name(column), to);
+                    assigned.map_err(|error| self.at(value.span(), error))?
                 }
             };
             bound.push((column, value));

@@ -1,7 +1,7 @@
 //! Expressions: from syntax to typed, pure IR.
 
 use procedure::{BinaryOp, Expr, UnaryOp};
-use sqlparser::ast;
+use sqlparser::ast::{self, Spanned};
 use types::arithmetic::{ArithmeticOp, no_operator};
 use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState, Value};
@@ -16,7 +16,13 @@ use crate::names::fold as fold_name;
 impl Binder<'_> {
     /// Binds an expression over the columns in `scope`.
     pub fn expression(&mut self, scope: &Scope, expr: &ast::Expr) -> Result<Typed> {
-        self.nested(|binder| binder.expression_inner(scope, expr))
+        let bound = self.nested(|binder| binder.expression_inner(scope, expr));
+        bound.map_err(|error| match (expr, &self.source) {
+            (ast::Expr::BinaryOp { left, .. }, Some(source)) => {
+                source.locate_behind(error, left.span())
+            }
+            _ => self.at(expr.span(), error),
+        })
     }
 
     /// An expression without a row in sight, such as a PL/pgSQL right-hand side.

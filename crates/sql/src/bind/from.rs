@@ -1,7 +1,7 @@
 //! FROM: which relations there are, and how they are joined.
 
 use procedure::{Expr, Query};
-use sqlparser::ast;
+use sqlparser::ast::{self, Spanned};
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, Value};
 
@@ -161,7 +161,8 @@ impl Binder<'_> {
         name: &ast::ObjectName,
         alias: Option<&ast::TableAlias>,
     ) -> Result<()> {
-        let name = object_name(name)?;
+        let path = name;
+        let name = object_name(path).map_err(|error| self.at(path.span(), error))?;
         let shown = alias.map_or_else(|| name.clone(), |a| fold(&a.name));
         if let Some((_, bound)) = self.ctes.iter().rfind(|(cte, _)| *cte == name) {
             let bound = bound.clone();
@@ -171,7 +172,7 @@ impl Binder<'_> {
         if let Some(view) = self.catalog.view(&name).cloned() {
             return self.view(from, &view, &shown, alias);
         }
-        let table = self.catalog.table(&name)?.clone();
+        let table = self.table(path)?;
         check_alias(from, &shown)?;
         let offset = from.scope.width();
         let width = table.schema.columns.len() as u16;
@@ -192,9 +193,9 @@ impl Binder<'_> {
         alias: Option<&ast::TableAlias>,
     ) -> Result<()> {
         self.view_uses.add_one()?;
-        let ctes = std::mem::take(&mut self.ctes);
+        let outside = (std::mem::take(&mut self.ctes), self.source.take());
         let bound = self.nested(|binder| binder.query(&view.query));
-        self.ctes = ctes;
+        (self.ctes, self.source) = outside;
         let bound = bound?;
         let given = view.columns.iter().cloned().map(Some).chain(std::iter::repeat(None));
         let columns = bound.columns.into_iter().zip(given);

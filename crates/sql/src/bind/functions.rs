@@ -16,6 +16,9 @@ use super::scope::Scope;
 impl Binder<'_> {
     /// A call of a built-in with bound arguments.
     pub(super) fn call_by_name(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
+        if let Some(typed) = self.session_call(name, &arguments)? {
+            return Ok(typed);
+        }
         if let Some(error) = refused::non_deterministic(name) {
             return Err(error);
         }
@@ -62,7 +65,7 @@ impl Binder<'_> {
             Ok(Some(Typed::new(expr, to)))
         };
         match name {
-            "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => {
+            "now" | "current_timestamp" | "transaction_timestamp" => {
                 return Ok(Some(Typed::new(Expr::Now, DataType::Timestamptz)));
             }
             "current_date" => return now_as(DataType::Date),

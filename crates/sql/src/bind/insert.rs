@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use procedure::{Expr, Query, Step};
-use sqlparser::ast;
+use sqlparser::ast::{self, Spanned};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed};
@@ -31,7 +31,7 @@ impl Binder<'_> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(Error::unsupported("INSERT into anything but a table"));
         };
-        let table = self.catalog.table(&object_name(name)?)?.clone();
+        let table = self.table(name)?;
         let shown = match &insert.table_alias {
             Some(alias) => fold(&alias.alias),
             None => table.name().to_owned(),
@@ -68,7 +68,8 @@ impl Binder<'_> {
         }
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
-            let column = table.column_named(&object_name(name)?)?;
+            let column = table.column_named(&object_name(name)?);
+            let column = column.map_err(|error| self.at(name.span(), error))?;
             if columns.contains(&column) {
                 return Err(Error::new(
                     SqlState::DUPLICATE_COLUMN,
@@ -101,7 +102,8 @@ impl Binder<'_> {
             return Ok(self.default_of(table, column));
         }
         let typed = self.bare_expression(expr)?;
-        self.assign(typed, table.column_name(column), table.column_type(column))
+        let assigned = self.assign(typed, table.column_name(column), table.column_type(column));
+        assigned.map_err(|error| self.at(expr.span(), error))
     }
 
     pub(super) fn default_of(&mut self, table: &Table, column: ColumnId) -> Expr {

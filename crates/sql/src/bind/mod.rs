@@ -29,6 +29,7 @@ mod rows;
 mod scope;
 mod select;
 mod session;
+mod session_calls;
 mod subquery;
 mod update;
 
@@ -49,6 +50,7 @@ pub(crate) use routine::parameter_defaults;
 pub use routine::{compile_routine, parameter_columns, result_columns};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
+pub use session_calls::{SessionCall, SessionFunction};
 
 use crate::catalog::Catalog;
 use crate::ddl::{CreateFunction, Ddl, RoutineKind};
@@ -73,6 +75,7 @@ pub fn bind_in_session(
     let known = |t: Option<DataType>| t.filter(|t| *t != DataType::Unknown);
     let types = types.into_iter().map(known).collect();
     let mut binder = Binder::new(catalog, session, types);
+    binder.source = parsed.source();
     let (statement, output) = match &parsed.body {
         Body::Statement(statement) => binder.statement(statement, &parsed.text)?,
         Body::CreateRoutine { procedure, definition } => {
@@ -109,7 +112,7 @@ impl Binder<'_> {
     fn statement(&mut self, statement: &ast::Statement, text: &str) -> Result<(Statement, Output)> {
         use ast::Statement as S;
         match statement {
-            S::Query(query) => match self.select_call(query)? {
+            S::Query(query) => match self.lone_select(query)? {
                 Some(call) => Ok(call),
                 None => {
                     let bound = self.query(query)?;
@@ -128,6 +131,14 @@ impl Binder<'_> {
                 Some(ddl) => Ok((Statement::Ddl(ddl), Output::Tag)),
                 None => self.session_statement(statement, text),
             },
+        }
+    }
+
+    /// A query that calls what stands alone.
+    fn lone_select(&mut self, query: &ast::Query) -> Result<Option<(Statement, Output)>> {
+        match self.session_select(query)? {
+            Some(calls) => Ok(Some(calls)),
+            None => self.select_call(query),
         }
     }
 
@@ -193,6 +204,9 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
         }
         S::Drop { object_type, .. } => {
             return Err(Error::unsupported(format_args!("DROP {object_type}")));
+        }
+        S::Comment { object_type, object_name, comment, if_exists: false } => {
+            Ddl::Comment { kind: *object_type, name: object_name.clone(), text: comment.clone() }
         }
         S::Truncate(truncate) => Ddl::Truncate {
             names: truncate.table_names.iter().map(|t| t.name.clone()).collect(),

@@ -328,7 +328,7 @@ fn lone_call(query: &ast::Query) -> Option<(ast::Function, Option<String>)> {
     }
 }
 
-fn function_call(name: &ast::ObjectName, args: &[ast::FunctionArg]) -> ast::Function {
+pub(super) fn function_call(name: &ast::ObjectName, args: &[ast::FunctionArg]) -> ast::Function {
     ast::Function {
         name: name.clone(),
         uses_odbc_syntax: false,

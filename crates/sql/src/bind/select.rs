@@ -2,7 +2,7 @@
 
 use procedure::query::SortKey;
 use procedure::{Column, Expr, Query};
-use sqlparser::ast;
+use sqlparser::ast::{self, Spanned};
 use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState};
 
@@ -182,8 +182,13 @@ impl Binder<'_> {
                 // Each value goes into the column by itself: '1' and 2 need no common type.
                 Some(target) => {
                     let name = format!("column{}", i + 1);
-                    let exprs = column.into_iter().map(|v| self.assign(v, &name, target));
-                    (exprs.collect::<Result<Vec<_>>>()?, target.clone())
+                    let mut exprs = Vec::with_capacity(column.len());
+                    for (value, row) in column.into_iter().zip(&values.rows) {
+                        let assigned = self.assign(value, &name, target);
+                        exprs
+                            .push(assigned.map_err(|error| self.at(row.content[i].span(), error))?);
+                    }
+                    (exprs, target.clone())
                 }
                 None => self.unify(column, "VALUES")?,
             };

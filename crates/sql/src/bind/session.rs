@@ -1,5 +1,6 @@
 //! Statements that are the session's business, and COPY.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use procedure::Output;
@@ -11,7 +12,7 @@ use crate::copy::CopyOptions;
 use crate::ddl::data_type;
 use crate::names::{fold, object_name};
 use crate::session::settings;
-use crate::statement::{Isolation, Statement, TransactionModes};
+use crate::statement::{Discarded, Isolation, Statement, TransactionModes};
 
 impl Binder<'_> {
     pub(super) fn session_statement(
@@ -38,7 +39,17 @@ impl Binder<'_> {
                 ast::Reset::ALL => None,
                 ast::Reset::ConfigurationParameter(name) => Some(setting_name(name)?),
             }),
-            S::Discard { .. } => Statement::Discard,
+            S::Discard { object_type } => Statement::Discard(match object_type {
+                ast::DiscardObject::ALL => Discarded::All,
+                ast::DiscardObject::PLANS => Discarded::Plans,
+                ast::DiscardObject::SEQUENCES => Discarded::Sequences,
+                ast::DiscardObject::TEMP => Discarded::Temporary,
+            }),
+            S::Close { cursor: ast::CloseCursor::All } => Statement::Nothing("CLOSE CURSOR ALL"),
+            S::Close { cursor: ast::CloseCursor::Specific { name } } => {
+                let what = format!("cursor \"{}\" does not exist", fold(name));
+                return Err(Error::new(SqlState::INVALID_CURSOR_NAME, what));
+            }
             S::Prepare { name, data_types, .. } => prepare(name, data_types, text)?,
             S::Execute { name: Some(name), parameters, .. } => self.execute(name, parameters)?,
             S::Deallocate { name, .. } => match fold(name).as_str() {
@@ -56,9 +67,8 @@ impl Binder<'_> {
             S::Explain { statement, analyze, .. } => {
                 return self.explain(statement, *analyze, text);
             }
-            S::Comment { .. } => Statement::Nothing("COMMENT"),
             S::Analyze(_) => Statement::Nothing("ANALYZE"),
-            other => return Err(unsupported_statement(other)),
+            other => accepted(other)?,
         };
         Ok((bound, Output::Tag))
     }
@@ -112,7 +122,7 @@ impl Binder<'_> {
                 return self.copy_in(table_name, columns, options, text);
             }
             (ast::CopySource::Table { table_name, columns }, true) => {
-                let table = self.catalog.table(&object_name(table_name)?)?.clone();
+                let table = self.table(table_name)?;
                 let columns = self.copy_columns(&table, columns)?;
                 let described = columns.iter().map(|c| procedure::Column {
                     name: table.column_name(*c).to_owned(),
@@ -142,7 +152,10 @@ impl Binder<'_> {
         if names.is_empty() {
             return Ok(table.schema.visible_columns().map(|(c, _)| c).collect());
         }
-        names.iter().map(|name| table.column_named(&fold(name))).collect()
+        let column = |name: &ast::Ident| {
+            table.column_named(&fold(name)).map_err(|error| self.at(name.span, error))
+        };
+        names.iter().map(column).collect()
     }
 
     fn copy_in(
@@ -152,7 +165,7 @@ impl Binder<'_> {
         options: CopyOptions,
         text: &str,
     ) -> Result<(Statement, Output)> {
-        let table = self.catalog.table(&object_name(name)?)?.clone();
+        let table = self.table(name)?;
         let columns = self.copy_columns(&table, columns)?;
         let types = columns.iter().map(|c| Some(table.column_type(*c).clone()));
         let mut row = Binder::new(self.catalog, self.session, types.collect());
@@ -165,6 +178,58 @@ impl Binder<'_> {
         let statement =
             Statement::CopyIn { table: table.id(), columns, row: Arc::new(row), options };
         Ok((statement, Output::Tag))
+    }
+}
+
+/// Channels, and what asks for no more than what there is.
+fn accepted(statement: &ast::Statement) -> Result<Statement> {
+    use ast::Statement as S;
+    Ok(match statement {
+        S::LISTEN { channel } => Statement::Listen(fold(channel)),
+        S::UNLISTEN { channel } => Statement::Unlisten(match channel.value.as_str() {
+            "*" if channel.quote_style.is_none() => None,
+            _ => Some(fold(channel)),
+        }),
+        S::NOTIFY { channel, payload } => Statement::Notify {
+            channel: fold(channel),
+            payload: payload.clone().unwrap_or_default(),
+        },
+        S::CreateSchema {
+            schema_name: ast::SchemaName::Simple(name),
+            if_not_exists: true,
+            with: None,
+            options: None,
+            default_collate_spec: None,
+            clone: None,
+        } if is_public(name) => Statement::Nothing("CREATE SCHEMA"),
+        S::CreateSchema { schema_name: ast::SchemaName::Simple(name), .. } if is_public(name) => {
+            let what = "schema \"public\" already exists";
+            return Err(Error::new(SqlState(*b"42P06"), what));
+        }
+        S::CreateExtension(extension) => create_extension(extension)?,
+        other => return Err(unsupported_statement(other)),
+    })
+}
+
+fn is_public(name: &ast::ObjectName) -> bool {
+    matches!(name.0.as_slice(),
+        [ast::ObjectNamePart::Identifier(name)] if fold(name) == "public")
+}
+
+/// Those whose functions are built in need no more than to be named.
+fn create_extension(extension: &ast::CreateExtension) -> Result<Statement> {
+    const BUILT_IN: &[&str] = &["pgcrypto", "plpgsql", "uuid-ossp"];
+    let name = fold(&extension.name);
+    if !BUILT_IN.contains(&name.as_str()) {
+        return Err(Error::unsupported(format_args!("the extension \"{name}\""))
+            .with_hint(format!("There are {}, of which some functions.", BUILT_IN.join(", "))));
+    }
+    match (name.as_str(), extension.if_not_exists) {
+        ("plpgsql", false) => {
+            let what = "extension \"plpgsql\" already exists";
+            Err(Error::new(SqlState::DUPLICATE_OBJECT, what))
+        }
+        _ => Ok(Statement::Nothing("CREATE EXTENSION")),
     }
 }
 
@@ -203,10 +268,22 @@ fn set_statement(set: &ast::Set) -> Result<Statement> {
             };
             Ok(Statement::Set { name, value, local: is_local(scope) })
         }
-        Set::SetTimeZone { local, value } => Ok(Statement::Set {
-            name: "timezone".into(),
-            value: setting_value(std::slice::from_ref(value))?,
-            local: *local,
+        Set::SetTimeZone { local, value } => {
+            // An interval is an offset.
+            let value = match value {
+                ast::Expr::Interval(interval) => &interval.value,
+                value => value,
+            };
+            let value = setting_value(std::slice::from_ref(value))?;
+            Ok(Statement::Set { name: "timezone".into(), value, local: *local })
+        }
+        Set::SetSessionAuthorization(authorization) => Ok(Statement::Set {
+            name: "session_authorization".into(),
+            value: match &authorization.kind {
+                ast::SetSessionAuthorizationParamKind::Default => None,
+                ast::SetSessionAuthorizationParamKind::User(user) => Some(fold(user)),
+            },
+            local: false,
         }),
         Set::SetNames { charset_name, .. } => Ok(Statement::Set {
             name: "client_encoding".into(),
@@ -280,14 +357,12 @@ fn show(variable: &[ast::Ident]) -> (Statement, Output) {
         "session authorization" => "session_authorization".to_owned(),
         _ => words.join("."),
     };
-    let columns: &[&str] = match name.as_str() {
-        "all" => &["name", "setting", "description"],
-        name => &[settings::spelt(name).unwrap_or(name)],
+    let columns = match name.as_str() {
+        "all" => ["name", "setting", "description"].map(str::to_owned).into(),
+        name => vec![settings::spelt(name).map_or_else(|| name.to_owned(), Cow::into_owned)],
     };
-    let column =
-        |name: &&str| procedure::Column { name: (*name).to_owned(), data_type: DataType::Text };
-    let columns = columns.iter().map(column).collect();
-    (Statement::Show(name), Output::Rows(columns))
+    let column = |name| procedure::Column { name, data_type: DataType::Text };
+    (Statement::Show(name), Output::Rows(columns.into_iter().map(column).collect()))
 }
 
 /// The statement's text is what stands after AS, so that it is bound when it is executed.

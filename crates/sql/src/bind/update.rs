@@ -21,7 +21,7 @@ use super::dml::{Dml, Returning, RowResult, one_if};
 use super::plan::conjuncts;
 use super::scope::Scope;
 use crate::catalog::Table;
-use crate::names::{fold, object_name};
+use crate::names::fold;
 
 impl Binder<'_> {
     pub(super) fn update(&mut self, update: &ast::Update, emit: bool) -> Result<Dml> {
@@ -192,7 +192,7 @@ impl Binder<'_> {
             }
             _ => return Err(Error::unsupported("changing anything but one table")),
         };
-        let table = self.catalog.table(&object_name(name)?)?.clone();
+        let table = self.table(name)?;
         let shown = match alias {
             Some(alias) => fold(&alias.name),
             None => table.name().to_owned(),

@@ -31,6 +31,7 @@ impl Catalog {
         let mut transition =
             Transition { catalog: self.clone(), store: Vec::new(), validations: Vec::new() };
         transition.run(ddl)?;
+        transition.drop_orphaned_comments();
         transition.catalog.version += 1;
         Ok((transition.catalog, transition.store, transition.validations))
     }
@@ -56,6 +57,9 @@ impl Transition {
             }
             Ddl::DropRoutines { kind, names, if_exists } => {
                 return self.drop_routines(*kind, names, *if_exists);
+            }
+            Ddl::Comment { kind, name, text } => {
+                return self.comment(*kind, name, text.as_deref());
             }
         }
         self.link_references();

@@ -7,6 +7,7 @@
 
 mod alter;
 mod apply;
+mod comment;
 mod options;
 mod routine;
 mod table;
@@ -16,6 +17,7 @@ use procedure::Procedure;
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, IndexSchema, Layout, TableId, TableSchema, Value};
 
+pub use comment::Commented;
 pub use routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
 
 /// A DDL statement.
@@ -31,6 +33,7 @@ pub enum Ddl {
     DropViews { names: Vec<ast::ObjectName>, if_exists: bool, cascade: bool },
     CreateRoutine { function: Box<CreateFunction>, or_replace: bool },
     DropRoutines { kind: RoutineKind, names: Vec<ast::ObjectName>, if_exists: bool },
+    Comment { kind: ast::CommentObject, name: ast::ObjectName, text: Option<String> },
 }
 
 impl Ddl {
@@ -52,6 +55,7 @@ impl Ddl {
                 RoutineKind::Procedure => "DROP PROCEDURE",
                 RoutineKind::Function => "DROP FUNCTION",
             },
+            Ddl::Comment { .. } => "COMMENT",
         }
     }
 }

@@ -48,7 +48,9 @@ impl Session {
         if let Some((prepared, literals)) = self.lift(sql) {
             return Ok(vec![Source::Lifted(prepared, literals)]);
         }
-        Ok(self.parse(sql)?.into_iter().map(Source::Parsed).collect())
+        let mut parsed = self.parse(sql)?;
+        parsed.retain(|parsed| !parsed.is_empty());
+        Ok(parsed.into_iter().map(Source::Parsed).collect())
     }
 
     /// Binds what was read; the second result are the arguments that it brings along.

@@ -18,8 +18,10 @@
 //! block is durable and published: the snapshot that it reads next holds what it was acknowledged.
 
 mod analysis;
+mod calls;
 mod chance;
 pub mod changes;
+pub mod commons;
 mod copy_in;
 mod explained;
 mod guard;
@@ -50,12 +52,16 @@ use crate::as_of::AsOf;
 use crate::bind::{PastQuery, bind_in_session};
 use crate::copy::CopyFormatter;
 use crate::ddl::Ddl;
+use crate::origins::{self, Origin};
 use crate::parse::{Cover, Parsed, parse};
 use crate::router;
 use crate::size;
 use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
 use chance::{NO_SEED, new_seed};
 use changes::SchemaText;
+use commons::advisory::AdvisoryOwner;
+use commons::channels::Listener;
+use commons::{Commons, Present};
 use copy_in::CopyIn;
 use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
 pub use guard::{Signal, aside};
@@ -75,6 +81,8 @@ pub struct Database {
     /// Who runs queries over much data; without one they are refused, or run row by row.
     pub analyst: Option<Arc<dyn Analyst>>,
     pub memory: SessionMemory,
+    /// What its sessions share beside the ledger.
+    pub commons: Arc<Commons>,
 }
 
 /// What sessions may hold.
@@ -109,6 +117,8 @@ pub struct Prepared {
     pub bound: Bound,
     types: ParameterTypes,
     version: u64,
+    /// The tables' columns that its own are, if any.
+    pub origins: Box<[Option<Origin>]>,
     /// Tables whose size decides who runs it ([`router`]); most statements have none.
     scanned: Box<[TableId]>,
     locking: Locking,
@@ -127,8 +137,8 @@ impl Prepared {
             output: Output::Rows(vec![column]),
             session_dependent: true,
         };
-        let (scanned, broad) = (Box::default(), OnceLock::new());
-        Prepared { parsed, bound, types, version, scanned, locking, broad }
+        let (scanned, origins, broad) = (Box::default(), Box::default(), OnceLock::new());
+        Prepared { parsed, bound, types, version, origins, scanned, locking, broad }
     }
 }
 
@@ -227,16 +237,26 @@ pub struct Session {
     /// Covers the statements that are kept bound.
     kept: Lease,
     kept_bytes: u64,
+    advisory: AdvisoryOwner,
+    /// Some of its advisory locks end with the transaction, or with the statement.
+    has_transaction_locks: bool,
+    listener: Listener,
+    _present: Present,
 }
 
 impl Session {
     pub fn new(database: Arc<Database>, info: SessionInfo, signal: impl Into<Signal>) -> Session {
         let guard = Arc::new(Guard::new(signal.into(), Arc::clone(&database.memory.pool)));
+        let (commons, process) = (Arc::clone(&database.commons), info.backend_pid);
         Session {
             answered: None,
             named_bytes: guard.lease(),
             kept: guard.lease(),
             kept_bytes: 0,
+            advisory: commons.advisory.owner(process),
+            has_transaction_locks: false,
+            listener: commons.channels.listener(process),
+            _present: commons.enter(process, &info.user),
             database,
             info,
             settings: Settings::default(),
@@ -369,7 +389,11 @@ impl Session {
         };
         let (version, broad) = (versioned.version, OnceLock::new());
         let locking = Locking::of(&parsed);
-        Ok(Prepared { parsed, bound, types, version, scanned, locking, broad })
+        let origins = match &bound.output {
+            Output::Rows(columns) => origins::of(&versioned.catalog, &parsed, columns.len()),
+            Output::Tag => Box::default(),
+        };
+        Ok(Prepared { parsed, bound, types, version, origins, scanned, locking, broad })
     }
 
     pub async fn execute(
@@ -463,6 +487,9 @@ impl Session {
             }
             Statement::Past(PastQuery::Outcome { key }) => self.run_outcome(key, parameters).await,
             Statement::Past(query) => self.run_past(query, parameters, &view),
+            Statement::SessionCalls { calls, row } => {
+                self.run_session_calls(calls, row, parameters).await
+            }
             Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
             Statement::CopyIn { columns, row, options, .. } => {
@@ -563,7 +590,8 @@ impl Session {
                 Ok(plain("RELEASE"))
             }
             Statement::RollbackTo(name) => {
-                self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
+                let ended = self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
+                ended.into_iter().for_each(|lock| _ = self.advisory.unlock(lock));
                 self.failed = false;
                 Ok(plain("ROLLBACK"))
             }
@@ -571,6 +599,7 @@ impl Session {
             Statement::Show(name) => self.show(name),
             Statement::Reset(name) => {
                 match name {
+                    Some(name) if matches!(name.as_str(), "role" | "session_authorization") => {}
                     Some(name) => self.change_setting(name, None, false)?,
                     None => self.settings.reset_all(),
                 }
@@ -580,11 +609,9 @@ impl Session {
                 let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
                 Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()), lease: None })
             }
-            Statement::Discard => {
-                self.forget_bound();
-                self.forget_named();
-                self.settings.reset_all();
-                Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
+            Statement::Discard(what) => self.discard(*what),
+            Statement::Listen(_) | Statement::Unlisten(_) | Statement::Notify { .. } => {
+                self.run_channels(statement)
             }
             Statement::Prepare { name, types, text } => self.prepare_named(name, types, text),
             Statement::Execute { name, arguments } => {
@@ -641,6 +668,7 @@ impl Session {
         self.transaction = None;
         self.failed = false;
         self.settings.transaction_ended(false);
+        self.end_transaction_locks();
     }
 
     async fn commit(&mut self) -> Result<Answer> {
@@ -648,8 +676,19 @@ impl Session {
             self.roll_back();
             return Ok(plain("ROLLBACK"));
         }
+        let promise = match self.promise_beside() {
+            Ok(promise) => promise,
+            Err(error) => {
+                self.roll_back();
+                return Err(error);
+            }
+        };
         let committed = self.commit_writes().await;
         self.settings.transaction_ended(committed.is_ok());
+        if let (Ok(_), Some(promise)) = (&committed, promise) {
+            self.keep_promise(promise);
+        }
+        self.end_transaction_locks();
         committed
     }
 

@@ -73,8 +73,24 @@ impl Session {
             self.begin_to_lock();
             return Ok(plain("SET"));
         }
+        if let "role" | "session_authorization" = name {
+            self.check_is_own_role(value)?;
+            return Ok(plain("SET"));
+        }
         self.change_setting(name, value, local)?;
         Ok(plain("SET"))
+    }
+
+    /// A session is its user's for good: whose it becomes must be the same.
+    fn check_is_own_role(&self, role: Option<&str>) -> Result<()> {
+        match role {
+            None => Ok(()),
+            Some(role) if role == self.info.user || role.eq_ignore_ascii_case("none") => Ok(()),
+            Some(role) => Err(Error::unsupported(format_args!("to become the user \"{role}\""))
+                .with_hint(
+                    "Connect as that user: what it writes is in the ledger under its name.",
+                )),
+        }
     }
 
     pub(super) fn show(&self, name: &str) -> Result<Answer> {
@@ -82,7 +98,7 @@ impl Session {
             "all" => {
                 let all = self.settings.show_all().into_iter();
                 all.map(|(name, value)| {
-                    [Value::from(name), Value::from(value), Value::from("")].into()
+                    [Value::text(name), Value::from(value), Value::from("")].into()
                 })
                 .collect()
             }
@@ -95,6 +111,8 @@ impl Session {
                 };
                 vec![[Value::from(if read_only { "on" } else { "off" })].into()]
             }
+            "role" => vec![[Value::from("none")].into()],
+            "session_authorization" => vec![[Value::text(&self.info.user)].into()],
             "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
             name => match name.strip_prefix("ledger.") {
                 Some(parameter) => {

@@ -1,79 +1,23 @@
 //! A session's settings: what SET, SHOW and drivers' startup parameters speak of.
 
+mod known;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use types::{DataType, Error, Height, Result, SqlState, Value};
 
 use super::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
+pub use known::CLIENT_ENCODINGS;
+use known::{Known, all, find};
 
-/// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
-struct Known {
-    name: &'static str,
-    default: &'static str,
-    /// Clients are told when it changes (`ParameterStatus`).
-    reported: bool,
-    /// Changing it would not do what it says.
-    fixed: bool,
-}
-
-const fn known(name: &'static str, default: &'static str) -> Known {
-    Known { name, default, reported: false, fixed: false }
-}
-
-const fn reported(name: &'static str, default: &'static str) -> Known {
-    Known { name, default, reported: true, fixed: false }
-}
-
-const fn fixed(name: &'static str, default: &'static str) -> Known {
-    Known { name, default, reported: false, fixed: true }
-}
-
-/// Every level of isolation runs as SERIALIZABLE, which is more than any of them promises.
-static KNOWN: &[Known] = &[
-    reported("application_name", ""),
-    known("bytea_output", "hex"),
-    reported("client_encoding", "UTF8"),
-    known("client_min_messages", "notice"),
-    reported("DateStyle", "ISO, MDY"),
-    fixed("default_table_access_method", "heap"),
-    known("default_transaction_deferrable", "off"),
-    known("default_transaction_isolation", "serializable"),
-    reported("default_transaction_read_only", "off"),
-    known("deadlock_timeout", "1s"),
-    known("extra_float_digits", "1"),
-    known("idle_in_transaction_session_timeout", "0"),
-    known("idle_session_timeout", "0"),
-    fixed("integer_datetimes", "on"),
-    reported("IntervalStyle", "postgres"),
-    known("jit", "off"),
-    known("lock_timeout", "0"),
-    fixed("max_identifier_length", "63"),
-    fixed("max_index_keys", "32"),
-    known("row_security", "on"),
-    known("search_path", "\"$user\", public"),
-    fixed("server_encoding", "UTF8"),
-    fixed("server_version", crate::session::SERVER_VERSION),
-    fixed("server_version_num", crate::session::SERVER_VERSION_NUM),
-    known("standard_conforming_strings", "on"),
-    known("statement_timeout", "0"),
-    known("synchronous_commit", "on"),
-    known("tally.as_of_block", ""),
-    known("tally.fetch_timeout", "10min"),
-    known(QUERY_MEMORY, "256MB"),
-    fixed("tally.last_snapshot_block", ""),
-    known("tally.report_snapshot", "off"),
-    fixed("tally.snapshot_block", ""),
-    known(TRANSACTION_KEY, ""),
-    reported("TimeZone", "UTC"),
-    known("transaction_deferrable", "off"),
-    fixed("transaction_isolation", "serializable"),
-    fixed("transaction_read_only", "off"),
-];
+/// Texts by name; those that are an application's own have two parts.
+type Values = BTreeMap<Cow<'static, str>, String>;
 
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    changed: BTreeMap<&'static str, String>,
+    changed: Values,
     /// What the open transaction's end makes of them; `None` while it has set nothing.
     pending: Option<Pending>,
     /// Told to the client with the next answer.
@@ -91,6 +35,9 @@ struct Timeouts {
     lock: Duration,
 }
 
+/// What all that a session has set may take.
+const BYTES_MAX: usize = 256 << 10;
+
 const TRANSACTION_KEY: &str = "tally.transaction_key";
 
 /// What an envelope can hold.
@@ -105,7 +52,7 @@ const TIMEOUTS: [&str; 5] = [
 ];
 
 impl Timeouts {
-    fn of(values: &BTreeMap<&'static str, String>) -> Timeouts {
+    fn of(values: &Values) -> Timeouts {
         let of = |name| {
             let value = values.get(name).map(String::as_str);
             let value = value.or(find(name).ok().map(|known| known.default));
@@ -125,25 +72,30 @@ impl Default for Timeouts {
 /// SET obeys the transaction around it, and SET LOCAL ends with it.
 #[derive(Clone, Debug)]
 struct Pending {
-    after_rollback: BTreeMap<&'static str, String>,
-    after_commit: BTreeMap<&'static str, String>,
+    after_rollback: Values,
+    after_commit: Values,
 }
 
 impl Settings {
-    pub fn show(&self, name: &str) -> Result<(&'static str, String)> {
+    pub fn show(&self, name: &str) -> Result<(Cow<'static, str>, String)> {
         let known = find(name)?;
-        let value = self.changed.get(known.name).cloned();
+        let value = self.changed.get(&known.name).cloned();
+        if value.is_none() && known.is_applications() {
+            return Err(known::unrecognized(name));
+        }
         Ok((known.name, value.unwrap_or_else(|| known.default.to_owned())))
     }
 
-    pub fn show_all(&self) -> Vec<(&'static str, String)> {
-        KNOWN
-            .iter()
-            .map(|known| {
-                let value = self.changed.get(known.name).map(String::as_str);
-                (known.name, value.unwrap_or(known.default).to_owned())
-            })
-            .collect()
+    /// All but those of applications that are not set.
+    pub fn show_all(&self) -> Vec<(Cow<'static, str>, String)> {
+        let shown = |known: &Known| {
+            let value = self.changed.get(&known.name).map(String::as_str);
+            (known.name.clone(), value.unwrap_or(known.default).to_owned())
+        };
+        let own = |(name, _): &(&Cow<'static, str>, &String)| known::is_applications(name);
+        let own = self.changed.iter().filter(own);
+        let own = own.map(|(name, value)| (name.clone(), value.clone()));
+        all().iter().map(shown).chain(own).collect()
     }
 
     /// `None`: back to the default.
@@ -160,19 +112,33 @@ impl Settings {
             ));
         }
         if let Some(value) = value {
-            check(known.name, value)?;
+            check(&known.name, value)?;
+            self.check_room(&known, value)?;
         }
-        let value = value.map(|value| canonical(known.name, value));
+        let value = value.map(|value| canonical(&known.name, value));
         match &value {
-            Some(value) => self.changed.insert(known.name, value.clone()),
-            None => self.changed.remove(known.name),
+            Some(value) => self.changed.insert(known.name.clone(), value.clone()),
+            None => self.changed.remove(&known.name),
         };
         self.timeouts = Timeouts::of(&self.changed);
         if known.reported {
             let value = value.unwrap_or_else(|| known.default.to_owned());
-            self.unreported.push((known.name.to_owned(), value));
+            self.unreported.push((known.name.into_owned(), value));
         }
         Ok(())
+    }
+
+    /// What a session sets is kept, so it is bounded.
+    fn check_room(&self, known: &Known, value: &str) -> Result<()> {
+        let others = self.changed.iter().filter(|(name, _)| **name != known.name);
+        let held: usize = others.map(|(name, value)| name.len() + value.len()).sum();
+        match held + known.name.len() + value.len() <= BYTES_MAX {
+            true => Ok(()),
+            false => Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("a session's settings can take at most {BYTES_MAX} bytes"),
+            )),
+        }
     }
 
     /// [`Settings::set`] within a transaction: its end may take the value back.
@@ -190,9 +156,9 @@ impl Settings {
         });
         if !local {
             let known = find(name)?;
-            match self.changed.get(known.name) {
+            match self.changed.get(&known.name) {
                 Some(value) => pending.after_commit.insert(known.name, value.clone()),
-                None => pending.after_commit.remove(known.name),
+                None => pending.after_commit.remove(&known.name),
             };
         }
         Ok(())
@@ -206,10 +172,10 @@ impl Settings {
             true => pending.after_commit,
             false => pending.after_rollback,
         };
-        for known in KNOWN.iter().filter(|known| known.reported) {
-            if values.get(known.name) != self.changed.get(known.name) {
-                let value = values.get(known.name).map_or(known.default, String::as_str);
-                self.unreported.push((known.name.to_owned(), value.to_owned()));
+        for known in all().iter().filter(|known| known.reported) {
+            if values.get(&known.name) != self.changed.get(&known.name) {
+                let value = values.get(&known.name).map_or(known.default, String::as_str);
+                self.unreported.push((known.name.to_string(), value.to_owned()));
             }
         }
         self.timeouts = Timeouts::of(&values);
@@ -237,7 +203,12 @@ impl Settings {
             "+00",
             "00",
             "+00:00",
+            "-00",
+            "-00:00",
             "00:00",
+            "+00:00:00",
+            "00:00:00",
+            "default",
         ];
         let is_zone = find(name).is_ok_and(|known| known.name == "TimeZone");
         match value {
@@ -251,9 +222,9 @@ impl Settings {
     }
 
     pub fn reset_all(&mut self) {
-        for known in KNOWN.iter().filter(|known| self.changed.contains_key(known.name)) {
+        for known in all().iter().filter(|known| self.changed.contains_key(&known.name)) {
             if known.reported {
-                self.unreported.push((known.name.to_owned(), known.default.to_owned()));
+                self.unreported.push((known.name.to_string(), known.default.to_owned()));
             }
         }
         self.changed.clear();
@@ -308,7 +279,7 @@ impl Settings {
     /// After a transaction that was not ordered.
     pub fn put_transaction_key_back(&mut self, key: Option<String>) {
         if let Some(key) = key {
-            self.changed.insert(TRANSACTION_KEY, key);
+            self.changed.insert(Cow::Borrowed(TRANSACTION_KEY), key);
         }
     }
 
@@ -328,11 +299,9 @@ impl Settings {
     }
 }
 
-const BOOLEANS: [&str; 6] = [
+const BOOLEANS: [&str; 4] = [
     "default_transaction_deferrable",
     "default_transaction_read_only",
-    "jit",
-    "row_security",
     "tally.report_snapshot",
     "transaction_deferrable",
 ];
@@ -353,25 +322,16 @@ pub(super) fn boolean(name: &str, value: &str) -> Result<bool> {
     }
 }
 
-/// A setting's name as it is spelt in answers.
-pub(crate) fn spelt(name: &str) -> Option<&'static str> {
-    find(name).ok().map(|known| known.name)
+/// Whether a value says what the only one says.
+fn is_like(only: &str, value: &str) -> bool {
+    let truth = |text: &str| Value::read_text(&DataType::Bool, text).ok();
+    let both = truth(only).zip(truth(value));
+    only.eq_ignore_ascii_case(value) || both.is_some_and(|(only, value)| only == value)
 }
 
-fn find(name: &str) -> Result<&'static Known> {
-    let spelt = match name.to_ascii_lowercase().as_str() {
-        "names" => "client_encoding".to_owned(),
-        "time zone" => "timezone".to_owned(),
-        "session characteristics" => "default_transaction_isolation".to_owned(),
-        other => other.to_owned(),
-    };
-    KNOWN.iter().find(|known| known.name.eq_ignore_ascii_case(&spelt)).ok_or_else(|| {
-        Error::new(
-            SqlState::UNDEFINED_OBJECT,
-            format!("unrecognized configuration parameter \"{name}\""),
-        )
-        .with_hint("SHOW ALL lists the parameters that there are.")
-    })
+/// A setting's name as it is spelt in answers.
+pub(crate) fn spelt(name: &str) -> Option<Cow<'static, str>> {
+    find(name).ok().map(|known| known.name)
 }
 
 fn check(name: &str, value: &str) -> Result<()> {
@@ -384,9 +344,14 @@ fn check(name: &str, value: &str) -> Result<()> {
     };
     let is = |accepted: &[&str]| accepted.iter().any(|a| a.eq_ignore_ascii_case(value));
     match name {
-        "client_encoding" if !is(&["UTF8", "UTF-8", "UNICODE"]) => invalid("Use UTF8."),
+        "client_encoding" if known::encoding(value).is_none() => {
+            invalid("Use UTF8, or an encoding of one byte for each character.")
+        }
         "bytea_output" if !is(&["hex"]) => invalid("Use hex."),
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
+        name if known::only(name).is_some_and(|only| !is_like(only, value)) => {
+            Err(Error::unsupported(format_args!("the value \"{value}\" of parameter \"{name}\"")))
+        }
         name if BOOLEANS.contains(&name) => boolean(name, value).map(drop),
         QUERY_MEMORY if memory(value).is_none() => {
             invalid("Use 64kB to 64GB: a number of bytes, or one with kB, MB or GB.")
@@ -457,7 +422,7 @@ fn shown(duration: Duration) -> String {
 
 fn canonical(name: &str, value: &str) -> String {
     match name {
-        "client_encoding" => "UTF8".into(),
+        "client_encoding" => known::encoding(value).unwrap_or("UTF8").into(),
         "DateStyle" => "ISO, MDY".into(),
         // Timestamps are rendered in UTC whatever a client asks; it is told so.
         "TimeZone" => "UTC".into(),

@@ -34,7 +34,9 @@ use procedure::{Frame, ProgramResult};
 use storage::{Snapshot, Store};
 use types::{Error, Result, SqlState, Stamp, Stop, TableId};
 
+use crate::session::calls::{Beside, BesideMark};
 use crate::session::changes::{SchemaText, change_schema};
+use crate::session::commons::advisory::Wanted;
 use crate::session::guard::{Guard, aside, query_frame, transaction_frame};
 use crate::session::schema::Versioned;
 
@@ -66,6 +68,8 @@ pub struct OpenTransaction {
     read_aside: bool,
     /// What its writing statements have left to draw from.
     draws: Draws,
+    /// What it has done beside the ledger.
+    pub beside: Beside,
 }
 
 /// What a transaction may do.
@@ -101,6 +105,7 @@ struct Savepoint {
     writes: usize,
     draws: Draws,
     memory_left: u64,
+    beside: BesideMark,
 }
 
 impl OpenTransaction {
@@ -134,6 +139,7 @@ impl OpenTransaction {
             queried: false,
             read_aside: false,
             draws,
+            beside: Beside::default(),
         }
     }
 
@@ -381,12 +387,20 @@ impl OpenTransaction {
 
     pub fn savepoint(&mut self, name: String) {
         let mark = self.overlay.mark();
-        let (writes, draws) = (self.writes.len(), self.draws);
+        let (writes, draws, beside) = (self.writes.len(), self.draws, self.beside.mark());
         let (versioned, altered) =
             (Arc::clone(&self.versioned), self.overlay.recorder.altered.clone());
         let memory_left = self.memory_left();
-        let savepoint = Savepoint { name, mark, versioned, altered, writes, draws, memory_left };
-        self.savepoints.push(savepoint);
+        self.savepoints.push(Savepoint {
+            name,
+            mark,
+            versioned,
+            altered,
+            writes,
+            draws,
+            memory_left,
+            beside,
+        });
     }
 
     pub fn release(&mut self, name: &str) -> Result<()> {
@@ -396,8 +410,9 @@ impl OpenTransaction {
     }
 
     /// Undo the writes since the savepoint, which stays. What was read stays read, and what the
-    /// undone statements read as well: the client had their answers. Locks stay.
-    pub fn roll_back_to(&mut self, name: &str) -> Result<()> {
+    /// undone statements read as well: the client had their answers. Locks on rows stay; advisory
+    /// ones that were taken since are to be given back.
+    pub fn roll_back_to(&mut self, name: &str) -> Result<Vec<Wanted>> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
@@ -408,7 +423,7 @@ impl OpenTransaction {
         self.writes.truncate(savepoint.writes);
         self.draws = savepoint.draws;
         self.frame.meter().release_to(savepoint.memory_left);
-        Ok(())
+        Ok(self.beside.return_to(savepoint.beside))
     }
 
     fn find(&self, name: &str) -> Result<usize> {

@@ -60,8 +60,8 @@ fn start_with(
     let (limits, clock) = (BlockLimits::default(), Arc::new(|| 0));
     let beside = Beside { checkpoints: Some(checkpoints), ..Beside::default() };
     let engine = Engine::start_with(read.replica, log, language, limits, clock, observer, beside);
-    let memory = SessionMemory::default();
-    Arc::new(Database { engine: Arc::new(engine.unwrap()), schema, analyst: None, memory })
+    let (engine, memory) = (Arc::new(engine.unwrap()), SessionMemory::default());
+    Arc::new(Database { engine, schema, analyst: None, memory, commons: Arc::default() })
 }
 
 fn session(database: &Arc<Database>) -> Client {

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod chance;
+mod commons;
 mod deferral;
 mod interactive;
 mod keys;
@@ -88,6 +89,7 @@ impl Node {
                 schema,
                 analyst: None,
                 memory,
+                commons: Arc::default(),
             }),
         }
     }

@@ -189,7 +189,8 @@ impl Running {
         let beside = Beside { checkpoints, ..Beside::default() };
         let engine = Engine::start_with(replica, log, language, limits, clock, observer, beside)?;
         let (engine, memory) = (Arc::new(engine), SessionMemory::default());
-        let database = Arc::new(Database { engine, schema, analyst: None, memory });
+        let commons = Arc::default();
+        let database = Arc::new(Database { engine, schema, analyst: None, memory, commons });
         Ok(Running { files: Arc::clone(files), session: session_of(&database), database, protocol })
     }
 

@@ -199,7 +199,7 @@ fn what_is_wrong_is_said_with_its_code() {
         ("BEGIN RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN 2; END", "0A000"),
         ("BEGIN COMMIT; RETURN 1; END", "0A000"),
         ("BEGIN EXECUTE 'SELECT 1'; RETURN 1; END", "0A000"),
-        ("BEGIN RETURN clock_timestamp(); END", "0A000"),
+        ("BEGIN RETURN timeofday(); END", "0A000"),
         ("BEGIN FOR i IN 1..3 BY 0 LOOP NULL; END LOOP; RETURN 1; END", "22023"),
         ("BEGIN FOR i IN NULL..3 LOOP NULL; END LOOP; RETURN 1; END", "22004"),
         ("BEGIN LOOP NULL; END LOOP; RETURN 1; END", "54001"),

@@ -1,0 +1,404 @@
+//! Calls of functions that act on the session ([`SessionCall`]), and the commands that do the same
+//! by a grammar of their own: LISTEN, UNLISTEN, NOTIFY, DISCARD.
+//!
+//! What a transaction does beside the ledger is its [`Beside`]: notifications and changes of
+//! channels wait for its COMMIT to be answered, locks of its level end with it, and ROLLBACK TO
+//! takes back what came after the savepoint.
+
+use std::time::{Duration, Instant};
+
+use procedure::{Expr, Interrupt};
+use tokio::time;
+use types::{Error, Result, SqlState, Value};
+
+use super::commons::advisory::{AdvisoryKey, Level, Wanted};
+use super::commons::channels::{Change, Listener, Note, Notification, Promise};
+use super::{Answer, Session, Status, Tag, plain};
+use crate::bind::{SessionCall, SessionFunction};
+use crate::statement::{Discarded, Statement};
+
+/// How often a sleeper looks whether it was cancelled.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a transaction's notifications may take before they are sent.
+const NOTES_BYTES_MAX: usize = super::commons::channels::QUEUED_BYTES_MAX / 4;
+
+/// What an open transaction has done beside the ledger.
+#[derive(Default)]
+pub struct Beside {
+    locks: Vec<Wanted>,
+    changes: Vec<Change>,
+    notes: Vec<Note>,
+    notes_bytes: usize,
+}
+
+/// A point of time in it.
+#[derive(Clone, Copy)]
+pub struct BesideMark {
+    locks: usize,
+    changes: usize,
+    notes: usize,
+}
+
+impl Beside {
+    pub fn mark(&self) -> BesideMark {
+        let Beside { locks, changes, notes, .. } = self;
+        BesideMark { locks: locks.len(), changes: changes.len(), notes: notes.len() }
+    }
+
+    /// Forgets what came after; the locks among it, which are to be given back.
+    pub fn return_to(&mut self, mark: BesideMark) -> Vec<Wanted> {
+        self.changes.truncate(mark.changes);
+        self.notes.truncate(mark.notes);
+        self.notes_bytes = self.notes.iter().map(Note::bytes).sum();
+        self.locks.split_off(mark.locks)
+    }
+
+    fn notify(&mut self, note: Note) -> Result<()> {
+        self.notes_bytes += note.bytes();
+        if self.notes_bytes > NOTES_BYTES_MAX {
+            let what = "too many notifications in one transaction";
+            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what));
+        }
+        self.notes.push(note);
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Where notifications for the client arrive.
+    pub fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    /// Those that the client can be told now; a transaction does not see them.
+    pub fn take_notifications(&mut self) -> Vec<Notification> {
+        match self.status() {
+            Status::Idle => self.listener.fetch(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) async fn run_session_calls(
+        &mut self,
+        calls: &[SessionCall],
+        row: &[Expr],
+        parameters: &[Value],
+    ) -> Result<Answer> {
+        let began_us = self.database.engine.now_us();
+        let mut registers = parameters.to_vec();
+        let outcome = self.call_all(calls, &mut registers, began_us).await;
+        if self.transaction.is_none() {
+            self.end_transaction_locks();
+        }
+        outcome?;
+        let mut values = Vec::with_capacity(row.len());
+        for value in row {
+            values.push(self.argument(value, &registers)?);
+        }
+        let rows = match (calls, &values[..]) {
+            ([SessionCall { function: SessionFunction::ListeningChannels, .. }], _) => {
+                let channels = self.listener.channels();
+                channels.map(|channel| [Value::text(channel)].into()).collect()
+            }
+            _ => vec![values.into()],
+        };
+        Ok(Answer::Rows { rows, tag: Tag::Select })
+    }
+
+    async fn call_all(
+        &mut self,
+        calls: &[SessionCall],
+        registers: &mut Vec<Value>,
+        began_us: i64,
+    ) -> Result<()> {
+        for SessionCall { function, arguments } in calls {
+            let mut values = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                values.push(self.argument(argument, registers)?);
+            }
+            registers.push(self.call(*function, &values, began_us).await?);
+        }
+        Ok(())
+    }
+
+    async fn call(
+        &mut self,
+        function: SessionFunction,
+        arguments: &[Value],
+        began_us: i64,
+    ) -> Result<Value> {
+        use SessionFunction as F;
+        let takes_null = matches!(function, F::SetConfig | F::Notify);
+        if !takes_null && arguments.iter().any(Value::is_null) {
+            return Ok(Value::Null);
+        }
+        Ok(match function {
+            F::AdvisoryLock { exclusive, level, waits } => {
+                let wanted = Wanted { key: key_of(arguments), exclusive, level };
+                return self.advisory_lock(wanted, waits).await;
+            }
+            F::AdvisoryUnlock { exclusive } => {
+                let key = key_of(arguments);
+                Value::Bool(self.advisory_unlock(key, exclusive))
+            }
+            F::AdvisoryUnlockAll => {
+                self.advisory.unlock_all(Level::Session);
+                Value::Null
+            }
+            F::CancelBackend | F::TerminateBackend => {
+                let patience = arguments.get(1).and_then(Value::as_int).unwrap_or(0);
+                let ends = function == F::TerminateBackend;
+                Value::Bool(self.signal(int(arguments), ends, patience).await?)
+            }
+            F::ClockTimestamp => Value::Timestamptz(self.database.engine.now_us()),
+            F::StatementTimestamp => Value::Timestamptz(began_us),
+            F::TimeOfDay => Value::text(time_of_day(self.database.engine.now_us())),
+            // Its rows are made when it has been called.
+            F::ListeningChannels => Value::Null,
+            F::Notify => {
+                let text = |place: usize| arguments.get(place).and_then(Value::as_text);
+                self.notify(text(0).unwrap_or_default(), text(1).unwrap_or_default())?;
+                Value::Null
+            }
+            F::NotificationQueueUsage => Value::Float(self.database.commons.channels.usage()),
+            F::SetConfig => return self.set_config(arguments).await,
+            F::Sleep => {
+                if let [Value::Float(seconds)] = arguments {
+                    self.sleep(*seconds).await?;
+                }
+                Value::Null
+            }
+        })
+    }
+
+    async fn advisory_lock(&mut self, wanted: Wanted, waits: bool) -> Result<Value> {
+        let locked = match waits {
+            false => self.advisory.try_lock(wanted)?,
+            true => {
+                let (guard, timeout) = (self.guard.clone(), self.settings.lock_timeout());
+                self.advisory.lock(wanted, timeout, &move || guard.check()).await?;
+                true
+            }
+        };
+        if locked && wanted.level == Level::Transaction {
+            self.has_transaction_locks = true;
+            if let Some(transaction) = &mut self.transaction {
+                transaction.beside.locks.push(wanted);
+            }
+        }
+        Ok(if waits { Value::Null } else { Value::Bool(locked) })
+    }
+
+    fn advisory_unlock(&mut self, key: AdvisoryKey, exclusive: bool) -> bool {
+        let unlocked = self.advisory.unlock(Wanted { key, exclusive, level: Level::Session });
+        if !unlocked {
+            let mode = if exclusive { "ExclusiveLock" } else { "ShareLock" };
+            self.warn(format!("you don't own a lock of type {mode}"));
+        }
+        unlocked
+    }
+
+    /// Locks of the transaction's level end.
+    pub(super) fn end_transaction_locks(&mut self) {
+        if std::mem::take(&mut self.has_transaction_locks) {
+            self.advisory.unlock_all(Level::Transaction);
+        }
+    }
+
+    fn warn(&mut self, what: String) {
+        self.notices.push(Error::new(WARNING, what));
+    }
+
+    /// Ends another session, or what it runs; whether there was one.
+    async fn signal(&mut self, process: i32, ends: bool, patience_ms: i64) -> Result<bool> {
+        let user = self.database.commons.user(process);
+        if user.as_ref().is_some_and(|user| *user != self.info.user) && !self.info.is_owner {
+            let what = if ends { "terminate process" } else { "cancel query" };
+            let message = format!("permission denied to {what}");
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+                .with_detail("Only the owner of the ledger may end sessions of other users."));
+        }
+        let signals = self.database.commons.signals.get();
+        let sent = signals.is_some_and(|signals| match ends {
+            true => signals.terminate(process),
+            false => signals.cancel(process),
+        });
+        if !sent {
+            self.warn(format!("PID {process} is not a PostgreSQL server process"));
+        }
+        let until = Duration::from_millis(u64::try_from(patience_ms).unwrap_or(0));
+        let since = Instant::now();
+        while sent && since.elapsed() < until && self.database.commons.user(process).is_some() {
+            self.guard.check()?;
+            time::sleep(LOOK.min(until)).await;
+        }
+        Ok(sent)
+    }
+
+    pub(super) fn run_channels(&mut self, statement: &Statement) -> Result<Answer> {
+        match statement {
+            Statement::Listen(channel) => {
+                self.change_channels(Change::Listen(channel.clone()))?;
+                Ok(plain("LISTEN"))
+            }
+            Statement::Unlisten(channel) => {
+                self.change_channels(Change::Unlisten(channel.clone()))?;
+                Ok(plain("UNLISTEN"))
+            }
+            Statement::Notify { channel, payload } => {
+                self.notify(channel, payload)?;
+                Ok(plain("NOTIFY"))
+            }
+            _ => Err(Error::new(SqlState::INTERNAL_ERROR, "no statement about channels")),
+        }
+    }
+
+    fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+        let note = Note::new(channel, payload)?;
+        match &mut self.transaction {
+            Some(transaction) => transaction.beside.notify(note),
+            None => {
+                self.listener.promise(vec![note])?.send();
+                Ok(())
+            }
+        }
+    }
+
+    fn change_channels(&mut self, change: Change) -> Result<()> {
+        if let Change::Listen(channel) = &change {
+            Note::new(channel, "")?;
+        }
+        match &mut self.transaction {
+            Some(transaction) => {
+                transaction.beside.changes.push(change);
+                self.listener.check(&transaction.beside.changes)
+            }
+            None => {
+                self.listener.check(std::slice::from_ref(&change))?;
+                self.listener.apply(vec![change]);
+                Ok(())
+            }
+        }
+    }
+
+    /// What happens beside the ledger if the open transaction commits.
+    ///
+    /// # Errors
+    /// 54000: there is no room for its notifications.
+    pub(super) fn promise_beside(&mut self) -> Result<Option<(Promise, Vec<Change>)>> {
+        let Some(transaction) = &mut self.transaction else { return Ok(None) };
+        let Beside { notes, changes, .. } = &mut transaction.beside;
+        if notes.is_empty() && changes.is_empty() {
+            return Ok(None);
+        }
+        let (notes, changes) = (std::mem::take(notes), std::mem::take(changes));
+        Ok(Some((self.listener.promise(notes)?, changes)))
+    }
+
+    pub(super) fn keep_promise(&mut self, (promise, changes): (Promise, Vec<Change>)) {
+        self.listener.apply(changes);
+        promise.send();
+    }
+
+    async fn set_config(&mut self, arguments: &[Value]) -> Result<Value> {
+        let [name, value, local] = arguments else {
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "set_config takes three arguments"));
+        };
+        let Some(name) = name.as_text() else {
+            let what = "SET requires parameter name";
+            return Err(Error::new(SqlState(*b"22004"), what));
+        };
+        let name = name.to_lowercase();
+        self.set(&name, value.as_text(), local.as_bool() == Some(true)).await?;
+        match self.show(&name)? {
+            Answer::Rows { mut rows, .. } => {
+                let shown = rows.pop().and_then(|row| row.into_iter().next());
+                Ok(shown.unwrap_or(Value::Null))
+            }
+            _ => Ok(Value::Null),
+        }
+    }
+
+    async fn sleep(&mut self, seconds: f64) -> Result<()> {
+        const LONGEST_S: f64 = 1e9;
+        let until = Duration::from_secs_f64(seconds.clamp(0.0, LONGEST_S));
+        let since = Instant::now();
+        loop {
+            self.guard.check()?;
+            let left = until.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            time::sleep(left.min(LOOK)).await;
+        }
+    }
+
+    pub(super) fn discard(&mut self, what: Discarded) -> Result<Answer> {
+        match what {
+            Discarded::All => {
+                if self.transaction.is_some() {
+                    let what = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+                }
+                self.forget_bound();
+                self.forget_named();
+                self.settings.reset_all();
+                self.listener.apply(vec![Change::Unlisten(None)]);
+                self.advisory.unlock_all(Level::Session);
+                Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
+            }
+            Discarded::Plans => {
+                self.forget_bound();
+                Ok(plain("DISCARD PLANS"))
+            }
+            Discarded::Sequences => Ok(plain("DISCARD SEQUENCES")),
+            Discarded::Temporary => Ok(plain("DISCARD TEMP")),
+        }
+    }
+}
+
+/// The class of notices that clients show as warnings.
+const WARNING: SqlState = SqlState(*b"01000");
+
+fn int(arguments: &[Value]) -> i32 {
+    let first = arguments.first().and_then(Value::as_int);
+    first.and_then(|number| i32::try_from(number).ok()).unwrap_or(0)
+}
+
+fn key_of(arguments: &[Value]) -> AdvisoryKey {
+    match arguments {
+        [Value::Int(class), Value::Int(object)] => AdvisoryKey::Pair(*class as i32, *object as i32),
+        [Value::Int(number), ..] => AdvisoryKey::Whole(*number),
+        _ => AdvisoryKey::Whole(0),
+    }
+}
+
+/// `Mon Nov 23 02:45:41.123456 2026 UTC`.
+fn time_of_day(now_us: i64) -> String {
+    const DAYS: [&str; 7] = ["Sat", "Sun", "Mon", "Tue", "Wed", "Thu", "Fri"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let shown = Value::Timestamp(now_us).to_text(&types::DataType::Timestamp);
+    // 2000-01-01 was a Saturday.
+    let day = DAYS[now_us.div_euclid(86_400_000_000).rem_euclid(7) as usize];
+    let (date, time) = shown.split_once(' ').unwrap_or((&shown, ""));
+    let mut parts = date.split('-');
+    let (year, month) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+    let month = month.parse::<usize>().ok().and_then(|month| MONTHS.get(month.wrapping_sub(1)));
+    let time = if time.contains('.') { time.to_owned() } else { format!("{time}.") };
+    let (month, date) = (month.unwrap_or(&""), parts.next().unwrap_or(""));
+    format!("{day} {month} {date} {time:0<15} {year} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_day_is_told_as_postgresql_does() {
+        assert_eq!(time_of_day(0), "Sat Jan 01 00:00:00.000000 2000 UTC");
+        // 2026-03-01 12:00:00.5 UTC, a Sunday.
+        assert_eq!(time_of_day(825_681_600_500_000), "Sun Mar 01 12:00:00.500000 2026 UTC");
+    }
+}

@@ -1,0 +1,65 @@
+//! What sessions of one node share beside the ledger: advisory locks, channels, and the power to
+//! end one another's statements.
+//!
+//! Nothing of it is ordered or recorded, no other node knows of it, and a restart begins without
+//! it. A session's share ends with the session, however it ends.
+
+pub mod advisory;
+pub mod channels;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use advisory::AdvisoryLocks;
+use channels::Channels;
+
+#[derive(Default)]
+pub struct Commons {
+    pub advisory: Arc<AdvisoryLocks>,
+    pub channels: Arc<Channels>,
+    /// Set by the front end that has the connections; without one there is nobody to signal.
+    pub signals: OnceLock<Arc<dyn Signals>>,
+    /// Users by the number of their session.
+    users: Mutex<BTreeMap<i32, String>>,
+}
+
+/// Reaches the sessions of the node by their number.
+pub trait Signals: Send + Sync {
+    /// Ends the session's running statement; false: there is no such session.
+    fn cancel(&self, process: i32) -> bool;
+
+    /// Ends the session; false: there is no such session.
+    fn terminate(&self, process: i32) -> bool;
+}
+
+impl fmt::Debug for Commons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Commons").finish_non_exhaustive()
+    }
+}
+
+impl Commons {
+    pub(super) fn enter(self: &Arc<Self>, process: i32, user: &str) -> Present {
+        self.users.lock().insert(process, user.to_owned());
+        Present { commons: Arc::clone(self), process }
+    }
+
+    pub(super) fn user(&self, process: i32) -> Option<String> {
+        self.users.lock().get(&process).cloned()
+    }
+}
+
+/// A session that can be signalled.
+pub(super) struct Present {
+    commons: Arc<Commons>,
+    process: i32,
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.commons.users.lock().remove(&self.process);
+    }
+}
