@@ -23,6 +23,7 @@ pub mod changes;
 mod copy_in;
 mod explained;
 mod guard;
+mod last_changes;
 pub mod lifted;
 mod locking;
 mod named;
