@@ -67,9 +67,11 @@ class Reader(canonical.Reader):
         if kind == 3:
             return {"load": self.text(), "rows": self.list(self.row)}
         if kind in (4, 9):
+            now, schema = self.zigzag(), self.varint()
             return {
-                "now": self.zigzag(),
-                "schema_version": self.varint(),
+                "now": now,
+                "schema_version": schema >> 1,
+                "whole_schema": schema & 1 == 1,
                 "rows_read": self.list(self.row_read),
                 "ranges_read": self.list(self.range_read),
                 "writes": self.list(self.write),

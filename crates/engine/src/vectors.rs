@@ -18,7 +18,7 @@ use types::{DataType, Error, Key, Origin, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
 use crate::transaction::outcome::{Fate, imaged};
-use crate::transaction::{Body, RowImage, encode_outcome};
+use crate::transaction::{Body, RowImage, SchemaSeen, encode_outcome};
 
 const SQL: &str = "UPDATE t SET a = a + $1";
 
@@ -57,10 +57,12 @@ fn interactive() -> (Body, Json) {
         }],
         writes: vec![(statement(&[]), expected)],
     };
-    let body = Body::Interactive { schema_version: 300, transaction };
+    let seen = SchemaSeen { version: 300, whole: false };
+    let body = Body::Interactive { seen, transaction };
     let means = json!({
         "now": -7,
         "schema_version": 300,
+        "whole_schema": false,
         "rows_read": [
             { "table": 3, "key": "010203", "stamp": 0 },
             { "table": 3, "key": "010203", "stamp": (4 << 24) + 5 },
@@ -88,6 +90,7 @@ fn migration() -> (Body, Json) {
     let means = json!({
         "now": 5,
         "schema_version": 3,
+        "whole_schema": true,
         "rows_read": [],
         "ranges_read": [],
         "writes": [
@@ -95,7 +98,8 @@ fn migration() -> (Body, Json) {
             { "statement": SQL, "arguments": [-3, null], "count": 1, "answer": [] },
         ],
     });
-    (Body::Interactive { schema_version: 3, transaction }, means)
+    let seen = SchemaSeen { version: 3, whole: true };
+    (Body::Interactive { seen, transaction }, means)
 }
 
 fn requests() -> Vec<(Body, Json)> {

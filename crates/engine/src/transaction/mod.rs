@@ -9,7 +9,7 @@
 //!   1 statement   text: str, arguments: values
 //!   2 call        procedure: str, arguments: values
 //!   3 load        text: str (the COPY), rows: varint × values
-//!   4 interactive now: zigzag | schema: varint | rows | ranges
+//!   4 interactive now: zigzag | schema: varint, 2 × version + whole | rows | ranges
 //!                 | writes (kinds 1, 2, 3 and 7, each with what it answered)
 //!   5 schema      text: str (DDL)
 //!   6 parameter   name: str, value: str
@@ -65,9 +65,7 @@ pub enum Body {
     /// With [schema changes](Body::Schema) among its writes it is a *migration*, which runs by
     /// itself.
     Interactive {
-        /// Schema changes before the transaction began: its keys and its statements mean something
-        /// under that schema only.
-        schema_version: u64,
+        seen: SchemaSeen,
         transaction: Interactive<Body>,
     },
     Schema {
@@ -82,6 +80,15 @@ pub enum Body {
         height: Height,
         digest: Hash,
     },
+}
+
+/// The schema that a transaction's keys and ranges are of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SchemaSeen {
+    /// Schema changes before the transaction began.
+    pub version: u64,
+    /// There must have been no other since. Else none of a table that it has read.
+    pub whole: bool,
 }
 
 const INTERACTIVE: u8 = 4;
@@ -131,7 +138,7 @@ impl Asked {
 
     /// `request`: that of a write.
     pub fn interactive<W>(
-        schema_version: u64,
+        seen: SchemaSeen,
         transaction: &Interactive<W>,
         request: impl Fn(&W) -> &[u8],
     ) -> Asked {
@@ -139,8 +146,7 @@ impl Asked {
         let is_migration = transaction.writes.iter().any(changes);
         let write = |write: &W, out: &mut Vec<u8>| out.extend_from_slice(request(write));
         let kind = if is_migration { MIGRATION } else { INTERACTIVE };
-        let asked =
-            Asked::new(|out| encode_interactive(kind, schema_version, transaction, write, out));
+        let asked = Asked::new(|out| encode_interactive(kind, seen, transaction, write, out));
         let barrier = if is_migration { Barrier::Schema } else { Barrier::None };
         Asked { barrier, frees: transaction.writes.iter().all(changes), ..asked }
     }
@@ -240,9 +246,9 @@ impl Body {
             }
             Body::Call(call) => encode_call(&call.procedure, &call.arguments, out),
             Body::Load(load) => encode_load(&load.procedure, &load.rows, out),
-            Body::Interactive { schema_version, transaction } => {
+            Body::Interactive { seen, transaction } => {
                 let kind = if is_migration(transaction) { MIGRATION } else { INTERACTIVE };
-                encode_interactive(kind, *schema_version, transaction, Body::encode, out);
+                encode_interactive(kind, *seen, transaction, Body::encode, out);
             }
             Body::Schema { text } => {
                 out.push(SCHEMA);
@@ -318,14 +324,14 @@ fn is_migration(transaction: &Interactive<Body>) -> bool {
 
 fn encode_interactive<W>(
     kind: u8,
-    schema_version: u64,
+    seen: SchemaSeen,
     transaction: &Interactive<W>,
     encode_write: impl Fn(&W, &mut Vec<u8>),
     out: &mut Vec<u8>,
 ) {
     out.push(kind);
     encode_i64(transaction.now_us, out);
-    encode_u64(schema_version, out);
+    encode_u64(seen.version << 1 | u64::from(seen.whole), out);
     encode_u64(transaction.rows.len() as u64, out);
     for row in &transaction.rows {
         encode_u64(u64::from(row.table.0), out);
@@ -351,7 +357,8 @@ fn encode_interactive<W>(
 }
 
 fn decode_interactive(kind: u8, input: &mut &[u8]) -> Result<Body> {
-    let (now_us, schema_version) = (decode_i64(input)?, decode_u64(input)?);
+    let (now_us, seen) = (decode_i64(input)?, decode_u64(input)?);
+    let seen = SchemaSeen { version: seen >> 1, whole: seen & 1 == 1 };
     let transaction = Interactive {
         now_us,
         rows: decode_list(input, |input| {
@@ -380,7 +387,10 @@ fn decode_interactive(kind: u8, input: &mut &[u8]) -> Result<Body> {
     if (kind == MIGRATION) != is_migration(&transaction) {
         return Err(corrupt("a migration without a schema change"));
     }
-    Ok(Body::Interactive { schema_version, transaction })
+    if kind == MIGRATION && !seen.whole {
+        return Err(corrupt("a migration that rests on a part of the schema"));
+    }
+    Ok(Body::Interactive { seen, transaction })
 }
 
 fn corrupt(what: &str) -> Error {
@@ -518,6 +528,7 @@ mod tests {
             writes: [&statement, &typed, &load].map(|body| (body.clone(), expected())).into(),
         };
         let schema = Body::Schema { text: "CREATE TABLE t (a int)".into() };
+        let seen = |whole| SchemaSeen { version: 300, whole };
         let mut migration = transaction.clone();
         migration.writes.insert(1, (schema.clone(), Expectation::default()));
         vec![
@@ -527,8 +538,9 @@ mod tests {
             Body::call("p", vec![Value::Bool(true)]),
             schema,
             Body::Parameter { name: "protocol".into(), value: "serial".into() },
-            Body::Interactive { schema_version: 300, transaction },
-            Body::Interactive { schema_version: 300, transaction: migration },
+            Body::Interactive { seen: seen(false), transaction: transaction.clone() },
+            Body::Interactive { seen: seen(true), transaction },
+            Body::Interactive { seen: seen(true), transaction: migration },
         ]
     }
 
@@ -538,14 +550,14 @@ mod tests {
             let request = body.to_request();
             assert_eq!(Body::barrier_of(&request), body.barrier());
             assert_eq!(Asked::from(&body).barrier, body.barrier());
-            let Body::Interactive { schema_version, transaction } = &body else { continue };
+            let Body::Interactive { seen, transaction } = &body else { continue };
             let transaction = transaction.clone().try_map(|write| Ok::<_, ()>(write.to_request()));
-            let asked = Asked::interactive(*schema_version, &transaction.unwrap(), |write| write);
+            let asked = Asked::interactive(*seen, &transaction.unwrap(), |write| write);
             assert_eq!((asked.request, asked.barrier), (request.clone(), body.barrier()));
             // Neither kind takes what is the other's.
             let mut other = request;
             other[0] = INTERACTIVE + MIGRATION - other[0];
-            assert!(Body::from_request(&other).is_err());
+            assert!(Body::from_request(&other).is_err(), "{seen:?}");
         }
     }
 

@@ -63,7 +63,13 @@ pub fn change_schema<R: Recorder>(
     if !matches!(change.ddl, Ddl::Truncate { .. }) {
         statements.push(change.text.into());
     }
-    let next = Arc::new(Versioned { catalog: Arc::new(catalog), version, statements });
+    let emptied = changes.iter().filter_map(|change| match change {
+        StoreChange::Truncate(table) => Some(*table),
+        _ => None,
+    });
+    let last_changes = before.last_changes.behind((&before.catalog, &catalog), emptied, version);
+    let catalog = Arc::new(catalog);
+    let next = Arc::new(Versioned { catalog, version, statements, last_changes });
     overlay.annotate(store, next.clone())?;
     Ok(next)
 }

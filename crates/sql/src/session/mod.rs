@@ -25,6 +25,7 @@ pub mod commons;
 mod copy_in;
 mod explained;
 mod guard;
+mod last_changes;
 pub mod lifted;
 mod locking;
 mod named;

@@ -13,7 +13,8 @@
 //!
 //! *Schema changes in between.* A statement that was bound before one and runs after it is compiled
 //! again; where its arguments no longer fit, it ends in 40001. So does an interactive transaction
-//! that began before, whatever it touched: its requirements are keys, stamps and ranges of that
+//! that began before, if it has read a table that was changed since, or rests on the whole schema
+//! ([`last_changes`](super::last_changes)): its requirements are keys, stamps and ranges of that
 //! schema, and mean nothing under another.
 
 use std::hash::BuildHasher;
@@ -21,8 +22,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use concurrency::work::failed_since;
-use concurrency::{Load, Moment, NoRecord, Overlay, Statement, Work};
-use engine::transaction::{StatementText, refuse_settings};
+use concurrency::{Interactive, Load, Moment, NoRecord, Overlay, Statement, Work};
+use engine::transaction::{SchemaSeen, StatementText, refuse_settings};
 use engine::{
     Body, Language, Migrated, ObjectChange, ParameterTypes, SchemaChange, Seed, Transaction,
 };
@@ -40,6 +41,7 @@ use crate::catalog::Catalog;
 use crate::ddl::Ddl;
 use crate::parse::parse;
 use crate::session::changes::{SchemaText, change_schema};
+use crate::session::last_changes::LastChanges;
 use crate::session::transaction::error_of;
 use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 
@@ -50,6 +52,7 @@ pub struct Versioned {
     pub version: u64,
     /// The changes that the catalog is the sum of, in order: all but TRUNCATE.
     pub(super) statements: Vec<Arc<str>>,
+    pub(super) last_changes: LastChanges,
 }
 
 pub struct Schema {
@@ -88,7 +91,8 @@ impl Default for Schema {
 impl Schema {
     pub fn new() -> Schema {
         let catalog = Arc::new(Catalog::genesis());
-        let genesis = Arc::new(Versioned { catalog, version: 0, statements: Vec::new() });
+        let (statements, last_changes) = Default::default();
+        let genesis = Arc::new(Versioned { catalog, version: 0, statements, last_changes });
         Schema { next: ArcSwap::from(Arc::clone(&genesis)), genesis, compiled: Mutex::default() }
     }
 
@@ -140,14 +144,26 @@ impl Schema {
             |text: &str, types: &ParameterTypes| self.compile_text(user, text, types);
         let mut compile = |body| compile_write(&next.catalog, &compile_text, body, draws);
         match body {
-            Body::Interactive { schema_version, .. } if schema_version != next.version => {
-                Err(schema_changed())
-            }
-            Body::Interactive { transaction, .. } => {
+            Body::Interactive { seen, transaction } if seen.version == next.version => {
                 transaction.try_map(compile).map(Work::Interactive)
             }
+            Body::Interactive { seen, transaction } if next.admits(seen, &transaction) => {
+                let compiled = transaction.try_map(compile).map(Work::Interactive);
+                compiled.map_err(|_| schema_changed())
+            }
+            Body::Interactive { .. } => Err(schema_changed()),
             body => compile(body),
         }
+    }
+}
+
+impl Versioned {
+    /// Whether what a transaction saw under an older schema means the same under this one.
+    fn admits<W>(&self, seen: SchemaSeen, transaction: &Interactive<W>) -> bool {
+        let rows = transaction.rows.iter().map(|row| row.table);
+        let ranges = transaction.ranges.iter().map(|range| range.range.table);
+        let is_older = !seen.whole && seen.version < self.version;
+        is_older && self.last_changes.admits(seen.version, rows.chain(ranges))
     }
 }
 
@@ -302,11 +318,11 @@ impl Language for Schema {
         height: Height,
     ) -> Result<Migrated, Stop> {
         let Transaction { user, seed, body, .. } = transaction;
-        let Body::Interactive { schema_version, transaction } = body else {
+        let Body::Interactive { seen, transaction } = body else {
             return Err(not_a_write("migration").into());
         };
         let mut current = self.next.load_full();
-        if schema_version != current.version {
+        if seen.version != current.version {
             return Err(schema_changed().into());
         }
         let now_us = transaction.now_us;
@@ -339,11 +355,12 @@ impl Language for Schema {
         Ok(Migrated { answer, changes, writes: overlay.take_writes(), now_us })
     }
 
-    /// The version and the statements, each with its length. Applied to no rows they give the same
-    /// catalog, since what they make of a catalog does not depend on rows.
+    /// The version, the last changes, and the statements, each with its length. Applied to no rows
+    /// they give the same catalog, since what they make of a catalog does not depend on rows.
     fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
         let versioned = self.of(snapshot);
         let mut image = versioned.version.to_be_bytes().to_vec();
+        versioned.last_changes.encode(&mut image);
         for text in &versioned.statements {
             encode_str(text, &mut image);
         }
@@ -354,6 +371,7 @@ impl Language for Schema {
         let Some((version, mut texts)) = schema_image.split_first_chunk() else {
             return Err(Error::new(SqlState::DATA_CORRUPTED, "the schema has no version"));
         };
+        let last_changes = LastChanges::decode(&mut texts)?;
         while !texts.is_empty() {
             let text = decode_str(&mut texts)?;
             self.apply(text, store, 0, 0)?;
@@ -361,7 +379,7 @@ impl Language for Schema {
         let Versioned { catalog, statements, .. } = &*self.next.load_full();
         let (catalog, statements) = (catalog.clone(), statements.clone());
         let version = u64::from_be_bytes(*version);
-        let next = Arc::new(Versioned { catalog, version, statements });
+        let next = Arc::new(Versioned { catalog, version, statements, last_changes });
         store.annotate(next.clone());
         self.next.store(next);
         Ok(())

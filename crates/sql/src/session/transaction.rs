@@ -25,7 +25,7 @@ use concurrency::{
     RangeDigest, RangeRequirement, Work,
 };
 use engine::locks::LockOwner;
-use engine::transaction::Asked;
+use engine::transaction::{Asked, SchemaSeen};
 use engine::{Body, Head};
 use kit::pool::Lease;
 use procedure::access::Range;
@@ -66,6 +66,9 @@ pub struct OpenTransaction {
     queried: bool,
     /// Rows were read that are not in the footprint, so nothing may be written.
     read_aside: bool,
+    /// It rests on more of the schema than the tables that it has read: it has changed some of it,
+    /// has asked for it, or was told that something is not there.
+    rests_on_schema: bool,
     /// What its writing statements have left to draw from.
     draws: Draws,
     /// What it has done beside the ledger.
@@ -138,6 +141,7 @@ impl OpenTransaction {
             savepoints: Vec::new(),
             queried: false,
             read_aside: false,
+            rests_on_schema: false,
             draws,
             beside: Beside::default(),
         }
@@ -205,6 +209,7 @@ impl OpenTransaction {
 
     /// It failed. Only a savepoint leads back, for which the locks are kept.
     pub fn fail(&mut self) {
+        self.rests_on_schema = true;
         if self.savepoints.is_empty() {
             self.locks = None;
         }
@@ -324,6 +329,7 @@ impl OpenTransaction {
         }
         self.queried = true;
         self.read_aside |= reads_tables && !self.is_read_only();
+        self.rests_on_schema |= !reads_tables;
         Ok((self.snapshot.clone(), self.head))
     }
 
@@ -373,6 +379,7 @@ impl OpenTransaction {
     pub fn change_schema(&mut self, change: SchemaText<'_>, store: &Store) -> Result<()> {
         self.check_may_write()?;
         self.queried = true;
+        self.rests_on_schema = true;
         let (before, version) = (Arc::clone(&self.versioned), own_version());
         let workspace = (&mut self.overlay, store);
         let frame = Some(&mut self.frame);
@@ -445,9 +452,9 @@ impl OpenTransaction {
         self.overlay.recorder.compact();
         let required: Interactive = self.requirements()?;
         let Interactive { now_us, rows, ranges, .. } = required;
-        let version = self.schema_version();
+        let seen = SchemaSeen { version: self.schema_version(), whole: self.rests_on_schema };
         let written = Interactive { now_us, rows, ranges, writes: self.writes };
-        let asked = Asked::interactive(version, &written, |write| &write.request);
+        let asked = Asked::interactive(seen, &written, |write| &write.request);
         let program = written.try_map(|write| write.work.ok_or(())).ok();
         Ok(Some((asked, program)))
     }

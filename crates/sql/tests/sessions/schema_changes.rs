@@ -95,6 +95,76 @@ fn a_transaction_that_a_schema_change_overtakes_is_not_serializable() {
     });
 }
 
+/// One that has read nothing of what a schema change has changed commits behind it.
+#[test]
+fn a_transaction_is_told_of_the_changes_that_it_rests_on_alone() {
+    let work = ["SELECT v FROM t WHERE id = 1", "INSERT INTO u VALUES (7)", "SELECT * FROM seen"];
+    // What is changed, and whether it commits.
+    let changes = [
+        ("CREATE TABLE more (id int)", true),
+        ("CREATE INDEX ON other (v)", true),
+        ("DROP TABLE other", true),
+        ("ALTER TABLE u ADD COLUMN v int DEFAULT 3", true),
+        ("ALTER TABLE t ALTER COLUMN v SET DEFAULT 5", true),
+        ("CREATE TABLE child (id int PRIMARY KEY REFERENCES t)", true),
+        ("CREATE VIEW seen_too AS SELECT id FROM other", true),
+        ("TRUNCATE other", true),
+        ("CREATE INDEX ON t (v)", false),
+        ("ALTER TABLE t RENAME TO t2", false),
+        ("TRUNCATE t", false),
+        ("CREATE OR REPLACE VIEW seen AS SELECT 2 AS v", false),
+        ("DROP VIEW seen", false),
+        ("ALTER TABLE u RENAME TO u2", false),
+        ("CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN 1; END $$", false),
+    ];
+    block_on(async {
+        for protocol in ["serial", "quecc", "silo"] {
+            for (change, commits) in changes {
+                let node = Node::new(protocol);
+                let (mut client, mut other) = (node.session(), node.session());
+                for statement in [
+                    "CREATE TABLE t (id int PRIMARY KEY, v int)",
+                    "CREATE TABLE u (id int PRIMARY KEY)",
+                    "CREATE TABLE other (id int PRIMARY KEY, v int)",
+                    "CREATE VIEW seen AS SELECT 1 AS v",
+                    "INSERT INTO t VALUES (1, 1)",
+                ] {
+                    other.run(statement).await.unwrap();
+                }
+                client.run("BEGIN").await.unwrap();
+                for statement in work {
+                    client.run(statement).await.unwrap();
+                }
+                other.run(change).await.unwrap();
+                let end = client.run("COMMIT").await;
+                assert_eq!(end.is_ok(), commits, "{protocol}: {change}: {end:?}");
+                if !commits {
+                    assert_eq!(code(end), SqlState::SERIALIZATION_FAILURE);
+                }
+                node.verify();
+            }
+        }
+    });
+}
+
+/// That something was not there is an answer as well.
+#[test]
+fn a_transaction_that_was_told_of_an_error_rests_on_the_whole_schema() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let (mut client, mut other) = (node.session(), node.session());
+        other.run("CREATE TABLE t (id int PRIMARY KEY)").await.unwrap();
+        client.run("BEGIN").await.unwrap();
+        client.run("SAVEPOINT s").await.unwrap();
+        assert_eq!(code(client.run("SELECT * FROM u").await), SqlState::UNDEFINED_TABLE);
+        client.run("ROLLBACK TO s").await.unwrap();
+        client.run("INSERT INTO t VALUES (1)").await.unwrap();
+        other.run("CREATE TABLE u (id int PRIMARY KEY)").await.unwrap();
+        assert_eq!(code(client.run("COMMIT").await), SqlState::SERIALIZATION_FAILURE);
+        node.verify();
+    });
+}
+
 /// The last of several changes fails: none has happened.
 #[test]
 fn a_schema_change_happens_whole_or_not_at_all() {

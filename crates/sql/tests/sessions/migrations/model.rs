@@ -27,26 +27,64 @@ pub struct Model {
 /// A statement over tables whose first column is `k`.
 #[derive(Clone, Debug)]
 pub enum Statement {
-    Create { table: &'static str, key: bool },
-    InsertFrom { table: &'static str, from: &'static str },
+    Create {
+        table: &'static str,
+        key: bool,
+    },
+    InsertFrom {
+        table: &'static str,
+        from: &'static str,
+    },
     Drop(&'static str),
-    Rename { table: &'static str, to: &'static str },
-    AddColumn { table: &'static str, column: &'static str, default: Cell },
-    DropColumn { table: &'static str, column: &'static str },
+    Rename {
+        table: &'static str,
+        to: &'static str,
+    },
+    AddColumn {
+        table: &'static str,
+        column: &'static str,
+        default: Cell,
+    },
+    DropColumn {
+        table: &'static str,
+        column: &'static str,
+    },
     AddKey(&'static str),
-    Index { table: &'static str, column: &'static str, unique: bool },
-    Insert { table: &'static str, key: i64, rest: i64 },
-    Update { table: &'static str, column: &'static str, value: i64, key: i64 },
-    Delete { table: &'static str, column: &'static str, value: i64 },
+    Index {
+        table: &'static str,
+        column: &'static str,
+        unique: bool,
+    },
+    /// Of as many values as the table had columns when it was said.
+    Insert {
+        table: &'static str,
+        key: i64,
+        rest: i64,
+        width: usize,
+    },
+    Update {
+        table: &'static str,
+        column: &'static str,
+        value: i64,
+        key: i64,
+    },
+    Delete {
+        table: &'static str,
+        column: &'static str,
+        value: i64,
+    },
     Select(&'static str),
-    Find { table: &'static str, column: &'static str, value: i64 },
+    Find {
+        table: &'static str,
+        column: &'static str,
+        value: i64,
+    },
 }
 
 const DUPLICATE: &str = "23505";
 
 impl Statement {
-    /// INSERT names as many values as the table has columns: `width`.
-    pub fn text(&self, width: usize) -> String {
+    pub fn text(&self) -> String {
         use Statement::*;
         match self {
             Create { table, key: true } => {
@@ -72,7 +110,7 @@ impl Statement {
                     if *unique { "UNIQUE " } else { "" }
                 )
             }
-            Insert { table, key, rest } => {
+            Insert { table, key, rest, width } => {
                 let rest = format!(", {rest}").repeat(width - 1);
                 format!("INSERT INTO {table} VALUES ({key}{rest})")
             }
@@ -86,19 +124,6 @@ impl Statement {
             Find { table, column, value } => {
                 format!("SELECT k FROM {table} WHERE {column} = {value}")
             }
-        }
-    }
-
-    pub fn table(&self) -> &'static str {
-        use Statement::*;
-        match self {
-            Create { table, .. }
-            | InsertFrom { table, .. }
-            | Drop(table)
-            | Rename { table, .. } => table,
-            AddColumn { table, .. } | DropColumn { table, .. } | AddKey(table) => table,
-            Index { table, .. } | Insert { table, .. } | Update { table, .. } => table,
-            Delete { table, .. } | Select(table) | Find { table, .. } => table,
         }
     }
 
@@ -235,9 +260,10 @@ impl Model {
                 };
                 table.check()?;
             }
-            Insert { table, key, rest } => {
+            Insert { table, key, rest, width } => {
                 let table = self.at(table)?;
-                let mut row = vec![Some(rest); table.columns.len()];
+                let mut row = table.defaults.clone();
+                row.get_mut(..width).ok_or("42601")?.fill(Some(rest));
                 row[0] = Some(key);
                 table.rows.push(row);
                 table.check()?;

@@ -68,7 +68,10 @@ fn statement(random: &mut Random, model: &Model) -> Statement {
         6 => Statement::AddKey(table),
         7 => Statement::Index { table, column, unique: true },
         8 => Statement::Index { table, column, unique: false },
-        9..=16 => Statement::Insert { table, key: spread, rest: spread },
+        9..=16 => {
+            let width = model.width(table);
+            Statement::Insert { table, key: spread, rest: spread, width }
+        }
         17 | 18 => Statement::InsertFrom { table, from: one_of(random, &there) },
         19..=22 => Statement::Update { table, column, value: spread, key: spread % 10 },
         23 => Statement::Update { table, column: "k", value: spread, key },
@@ -79,8 +82,8 @@ fn statement(random: &mut Random, model: &Model) -> Statement {
     }
 }
 
-async fn ask(client: &mut Client, statement: &Statement, width: usize) -> Result<Answer, SqlState> {
-    let answer = client.run(&statement.text(width)).await;
+async fn ask(client: &mut Client, statement: &Statement) -> Result<Answer, SqlState> {
+    let answer = client.run(&statement.text()).await;
     match answer {
         Ok(rows) => {
             let row = |row: &super::super::Row| -> Vec<Cell> {
@@ -125,10 +128,9 @@ impl Open {
             return self.events.push(Event::Savepoint);
         }
         let statement = statement(random, &self.model);
-        let width = self.model.width(statement.table());
         let expected = self.model.run(&statement);
-        let got = ask(client, &statement, width).await;
-        compare(&expected, &got, &format!("{about}: {}", statement.text(width)));
+        let got = ask(client, &statement).await;
+        compare(&expected, &got, &format!("{about}: {}", statement.text()));
         self.failed = expected.is_err();
         self.events.push(Event::Ran(statement, expected));
     }
@@ -168,7 +170,7 @@ async fn check_tables(client: &mut Client, model: &Model, about: &str) {
     for table in TABLES {
         let mut twin = model.clone();
         let look = Statement::Select(table);
-        let got = ask(client, &look, 0).await;
+        let got = ask(client, &look).await;
         compare(&twin.run(&look), &got, about);
     }
 }
@@ -186,10 +188,9 @@ async fn history(protocol: &str, seed: u64, sessions: usize) -> Counts {
         let Some(transaction) = &mut open[at] else {
             if random.chance(4) {
                 let statement = statement(&mut random, &committed);
-                let width = committed.width(statement.table());
                 let expected = committed.run(&statement);
-                let got = ask(client, &statement, width).await;
-                compare(&expected, &got, &format!("{about}: {}", statement.text(width)));
+                let got = ask(client, &statement).await;
+                compare(&expected, &got, &format!("{about}: {}", statement.text()));
                 continue;
             }
             client.run("BEGIN").await.unwrap();
