@@ -80,6 +80,9 @@ class Reader(canonical.Reader):
             return {"parameter": self.text(), "value": self.text()}
         if kind == 8:
             return {"checkpoint": self.varint(), "digest": self.take(32).hex()}
+        if kind == 9:
+            first, order = self.varint(), self.take(32).hex()
+            return {"skip": first, "order": order, "reason": self.text()}
         raise ValueError(f"a request of kind {kind}")
 
     def image(self):

@@ -39,6 +39,9 @@ impl Body {
             Body::Checkpoint { height, digest } => {
                 format!("checkpoint of block {height}, digest {}", ledger::hash::to_hex(digest))
             }
+            Body::Skip { first, reason, .. } => {
+                one_line(&format!("skip from block {first} on: {reason}"))
+            }
         }
     }
 }

@@ -53,7 +53,7 @@ impl Request {
         let barrier = match View::read(&envelope) {
             // Looked at by its kind alone: a request that does not decode is rejected as it runs.
             Ok(view) => match view.request.first() {
-                Some(5 | 6 | 8) => {
+                Some(5 | 6 | 8 | 9) => {
                     Body::from_request(view.request).map_or(Barrier::None, |b| b.barrier())
                 }
                 _ => Barrier::None,

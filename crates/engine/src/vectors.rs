@@ -107,6 +107,10 @@ fn requests() -> Vec<(Body, Json)> {
             Body::Checkpoint { height: 300, digest: [7; 32] },
             json!({ "checkpoint": 300, "digest": "07".repeat(32) }),
         ),
+        (
+            Body::Skip { first: 300, order: [7; 32], reason: "it panics".into() },
+            json!({ "skip": 300, "order": "07".repeat(32), "reason": "it panics" }),
+        ),
     ]
 }
 

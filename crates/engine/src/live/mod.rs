@@ -75,7 +75,9 @@ use crate::replica::{shown_parameter, too_large, unknown_parameter};
 use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
 use crate::rest::Resting;
 use crate::retention::{Retention, RetentionSettings};
+use crate::skip::Skipped;
 use crate::transaction::{Asked, Body};
+use crate::watchdog::Watchdog;
 
 use memory::MemoryBound;
 use sequencer::{Sequencer, cadence_of, rules_of};
@@ -105,6 +107,10 @@ pub struct Beside {
     pub clock_bound: Option<ClockBound>,
     /// Bytes that the tables may hold, beyond which this node takes no more; 0: any number.
     pub memory_bytes_max: u64,
+    /// Keeps what block this process dies in.
+    pub watchdog: Option<Arc<Watchdog>>,
+    /// Why there are reads only, from the start on.
+    pub stopped: Option<Error>,
 }
 
 /// The submitter of a transaction, and the key that it comes under.
@@ -168,6 +174,9 @@ struct Shared {
     ledger: Arc<LedgerEnd>,
     locks: Arc<SessionLocks>,
     memory: MemoryBound,
+    watchdog: Option<Arc<Watchdog>>,
+    /// None is added while a node runs.
+    skips: Vec<Skipped>,
 }
 
 impl Engine {
@@ -194,7 +203,16 @@ impl Engine {
         observer: Arc<dyn Observer>,
         beside: Beside,
     ) -> std::io::Result<Engine> {
-        let Beside { checkpoints, retention, vouch, rest, clock_bound, memory_bytes_max } = beside;
+        let Beside {
+            checkpoints,
+            retention,
+            vouch,
+            rest,
+            clock_bound,
+            memory_bytes_max,
+            watchdog,
+            stopped,
+        } = beside;
         let journal = journal.into();
         let head = replica.head();
         let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
@@ -238,6 +256,8 @@ impl Engine {
             ledger: Arc::clone(journal.ledger()),
             locks: Arc::default(),
             memory: MemoryBound::new(memory_bytes_max, replica.store()),
+            watchdog,
+            skips: replica.skips().to_vec(),
         });
         shared.locks.set_protocol(&replica.parameters().protocol);
         let halting = Arc::downgrade(&shared);
@@ -260,6 +280,11 @@ impl Engine {
                     None => Err(shutting_down()),
                 }));
             }
+        }
+        if let Some(cause) = stopped {
+            let _end = AtTheEnd(Arc::clone(&shared));
+            shared.halt(&cause);
+            return Ok(Engine { shared, sequencer: Mutex::default(), resting: Mutex::default() });
         }
         let (arrivals, ledger) = (Arc::clone(shared.ledger.arrivals()), Arc::clone(&shared.ledger));
         let start = |moment| Resting::start(moment, arrivals, move || ledger.rest());
@@ -383,6 +408,11 @@ impl Engine {
         self.halt_cause().is_some()
     }
 
+    /// The blocks that were skipped, up to where this engine started.
+    pub fn skips(&self) -> &[Skipped] {
+        &self.shared.skips
+    }
+
     /// Finish what waits, then stop.
     pub fn stop(&self) {
         self.shared.queue.close(shutting_down().with_detail("The transaction is in no block."));
@@ -426,6 +456,10 @@ impl Shared {
         compiled: Option<Compiled>,
     ) -> Result<oneshot::Receiver<Result<Completion, Error>>, Error> {
         let Asked { request, barrier, frees } = asked;
+        if Body::is_skip(request) {
+            let what = "no session can skip a block";
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
+        }
         let barrier = *barrier;
         if barrier == Barrier::None && !frees {
             self.memory.check(&self.store)?;
@@ -554,6 +588,7 @@ fn shutting_down() -> Error {
 /// What a client that writes is told after a halt.
 fn reads_only(cause: &Error) -> Error {
     let hint = match cause.code() {
+        _ if cause.fields().hint.is_some() => cause.fields().hint.as_deref().unwrap_or_default(),
         SqlState::DISK_FULL => "Make room on the disk, then restart the node.",
         SqlState::IO_ERROR => "See to the disk, then restart the node, which recovers.",
         _ => "Restart the node, which recovers from its ledger.",

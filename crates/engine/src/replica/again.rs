@@ -39,10 +39,14 @@ impl Replica {
         requests: Vec<Request>,
     ) -> Result<Again, Halt> {
         let unsealed = self.run_again(batch, Some(result), requests)?;
+        Ok(self.again(unsealed, result))
+    }
+
+    pub(super) fn again(&mut self, unsealed: Unsealed, result: &BlockResult) -> Again {
         let Unsealed { batch, seal, outcomes, effects, carried_in, .. } = unsealed;
         self.stand_behind(batch.header(), result.header());
         let outcomes = (!images::are_kept(self.protocol().info())).then_some(outcomes);
-        Ok(Again { order: batch.header().clone(), seal, outcomes, effects, carried_in })
+        Again { order: batch.header().clone(), seal, outcomes, effects, carried_in }
     }
 
     /// Execute a block that was ordered, and of which no result is recorded.

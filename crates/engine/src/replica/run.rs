@@ -314,6 +314,9 @@ impl Replica {
             Ok(Body::Schema { text }) => self.language.apply(&text, &self.store, height, time_us),
             Ok(Body::Parameter { name, value }) => self.change_parameter(&name, &value),
             Ok(Body::Checkpoint { height: of, digest }) => vouch(height, of, &digest),
+            Ok(Body::Skip { first, reason, .. }) => {
+                self.note_skip(height, &member.request.envelope, first, reason)
+            }
             Ok(_) => Err(Error::new(SqlState::INTERNAL_ERROR, "not a schema change")),
             Err(error) => Err(error),
         };

@@ -14,6 +14,8 @@
 //!   5 schema      text: str (DDL)
 //!   6 parameter   name: str, value: str
 //!   7 statement   text: str, types (`parameter_types`), arguments: values
+//!   8 checkpoint  height: varint, digest: 32
+//!   9 skip        first: varint, order hash: 32, reason: str
 //! ```
 //!
 //! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
@@ -78,9 +80,17 @@ pub enum Body {
         height: Height,
         digest: Hash,
     },
+    /// The blocks from this one on are not run: see [`crate::skip`].
+    Skip {
+        first: Height,
+        /// Hash of its order.
+        order: Hash,
+        reason: String,
+    },
 }
 
 const CHECKPOINT: u8 = 8;
+const SKIP: u8 = 9;
 
 /// A statement as the client sent it, and the types it gave with it.
 #[derive(Clone, PartialEq, Debug)]
@@ -193,11 +203,17 @@ impl Body {
         request.first() == Some(&CHECKPOINT)
     }
 
+    pub fn is_skip(request: &[u8]) -> bool {
+        request.first() == Some(&SKIP)
+    }
+
     /// What its block comes to a stop for: see [`Barrier`].
     pub fn barrier(&self) -> Barrier {
         match self {
             Body::Schema { .. } => Barrier::Schema,
-            Body::Parameter { .. } | Body::Checkpoint { .. } => Barrier::Parameters,
+            Body::Parameter { .. } | Body::Checkpoint { .. } | Body::Skip { .. } => {
+                Barrier::Parameters
+            }
             _ => Barrier::None,
         }
     }
@@ -226,6 +242,12 @@ impl Body {
                 encode_u64(*height, out);
                 out.extend_from_slice(digest);
             }
+            Body::Skip { first, order, reason } => {
+                out.push(SKIP);
+                encode_u64(*first, out);
+                out.extend_from_slice(order);
+                encode_str(reason, out);
+            }
         }
     }
 
@@ -244,6 +266,11 @@ impl Body {
             CHECKPOINT => {
                 Body::Checkpoint { height: decode_u64(input)?, digest: decode_array(input)? }
             }
+            SKIP => Body::Skip {
+                first: decode_u64(input)?,
+                order: decode_array(input)?,
+                reason: text(input)?,
+            },
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
     }
@@ -484,6 +511,8 @@ mod tests {
             Body::Schema { text: "CREATE TABLE t (a int)".into() },
             Body::Parameter { name: "protocol".into(), value: "serial".into() },
             Body::Interactive { schema_version: 300, transaction },
+            Body::Checkpoint { height: 300, digest: [7; 32] },
+            Body::Skip { first: 300, order: [7; 32], reason: "it panics".into() },
         ]
     }
 

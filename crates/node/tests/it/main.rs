@@ -18,6 +18,7 @@ mod mixed;
 mod mixed_sizes;
 mod proofs;
 mod protocols;
+mod skips;
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};

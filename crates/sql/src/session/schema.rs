@@ -172,6 +172,7 @@ impl Schema {
             }
             Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(&text)),
             Body::Checkpoint { .. } => Err(not_a_write("checkpoint")),
+            Body::Skip { .. } => Err(not_a_write("skip")),
         }
     }
 }
