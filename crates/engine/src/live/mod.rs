@@ -260,27 +260,7 @@ impl Engine {
             skips: replica.skips().to_vec(),
         });
         shared.locks.set_protocol(&replica.parameters().protocol);
-        let halting = Arc::downgrade(&shared);
-        shared.ledger.on_failure(Box::new(move |error| {
-            if let Some(shared) = halting.upgrade() {
-                shared.halt(&error);
-            }
-        }));
-        if let Some(service) = &shared.checkpoints {
-            let waking = Arc::downgrade(&shared);
-            service.wake_by(Box::new(move || {
-                if let Some(shared) = waking.upgrade() {
-                    shared.queue.errand();
-                }
-            }));
-            if vouch {
-                let vouching = Arc::downgrade(&shared);
-                service.vouch_by(Box::new(move |taken| match vouching.upgrade() {
-                    Some(shared) => shared.vouch(taken),
-                    None => Err(shutting_down()),
-                }));
-            }
-        }
+        shared.wire(vouch);
         if let Some(cause) = stopped {
             let _end = AtTheEnd(Arc::clone(&shared));
             shared.halt(&cause);
@@ -449,6 +429,31 @@ impl Drop for AtTheEnd {
 }
 
 impl Shared {
+    /// Has other threads tell what concerns all.
+    fn wire(self: &Arc<Self>, vouch: bool) {
+        let halting = Arc::downgrade(self);
+        self.ledger.on_failure(Box::new(move |error| {
+            if let Some(shared) = halting.upgrade() {
+                shared.halt(&error);
+            }
+        }));
+        if let Some(service) = &self.checkpoints {
+            let waking = Arc::downgrade(self);
+            service.wake_by(Box::new(move || {
+                if let Some(shared) = waking.upgrade() {
+                    shared.queue.errand();
+                }
+            }));
+            if vouch {
+                let vouching = Arc::downgrade(self);
+                service.vouch_by(Box::new(move |taken| match vouching.upgrade() {
+                    Some(shared) => shared.vouch(taken),
+                    None => Err(shutting_down()),
+                }));
+            }
+        }
+    }
+
     fn submit(
         &self,
         submitter: Submitter<'_>,
@@ -588,10 +593,12 @@ fn shutting_down() -> Error {
 /// What a client that writes is told after a halt.
 fn reads_only(cause: &Error) -> Error {
     let hint = match cause.code() {
-        _ if cause.fields().hint.is_some() => cause.fields().hint.as_deref().unwrap_or_default(),
         SqlState::DISK_FULL => "Make room on the disk, then restart the node.",
         SqlState::IO_ERROR => "See to the disk, then restart the node, which recovers.",
-        _ => "Restart the node, which recovers from its ledger.",
+        _ => {
+            let restart = "Restart the node, which recovers from its ledger.";
+            cause.fields().hint.as_deref().unwrap_or(restart)
+        }
     };
     let what = "the node serves reads only, since it had to stop writing";
     Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
