@@ -31,6 +31,7 @@ pub mod stamp;
 pub mod system;
 pub mod text;
 pub mod value;
+pub mod version;
 
 pub use datatype::DataType;
 pub use error::{Error, Result, SqlState, Stop};

@@ -19,6 +19,7 @@ mod mixed_sizes;
 mod proofs;
 mod protocols;
 mod skips;
+mod versions;
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
