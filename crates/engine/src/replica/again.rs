@@ -171,7 +171,7 @@ impl Settlement {
         match Told::decode(outcome).ok()? {
             Told::Retry(_) => Settlement::of(member, origin, Ended::Retry),
             Told::Committed { .. } => Settlement::of(member, origin, Ended::Committed),
-            Told::Rejected(code) => Settlement::of(member, origin, Ended::Rejected(code)),
+            Told::Rejected(it) => Settlement::of(member, origin, Ended::Rejected(it.code)),
             Told::Deferred | Told::Repeat(_) => None,
         }
     }
