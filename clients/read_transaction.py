@@ -82,11 +82,21 @@ class Reader(canonical.Reader):
             return {"parameter": self.text(), "value": self.text()}
         if kind == 8:
             return {"checkpoint": self.varint(), "digest": self.take(32).hex()}
+        if kind == 10:
+            first, order = self.varint(), self.take(32).hex()
+            return {"skip": first, "order": order, "reason": self.text()}
         raise ValueError(f"a request of kind {kind}")
 
     def image(self):
         table, is_row = self.varint(), self.flag()
         return {"table": table, "image" if is_row else "gone": self.string().hex()}
+
+    def names(self):
+        which = self.byte()
+        if which > 7:
+            raise ValueError(f"names of kind {which}")
+        names = enumerate(["table", "column", "constraint"])
+        return {name: self.text() for bit, name in names if which >> bit & 1}
 
     def committed(self):
         said, form = {"committed": self.varint()}, self.byte()
@@ -105,7 +115,8 @@ class Reader(canonical.Reader):
         if kind == 0:
             return self.committed()
         if kind in (1, 2):
-            return {["rejected", "retry"][kind - 1]: self.take(5).decode("ascii")}
+            said = {["rejected", "retry"][kind - 1]: self.take(5).decode("ascii")}
+            return said | self.names()
         if kind == 3:
             return {"deferred": True}
         if kind == 4:

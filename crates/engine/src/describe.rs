@@ -6,7 +6,7 @@ use types::codec::{decode_bytes, decode_u64};
 use types::printable::printable;
 use types::{Origin, Value};
 
-use crate::transaction::outcome::{Told, split_images};
+use crate::transaction::outcome::{Told, ToldError, split_images};
 use crate::transaction::{Body, StatementText, decode_rows};
 
 impl Body {
@@ -47,23 +47,36 @@ impl Body {
             Body::Checkpoint { height, digest } => {
                 format!("checkpoint of block {height}, digest {}", ledger::hash::to_hex(digest))
             }
+            Body::Skip { first, reason, .. } => {
+                one_line(&format!("skip from block {first} on: {reason}"))
+            }
         }
     }
 }
 
 /// An outcome as a block records it. Answers that stand in it whole are shown.
 pub fn describe_outcome(bytes: &[u8]) -> String {
-    let code = |code: [u8; 5]| printable(&String::from_utf8_lossy(&code)).into_owned();
     match Told::decode(bytes) {
         Ok(Told::Committed { .. }) => describe_committed(bytes),
-        Ok(Told::Rejected(state)) => format!("rejected, {}", code(state)),
-        Ok(Told::Retry(state)) => format!("not serializable, {}", code(state)),
+        Ok(Told::Rejected(error)) => format!("rejected, {}", describe_error(&error)),
+        Ok(Told::Retry(error)) => format!("not serializable, {}", describe_error(&error)),
         Ok(Told::Deferred) => "deferred to a later block".into(),
         Ok(Told::Repeat(Origin { height, index })) => {
             format!("a copy of transaction {index} of block {height}")
         }
         Err(_) => "unreadable".into(),
     }
+}
+
+fn describe_error(error: &ToldError) -> String {
+    let ToldError { code, table, column, constraint } = error;
+    let mut said = String::from_utf8_lossy(code).into_owned();
+    for (kind, name) in [("table", table), ("column", column), ("constraint", constraint)] {
+        if let Some(name) = name {
+            said += &format!(", {kind} {name}");
+        }
+    }
+    one_line(&said)
 }
 
 /// With or without images.
@@ -152,5 +165,9 @@ mod tests {
             describe_outcome(&bytes[..cut]);
         }
         assert_eq!(describe_outcome(&[]), "unreadable");
+        let taken = types::Error::new(types::SqlState::UNIQUE_VIOLATION, "taken");
+        let taken = taken.with_table("t").with_constraint("t_pkey");
+        let told = describe_outcome(&encode_outcome(&Outcome::Rejected(taken)));
+        assert_eq!(told, "rejected, 23505, table t, constraint t_pkey");
     }
 }

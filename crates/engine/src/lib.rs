@@ -8,6 +8,7 @@
 //! * [`checkpoint`]: its state on disk, so that recovery need not begin at genesis;
 //! * [`retention`]: which blocks of the past can be read, within which memory;
 //! * [`locks`]: what open transactions lock under `2pl`;
+//! * [`watchdog`]: which block a process died in; [`skip`]: what becomes of such a block;
 //! * [`request`]: an envelope on its way; [`transaction`]: what it asks for, and how the ledger
 //! says
 //!   that it ended; [`effects`]: what its block changed; [`describe`]: all three in words;
@@ -36,9 +37,11 @@ pub mod replica;
 pub mod request;
 mod rest;
 pub mod retention;
+pub mod skip;
 pub mod transaction;
 #[cfg(test)]
 mod vectors;
+pub mod watchdog;
 
 pub use self::recovery::{
     Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Recovery, ReplayBy, Replayed,
@@ -59,4 +62,6 @@ pub use queue::BlockLimits;
 pub use replica::{Again, Boundary, Executed, Halt, Head, KeyStanding, Replica, check_protocol};
 pub use request::{Compiled, Completion, Numbering, Request};
 pub use retention::{Retention, RetentionSettings};
+pub use skip::{Skipped, Stopped};
 pub use transaction::{Body, Transaction};
+pub use watchdog::{Failing, Watchdog, WatchdogSettings};

@@ -135,6 +135,10 @@ fn requests() -> Vec<(Body, Json)> {
             Body::Checkpoint { height: 300, digest: [7; 32] },
             json!({ "checkpoint": 300, "digest": "07".repeat(32) }),
         ),
+        (
+            Body::Skip { first: 300, order: [7; 32], reason: "it panics".into() },
+            json!({ "skip": 300, "order": "07".repeat(32), "reason": "it panics" }),
+        ),
     ]
 }
 
@@ -146,6 +150,10 @@ fn outcomes() -> Vec<(Bytes, Json)> {
     let listed = [&[1, 1, 6, 0xac, 2][..], &[b'x'; 300]].concat();
     let hash = to_hex(&ledger::merkle::leaf_hash(&listed));
     let zero = Error::new(SqlState::DIVISION_BY_ZERO, "division by zero");
+    let taken = Error::new(SqlState::UNIQUE_VIOLATION, "taken");
+    let taken = taken.with_table("t").with_constraint("t_pkey");
+    let missing = Error::new(SqlState::NOT_NULL_VIOLATION, "null");
+    let missing = missing.with_table("t").with_column("a");
     let stale = Error::new(SqlState::SERIALIZATION_FAILURE, "too late");
     vec![
         (committed(200, Vec::new()), json!({ "committed": 200 })),
@@ -155,6 +163,14 @@ fn outcomes() -> Vec<(Bytes, Json)> {
         ),
         (committed(1, vec![[long].into()]), json!({ "committed": 1, "rows_hash": hash })),
         (encode_outcome(&Outcome::Rejected(zero)), json!({ "rejected": "22012" })),
+        (
+            encode_outcome(&Outcome::Rejected(taken)),
+            json!({ "rejected": "23505", "table": "t", "constraint": "t_pkey" }),
+        ),
+        (
+            encode_outcome(&Outcome::Rejected(missing)),
+            json!({ "rejected": "23502", "table": "t", "column": "a" }),
+        ),
         (encode_outcome(&Outcome::Retry(stale)), json!({ "retry": "40001" })),
         (Fate::Deferred.encode().into(), json!({ "deferred": true })),
         (

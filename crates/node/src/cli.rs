@@ -69,6 +69,8 @@ pub enum Command {
     Restore(Restore),
     /// Remove old blocks that a checkpoint makes superfluous; their headers stay.
     Prune(Prune),
+    /// Record a block as rejected that makes every start die.
+    Skip(Skip),
     /// Write tables into files that other programs read.
     Export(Export),
     /// Take the receipt of one transaction, or check one against a head that you trust.
@@ -153,6 +155,25 @@ pub struct Verify {
     /// Begin with the newest checkpoint that holds: quicker, and trusts what it says.
     #[arg(long)]
     pub from_checkpoint: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Skip {
+    /// Height of the block, as the node that stopped before it names it.
+    #[arg(value_name = "HEIGHT")]
+    pub height: u64,
+    /// Folder that holds the ledger, on which no node may be running.
+    #[arg(long, value_name = "DIR", default_value = "tally-data")]
+    pub data: PathBuf,
+    /// Who decides it: a name that stands in the ledger.
+    #[arg(long, value_name = "NAME")]
+    pub owner: String,
+    /// Why: a text that stands in the ledger.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// Do it; without this, what would be done is shown.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 #[derive(Args, Debug)]

@@ -16,8 +16,8 @@ use engine::retention::PinFolder;
 use engine::{
     Beside, BlockLimits, Body, Checkpoints, Clock, ClockBound, EXECUTOR, Engine, Fault,
     FromCheckpoint, Journal, Language, Numbering, PassedOver, Progress, Recovery, ReplayBy,
-    Replayed, Replica, RetentionSettings, RowFolders, Trust, Ways, check_protocol, recover_by,
-    resume_writing,
+    Replayed, Replica, RetentionSettings, RowFolders, Stopped, Trust, Watchdog, WatchdogSettings,
+    Ways, check_protocol, recover_by, resume_writing,
 };
 use kit::pool::Pool;
 use ledger::{
@@ -29,7 +29,7 @@ use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
 use sql::session::schema::Schema;
 use sql::session::{Database, SessionMemory};
 use storage::Store;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::analysis;
 use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
@@ -49,7 +49,10 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     let options = log_options(settings);
     let rows = row_folders(settings)?;
     let pins = PinFolder::open(files.clone()).context("cannot read the names of pinned blocks")?;
-    let recovery = Recovery { retain: pins.heads(), ..recovery(settings, rows.clone()) };
+    let watchdog = Watchdog::open(files.clone(), WatchdogSettings::default());
+    let watchdog = Arc::new(watchdog.context("cannot read what blocks processes died in")?);
+    let (retain, dog) = (pins.heads(), Some(Arc::clone(&watchdog)));
+    let recovery = Recovery { retain, watchdog: dog, ..recovery(settings, rows.clone()) };
     let read = match read(&files, &recovery, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) => {
             refuse_beside_pins(&recovery.retain)?;
@@ -60,7 +63,9 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     };
     let (replayed, schema) = read.map_err(refuse)?;
     tell(&replayed);
-    let Replayed { replica, reader, unrecorded, progress, checkpoint, passed_over, .. } = replayed;
+    let Replayed {
+        replica, reader, unrecorded, progress, checkpoint, passed_over, stopped, ..
+    } = replayed;
     let log = resume_writing(reader, &unrecorded, options);
     let log = log.context("cannot go on with the ledger")?;
     let loaded = checkpoint.as_ref().map(|loaded| loaded.base.manifest.height());
@@ -72,12 +77,19 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     metrics.first_block.set(first_block(&*files)?);
     metrics.torn_tails.set(torn_tails(&*files)?);
     metrics.height.set(replica.head().height);
+    metrics.failing_block.set(stopped.as_ref().map_or(0, |stopped| stopped.order.height));
     let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
     let checkpointer =
         Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
     let service = service_settings(settings);
-    let checkpoints = Some(Checkpoints { checkpointer, settings: service, since: progress });
+    let stopped = stopped.as_ref().map(Stopped::cause);
+    // There is nothing new to write down.
+    let checkpoints = stopped.is_none().then_some(Checkpoints {
+        checkpointer,
+        settings: service,
+        since: progress,
+    });
     let retention = RetentionSettings {
         policy: settings.snapshot_retention.clone(),
         undo_bytes_max: settings.undo_bytes_max,
@@ -91,6 +103,8 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         rest: Some(REST),
         clock_bound,
         memory_bytes_max: memory::bytes_max(settings.memory_bytes_max),
+        watchdog: Some(watchdog),
+        stopped,
     };
     let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
@@ -147,6 +161,11 @@ fn tell(replayed: &Replayed) {
     if !replayed.unrecorded.is_empty() {
         let blocks = replayed.unrecorded.len();
         info!(blocks, "the results of the last blocks were not on disk and are computed again");
+    }
+    if let Some(stopped) = &replayed.stopped {
+        let cause = stopped.cause();
+        let hint = cause.fields().hint.as_deref().unwrap_or_default();
+        error!(%cause, hint, "reads only: a block cannot be executed");
     }
     for note in &replayed.notes {
         warn!("{note}");
@@ -401,10 +420,13 @@ fn draw_ledger_id() -> Result<LedgerId> {
 }
 
 /// A node never repairs what is damaged, and says what to do instead.
-fn refuse(fault: Fault) -> anyhow::Error {
+pub fn refuse(fault: Fault) -> anyhow::Error {
     match fault {
         Fault::Damage(_) | Fault::Mismatch(_) => {
             anyhow!("{fault}; the node does not start: restore the folder from a copy")
+        }
+        Fault::Halt(height, _) if height > 0 => {
+            anyhow!("{fault}; start again: if it fails again, blocks before it can be read")
         }
         fault => fault.into(),
     }
@@ -445,7 +467,7 @@ fn clock_bound(settings: &Settings) -> Option<ClockBound> {
 }
 
 /// Microseconds since 2000-01-01 UTC; a clock before that stands still.
-fn clock() -> Clock {
+pub fn clock() -> Clock {
     let epoch = UNIX_EPOCH + Duration::from_secs(EPOCH_S);
     Arc::new(move || {
         let elapsed = SystemTime::now().duration_since(epoch).unwrap_or_default();

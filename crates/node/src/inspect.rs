@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use engine::ChangedRow;
+use engine::{ChangedRow, Skipped};
 use ledger::Hash;
 use ledger::hash::to_hex;
 use serde_json::json;
@@ -62,6 +62,10 @@ fn verification_text(found: &Verification) -> String {
         to_hex(&found.head),
     );
     text += &results_text(found);
+    for Skipped { first, last, owner, reason } in &found.skips {
+        let (owner, reason) = (printable(owner), printable(reason));
+        text += &format!("skipped       blocks {first} to {last} by {owner}: {reason}\n");
+    }
     for CheckpointVerdict { height, fault } in &found.checkpoints {
         let state = printable(fault.as_deref().unwrap_or("holds"));
         text += &format!("checkpoint    {height} {state}\n");
@@ -109,6 +113,9 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         "results_torn": found.results_torn,
         "from_checkpoint": found.from,
         "first_block": found.first_block,
+        "skips": found.skips.iter().map(|it| json!({
+            "first": it.first, "last": it.last, "owner": it.owner, "reason": it.reason,
+        })).collect::<Vec<_>>(),
         "checkpoints": found.checkpoints.iter().map(|at| json!({
             "height": at.height, "holds": at.fault.is_none(), "fault": at.fault,
         })).collect::<Vec<_>>(),
@@ -199,6 +206,7 @@ mod tests {
             head: [1; 32],
             results_missing: 0,
             results_torn: None,
+            skips: Vec::new(),
             from: None,
             first_block: 0,
             checkpoints: Vec::new(),

@@ -27,6 +27,7 @@ mod secrets;
 mod serve;
 mod sessions;
 mod simulate;
+mod skip;
 mod soak;
 mod torture;
 mod users;
@@ -73,6 +74,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Backup(arguments) => backup::run(arguments, cli.output),
         Command::Prune(arguments) => prune::run(arguments, cli.output),
         Command::Restore(arguments) => restore::run(arguments, cli.output),
+        Command::Skip(arguments) => skip::run(arguments, cli.output),
         Command::Export(arguments) => export::run(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),

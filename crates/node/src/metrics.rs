@@ -141,8 +141,10 @@ pub struct Metrics {
     pub checkpoint_height: Gauge,
     /// Begun since the start, and not taken.
     pub checkpoint_failures: Counter,
-    /// 1 when the disk has failed and writes are refused.
+    /// 1 when the disk has failed or a block cannot be executed, and writes are refused.
     pub read_only: Gauge,
+    /// The block that cannot be executed, before which the start stopped; 0: there is none.
+    pub failing_block: Gauge,
     /// Of overwritten row versions.
     pub undo_bytes: Gauge,
     /// Heights that somebody has pinned, each reader counted.
@@ -277,7 +279,9 @@ impl Collector for Reading {
         page.gauge("checkpoint_height", help, None, metrics.checkpoint_height.get() as f64)?;
         let help = "Checkpoints that were begun and not taken";
         page.counter("checkpoint_failures", help, &metrics.checkpoint_failures)?;
-        let help = "Whether the node refuses writes, since its disk has failed";
+        let help = "Height of a block that cannot be executed, where the start stopped; 0: none";
+        page.gauge("failing_block_height", help, None, metrics.failing_block.get() as f64)?;
+        let help = "Whether the node refuses writes: its disk has failed, or a block fails";
         page.gauge("read_only", help, None, metrics.read_only.get() as f64)?;
         page.past(metrics)?;
         metrics.session_memory.get().map_or(Ok(()), |pool| page.session_memory(pool))?;
@@ -438,6 +442,7 @@ mod tests {
             "tally_checkpoint_written_bytes_total 700",
             "tally_checkpoint_height 16.0",
             "tally_checkpoint_failures_total 1",
+            "tally_failing_block_height 0.0",
             "tally_read_only 1.0",
             "tally_undo_bytes 65536.0",
             "tally_snapshots 3.0",

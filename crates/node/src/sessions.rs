@@ -20,6 +20,7 @@ use sql::session::lifted::Source;
 use sql::session::{self, Answer, Signal, Status, commons};
 use tokio::sync::watch;
 use tracing::warn;
+use types::version::SERVER_VERSION;
 use types::{DataType, Error, SqlState, Value};
 
 use crate::config::{Settings, TlsUse};
@@ -89,7 +90,7 @@ fn options(settings: &Settings) -> Result<Options> {
         client_certificates: settings.tls_client_certificate.into(),
         failed_logins_per_minute_max: settings.failed_logins_per_minute_max,
         shutdown_grace: Duration::from_millis(settings.stop_wait_ms_max),
-        server_version: session::SERVER_VERSION.to_owned(),
+        server_version: SERVER_VERSION.to_owned(),
         bounds: Bounds {
             statements_max: settings.session_statements_max as usize,
             portals_max: settings.session_portals_max as usize,
@@ -138,7 +139,7 @@ impl pgfront::Database for Doors {
             user: options.user,
             database: options.database,
             backend_pid: options.process_id,
-            server_version: session::SERVER_VERSION.to_owned(),
+            server_version: SERVER_VERSION.to_owned(),
         };
         let database = Arc::clone(&self.database);
         let (raised, withdraw) = (options.cancel.flag(), options.cancel.withdraw());

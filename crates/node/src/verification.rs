@@ -14,7 +14,7 @@ use engine::checkpoint::State;
 use engine::checkpoint::vouched::{Vouched, vouched_from};
 use engine::{
     ChangedRow, Fault, Language, PassedOver, Progress, Recovery, ReplayBy, Replayed, Replica,
-    Trust, recover_by, replay_behind, replay_watched,
+    Skipped, Trust, recover_by, replay_behind, replay_watched,
 };
 use ledger::hash::to_hex;
 use ledger::log::Pruned;
@@ -47,6 +47,8 @@ pub struct Verification {
     pub results_missing: u64,
     /// Where the results end with bytes that are none.
     pub results_torn: Option<String>,
+    /// Blocks that the ledger records as skipped.
+    pub skips: Vec<Skipped>,
     /// All checkpoints up to the height, oldest first.
     pub checkpoints: Vec<CheckpointVerdict>,
     pub verdict: Verdict,
@@ -299,6 +301,7 @@ fn found(
         first_block,
         results_missing: 0,
         results_torn: None,
+        skips: Vec::new(),
         checkpoints: Vec::new(),
         verdict: Verdict::Sound,
     };
@@ -313,7 +316,8 @@ fn found(
     };
     let results_missing = replayed.unrecorded.len() as u64;
     let results_torn = replayed.reader.torn_results().map(ToString::to_string);
-    Ok(Verification { height, head, results_missing, results_torn, verdict, ..found })
+    let skips = replayed.replica.skips().to_vec();
+    Ok(Verification { height, head, results_missing, results_torn, skips, verdict, ..found })
 }
 
 fn verdict_of(fault: Fault) -> Result<Verdict> {

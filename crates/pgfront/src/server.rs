@@ -90,7 +90,7 @@ impl Default for Options {
             authentication_timeout: Duration::from_secs(15),
             message_bytes_max: 64 << 20,
             shutdown_grace: Duration::from_secs(30),
-            server_version: concat!("16.4 (Tallystick ", env!("CARGO_PKG_VERSION"), ")").to_owned(),
+            server_version: types::version::SERVER_VERSION.to_owned(),
             memory: Pool::unbounded(),
             bounds: Bounds::default(),
             mock_secret: None,

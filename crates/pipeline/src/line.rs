@@ -262,6 +262,11 @@ impl<T: Task> Line<T> {
         joining
     }
 
+    /// What was deferred to a block that is not run.
+    pub fn give_up(&mut self, height: Height) -> Vec<Deferred<T>> {
+        self.join(height)
+    }
+
     /// The second half. Its writes are in the store, closed and not published. `Err`: halt.
     pub fn finish(&mut self, ready: Ready<T>, crew: &Crew) -> Result<Finished<T>, String> {
         let ran = self.begin_finish(ready)?.run(crew)?;

@@ -122,7 +122,7 @@ fn ledgers_of_old_give_what_they_gave() {
             for outcome in result.outcomes() {
                 match Told::decode(outcome).unwrap() {
                     Told::Committed { .. } => committed += 1,
-                    Told::Rejected(code) => drop(codes.insert(code)),
+                    Told::Rejected(it) => drop(codes.insert(it.code)),
                     _ => {}
                 }
             }

@@ -233,13 +233,13 @@ impl Witness {
     ) -> Result<(), Wrong> {
         let told = Told::decode(outcome).map_err(|error| wrong("encoding", error))?;
         let (name, expires_us) = name_of(envelope)?;
-        let status = match told {
+        let status = match &told {
             Told::Committed { .. } => KeyStatus::Committed,
-            Told::Rejected(code) if is_refusal(code) => {
+            Told::Rejected(it) if is_refusal(it.code) => {
                 self.decided.insert(place(origin), (height, outcome.clone()));
-                return self.check_refusal(SqlState(code), expires_us, height);
+                return self.check_refusal(SqlState(it.code), expires_us, height);
             }
-            Told::Rejected(code) => KeyStatus::Rejected(code),
+            Told::Rejected(it) => KeyStatus::Rejected(it.code),
             Told::Retry(_) => KeyStatus::Retry,
             Told::Deferred => {
                 self.deferred.insert(place(origin), envelope.clone());
@@ -247,7 +247,7 @@ impl Witness {
             }
             Told::Repeat(first) => {
                 self.decided.insert(place(origin), (height, outcome.clone()));
-                return self.check_repeat(&name, first);
+                return self.check_repeat(&name, *first);
             }
         };
         if told != Told::Deferred
@@ -311,7 +311,7 @@ impl Witness {
         let told = Told::decode(recorded).map_err(|error| wrong("encoding", error))?;
         let agrees = match (told, outcome) {
             (Told::Committed { count }, Outcome::Committed(result)) => count == result.count,
-            (Told::Rejected(code), Outcome::Rejected(error)) => code == error.code().0,
+            (Told::Rejected(it), Outcome::Rejected(error)) => it.code == error.code().0,
             (Told::Retry(_), Outcome::Retry(_)) => true,
             (Told::Repeat(_), Outcome::Rejected(error)) => {
                 error.code() == SqlState::DUPLICATE_OBJECT

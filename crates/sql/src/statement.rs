@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use procedure::{Expr, Output, Procedure};
+use types::version::SERVER_VERSION;
 use types::{ColumnId, DataType, TableId};
 
 use crate::analyst::AnalyticalPlan;
@@ -163,7 +164,7 @@ impl Default for SessionInfo {
             user: OWNER.into(),
             database: "tally".into(),
             backend_pid: 0,
-            server_version: "17.0".into(),
+            server_version: SERVER_VERSION.into(),
             is_owner: true,
         }
     }

@@ -91,6 +91,7 @@ sqlstates! {
     TOO_MANY_ROWS = b"P0003";
     INTERNAL_ERROR = b"XX000";
     DATA_CORRUPTED = b"XX001";
+    BLOCK_SKIPPED = b"XXT01";
 }
 
 impl SqlState {

@@ -32,6 +32,7 @@ pub mod system;
 pub mod text;
 pub mod unicode;
 pub mod value;
+pub mod version;
 
 pub use datatype::DataType;
 pub use error::{Error, Result, SqlState, Stop};

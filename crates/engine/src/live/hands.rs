@@ -22,6 +22,7 @@ use concurrency::Crew;
 
 use crate::replica::{FinishingBlock, PlannedBlock, RanBlock, ReadyBlock};
 use crate::request::Request;
+use crate::watchdog::panic_text;
 
 use super::Shared;
 
@@ -80,7 +81,7 @@ impl Hands {
         self.crew.spawn(move |crew| {
             let began = Instant::now();
             let worked = catch_unwind(AssertUnwindSafe(|| work(crew)));
-            let worked = worked.unwrap_or_else(|_| Err("a block panicked".to_owned()));
+            let worked = worked.unwrap_or_else(|panic| Err(panic_text(&*panic)));
             if report.send(done(worked, began.elapsed())).is_ok() {
                 shared.queue.errand();
             }

@@ -76,7 +76,9 @@ use crate::replica::{shown_parameter, too_large, unknown_parameter};
 use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
 use crate::rest::Resting;
 use crate::retention::{Retention, RetentionSettings};
+use crate::skip::Skipped;
 use crate::transaction::{Asked, Body};
+use crate::watchdog::Watchdog;
 
 use memory::MemoryBound;
 use sequencer::{Sequencer, cadence_of, rules_of};
@@ -106,6 +108,10 @@ pub struct Beside {
     pub clock_bound: Option<ClockBound>,
     /// Bytes that the tables may hold, beyond which this node takes no more; 0: any number.
     pub memory_bytes_max: u64,
+    /// Keeps what block this process dies in.
+    pub watchdog: Option<Arc<Watchdog>>,
+    /// Why there are reads only, from the start on.
+    pub stopped: Option<Error>,
 }
 
 /// The submitter of a transaction, and the key that it comes under.
@@ -179,6 +185,9 @@ struct Shared {
     ledger: Arc<LedgerEnd>,
     locks: Arc<SessionLocks>,
     memory: MemoryBound,
+    watchdog: Option<Arc<Watchdog>>,
+    /// None is added while a node runs.
+    skips: Vec<Skipped>,
 }
 
 impl Engine {
@@ -205,7 +214,16 @@ impl Engine {
         observer: Arc<dyn Observer>,
         beside: Beside,
     ) -> std::io::Result<Engine> {
-        let Beside { checkpoints, retention, vouch, rest, clock_bound, memory_bytes_max } = beside;
+        let Beside {
+            checkpoints,
+            retention,
+            vouch,
+            rest,
+            clock_bound,
+            memory_bytes_max,
+            watchdog,
+            stopped,
+        } = beside;
         let journal = journal.into();
         let head = replica.head();
         let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
@@ -251,28 +269,15 @@ impl Engine {
             ledger: Arc::clone(journal.ledger()),
             locks: Arc::default(),
             memory: MemoryBound::new(memory_bytes_max, replica.store()),
+            watchdog,
+            skips: replica.skips().to_vec(),
         });
         shared.locks.set_protocol(&replica.parameters().protocol);
-        let halting = Arc::downgrade(&shared);
-        shared.ledger.on_failure(Box::new(move |error| {
-            if let Some(shared) = halting.upgrade() {
-                shared.halt(&error);
-            }
-        }));
-        if let Some(service) = &shared.checkpoints {
-            let waking = Arc::downgrade(&shared);
-            service.wake_by(Box::new(move || {
-                if let Some(shared) = waking.upgrade() {
-                    shared.queue.errand();
-                }
-            }));
-            if vouch {
-                let vouching = Arc::downgrade(&shared);
-                service.vouch_by(Box::new(move |taken| match vouching.upgrade() {
-                    Some(shared) => shared.vouch(taken),
-                    None => Err(shutting_down()),
-                }));
-            }
+        shared.wire(vouch);
+        if let Some(cause) = stopped {
+            let _end = AtTheEnd(Arc::clone(&shared));
+            shared.halt(&cause);
+            return Ok(Engine { shared, sequencer: Mutex::default(), resting: Mutex::default() });
         }
         let (arrivals, ledger) = (Arc::clone(shared.ledger.arrivals()), Arc::clone(&shared.ledger));
         let start = |moment| Resting::start(moment, arrivals, move || ledger.rest());
@@ -429,6 +434,11 @@ impl Engine {
         self.halt_cause().is_some()
     }
 
+    /// The blocks that were skipped, up to where this engine started.
+    pub fn skips(&self) -> &[Skipped] {
+        &self.shared.skips
+    }
+
     /// Finish what waits, then stop.
     pub fn stop(&self) {
         self.shared.queue.close(shutting_down().with_detail("The transaction is in no block."));
@@ -465,6 +475,31 @@ impl Drop for AtTheEnd {
 }
 
 impl Shared {
+    /// Has other threads tell what concerns all.
+    fn wire(self: &Arc<Self>, vouch: bool) {
+        let halting = Arc::downgrade(self);
+        self.ledger.on_failure(Box::new(move |error| {
+            if let Some(shared) = halting.upgrade() {
+                shared.halt(&error);
+            }
+        }));
+        if let Some(service) = &self.checkpoints {
+            let waking = Arc::downgrade(self);
+            service.wake_by(Box::new(move || {
+                if let Some(shared) = waking.upgrade() {
+                    shared.queue.errand();
+                }
+            }));
+            if vouch {
+                let vouching = Arc::downgrade(self);
+                service.vouch_by(Box::new(move |taken| match vouching.upgrade() {
+                    Some(shared) => shared.vouch(taken),
+                    None => Err(shutting_down()),
+                }));
+            }
+        }
+    }
+
     fn submit(
         &self,
         submitter: Submitter<'_>,
@@ -472,6 +507,10 @@ impl Shared {
         compiled: Option<Compiled>,
     ) -> Result<Submitted, Error> {
         let Asked { request, barrier, .. } = asked;
+        if Body::is_skip(request) {
+            let what = "no session can skip a block";
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
+        }
         let barrier = *barrier;
         if asked.takes() {
             self.memory.check(&self.store)?;
@@ -607,7 +646,10 @@ fn reads_only(cause: &Error) -> Error {
     let hint = match cause.code() {
         SqlState::DISK_FULL => "Make room on the disk, then restart the node.",
         SqlState::IO_ERROR => "See to the disk, then restart the node, which recovers.",
-        _ => "Restart the node, which recovers from its ledger.",
+        _ => {
+            let restart = "Restart the node, which recovers from its ledger.";
+            cause.fields().hint.as_deref().unwrap_or(restart)
+        }
     };
     let what = "the node serves reads only, since it had to stop writing";
     Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)

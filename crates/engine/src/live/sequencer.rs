@@ -1,6 +1,7 @@
 //! The sequencer: does what the pipeline says on a thread of its own, one block after the other,
 //! or, where blocks overlap, with two [hands](super::hands) beside it.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,7 @@ use crate::queue::{Cut, Next};
 use crate::replica::{Executed, Halt, RanBlock, ReadyBlock, Replica};
 use crate::request::{Completion, Member, Request, Waiting};
 use crate::transaction::Body;
+use crate::watchdog::{Running, panic_text};
 
 use super::arriving::{Arriving, Then};
 use super::hands::{Done, Hands};
@@ -93,6 +95,8 @@ pub(super) struct Sequencer {
     /// Where blocks overlap.
     hands: Option<Hands>,
     overlap_min: Duration,
+    /// Blocks that are not published.
+    running: BTreeMap<Height, Running>,
     /// Prepared, and not yet being finished.
     ready: BTreeMap<Height, ReadyBlock>,
     flight: Option<Flight>,
@@ -133,6 +137,7 @@ impl Sequencer {
             log,
             hands: None,
             overlap_min,
+            running: BTreeMap::new(),
             ready: BTreeMap::new(),
             flight: None,
             only_vouches: false,
@@ -182,7 +187,7 @@ impl Sequencer {
         run: impl FnOnce(&mut Sequencer) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let run = std::panic::AssertUnwindSafe(|| run(self));
-        let panicked = |_| Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked");
+        let panicked = |panic: Box<dyn Any + Send>| stopped(panic_text(&*panic));
         std::panic::catch_unwind(run).map_err(panicked)?
     }
 
@@ -255,6 +260,9 @@ impl Sequencer {
         let bytes = requests.iter().map(|request| request.envelope.len() as u64).sum();
         let ordered = self.replica.order(time_us, proposer, seen_height, requests);
         let height = ordered.map_err(halted)?;
+        if let (Some(dog), Some(batch)) = (&self.shared.watchdog, self.replica.batch(height)) {
+            self.running.insert(height, dog.begin(height, batch.hash()));
+        }
         let (barrier, seen) = (self.replica.barrier(height), self.replica.seen(height));
         self.follow(Event::Ordered { height, barrier, seen, bytes })?;
         let waits = self.hands.is_some() || self.pipeline.is_idle();
@@ -415,6 +423,7 @@ impl Sequencer {
             shared.retention.set_overlaps(false);
         }
         shared.queue.released(head.height);
+        self.running.remove(&head.height);
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = head;
         shared.released.store(head.height, Ordering::Release);
         shared.released_us.store(head.time_us, Ordering::Release);
@@ -495,6 +504,11 @@ impl Sequencer {
 
     fn halt(mut self, error: Error) {
         tracing::error!(%error, "reads only from now on; restart the node to recover");
+        // A disk that fails is not the block's fault.
+        if error.code() == SqlState::INTERNAL_ERROR {
+            let why = error.fields().detail.as_deref().unwrap_or(error.message());
+            self.running.values().for_each(|running| running.died(why));
+        }
         let _: Actions = self.pipeline.step(Event::Failed);
         let done = self.hands.as_mut().map(Hands::stop).unwrap_or_default();
         let beside = done.into_iter().flat_map(Done::into_requests);

@@ -8,13 +8,21 @@
 //! With more than one worker this is done by a thread of its own, a few blocks ahead of execution.
 //! What is compiled ahead is compiled under the schema of the newest block that was executed; a
 //! schema change makes it wait, and nothing is compiled ahead until it has happened.
+//!
+//! The reader is a few orders ahead of what is handed on, since one of them may
+//! [skip](crate::skip) a block before it. It stops before a block that [fails](crate::watchdog),
+//! unless that is skipped, and then reads to the end without handing anything on.
 
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use ledger::chain::ChainVerifier;
-use ledger::{Batch, BlockReader, BlockResult, ChainFault, Hash, LogError, Record, TornTail};
+use ledger::{
+    Batch, BlockReader, BlockResult, ChainFault, Hash, LogError, OrderHeader, Record, TornTail,
+};
 use recovery::schemes::beside::RowReader;
 use recovery::schemes::streams::Frame;
 use types::Height;
@@ -24,6 +32,9 @@ use pipeline::Barrier;
 
 use crate::replica::compile_request;
 use crate::request::{Compiled, Request};
+use crate::skip::{self, Skip, Stopped};
+use crate::transaction::Body;
+use crate::watchdog::{Failing, Watchdog};
 
 use super::compare::mismatch;
 use super::{Fault, RowFolders};
@@ -34,11 +45,21 @@ pub(super) struct Item {
     /// `None`: the ledger ends with its order.
     pub result: Option<BlockResult>,
     pub bytes: u64,
-    /// It changes the schema or the parameters.
+    /// It changes the schema or the parameters, or is skipped.
     pub stops: bool,
+    /// A later block says that it is not to be run.
+    pub is_skipped: bool,
     pub requests: Vec<Request>,
     /// What the row loggers have of it.
     pub frames: Option<Vec<Frame>>,
+}
+
+/// A block that was read, and is not handed on yet.
+struct Waiting {
+    batch: Batch,
+    result: Option<BlockResult>,
+    bytes: u64,
+    is_skipped: bool,
 }
 
 pub(super) struct Source<'a> {
@@ -49,6 +70,12 @@ pub(super) struct Source<'a> {
     /// Why the row logs are not read any more, once they are not.
     pub rows_end: Option<String>,
     pub torn: Option<TornTail>,
+    pub stopped: Option<Stopped>,
+    watchdog: Option<&'a Watchdog>,
+    failing: Option<Failing>,
+    waiting: VecDeque<Waiting>,
+    /// What was met behind them.
+    end: Option<Result<(), Fault>>,
     /// The last block that changes the schema, of those read.
     schema_changed: Height,
     done: &'a Done,
@@ -70,8 +97,27 @@ impl<'a> Source<'a> {
         language: Arc<dyn Language>,
         done: &'a Done,
     ) -> Source<'a> {
-        let (rows, rows_end, torn, schema_changed) = (None, None, None, 0);
-        Source { reader, chain, language, rows, rows_end, torn, schema_changed, done }
+        Source {
+            reader,
+            chain,
+            language,
+            rows: None,
+            rows_end: None,
+            torn: None,
+            stopped: None,
+            watchdog: None,
+            failing: None,
+            waiting: VecDeque::new(),
+            end: None,
+            schema_changed: 0,
+            done,
+        }
+    }
+
+    /// Stops before a block that fails.
+    pub fn watched(self, watchdog: Option<&'a Watchdog>) -> Source<'a> {
+        let failing = watchdog.and_then(Watchdog::failing);
+        Source { watchdog, failing, ..self }
     }
 
     /// Row logs are read beside the blocks.
@@ -84,8 +130,26 @@ impl<'a> Source<'a> {
         self
     }
 
-    /// `None`: the end, be it clean or torn.
+    /// `None`: the end, be it clean or torn, or a block that fails.
     pub fn next(&mut self) -> Result<Option<Item>, Fault> {
+        while self.end.is_none() && self.waiting.len() <= skip::BLOCKS_MAX as usize {
+            match self.read() {
+                Ok(Some(read)) => self.waiting.push_back(read),
+                Ok(None) => self.end = Some(Ok(())),
+                Err(fault) => self.end = Some(Err(fault)),
+            }
+        }
+        let Some(next) = self.waiting.pop_front() else {
+            return self.end.replace(Ok(())).unwrap_or(Ok(())).map(|()| None);
+        };
+        if let Some(failing) = self.failing.take_if(|failing| fails(failing, &next)) {
+            self.stop(failing, next)?;
+            return Ok(None);
+        }
+        Ok(Some(self.item(next)))
+    }
+
+    fn read(&mut self) -> Result<Option<Waiting>, Fault> {
         let recorded = match self.reader.next() {
             Ok(Some(recorded)) => recorded,
             Ok(None) => return Ok(None),
@@ -97,20 +161,51 @@ impl<'a> Source<'a> {
         };
         let (batch, result) = decode(&recorded.batch, recorded.result.as_ref())?;
         check_chain(self.chain, &batch, result.as_ref())?;
+        if let Some(Skip { first, order }) = Skip::in_batch(&batch) {
+            let is_first = |it: &Waiting| it.batch.height() == first && it.batch.hash() == order;
+            let from = self.waiting.iter().position(is_first).unwrap_or(self.waiting.len());
+            self.waiting.range_mut(from..).for_each(|skipped| skipped.is_skipped = true);
+        }
+        let bytes = recorded.batch.payload().len() as u64;
+        let bytes = bytes + recorded.result.map_or(0, |result| result.payload().len() as u64);
+        Ok(Some(Waiting { batch, result, bytes, is_skipped: false }))
+    }
+
+    fn item(&mut self, Waiting { batch, result, bytes, is_skipped }: Waiting) -> Item {
         let (height, hash) = (batch.height(), batch.hash());
         let mut requests: Vec<Request> =
             batch.envelopes().iter().cloned().map(Request::of_bytes).collect();
-        let stops = requests.iter().any(|request| request.barrier != Barrier::None);
+        let stops = is_skipped || requests.iter().any(|it| it.barrier != Barrier::None);
         if stops {
             self.schema_changed = height;
         }
         let frames = if stops { None } else { self.frames(height, &hash) };
         if !stops && frames.is_none() {
-            self.compile(&mut requests);
+            let _running = self.watchdog.map(|watchdog| watchdog.begin(height, hash));
+            // One that panics here will where it is executed, and is told there.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.compile(&mut requests)));
         }
-        let bytes = recorded.batch.payload().len() as u64;
-        let bytes = bytes + recorded.result.map_or(0, |result| result.payload().len() as u64);
-        Ok(Some(Item { batch, result, bytes, stops, requests, frames }))
+        Item { batch, result, bytes, stops, is_skipped, requests, frames }
+    }
+
+    /// Goes on to the end of the ledger, whose next block fails.
+    fn stop(&mut self, failing: Failing, next: Waiting) -> Result<(), Fault> {
+        let order = next.batch.header().clone();
+        let mut last = match self.waiting.drain(..).last() {
+            Some(waiting) => waiting.batch.header().clone(),
+            None => order.clone(),
+        };
+        while self.end.is_none() {
+            match self.read()? {
+                Some(read) => last = read.batch.header().clone(),
+                None => self.end = Some(Ok(())),
+            }
+        }
+        self.end.replace(Ok(())).unwrap_or(Ok(()))?;
+        let is_recorded = next.result.is_some();
+        let transaction = single(&next.batch);
+        self.stopped = Some(Stopped { failing, order, last, is_recorded, transaction });
+        Ok(())
     }
 
     fn compile(&self, requests: &mut [Request]) {
@@ -151,6 +246,18 @@ impl<'a> Source<'a> {
             }
         }
     }
+}
+
+fn fails(failing: &Failing, next: &Waiting) -> bool {
+    let OrderHeader { height, .. } = *next.batch.header();
+    !next.is_skipped && height == failing.height && next.batch.hash() == failing.order
+}
+
+/// What a batch of one transaction is about.
+fn single(batch: &Batch) -> Option<String> {
+    let [envelope] = batch.envelopes() else { return None };
+    let body = order::View::read(envelope).and_then(|view| Body::from_request(view.request));
+    Some(body.map_or_else(|_| "unreadable".to_owned(), |body| body.describe()))
 }
 
 pub(super) fn decode(

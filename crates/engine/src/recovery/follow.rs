@@ -30,7 +30,9 @@
 //! ledger does not hold the order that it needs. The protocol alone tells outcomes again, so it is
 //! the default, and the others are choices.
 
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
@@ -42,6 +44,8 @@ use types::Height;
 
 use crate::replica::{Halt, Replica};
 use crate::request::Request;
+use crate::skip::Stopped;
+use crate::watchdog::panic_text;
 
 use super::ahead::{Done, Item, Source};
 use super::compare::{Comparer, Pair, compare_all, lock};
@@ -58,6 +62,7 @@ const AHEAD_MAX: usize = 8;
 #[derive(Default)]
 pub(super) struct Followed {
     pub torn_tail: Option<TornTail>,
+    pub stopped: Option<Stopped>,
     pub progress: Progress,
     pub ways: Ways,
     /// Results that the ledger did not hold: those of its last orders.
@@ -82,7 +87,8 @@ pub(super) fn follow(
 ) -> Result<Followed, Fault> {
     let reached = Done { height: replica.head().height.into(), ..Done::default() };
     let language = replica.language().clone();
-    let mut source = Source::new(reader, chain, language, &reached);
+    let watchdog = recovery.watchdog.as_deref();
+    let mut source = Source::new(reader, chain, language, &reached).watched(watchdog);
     if let Some(folders) = &recovery.rows {
         source = source.with_rows(folders);
     }
@@ -123,6 +129,7 @@ pub(super) fn follow(
     }
     let mut followed = result?;
     followed.torn_tail = source.torn.take();
+    followed.stopped = source.stopped.take();
     if let Some(why) = source.rows_end.take() {
         followed.notes.insert(0, why);
     }
@@ -221,18 +228,36 @@ impl Follower<'_> {
         }
     }
 
+    /// A panic or a halt is told, and kept for the next start.
     fn execute(&mut self, item: Item) -> Result<(), Fault> {
-        let Item { batch, result, bytes, requests, .. } = item;
+        let (height, hash) = (item.batch.height(), item.batch.hash());
+        let running = self.recovery.watchdog.as_ref().map(|dog| dog.begin(height, hash));
+        let executed = catch_unwind(AssertUnwindSafe(|| self.execute_unguarded(item)));
+        let panicked =
+            |panic: Box<dyn Any + Send>| Err(Fault::Halt(height, Halt(panic_text(&*panic))));
+        let executed = executed.unwrap_or_else(panicked);
+        if let (Some(running), Err(Fault::Halt(_, Halt(why)))) = (running, &executed) {
+            running.died(why);
+        }
+        executed
+    }
+
+    fn execute_unguarded(&mut self, item: Item) -> Result<(), Fault> {
+        let Item { batch, result, bytes, requests, is_skipped, .. } = item;
         let height = batch.height();
         let halt = |halt| Fault::Halt(height, halt);
         let transactions = batch.envelopes().len() as u64;
         match result {
             Some(result) => {
-                let again = self.replica.execute_again(&batch, &result, requests).map_err(halt)?;
+                let again = match is_skipped {
+                    true => self.replica.skip_again(&batch, &result, requests),
+                    false => self.replica.execute_again(&batch, &result, requests),
+                };
+                let again = again.map_err(halt)?;
                 self.replica.publish();
                 self.comparer.take(Pair { batch, result, again })?;
             }
-            None => self.execute_ordered(&batch, requests).map_err(halt)?,
+            None => self.execute_ordered(&batch, requests, is_skipped).map_err(halt)?,
         }
         self.retain();
         self.reached.height.store(height, Ordering::Release);
@@ -245,8 +270,16 @@ impl Follower<'_> {
     }
 
     /// A crash has left its order alone, so its result is what this gives.
-    fn execute_ordered(&mut self, batch: &Batch, requests: Vec<Request>) -> Result<(), Halt> {
-        let executed = self.replica.execute_ordered(batch, requests)?;
+    fn execute_ordered(
+        &mut self,
+        batch: &Batch,
+        requests: Vec<Request>,
+        is_skipped: bool,
+    ) -> Result<(), Halt> {
+        let executed = match is_skipped {
+            true => self.replica.skip_ordered(batch, requests)?,
+            false => self.replica.execute_ordered(batch, requests)?,
+        };
         if executed.batch.header() != batch.header() {
             let (ours, theirs) = (executed.batch.header(), batch.header());
             return Err(Halt(format!("its order is {theirs:?}, here it would be {ours:?}")));

@@ -46,6 +46,8 @@ use crate::effects::ChangedRow;
 use crate::language::Language;
 use crate::limits::EXECUTOR;
 use crate::replica::{Boundary, Halt, Head, Replica};
+use crate::skip::Stopped;
+use crate::watchdog::Watchdog;
 
 mod ahead;
 mod compare;
@@ -155,6 +157,8 @@ pub struct Replayed {
     pub unrecorded: Vec<Record>,
     /// Reported, not repaired: opening the ledger for writing sets the cut bytes aside.
     pub torn_tail: Option<TornTail>,
+    /// It ends before the end of the ledger, since the next block fails.
+    pub stopped: Option<Stopped>,
     /// What it began with, if not with genesis.
     pub checkpoint: Option<FromCheckpoint>,
     /// Checkpoints that did not hold, newest first.
@@ -201,6 +205,8 @@ pub struct Recovery {
     /// Blocks that the store is to retain when it comes by.
     pub retain: Vec<Head>,
     pub trust: Trust,
+    /// Blocks that a process died in before.
+    pub watchdog: Option<Arc<Watchdog>>,
 }
 
 /// Which checkpoints may be begun with. None that the ledger contradicts, in any case.
@@ -327,7 +333,7 @@ fn from_genesis(
 
 impl Replayed {
     fn of(replica: Replica, reader: BlockReader, followed: Followed) -> Replayed {
-        let Followed { torn_tail, progress, ways, unrecorded, notes } = followed;
+        let Followed { torn_tail, stopped, progress, ways, unrecorded, notes } = followed;
         let (checkpoint, passed_over) = (None, Vec::new());
         Replayed {
             replica,
@@ -335,6 +341,7 @@ impl Replayed {
             reader,
             unrecorded,
             torn_tail,
+            stopped,
             checkpoint,
             passed_over,
             ways,
@@ -374,8 +381,31 @@ pub fn recover(
     recover_by(files, language, &Recovery::executing(workers), report)
 }
 
-/// The same, by other means than execution where these are given and of use.
+/// The same, by other means than execution where these are given and of use. With a watchdog, it
+/// stops before a block that fails, be it that this attempt was the one that found out.
 pub fn recover_by(
+    files: Arc<dyn Files>,
+    language: MakeLanguage<'_>,
+    recovery: &Recovery,
+    report: &mut dyn FnMut(Progress),
+) -> Result<Replayed, Fault> {
+    let Some(watchdog) = &recovery.watchdog else {
+        return recover_by_means(files, language, recovery, report);
+    };
+    let failing = watchdog.failing();
+    let replayed = match recover_by_means(files.clone(), language, recovery, report) {
+        Err(Fault::Halt(..)) if watchdog.failing() != failing => {
+            recover_by_means(files, language, recovery, report)?
+        }
+        replayed => replayed?,
+    };
+    if replayed.stopped.is_none() {
+        watchdog.forget().map_err(Fault::Io)?;
+    }
+    Ok(replayed)
+}
+
+fn recover_by_means(
     files: Arc<dyn Files>,
     language: MakeLanguage<'_>,
     recovery: &Recovery,
@@ -383,8 +413,7 @@ pub fn recover_by(
 ) -> Result<Replayed, Fault> {
     match try_recover(&files, language, recovery, report) {
         Err(Fault::Unusable(height, why)) => {
-            let (retain, trust) = (recovery.retain.clone(), recovery.trust);
-            let executing = Recovery { retain, trust, ..Recovery::executing(recovery.workers) };
+            let executing = Recovery { replay: ReplayBy::Protocol, rows: None, ..recovery.clone() };
             let mut replayed = try_recover(&files, language, &executing, report)?;
             replayed.notes.push(format!("replay behind block {height} was given up: {why}"));
             Ok(replayed)

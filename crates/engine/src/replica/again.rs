@@ -39,10 +39,14 @@ impl Replica {
         requests: Vec<Request>,
     ) -> Result<Again, Halt> {
         let unsealed = self.run_again(batch, Some(result), requests)?;
+        Ok(self.again(unsealed, result))
+    }
+
+    pub(super) fn again(&mut self, unsealed: Unsealed, result: &BlockResult) -> Again {
         let Unsealed { batch, seal, outcomes, effects, carried_in, .. } = unsealed;
         self.stand_behind(batch.header(), result.header());
         let outcomes = (!images::are_kept(self.protocol().info())).then_some(outcomes);
-        Ok(Again { order: batch.header().clone(), seal, outcomes, effects, carried_in })
+        Again { order: batch.header().clone(), seal, outcomes, effects, carried_in }
     }
 
     /// Execute a block that was ordered, and of which no result is recorded.
@@ -167,7 +171,7 @@ impl Settlement {
         match Told::decode(outcome).ok()? {
             Told::Retry(_) => Settlement::of(member, origin, Ended::Retry),
             Told::Committed { .. } => Settlement::of(member, origin, Ended::Committed),
-            Told::Rejected(code) => Settlement::of(member, origin, Ended::Rejected(code)),
+            Told::Rejected(it) => Settlement::of(member, origin, Ended::Rejected(it.code)),
             Told::Deferred | Told::Repeat(_) => None,
         }
     }

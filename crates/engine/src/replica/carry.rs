@@ -5,6 +5,7 @@
 //!             unsettled: varint × (height: varint, varint × settlement)
 //!             deferred: varint × (joins: varint, varint × transaction)
 //!             protocol: bytes         its own carried value
+//!             skips: varint × (first: varint, last: varint, owner: text, reason: text)
 //! settlement  envelope: bytes, height: varint, index: varint, ended: 0 (committed) | 1 (retry)
 //!             | 2 sqlstate: 5 (rejected)
 //! transaction envelope: bytes, height: varint, index: varint, attempts: varint
@@ -31,6 +32,7 @@ use types::{Error, Height, Origin, Result, SqlState};
 
 use crate::limits::Limits;
 use crate::request::{Member, Request, Verdict};
+use crate::skip::Skipped;
 
 use super::Replica;
 use super::run::Settlement;
@@ -49,6 +51,7 @@ pub(super) struct State {
     pub unsettled: Unsettled,
     pub deferred: BTreeMap<Height, Vec<Deferred<Member>>>,
     pub carried: Carried,
+    pub skips: Vec<Skipped>,
 }
 
 pub(super) fn remembered(limits: &Limits) -> Remembered {
@@ -70,8 +73,8 @@ impl State {
         let remembered = remembered(limits);
         if bytes.is_empty() {
             let submissions = Submissions::new(ledger_id, remembered);
-            let (unsettled, deferred, carried) = Default::default();
-            return Ok(State { submissions, unsettled, deferred, carried });
+            let (unsettled, deferred, carried, skips) = Default::default();
+            return Ok(State { submissions, unsettled, deferred, carried, skips });
         }
         let mut input = &bytes[..];
         let mut submissions =
@@ -90,6 +93,8 @@ impl State {
         }
         let carried =
             protocol.decode_carried(decode_bytes(&mut input)?).map_err(|why| corrupt(&why))?;
+        let skips = (0..count(&mut input)?).map(|_| Skipped::decode(&mut input));
+        let skips = skips.collect::<Result<_>>()?;
         if flawed("submissions_forgotten") {
             (submissions, unsettled) = (Submissions::new(ledger_id, remembered), VecDeque::new());
         }
@@ -97,7 +102,7 @@ impl State {
             deferred.clear();
         }
         match input.is_empty() {
-            true => Ok(State { submissions, unsettled, deferred, carried }),
+            true => Ok(State { submissions, unsettled, deferred, carried, skips }),
             false => Err(corrupt("bytes behind the end")),
         }
     }
@@ -136,6 +141,8 @@ impl Replica {
             }
         }
         encode_bytes(&self.line.carried().encode(), &mut out);
+        encode_u64(self.skips.len() as u64, &mut out);
+        self.skips.iter().for_each(|skip| skip.encode(&mut out));
         out.into()
     }
 

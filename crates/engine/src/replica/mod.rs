@@ -34,6 +34,7 @@ mod arriving;
 mod carry;
 mod keeper;
 mod run;
+mod skipped;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,6 +57,7 @@ use crate::effects::Effects;
 use crate::language::Language;
 use crate::limits::{EXECUTOR, Limits, unknown_executor};
 use crate::request::{Member, Request};
+use crate::skip::Skipped;
 
 pub use again::Again;
 pub(crate) use arriving::{Closed, Entered, Opened};
@@ -158,6 +160,10 @@ pub struct Replica {
     order: OrderHeader,
     result: ResultHeader,
     head: Head,
+    /// Since genesis.
+    skips: Vec<Skipped>,
+    /// The first and the last of the newest blocks that were not run.
+    skipping: Option<(Height, Height)>,
 }
 
 /// Why a replica must stop: it may have diverged, or its ledger names something it does not know.
@@ -218,7 +224,7 @@ impl Replica {
         }
         let limits = Limits::of(&parameters)?;
         let protocol = protocol_of(&parameters)?;
-        let carry::State { submissions, unsettled, deferred, carried } =
+        let carry::State { submissions, unsettled, deferred, carried, skips } =
             carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
         let ledger_id = order.ledger_id;
         let keeper = Keeper::new(ledger_id, limits, submissions, unsettled);
@@ -244,6 +250,8 @@ impl Replica {
             head: head_of(&order, &result),
             order,
             result,
+            skips,
+            skipping: None,
         };
         replica.compile_deferred();
         Ok(replica)

@@ -325,6 +325,9 @@ impl Replica {
             Ok(Transaction { body: Body::Checkpoint { height: of, digest }, .. }) => {
                 vouch(height, of, &digest)
             }
+            Ok(Transaction { body: Body::Skip { first, reason, .. }, .. }) => {
+                self.note_skip(height, &member.request.envelope, first, reason)
+            }
             Ok(migration) => return self.migrate(height, migration, member, ran),
             Err(error) => Err(error),
         };

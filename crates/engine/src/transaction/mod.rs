@@ -14,8 +14,9 @@
 //!   5 schema      text: str (DDL)
 //!   6 parameter   name: str, value: str
 //!   7 statement   text: str, types (`parameter_types`), arguments: values
-//!   8 checkpoint  height: varint | digest
+//!   8 checkpoint  height: varint, digest: 32
 //!   9 migration   as 4, with schema changes (kind 5) among its writes, one at least
+//!  10 skip        first: varint, order hash: 32, reason: str
 //! ```
 //!
 //! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
@@ -80,6 +81,13 @@ pub enum Body {
         height: Height,
         digest: Hash,
     },
+    /// The blocks from this one on are not run: see [`crate::skip`].
+    Skip {
+        first: Height,
+        /// Hash of its order.
+        order: Hash,
+        reason: String,
+    },
 }
 
 /// The schema that a transaction's keys and ranges are of.
@@ -96,6 +104,7 @@ const SCHEMA: u8 = 5;
 const PARAMETER: u8 = 6;
 const CHECKPOINT: u8 = 8;
 const MIGRATION: u8 = 9;
+const SKIP: u8 = 10;
 
 /// A statement as the client sent it, and the types it gave with it.
 #[derive(Clone, PartialEq, Debug)]
@@ -217,7 +226,7 @@ impl Body {
     /// Why a block comes to a stop for a request, whose kind tells of most.
     pub(crate) fn barrier_of(request: &[u8]) -> Barrier {
         match request.first() {
-            Some(&(SCHEMA | PARAMETER | CHECKPOINT | MIGRATION)) => {
+            Some(&(SCHEMA | PARAMETER | CHECKPOINT | MIGRATION | SKIP)) => {
                 Body::from_request(request).map_or(Barrier::None, |body| body.barrier())
             }
             _ => Barrier::None,
@@ -229,12 +238,18 @@ impl Body {
         request.first() == Some(&CHECKPOINT)
     }
 
+    pub fn is_skip(request: &[u8]) -> bool {
+        request.first() == Some(&SKIP)
+    }
+
     /// What its block comes to a stop for: see [`Barrier`].
     pub fn barrier(&self) -> Barrier {
         match self {
             Body::Schema { .. } => Barrier::Schema,
             Body::Interactive { transaction, .. } if is_migration(transaction) => Barrier::Schema,
-            Body::Parameter { .. } | Body::Checkpoint { .. } => Barrier::Parameters,
+            Body::Parameter { .. } | Body::Checkpoint { .. } | Body::Skip { .. } => {
+                Barrier::Parameters
+            }
             _ => Barrier::None,
         }
     }
@@ -264,6 +279,12 @@ impl Body {
                 encode_u64(*height, out);
                 out.extend_from_slice(digest);
             }
+            Body::Skip { first, order, reason } => {
+                out.push(SKIP);
+                encode_u64(*first, out);
+                out.extend_from_slice(order);
+                encode_str(reason, out);
+            }
         }
     }
 
@@ -282,6 +303,11 @@ impl Body {
             CHECKPOINT => {
                 Body::Checkpoint { height: decode_u64(input)?, digest: decode_array(input)? }
             }
+            SKIP => Body::Skip {
+                first: decode_u64(input)?,
+                order: decode_array(input)?,
+                reason: text(input)?,
+            },
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
     }
@@ -541,6 +567,8 @@ mod tests {
             Body::Interactive { seen: seen(false), transaction: transaction.clone() },
             Body::Interactive { seen: seen(true), transaction },
             Body::Interactive { seen: seen(true), transaction: migration },
+            Body::Checkpoint { height: 300, digest: [7; 32] },
+            Body::Skip { first: 300, order: [7; 32], reason: "it panics".into() },
         ]
     }
 

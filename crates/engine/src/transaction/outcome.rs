@@ -3,23 +3,26 @@
 //! ```text
 //! outcome       kind: 1 | body
 //!   0 committed   count: varint, rows: 0 (none) | 1 len bytes (inline) | 2 SHA-256 of them
-//!   1 rejected    sqlstate: 5
-//!   2 retry       sqlstate: 5
+//!   1 rejected    sqlstate: 5, names
+//!   2 retry       sqlstate: 5, names
 //!   3 deferred    it runs again in a later block, whose result names this block and index
 //!   4 repeat      height: varint, index: varint of the transaction that it is a copy of
 //!   5 imaged      images: varint × image | outcome of kind 0, 1, 2 or 4
+//!
+//! names         which: 1 (bit 0 table, 1 column, 2 constraint), a str for each that there is
 //!
 //! image         table: varint, 0 (gone) key: bytes | 1 (a row) its image: bytes
 //! ```
 //!
 //! Result rows up to [`INLINE_ROWS_BYTES_MAX`] stand in the outcome itself, so that a receipt shows
-//! them; larger results are represented by their hash. An error is its SQLSTATE: messages are for
-//! people, and a later version may word them better. Row images stand where no serial order
+//! them; larger results are represented by their hash. An error is its SQLSTATE
+//! and the names of what it is about: messages are for people, and a later version may word them
+//! better. Row images stand where no serial order
 //! explains a block: see [`crate::images`].
 
 use bytes::Bytes;
 use concurrency::Outcome;
-use types::codec::{decode_bytes, decode_u64, encode_bytes, encode_u64};
+use types::codec::{decode_bytes, decode_str, decode_u64, encode_bytes, encode_str, encode_u64};
 use types::{Error, Key, Origin, Result, TableId};
 
 use super::{corrupt, decode_byte, decode_flag, decode_list, decode_table, encode_rows};
@@ -28,6 +31,9 @@ pub const INLINE_ROWS_BYTES_MAX: usize = 256;
 
 /// What an outcome's bytes may be at most, but for images.
 pub const OUTCOME_BYTES_MAX: usize = INLINE_ROWS_BYTES_MAX + 32;
+
+/// Bytes of a name that are recorded: those that an identifier can have.
+const NAME_BYTES_MAX: usize = 63;
 
 /// A transaction's fate in its block.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +109,12 @@ fn put_outcome(outcome: &Outcome, out: &mut Vec<u8>) {
 fn put_error(kind: u8, error: &Error, out: &mut Vec<u8>) {
     out.push(kind);
     out.extend_from_slice(&error.code().0);
+    let fields = error.fields();
+    let names = [&fields.table, &fields.column, &fields.constraint];
+    out.push((0..).zip(names).map(|(bit, name)| u8::from(name.is_some()) << bit).sum());
+    for name in names.into_iter().flatten() {
+        encode_str(&name[..name.floor_char_boundary(NAME_BYTES_MAX)], out);
+    }
 }
 
 /// Puts the images of the rows that a transaction left before its outcome.
@@ -149,12 +161,43 @@ impl RowImage {
     }
 }
 
+/// An error as it is recorded: its SQLSTATE, and what it is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ToldError {
+    pub code: [u8; 5],
+    pub table: Option<String>,
+    pub column: Option<String>,
+    pub constraint: Option<String>,
+}
+
+impl ToldError {
+    /// Nothing follows it.
+    fn decode(mut input: &[u8]) -> Result<ToldError> {
+        let input = &mut input;
+        let cut = || corrupt("an SQLSTATE of another length");
+        let (code, rest) = input.split_first_chunk().ok_or_else(cut)?;
+        *input = rest;
+        let which = decode_byte(input)?;
+        let mut name = |bit: u8| match (which >> bit) & 1 {
+            0 => Ok(None),
+            _ => decode_str(input).map(|name| Some(name.to_owned())),
+        };
+        let (table, column, constraint) = (name(0)?, name(1)?, name(2)?);
+        let names = [&table, &column, &constraint].into_iter().flatten();
+        let too_long = names.map(String::len).any(|bytes| bytes > NAME_BYTES_MAX);
+        match which > 7 || too_long || !input.is_empty() {
+            true => Err(corrupt("names of an error")),
+            false => Ok(ToldError { code: *code, table, column, constraint }),
+        }
+    }
+}
+
 /// What a recorded outcome says of an error, or of a repeat.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Told {
     Committed { count: u64 },
-    Rejected([u8; 5]),
-    Retry([u8; 5]),
+    Rejected(ToldError),
+    Retry(ToldError),
     Deferred,
     Repeat(Origin),
 }
@@ -163,14 +206,10 @@ impl Told {
     /// Reads an outcome's kind and what stands in it, but for rows and images.
     pub fn decode(bytes: &[u8]) -> Result<Told> {
         let mut input = bytes;
-        let code = |input: &[u8]| {
-            let code = <[u8; 5]>::try_from(input);
-            code.map_err(|_| corrupt("an SQLSTATE of another length"))
-        };
         Ok(match decode_byte(&mut input)? {
             0 => Told::Committed { count: decode_u64(&mut input)? },
-            1 => Told::Rejected(code(input)?),
-            2 => Told::Retry(code(input)?),
+            1 => Told::Rejected(ToldError::decode(input)?),
+            2 => Told::Retry(ToldError::decode(input)?),
             3 => Told::Deferred,
             4 => {
                 let height = decode_u64(&mut input)?;
@@ -186,6 +225,8 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
+    use types::SqlState;
+
     use super::*;
 
     #[test]
@@ -201,6 +242,34 @@ mod tests {
         for cut in 0..bytes.len() - outcome.len() {
             assert!(split_images(&bytes[..cut]).is_err());
         }
+    }
+
+    #[test]
+    fn an_error_is_its_sqlstate_and_its_names() {
+        let error = |code: SqlState| Error::new(code, "whatever it says").with_hint("nothing");
+        let named = error(SqlState::UNIQUE_VIOLATION).with_table("t").with_constraint("t_pkey");
+        let bytes = encode_outcome(&Outcome::Rejected(named.clone()));
+        let told = ToldError {
+            code: *b"23505",
+            table: Some("t".into()),
+            column: None,
+            constraint: Some("t_pkey".into()),
+        };
+        assert_eq!(Told::decode(&bytes), Ok(Told::Rejected(told)));
+        let other = encode_outcome(&Outcome::Rejected(named.clone().with_constraint("t_key")));
+        assert_ne!(bytes, other);
+        let reworded = named.with_detail("other words").with_position(7);
+        assert_eq!(bytes, encode_outcome(&Outcome::Rejected(reworded)));
+        for cut in 0..bytes.len() {
+            assert!(Told::decode(&bytes[..cut]).is_err());
+        }
+        let long = "é".repeat(5000);
+        let long = error(SqlState::RAISE_EXCEPTION)
+            .with_table(&long)
+            .with_column(&long)
+            .with_constraint(&long);
+        let bytes = encode_outcome(&Outcome::Rejected(long));
+        assert!(Told::decode(&bytes).is_ok() && bytes.len() <= OUTCOME_BYTES_MAX);
     }
 
     #[test]

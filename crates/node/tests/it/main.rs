@@ -20,6 +20,8 @@ mod mixed;
 mod mixed_sizes;
 mod proofs;
 mod protocols;
+mod skips;
+mod versions;
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};

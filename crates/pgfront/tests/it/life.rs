@@ -58,7 +58,7 @@ async fn startup_tells_what_drivers_ask_for() {
     let replies = client.ask(startup(&parameters)).await;
     let told: Vec<String> = replies.iter().filter(|r| r.kind == 'S').map(Reply::text).collect();
     for expected in [
-        "server_version\x0016.4 (Tallystick 0.1.0)\0",
+        &*format!("server_version\0{}\0", types::version::SERVER_VERSION),
         "client_encoding\0UTF8\0",
         "DateStyle\0ISO, MDY\0",
         "integer_datetimes\0on\0",

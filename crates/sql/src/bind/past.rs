@@ -1,5 +1,5 @@
 //! Functions about the past, which are statements of their own: `tally_pin`, `tally_unpin`,
-//! `tally_pins`, `tally_snapshot`, `tally_history` and `tally_outcome`.
+//! `tally_pins`, `tally_snapshot`, `tally_history`, `tally_outcome` and `tally_skips`.
 //!
 //! They stand alone, as `SELECT f(…)` or `SELECT * FROM f(…)`, since what they answer is no value
 //! that a block could compute again.
@@ -28,6 +28,8 @@ pub enum PastQuery {
     },
     Pins,
     Snapshot,
+    /// Blocks that the ledger records as skipped.
+    Skips,
     /// What a key of the session's user has come to.
     Outcome {
         key: Expr,
@@ -67,6 +69,10 @@ impl Binder<'_> {
             "tally_snapshot" => {
                 let [] = self.past_arguments(call, &[])?;
                 (PastQuery::Snapshot, snapshot_columns())
+            }
+            "tally_skips" => {
+                let [] = self.past_arguments(call, &[])?;
+                (PastQuery::Skips, skips_columns())
             }
             "tally_outcome" => {
                 let [key] = self.past_arguments(call, &[DataType::Text])?;
@@ -162,6 +168,15 @@ fn snapshot_columns() -> Vec<Column> {
         column("block", DataType::Int8),
         column("hash", DataType::Text),
         column("time", DataType::Timestamptz),
+    ]
+}
+
+fn skips_columns() -> Vec<Column> {
+    vec![
+        column("first", DataType::Int8),
+        column("last", DataType::Int8),
+        column("owner", DataType::Text),
+        column("reason", DataType::Text),
     ]
 }
 

@@ -72,9 +72,6 @@ use schema::{Schema, Versioned};
 use settings::Settings;
 use transaction::{AccessMode, OpenTransaction, writes_to_the_past};
 
-pub const SERVER_VERSION: &str = "16.4";
-pub const SERVER_VERSION_NUM: &str = "160004";
-
 /// A database: an engine and the schema it runs under.
 pub struct Database {
     pub engine: Arc<Engine>,

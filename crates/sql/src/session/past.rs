@@ -225,6 +225,15 @@ impl Session {
                 };
                 vec![of_head(&head).into()]
             }
+            PastQuery::Skips => {
+                let skips = self.database.engine.skips().iter().map(|skip| {
+                    let (first, last) = (skip.first as i64, skip.last as i64);
+                    let [owner, reason] =
+                        [&skip.owner, &skip.reason].map(|text| Value::from(text.clone()));
+                    [Value::Int(first), Value::Int(last), owner, reason].into()
+                });
+                skips.collect()
+            }
             PastQuery::Outcome { .. } => {
                 let what = "tally_outcome is answered by the sequencer";
                 return Err(Error::new(SqlState::INTERNAL_ERROR, what));

@@ -204,6 +204,7 @@ fn compile_write(
         }
         Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(&text)),
         Body::Checkpoint { .. } => Err(not_a_write("checkpoint")),
+        Body::Skip { .. } => Err(not_a_write("skip")),
         Body::Interactive { .. } => Err(not_a_write("transaction")),
     }
 }

@@ -1,0 +1,416 @@
+//! Which block a process died in, so that later starts do not die in it again.
+//!
+//! A batch is durable before it runs. One that makes the executor panic or hang would do so at
+//! every start, on every replica: it would take the ledger down for good. So deaths are kept:
+//!
+//! ```text
+//!   live node    … 16 │ 17 panics        reads only        deaths/0: block 17, why
+//!   next start   … 16 │ 17 panics        tries once more   deaths/1: block 17, why
+//!                … 16 │ stops            reads only, and names block 17
+//! ```
+//!
+//! *The rule.* A block fails when [`DEATHS_MAX`] deaths in it are on disk. A death is
+//!
+//! * a panic in it, or a halt that it leads to, in a start or in a live node: kept as it happens;
+//! * any end of the process while the block has been running for longer than
+//!   [`WatchdogSettings::stuck_after`]: kept when that time is over, taken back if the block ends
+//!   after all.
+//!
+//! Nothing else is one. So a process that is killed, however often and wherever, leaves nothing as
+//! long as its blocks are quicker than that, and a stop takes two kills within one block that is
+//! not. What ends a process by itself and at once (an abort for want of memory or of stack) leaves
+//! no trace either: statements are bounded so that they do not come to that.
+//!
+//! A start that comes to the end of its ledger removes all deaths; so does a
+//! [skip](crate::skip). They are the node's own, no part of the ledger: who removes the folder
+//! `deaths` has the next starts find out again.
+//!
+//! ```text
+//! deaths/<number>:  height: varint | order hash: 32 | why: length, UTF-8
+//! ```
+//!
+//! A file is written once and removed once. One that a crash has cut short counts for nothing.
+//!
+//! *Cost*: a lock and a look at the clock for each block, a thread that looks once a second.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ledger::files::read_all;
+use ledger::{Files, Hash};
+use types::codec::{decode_bytes, decode_str, decode_u64, encode_bytes, encode_str, encode_u64};
+use types::{Error, Height, Result, SqlState};
+
+const FOLDER: &str = "deaths";
+
+/// Deaths in one block that are no accident.
+pub const DEATHS_MAX: usize = 2;
+
+/// Bytes of a reason that are kept.
+const WHY_BYTES_MAX: usize = 1024;
+
+/// How often the thread looks, at most.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WatchdogSettings {
+    /// The end of a process counts as a death in a block that has been running for longer.
+    pub stuck_after: Duration,
+}
+
+impl Default for WatchdogSettings {
+    fn default() -> Self {
+        WatchdogSettings { stuck_after: Duration::from_secs(10) }
+    }
+}
+
+/// A block that starts stop before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failing {
+    pub height: Height,
+    pub order: Hash,
+    pub deaths: usize,
+    /// Of the last death.
+    pub why: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Death {
+    height: Height,
+    order: Hash,
+    why: String,
+}
+
+pub struct Watchdog {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    files: Arc<dyn Files>,
+    settings: WatchdogSettings,
+    state: Mutex<State>,
+    ends: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    deaths: BTreeMap<u64, Death>,
+    next_file: u64,
+    running: BTreeMap<u64, RunningBlock>,
+    next_running: u64,
+    ends: bool,
+}
+
+struct RunningBlock {
+    height: Height,
+    order: Hash,
+    since: Instant,
+    /// Of the death that it would be if the process ended now.
+    file: Option<u64>,
+}
+
+/// A block is running as long as this lives.
+pub struct Running {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Watchdog {
+    /// Finds the deaths of earlier processes, and watches from now on.
+    pub fn open(files: Arc<dyn Files>, settings: WatchdogSettings) -> io::Result<Watchdog> {
+        let mut state = State::default();
+        for name in files.list(FOLDER)? {
+            let Ok(number) = name.parse::<u64>() else { continue };
+            state.next_file = state.next_file.max(number + 1);
+            match decode(&read_all(&*files.open(&path(number))?)?) {
+                Ok(death) => drop(state.deaths.insert(number, death)),
+                Err(_) => files.remove(&path(number))?,
+            }
+        }
+        let (state, ends) = (Mutex::new(state), Condvar::new());
+        let shared = Arc::new(Shared { files, settings, state, ends });
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("watchdog".into());
+        let thread = Some(thread.spawn(move || own.look())?);
+        Ok(Watchdog { shared, thread })
+    }
+
+    /// The first block that starts must stop before.
+    pub fn failing(&self) -> Option<Failing> {
+        let state = self.shared.lock();
+        let mut counts = BTreeMap::<(Height, Hash), (usize, &str)>::new();
+        for Death { height, order, why } in state.deaths.values() {
+            let (count, last) = counts.entry((*height, *order)).or_default();
+            (*count, *last) = (*count + 1, why);
+        }
+        let failing = counts.into_iter().find(|(_, (count, _))| *count >= DEATHS_MAX);
+        failing.map(|((height, order), (deaths, why))| {
+            let why = why.to_owned();
+            Failing { height, order, deaths, why }
+        })
+    }
+
+    /// From now on a block is running, on the thread that holds what this returns or on others.
+    pub fn begin(&self, height: Height, order: Hash) -> Running {
+        let mut state = self.shared.lock();
+        let number = state.next_running;
+        state.next_running += 1;
+        let block = RunningBlock { height, order, since: Instant::now(), file: None };
+        state.running.insert(number, block);
+        Running { shared: Arc::clone(&self.shared), number }
+    }
+
+    /// All blocks run: there is nothing to remember.
+    pub fn forget(&self) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        let deaths = std::mem::take(&mut state.deaths);
+        if deaths.is_empty() {
+            return Ok(());
+        }
+        for number in deaths.keys() {
+            self.shared.files.remove(&path(*number))?;
+        }
+        self.shared.files.sync_folder(FOLDER)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.shared.lock().ends = true;
+        self.shared.ends.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Running {
+    /// The block has failed by itself: it panicked, or it led to a halt.
+    pub fn died(&self, why: &str) {
+        let mut state = self.shared.lock();
+        let Some(running) = state.running.get_mut(&self.number) else { return };
+        let (height, order, file) = (running.height, running.order, running.file.take());
+        if let Some(file) = file {
+            // It has been stuck first: one death.
+            self.shared.take_back(&mut state, file);
+        }
+        self.shared.keep(&mut state, Death { height, order, why: cut(why) });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        let running = state.running.remove(&self.number);
+        if let Some(file) = running.and_then(|running| running.file) {
+            self.shared.take_back(&mut state, file);
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a death for each block that has been running for too long, until there is to be an
+    /// end.
+    fn look(&self) {
+        let every = LOOK_EVERY.min(self.settings.stuck_after);
+        let mut state = self.lock();
+        while !state.ends {
+            state = self.ends.wait_timeout(state, every).unwrap_or_else(PoisonError::into_inner).0;
+            let stuck = state.running.iter().filter(|(_, running)| {
+                running.file.is_none() && running.since.elapsed() >= self.settings.stuck_after
+            });
+            for number in stuck.map(|(number, _)| *number).collect::<Vec<_>>() {
+                self.is_stuck(&mut state, number);
+            }
+        }
+    }
+
+    fn is_stuck(&self, state: &mut State, number: u64) {
+        let Some(running) = state.running.get(&number) else { return };
+        let (height, order) = (running.height, running.order);
+        let why =
+            format!("it had been running for {} seconds", running.since.elapsed().as_secs_f32());
+        tracing::warn!(height, why, "a block takes long");
+        let file = self.keep(state, Death { height, order, why });
+        if let Some(running) = state.running.get_mut(&number) {
+            running.file = file;
+        }
+    }
+
+    /// Durable when it returns the file's number.
+    fn keep(&self, state: &mut State, death: Death) -> Option<u64> {
+        let number = state.next_file;
+        state.next_file += 1;
+        match self.write(number, &encode(&death)) {
+            Ok(()) => {
+                state.deaths.insert(number, death);
+                Some(number)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "that a block fails cannot be written down");
+                None
+            }
+        }
+    }
+
+    fn write(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
+        self.files.create_folder(FOLDER)?;
+        self.files.sync_folder("")?;
+        let file = self.files.create(&path(number))?;
+        file.write_at(bytes, 0)?;
+        file.sync()?;
+        self.files.sync_folder(FOLDER)
+    }
+
+    fn take_back(&self, state: &mut State, file: u64) {
+        state.deaths.remove(&file);
+        let removed = self.files.remove(&path(file));
+        if let Err(error) = removed.and_then(|()| self.files.sync_folder(FOLDER)) {
+            tracing::warn!(%error, "that a block did not fail cannot be written down");
+        }
+    }
+}
+
+impl Failing {
+    /// Why a node serves reads only.
+    pub fn cause(&self) -> Error {
+        let Failing { height, deaths, why, .. } = self;
+        Error::new(SqlState::INTERNAL_ERROR, format!("block {height} cannot be executed"))
+            .with_detail(format!("{deaths} attempts died in block {height}; the last: {why}."))
+            .with_hint(format!(
+                "Start a version of the program that can execute it, or stop the node and record \
+                 the block as rejected: tally skip {height} --help."
+            ))
+    }
+}
+
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    cut(&format!("it panicked: {}", text.unwrap_or("without a message")))
+}
+
+fn cut(why: &str) -> String {
+    why[..why.floor_char_boundary(WHY_BYTES_MAX)].to_owned()
+}
+
+fn path(number: u64) -> String {
+    format!("{FOLDER}/{number:08}")
+}
+
+fn encode(Death { height, order, why }: &Death) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_u64(*height, &mut bytes);
+    encode_bytes(order, &mut bytes);
+    encode_str(why, &mut bytes);
+    bytes
+}
+
+fn decode(mut bytes: &[u8]) -> Result<Death> {
+    let damaged = || Error::new(SqlState::DATA_CORRUPTED, "it holds something else");
+    let input = &mut bytes;
+    let height = decode_u64(input)?;
+    let order = decode_bytes(input)?.try_into().map_err(|_| damaged())?;
+    let why = decode_str(input)?.to_owned();
+    match input.is_empty() {
+        true => Ok(Death { height, order, why }),
+        false => Err(damaged()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::MemoryFiles;
+
+    use super::*;
+
+    const ORDER: Hash = [7; 32];
+
+    fn open(files: &MemoryFiles, stuck_after: Duration) -> Watchdog {
+        Watchdog::open(Arc::new(files.clone()), WatchdogSettings { stuck_after }).unwrap()
+    }
+
+    fn kept(files: &MemoryFiles) -> usize {
+        files.list(FOLDER).unwrap().len()
+    }
+
+    const NEVER: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn two_panics_in_one_block_are_needed_and_kept() {
+        let files = MemoryFiles::new();
+        for (death, height) in [17, 18, 17].into_iter().enumerate() {
+            let watchdog = open(&files, NEVER);
+            assert_eq!(watchdog.failing(), None, "before death {death}");
+            watchdog.begin(height, ORDER).died("it panicked: no");
+        }
+        let failing = open(&files, NEVER).failing().unwrap();
+        assert_eq!((failing.height, failing.order, failing.deaths), (17, ORDER, 2));
+        assert!(failing.cause().to_string().contains("it panicked: no"));
+        open(&files, NEVER).forget().unwrap();
+        assert_eq!((open(&files, NEVER).failing(), kept(&files)), (None, 0));
+    }
+
+    #[test]
+    fn a_block_of_the_same_height_in_another_chain_is_another_one() {
+        let files = MemoryFiles::new();
+        for order in [[1; 32], [2; 32]] {
+            open(&files, NEVER).begin(17, order).died("why");
+        }
+        assert_eq!(open(&files, NEVER).failing(), None);
+    }
+
+    /// What a kill leaves of a block is what is on disk at that moment.
+    #[test]
+    fn only_a_block_that_takes_long_leaves_something_when_it_is_killed() {
+        let files = MemoryFiles::new();
+        let quick = open(&files, NEVER);
+        let running = quick.begin(17, ORDER);
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(kept(&files), 0);
+        drop(running);
+        let watchdog = open(&files, Duration::from_millis(1));
+        let running = watchdog.begin(17, ORDER);
+        while kept(&files) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(running);
+        assert_eq!(kept(&files), 0, "it has ended");
+    }
+
+    #[test]
+    fn a_stuck_block_that_panics_in_the_end_is_one_death() {
+        let files = MemoryFiles::new();
+        let watchdog = open(&files, Duration::from_millis(1));
+        let running = watchdog.begin(17, ORDER);
+        while kept(&files) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        running.died("it panicked");
+        drop(running);
+        assert_eq!((kept(&files), watchdog.failing()), (1, None));
+    }
+
+    #[test]
+    fn what_a_crash_has_cut_counts_for_nothing() {
+        let files = MemoryFiles::new();
+        let bytes = encode(&Death { height: 17, order: ORDER, why: "why".into() });
+        assert!((0..bytes.len()).all(|length| decode(&bytes[..length]).is_err()));
+        for number in 0..2 {
+            files.plant(&path(number), bytes[..bytes.len() - 1].to_vec());
+        }
+        let watchdog = open(&files, NEVER);
+        assert_eq!((watchdog.failing(), kept(&files)), (None, 0));
+        watchdog.begin(17, ORDER).died(&"é".repeat(WHY_BYTES_MAX));
+        assert_eq!(files.list(FOLDER).unwrap(), ["00000002"], "a number is used once");
+    }
+}

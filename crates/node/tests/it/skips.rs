@@ -1,0 +1,107 @@
+//! A block that no start survives, from outside: reads only, `tally skip`, what says so afterwards.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::{Watchdog, WatchdogSettings};
+use ledger::{Batch, Files, LogReader, RealFiles, Stream};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use types::Height;
+
+use crate::{Node, json, path, run};
+
+/// Leaves what a start, or a node, does that dies in the last block: once it is called.
+fn died_in_last(data: &Path) -> Height {
+    let files: Arc<dyn Files> = Arc::new(RealFiles::open(data).unwrap());
+    let mut reader = LogReader::open(files.clone(), Stream::Orders).unwrap();
+    let records = std::iter::from_fn(|| reader.next_record().unwrap());
+    let last = Batch::of(&records.last().unwrap()).unwrap();
+    let watchdog = Watchdog::open(files, WatchdogSettings::default()).unwrap();
+    watchdog.begin(last.height(), last.hash()).died("it panicked: index out of bounds");
+    last.height()
+}
+
+#[tokio::test]
+async fn a_block_that_fails_twice_is_stopped_before_and_skipped() {
+    let data = TempDir::new().unwrap();
+    let data = data.path();
+    let mut node = Node::start(data);
+    let client = node.connect().await;
+    client.batch_execute("CREATE TABLE t (a int PRIMARY KEY)").await.unwrap();
+    client.batch_execute("INSERT INTO t VALUES (1)").await.unwrap();
+    client.batch_execute("SET tally.transaction_key = 'poison'").await.unwrap();
+    client.batch_execute("INSERT INTO t VALUES (2)").await.unwrap();
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    // As a node that never ran the block.
+    std::fs::remove_dir_all(data.join("results")).unwrap();
+
+    let height = died_in_last(data);
+    let skip = |height: Height, more: &[&str]| {
+        let height = height.to_string();
+        let told = ["skip", &height, "--data", path(data), "--owner", "ada", "--reason", "a panic"];
+        run(&[&["--output", "json"], &told[..], more].concat())
+    };
+    let refused = skip(height, &["--yes"]);
+    assert_eq!(refused.status.code(), Some(1), "one death is none");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("nothing to skip"));
+    // It has executed every block.
+    assert_eq!(died_in_last(data), height);
+    assert_eq!(died_in_last(data), height);
+
+    let mut node = Node::start(data);
+    let client = node.connect().await;
+    let rows = client.query("SELECT a FROM t", &[]).await.unwrap();
+    assert_eq!(rows.len(), 1, "the state before the block");
+    let error = client.batch_execute("INSERT INTO t VALUES (3)").await.unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.code().code(), "25006");
+    assert!(error.detail().unwrap().contains(&format!("block {height} ")), "{error:?}");
+    assert!(error.hint().unwrap().contains(&format!("tally skip {height}")), "{error:?}");
+    let ready = node.fetch("/readyz");
+    assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("index out of bounds"), "{ready}");
+    let metrics = node.fetch("/metrics");
+    assert!(metrics.contains(&format!("tally_failing_block_height {height}.0")));
+    assert!(metrics.contains("tally_read_only 1.0"));
+    node.signal(Signal::TERM);
+
+    let other = skip(height - 1, &["--yes"]);
+    let told = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(told.contains(&format!("block {height} is the one")), "{told}");
+    let shown = skip(height, &[]);
+    let told = String::from_utf8_lossy(&shown.stderr).into_owned();
+    assert_eq!(shown.status.code(), Some(1));
+    assert!(told.contains("--yes") && told.contains("INSERT INTO t VALUES (2)"), "{told}");
+    let done = skip(height, &["--yes"]);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(json(&done)["by"], height + 1);
+
+    let mut node = Node::start(data);
+    let client = node.connect().await;
+    let rows = client.query("SELECT * FROM tally_skips()", &[]).await.unwrap();
+    assert_eq!(
+        (rows[0].get::<_, i64>(0), rows[0].get::<_, i64>(1)),
+        (height as i64, height as i64)
+    );
+    assert_eq!((rows[0].get::<_, &str>(2), rows[0].get::<_, &str>(3)), ("ada", "a panic"));
+    let rows = client.query("SELECT * FROM tally_outcome('poison')", &[]).await.unwrap();
+    assert_eq!((rows[0].get::<_, &str>(0), rows[0].get::<_, &str>(1)), ("rejected", "XXT01"));
+    client.batch_execute("INSERT INTO t VALUES (3)").await.unwrap();
+    let rows = client.query("SELECT a FROM t ORDER BY a", &[]).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<i32>>(), [1, 3]);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+
+    let verified = run(&["--output", "json", "verify", path(data)]);
+    assert_eq!(verified.status.code(), Some(0));
+    let skips = json(&verified)["skips"].clone();
+    assert_eq!((&skips[0]["first"], &skips[0]["owner"]), (&height.into(), &"ada".into()));
+    let text = run(&["verify", path(data)]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains(&format!("skipped       blocks {height} to {height} by ada")), "{text}");
+    // By a checkpoint, too.
+    let checkpoint = run(&["checkpoint", "--data", path(data)]);
+    assert_eq!(checkpoint.status.code(), Some(0));
+    let node = Node::start(data);
+    let client = node.connect().await;
+    assert_eq!(client.query("SELECT * FROM tally_skips()", &[]).await.unwrap().len(), 1);
+}
