@@ -309,8 +309,8 @@ impl Witness {
             return Err(wrong("acknowledged", what));
         };
         let told = Told::decode(recorded).map_err(|error| wrong("encoding", error))?;
-        let agrees = match (told, outcome) {
-            (Told::Committed { count }, Outcome::Committed(result)) => count == result.count,
+        let agrees = match (&told, outcome) {
+            (Told::Committed { count }, Outcome::Committed(result)) => *count == result.count,
             (Told::Rejected(it), Outcome::Rejected(error)) => it.code == error.code().0,
             (Told::Retry(_), Outcome::Retry(_)) => true,
             (Told::Repeat(_), Outcome::Rejected(error)) => {

@@ -103,7 +103,7 @@ impl Session {
             }
             _ => vec![values.into()],
         };
-        Ok(Answer::Rows { rows, tag: Tag::Select })
+        Ok(Answer::Rows { rows, tag: Tag::Select, lease: None })
     }
 
     async fn call_all(
