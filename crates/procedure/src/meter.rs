@@ -33,10 +33,11 @@
 //!
 //! *Cost.* A subtraction and a branch a unit.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use types::{Error, SqlState, Value};
+use smallvec::SmallVec;
+use types::{Error, SqlState, TableId, Value};
 
 /// What one transaction of a block may spend: about a second of work, or an UPDATE of a million
 /// rows with its constraints.
@@ -71,6 +72,8 @@ pub struct Meter {
     memory_left: Cell<u64>,
     /// The setting that says how much memory there is; in blocks it is the ledger's limit.
     setting: Option<&'static str>,
+    /// Of how many values of each sequence the last was taken.
+    taken: RefCell<SmallVec<[(TableId, u64); 1]>>,
 }
 
 impl Default for Meter {
@@ -95,6 +98,7 @@ impl Meter {
             memory: Cell::new(BYTES_MAX),
             memory_left: Cell::new(BYTES_MAX),
             setting: None,
+            taken: RefCell::default(),
         };
         meter.refill();
         meter
@@ -129,6 +133,7 @@ impl Meter {
     /// Another transaction begins.
     pub fn refill(&self) {
         self.divide(self.allowance);
+        self.taken.borrow_mut().clear();
         self.memory_left.set(self.memory.get());
     }
 
@@ -141,6 +146,20 @@ impl Meter {
             }
             None => self.look(units),
         }
+    }
+
+    /// A program has taken the value at this place of those it was given.
+    pub(crate) fn take_value(&self, sequence: TableId, place: u64) {
+        let mut taken = self.taken.borrow_mut();
+        match taken.iter_mut().find(|(known, _)| *known == sequence) {
+            Some((_, count)) => *count = (*count).max(place.saturating_add(1)),
+            None => taken.push((sequence, place.saturating_add(1))),
+        }
+    }
+
+    /// How far the values of sequences were taken since this was last asked.
+    pub fn taken_values(&self) -> SmallVec<[(TableId, u64); 1]> {
+        self.taken.take()
     }
 
     /// Pays for bytes that are looked at or made.

@@ -27,6 +27,8 @@ pub mod parse;
 pub mod plpgsql;
 mod precedence;
 pub mod router;
+pub mod sequence;
+mod sequence_syntax;
 pub mod session;
 mod size;
 pub mod statement;

@@ -7,7 +7,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use types::key::encode_key;
-use types::{ColumnId, Error, Key, Result, SqlState, Stamp, TableSchema, Value};
+use types::{ColumnId, Error, Key, Result, SqlState, Stamp, TableId, TableSchema, Value};
 
 use crate::LATEST;
 use crate::store::Store;
@@ -41,6 +41,11 @@ impl Store {
         self.replace(new.clone());
         Ok(new)
     }
+
+    /// Puts a row into a table that was made in this block.
+    pub fn add_to_new(&self, table: TableId, row: Vec<Value>, stamp: Stamp) -> Result<()> {
+        add(&*self.existing(table)?, row, stamp)
+    }
 }
 
 fn add(table: &Table, row: Vec<Value>, stamp: Stamp) -> Result<()> {
@@ -64,7 +69,7 @@ fn add(table: &Table, row: Vec<Value>, stamp: Stamp) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use types::{ColumnSchema, DataType, TableId};
+    use types::{ColumnSchema, DataType};
 
     use super::*;
 

@@ -13,6 +13,7 @@ use super::insert::is_default;
 use super::scope::Scope;
 use crate::catalog::Table;
 use crate::names::object_name;
+use crate::sequence::Identity;
 
 /// A data-modifying statement that has become steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,8 +235,18 @@ impl Binder<'_> {
                 _ => return Err(Error::unsupported("this form of multiple assignment")),
             }
         }
+        let identities = self.catalog.identities(table.id());
         for (name, value) in pairs {
             let column = table.column_named(&object_name(name)?)?;
+            if identities.contains(&(column, Identity::Always)) && !is_default(value) {
+                return Err(Error::new(
+                    SqlState::GENERATED_ALWAYS,
+                    format!("column \"{name}\" can only be updated to DEFAULT"),
+                )
+                .with_detail(format!(
+                    "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
+                )));
+            }
             if bound.iter().any(|(c, _)| *c == column) {
                 return Err(Error::new(
                     SqlState::SYNTAX_ERROR,

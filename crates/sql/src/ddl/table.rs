@@ -12,6 +12,7 @@ use types::{
 use super::apply::{free_name, plain_columns, quoted, relation_exists};
 use super::data_type;
 use super::options::layout_of;
+use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
 use crate::catalog::{Catalog, CheckConstraint, ForeignKey, OnDelete, Table};
 use crate::names::{fold, object_name};
@@ -126,6 +127,12 @@ impl Draft {
         Arc::make_mut(&mut self.table.schema)
     }
 
+    /// Where the next column goes: the hidden row id stays last.
+    pub fn next_place(&self) -> ColumnId {
+        let hidden = usize::from(self.table.schema.hidden_row_id);
+        (self.table.schema.columns.len() - hidden) as ColumnId
+    }
+
     /// Adds a column with its default; its constraints are the caller's.
     pub fn add_column(&mut self, catalog: &Catalog, column: &ast::ColumnDef) -> Result<ColumnId> {
         let name = fold(&column.name);
@@ -142,26 +149,30 @@ impl Draft {
                 format!("tables can have at most {COLUMNS_MAX} columns"),
             ));
         }
-        let data_type = data_type(&column.data_type)?;
+        let place = usize::from(self.next_place());
+        let serial = serial_type(&column.data_type);
+        let data_type = serial.map_or_else(|| data_type(&column.data_type), Ok)?;
         if !data_type.is_storable() {
             return Err(Error::unsupported(format_args!("a column of type {data_type}"))
                 .with_hint(
                     "Arrays are for parameters and variables; store a row for each element.",
                 ));
         }
-        let mut nullable = true;
-        let mut default = None;
+        let owned = catalog.owned_sequences(self.table.id(), Some(place as ColumnId));
+        let mut default = owned.first().map(|sequence| next_value(sequence, &data_type));
+        let mut nullable = default.is_none();
         for option in &column.options {
             match &option.option {
                 ast::ColumnOption::NotNull => nullable = false,
+                ast::ColumnOption::Default(_) if default.is_some() => {
+                    return Err(two_defaults(&name, self.table.name()));
+                }
                 ast::ColumnOption::Default(expr) => {
                     default = Some(default_value(catalog, expr, &name, &data_type)?);
                 }
                 option => accept_option(option)?,
             }
         }
-        // The hidden row id stays last.
-        let place = self.table.schema.columns.len() - usize::from(self.table.schema.hidden_row_id);
         let schema = self.schema();
         schema.columns.insert(place, ColumnSchema::new(name, data_type).nullable(nullable));
         if schema.hidden_row_id {
@@ -492,6 +503,13 @@ pub(super) fn default_of(
     default_value(catalog, expr, column, to)
 }
 
+fn two_defaults(column: &str, table: &str) -> Error {
+    Error::new(
+        SqlState::SYNTAX_ERROR,
+        format!("multiple default values specified for column \"{column}\" of table \"{table}\""),
+    )
+}
+
 /// The constraints among a column's options, as table constraints over that column.
 pub(super) fn column_constraints(column: &ast::ColumnDef) -> Vec<ast::TableConstraint> {
     let own = || {
@@ -548,10 +566,13 @@ fn accept_option(option: &ast::ColumnOption) -> Result<()> {
         | O::ForeignKey(_)
         | O::Check(_) => Ok(()),
         O::Collation(name) if matches!(name.to_string().as_str(), "\"C\"" | "\"POSIX\"") => Ok(()),
-        O::Generated { .. } | O::Identity(_) => {
-            Err(Error::unsupported("a generated or identity column")
-                .with_hint("Let the client make the value, or keep a counter in a table."))
-        }
+        O::Generated {
+            generated_as: ast::GeneratedAs::Always | ast::GeneratedAs::ByDefault,
+            generation_expr: None,
+            ..
+        } => Ok(()),
+        O::Generated { .. } => Err(Error::unsupported("a generated column")
+            .with_hint("Let the client make the value, or a view.")),
         other => Err(Error::unsupported(format_args!("the column option {other}"))),
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use storage::Store;
-use types::{Error, IndexSchema, Result, SqlState, TableId, TableSchema, Value};
+use types::{Error, Height, IndexSchema, Result, SqlState, Stamp, TableId, TableSchema, Value};
 
 use crate::ddl::{ColumnSource, StoreChange};
+use crate::sequence::Sequence;
 
 /// Carry out one change on the newest state. Readers of older heights keep the tables they had.
-pub fn apply_change(change: &StoreChange, store: &Store) -> Result<()> {
+pub fn apply_change(change: &StoreChange, store: &Store, height: Height) -> Result<()> {
     match change {
         StoreChange::CreateTable(schema) => {
             store.create_table(Arc::new(schema.clone()));
@@ -33,19 +34,39 @@ pub fn apply_change(change: &StoreChange, store: &Store) -> Result<()> {
             with_indexes(store, *table, |indexes| indexes[place].dropped = true)?;
         }
         StoreChange::Rebuild { schema, columns, .. } => {
+            let mut rows = 0;
             store.rebuild(Arc::new(schema.clone()), &mut |old| {
-                columns.iter().map(|source| value_of(source, old)).collect()
+                rows += 1;
+                columns.iter().map(|source| value_of(source, old, rows - 1)).collect()
             })?;
+            for source in columns {
+                if let ColumnSource::Counted(sequence) = source {
+                    take_all(sequence, rows, store, height)?;
+                }
+            }
         }
     }
     Ok(())
 }
 
-fn value_of(source: &ColumnSource, old: &[Value]) -> Value {
+/// Of the row at a place in key order.
+fn value_of(source: &ColumnSource, old: &[Value], place: u64) -> Value {
     match source {
         ColumnSource::Old(column) => old[usize::from(*column)].clone(),
         ColumnSource::Constant(value) => value.clone(),
+        ColumnSource::Counted(sequence) => {
+            let value = sequence.all_values().value(place);
+            value.map_or(Value::Null, Value::Int)
+        }
     }
+}
+
+/// So many values of a new sequence are in a table.
+fn take_all(sequence: &Sequence, rows: u64, store: &Store, height: Height) -> Result<()> {
+    let Some(last) = rows.checked_sub(1) else { return Ok(()) };
+    let last = sequence.all_values().value(last).ok_or_else(|| sequence.at_end())?;
+    let row = vec![Value::Int(sequence.epoch), Value::Int(last), Value::Bool(true)];
+    store.add_to_new(sequence.id, row, Stamp::new(height, 0))
 }
 
 fn with_indexes(

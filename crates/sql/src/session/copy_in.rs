@@ -62,15 +62,27 @@ impl CopyIn {
         taken.map_err(|error| at_line(error, self.parser.line()))
     }
 
-    pub fn row(&self) -> &Procedure {
+    pub fn row(&self) -> &Arc<Procedure> {
         &self.row
     }
 
-    /// What the ledger will hold, and what runs.
-    pub fn finish(mut self, draws: &mut Draws) -> Result<(Asked, Load)> {
+    /// The data are at their end: how many rows they are.
+    pub fn end(&mut self) -> Result<usize> {
         let (row, rows) = (&self.row, &mut self.rows);
         let taken = self.parser.finish(&mut |fields| rows.push(values_of(row, fields)?));
         taken.map_err(|error| at_line(error, self.parser.line()))?;
+        Ok(self.rows.rows.len())
+    }
+
+    /// Puts values behind those of each row.
+    pub fn extend(&mut self, more: Vec<Vec<Value>>) {
+        for (row, more) in self.rows.rows.iter_mut().zip(more) {
+            *row = std::mem::take(row).into_iter().chain(more).collect();
+        }
+    }
+
+    /// What the ledger will hold, and what runs.
+    pub fn finish(self, draws: &mut Draws) -> Result<(Asked, Load)> {
         let asked = Asked::load(&self.text, &self.rows.rows);
         let rows = self.rows.rows.into_iter().map(|values| draws.arguments(&self.row, values));
         let rows = rows.collect::<Result<_>>()?;

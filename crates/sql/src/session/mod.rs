@@ -28,6 +28,7 @@ mod parameters;
 mod past;
 mod programs;
 pub mod schema;
+pub mod sequences;
 pub mod settings;
 pub mod transaction;
 
@@ -35,7 +36,7 @@ use std::future::ready;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use concurrency::{Outcome, Statement as Call, Work};
+use concurrency::{Outcome, Work};
 use engine::transaction::Asked;
 use engine::{Body, Engine, Head, ParameterTypes};
 use futures::stream::{self, StreamExt};
@@ -60,6 +61,7 @@ use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
 use lifted::Lifted;
 use locking::Locking;
 use schema::{Schema, Versioned};
+use sequences::Drawn;
 use settings::Settings;
 use transaction::{AccessMode, OpenTransaction, writes_to_the_past};
 
@@ -180,6 +182,7 @@ pub struct Session {
     runs: Arc<()>,
     /// The block that the last query read.
     last_read: Option<Head>,
+    drawn: Drawn,
     /// Told to the client with the next answer.
     notices: Vec<Error>,
 }
@@ -203,6 +206,7 @@ impl Session {
             guard,
             runs: Arc::default(),
             last_read: None,
+            drawn: Drawn::default(),
             notices: Vec::new(),
         }
     }
@@ -353,26 +357,23 @@ impl Session {
                     return Ok(answer);
                 }
                 check_kinds(&prepared.bound.parameters, parameters)?;
-                let mut draws = self.draws(procedure)?;
-                let arguments = draws.arguments(procedure, parameters)?;
-                let asked = (!procedure.read_only).then(|| {
-                    let asked = Asked::statement(text, &prepared.types, parameters);
+                let ask = |given: &[Value]| {
+                    let asked = Asked::statement(text, &prepared.types, given);
                     asked.freeing(procedure.tag == "DELETE")
-                });
-                let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
-                let result = self.run_program((work, draws), asked, view, locking).await?;
+                };
+                let how = (view, locking);
+                let result = self.run_procedure(procedure, parameters, &ask, how).await?;
                 Ok(answer(&procedure.tag, &prepared.bound.output, result))
             }
             Statement::Call { procedure, arguments, tag } => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
-                    values.push(self.argument(argument, parameters)?);
+                    let argument = self.with_values(argument, &view.versioned.catalog).await?;
+                    values.push(self.argument(&argument, parameters)?);
                 }
-                let asked = (!procedure.read_only).then(|| Asked::call(&procedure.name, &values));
-                let mut draws = self.draws(procedure)?;
-                let arguments = draws.arguments(procedure, values)?;
-                let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
-                let mut result = self.run_program((work, draws), asked, view, locking).await?;
+                let ask = |given: &[Value]| Asked::call(&procedure.name, given);
+                let how = (view, locking);
+                let mut result = self.run_procedure(procedure, &values, &ask, how).await?;
                 if let (Output::Rows(_), Output::Tag) = (&prepared.bound.output, &procedure.output)
                 {
                     result.rows = vec![[Value::Null].into()];
@@ -386,6 +387,10 @@ impl Session {
             Statement::Past(query) => self.run_past(query, parameters, &view),
             Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
+            Statement::SetValues { sequences, query } => {
+                check_kinds(&prepared.bound.parameters, parameters)?;
+                self.set_values(sequences, query, parameters, (view, locking)).await
+            }
             Statement::CopyIn { columns, row, options, .. } => {
                 let copy = CopyIn::new(text.clone(), Arc::clone(row), options);
                 self.copy = Some(copy);
@@ -399,9 +404,9 @@ impl Session {
                 if let Some(answer) = self.answer_broad(prepared, copy, parameters, &view).await? {
                     return Ok(answer);
                 }
-                let arguments = self.draws(query)?.arguments(query, parameters)?;
-                let work = Work::Statement(Call { procedure: Arc::clone(query), arguments });
-                let result = self.query(&work, view, locking).await?;
+                let ask = |_: &[Value]| Asked::statement(text, &prepared.types, parameters);
+                let how = (view, locking);
+                let result = self.run_procedure(query, parameters, &ask, how).await?;
                 let Output::Rows(columns) = &query.output else {
                     return Ok(plain("COPY 0"));
                 };
@@ -416,7 +421,12 @@ impl Session {
     async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
         let tag = ddl.tag();
         if let Some(transaction) = &self.transaction {
-            if let Ddl::Truncate { names, .. } = ddl {
+            if let Ddl::Truncate { names, restart_identity, .. } = ddl {
+                if *restart_identity && !transaction.implicit {
+                    return Err(Error::unsupported(
+                        "TRUNCATE … RESTART IDENTITY inside a transaction block",
+                    ));
+                }
                 let names = names.iter().map(ToString::to_string).collect();
                 return self.truncate_in_transaction(names).await;
             }
@@ -504,6 +514,7 @@ impl Session {
                 self.bound.clear();
                 self.named.clear();
                 self.settings.reset_all();
+                self.drawn.forget();
                 Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
             }
             Statement::Prepare { name, types, text } => self.prepare_named(name, types, text),
@@ -617,12 +628,16 @@ impl Session {
     }
 
     pub async fn copy_done(&mut self) -> Result<Answer> {
-        let copy = self
+        let mut copy = self
             .copy
             .take()
             .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
-        let mut draws = self.draws(copy.row())?;
+        let (rows, row) = (copy.end()?, Arc::clone(copy.row()));
+        if !row.sequences.is_empty() {
+            copy.extend(self.bring_for_rows(&row, rows).await?);
+        }
+        let mut draws = self.draws(&row)?;
         let (asked, load) = copy.finish(&mut draws)?;
         let result = self.write(asked, Work::Load(load), draws).await?;
         Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))

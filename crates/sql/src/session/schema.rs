@@ -37,6 +37,7 @@ use crate::catalog::Catalog;
 use crate::ddl::{Ddl, StoreChange, Validation};
 use crate::parse::parse;
 use crate::session::apply_store::apply_change;
+use crate::session::sequences::Stocks;
 use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 
 /// A catalog and how many schema changes came before it.
@@ -44,7 +45,8 @@ use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 pub struct Versioned {
     pub catalog: Arc<Catalog>,
     pub version: u64,
-    /// The changes that the catalog is the sum of, in order: all but TRUNCATE.
+    /// The changes that the catalog is the sum of, in order: all but TRUNCATE, which concerns it
+    /// only where sequences begin again.
     statements: Vec<Arc<str>>,
 }
 
@@ -52,6 +54,8 @@ pub struct Schema {
     genesis: Arc<Versioned>,
     next: ArcSwap<Versioned>,
     compiled: Mutex<Compiled>,
+    /// What this node has taken out of sequences.
+    pub(super) stocks: Stocks,
 }
 
 /// Programs for one version of the catalog.
@@ -85,7 +89,8 @@ impl Schema {
     pub fn new() -> Schema {
         let catalog = Arc::new(Catalog::genesis());
         let genesis = Arc::new(Versioned { catalog, version: 0, statements: Vec::new() });
-        Schema { next: ArcSwap::from(Arc::clone(&genesis)), genesis, compiled: Mutex::default() }
+        let next = ArcSwap::from(Arc::clone(&genesis));
+        Schema { next, genesis, compiled: Mutex::default(), stocks: Stocks::default() }
     }
 
     /// What a reader of this snapshot compiles against.
@@ -136,7 +141,7 @@ impl Schema {
             Body::Statement(Statement { procedure: StatementText { text, types }, arguments }) => {
                 let bound = self.compile_text(user, &text, &types)?;
                 let procedure = procedure_of(&bound)?;
-                check_arguments(&procedure.parameters, &arguments)?;
+                check_arguments(&procedure, &arguments)?;
                 let arguments = draws.arguments(&procedure, arguments)?;
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
@@ -147,7 +152,7 @@ impl Schema {
                     Error::new(SqlState::UNDEFINED_FUNCTION, what)
                 })?;
                 let procedure = Arc::clone(&routine.procedure);
-                check_arguments(&procedure.parameters, &arguments)?;
+                check_arguments(&procedure, &arguments)?;
                 let arguments = draws.arguments(&procedure, arguments)?;
                 Ok(Work::Statement(Statement { procedure, arguments }))
             }
@@ -156,7 +161,7 @@ impl Schema {
                 let BoundStatement::CopyIn { row, .. } = &bound.statement else {
                     return Err(not_a_write(&text));
                 };
-                rows.iter().try_for_each(|values| check_arguments(&row.parameters, values))?;
+                rows.iter().try_for_each(|values| check_arguments(row, values))?;
                 let rows = rows.into_iter().map(|values| draws.arguments(row, values));
                 let rows = rows.collect::<Result<_>>()?;
                 Ok(Work::Load(Load { procedure: Arc::clone(row), rows }))
@@ -194,10 +199,13 @@ fn compile_for_ledger(
 }
 
 /// Arguments were read by the types that the sender's schema gave them. Their number is the
-/// program's to check.
-fn check_arguments(parameters: &[Column], arguments: &[Value]) -> Result<()> {
+/// program's to check, but for what a transaction brings along of sequences.
+fn check_arguments(procedure: &Procedure, arguments: &[Value]) -> Result<()> {
     let is_it = |(parameter, value): (&Column, _)| is_of(value, &parameter.data_type);
-    match parameters.iter().zip(arguments).all(is_it) {
+    let asked = procedure.visible_parameters().len();
+    let brought = arguments.get(asked..).map_or(0, <[_]>::len);
+    let same = procedure.sequences.len() == brought || procedure.sequences.is_empty();
+    match same && procedure.parameters.iter().zip(arguments).all(is_it) {
         true => Ok(()),
         false => Err(schema_changed()),
     }
@@ -273,7 +281,7 @@ impl Language for Schema {
         }
         let version = current.version + 1;
         let mut statements = current.statements.clone();
-        if !matches!(ddl, Ddl::Truncate { .. }) {
+        if !matches!(ddl, Ddl::Truncate { restart_identity: false, .. }) {
             statements.push(text.into());
         }
         let catalog = Arc::new(catalog);
@@ -332,7 +340,7 @@ fn carry_out(
                 return Err(validation.error.clone());
             }
         }
-        changes.get(made).map_or(Ok(()), |change| apply_change(change, store))?;
+        changes.get(made).map_or(Ok(()), |change| apply_change(change, store, moment.height))?;
     }
     Ok(())
 }

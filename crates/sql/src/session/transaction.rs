@@ -23,7 +23,7 @@ use engine::transaction::Asked;
 use procedure::draws::Draws;
 use procedure::{Frame, ProgramResult};
 use storage::Snapshot;
-use types::{Error, Result, SqlState, Stamp, Stop};
+use types::{Error, Result, SqlState, Stamp, Stop, TableId};
 
 use crate::session::guard::{Guard, aside, query_frame, transaction_frame};
 use crate::session::schema::Versioned;
@@ -229,6 +229,15 @@ impl OpenTransaction {
     /// What has to be locked so that an attempt stays true.
     pub fn claims(&mut self, attempt: &Attempt, exclusive: bool) -> Result<Vec<Claim>> {
         self.overlay.claims(attempt.footprint, exclusive).map_err(error_of)
+    }
+
+    /// How many values of sequences a statement takes; nothing else is left of its run.
+    pub fn rehearse(&mut self, work: &Work) -> Result<Vec<(TableId, u64)>> {
+        self.frame.meter().taken_values();
+        let attempt = self.attempt(work)?;
+        let taken = self.frame.meter().taken_values();
+        self.undo(&attempt);
+        Ok(taken.into_vec())
     }
 
     pub fn undo(&mut self, attempt: &Attempt) {
