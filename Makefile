@@ -1,11 +1,11 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run test schedules overflow sim torture bench-postgres bench-durability \
+.PHONY: help demo run run-analytics test test-components schedules overflow sim torture soak bench-postgres bench-durability \
 	bench-analytics compare-analytics htap clean
 
-# What no analytical query is asked of is built without DataFusion: minutes instead of a quarter of
-# an hour.
-LEAN = --release --package node --no-default-features
+# DataFusion is most of a build's time: minutes without it, and some twenty with it.
+LEAN = --release --package node
+ANALYTICS = $(LEAN) --features analytics
 
 # How long everything takes; TORTURE_KILLS=200 counts kills instead of timing them.
 TORTURE_SECONDS ?= 600
@@ -13,14 +13,20 @@ TORTURE_SECONDS ?= 600
 # TPC-H's scale factor, and CH-benCHmark's warehouses, for comparing answers.
 ANALYTICS_SCALE ?= 0.1
 
+# How long a node is under load.
+SOAK_SECONDS ?= 7200
+
 help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
 	@echo "make run             start a node to play with, and print the psql line for it"
-	@echo "make test            all tests: Rust, and one transaction through each driver"
+	@echo "make run-analytics   the same with DataFusion for large queries, which takes longer to build"
+	@echo "make test            all tests of what make run has"
+	@echo "make test-components tests of analytics, and one transaction through each driver"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
 	@echo "make sim             whole nodes in one thread, a thousand worlds from a thousand seeds"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
+	@echo "make soak            two hours of everything at full load: memory must stay flat"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 	@echo "make bench-durability  what logs, checkpoints and recovery cost, beside a thesis's figures"
 	@echo "make bench-analytics  snapshots, scans, writers beside them, TPC-H: beside PostgreSQL"
@@ -34,12 +40,22 @@ demo:
 
 run:
 	scripts/install-deps psql
-	cargo build --release --package node
-	cargo run --release --quiet --package node -- serve
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- serve
+
+run-analytics:
+	scripts/install-deps psql
+	cargo build $(ANALYTICS)
+	cargo run --quiet $(ANALYTICS) -- serve
 
 test:
+	scripts/install-deps psql pgbench
+	cargo test --workspace --exclude analytics
+
+test-components:
 	scripts/install-deps psql pgbench drivers
-	cargo test --workspace
+	cargo test --package analytics --package bench --package node \
+		--features node/analytics,bench/analytics
 	tests/clients/run.sh
 
 # Another cfg is another build of everything below, in a folder of its own.
@@ -59,6 +75,10 @@ torture:
 	cargo run --quiet $(LEAN) -- torture --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
 
+soak:
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- soak --seconds $(SOAK_SECONDS)
+
 bench-postgres:
 	scripts/install-deps pgbench postgres
 	cargo build $(LEAN)
@@ -70,19 +90,19 @@ bench-durability:
 
 bench-analytics:
 	scripts/install-deps postgres
-	cargo build --release --package node
-	scripts/with-postgres cargo run --release --quiet --package node -- bench figure analytics
+	cargo build $(ANALYTICS)
+	scripts/with-postgres cargo run --quiet $(ANALYTICS) -- bench figure analytics
 
 compare-analytics:
 	scripts/install-deps postgres
-	cargo build --release --package node
-	scripts/with-postgres cargo run --release --quiet --package node -- \
+	cargo build $(ANALYTICS)
+	scripts/with-postgres cargo run --quiet $(ANALYTICS) -- \
 		bench answers --scale $(ANALYTICS_SCALE)
 
 htap:
 	scripts/install-deps pgbench
-	cargo build --release --package node
-	cargo run --release --quiet --package node -- bench htap --html target/htap.html
+	cargo build $(ANALYTICS)
+	cargo run --quiet $(ANALYTICS) -- bench htap --html target/htap.html
 
 clean:
 	cargo clean

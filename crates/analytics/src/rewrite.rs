@@ -161,6 +161,9 @@ impl VisitorMut for Rewriter<'_> {
                 array: false,
                 format: None,
             } => own_cast(expr, data_type),
+            Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+                Some(ilike(*negated, expr, pattern, escape_char))
+            }
             Expr::Between { expr, negated, low, high } if is_small(expr) => {
                 Some(between(expr, *negated, low, high))
             }
@@ -377,6 +380,13 @@ fn nullif(call: &ast::Function) -> Option<Expr> {
         conditions: vec![ast::CaseWhen { condition: equal, result: null }],
         else_result: Some(Box::new(of.clone())),
     })
+}
+
+/// Cases are those of the fast path.
+fn ilike(negated: bool, expr: &Expr, pattern: &Expr, escape: &Option<ast::ValueWithSpan>) -> Expr {
+    let lower = |of: &Expr| Box::new(own("lower".to_owned(), of.clone()));
+    let (expr, pattern, escape_char) = (lower(expr), lower(pattern), escape.clone());
+    Expr::Like { negated, any: false, expr, pattern, escape_char }
 }
 
 fn between(expr: &Expr, negated: bool, low: &Expr, high: &Expr) -> Expr {

@@ -83,6 +83,8 @@ pub enum Command {
     Demo(Demo),
     /// Kill nodes, cut files and flip bytes until something is lost.
     Torture(Torture),
+    /// Load a node for hours with everything, and see whether its memory stays flat.
+    Soak(Soak),
     /// Run whole nodes in one thread, from seeds, until a rule is broken.
     Sim(Sim),
 }
@@ -365,6 +367,28 @@ pub struct Torture {
     /// What clients do and when kills come follows from it [default: another one each time].
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Soak {
+    /// Seconds of load.
+    #[arg(long, value_name = "S", default_value_t = 7200)]
+    pub seconds: u64,
+    /// Clients that write; two more read and change the schema.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub clients: u32,
+    /// All clients overwrite one row's text, as a week of a hot row would.
+    #[arg(long)]
+    pub only_hot: bool,
+    /// What clients write follows from it.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Folder in which the node's own is made [default: the system's for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// Keep the data folder and the logs, and say where they are.
+    #[arg(long)]
+    pub keep: bool,
 }
 
 #[derive(Args, Debug, Clone)]

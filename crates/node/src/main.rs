@@ -27,6 +27,7 @@ mod secrets;
 mod serve;
 mod sessions;
 mod simulate;
+mod soak;
 mod torture;
 mod users;
 mod verification;
@@ -78,6 +79,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Bench(arguments) => benchmark::run(arguments, cli.output),
         Command::Demo(arguments) => demo::run(arguments, cli.output),
         Command::Torture(arguments) => torture::run(arguments, cli.output),
+        Command::Soak(arguments) => soak::run(arguments, cli.output),
         Command::Sim(arguments) => simulate::run(arguments, cli.output),
     }
 }

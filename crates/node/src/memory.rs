@@ -12,7 +12,12 @@ pub fn bytes_max(set: u64) -> u64 {
 
 /// Memory of the process that is backed.
 pub fn resident_bytes() -> Option<u64> {
-    kilobytes(&read_to_string("/proc/self/status").ok()?, "VmRSS:")
+    resident_bytes_of(std::process::id())
+}
+
+/// The same of another process.
+pub fn resident_bytes_of(process: u32) -> Option<u64> {
+    kilobytes(&read_to_string(format!("/proc/{process}/status")).ok()?, "VmRSS:")
 }
 
 /// Memory of the machine, or of the control group of the process if that has less.

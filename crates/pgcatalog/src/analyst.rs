@@ -188,7 +188,7 @@ impl Question {
 
 fn no_engine() -> Error {
     Error::unsupported("this query without an analytical engine")
-        .with_hint("The server was built without its feature `analytics`.")
+        .with_hint("Build it with its feature `analytics`: make run-analytics.")
 }
 
 /// The session with what a run has newer.

@@ -1,6 +1,6 @@
 //! LIKE: `%` is any text, `_` any character, the escape character makes the next one itself.
 
-use types::{Error, Result};
+use types::{Error, Result, unicode};
 
 use crate::meter::Meter;
 
@@ -21,7 +21,7 @@ pub fn like(
 ) -> Result<bool> {
     if case_insensitive {
         meter.spend_characters(2 * (text.len() + pattern.len()))?;
-        let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
+        let (text, pattern) = (unicode::lower(text), unicode::lower(pattern));
         return like(&text, &pattern, escape, false, meter);
     }
     let mut steps = 0;

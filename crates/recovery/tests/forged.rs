@@ -1,5 +1,6 @@
-//! A checkpoint whose rows were changed, with every hash of its own files computed again. Only the
-//! ledger can tell that its state is another.
+//! A checkpoint of which something was changed, with every hash of its own files computed again.
+//! Only the ledger can tell that its state is another; and where the ledger was made to say the
+//! same, running it from genesis, or a head that is kept elsewhere.
 
 use std::sync::Arc;
 
@@ -11,12 +12,15 @@ use engine::{
     Submitter, Trust, replay, resume_writing,
 };
 use ledger::checkpoint::{
-    Group, PackReader, PackWriter, heights, manifest_path, pack_path, read_manifest, write_manifest,
+    CHECKPOINT_FOLDER, Group, Manifest, PackReader, PackWriter, Past, heights, manifest_path,
+    pack_path, read_manifest, write_manifest,
 };
 use ledger::merkle::leaf_hash;
-use ledger::{Files, MemoryFiles};
+use ledger::{ChainVerifier, Files, MemoryFiles};
+use order::Envelope;
 use types::{Height, Value};
 
+mod keeper;
 mod ledgered;
 
 use ledgered::{begin, digest_of, executing, options, recovered};
@@ -114,6 +118,14 @@ fn forge(files: &MemoryFiles, height: Height) {
     write_manifest(files, &manifest).unwrap();
 }
 
+/// Writes a manifest again with something of it changed.
+fn forge_manifest(files: &MemoryFiles, height: Height, change: &dyn Fn(&mut Manifest)) {
+    let mut manifest = read_manifest(files, height).unwrap();
+    change(&mut manifest);
+    files.remove(&manifest_path(height)).unwrap();
+    write_manifest(files, &manifest).unwrap();
+}
+
 fn begun_with(replayed: &Replayed) -> Option<Height> {
     replayed.checkpoint.as_ref().map(|checkpoint| checkpoint.base.manifest.height())
 }
@@ -144,6 +156,102 @@ fn a_forged_checkpoint_is_not_begun_with() {
         assert_eq!(begun_with(&replayed), None);
         assert_eq!(digest_of(&replayed.replica), state, "{protocol}");
     }
+}
+
+/// What a start says of a forged field of a manifest; `None`: that it begins with the checkpoint.
+type Field = (&'static str, fn(&mut Manifest), Option<&'static str>);
+
+const FIELDS: [Field; 9] = [
+    ("order", other_order, Some("it is of another block")),
+    ("result", |it| it.result.effects_root = [1; 32], Some("it is of another block")),
+    // It says less of the ledger than it could, and nothing of the state.
+    ("durable_below", |it| it.durable_below = 0, None),
+    ("parameters", |it| it.parameters.protocol = "aria".into(), Some("of the ledger names")),
+    ("schema", |it| it.schema.push(0), Some("of the ledger names")),
+    ("carried", |it| it.carried.push(0), Some("of the ledger names")),
+    ("tables", |it| it.tables[0].groups[0].rows -= 1, Some("of the ledger names")),
+    ("tables", |it| drop(it.tables[0].groups.pop()), Some("of the ledger names")),
+    ("past", |it| it.past = Some(Past { from: 1, tables: vec![] }), Some("of the ledger names")),
+];
+
+fn other_order(manifest: &mut Manifest) {
+    manifest.order.proposer = [1; 32];
+    manifest.result.order_hash = manifest.order.hash();
+}
+
+/// A field more does not compile here.
+fn fields(manifest: Manifest) -> [&'static str; 8] {
+    let Manifest {
+        order: _,
+        result: _,
+        durable_below: _,
+        parameters: _,
+        schema: _,
+        carried: _,
+        tables: _,
+        past: _,
+    } = manifest;
+    ["order", "result", "durable_below", "parameters", "schema", "carried", "tables", "past"]
+}
+
+#[test]
+fn no_field_of_a_checkpoint_can_be_forged() {
+    let (honest, [first, second]) = ledger("serial", true);
+    let own: Arc<dyn Files> = Arc::new(honest.clone());
+    let state = digest_of(&recovered(&own, &recovery(Trust::Vouched)).unwrap().replica);
+    for field in fields(read_manifest(&honest, second).unwrap()) {
+        assert!(FIELDS.iter().any(|(of, ..)| *of == field), "{field} is not forged");
+    }
+    for (field, change, found) in FIELDS {
+        let files = honest.copy();
+        forge_manifest(&files, second, &change);
+        let own: Arc<dyn Files> = Arc::new(files);
+        let replayed = recovered(&own, &recovery(TRUSTING)).unwrap();
+        assert_eq!(digest_of(&replayed.replica), state, "{field}");
+        let Some(found) = found else {
+            assert_eq!(begun_with(&replayed), Some(second), "{field}");
+            continue;
+        };
+        assert_eq!(begun_with(&replayed), Some(first), "{field}");
+        let why = &replayed.passed_over[0].why;
+        assert!(why.contains(found), "{field}: {why}");
+    }
+}
+
+/// The keeper makes the ledger vouch for what he forged, and every header behind fit: a start
+/// believes it. Running the ledger from genesis shows another state than it names, which is what
+/// `verify` looks at; where blocks were pruned, the head alone does.
+#[test]
+fn a_ledger_that_vouches_for_a_forged_checkpoint_has_another_head() {
+    let (files, [_, second]) = ledger("serial", true);
+    let own: Arc<dyn Files> = Arc::new(files.clone());
+    let honest = recovered(&own, &recovery(Trust::Vouched)).unwrap();
+    forge(&files, second);
+    let forged_digest = read_manifest(&files, second).unwrap().digest().unwrap();
+
+    let mut blocks = keeper::taken_apart(&own);
+    let by = vouched_from(&own, second).unwrap()[&second][0].by as usize;
+    let [envelope] = &mut blocks[by].envelopes[..] else { panic!("a block of its own") };
+    let mut vouching = Envelope::decode(envelope).unwrap();
+    vouching.request =
+        Body::Checkpoint { height: second, digest: forged_digest }.to_request().into();
+    *envelope = vouching.encode().unwrap();
+    keeper::run_again(&mut blocks);
+    let mut chain = ChainVerifier::new();
+    for block in &blocks {
+        chain.push(&block.batch(), Some(&block.block_result())).unwrap();
+    }
+    let forged = keeper::written(&blocks);
+    for path in files.paths().iter().filter(|path| path.starts_with(CHECKPOINT_FOLDER)) {
+        forged.plant(path, files.contents(path).unwrap());
+    }
+    let own: Arc<dyn Files> = Arc::new(forged);
+    let believed = recovered(&own, &recovery(Trust::Vouched)).unwrap();
+    assert_eq!(begun_with(&believed), Some(second));
+    let executed = replay(Arc::clone(&own), &ledgered::language, 1, &mut |_| ()).unwrap();
+    assert_ne!(digest_of(&believed.replica), digest_of(&executed.replica));
+    assert_eq!(digest_of(&executed.replica), digest_of(&honest.replica));
+    assert_ne!(executed.replica.head().hash, honest.replica.head().hash);
 }
 
 /// Nothing in the files tells a forged one from an honest one then.

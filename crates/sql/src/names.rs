@@ -3,11 +3,11 @@
 use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
-/// An identifier as the catalog knows it: lower case unless quoted.
+/// An identifier as the catalog knows it: unless quoted, its letters of ASCII are small ones.
 pub fn fold(ident: &ast::Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
+        None => ident.value.to_ascii_lowercase(),
     }
 }
 

@@ -118,9 +118,9 @@ impl Parsed {
 /// Whether an option of EXPLAIN asks for a run.
 fn explain_option(option: &ast::UtilityOption) -> Result<bool> {
     const WITHOUT_EFFECT: &[&str] = &["buffers", "costs", "summary", "timing", "verbose"];
-    let value = option.arg.as_ref().map(|arg| arg.to_string().to_lowercase());
+    let value = option.arg.as_ref().map(|arg| arg.to_string().to_ascii_lowercase());
     let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
-    match option.name.value.to_lowercase().as_str() {
+    match option.name.value.to_ascii_lowercase().as_str() {
         "analyze" => Ok(!off),
         "format" if matches!(value.as_deref(), Some("text" | "'text'")) => Ok(false),
         name if off || WITHOUT_EFFECT.contains(&name) => Ok(false),

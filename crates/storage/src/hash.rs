@@ -11,11 +11,26 @@
 //! The home position is the low bits of the stored hash, so a table doubles without looking at a
 //! single key. Keys are compared in the record, once the 32 bits agree.
 //!
-//! **Readers take no lock and never wait.** Writers of one shard exclude each other by a mutex;
-//! when the table is five eighths full, the writer fills one of twice the size and publishes it. A
-//! reader that still probes the older table finds what was there when it began. Older tables are
-//! kept until the index is dropped: they add up to less than the current one (26 to 51 bytes a key
-//! in all), and in exchange readers need no epoch, no counter and no unsafe code.
+//! **Readers take no lock and never wait.** Writers of one shard exclude each other by a mutex.
+//! When the table is five eighths full, the writer fills one of twice the size and publishes it;
+//! when keys have left all but a sixteenth of it empty, one that is a quarter full. Then it empties
+//! the table before:
+//!
+//! ```text
+//! writer                              reader
+//! fill table 7                        word <- current          version 41, table 6
+//! current <- version 42, table 7      probe table 6            finds, or comes to an empty word
+//! empty table 6                       found: compare its key
+//!                                     not found: current == word, or begin again
+//! ```
+//!
+//! A reader that meets a word which the emptying left sees, by that word, that `current` has
+//! changed, and looks again; what it found it compares with the record in any case. The version
+//! tells apart the two times at which an index that shrank and grew has the same table. So readers
+//! need no epoch, no counter and no lock, and the memory of a large table goes back to the kernel
+//! as soon as another has taken its place: an index of many keys has 13 to 26 bytes for each while
+//! it grows, and 128 at most behind a large deletion. Tables of less than 256 KiB are kept: 4 MiB
+//! for an index in all.
 //!
 //! The hash is seeded per process against crafted collisions; no order of it reaches a result.
 
@@ -30,8 +45,12 @@ use crate::record::Slot;
 use crate::words::{self, Zeroed};
 
 const SHARD_BITS: u32 = 4;
-const FIRST_ENTRIES_LOG2: usize = 5;
+const FIRST_ENTRIES_LOG2: usize = if cfg!(shuttle) { 2 } else { 5 };
 const GENERATIONS_MAX: usize = 26;
+/// Of [`Shard::current`]: the version is above.
+const GENERATION_BITS: u32 = 5;
+/// A table shrinks when one entry of so many holds a key.
+const SPARSE: usize = 16;
 const EMPTY: u64 = 0;
 const DELETED: u64 = 1;
 const SLOT_BIAS: u32 = 2;
@@ -42,10 +61,20 @@ pub struct HashIndex {
 }
 
 struct Shard {
+    /// Tables by size; all but the current one are empty.
     generations: [OnceLock<Zeroed>; GENERATIONS_MAX],
+    /// `[ version | generation ]`
     current: AtomicUsize,
-    /// Entries that are not empty in the current generation, deleted ones included.
-    filled: Mutex<usize>,
+    count: Mutex<Count>,
+}
+
+/// Entries of the current table.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    /// That hold a key.
+    keys: usize,
+    /// That are not empty: keys, and what deleted ones left.
+    filled: usize,
 }
 
 /// The hash of a key in one index.
@@ -87,7 +116,7 @@ impl HashIndex {
             CachePadded::new(Shard {
                 generations: [const { OnceLock::new() }; GENERATIONS_MAX],
                 current: AtomicUsize::new(0),
-                filled: Mutex::new(0),
+                count: Mutex::default(),
             })
         };
         HashIndex {
@@ -116,21 +145,13 @@ impl HashIndex {
     /// The slot with this hash whose key `matches`.
     #[inline]
     pub fn find(&self, hash: KeyHash, matches: impl Fn(Slot) -> bool) -> Option<Slot> {
-        let table = self.shards[hash.shard()].table()?;
-        let mask = table.len() - 1;
-        let mut position = hash.stored() as usize & mask;
+        let shard = &self.shards[hash.shard()];
         loop {
-            let entry = table[position].load(Ordering::Acquire);
-            if entry == EMPTY {
-                return None;
+            let current = shard.current.load(Ordering::Acquire);
+            let found = probe(shard.table_of(current)?, hash, &matches);
+            if found.is_some() || shard.current.load(Ordering::Acquire) == current {
+                return found;
             }
-            if (entry >> 32) as u32 == hash.stored() && entry != DELETED {
-                let slot = entry_slot(entry);
-                if matches(slot) {
-                    return Some(slot);
-                }
-            }
-            position = (position + 1) & mask;
         }
     }
 
@@ -150,18 +171,19 @@ impl HashIndex {
     /// Adds a key that is not in the index; its record must be readable already.
     pub fn insert(&self, hash: KeyHash, slot: Slot) {
         let shard = &self.shards[hash.shard()];
-        let mut filled = shard.filled.lock();
+        let mut count = shard.count.lock();
         let mut table = shard.table_or_first();
-        if (*filled + 1) * 8 > table.len() * 5 {
-            (table, *filled) = shard.grow(table);
+        if (count.filled + 1) * 8 > table.len() * 5 {
+            (table, *count) = shard.change(shard.generation() + 1);
         }
         let taken = place(table, entry(hash.stored(), slot));
-        *filled += usize::from(taken == EMPTY);
+        count.keys += 1;
+        count.filled += usize::from(taken == EMPTY);
     }
 
     pub fn remove(&self, hash: KeyHash, slot: Slot) {
         let shard = &self.shards[hash.shard()];
-        let mut filled = shard.filled.lock();
+        let mut count = shard.count.lock();
         let Some(table) = shard.table() else { return };
         let mask = table.len() - 1;
         let wanted = entry(hash.stored(), slot);
@@ -178,43 +200,95 @@ impl HashIndex {
         if table[(position + 1) & mask].load(Ordering::Relaxed) == EMPTY {
             while table[position].load(Ordering::Relaxed) == DELETED {
                 table[position].store(EMPTY, Ordering::Release);
-                *filled -= 1;
+                count.filled -= 1;
                 position = position.wrapping_sub(1) & mask;
             }
         }
+        count.keys -= 1;
+        if table.len() > 1 << FIRST_ENTRIES_LOG2 && count.keys * SPARSE < table.len() {
+            // The new table is a quarter full at most, and more than an eighth if it can be.
+            let wanted = (count.keys * 4).next_power_of_two().ilog2() as usize;
+            let generation = wanted.saturating_sub(FIRST_ENTRIES_LOG2);
+            (_, *count) = shard.change(generation);
+        }
     }
 
+    /// What is backed by memory.
     pub fn bytes(&self) -> usize {
-        let tables = self.shards.iter().flat_map(|shard| &shard.generations);
-        tables.filter_map(OnceLock::get).map(|table| table.len() * 8).sum()
+        self.shards.iter().map(|shard| shard.bytes()).sum()
     }
 }
 
 impl Shard {
+    fn generation(&self) -> usize {
+        self.current.load(Ordering::Relaxed) & ((1 << GENERATION_BITS) - 1)
+    }
+
+    #[inline]
+    fn table_of(&self, current: usize) -> Option<&[AtomicU64]> {
+        let generation = current & ((1 << GENERATION_BITS) - 1);
+        self.generations[generation].get().map(|table| &**table)
+    }
+
     #[inline]
     fn table(&self) -> Option<&[AtomicU64]> {
-        self.generations[self.current.load(Ordering::Acquire)].get().map(|table| &**table)
+        self.table_of(self.current.load(Ordering::Acquire))
     }
 
     fn table_or_first(&self) -> &[AtomicU64] {
-        let current = self.current.load(Ordering::Relaxed);
-        self.generations[current].get_or_init(|| words::zeroed(1 << (FIRST_ENTRIES_LOG2 + current)))
+        self.generation_or_new(self.generation())
     }
 
-    /// Publishes a table of twice the size. Called with the shard's mutex held.
-    fn grow(&self, old: &[AtomicU64]) -> (&[AtomicU64], usize) {
-        let next = self.current.load(Ordering::Relaxed) + 1;
-        let table = self.generations[next].get_or_init(|| words::zeroed(old.len() * 2));
-        let mut filled = 0;
-        for word in old {
+    fn generation_or_new(&self, generation: usize) -> &Zeroed {
+        self.generations[generation]
+            .get_or_init(|| words::zeroed(1 << (FIRST_ENTRIES_LOG2 + generation)))
+    }
+
+    /// Publishes a table of another size. Called with the shard's mutex held.
+    fn change(&self, next: usize) -> (&[AtomicU64], Count) {
+        let current = self.current.load(Ordering::Relaxed);
+        let old = self.generation_or_new(self.generation());
+        let table = self.generation_or_new(next);
+        debug_assert!(next != self.generation());
+        let mut keys = 0;
+        for word in &**old {
             let entry = word.load(Ordering::Relaxed);
             if entry > DELETED {
                 place(table, entry);
-                filled += 1;
+                keys += 1;
             }
         }
-        self.current.store(next, Ordering::Release);
-        (table, filled)
+        let version = (current >> GENERATION_BITS) + 1;
+        self.current.store(version << GENERATION_BITS | next, Ordering::Release);
+        old.clear();
+        (table, Count { keys, filled: keys })
+    }
+
+    fn bytes(&self) -> usize {
+        let current = self.generation();
+        let tables = self.generations.iter().enumerate();
+        let tables = tables.filter_map(|(number, table)| Some((number, table.get()?)));
+        tables.map(|(number, table)| table.bytes(number == current)).sum()
+    }
+}
+
+/// Looks from the home position on; see [`HashIndex::find`].
+#[inline]
+fn probe(table: &[AtomicU64], hash: KeyHash, matches: impl Fn(Slot) -> bool) -> Option<Slot> {
+    let mask = table.len() - 1;
+    let mut position = hash.stored() as usize & mask;
+    loop {
+        let entry = table[position].load(Ordering::Acquire);
+        if entry == EMPTY {
+            return None;
+        }
+        if (entry >> 32) as u32 == hash.stored() && entry != DELETED {
+            let slot = entry_slot(entry);
+            if matches(slot) {
+                return Some(slot);
+            }
+        }
+        position = (position + 1) & mask;
     }
 }
 
@@ -231,6 +305,9 @@ fn place(table: &[AtomicU64], entry: u64) -> u64 {
         position = (position + 1) & mask;
     }
 }
+
+#[cfg(all(test, shuttle))]
+mod schedules;
 
 #[cfg(test)]
 mod tests {
@@ -256,6 +333,52 @@ mod tests {
             }
         }
         assert!(index.bytes() < 3000 * 64, "churn must not grow the index: {}", index.bytes());
+    }
+
+    #[test]
+    fn an_index_shrinks_when_its_keys_go() {
+        let index = HashIndex::new();
+        let hash = |n: u32| index.hash(&n.to_be_bytes());
+        let keys = 400_000;
+        let empty = index.bytes();
+        for turn in 0..2 {
+            (0..keys).for_each(|n| index.insert(hash(n), Slot(n)));
+            let full = index.bytes();
+            assert!(full < keys as usize * 60, "turn {turn}: {full} bytes");
+            (100..keys).for_each(|n| index.remove(hash(n), Slot(n)));
+            for n in (0..keys).step_by(7) {
+                let expected = (n < 100).then_some(Slot(n));
+                assert_eq!(index.find(hash(n), |slot| slot.0 == n), expected);
+            }
+            assert!(index.bytes() < full / 2, "turn {turn}: {} of {full} left", index.bytes());
+            (0..100).for_each(|n| index.remove(hash(n), Slot(n)));
+        }
+        assert!(index.bytes() >= empty);
+        assert!((0..keys).all(|n| index.find(hash(n), |_| true).is_none()));
+    }
+
+    #[test]
+    fn readers_find_settled_keys_while_the_index_shrinks_and_grows() {
+        let index = HashIndex::new();
+        let hash = |n: u32| index.hash(&n.to_be_bytes());
+        let settled = 200u32;
+        (0..settled).for_each(|n| index.insert(hash(n), Slot(n)));
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..30 {
+                    (settled..20_000).for_each(|n| index.insert(hash(n), Slot(n)));
+                    (settled..20_000).for_each(|n| index.remove(hash(n), Slot(n)));
+                }
+                over.store(true, Ordering::Relaxed);
+            });
+            for n in (0..settled).cycle() {
+                assert_eq!(index.find(hash(n), |slot| slot.0 == n), Some(Slot(n)));
+                if n == 0 && over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
     }
 
     #[test]

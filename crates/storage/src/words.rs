@@ -24,6 +24,11 @@ use kit::sync::atomic::AtomicU64;
 const WORDS_PER_LINE: usize = 8;
 const SEGMENTS_MAX: usize = 33;
 const UNITS_MAX: u64 = 1 << 40;
+/// From so many words on the kernel is asked for a segment: a process can have some 65,000 maps,
+/// and a table has many segments.
+const SEGMENT_MAPPED_WORDS_MIN: usize = 1 << 18;
+/// And for what comes and goes as a whole.
+const ALONE_MAPPED_WORDS_MIN: usize = 1 << 15;
 
 pub struct Words {
     /// Words in a unit.
@@ -101,7 +106,7 @@ impl Words {
 
 impl Segment {
     fn new(words: usize) -> Self {
-        let words = raw::zeroed(words + WORDS_PER_LINE - 1);
+        let words = raw::zeroed(words + WORDS_PER_LINE - 1, SEGMENT_MAPPED_WORDS_MIN);
         let past_line = (words.as_ptr() as usize / 8) % WORDS_PER_LINE;
         Segment { words, skip: (WORDS_PER_LINE - past_line) % WORDS_PER_LINE }
     }
@@ -113,17 +118,18 @@ pub fn prefetch<T: ?Sized>(value: &T) {
     raw::prefetch(value);
 }
 
-/// `count` words of zero, not yet backed by memory if they are many.
+/// `count` words of zero, not yet backed by memory if they are many; [`Zeroed::clear`] gives such
+/// memory back.
 pub(crate) fn zeroed(count: usize) -> Zeroed {
-    raw::zeroed(count)
+    raw::zeroed(count, ALONE_MAPPED_WORDS_MIN)
 }
 
 pub(crate) use raw::Zeroed;
 
 #[allow(unsafe_code)]
 mod raw {
-    //! The two things that safe Rust cannot say: "this zeroed memory is a slice of atomics", and
-    //! "fetch this line".
+    //! The three things that safe Rust cannot say: "this zeroed memory is a slice of atomics", "take
+    //! its pages back", and "fetch this line".
     //!
     //! Much memory is asked of the kernel itself, which zeroes it page by page as it is touched. An
     //! allocator that has used the memory before zeroes all of it at once, and the writer that
@@ -131,13 +137,9 @@ mod raw {
 
     use std::ops::Deref;
 
-    use kit::sync::atomic::AtomicU64;
+    use kit::sync::atomic::{AtomicU64, Ordering};
     #[cfg(not(any(shuttle, miri)))]
-    use memmap2::{Advice, MmapMut};
-
-    /// From so many words on the kernel is asked.
-    #[cfg(not(any(shuttle, miri)))]
-    const MAPPED_WORDS_MIN: usize = 1 << 18;
+    use memmap2::{Advice, MmapMut, UncheckedAdvice};
 
     /// Words that were zero when they came.
     pub(crate) enum Zeroed {
@@ -150,6 +152,35 @@ mod raw {
     pub(crate) struct Mapped {
         map: MmapMut,
         count: usize,
+    }
+
+    impl Zeroed {
+        /// Makes every word zero again, and gives much memory back to the kernel. Others may read
+        /// meanwhile; a reader that sees one of these zeros sees what was stored before the call.
+        pub(crate) fn clear(&self) {
+            #[cfg(not(any(shuttle, miri)))]
+            if let Zeroed::Mapped(Mapped { map, .. }) = self {
+                // SAFETY: the mapping is private and anonymous, so its pages read as zero from then
+                // on, and every word is only ever accessed as an atomic, for which zero is a value
+                // like any other. The kernel orders it behind what this thread stored: it takes the
+                // pages out of every processor's address table before it returns.
+                if unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) }.is_ok() {
+                    return;
+                }
+            }
+            self.iter().for_each(|word| word.store(0, Ordering::Release));
+        }
+
+        /// What is backed by memory, if all of it is in use or if it was cleared.
+        pub(crate) fn bytes(&self, in_use: bool) -> usize {
+            match self {
+                Zeroed::Boxed(words) => size_of_val(&**words),
+                #[cfg(not(any(shuttle, miri)))]
+                Zeroed::Mapped(Mapped { count, .. }) => {
+                    usize::from(in_use) * count * size_of::<AtomicU64>()
+                }
+            }
+        }
     }
 
     impl Deref for Zeroed {
@@ -171,9 +202,10 @@ mod raw {
     }
 
     #[cfg(not(shuttle))]
-    pub(super) fn zeroed(count: usize) -> Zeroed {
+    #[cfg_attr(miri, expect(unused_variables))]
+    pub(super) fn zeroed(count: usize, mapped_min: usize) -> Zeroed {
         #[cfg(not(miri))]
-        if count >= MAPPED_WORDS_MIN
+        if count >= mapped_min
             && let Ok(map) = MmapMut::map_anon(count * size_of::<AtomicU64>())
         {
             // Fewer entries for the processor's address tables; without them it is only slower.
@@ -189,7 +221,7 @@ mod raw {
     }
 
     #[cfg(shuttle)]
-    pub(super) fn zeroed(count: usize) -> Zeroed {
+    pub(super) fn zeroed(count: usize, _mapped_min: usize) -> Zeroed {
         Zeroed::Boxed((0..count).map(|_| AtomicU64::new(0)).collect())
     }
 

@@ -11,6 +11,7 @@ use std::fmt;
 
 use crate::error::{Error, Result, SqlState};
 use crate::system::SystemType;
+use crate::unicode::is_space;
 
 /// Decimal digits that every `numeric` can hold (96 bits of mantissa).
 pub const NUMERIC_PRECISION_MAX: u8 = 28;
@@ -253,7 +254,7 @@ impl DataType {
 
     /// Reads a type as SQL text spells it: any case, aliases, modifiers, trailing `[]`.
     pub fn from_sql_name(text: &str) -> Result<DataType> {
-        let lower = text.trim().to_ascii_lowercase();
+        let lower = text.trim_matches(is_space).to_ascii_lowercase();
         if let Some(element) = lower.strip_suffix("[]") {
             let element = DataType::from_sql_name(element)?;
             if element.array_oid() == 0 {
@@ -378,7 +379,8 @@ fn split_modifiers(text: &str) -> Result<(String, Vec<u32>)> {
         }
     };
     let mut name = String::with_capacity(text.len());
-    for word in before.split_whitespace().chain(after.split_whitespace()) {
+    for word in before.split(is_space).chain(after.split(is_space)).filter(|word| !word.is_empty())
+    {
         if !name.is_empty() {
             name.push(' ');
         }
@@ -391,7 +393,7 @@ fn split_modifiers(text: &str) -> Result<(String, Vec<u32>)> {
     let mut modifiers = Vec::new();
     if let Some(inside) = inside {
         for number in inside.split(',') {
-            modifiers.push(number.trim().parse().map_err(|_| syntax_error())?);
+            modifiers.push(number.trim_matches(is_space).parse().map_err(|_| syntax_error())?);
         }
     }
     Ok((name, modifiers))

@@ -12,6 +12,7 @@ use chrono::{Datelike, NaiveDate};
 
 use crate::datatype::DataType;
 use crate::error::{Error, Result, SqlState};
+use crate::unicode::is_space;
 
 pub const DAY_US: i64 = 86_400_000_000;
 /// -4713-11-24 (4714-11-24 BC), Julian day 0.
@@ -160,7 +161,7 @@ enum Refusal {
 
 impl Moment {
     fn read(text: &str, data_type: &DataType) -> Result<Moment> {
-        let trimmed = text.trim();
+        let trimmed = text.trim_matches(is_space);
         match trimmed.to_ascii_lowercase().as_str() {
             "epoch" => {
                 return Ok(Moment { days: -10_957, of_day_us: 0, offset_s: 0 });
@@ -344,7 +345,9 @@ impl Reader<'_> {
     }
 
     fn skip_blanks(&mut self) {
-        self.0 = self.0.trim_ascii_start();
+        while self.0.first().is_some_and(|byte| is_space(char::from(*byte))) {
+            self.skip(1);
+        }
     }
 }
 

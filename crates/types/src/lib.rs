@@ -30,6 +30,7 @@ pub mod schema;
 pub mod stamp;
 pub mod system;
 pub mod text;
+pub mod unicode;
 pub mod value;
 
 pub use datatype::DataType;

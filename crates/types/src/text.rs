@@ -20,6 +20,7 @@ use crate::datetime;
 use crate::error::{Error, Result, SqlState};
 use crate::numeric;
 use crate::system::SystemType;
+use crate::unicode::is_space;
 use crate::value::Value;
 
 impl Value {
@@ -301,7 +302,7 @@ pub(crate) fn invalid_syntax(data_type: &DataType, text: &str) -> Error {
 }
 
 fn read_bool(text: &str) -> Result<bool> {
-    let word = text.trim().to_ascii_lowercase();
+    let word = text.trim_matches(is_space).to_ascii_lowercase();
     let is_prefix_of =
         |full: &str, length_min: usize| word.len() >= length_min && full.starts_with(&word);
     if is_prefix_of("true", 1) || is_prefix_of("yes", 1) || is_prefix_of("on", 2) || word == "1" {
@@ -318,7 +319,7 @@ fn read_bool(text: &str) -> Result<bool> {
 }
 
 fn read_int(data_type: &DataType, text: &str) -> Result<i64> {
-    let trimmed = text.trim_ascii();
+    let trimmed = text.trim_matches(is_space);
     let unsigned = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
     if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
         return Err(invalid_syntax(data_type, text));
@@ -333,7 +334,7 @@ fn read_int(data_type: &DataType, text: &str) -> Result<i64> {
 }
 
 fn read_numeric(text: &str) -> Result<rust_decimal::Decimal> {
-    let trimmed = text.trim_ascii();
+    let trimmed = text.trim_matches(is_space);
     if let Some(d) = numeric::parse(trimmed)? {
         return Ok(d);
     }
@@ -345,7 +346,7 @@ fn read_numeric(text: &str) -> Result<rust_decimal::Decimal> {
 }
 
 fn read_float(text: &str) -> Result<f64> {
-    let trimmed = text.trim_ascii();
+    let trimmed = text.trim_matches(is_space);
     let x: f64 = trimmed.parse().map_err(|_| invalid_syntax(&DataType::Float8, text))?;
     let digits = trimmed.split(['e', 'E']).next().unwrap_or("");
     let has_nonzero_digit = digits.bytes().any(|b| (b'1'..=b'9').contains(&b));
@@ -441,7 +442,7 @@ fn read_uuid(text: &str) -> Result<[u8; 16]> {
 }
 
 fn read_array(element_type: &DataType, text: &str) -> Result<Vec<Value>> {
-    ArrayReader { text, rest: text.trim_ascii().as_bytes() }.elements(element_type)
+    ArrayReader { text, rest: text.trim_matches(is_space).as_bytes() }.elements(element_type)
 }
 
 struct ArrayReader<'a> {

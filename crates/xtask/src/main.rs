@@ -1,9 +1,12 @@
-//! `cargo xtask deps` and `cargo xtask tidy`: what the compiler does not check.
+//! `cargo xtask deps` and `cargo xtask tidy`: what the compiler does not check. `cargo xtask
+//! unicode`: a part of the source that is made.
 //!
-//! Both also run as tests, so that an ordinary `cargo test` keeps the layers and the tidiness.
+//! The first two also run as tests, so that an ordinary `cargo test` keeps the layers and the
+//! tidiness.
 
 mod deps;
 mod tidy;
+mod unicode;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,8 +19,12 @@ fn main() -> ExitCode {
     let faults = match std::env::args().nth(1).as_deref() {
         Some("deps") => deps::faults(&root()),
         Some("tidy") => tidy::faults(&root()),
+        Some("unicode") => {
+            print!("{}", unicode::tables());
+            return ExitCode::SUCCESS;
+        }
         _ => {
-            eprintln!("usage: cargo xtask deps|tidy");
+            eprintln!("usage: cargo xtask deps|tidy|unicode");
             return ExitCode::from(2);
         }
     };

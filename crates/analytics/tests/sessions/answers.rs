@@ -394,3 +394,22 @@ fn few_keys_of_one_side_are_sought_in_the_other() {
         assert!(plan.iter().any(|line| line.contains("input_rows=8,")), "{plan:#?}");
     });
 }
+
+/// The tables of Unicode are the executor's, and one character becomes one.
+#[test]
+fn letters_have_the_cases_that_they_have_in_blocks() {
+    in_shop(async |mut client| {
+        client.run("INSERT INTO customer VALUES (9, 'Straße ΟΔΟΣ', NULL)").await;
+        let cases = "upper(name), lower(name), initcap(name)";
+        let of_rows = format!("SELECT {cases} FROM customer WHERE id = 9");
+        assert_eq!(client.lines(&of_rows).await, ["STRAßE ΟΔΟΣ,straße οδοσ,Straße Οδοσ"]);
+        let of_columns = format!("SELECT {cases}, row_number() OVER () FROM customer WHERE id = 9");
+        assert_eq!(client.lines(&of_columns).await, ["STRAßE ΟΔΟΣ,straße οδοσ,Straße Οδοσ,1"]);
+        for (pattern, matches) in [("strAßE οδ%", 1), ("STRASSE%", 0), ("%ΟΔΟς", 0)] {
+            let query = format!(
+                "SELECT id, row_number() OVER () FROM customer WHERE name ILIKE '{pattern}'"
+            );
+            assert_eq!(client.lines(&query).await.len(), matches, "{pattern}");
+        }
+    });
+}

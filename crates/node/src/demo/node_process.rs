@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::pgbench::Target;
 use crate::config::Settings;
 use crate::http::{self, Answer};
+use crate::memory;
 use crate::secrets;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -21,6 +22,7 @@ pub struct NodeProcess {
     child: Child,
     folder: PathBuf,
     http_port: u16,
+    settings: Vec<String>,
     pub target: Target,
 }
 
@@ -33,9 +35,15 @@ pub struct LedgerSize {
 impl NodeProcess {
     /// Starts a node on two free ports and waits until it is ready.
     pub fn start(folder: &Path) -> Result<NodeProcess> {
+        NodeProcess::start_with(folder, &[])
+    }
+
+    /// With settings, each as `--set` takes them.
+    pub fn start_with(folder: &Path, settings: &[&str]) -> Result<NodeProcess> {
         let (port, http_port) = (free_port()?, free_port()?);
         let mut node = NodeProcess {
-            child: spawn(folder, port, http_port)?,
+            child: spawn(folder, port, http_port, settings)?,
+            settings: settings.iter().map(|setting| setting.to_string()).collect(),
             folder: folder.to_owned(),
             http_port,
             target: Target::local(port),
@@ -67,7 +75,7 @@ impl NodeProcess {
 
     /// Starts it again, and does not wait until it has recovered.
     pub fn launch(&mut self) -> Result<()> {
-        self.child = spawn(&self.folder, self.target.port, self.http_port)?;
+        self.child = spawn(&self.folder, self.target.port, self.http_port, &self.settings)?;
         Ok(())
     }
 
@@ -103,6 +111,11 @@ impl NodeProcess {
             .and_then(|text| text.parse().ok())
             .context("/metrics has no tally_blocks_total")?;
         Ok(LedgerSize { blocks, bytes: folder_bytes(&Self::data_folder(&self.folder))? })
+    }
+
+    /// Memory of the process that is backed.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        memory::resident_bytes_of(self.child.id()).context("the node's memory cannot be read")
     }
 
     fn fetch(&self, path: &str) -> Result<Answer> {
@@ -146,7 +159,7 @@ impl Drop for NodeProcess {
     }
 }
 
-fn spawn(folder: &Path, port: u16, http_port: u16) -> Result<Child> {
+fn spawn(folder: &Path, port: u16, http_port: u16, settings: &[impl AsRef<str>]) -> Result<Child> {
     let log_path = folder.join("node.log");
     let log = File::options().create(true).append(true).open(log_path)?;
     tally()?
@@ -155,6 +168,7 @@ fn spawn(folder: &Path, port: u16, http_port: u16) -> Result<Child> {
         .arg(NodeProcess::data_folder(folder))
         .arg(format!("--listen=127.0.0.1:{port}"))
         .arg(format!("--http-listen=127.0.0.1:{http_port}"))
+        .args(settings.iter().flat_map(|setting| ["--set", setting.as_ref()]))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)

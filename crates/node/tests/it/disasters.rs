@@ -214,3 +214,18 @@ fn no_ledger_is_not_a_sound_ledger() {
     let said = complaint(&empty);
     assert!(said.contains("holds no ledger"), "{said}");
 }
+
+/// Whether memory is flat cannot be told in seconds; that everything is done and adds up can.
+#[test]
+fn a_soak_does_everything_and_verifies() {
+    let done = run(&["--output", "json", "soak", "--seconds", "8", "--clients", "4"]);
+    let report = json(&done);
+    assert_eq!(report["verified"], true, "{}", String::from_utf8_lossy(&done.stderr));
+    let samples = report["samples"].as_array().unwrap();
+    let last = samples.last().unwrap();
+    for kind in ["hot", "text", "queue", "pay", "read", "schema"] {
+        assert!(last["operations"][kind].as_u64() > Some(0), "{kind}: {last}");
+    }
+    assert!(last["parts_bytes"]["rows"].as_u64() > Some(0), "{last}");
+    assert_eq!(report["holds"], done.status.success(), "{report}");
+}

@@ -163,7 +163,8 @@ fn every_transaction_has_a_receipt_that_two_programs_accept() {
 }
 
 /// Writes the ledger anew with the one byte string `was` turned into `is` in the block at `height`,
-/// all roots, hashes and checksums made to fit.
+/// all hashes and checksums made to fit, and all roots but that of the effects: what came of it
+/// stays what it was.
 fn forge(data: &Path, to: &Path, height: u64, was: &[u8], is: &[u8]) {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(to).unwrap());
     let reader = {
@@ -216,7 +217,8 @@ fn forge(data: &Path, to: &Path, height: u64, was: &[u8], is: &[u8]) {
     assert_eq!(forged, 1);
 }
 
-/// Whoever can recompute every hash still cannot make the transactions give other results.
+/// A request and what came of it have to fit. Which alteration is found by what is a test of
+/// `recovery`, `adversary`: a keeper who also runs what he altered is found by another head alone.
 #[test]
 fn forged_blocks_are_found_by_running_them_and_the_rows_are_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -201,7 +201,7 @@ pub fn identifier_parts(text: &str) -> Vec<String> {
             '"' => quoted = !quoted,
             '.' if !quoted => parts.push(String::new()),
             c if quoted => parts[last].push(c),
-            c => parts[last].extend(c.to_lowercase()),
+            c => parts[last].push(c.to_ascii_lowercase()),
         }
     }
     parts

@@ -123,8 +123,8 @@ fn formatted(template: &str, arguments: &[Value]) -> String {
 }
 
 pub static TEXT: &[Function] = &[
-    function("lower", 1, &[Text], Gives::Text, |_, a, _| some(text(&a[0]).to_lowercase())),
-    function("upper", 1, &[Text], Gives::Text, |_, a, _| some(text(&a[0]).to_uppercase())),
+    function("lower", 1, &[Text], Gives::Text, |_, a, _| some(types::unicode::lower(text(&a[0])))),
+    function("upper", 1, &[Text], Gives::Text, |_, a, _| some(types::unicode::upper(text(&a[0])))),
     function("length", 1, &[Text], Gives::Int4, length),
     function("char_length", 1, &[Text], Gives::Int4, length),
     function("character_length", 1, &[Text], Gives::Int4, length),

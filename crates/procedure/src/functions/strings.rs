@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 use types::arithmetic::check_made_bytes;
-use types::{Error, Result, SqlState, Value};
+use types::{Error, Result, SqlState, Value, unicode};
 
 use super::{Function, as_i32, invalid, nth};
 use crate::meter::Meter;
@@ -24,8 +24,8 @@ pub(super) fn call(
     let number = |n: usize| as_i32(nth(arguments, n));
     let first = text(0);
     let answer = match function {
-        Lower => first.to_lowercase(),
-        Upper => first.to_uppercase(),
+        Lower => unicode::lower(first),
+        Upper => unicode::upper(first),
         Length => return Ok(Value::Int(first.chars().count() as i64)),
         OctetLength => return Ok(Value::Int(first.len() as i64)),
         Substring => {
@@ -81,7 +81,7 @@ pub(super) fn call(
         }
         SplitPart => split_part(first, text(1), number(2))?.to_owned(),
         StartsWith => return Ok(Value::Bool(first.starts_with(text(1)))),
-        Initcap => initcap(first),
+        Initcap => unicode::initcap(first),
         Translate => translate(first, text(1), text(2)),
         Ascii => {
             return Ok(Value::Int(first.chars().next().map_or(0, |c| i64::from(u32::from(c)))));
@@ -195,19 +195,6 @@ fn split_part<'a>(text: &'a str, separator: &str, n: i32) -> Result<&'a str> {
         false => text.rsplit(separator).nth(place),
     };
     Ok(part.unwrap_or(""))
-}
-
-fn initcap(text: &str) -> String {
-    let mut in_word = false;
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match in_word {
-            true => out.extend(c.to_lowercase()),
-            false => out.extend(c.to_uppercase()),
-        }
-        in_word = c.is_alphanumeric();
-    }
-    out
 }
 
 /// Of a character that is listed twice, the first counts.

@@ -323,7 +323,7 @@ impl Binder<'_> {
         let mut arguments: Vec<Typed> = Vec::new();
         let name = match expr {
             E::Extract { field, expr, .. } => {
-                let field = Value::text(field.to_string().to_lowercase());
+                let field = Value::text(field.to_string().to_ascii_lowercase());
                 arguments.push(Typed::new(Expr::Const(field), DataType::Text));
                 arguments.push(self.expression(scope, expr)?);
                 "extract"

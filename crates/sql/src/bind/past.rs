@@ -100,7 +100,7 @@ impl Binder<'_> {
         const USAGE: &str = "tally_history('table', key, …)";
         let ast::FunctionArguments::List(list) = &call.args else { return Err(wanted(USAGE)) };
         let table = list.args.first().and_then(literal).ok_or_else(|| wanted(USAGE))?;
-        let table: Arc<Table> = self.catalog.table(&table.to_lowercase())?.clone();
+        let table: Arc<Table> = self.catalog.table(&table.to_ascii_lowercase())?.clone();
         let mut rest = call.clone();
         if let ast::FunctionArguments::List(list) = &mut rest.args {
             list.args.remove(0);

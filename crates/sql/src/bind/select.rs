@@ -146,7 +146,7 @@ impl Binder<'_> {
             ast::SetExpr::Table(table) => {
                 let name = table.table_name.clone().unwrap_or_default();
                 let text =
-                    format!("SELECT * FROM \"{}\"", name.to_lowercase().replace('"', "\"\""));
+                    format!("SELECT * FROM \"{}\"", name.to_ascii_lowercase().replace('"', "\"\""));
                 self.query_text(&text)
             }
             _ => Err(Error::unsupported("a data-modifying statement inside a query")),

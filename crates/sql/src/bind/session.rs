@@ -234,7 +234,7 @@ fn set_statement(set: &ast::Set) -> Result<Statement> {
 
 fn setting_name(name: &ast::ObjectName) -> Result<String> {
     let parts: Vec<String> = name.0.iter().map(ToString::to_string).collect();
-    Ok(parts.join(".").to_lowercase())
+    Ok(parts.join(".").to_ascii_lowercase())
 }
 
 /// A list of names, each as SQL would write it.
@@ -273,7 +273,7 @@ fn setting_value(values: &[ast::Expr]) -> Result<Option<String>> {
 }
 
 fn show(variable: &[ast::Ident]) -> (Statement, Output) {
-    let words: Vec<String> = variable.iter().map(|i| i.value.to_lowercase()).collect();
+    let words: Vec<String> = variable.iter().map(|i| i.value.to_ascii_lowercase()).collect();
     let name = match words.join(" ").as_str() {
         "transaction isolation level" => "transaction_isolation".to_owned(),
         "time zone" => "TimeZone".to_owned(),
@@ -305,7 +305,7 @@ fn prepare(name: &ast::Ident, types: &[ast::DataType], text: &str) -> Result<Sta
 fn refused_explain_option(options: &[ast::UtilityOption]) -> Option<&ast::UtilityOption> {
     const WITHOUT_EFFECT: &[&str] = &["costs", "verbose", "summary"];
     options.iter().find(|option| {
-        let value = option.arg.as_ref().map(|arg| arg.to_string().to_lowercase());
+        let value = option.arg.as_ref().map(|arg| arg.to_string().to_ascii_lowercase());
         let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
         let is_text = matches!(value.as_deref(), Some("text" | "'text'"));
         !off && !is_text && !WITHOUT_EFFECT.contains(&fold(&option.name).as_str())

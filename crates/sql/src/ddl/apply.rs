@@ -216,7 +216,7 @@ impl Transition {
             return Err(Error::unsupported("INCLUDE"));
         }
         let method = create.using.as_ref().map(ToString::to_string).unwrap_or_default();
-        if !matches!(method.to_lowercase().as_str(), "" | "btree" | "hash") {
+        if !matches!(method.to_ascii_lowercase().as_str(), "" | "btree" | "hash") {
             return Err(Error::unsupported(format_args!("an index USING {method}"))
                 .with_hint("Indexes are ordered; USING btree says so."));
         }

@@ -194,7 +194,7 @@ fn relations(catalog: &Catalog, query: &ast::Query) -> Result<BTreeSet<String>> 
     let mut found = BTreeSet::new();
     let read = ast::visit_relations(query, |name| {
         let system = |part: &ast::ObjectNamePart| {
-            let name = part.to_string().to_lowercase();
+            let name = part.to_string().to_ascii_lowercase();
             matches!(name.as_str(), "pg_catalog" | "information_schema") || name.starts_with("pg_")
         };
         if name.0.first().is_some_and(system) {

@@ -197,7 +197,7 @@ impl Parser {
     fn refusal(&self, word: &str) -> Error {
         match word {
             "commit" | "rollback" => {
-                Error::unsupported(format!("{} in a procedure", word.to_uppercase()))
+                Error::unsupported(format!("{} in a procedure", word.to_ascii_uppercase()))
                     .with_hint("A call is one transaction; split the work into several calls.")
             }
             "execute" => Error::unsupported("EXECUTE of dynamic SQL")
@@ -551,7 +551,7 @@ impl Parser {
             {
                 return Err(Error::new(
                     SqlState::SYNTAX_ERROR,
-                    format!("RAISE option already specified: {}", name.to_uppercase()),
+                    format!("RAISE option already specified: {}", name.to_ascii_uppercase()),
                 ));
             }
             if !self.tokens.take(&Token::Assignment) {

@@ -295,7 +295,7 @@ pub fn is_range(token: &Token) -> bool {
 pub fn folded(word: &Word) -> String {
     match word.quote_style {
         Some(_) => word.value.clone(),
-        None => word.value.to_lowercase(),
+        None => word.value.to_ascii_lowercase(),
     }
 }
 

@@ -23,10 +23,7 @@ use engine::{
     Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Language, NoObserver, RetentionSettings,
     Submitter, replay, replay_watched, resume_writing,
 };
-use ledger::{
-    BlockReader, BlockResult, BlockWriter, EffectsDigest, Genesis, LogOptions, MemoryFiles,
-    Parameters, ResultSeal,
-};
+use ledger::{BlockReader, BlockResult, BlockWriter, Genesis, LogOptions, MemoryFiles, Parameters};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
 use sql::session::{Answer, Database, Session};
@@ -45,7 +42,6 @@ pub fn protocols() -> impl Iterator<Item = &'static str> {
 /// A ledger in memory and the node on it.
 pub struct Node {
     files: MemoryFiles,
-    genesis: Genesis,
     pub database: Arc<Database>,
 }
 
@@ -93,7 +89,6 @@ impl Node {
         );
         Node {
             files,
-            genesis,
             database: Arc::new(Database {
                 engine: Arc::new(engine.unwrap()),
                 schema,
@@ -144,27 +139,6 @@ impl Node {
         all
     }
 
-    /// Stops, writes the ledger anew with its outcomes changed and every hash made to fit, and
-    /// executes that; says what is wrong with it.
-    pub fn forged(&self, change: &dyn Fn(&Bytes) -> Bytes) -> Option<String> {
-        self.database.engine.stop();
-        let mut reader = BlockReader::open(Arc::new(self.files.clone())).unwrap();
-        let forged = MemoryFiles::new();
-        let files = Arc::new(forged.clone());
-        let mut log = BlockWriter::begin(files, &self.genesis, options()).unwrap();
-        assert!(reader.next().unwrap().is_some(), "genesis");
-        while let Some(recorded) = reader.next().unwrap() {
-            let result = BlockResult::of(&recorded.result.unwrap()).unwrap();
-            let result = forge(&result, log.head_hash(), change);
-            log.append_order(&[recorded.batch]).unwrap();
-            log.append_results(&[result.encode().unwrap()]).unwrap();
-        }
-        log.sync_orders().unwrap();
-        let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
-        let replayed = replay(Arc::new(forged), &make, 1, &mut |_| ());
-        replayed.err().map(|fault| fault.to_string())
-    }
-
     /// Stop, and execute the ledger again: any difference panics.
     pub fn verify(self) {
         self.database.engine.stop();
@@ -174,28 +148,6 @@ impl Node {
             assert_eq!(replayed.replica.head().hash, head.hash);
         }
     }
-}
-
-fn forge(
-    result: &BlockResult,
-    previous_result_hash: ledger::Hash,
-    change: &dyn Fn(&Bytes) -> Bytes,
-) -> BlockResult {
-    let header = result.header();
-    let effects = EffectsDigest { count: header.effect_count, root: header.effects_root };
-    let seal = ResultSeal {
-        ledger_id: header.ledger_id,
-        height: header.height,
-        previous_result_hash,
-        order_hash: header.order_hash,
-        snapshot_height: header.snapshot_height,
-        executor: header.executor,
-        effects,
-        reorderings: header.reorderings,
-        carried_root: header.carried_root,
-    };
-    let outcomes = result.outcomes().iter().map(change).collect();
-    BlockResult::seal(seal, outcomes, result.carried().to_vec()).unwrap()
 }
 
 fn options() -> LogOptions {

@@ -1,8 +1,6 @@
 //! Transactions that run as they arrive: what clients are told, and what the ledger holds of it.
 
-use bytes::Bytes;
-use engine::transaction::RowImage;
-use engine::transaction::outcome::{imaged, split_images};
+use engine::transaction::outcome::split_images;
 use engine::{Body, ParameterTypes};
 use procedure::ProgramResult;
 use types::{Height, Value};
@@ -305,44 +303,5 @@ fn of_many_who_want_one_unique_value_one_gets_it_under_plain_snapshot_isolation(
             assert_eq!(ended.iter().filter(|c| c.outcome.is_committed()).count(), 1);
         }
         node.verify();
-    });
-}
-
-/// Whoever can compute every hash still cannot put other rows than the effects root says, nor
-/// rows into blocks that are executed.
-#[test]
-fn row_images_that_were_changed_are_found() {
-    block_on(async {
-        for (protocol, is_kept) in [("si", true), ("mvto", false)] {
-            let node = Node::new(protocol);
-            let mut client = node.session();
-            client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
-            client.run("INSERT INTO t VALUES (1, 1), (2, 2)").await.unwrap();
-            client.run("DELETE FROM t WHERE id = 2").await.unwrap();
-            assert_eq!(node.forged(&Bytes::clone), None, "{protocol}");
-            let of_imaged = |outcome: &Bytes, change: &dyn Fn(&mut Vec<RowImage>)| {
-                let Ok((mut images, ended)) = split_images(outcome) else { return outcome.clone() };
-                change(&mut images);
-                imaged(&images, ended)
-            };
-            let other_value = |outcome: &Bytes| {
-                of_imaged(outcome, &|images| {
-                    if let Some(RowImage::Row { image, .. }) = images.first_mut() {
-                        *image.last_mut().unwrap() ^= 1;
-                    }
-                })
-            };
-            let without_rows = |outcome: &Bytes| of_imaged(outcome, &|images| images.clear());
-            let not_imaged = |outcome: &Bytes| match split_images(outcome) {
-                Ok((_, ended)) => outcome.slice_ref(ended),
-                Err(_) => outcome.clone(),
-            };
-            let newly_imaged = |outcome: &Bytes| imaged(&[], outcome);
-            for change in [&other_value as &dyn Fn(&Bytes) -> Bytes, &without_rows, &not_imaged] {
-                assert_eq!(node.forged(change).is_some(), is_kept, "{protocol}");
-            }
-            assert!(node.forged(&newly_imaged).is_some(), "{protocol}");
-            node.verify();
-        }
     });
 }

@@ -6,5 +6,6 @@ mod arithmetic;
 mod casts;
 mod encodings;
 mod keys;
+mod pinned;
 mod strategies;
 mod texts;
