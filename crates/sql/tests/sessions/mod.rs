@@ -60,21 +60,16 @@ impl Node {
         let parameters = Parameters::new(protocol);
         let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor: EXECUTOR };
         BlockWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
-        Node::over(files, genesis, clock, retention)
+        Node::over(files, clock, retention)
     }
 
     /// Another node, over what a crash leaves of this one's files.
     pub fn crashed(self, random: &mut kit::random::Random) -> Node {
         let left = self.files.crash(random);
-        Node::over(left, self.genesis, Arc::new(|| 0), RetentionSettings::default())
+        Node::over(left, Arc::new(|| 0), RetentionSettings::default())
     }
 
-    fn over(
-        files: MemoryFiles,
-        genesis: Genesis,
-        clock: Clock,
-        retention: RetentionSettings,
-    ) -> Node {
+    fn over(files: MemoryFiles, clock: Clock, retention: RetentionSettings) -> Node {
         let schema = Arc::new(Schema::new());
         let replayed = read(&files, &schema, 2);
         let log = resume_writing(replayed.reader, &replayed.unrecorded, options()).unwrap();
