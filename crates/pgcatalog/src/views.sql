@@ -112,7 +112,7 @@ WHERE d.objid IS NULL;
 -- information_schema.columns
 SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
        a.attname AS column_name, a.attnum AS ordinal_position,
-       pg_get_expr(d.adbin, d.adrelid) AS column_default,
+       CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END AS column_default,
        CASE WHEN a.attnotnull THEN 'NO' ELSE 'YES' END AS is_nullable,
        CASE WHEN t.typelem <> 0 AND t.typlen = -1 THEN 'ARRAY'
             ELSE format_type(a.atttypid, NULL) END AS data_type,
@@ -146,7 +146,9 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        s.seqstart::text AS identity_start, s.seqincrement::text AS identity_increment,
        s.seqmax::text AS identity_maximum, s.seqmin::text AS identity_minimum,
        CASE WHEN s.seqcycle THEN 'YES' ELSE 'NO' END AS identity_cycle,
-       'NEVER' AS is_generated,
+       CASE WHEN a.attgenerated = '' THEN 'NEVER' ELSE 'ALWAYS' END AS is_generated,
+       CASE WHEN a.attgenerated <> '' THEN pg_get_expr(d.adbin, d.adrelid)
+            END AS generation_expression,
        CASE WHEN n.nspname = 'public' AND c.relkind = 'r' THEN 'YES' ELSE 'NO' END AS is_updatable
 FROM pg_attribute a
 JOIN pg_class c ON c.oid = a.attrelid

@@ -59,6 +59,8 @@ pub struct Table {
     pub layout: Layout,
     /// By column: what an INSERT that leaves it out stores. Over no columns and no registers.
     pub defaults: Vec<Option<Expr>>,
+    /// Columns whose values follow from the others of their row, ascending.
+    pub generated: Vec<(ColumnId, Generated)>,
     pub checks: Vec<CheckConstraint>,
     pub foreign_keys: Vec<ForeignKey>,
     /// Foreign keys of other tables (or this one) that point here.
@@ -70,6 +72,14 @@ pub struct CheckConstraint {
     pub name: String,
     /// Over the row: `Column(c)` is column `c` of the table.
     pub condition: Expr,
+    pub text: String,
+}
+
+/// GENERATED ALWAYS AS (…) STORED.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generated {
+    /// Over the row, of which no generated column is asked.
+    pub value: Expr,
     pub text: String,
 }
 
@@ -238,6 +248,10 @@ impl Table {
 
     pub fn column_type(&self, column: ColumnId) -> &DataType {
         &self.schema.columns[usize::from(column)].data_type
+    }
+
+    pub fn generated(&self, column: ColumnId) -> Option<&Generated> {
+        self.generated.iter().find(|(place, _)| *place == column).map(|(_, generated)| generated)
     }
 
     pub fn column_name(&self, column: ColumnId) -> &str {

@@ -294,7 +294,8 @@ fn table_attribute(
         let more = [("attisdropped", Value::Bool(true)), ("atttypid", oid(0))];
         return attribute(rows, of, at, &name, &column.data_type, &more);
     }
-    let has_default = identity.is_none() && default(table, id).is_some();
+    let generated = table.generated(id).is_some();
+    let has_default = generated || identity.is_none() && default(table, id).is_some();
     let identity = match identity {
         Some(Identity::Always) => "a",
         Some(Identity::ByDefault) => "d",
@@ -304,6 +305,7 @@ fn table_attribute(
         ("attnotnull", Value::Bool(!column.nullable)),
         ("atthasdef", Value::Bool(has_default)),
         ("attidentity", Value::text(identity)),
+        ("attgenerated", Value::text(if generated { "s" } else { "" })),
     ];
     attribute(rows, of, at, &column.name, &column.data_type, &more);
 }
@@ -317,17 +319,21 @@ pub fn pg_attrdef(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     for table in catalog.tables() {
         let identities = catalog.identities(table.id());
         for (id, column) in attributes(table).filter(|(_, column)| !column.dropped) {
-            let Some(default) = default(table, id) else {
-                continue;
-            };
             if identities.iter().any(|(column, _)| *column == id) {
                 continue;
             }
+            let text = match (table.generated(id), default(table, id)) {
+                (Some(generated), _) => format!("({})", generated.text),
+                (None, Some(default)) => {
+                    describe::default_text(catalog, default, &column.data_type)
+                }
+                (None, None) => continue,
+            };
             rows.row(&[
                 ("oid", oid(number::default(table.id(), id))),
                 ("adrelid", oid(number::table(table.id()))),
                 ("adnum", Value::Int(attribute_number(id))),
-                ("adbin", Value::text(describe::default_text(catalog, default, &column.data_type))),
+                ("adbin", Value::text(text)),
             ]);
         }
     }

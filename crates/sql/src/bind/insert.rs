@@ -166,6 +166,10 @@ impl Binder<'_> {
         let table = &plan.table;
         let mut row = Vec::with_capacity(table.schema.columns.len());
         for column in 0..table.schema.columns.len() as ColumnId {
+            if table.generated(column).is_some() {
+                row.push(Expr::Const(Value::Null));
+                continue;
+            }
             let listed = plan.columns.iter().position(|c| *c == column);
             let listed = listed.filter(|_| !plan.ignores(column));
             let value = match listed.and_then(|place| values.get(place)) {
@@ -173,6 +177,11 @@ impl Binder<'_> {
                 None => self.default_of(table, column),
             };
             row.push(self.let_value(value)?);
+        }
+        for (column, generated) in &table.generated {
+            let mut value = generated.value.clone();
+            value.map_columns(&mut |c| row[usize::from(c)].clone());
+            row[usize::from(*column)] = self.let_value(value)?;
         }
         self.check_row(table, &row, &|_| true);
         match &plan.conflict {
@@ -362,6 +371,14 @@ impl InsertPlan {
     /// # Errors
     /// 428C9 for a column that always makes its values itself.
     fn check_may_give(&self, column: ColumnId) -> Result<()> {
+        if self.table.generated(column).is_some() {
+            let name = self.table.column_name(column);
+            return Err(Error::new(
+                SqlState::GENERATED_ALWAYS,
+                format!("cannot insert a non-DEFAULT value into column \"{name}\""),
+            )
+            .with_detail(format!("Column \"{name}\" is a generated column.")));
+        }
         let always = self.identities.contains(&(column, Identity::Always));
         match always && self.overriding.is_none() {
             false => Ok(()),

@@ -9,9 +9,9 @@ use types::{ColumnId, Error, Result, SqlState, Value};
 use super::apply::{Transition, quoted, relation_exists};
 use super::options::layout_of;
 use super::sequence::{Counted, next_value};
-use super::table::{Draft, column_constraints, default_of, refuse_deferred};
+use super::table::{Draft, column_constraints, default_of, generation, refuse_deferred};
 use super::{ColumnSource, SequenceOptions, StoreChange};
-use crate::catalog::Table;
+use crate::catalog::{Generated, Table};
 use crate::names::{fold, object_name};
 use crate::sequence::Identity;
 
@@ -207,6 +207,17 @@ impl Transition {
             return Err(Error::unsupported("ADD COLUMN with both a default and a constraint")
                 .with_hint("Add the constraint in a second statement."));
         }
+        let generation = generation(definition);
+        if let Some(expr) = generation {
+            draft.add_generated(&self.catalog, place, expr)?;
+            let nullable = draft.table.schema.columns[usize::from(place)].nullable;
+            if !nullable || !constraints.is_empty() {
+                return Err(Error::unsupported(
+                    "ADD COLUMN of a generated column with a constraint",
+                )
+                .with_hint("Add the constraint in a second statement."));
+            }
+        }
         let is_unique = |c: &_| matches!(c, ast::TableConstraint::Unique(_));
         if counted.is_some() && !constraints.iter().all(is_unique) {
             return Err(Error::unsupported("ADD COLUMN with both a sequence and a constraint")
@@ -220,9 +231,10 @@ impl Transition {
         }
         let old_columns = table.schema.columns.len() as ColumnId;
         let mut columns: Vec<ColumnSource> = (0..old_columns).map(ColumnSource::Old).collect();
-        let source = match counted {
-            Some(sequence) => ColumnSource::Counted(sequence),
-            None => ColumnSource::Constant(value),
+        let source = match (counted, draft.table.generated(place)) {
+            (Some(sequence), _) => ColumnSource::Counted(sequence),
+            (None, Some(generated)) => ColumnSource::Computed(generated.value.clone()),
+            (None, None) => ColumnSource::Constant(value),
         };
         columns.insert(usize::from(place), source);
         // The rows' values for the new column are all NULL, which no constraint minds.
@@ -270,6 +282,22 @@ impl Transition {
             return Err(Error::unsupported("dropping a column of the primary key"));
         }
         let table = draft.original.clone();
+        let uses =
+            |(_, generated): &&(ColumnId, Generated)| generated.value.columns().contains(&column);
+        if let Some((generated, _)) = draft.table.generated.iter().find(uses) {
+            let (name, generated) = (table.name(), table.column_name(*generated));
+            let column = table.column_name(column);
+            return Err(Error::new(
+                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                format!(
+                    "cannot drop column {column} of table {name} because other objects depend on it"
+                ),
+            )
+            .with_detail(format!(
+                "column {generated} of table {name} depends on column {column} of table {name}"
+            )));
+        }
+        draft.table.generated.retain(|(place, _)| *place != column);
         let indexes: Vec<u16> = draft
             .table
             .live_indexes()
@@ -333,6 +361,11 @@ impl Transition {
                 }
             }
         }
+        for (_, generated) in &mut draft.table.generated {
+            if let Ok(text) = with_column_renamed(&generated.text, old, new) {
+                generated.text = text;
+            }
+        }
         draft.schema().columns[usize::from(column)].name = new.to_owned();
         self.describe(draft);
         Ok(())
@@ -368,6 +401,12 @@ impl Transition {
                 let table = draft.table.name();
                 let what =
                     format!("column \"{name}\" of relation \"{table}\" is an identity column");
+                Err(Error::new(SqlState::SYNTAX_ERROR, what))
+            }
+            O::SetDefault { .. } if draft.table.generated(column).is_some() => {
+                let table = draft.table.name();
+                let what =
+                    format!("column \"{name}\" of relation \"{table}\" is a generated column");
                 Err(Error::new(SqlState::SYNTAX_ERROR, what))
             }
             O::SetDefault { value } => {

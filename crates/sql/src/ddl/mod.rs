@@ -15,7 +15,7 @@ mod view;
 
 use std::sync::Arc;
 
-use procedure::Procedure;
+use procedure::{Expr, Procedure};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, IndexSchema, Layout, TableId, TableSchema, Value};
 
@@ -142,6 +142,8 @@ pub enum StoreChange {
 pub enum ColumnSource {
     Old(ColumnId),
     Constant(Value),
+    /// Of the columns that the row had.
+    Computed(Expr),
     /// Each row takes the next value of a sequence that has just been made.
     Counted(Arc<Sequence>),
 }

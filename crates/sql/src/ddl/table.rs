@@ -14,7 +14,7 @@ use super::data_type;
 use super::options::layout_of;
 use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
-use crate::catalog::{Catalog, CheckConstraint, ForeignKey, OnDelete, Table};
+use crate::catalog::{Catalog, CheckConstraint, ForeignKey, Generated, OnDelete, Table};
 use crate::names::{fold, object_name};
 use crate::statement::SessionInfo;
 
@@ -59,6 +59,7 @@ impl Draft {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
+            generated: Vec::new(),
         };
         let mut draft = Draft { original: Arc::new(table.clone()), table };
         let mut constraints: Vec<(Option<String>, ast::TableConstraint)> = Vec::new();
@@ -66,6 +67,11 @@ impl Draft {
             let place = draft.add_column(catalog, column)?;
             for constraint in column_constraints(column) {
                 constraints.push((Some(draft.table.column_name(place).to_owned()), constraint));
+            }
+        }
+        for (place, column) in (0..).zip(&create.columns) {
+            if let Some(expr) = generation(column) {
+                draft.add_generated(catalog, place, expr)?;
             }
         }
         constraints.extend(create.constraints.iter().map(|c| (None, c.clone())));
@@ -180,6 +186,48 @@ impl Draft {
         }
         self.table.defaults.insert(place, default);
         Ok(place as ColumnId)
+    }
+
+    /// What a column of the row is computed from.
+    pub fn add_generated(
+        &mut self,
+        catalog: &Catalog,
+        column: ColumnId,
+        expr: &ast::Expr,
+    ) -> Result<()> {
+        let (name, to) = (self.table.column_name(column), self.table.column_type(column).clone());
+        if self.table.defaults[usize::from(column)].is_some() {
+            let what = format!("both default and generation expression specified for \"{name}\"");
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+        }
+        let session = SessionInfo::default();
+        let mut binder = Binder::new(catalog, &session, Vec::new());
+        let scope = Scope::of_table(&Arc::new(self.table.clone()));
+        let typed = binder.expression(&scope, expr)?;
+        let value = binder.assign(typed, name, &to)?;
+        if !binder.steps.is_empty() {
+            return Err(Error::unsupported("a subquery in a column generation expression"));
+        }
+        let mut changes = binder.session_dependent || value.draws();
+        changes |= value.any(&mut |part| matches!(part, Expr::Now));
+        if changes {
+            let what = "generation expression is not immutable";
+            return Err(Error::new(SqlState::INVALID_OBJECT_DEFINITION, what));
+        }
+        let inputs = value.columns();
+        if let Some(input) =
+            inputs.iter().find(|input| **input == column || self.table.generated(**input).is_some())
+        {
+            let input = self.table.column_name(*input);
+            return Err(Error::new(
+                SqlState::INVALID_OBJECT_DEFINITION,
+                format!("cannot use generated column \"{input}\" in column generation expression"),
+            )
+            .with_detail("A generated column cannot reference another generated column."));
+        }
+        self.table.generated.push((column, Generated { value, text: expr.to_string() }));
+        self.table.generated.sort_by_key(|(column, _)| *column);
+        Ok(())
     }
 
     fn add_row_id(&mut self) {
@@ -347,11 +395,18 @@ impl Draft {
             Some(A::SetNull) => OnDelete::SetNull,
             Some(A::SetDefault) => return Err(Error::unsupported("ON DELETE SET DEFAULT")),
         };
+        let own: Vec<String> = foreign.columns.iter().map(fold).collect();
+        let columns = self.columns_named(&own)?;
+        if on_delete == OnDelete::SetNull
+            && columns.iter().any(|column| self.table.generated(*column).is_some())
+        {
+            let what = "invalid ON DELETE action for foreign key constraint containing generated \
+                        column";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+        }
         if !matches!(foreign.on_update, None | Some(A::NoAction | A::Restrict)) {
             return Err(Error::unsupported("ON UPDATE with an action"));
         }
-        let own: Vec<String> = foreign.columns.iter().map(fold).collect();
-        let columns = self.columns_named(&own)?;
         let parent_name = object_name(&foreign.foreign_table)?;
         let parent = match parent_name == self.table.name() {
             true => Arc::new(self.table.clone()),
@@ -510,6 +565,18 @@ fn two_defaults(column: &str, table: &str) -> Error {
     )
 }
 
+/// What a stored generated column is computed from.
+pub(super) fn generation(column: &ast::ColumnDef) -> Option<&ast::Expr> {
+    column.options.iter().find_map(|option| match &option.option {
+        ast::ColumnOption::Generated {
+            generated_as: ast::GeneratedAs::ExpStored,
+            generation_expr,
+            ..
+        } => generation_expr.as_ref(),
+        _ => None,
+    })
+}
+
 /// The constraints among a column's options, as table constraints over that column.
 pub(super) fn column_constraints(column: &ast::ColumnDef) -> Vec<ast::TableConstraint> {
     let own = || {
@@ -571,8 +638,13 @@ fn accept_option(option: &ast::ColumnOption) -> Result<()> {
             generation_expr: None,
             ..
         } => Ok(()),
-        O::Generated { .. } => Err(Error::unsupported("a generated column")
-            .with_hint("Let the client make the value, or a view.")),
+        O::Generated {
+            generated_as: ast::GeneratedAs::ExpStored,
+            generation_expr: Some(_),
+            ..
+        } => Ok(()),
+        O::Generated { .. } => Err(Error::unsupported("a generated column that is not stored")
+            .with_hint("Say GENERATED ALWAYS AS (…) STORED.")),
         other => Err(Error::unsupported(format_args!("the column option {other}"))),
     }
 }

@@ -34,11 +34,19 @@ pub fn apply_change(change: &StoreChange, store: &Store, height: Height) -> Resu
             with_indexes(store, *table, |indexes| indexes[place].dropped = true)?;
         }
         StoreChange::Rebuild { schema, columns, .. } => {
-            let mut rows = 0;
+            let (mut rows, mut failure) = (0, None);
             store.rebuild(Arc::new(schema.clone()), &mut |old| {
                 rows += 1;
-                columns.iter().map(|source| value_of(source, old, rows - 1)).collect()
+                let value = |source| value_of(source, old, rows - 1);
+                let value = |source| {
+                    value(source).unwrap_or_else(|error| {
+                        failure.get_or_insert(error);
+                        Value::Null
+                    })
+                };
+                columns.iter().map(value).collect()
             })?;
+            failure.map_or(Ok(()), Err)?;
             for source in columns {
                 if let ColumnSource::Counted(sequence) = source {
                     take_all(sequence, rows, store, height)?;
@@ -50,15 +58,17 @@ pub fn apply_change(change: &StoreChange, store: &Store, height: Height) -> Resu
 }
 
 /// Of the row at a place in key order.
-fn value_of(source: &ColumnSource, old: &[Value], place: u64) -> Value {
-    match source {
+fn value_of(source: &ColumnSource, old: &[Value], place: u64) -> Result<Value> {
+    Ok(match source {
         ColumnSource::Old(column) => old[usize::from(*column)].clone(),
         ColumnSource::Constant(value) => value.clone(),
+        // It does not ask for the time.
+        ColumnSource::Computed(value) => value.eval(&[], old, 0)?,
         ColumnSource::Counted(sequence) => {
             let value = sequence.all_values().value(place);
-            value.map_or(Value::Null, Value::Int)
+            value.map(Value::Int).ok_or_else(|| sequence.at_end())?
         }
-    }
+    })
 }
 
 /// So many values of a new sequence are in a table.

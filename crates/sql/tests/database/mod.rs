@@ -129,6 +129,7 @@ impl Database {
                     let new = columns.iter().map(|source| match source {
                         ColumnSource::Old(c) => row[usize::from(*c)].clone(),
                         ColumnSource::Constant(value) => value.clone(),
+                        ColumnSource::Computed(value) => value.eval(&[], &row, 0).unwrap(),
                         ColumnSource::Counted(sequence) => {
                             Value::Int(sequence.all_values().value(place).unwrap())
                         }

@@ -376,3 +376,54 @@ fn rows_that_are_copied_in_are_numbered() {
         node.verify();
     });
 }
+
+#[test]
+fn generated_columns_follow_from_their_row() {
+    block_on(async {
+        for protocol in super::protocols() {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            let text = "CREATE TABLE g (id serial PRIMARY KEY, a int, b int,
+                        c int GENERATED ALWAYS AS (a * 10 + coalesce(b, 0)) STORED,
+                        t text GENERATED ALWAYS AS ('n' || a::text) STORED UNIQUE)";
+            client.run(text).await.unwrap();
+            let rows = "INSERT INTO g (a, b) VALUES (1, 2), (3, NULL) RETURNING c";
+            assert_eq!(numbers(&client.run(rows).await.unwrap()), [12, 30], "{protocol}");
+            client.run("INSERT INTO g VALUES (DEFAULT, 5, 5, DEFAULT)").await.unwrap();
+            client.run("UPDATE g SET a = a + 1 WHERE id = 1").await.unwrap();
+            client.run("UPDATE g SET b = b + 1, a = a + 10 WHERE b > 4").await.unwrap();
+            client.run("UPDATE g SET c = DEFAULT").await.unwrap();
+            let upsert = "INSERT INTO g (id, a) VALUES (2, 4) ON CONFLICT (id)
+                          DO UPDATE SET a = excluded.a + 1";
+            client.run(upsert).await.unwrap();
+            let found = numbers(&client.run("SELECT c FROM g ORDER BY id").await.unwrap());
+            assert_eq!(found, [22, 50, 156], "{protocol}");
+            let texts = client.run("SELECT t FROM g ORDER BY id").await.unwrap();
+            let texts: Vec<_> = texts.iter().map(|row| row[0].to_string()).collect();
+            assert_eq!(texts, ["n2", "n5", "n15"]);
+            let always = SqlState::GENERATED_ALWAYS;
+            assert_eq!(code(client.run("INSERT INTO g VALUES (9, 1, 1, 1)").await), always);
+            assert_eq!(code(client.run("UPDATE g SET c = 1").await), always);
+            let taken = client.run("UPDATE g SET a = 15 WHERE id = 1").await;
+            assert_eq!(code(taken), SqlState::UNIQUE_VIOLATION);
+            client.run("ALTER TABLE g ADD d int GENERATED ALWAYS AS (a - 1) STORED").await.unwrap();
+            let found = numbers(&client.run("SELECT d FROM g ORDER BY id").await.unwrap());
+            assert_eq!(found, [1, 4, 14]);
+            let depends = SqlState::DEPENDENT_OBJECTS_STILL_EXIST;
+            assert_eq!(code(client.run("ALTER TABLE g DROP COLUMN a").await), depends);
+            for (text, expected) in [
+                ("CREATE TABLE x (a int, b int GENERATED ALWAYS AS (random()) STORED)", "42P17"),
+                ("CREATE TABLE x (a int, b date GENERATED ALWAYS AS (now()) STORED)", "42P17"),
+                (
+                    "CREATE TABLE x (a int, b int GENERATED ALWAYS AS (a) STORED,
+                     c int GENERATED ALWAYS AS (b) STORED)",
+                    "42P17",
+                ),
+            ] {
+                assert_eq!(code(client.run(text).await).as_str(), expected, "{text}");
+            }
+            check_ways_back(&node, protocol);
+            node.verify();
+        }
+    });
+}
