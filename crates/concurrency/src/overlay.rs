@@ -9,6 +9,8 @@
 
 mod schema;
 
+pub use schema::Convert;
+
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -131,6 +133,10 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
     /// The state below, for whoever lays it under one transaction after another.
     pub fn below_mut(&mut self) -> &mut B {
         &mut self.below
+    }
+
+    pub fn moment(&self) -> Moment {
+        self.moment
     }
 
     pub fn catalog(&self) -> &Arc<Catalog> {

@@ -102,6 +102,7 @@ fn procedure() -> Arc<Procedure> {
         tag: "CALL".into(),
         read_only: false,
         draws: false,
+        sequences: Box::default(),
         register_names: Box::default(),
     })
 }

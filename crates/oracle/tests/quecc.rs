@@ -68,6 +68,7 @@ fn work(parameters: u16, registers: u16, steps: Vec<Step>, arguments: &[Value]) 
         tag: "CALL".into(),
         read_only: false,
         draws: false,
+        sequences: Box::default(),
         register_names: Box::default(),
     });
     Arc::new(Work::Statement(Statement { procedure, arguments: arguments.into() }))

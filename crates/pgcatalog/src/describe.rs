@@ -1,10 +1,10 @@
 //! Objects as SQL text: what `\d` prints of types, indexes, constraints and routines.
 
-use procedure::Expr;
+use procedure::{Expr, Function};
 use sql::catalog::{ForeignKey, OnDelete};
 use sql::ddl::{ParameterMode, Returns, RoutineKind};
-use sql::{Routine, Table};
-use types::{ColumnId, DataType, IndexId, Value};
+use sql::{Catalog, Routine, Table};
+use types::{ColumnId, DataType, IndexId, TableId, Value};
 
 use crate::oid;
 use crate::query::KEYWORDS;
@@ -69,14 +69,34 @@ fn modifiers(data_type: &DataType, modifier: i32) -> String {
 }
 
 /// A column's default.
-pub fn default_text(expr: &Expr, data_type: &DataType) -> String {
+pub fn default_text(catalog: &Catalog, expr: &Expr, data_type: &DataType) -> String {
+    if let Some(text) = next_value(catalog, expr) {
+        return text;
+    }
     match expr {
         Expr::Const(Value::Null) => format!("NULL::{data_type}"),
         Expr::Const(value) => literal(value, data_type),
         Expr::Now => "now()".to_owned(),
-        Expr::Cast { input, to, .. } => format!("({})::{to}", default_text(input, to)),
+        Expr::Cast { input, to, .. } => {
+            format!("({})::{to}", default_text(catalog, input, to))
+        }
         other => procedure::explain::expression(other),
     }
+}
+
+/// The value of a sequence, which becomes one of its column's type without a word.
+fn next_value(catalog: &Catalog, expr: &Expr) -> Option<String> {
+    let (function, arguments) = match expr {
+        Expr::Cast { input, explicit: false, .. } => return next_value(catalog, input),
+        Expr::Call { function, arguments, .. } => (function, arguments),
+        _ => return None,
+    };
+    let (Function::Nextval, Some(Expr::Const(Value::Int(id)))) = (function, arguments.first())
+    else {
+        return None;
+    };
+    let sequence = catalog.sequence_by_id(TableId(u32::try_from(*id).ok()?))?;
+    Some(format!("nextval('{}'::regclass)", quoted(&sequence.name).replace('\'', "''")))
 }
 
 /// PostgreSQL shows the type of what is no plain number.
@@ -210,7 +230,10 @@ pub fn routine_arguments(world: &World, number: u32, with_defaults: bool) -> Opt
         if parameter.mode != ParameterMode::Out {
             let default = routine.defaults.get(input).and_then(Option::as_ref);
             if let Some(default) = default.filter(|_| with_defaults) {
-                text += &format!(" DEFAULT {}", default_text(default, &parameter.data_type));
+                text += &format!(
+                    " DEFAULT {}",
+                    default_text(&world.catalog, default, &parameter.data_type)
+                );
             }
             input += 1;
         }
@@ -224,7 +247,7 @@ pub fn argument_default(world: &World, number: u32, place: i64) -> Option<String
     let place = usize::try_from(place).ok()?.checked_sub(1)?;
     let default = routine.defaults.get(place)?.as_ref()?;
     let data_type = routine.definition.input_types().nth(place)?;
-    Some(default_text(default, data_type))
+    Some(default_text(&world.catalog, default, data_type))
 }
 
 pub fn routine_result(world: &World, number: u32) -> Option<String> {

@@ -24,6 +24,15 @@ SELECT n.nspname AS schemaname, c.relname AS viewname, pg_get_userbyid(c.relowne
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind = 'v';
 
+-- pg_catalog.pg_sequences
+SELECT n.nspname AS schemaname, c.relname AS sequencename,
+       pg_get_userbyid(c.relowner) AS sequenceowner, s.seqtypid::regtype AS data_type,
+       s.seqstart AS start_value, s.seqmin AS min_value, s.seqmax AS max_value,
+       s.seqincrement AS increment_by, s.seqcycle AS cycle, s.seqcache AS cache_size
+FROM pg_sequence s
+JOIN pg_class c ON c.oid = s.seqrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace;
+
 -- pg_catalog.pg_indexes
 SELECT n.nspname AS schemaname, t.relname AS tablename, i.relname AS indexname,
        pg_get_indexdef(i.oid) AS indexdef
@@ -86,10 +95,24 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind = 'v';
 
+-- information_schema.sequences
+SELECT current_database() AS sequence_catalog, n.nspname AS sequence_schema,
+       c.relname AS sequence_name, format_type(s.seqtypid, NULL) AS data_type,
+       CASE s.seqtypid WHEN 21 THEN 16 WHEN 23 THEN 32 ELSE 64 END AS numeric_precision,
+       2 AS numeric_precision_radix, 0 AS numeric_scale, s.seqstart::text AS start_value,
+       s.seqmin::text AS minimum_value, s.seqmax::text AS maximum_value,
+       s.seqincrement::text AS increment,
+       CASE WHEN s.seqcycle THEN 'YES' ELSE 'NO' END AS cycle_option
+FROM pg_sequence s
+JOIN pg_class c ON c.oid = s.seqrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_depend d ON d.objid = s.seqrelid AND d.deptype = 'i'
+WHERE d.objid IS NULL;
+
 -- information_schema.columns
 SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
        a.attname AS column_name, a.attnum AS ordinal_position,
-       pg_get_expr(d.adbin, d.adrelid) AS column_default,
+       CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END AS column_default,
        CASE WHEN a.attnotnull THEN 'NO' ELSE 'YES' END AS is_nullable,
        CASE WHEN t.typelem <> 0 AND t.typlen = -1 THEN 'ARRAY'
             ELSE format_type(a.atttypid, NULL) END AS data_type,
@@ -116,14 +139,24 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        CASE WHEN a.attcollation = 950 THEN 'pg_catalog' END AS collation_schema,
        CASE WHEN a.attcollation = 950 THEN 'C' END AS collation_name,
        current_database() AS udt_catalog, 'pg_catalog' AS udt_schema, t.typname AS udt_name,
-       a.attnum AS dtd_identifier, 'NO' AS is_self_referencing, 'NO' AS is_identity,
-       'NO' AS identity_cycle, 'NEVER' AS is_generated,
+       a.attnum AS dtd_identifier, 'NO' AS is_self_referencing,
+       CASE WHEN a.attidentity IN ('a', 'd') THEN 'YES' ELSE 'NO' END AS is_identity,
+       CASE a.attidentity WHEN 'a' THEN 'ALWAYS' WHEN 'd' THEN 'BY DEFAULT'
+            END AS identity_generation,
+       s.seqstart::text AS identity_start, s.seqincrement::text AS identity_increment,
+       s.seqmax::text AS identity_maximum, s.seqmin::text AS identity_minimum,
+       CASE WHEN s.seqcycle THEN 'YES' ELSE 'NO' END AS identity_cycle,
+       CASE WHEN a.attgenerated = '' THEN 'NEVER' ELSE 'ALWAYS' END AS is_generated,
+       CASE WHEN a.attgenerated <> '' THEN pg_get_expr(d.adbin, d.adrelid)
+            END AS generation_expression,
        CASE WHEN n.nspname = 'public' AND c.relkind = 'r' THEN 'YES' ELSE 'NO' END AS is_updatable
 FROM pg_attribute a
 JOIN pg_class c ON c.oid = a.attrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+LEFT JOIN pg_depend o ON o.refobjid = a.attrelid AND o.refobjsubid = a.attnum AND o.deptype = 'i'
+LEFT JOIN pg_sequence s ON s.seqrelid = o.objid
 WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v');
 
 -- information_schema.table_constraints

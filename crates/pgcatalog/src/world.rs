@@ -198,7 +198,8 @@ impl World {
                 Some(oid::index(table.id(), index))
             };
             let view = || self.numbers.view(name).map(|view| view.relation);
-            table.or_else(view).or_else(index)
+            let sequence = || self.catalog.find_sequence(name).map(|s| oid::table(s.id));
+            table.or_else(view).or_else(sequence).or_else(index)
         };
         match schema {
             None => system("pg_catalog").or_else(user),

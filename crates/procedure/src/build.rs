@@ -100,6 +100,7 @@ impl<'t> Builder<'t> {
             output: self.output,
             tag: "CALL".to_owned(),
             draws: false,
+            sequences: Box::default(),
         })
     }
 

@@ -91,12 +91,25 @@ pub enum Function {
     GenRandomUuid,
     /// Its first argument is `now()`.
     Uuidv7,
+    /// The sequence, the values that the transaction brought along, a position.
+    Nextval,
+    /// The sequence and its name, the value that the session took last.
+    Currval,
+    /// The next values of a sequence: see `sequences`.
+    TakeValues,
 }
 
 impl Function {
     /// Whether another call with the same arguments may answer otherwise, to who writes SQL.
     pub fn draws(self) -> bool {
-        matches!(self, Function::Random | Function::GenRandomUuid | Function::Uuidv7)
+        matches!(
+            self,
+            Function::Random
+                | Function::GenRandomUuid
+                | Function::Uuidv7
+                | Function::Nextval
+                | Function::Currval
+        )
     }
 
     /// What one that is brief costs beside its call.
@@ -136,6 +149,9 @@ impl Function {
                 | Random
                 | GenRandomUuid
                 | Uuidv7
+                | Nextval
+                | Currval
+                | TakeValues
         )
     }
 
@@ -153,6 +169,9 @@ impl Function {
                 | ArrayPrepend
                 | ArrayCat
                 | ArrayPosition
+                | Nextval
+                | Currval
+                | TakeValues
         )
     }
 }
@@ -191,6 +210,9 @@ pub(crate) fn call(
         | ArrayCat | ArrayPosition => array_function(function, arguments),
         FailingRow => Ok(failing_row(arguments)),
         Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
+        Nextval => crate::sequences::next(arguments, meter),
+        Currval => crate::sequences::current(arguments),
+        TakeValues => crate::sequences::take(arguments),
         _ => strings::call(function, arguments, meter),
     }
 }

@@ -28,6 +28,7 @@ pub mod meter;
 pub mod prune;
 pub mod query;
 mod run_query;
+pub mod sequences;
 pub mod step;
 pub mod testing;
 
@@ -40,4 +41,4 @@ pub use meter::{BYTES_MAX, Budget, Interrupt, Meter, ROW_WEIGHT, UNITS_MAX};
 pub use prune::prune;
 pub use query::Query;
 pub use run_query::{Flow, Sink, eval_key, run_query};
-pub use step::{Block, Column, OnError, Output, Procedure, Step};
+pub use step::{Block, Column, OnError, Output, Procedure, SequenceNeed, SequenceUse, Step};

@@ -42,7 +42,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use kit::pool::{Lease, SMALL_BYTES};
-use types::{Error, SqlState, Value};
+use smallvec::SmallVec;
+use types::{Error, SqlState, TableId, Value};
 
 /// What one transaction of a block may spend where the ledger does not say: about a second of work,
 /// or an UPDATE of a million rows with its constraints.
@@ -118,6 +119,8 @@ pub struct Meter {
     covered_to: Cell<u64>,
     /// The longest value that was made since the lease was new.
     longest: Cell<u64>,
+    /// Of how many values of each sequence the last was taken.
+    taken: RefCell<SmallVec<[(TableId, u64); 1]>>,
 }
 
 impl Default for Meter {
@@ -145,6 +148,7 @@ impl Meter {
             lease: RefCell::new(None),
             covered_to: Cell::new(0),
             longest: Cell::new(0),
+            taken: RefCell::default(),
         };
         meter.refill();
         meter
@@ -254,6 +258,7 @@ impl Meter {
     /// Another transaction begins.
     pub fn refill(&self) {
         self.divide(self.allowance.get());
+        self.taken.borrow_mut().clear();
         self.memory_left.set(self.memory.get());
         self.settle();
     }
@@ -267,6 +272,20 @@ impl Meter {
             }
             None => self.look(units),
         }
+    }
+
+    /// A program has taken the value at this place of those it was given.
+    pub(crate) fn take_value(&self, sequence: TableId, place: u64) {
+        let mut taken = self.taken.borrow_mut();
+        match taken.iter_mut().find(|(known, _)| *known == sequence) {
+            Some((_, count)) => *count = (*count).max(place.saturating_add(1)),
+            None => taken.push((sequence, place.saturating_add(1))),
+        }
+    }
+
+    /// How far the values of sequences were taken since this was last asked.
+    pub fn taken_values(&self) -> SmallVec<[(TableId, u64); 1]> {
+        self.taken.take()
     }
 
     /// Pays for bytes that are looked at or made.

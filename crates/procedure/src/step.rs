@@ -230,4 +230,26 @@ pub struct Procedure {
     ///
     /// [`draws`]: crate::draws
     pub draws: bool,
+    /// What it needs of sequences; each has a parameter that holds it, before those two.
+    pub sequences: Box<[SequenceUse]>,
+}
+
+/// That a program needs something of a sequence, which its transaction brings along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SequenceUse {
+    /// That of the sequence's state; 0: the one that the session took from last.
+    pub sequence: TableId,
+    pub need: SequenceNeed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SequenceNeed {
+    Values {
+        /// How many a run takes at most; `None`: only the data tell.
+        most: Option<u64>,
+        /// A run that ends well takes that many, whatever the data are.
+        takes_all: bool,
+    },
+    /// The value that the session took last.
+    Current,
 }

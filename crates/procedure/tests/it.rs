@@ -111,6 +111,7 @@ fn procedure(parameters: &[(&str, DataType)], registers: u16, body: Vec<Step>) -
         tag: "CALL".to_string(),
         read_only: false,
         draws: false,
+        sequences: Box::default(),
     }
 }
 

@@ -233,5 +233,6 @@ fn procedure() -> Arc<Procedure> {
         tag: "SELECT".into(),
         read_only: false,
         draws: false,
+        sequences: Box::default(),
     })
 }

@@ -11,6 +11,7 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
 use crate::ddl::{Commented, CreateFunction};
+use crate::sequence::{Identity, Sequence};
 
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
@@ -22,6 +23,8 @@ pub struct Catalog {
     pub(crate) routines: BTreeMap<String, Arc<Routine>>,
     pub(crate) views: BTreeMap<String, Arc<View>>,
     pub(crate) comments: BTreeMap<Commented, Arc<str>>,
+    pub(crate) sequences: BTreeMap<TableId, Arc<Sequence>>,
+    pub(crate) sequence_names: BTreeMap<String, TableId>,
 }
 
 /// Views that one statement may use, counted as often as they are used, by others or by itself.
@@ -57,6 +60,8 @@ pub struct Table {
     pub layout: Layout,
     /// By column: what an INSERT that leaves it out stores. Over no columns and no registers.
     pub defaults: Vec<Option<Expr>>,
+    /// Columns whose values follow from the others of their row, ascending.
+    pub generated: Vec<(ColumnId, Generated)>,
     pub checks: Vec<CheckConstraint>,
     pub foreign_keys: Vec<ForeignKey>,
     /// Foreign keys of other tables (or this one) that point here.
@@ -68,6 +73,14 @@ pub struct CheckConstraint {
     pub name: String,
     /// Over the row: `Column(c)` is column `c` of the table.
     pub condition: Expr,
+    pub text: String,
+}
+
+/// GENERATED ALWAYS AS (…) STORED.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generated {
+    /// Over the row, of which no generated column is asked.
+    pub value: Expr,
     pub text: String,
 }
 
@@ -147,6 +160,40 @@ impl Catalog {
         self.tables.values()
     }
 
+    /// # Errors
+    /// 42P01, or 42809 where something else has the name.
+    pub fn sequence(&self, name: &str) -> Result<&Arc<Sequence>> {
+        self.find_sequence(name).ok_or_else(|| match self.relation_exists(name) {
+            true => {
+                Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a sequence"))
+            }
+            false => {
+                Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+            }
+        })
+    }
+
+    pub fn find_sequence(&self, name: &str) -> Option<&Arc<Sequence>> {
+        self.sequences.get(self.sequence_names.get(name)?)
+    }
+
+    /// By the table that holds its state.
+    pub fn sequence_by_id(&self, id: TableId) -> Option<&Arc<Sequence>> {
+        self.sequences.get(&id)
+    }
+
+    /// All sequences, by id.
+    pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
+        self.sequences.values()
+    }
+
+    /// The identity columns of a table, by their place, and which values they take.
+    pub fn identities(&self, table: TableId) -> Vec<(ColumnId, Identity)> {
+        let owners = self.sequences.values().filter_map(|sequence| sequence.owner);
+        let own = owners.filter(|owner| owner.table == table);
+        own.filter_map(|owner| Some((owner.column, owner.identity?))).collect()
+    }
+
     pub fn routine(&self, name: &str) -> Option<&Arc<Routine>> {
         self.routines.get(name)
     }
@@ -182,10 +229,11 @@ impl Catalog {
         })
     }
 
-    /// Whether a table, a view or an index already has this name.
+    /// Whether a table, a view, a sequence or an index already has this name.
     pub(crate) fn relation_exists(&self, name: &str) -> bool {
         self.table_names.contains_key(name)
             || self.views.contains_key(name)
+            || self.sequence_names.contains_key(name)
             || self.find_index(name).is_some()
     }
 }
@@ -201,6 +249,10 @@ impl Table {
 
     pub fn column_type(&self, column: ColumnId) -> &DataType {
         &self.schema.columns[usize::from(column)].data_type
+    }
+
+    pub fn generated(&self, column: ColumnId) -> Option<&Generated> {
+        self.generated.iter().find(|(place, _)| *place == column).map(|(_, generated)| generated)
     }
 
     pub fn column_name(&self, column: ColumnId) -> &str {

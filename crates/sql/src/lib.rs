@@ -29,6 +29,8 @@ mod place;
 pub mod plpgsql;
 mod precedence;
 pub mod router;
+pub mod sequence;
+mod sequence_syntax;
 pub mod session;
 mod size;
 pub mod statement;

@@ -19,10 +19,12 @@ use types::{Error, Result, SqlState};
 use crate::as_of::{self, AsOf};
 use crate::clauses::settle;
 use crate::copy::CopyOptions;
+use crate::ddl::Ddl;
 use crate::depth;
 use crate::dialect::Ledger;
 use crate::place::{Source, Start};
 use crate::precedence::mend;
+use crate::sequence_syntax;
 use crate::size;
 
 /// One statement of a text.
@@ -72,6 +74,8 @@ pub(crate) enum Body {
     /// Accepted without effect; the command tag.
     Nothing(&'static str),
     Rollback,
+    /// What sqlparser has no tree for.
+    Ddl(Box<Ddl>),
     Empty,
 }
 
@@ -176,6 +180,8 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         let (mut statement, as_of) = as_of::take(statement)?;
         drop_deferrable(&mut statement);
         bare_fetch(&mut statement);
+        sequence_syntax::order_identity_options(&mut statement);
+        let overriding = sequence_syntax::take_overriding(&mut statement);
         depth::check_tokens(&statement)?;
         let mut body = parse_statement(sql, &statement)?;
         match &mut body {
@@ -183,6 +189,9 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
                 depth::check_tree(&statement, tree)?;
                 mend(tree);
                 settle(tree)?;
+                if let Some(which) = overriding {
+                    sequence_syntax::note_overriding(tree, which);
+                }
             }
             Body::CreateRoutine { definition, .. } => {
                 depth::check_tree(&statement, definition)?;
@@ -392,6 +401,24 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             create_routine(&mut parser, true, true)
         }
         [Keyword::DROP, Keyword::PROCEDURE, ..] => drop_routine(&tokens_as_function(tokens)),
+        [Keyword::CREATE, Keyword::SEQUENCE, ..] => {
+            skip(&mut parser, 2);
+            sequence_syntax::create(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
+        }
+        [Keyword::ALTER, Keyword::SEQUENCE, ..] => {
+            skip(&mut parser, 2);
+            sequence_syntax::alter(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
+        }
+        [Keyword::ALTER, Keyword::TABLE, ..] => {
+            let mut first = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
+            match sequence_syntax::alter_identity(&mut first) {
+                Ok(Some(ddl)) => {
+                    expect_end(sql, &mut first)?;
+                    return Ok(Body::Ddl(Box::new(ddl)));
+                }
+                _ => parser.parse_statement().map(classify),
+            }
+        }
         [Keyword::COPY, ..] => {
             parser = parser.with_tokens_with_locations(switches_as_booleans(tokens));
             parser.parse_statement().map(classify)

@@ -11,6 +11,7 @@ use crate::bind::{PastQuery, SessionCall};
 use crate::copy::CopyOptions;
 use crate::ddl::Ddl;
 use crate::router::Reason;
+use crate::sequence::Sequence;
 use crate::session::Prepared;
 
 /// A statement that has been checked against a catalog and compiled.
@@ -39,6 +40,11 @@ pub enum Statement {
         tag: &'static str,
     },
     Ddl(Ddl),
+    /// `SELECT setval(…), …`: the query yields a value, and whether it was taken, for each of them.
+    SetValues {
+        sequences: Vec<Arc<Sequence>>,
+        query: Arc<Procedure>,
+    },
     Begin(TransactionModes),
     /// `SET TRANSACTION` within a block.
     SetTransaction(TransactionModes),

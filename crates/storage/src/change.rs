@@ -34,7 +34,7 @@ use crate::table::Table;
 pub type Toll<'t> = &'t mut dyn FnMut(usize) -> Result<()>;
 
 /// What becomes of a row, which comes with its key; `None`: it stays behind.
-pub type Convert<'c> = &'c mut dyn FnMut(&[u8], &[Value]) -> Option<Vec<Value>>;
+pub type Convert<'c> = &'c mut dyn FnMut(&[u8], &[Value]) -> Result<Option<Vec<Value>>>;
 
 pub struct CatalogChange<'s> {
     store: &'s Store,
@@ -107,7 +107,7 @@ impl<'s> CatalogChange<'s> {
     }
 
     /// Rewrites the table with `schema`'s id: each row, in key order, becomes what `convert` makes
-    /// of it. Two rows with one new key are 23505, and nothing is changed.
+    /// of it. Two rows with one new key are 23505; after an error nothing is changed.
     pub fn rebuild(
         &mut self,
         schema: Arc<TableSchema>,
@@ -119,8 +119,12 @@ impl<'s> CatalogChange<'s> {
         let columns: Vec<ColumnId> = (0..old.schema().columns.len() as ColumnId).collect();
         let mut failure = None;
         let mut copy = |key: &[u8], stamp: Stamp, values: &[Value]| {
-            let Some(row) = convert(key, values) else { return ControlFlow::Continue(()) };
-            match toll(row.iter().map(Value::weight).sum()).and_then(|()| add(&new, row, stamp)) {
+            let made = convert(key, values).and_then(|row| {
+                let Some(row) = row else { return Ok(()) };
+                toll(row.iter().map(Value::weight).sum())?;
+                add(&new, row, stamp)
+            });
+            match made {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     failure = Some(error);
@@ -134,6 +138,11 @@ impl<'s> CatalogChange<'s> {
             Some(error) => Err(error),
             None => Ok(self.put(new)),
         }
+    }
+
+    /// Puts a row into a table that this change has made.
+    pub fn add_to_new(&self, table: TableId, row: Vec<Value>, stamp: Stamp) -> Result<()> {
+        add(&*self.existing(table)?, row, stamp)
     }
 }
 

@@ -308,7 +308,7 @@ impl Store {
         schema: Arc<TableSchema>,
         convert: &mut dyn FnMut(&[Value]) -> Vec<Value>,
     ) -> Result<Arc<Table>> {
-        let mut convert = |_: &[u8], row: &[Value]| Some(convert(row));
+        let mut convert = |_: &[u8], row: &[Value]| Ok(Some(convert(row)));
         self.change(|change| change.rebuild(schema, &mut convert, &mut |_| Ok(())))
     }
 

@@ -18,15 +18,20 @@
 //! After an error the workspace is of no use but to go back to a [`Mark`](super::Mark).
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
+use procedure::access::Range;
 use storage::{Annotation, CatalogChange, Store, Table, Toll};
 use types::key::encode_key;
 use types::{Error, Key, Result, SqlState, Stop, TableId, TableSchema, Value};
 
 use super::{Overlay, table_of};
-use crate::footprint::Recorder;
+use crate::footprint::{RangeDigest, Recorder};
 use crate::pending::{PendingWrite, WriteState};
+
+/// What becomes of a row.
+pub type Convert<'c> = &'c mut dyn FnMut(&[Value]) -> Result<Vec<Value>>;
 
 impl<R: Recorder> Overlay<R> {
     fn change<T>(
@@ -72,12 +77,13 @@ impl<R: Recorder> Overlay<R> {
         Ok(())
     }
 
-    /// Each row of the table with `schema`'s id becomes what `convert` makes of it.
+    /// Each row of the table with `schema`'s id becomes what `convert` makes of it: those below in
+    /// key order, then the own writes in theirs. `whole`: what it makes of one rests on the others.
     pub fn rebuild_table(
         &mut self,
         store: &Store,
         schema: Arc<TableSchema>,
-        convert: &dyn Fn(&[Value]) -> Vec<Value>,
+        (convert, whole): (Convert<'_>, bool),
         toll: Toll<'_>,
     ) -> Result<(), Stop> {
         let table = schema.id;
@@ -92,14 +98,21 @@ impl<R: Recorder> Overlay<R> {
         let writes = self.writes.take_of(table);
         let written = writes.iter().filter(|write| has_new_key && write.existed);
         let written: BTreeSet<&[u8]> = written.map(|write| write.key.as_bytes()).collect();
-        let mut convert_below =
-            |key: &[u8], row: &[Value]| (!written.contains(key)).then(|| convert(row));
+        let mut convert_below = |key: &[u8], row: &[Value]| match written.contains(key) {
+            true => Ok(None),
+            false => convert(row).map(Some),
+        };
         self.change(store, |change| change.rebuild(schema, &mut convert_below, toll))?;
         self.recorder.table_altered(table);
+        if whole {
+            let (low, high) = (Bound::Unbounded, Bound::Unbounded);
+            let range = Range { table, index: 0, low, high, reverse: false };
+            self.recorder.range_read(&range, RangeDigest::default());
+        }
         for write in &writes {
             match &write.state {
                 WriteState::Put(row) => {
-                    let row = convert(row);
+                    let row = convert(row)?;
                     toll(row.iter().map(Value::weight).sum())?;
                     self.put_converted(write, has_new_key, row)?;
                 }

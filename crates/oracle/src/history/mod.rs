@@ -258,6 +258,7 @@ fn work(acts: &[Act], height: Height, transaction: usize) -> Arc<Work> {
         tag: "CALL".into(),
         read_only: false,
         draws: false,
+        sequences: Box::default(),
         register_names: Box::default(),
     });
     Arc::new(Work::Statement(Statement { procedure, arguments: Box::default() }))

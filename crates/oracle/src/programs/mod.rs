@@ -364,6 +364,7 @@ impl Builder {
             tag: "CALL".into(),
             read_only: false,
             draws: false,
+            sequences: Box::default(),
             register_names: Box::default(),
         };
         Arc::new(procedure)
@@ -615,6 +616,7 @@ fn load_by(parameters: u16, mut steps: Vec<Step>) -> Arc<Procedure> {
         tag: "COPY".into(),
         read_only: false,
         draws: false,
+        sequences: Box::default(),
         register_names: Box::default(),
     })
 }

@@ -251,7 +251,10 @@ static CATALOG: &[Function] = &[
     function("pg_get_partition_constraintdef", 1, &[Oid], Gives::Text, nothing),
     function("pg_get_statisticsobjdef", 1, &[Oid], Gives::Text, nothing),
     function("pg_get_statisticsobjdef_columns", 1, &[Oid], Gives::Text, nothing),
-    function("pg_get_serial_sequence", 2, &[Text, Text], Gives::Text, nothing),
+    function("pg_get_serial_sequence", 2, &[Text, Text], Gives::Text, |run, a, _| {
+        let (table, column) = (a[0].to_string(), a[1].to_string());
+        Ok(run.world.catalog.serial_sequence(&table, &column)?.map_or(Value::Null, Value::text))
+    }),
     function("pg_sequence_last_value", 1, &[Oid], Gives::Int8, nothing),
     function("obj_description", 1, &[Oid, Text], Gives::Text, |run, a, _| {
         Ok(comment(run, a.get(1).map(str_of), &a[0], 0))

@@ -9,6 +9,7 @@ mod constants;
 mod constraints;
 mod relations;
 mod routines;
+mod sequences;
 mod types;
 
 pub use comments::comments;
@@ -46,12 +47,14 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_class", relations::pg_class),
     ("pg_constraint", constraints::pg_constraint),
     ("pg_database", cluster::pg_database),
+    ("pg_depend", sequences::pg_depend),
     ("pg_description", comments::pg_description),
     ("pg_index", relations::pg_index),
     ("pg_locks", cluster::pg_locks),
     ("pg_namespace", cluster::pg_namespace),
     ("pg_proc", routines::pg_proc),
     ("pg_rewrite", relations::pg_rewrite),
+    ("pg_sequence", sequences::pg_sequence),
     ("pg_settings", cluster::pg_settings),
     ("pg_shdescription", comments::pg_shdescription),
     ("pg_stat_activity", cluster::pg_stat_activity),

@@ -1,9 +1,10 @@
 //! Tables, views and indexes, and their columns.
 
 use sql::Table;
+use sql::sequence::Identity;
 use types::{ColumnId, DataType, IndexId, Layout, SystemType, Value};
 
-use super::{Facts, Rows, ints, oid};
+use super::{Facts, Rows, ints, oid, sequences};
 use crate::describe;
 use crate::oid as number;
 use crate::relation::{self, Relation};
@@ -46,6 +47,10 @@ pub fn names(world: &World, names: &mut Names) {
             names.relations.insert(number::index(id, index.id), ("public", name));
         }
     }
+    for sequence in world.catalog.sequences() {
+        let name = sequence.name.clone();
+        names.relations.insert(number::table(sequence.id), ("public", name));
+    }
     for view in world.catalog.views() {
         if let Some(numbers) = world.numbers.view(&view.name) {
             names.relations.insert(numbers.relation, ("public", view.name.clone()));
@@ -69,6 +74,7 @@ pub fn pg_class(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         indexes(table).for_each(|index| index_class(table, &index, rows));
     }
     facts.world.views().iter().for_each(|view| view_class(view, rows));
+    facts.world.catalog.sequences().for_each(|sequence| sequences::class(sequence, rows));
 }
 
 fn view_class(view: &ViewColumns, rows: &mut Rows<'_>) {
@@ -250,8 +256,10 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         }
     }
     for table in facts.world.catalog.tables() {
+        let identities = facts.world.catalog.identities(table.id());
         for (id, column) in attributes(table) {
-            table_attribute(table, id, column, rows);
+            let identity = identities.iter().find(|(column, _)| *column == id);
+            table_attribute((table, identity.map(|(_, kind)| *kind)), id, column, rows);
         }
         for index in indexes(table) {
             let of = number::index(table.id(), index.id);
@@ -261,6 +269,12 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             }
         }
     }
+    for sequence in facts.world.catalog.sequences() {
+        for (at, (name, data_type)) in (1..).zip(sequence.shown().0) {
+            let more = [("attnotnull", Value::Bool(true))];
+            attribute(rows, number::table(sequence.id), at, &name, &data_type, &more);
+        }
+    }
     for view in facts.world.views() {
         for (at, column) in (1..).zip(&view.columns) {
             attribute(rows, view.numbers.relation, at, &column.name, &column.data_type, &[]);
@@ -268,16 +282,31 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     }
 }
 
-fn table_attribute(table: &Table, id: ColumnId, column: &types::ColumnSchema, rows: &mut Rows<'_>) {
+fn table_attribute(
+    (table, identity): (&Table, Option<Identity>),
+    id: ColumnId,
+    column: &types::ColumnSchema,
+    rows: &mut Rows<'_>,
+) {
     let (of, at) = (number::table(table.id()), attribute_number(id));
     if column.dropped {
         let name = format!("........pg.dropped.{at}........");
         let more = [("attisdropped", Value::Bool(true)), ("atttypid", oid(0))];
         return attribute(rows, of, at, &name, &column.data_type, &more);
     }
-    let has_default = default(table, id).is_some();
-    let more =
-        [("attnotnull", Value::Bool(!column.nullable)), ("atthasdef", Value::Bool(has_default))];
+    let generated = table.generated(id).is_some();
+    let has_default = generated || identity.is_none() && default(table, id).is_some();
+    let identity = match identity {
+        Some(Identity::Always) => "a",
+        Some(Identity::ByDefault) => "d",
+        None => "",
+    };
+    let more = [
+        ("attnotnull", Value::Bool(!column.nullable)),
+        ("atthasdef", Value::Bool(has_default)),
+        ("attidentity", Value::text(identity)),
+        ("attgenerated", Value::text(if generated { "s" } else { "" })),
+    ];
     attribute(rows, of, at, &column.name, &column.data_type, &more);
 }
 
@@ -286,16 +315,25 @@ fn default(table: &Table, id: ColumnId) -> Option<&procedure::Expr> {
 }
 
 pub fn pg_attrdef(facts: &Facts<'_>, rows: &mut Rows<'_>) {
-    for table in facts.world.catalog.tables() {
+    let catalog = &facts.world.catalog;
+    for table in catalog.tables() {
+        let identities = catalog.identities(table.id());
         for (id, column) in attributes(table).filter(|(_, column)| !column.dropped) {
-            let Some(default) = default(table, id) else {
+            if identities.iter().any(|(column, _)| *column == id) {
                 continue;
+            }
+            let text = match (table.generated(id), default(table, id)) {
+                (Some(generated), _) => format!("({})", generated.text),
+                (None, Some(default)) => {
+                    describe::default_text(catalog, default, &column.data_type)
+                }
+                (None, None) => continue,
             };
             rows.row(&[
                 ("oid", oid(number::default(table.id(), id))),
                 ("adrelid", oid(number::table(table.id()))),
                 ("adnum", Value::Int(attribute_number(id))),
-                ("adbin", Value::text(describe::default_text(default, &column.data_type))),
+                ("adbin", Value::text(text)),
             ]);
         }
     }

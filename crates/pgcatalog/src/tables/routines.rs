@@ -7,10 +7,11 @@ use types::{DataType, SystemType, Value};
 use super::{Facts, Rows, ints, oid};
 use crate::describe;
 use crate::oid as number;
+use crate::world::World;
 
 pub fn pg_proc(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     for (name, routine) in facts.world.catalog.routines() {
-        routine_row(facts.world.numbers.routine(name), name, routine, rows);
+        routine_row(facts.world, name, routine, rows);
     }
 }
 
@@ -61,7 +62,8 @@ fn texts<T: AsRef<str>>(texts: &[T]) -> Value {
     Value::from(texts.iter().map(Value::text).collect::<Vec<_>>())
 }
 
-fn routine_row(this: u32, name: &str, routine: &Routine, rows: &mut Rows<'_>) {
+fn routine_row(world: &World, name: &str, routine: &Routine, rows: &mut Rows<'_>) {
+    let (catalog, this) = (&world.catalog, world.numbers.routine(name));
     let definition = &routine.definition;
     let (result, is_set) = result(&definition.returns);
     let inputs: Vec<u32> = definition.input_types().map(DataType::oid).collect();
@@ -71,7 +73,7 @@ fn routine_row(this: u32, name: &str, routine: &Routine, rows: &mut Rows<'_>) {
     let defaults = routine.defaults.iter().flatten().count();
     let default_texts = routine.defaults.iter().zip(definition.input_types());
     let default_texts = default_texts.filter_map(|(default, data_type)| {
-        default.as_ref().map(|default| describe::default_text(default, data_type))
+        default.as_ref().map(|default| describe::default_text(catalog, default, data_type))
     });
     let default_texts = default_texts.collect::<Vec<_>>().join(", ");
     let kind = match definition.kind {

@@ -10,6 +10,9 @@
 //!   two branches meet it is behind the longer one; a loop that draws carries it from turn to turn;
 //! * a query numbers the rows that it draws for ([`Query::Numbered`]).
 //!
+//! Values of [`sequences`](crate::sequences) are placed in the same way, those of each sequence by
+//! themselves, and have one parameter more for each; how many a program takes is [counted](count).
+//!
 //! ```text
 //!   INSERT … VALUES (random())          let r3 := random(seed, lane, 0)
 //!   FOR i IN 1..n LOOP                  for i in 1 to n        carried r5 = 1, next r5 + 2
@@ -24,28 +27,63 @@
 //!
 //! *Cost.* A program that does not draw has neither parameters nor registers for it.
 
+mod count;
 mod registers;
 
-use types::{DataType, Error, Result, Value};
+use types::{DataType, Error, Result, TableId, Value};
 
 use crate::analysis::visit;
 use crate::chance::{self, Seed};
 use crate::expr::{BinaryOp, Expr, Reg};
 use crate::functions::Function;
 use crate::query::Query;
-use crate::step::{Block, Carried, Column, Phi, Procedure, Step};
+use crate::step::{Block, Carried, Column, Phi, Procedure, SequenceNeed, SequenceUse, Step};
 use registers::{each_query_expr_mut, each_step_expr_mut};
 
 /// Rows that one query may number.
 pub const ROWS_MAX: i64 = 1 << 24;
 
-/// The parameters that no caller gives.
+/// The parameters that no caller gives, for random values.
 const HIDDEN: u16 = 2;
 
+/// What a call draws from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Source {
+    Chance,
+    /// Its next values.
+    Sequence(TableId),
+    /// The value that the session took of it last.
+    Current(TableId),
+}
+
+impl Source {
+    fn of(expr: &Expr) -> Option<Source> {
+        let Expr::Call { function, arguments, .. } = expr else { return None };
+        let sequence = || match arguments.first() {
+            Some(Expr::Const(Value::Int(id))) => u32::try_from(*id).ok().map(TableId),
+            _ => None,
+        };
+        match function {
+            Function::Nextval => sequence().map(Source::Sequence),
+            Function::Currval => sequence().map(Source::Current),
+            function => function.draws().then_some(Source::Chance),
+        }
+    }
+
+    fn is_drawn_in(self, expr: &Expr) -> bool {
+        expr.any(&mut |expr| Source::of(expr) == Some(self))
+    }
+}
+
 impl Expr {
-    /// Whether it draws a random value.
+    /// Whether it draws a random value, or one of a sequence.
     pub fn draws(&self) -> bool {
-        self.any(&mut |expr| matches!(expr, Expr::Call { function, .. } if function.draws()))
+        self.any(&mut |expr| Source::of(expr).is_some())
+    }
+
+    /// Whether it takes a value of a sequence.
+    pub fn takes_values(&self) -> bool {
+        self.any(&mut |expr| matches!(Source::of(expr), Some(Source::Sequence(_))))
     }
 }
 
@@ -66,6 +104,7 @@ pub fn written(function: Function, arguments: &[Expr]) -> &[Expr] {
     };
     match function {
         Function::Uuidv7 => &[],
+        Function::Nextval | Function::Currval => &arguments[..1],
         _ => &arguments[..arguments.len() - added],
     }
 }
@@ -73,6 +112,11 @@ pub fn written(function: Function, arguments: &[Expr]) -> &[Expr] {
 impl Procedure {
     /// The parameters that a caller gives.
     pub fn visible_parameters(&self) -> &[Column] {
+        &self.parameters[..self.given_parameters().len() - self.sequences.len()]
+    }
+
+    /// Those and the values of sequences: what a transaction's bytes hold.
+    pub fn given_parameters(&self) -> &[Column] {
         let hidden = if self.draws { usize::from(HIDDEN) } else { 0 };
         &self.parameters[..self.parameters.len() - hidden]
     }
@@ -121,53 +165,96 @@ impl Draws {
 /// An expression outside of any program draws from a seed of its own.
 pub fn settle(expr: &mut Expr, seed: Seed) {
     let constant = |value| Expr::Const(value);
-    let filling = Filling { seed: constant(Value::Uuid(seed)), lane: constant(Value::Int(0)) };
+    let hidden = vec![constant(Value::Uuid(seed)), constant(Value::Int(0))];
+    let filling = Filling { source: Source::Chance, hidden };
     filling.fill([expr].into_iter(), &constant(Value::Int(0)));
 }
 
 /// Gives each draw of a complete program its place. Nothing changes where there is none.
 ///
 /// # Errors
-/// 0A000 for a draw where rows are not numbered: in a join's condition, say.
+/// 0A000 for a draw where rows are not numbered: in a join's condition, say; and for values of a
+/// sequence behind a query that has taken as many of it as it has rows.
 pub fn place(procedure: &mut Procedure) -> Result<()> {
-    if !block_draws(&procedure.body) {
-        return Ok(());
+    let mut sources: Vec<Source> = Vec::new();
+    for step in visit::numbered(&procedure.body) {
+        visit::each_step_expr(step, &mut |_, expr| {
+            expr.walk(&mut |expr| {
+                sources.extend(Source::of(expr).filter(|source| !sources.contains(source)));
+            });
+        });
     }
-    let first = procedure.parameters.len() as u16;
-    registers::make_room(procedure, first, HIDDEN)?;
-    for (name, data_type) in [("(seed)", DataType::Uuid), ("(lane)", DataType::Int8)] {
-        procedure.parameters.push(Column { name: name.to_owned(), data_type });
+    for source in &sources {
+        let used = match *source {
+            Source::Chance => continue,
+            Source::Sequence(sequence) => {
+                let used = count::uses(procedure, *source, sequence);
+                let values = DataType::Array(DataType::Int8.into());
+                place_all(procedure, *source, &[("(values)", values)])?;
+                used
+            }
+            Source::Current(sequence) => {
+                let takes_it = |of: TableId| of == sequence || sequence.0 == 0;
+                if sources
+                    .iter()
+                    .any(|other| matches!(other, Source::Sequence(of) if takes_it(*of)))
+                {
+                    return Err(current_is_taken());
+                }
+                place_all(procedure, *source, &[("(current)", DataType::Int8)])?;
+                SequenceUse { sequence, need: SequenceNeed::Current }
+            }
+        };
+        procedure.sequences = procedure.sequences.iter().copied().chain([used]).collect();
     }
-    procedure.draws = true;
-    let filling = Filling { seed: Expr::Reg(Reg(first)), lane: Expr::Reg(Reg(first + 1)) };
+    if sources.contains(&Source::Chance) {
+        let hidden = [("(seed)", DataType::Uuid), ("(lane)", DataType::Int8)];
+        place_all(procedure, Source::Chance, &hidden)?;
+        procedure.draws = true;
+    }
+    Ok(())
+}
+
+/// `hidden`: the parameters that its draws follow from.
+fn place_all(procedure: &mut Procedure, source: Source, hidden: &[(&str, DataType)]) -> Result<()> {
+    let (first, count) = (procedure.parameters.len() as u16, hidden.len() as u16);
+    registers::make_room(procedure, first, count)?;
+    for (name, data_type) in hidden {
+        let column = Column { name: (*name).to_owned(), data_type: data_type.clone() };
+        procedure.parameters.push(column);
+    }
+    let hidden = (first..first + count).map(|register| Expr::Reg(Reg(register))).collect();
+    let filling = Filling { source, hidden };
     let mut placing = Placing { filling, registers: procedure.registers, loops: Vec::new() };
     placing.block(&mut procedure.body, Place { register: None, offset: 0 })?;
     procedure.registers = placing.registers;
     Ok(())
 }
 
-fn block_draws(block: &Block) -> bool {
-    visit::numbered(block).into_iter().any(step_draws)
+fn block_draws(block: &Block, source: Source) -> bool {
+    visit::numbered(block).into_iter().any(|step| step_draws(step, source))
 }
 
 /// Whether a step itself does, those inside it excepted.
-fn step_draws(step: &Step) -> bool {
+fn step_draws(step: &Step, source: Source) -> bool {
     let mut draws = false;
-    visit::each_step_expr(step, &mut |_, expr| draws |= expr.draws());
+    visit::each_step_expr(step, &mut |_, expr| draws |= source.is_drawn_in(expr));
     draws
 }
 
 /// Whether a loop does in each of its turns.
-fn each_turn_draws(step: &Step) -> bool {
-    let condition_draws = matches!(step, Step::While { condition, .. } if condition.draws());
-    let next_draws = visit::carried(step).iter().any(|carried| carried.next.draws());
-    condition_draws || next_draws || visit::blocks(step).into_iter().flatten().any(block_draws)
+fn each_turn_draws(step: &Step, source: Source) -> bool {
+    let condition_draws =
+        matches!(step, Step::While { condition, .. } if source.is_drawn_in(condition));
+    let next_draws = visit::carried(step).iter().any(|carried| source.is_drawn_in(&carried.next));
+    let mut blocks = visit::blocks(step).into_iter().flatten();
+    condition_draws || next_draws || blocks.any(|block| block_draws(block, source))
 }
 
-fn query_draws(query: &Query) -> bool {
+fn query_draws(query: &Query, source: Source) -> bool {
     let mut draws = false;
     visit::each_query(query, &mut |query| {
-        visit::each_query_expr(query, &mut |expr| draws |= expr.draws());
+        visit::each_query_expr(query, &mut |expr| draws |= source.is_drawn_in(expr));
     });
     draws
 }
@@ -207,8 +294,9 @@ fn plus(base: &Expr, more: i64) -> Expr {
 
 /// Completes calls.
 struct Filling {
-    seed: Expr,
-    lane: Expr,
+    source: Source,
+    /// Stands before the position.
+    hidden: Vec<Expr>,
 }
 
 impl Filling {
@@ -223,8 +311,11 @@ impl Filling {
         for child in expr.children_mut() {
             self.one(child, base, marks);
         }
-        let Expr::Call { function, arguments, .. } = expr else { return };
-        if !function.draws() || !arguments.last().is_some_and(is_mark) {
+        if Source::of(expr) != Some(self.source) {
+            return;
+        }
+        let Expr::Call { arguments, .. } = expr else { return };
+        if !arguments.last().is_some_and(is_mark) {
             return;
         }
         let mut given = std::mem::take(arguments).into_vec();
@@ -234,7 +325,7 @@ impl Filling {
             marks.push(mark);
             marks.len() - 1
         });
-        given.extend([self.seed.clone(), self.lane.clone(), plus(base, place as i64)]);
+        given.extend(self.hidden.iter().cloned().chain([plus(base, place as i64)]));
         *arguments = given.into();
     }
 }
@@ -253,8 +344,32 @@ impl Placing {
         Ok(register)
     }
 
-    fn fill<'e>(&self, exprs: impl Iterator<Item = &'e mut Expr>, at: Place) -> Place {
-        at.after(self.filling.fill(exprs, &at.expr()))
+    fn fill<'e>(&self, exprs: impl Iterator<Item = &'e mut Expr>, at: Place) -> Result<Place> {
+        match self.filling.fill(exprs, &at.expr()) {
+            0 => Ok(at),
+            places => self.counted(at).map(|at| at.after(places)),
+        }
+    }
+
+    /// A place that something is drawn at, or that is carried on.
+    fn counted(&self, at: Place) -> Result<Place> {
+        match self.filling.source {
+            Source::Sequence(_) if at.offset >= ROWS_MAX => Err(Error::unsupported(
+                "a value of a sequence behind a query that takes one for each of its rows",
+            )
+            .with_hint("Take the values in two statements.")),
+            _ => Ok(at),
+        }
+    }
+
+    /// Where a query ends that has drawn so often for each row of `input`.
+    fn behind_rows(&self, at: Place, places: i64, rows_max: Option<u64>) -> Place {
+        let known = match self.filling.source {
+            Source::Sequence(_) => rows_max.and_then(|rows| i64::try_from(rows).ok()),
+            // How far it is does not matter there, but must not change.
+            _ => None,
+        };
+        at.after(places.saturating_mul(known.map_or(ROWS_MAX, |rows| rows.min(ROWS_MAX))))
     }
 
     fn block(&mut self, block: &mut [Step], mut at: Place) -> Result<Place> {
@@ -273,11 +388,11 @@ impl Placing {
             | Step::While { .. } => self.turns(step, at),
             Step::Fetch { query, .. } | Step::EmitQuery { query } => self.query(query, at),
             Step::Exit { depth, values } | Step::Continue { depth, values } => {
-                let at = self.fill(values.iter_mut(), at);
+                let at = self.fill(values.iter_mut(), at)?;
                 let around = self.loops.len().checked_sub(usize::from(*depth) + 1);
                 if around.is_some_and(|around| self.loops[around]) {
                     let mut more = std::mem::take(values).into_vec();
-                    more.push(at.expr());
+                    more.push(self.counted(at)?.expr());
                     *values = more.into();
                 }
                 Ok(at)
@@ -285,36 +400,37 @@ impl Placing {
             step => {
                 let mut exprs = Vec::new();
                 each_step_expr_mut(step, &mut |expr| exprs.push(expr));
-                Ok(self.fill(exprs.into_iter(), at))
+                self.fill(exprs.into_iter(), at)
             }
         }
     }
 
     fn branch(&mut self, step: &mut Step, at: Place) -> Result<Place> {
         let Step::If { condition, then, otherwise, phis } = step else { return Ok(at) };
-        let at = self.fill([condition].into_iter(), at);
+        let at = self.fill([condition].into_iter(), at)?;
         let (one, other) = (self.block(then, at)?, self.block(otherwise, at)?);
-        let one = self.fill(phis.iter_mut().map(|phi| &mut phi.then), one);
-        let other = self.fill(phis.iter_mut().map(|phi| &mut phi.otherwise), other);
+        let one = self.fill(phis.iter_mut().map(|phi| &mut phi.then), one)?;
+        let other = self.fill(phis.iter_mut().map(|phi| &mut phi.otherwise), other)?;
         if one.register == other.register {
             return Ok(Place { offset: one.offset.max(other.offset), ..one });
         }
         let out = self.register()?;
         let mut more = std::mem::take(phis).into_vec();
-        more.push(Phi { out, then: one.expr(), otherwise: other.expr() });
+        let (then, otherwise) = (self.counted(one)?.expr(), self.counted(other)?.expr());
+        more.push(Phi { out, then, otherwise });
         *phis = more.into();
         Ok(Place { register: Some(out), offset: 0 })
     }
 
     fn turns(&mut self, step: &mut Step, at: Place) -> Result<Place> {
-        let counts = each_turn_draws(step);
+        let counts = each_turn_draws(step, self.filling.source);
         let at = self.entry(step, at)?;
         let inside = match counts {
             true => Place { register: Some(self.register()?), offset: 0 },
             false => at,
         };
         let turn = match step {
-            Step::While { condition, .. } => self.fill([condition].into_iter(), inside),
+            Step::While { condition, .. } => self.fill([condition].into_iter(), inside)?,
             _ => inside,
         };
         self.loops.push(counts);
@@ -327,10 +443,11 @@ impl Placing {
         };
         self.loops.pop();
         let Some(carried) = registers::carried_mut(step) else { return end };
-        let end = self.fill(carried.iter_mut().map(|one| &mut one.next), end?);
+        let end = self.fill(carried.iter_mut().map(|one| &mut one.next), end?)?;
         if let (true, Some(register)) = (counts, inside.register) {
             let mut more = std::mem::take(carried).into_vec();
-            more.push(Carried { register, initial: at.expr(), next: end.expr() });
+            let (initial, next) = (self.counted(at)?.expr(), self.counted(end)?.expr());
+            more.push(Carried { register, initial, next });
             *carried = more.into();
         }
         Ok(turn)
@@ -341,41 +458,43 @@ impl Placing {
         let at = match step {
             Step::ForRows { query, .. } => self.query(query, at)?,
             Step::ForRange { first, last, step, .. } => {
-                self.fill([first, last, step].into_iter(), at)
+                self.fill([first, last, step].into_iter(), at)?
             }
-            Step::ForEach { array, .. } => self.fill([array].into_iter(), at),
+            Step::ForEach { array, .. } => self.fill([array].into_iter(), at)?,
             _ => at,
         };
         let carried =
             registers::carried_mut(step).into_iter().flat_map(|carried| carried.iter_mut());
-        Ok(self.fill(carried.map(|one| &mut one.initial), at))
+        self.fill(carried.map(|one| &mut one.initial), at)
     }
 }
 
 /// Queries.
 impl Placing {
     fn query(&mut self, query: &mut Query, at: Place) -> Result<Place> {
-        if !query_draws(query) {
+        if !query_draws(query, self.filling.source) {
             return Ok(at);
         }
         match query {
             Query::Values(rows) => {
                 let row = |at, row: &mut Box<[Expr]>| self.fill(row.iter_mut(), at);
-                Ok(rows.iter_mut().fold(at, row))
+                rows.iter_mut().try_fold(at, row)
             }
             Query::Unnest(_) | Query::Series { .. } => {
                 let mut exprs = Vec::new();
                 each_query_expr_mut(query, &mut |expr| exprs.push(expr));
-                Ok(self.fill(exprs.into_iter(), at))
+                self.fill(exprs.into_iter(), at)
             }
             Query::Limit { input, limit, offset } => {
                 let at = self.query(input, at)?;
-                Ok(self.fill(limit.iter_mut().chain(offset), at))
+                self.fill(limit.iter_mut().chain(offset), at)
             }
             Query::Filter { .. } | Query::Project { .. } | Query::Aggregate { .. } => {
                 self.each_row(query, at)
             }
-            Query::Sort { input, keys } if !keys.iter().any(|key| key.expr.draws()) => {
+            Query::Sort { input, keys }
+                if !keys.iter().any(|key| self.filling.source.is_drawn_in(&key.expr)) =>
+            {
                 self.query(input, at)
             }
             Query::Distinct { input } | Query::Numbered { input, .. } => self.query(input, at),
@@ -410,6 +529,7 @@ impl Placing {
         if places == 0 {
             return Ok(at);
         }
+        let (at, rows_max) = (self.counted(at)?, count::rows_max(input));
         let numbered = std::mem::replace(&mut **input, Query::Values(Box::default()));
         **input = Query::Numbered { input: Box::new(numbered), first: at.expr(), step: places };
         if let Query::Filter { .. } = query {
@@ -418,12 +538,15 @@ impl Placing {
             let expressions = (0..width).map(Expr::Column).collect();
             *query = Query::Project { input: Box::new(filter), expressions };
         }
-        Ok(at.after(places * ROWS_MAX))
+        Ok(self.behind_rows(at, places, rows_max))
     }
 
     fn join(&mut self, query: &mut Query, at: Place) -> Result<Place> {
         let mut draws = false;
-        visit::each_query_expr(query, &mut |expr| draws |= expr.draws());
+        let source = self.filling.source;
+        // What is inside one runs again for each row outside.
+        let is_loop = matches!(query, Query::NestedLoop { .. });
+        visit::each_query_expr(query, &mut |expr| draws |= source.is_drawn_in(expr));
         let (Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. }) = query
         else {
             return Ok(at);
@@ -431,13 +554,21 @@ impl Placing {
         if draws {
             return Err(not_here());
         }
+        if is_loop && matches!(source, Source::Sequence(_)) && query_draws(inner, source) {
+            return Err(not_here());
+        }
         let at = self.query(outer, at)?;
         self.query(inner, at)
     }
 }
 
+fn current_is_taken() -> Error {
+    let what = "currval() of a sequence that the same statement or routine takes values of";
+    Error::unsupported(what).with_hint("Keep what nextval() or RETURNING gave.")
+}
+
 fn not_here() -> Error {
-    Error::unsupported("a random value in the condition of an outer join")
+    Error::unsupported("drawing a value in the condition of an outer join")
         .with_hint("Draw it in a subquery in FROM, or in WHERE.")
 }
 

@@ -70,6 +70,7 @@ pub fn expression(expr: &Expr) -> String {
         tag: String::new(),
         read_only: true,
         draws: false,
+        sequences: Box::default(),
     };
     Namer::new(&procedure, &Nobody).expr(expr, &[])
 }

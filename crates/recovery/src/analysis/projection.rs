@@ -71,6 +71,7 @@ pub fn project(procedure: &Procedure, role: &dyn Fn(StepId) -> Role) -> Procedur
         tag: procedure.tag.clone(),
         read_only: false,
         draws: procedure.draws,
+        sequences: procedure.sequences.clone(),
     }
 }
 

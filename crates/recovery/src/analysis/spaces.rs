@@ -121,6 +121,7 @@ impl Notes {
             tag: String::new(),
             read_only: true,
             draws: of.draws,
+            sequences: of.sequences.clone(),
         })
     }
 }

@@ -186,7 +186,7 @@ impl<'a> Binder<'a> {
         bound
     }
 
-    fn count(&mut self, expressions: usize) -> Result<()> {
+    pub(super) fn count(&mut self, expressions: usize) -> Result<()> {
         self.bound += expressions;
         match self.bound <= BOUND_MAX {
             true => Ok(()),

@@ -294,7 +294,8 @@ impl Binder<'_> {
                 return binder.delete_row(child, &old, depth).map(drop);
             }
             let assigned = key.columns.iter().map(|c| (*c, Expr::Const(Value::Null)));
-            let assigned: Vec<(ColumnId, Expr)> = assigned.collect();
+            let mut assigned = binder.with_generated(child, assigned.collect())?;
+            assigned.iter_mut().for_each(|(_, value)| value.map_columns(&mut |c| old(c)));
             binder.update_row(child, &old, &assigned).map(drop)
         })?;
         self.steps.push(Step::ForRows { query, row: row.into(), body, carried: Box::default() });

@@ -13,6 +13,7 @@ use super::insert::is_default;
 use super::scope::Scope;
 use crate::catalog::Table;
 use crate::names::object_name;
+use crate::sequence::Identity;
 
 /// A data-modifying statement that has become steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,14 +235,34 @@ impl Binder<'_> {
                 _ => return Err(Error::unsupported("this form of multiple assignment")),
             }
         }
+        let identities = self.catalog.identities(table.id());
         for (name, value) in pairs {
             let column = table.column_named(&object_name(name)?);
             let column = column.map_err(|error| self.at(name.span(), error))?;
+            if identities.contains(&(column, Identity::Always)) && !is_default(value) {
+                return Err(Error::new(
+                    SqlState::GENERATED_ALWAYS,
+                    format!("column \"{name}\" can only be updated to DEFAULT"),
+                )
+                .with_detail(format!(
+                    "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
+                )));
+            }
             if bound.iter().any(|(c, _)| *c == column) {
                 return Err(Error::new(
                     SqlState::SYNTAX_ERROR,
                     format!("multiple assignments to same column \"{name}\""),
                 ));
+            }
+            if table.generated(column).is_some() {
+                if is_default(value) {
+                    continue;
+                }
+                return Err(Error::new(
+                    SqlState::GENERATED_ALWAYS,
+                    format!("column \"{name}\" can only be updated to DEFAULT"),
+                )
+                .with_detail(format!("Column \"{name}\" is a generated column.")));
             }
             let value = match is_default(value) {
                 true => self.default_of(table, column),
@@ -254,7 +275,39 @@ impl Binder<'_> {
             };
             bound.push((column, value));
         }
-        Ok(bound)
+        self.with_generated(table, bound)
+    }
+
+    /// Assignments, and those of the generated columns that follow from them. Columns are of the
+    /// row as it was.
+    pub(super) fn with_generated(
+        &mut self,
+        table: &Table,
+        mut assigned: Vec<(ColumnId, Expr)>,
+    ) -> Result<Vec<(ColumnId, Expr)>> {
+        let given = assigned.len();
+        for (column, generated) in &table.generated {
+            let inputs = generated.value.columns();
+            let of = |c: &ColumnId| assigned[..given].iter().find(|(a, _)| a == c);
+            let mut size = 0;
+            for (_, value) in inputs.iter().filter_map(of) {
+                if value.draws() {
+                    return Err(Error::unsupported(
+                        "a value that is drawn, in a column that a generated one follows from",
+                    )
+                    .with_hint("Draw it first, and give it as a parameter."));
+                }
+                value.walk(&mut |_| size += 1);
+            }
+            if size > 0 {
+                // Each use is a copy.
+                self.count(size)?;
+                let mut value = generated.value.clone();
+                value.map_columns(&mut |c| of(&c).map_or(Expr::Column(c), |(_, v)| v.clone()));
+                assigned.push((*column, value));
+            }
+        }
+        Ok(assigned)
     }
 
     /// Writes new values into the row whose columns are `old`, all checks included; gives the new

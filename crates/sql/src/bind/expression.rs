@@ -10,6 +10,7 @@ use super::aggregates::{Place, aggregate_function};
 use super::binder::{Binder, Typed, fold};
 use super::operators::negated_if;
 use super::scope::Scope;
+use super::sequences;
 use crate::ddl::data_type;
 use crate::names::fold as fold_name;
 
@@ -595,7 +596,9 @@ impl Binder<'_> {
             }
         };
         let bind = |arg: &FunctionArg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expression(scope, expr),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
+                self.expression(scope, sequences::named_by(call, expr))
+            }
             FunctionArg::Unnamed(_) => Err(Error::new(
                 SqlState::WRONG_OBJECT_TYPE,
                 format!("{}(*) specified, but it is not an aggregate function", call.name),

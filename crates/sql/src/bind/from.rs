@@ -172,6 +172,10 @@ impl Binder<'_> {
         if let Some(view) = self.catalog.view(&name).cloned() {
             return self.view(from, &view, &shown, alias);
         }
+        if let Some(sequence) = self.catalog.find_sequence(&name) {
+            let (columns, query) = sequence.shown();
+            return add_derived(from, &shown, columns, alias, query);
+        }
         let table = self.table(path)?;
         check_alias(from, &shown)?;
         let offset = from.scope.width();

@@ -31,6 +31,7 @@ impl Binder<'_> {
         let attempts = [
             Self::conditional_function,
             Self::random_function,
+            Self::sequence_function,
             Self::number_function,
             Self::text_function,
             Self::datetime_function,

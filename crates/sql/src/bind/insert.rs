@@ -12,6 +12,8 @@ use super::dml::{Dml, Returning, RowResult};
 use super::scope::Scope;
 use crate::catalog::Table;
 use crate::names::{fold, object_name};
+use crate::sequence::Identity;
+use crate::sequence_syntax::{Overriding, overriding};
 
 /// What to do where a row is already there.
 enum Conflict {
@@ -41,7 +43,9 @@ impl Binder<'_> {
         scope.add_table(&table, &shown);
         let returning = self.returning_clause(&scope, insert.returning.as_deref(), emit)?;
         let conflict = self.conflict(&table, &shown, insert.on.as_ref())?;
-        let plan = InsertPlan { table, columns, conflict, returning };
+        let identities = self.catalog.identities(table.id());
+        let overriding = overriding(insert);
+        let plan = InsertPlan { table, columns, conflict, returning, identities, overriding };
         match &insert.source {
             None => {
                 let row = self.insert_values(&plan, Vec::new())?;
@@ -86,6 +90,9 @@ impl Binder<'_> {
         plan.check_width(row.len())?;
         let mut values = Vec::with_capacity(row.len());
         for (column, expr) in plan.columns.iter().zip(row) {
+            if !is_default(expr) {
+                plan.check_may_give(*column)?;
+            }
             values.push(self.column_value(&plan.table, *column, expr)?);
         }
         Ok(values)
@@ -132,6 +139,8 @@ impl Binder<'_> {
             _ => {
                 let bound = self.query_into(query, &targets)?;
                 plan.check_width(bound.columns.len())?;
+                let given = plan.columns.iter().take(bound.columns.len());
+                given.copied().try_for_each(|column| plan.check_may_give(column))?;
                 let types = bound.columns.into_iter().map(|c| c.data_type);
                 (bound.query, types.collect())
             }
@@ -159,12 +168,22 @@ impl Binder<'_> {
         let table = &plan.table;
         let mut row = Vec::with_capacity(table.schema.columns.len());
         for column in 0..table.schema.columns.len() as ColumnId {
+            if table.generated(column).is_some() {
+                row.push(Expr::Const(Value::Null));
+                continue;
+            }
             let listed = plan.columns.iter().position(|c| *c == column);
+            let listed = listed.filter(|_| !plan.ignores(column));
             let value = match listed.and_then(|place| values.get(place)) {
                 Some(value) => value.clone(),
                 None => self.default_of(table, column),
             };
             row.push(self.let_value(value)?);
+        }
+        for (column, generated) in &table.generated {
+            let mut value = generated.value.clone();
+            value.map_columns(&mut |c| row[usize::from(c)].clone());
+            row[usize::from(*column)] = self.let_value(value)?;
         }
         self.check_row(table, &row, &|_| true);
         match &plan.conflict {
@@ -330,6 +349,9 @@ impl Binder<'_> {
             columns: columns.to_vec(),
             conflict: Conflict::Reject,
             returning: Returning::default(),
+            // COPY gives every value that it lists, whatever the column says.
+            identities: Vec::new(),
+            overriding: None,
         };
         let values = (0..columns.len() as u16).map(|i| Expr::Reg(procedure::Reg(i)));
         let row = self.insert_values(&plan, values.collect())?;
@@ -343,9 +365,45 @@ struct InsertPlan {
     columns: Vec<ColumnId>,
     conflict: Conflict,
     returning: Returning,
+    identities: Vec<(ColumnId, Identity)>,
+    overriding: Option<Overriding>,
 }
 
 impl InsertPlan {
+    /// # Errors
+    /// 428C9 for a column that always makes its values itself.
+    fn check_may_give(&self, column: ColumnId) -> Result<()> {
+        if self.table.generated(column).is_some() {
+            let name = self.table.column_name(column);
+            return Err(Error::new(
+                SqlState::GENERATED_ALWAYS,
+                format!("cannot insert a non-DEFAULT value into column \"{name}\""),
+            )
+            .with_detail(format!("Column \"{name}\" is a generated column.")));
+        }
+        let always = self.identities.contains(&(column, Identity::Always));
+        match always && self.overriding.is_none() {
+            false => Ok(()),
+            true => {
+                let name = self.table.column_name(column);
+                Err(Error::new(
+                    SqlState::GENERATED_ALWAYS,
+                    format!("cannot insert a non-DEFAULT value into column \"{name}\""),
+                )
+                .with_detail(format!(
+                    "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
+                ))
+                .with_hint("Use OVERRIDING SYSTEM VALUE to override."))
+            }
+        }
+    }
+
+    /// OVERRIDING USER VALUE.
+    fn ignores(&self, column: ColumnId) -> bool {
+        self.overriding == Some(Overriding::User)
+            && self.identities.iter().any(|(identity, _)| *identity == column)
+    }
+
     fn check_width(&self, values: usize) -> Result<()> {
         if values > self.columns.len() {
             return Err(Error::new(

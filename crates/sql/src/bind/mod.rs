@@ -28,6 +28,7 @@ mod routine;
 mod rows;
 mod scope;
 mod select;
+mod sequences;
 mod session;
 mod session_calls;
 mod subquery;
@@ -50,6 +51,7 @@ pub(crate) use routine::parameter_defaults;
 pub use routine::{compile_routine, parameter_columns, result_columns};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
+pub(crate) use sequences::quoted;
 pub use session_calls::{SessionCall, SessionFunction};
 
 use crate::catalog::Catalog;
@@ -96,6 +98,7 @@ pub fn bind_in_session(
             };
             (Statement::Ddl(ddl), Output::Tag)
         }
+        Body::Ddl(ddl) => (Statement::Ddl((**ddl).clone()), Output::Tag),
         Body::Nothing(tag) => (Statement::Nothing(tag), Output::Tag),
         Body::Rollback => (Statement::Rollback, Output::Tag),
         Body::Empty => (Statement::Empty, Output::Tag),
@@ -115,6 +118,9 @@ impl Binder<'_> {
             S::Query(query) => match self.lone_select(query)? {
                 Some(call) => Ok(call),
                 None => {
+                    if let Some(bound) = self.sequence_statement(query, text)? {
+                        return Ok(bound);
+                    }
                     let bound = self.query(query)?;
                     self.steps.push(Step::EmitQuery { query: bound.query });
                     self.program(text, Output::Rows(bound.columns), "SELECT")
@@ -175,6 +181,7 @@ impl Binder<'_> {
             output,
             tag: tag.to_owned(),
             draws: false,
+            sequences: Box::default(),
         };
         draws::place(&mut procedure)?;
         Ok(procedure)
@@ -202,6 +209,9 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
         S::Drop { object_type: ast::ObjectType::View, if_exists, names, cascade, .. } => {
             Ddl::DropViews { names: names.clone(), if_exists: *if_exists, cascade: *cascade }
         }
+        S::Drop { object_type: ast::ObjectType::Sequence, if_exists, names, cascade, .. } => {
+            Ddl::DropSequences { names: names.clone(), if_exists: *if_exists, cascade: *cascade }
+        }
         S::Drop { object_type, .. } => {
             return Err(Error::unsupported(format_args!("DROP {object_type}")));
         }
@@ -211,6 +221,10 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
         S::Truncate(truncate) => Ddl::Truncate {
             names: truncate.table_names.iter().map(|t| t.name.clone()).collect(),
             cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
+            restart_identity: matches!(
+                truncate.identity,
+                Some(ast::TruncateIdentityOption::Restart)
+            ),
         },
         _ => return Ok(None),
     }))

@@ -95,6 +95,7 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
         tag: "CALL".into(),
         read_only,
         draws: false,
+        sequences: Box::default(),
     };
     draws::place(&mut procedure)?;
     Ok(procedure)

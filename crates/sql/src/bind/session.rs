@@ -166,7 +166,19 @@ impl Binder<'_> {
         text: &str,
     ) -> Result<(Statement, Output)> {
         let table = self.table(name)?;
-        let columns = self.copy_columns(&table, columns)?;
+        let mut listed = self.copy_columns(&table, columns)?;
+        let generated = |column: &ColumnId| table.generated(*column).is_some();
+        if columns.is_empty() {
+            listed.retain(|column| !generated(column));
+        } else if let Some(column) = listed.iter().find(|column| generated(*column)) {
+            let name = table.column_name(*column);
+            return Err(Error::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                format!("column \"{name}\" is a generated column"),
+            )
+            .with_detail("Generated columns cannot be used in COPY."));
+        }
+        let columns = listed;
         let types = columns.iter().map(|c| Some(table.column_type(*c).clone()));
         let mut row = Binder::new(self.catalog, self.session, types.collect());
         row.insert_parameters(&table, &columns)?;

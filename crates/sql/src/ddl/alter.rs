@@ -8,10 +8,12 @@ use types::{ColumnId, Error, Result, SqlState, Value};
 
 use super::apply::{Transition, quoted, relation_exists};
 use super::options::layout_of;
-use super::table::{Draft, column_constraints, default_of, refuse_deferred};
-use super::{ColumnSource, StoreChange};
-use crate::catalog::Table;
+use super::sequence::{Counted, next_value};
+use super::table::{Draft, column_constraints, default_of, generation, refuse_deferred};
+use super::{ColumnSource, SequenceOptions, StoreChange};
+use crate::catalog::{Generated, Table};
 use crate::names::{fold, object_name};
+use crate::sequence::Identity;
 
 impl Transition {
     pub(super) fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<()> {
@@ -189,9 +191,15 @@ impl Transition {
     fn add_column(&mut self, draft: &mut Draft, definition: &ast::ColumnDef) -> Result<()> {
         let table = draft.original.clone();
         let constraints = column_constraints(definition);
+        if let Some(counted) = Counted::of(definition)? {
+            let (place, name) = (draft.next_place(), fold(&definition.name));
+            self.add_counted((table.id(), table.name()), (place, &name), counted)?;
+        }
         let place = draft.add_column(&self.catalog, definition)?;
+        let counted = self.catalog.owned_sequences(table.id(), Some(place)).pop();
         let value = match &draft.table.defaults[usize::from(place)] {
             None => Value::Null,
+            Some(_) if counted.is_some() => Value::Null,
             Some(Expr::Const(value)) => value.clone(),
             Some(_) => {
                 return Err(Error::unsupported("ADD COLUMN with a default that is not constant")
@@ -202,14 +210,36 @@ impl Transition {
             return Err(Error::unsupported("ADD COLUMN with both a default and a constraint")
                 .with_hint("Add the constraint in a second statement."));
         }
-        if value.is_null() && !draft.table.schema.columns[usize::from(place)].nullable {
+        let generation = generation(definition);
+        if let Some(expr) = generation {
+            draft.add_generated(&self.catalog, place, expr)?;
+            let nullable = draft.table.schema.columns[usize::from(place)].nullable;
+            if !nullable || !constraints.is_empty() {
+                return Err(Error::unsupported(
+                    "ADD COLUMN of a generated column with a constraint",
+                )
+                .with_hint("Add the constraint in a second statement."));
+            }
+        }
+        let is_unique = |c: &_| matches!(c, ast::TableConstraint::Unique(_));
+        if counted.is_some() && !constraints.iter().all(is_unique) {
+            return Err(Error::unsupported("ADD COLUMN with both a sequence and a constraint")
+                .with_hint("Add the constraint in a second statement."));
+        }
+        let nulls = value.is_null() && counted.is_none();
+        if nulls && !draft.table.schema.columns[usize::from(place)].nullable {
             let name = draft.table.column_name(place);
             let text = format!("SELECT 1 FROM {} LIMIT 1", quoted(table.name()));
             self.require_no_row(&text, contains_nulls(&table, name))?;
         }
         let old_columns = table.schema.columns.len() as ColumnId;
         let mut columns: Vec<ColumnSource> = (0..old_columns).map(ColumnSource::Old).collect();
-        columns.insert(usize::from(place), ColumnSource::Constant(value));
+        let source = match (counted, draft.table.generated(place)) {
+            (Some(sequence), _) => ColumnSource::Counted(sequence),
+            (None, Some(generated)) => ColumnSource::Computed(generated.value.clone()),
+            (None, None) => ColumnSource::Constant(value),
+        };
+        columns.insert(usize::from(place), source);
         // The rows' values for the new column are all NULL, which no constraint minds.
         for constraint in &constraints {
             match constraint {
@@ -255,6 +285,22 @@ impl Transition {
             return Err(Error::unsupported("dropping a column of the primary key"));
         }
         let table = draft.original.clone();
+        let uses =
+            |(_, generated): &&(ColumnId, Generated)| generated.value.columns().contains(&column);
+        if let Some((generated, _)) = draft.table.generated.iter().find(uses) {
+            let (name, generated) = (table.name(), table.column_name(*generated));
+            let column = table.column_name(column);
+            return Err(Error::new(
+                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                format!(
+                    "cannot drop column {column} of table {name} because other objects depend on it"
+                ),
+            )
+            .with_detail(format!(
+                "column {generated} of table {name} depends on column {column} of table {name}"
+            )));
+        }
+        draft.table.generated.retain(|(place, _)| *place != column);
         let indexes: Vec<u16> = draft
             .table
             .live_indexes()
@@ -268,6 +314,7 @@ impl Transition {
         }
         draft.table.checks.retain(|c| !c.condition.columns().contains(&column));
         draft.table.foreign_keys.retain(|f| !f.columns.contains(&column));
+        self.drop_owned(table.id(), Some(column), false)?;
         draft.table.defaults[usize::from(column)] = None;
         let dropped = &mut draft.schema().columns[usize::from(column)];
         dropped.dropped = true;
@@ -317,6 +364,11 @@ impl Transition {
                 }
             }
         }
+        for (_, generated) in &mut draft.table.generated {
+            if let Ok(text) = with_column_renamed(&generated.text, old, new) {
+                generated.text = text;
+            }
+        }
         draft.schema().columns[usize::from(column)].name = new.to_owned();
         self.describe(draft);
         Ok(())
@@ -341,6 +393,25 @@ impl Transition {
         let place = usize::from(column);
         let name = draft.table.column_name(column).to_owned();
         match op {
+            O::SetDefault { .. } | O::DropDefault if self.is_identity(draft, column) => {
+                let table = draft.table.name();
+                let what =
+                    format!("column \"{name}\" of relation \"{table}\" is an identity column");
+                Err(Error::new(SqlState::SYNTAX_ERROR, what)
+                    .with_hint("Use ALTER TABLE … ALTER COLUMN … DROP IDENTITY instead."))
+            }
+            O::DropNotNull if self.is_identity(draft, column) => {
+                let table = draft.table.name();
+                let what =
+                    format!("column \"{name}\" of relation \"{table}\" is an identity column");
+                Err(Error::new(SqlState::SYNTAX_ERROR, what))
+            }
+            O::SetDefault { .. } if draft.table.generated(column).is_some() => {
+                let table = draft.table.name();
+                let what =
+                    format!("column \"{name}\" of relation \"{table}\" is a generated column");
+                Err(Error::new(SqlState::SYNTAX_ERROR, what))
+            }
             O::SetDefault { value } => {
                 let to = draft.table.column_type(column).clone();
                 let value = default_of(&self.catalog, value, &name, &to)?;
@@ -364,9 +435,54 @@ impl Transition {
                 self.set_nullable(draft, column, true);
                 Ok(())
             }
+            O::AddGenerated { generated_as, sequence_options } => {
+                self.add_identity(draft, column, *generated_as, sequence_options.as_deref())
+            }
             _ => Err(Error::unsupported("changing a column's type")
                 .with_hint("Add a new column, UPDATE it from the old one, and drop the old one.")),
         }
+    }
+
+    fn is_identity(&self, draft: &Draft, column: ColumnId) -> bool {
+        let identities = self.catalog.identities(draft.table.id());
+        identities.iter().any(|(owner, _)| *owner == column)
+    }
+
+    fn add_identity(
+        &mut self,
+        draft: &mut Draft,
+        column: ColumnId,
+        kind: Option<ast::GeneratedAs>,
+        options: Option<&[ast::SequenceOptions]>,
+    ) -> Result<()> {
+        let (table, place) = (draft.original.clone(), usize::from(column));
+        let name = table.column_name(column).to_owned();
+        let column_is = |what: &str| {
+            let table = table.name();
+            let what = format!("column \"{name}\" of relation \"{table}\" {what}");
+            Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+        };
+        if self.catalog.identities(table.id()).iter().any(|(owner, _)| *owner == column) {
+            return Err(column_is("is already an identity column"));
+        }
+        if table.defaults[place].is_some() {
+            return Err(column_is("already has a default value"));
+        }
+        if table.schema.columns[place].nullable {
+            return Err(column_is("must be declared NOT NULL before identity can be added"));
+        }
+        let identity = match kind {
+            Some(ast::GeneratedAs::Always) => Identity::Always,
+            _ => Identity::ByDefault,
+        };
+        let data_type = table.column_type(column).clone();
+        let options = SequenceOptions::from(options.unwrap_or_default());
+        let counted = Counted::Identity(data_type.clone(), identity, options);
+        self.add_counted((table.id(), table.name()), (column, &name), counted)?;
+        let owned = self.catalog.owned_sequences(table.id(), Some(column));
+        let identity = owned.iter().find(|s| s.owner.is_some_and(|o| o.identity.is_some()));
+        draft.table.defaults[place] = identity.map(|sequence| next_value(sequence, &data_type));
+        Ok(())
     }
 
     /// Keys of nullable columns have a byte more, so indexes over the column are built anew.

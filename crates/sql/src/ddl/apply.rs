@@ -6,6 +6,7 @@ use procedure::{OnError, Output, Procedure, Step};
 use sqlparser::ast;
 use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
 
+use super::sequence::counted_columns;
 use super::table::Draft;
 use super::{ColumnSource, CreateFunction, Ddl, RoutineKind, StoreChange, Validation};
 use crate::bind::{Binder, compile_routine, parameter_defaults};
@@ -45,7 +46,21 @@ impl Transition {
             Ddl::DropTables { names, if_exists, cascade } => {
                 self.drop_tables(names, *if_exists, *cascade)?
             }
-            Ddl::Truncate { names, cascade } => return self.truncate(names, *cascade),
+            Ddl::Truncate { names, cascade, restart_identity } => {
+                return self.truncate(names, *cascade, *restart_identity);
+            }
+            Ddl::CreateSequence { name, if_not_exists, options } => {
+                self.create_sequence(name, *if_not_exists, options)?
+            }
+            Ddl::AlterSequence { name, if_exists, change } => {
+                self.alter_sequence(name, *if_exists, change)?
+            }
+            Ddl::DropSequences { names, if_exists, cascade } => {
+                self.drop_sequences(names, *if_exists, *cascade)?
+            }
+            Ddl::AlterIdentity { table, if_exists, column, change } => {
+                self.alter_identity(table, *if_exists, column, change)?
+            }
             Ddl::CreateIndex(create) => self.create_index(create)?,
             Ddl::DropIndexes { names, if_exists } => self.drop_indexes(names, *if_exists)?,
             Ddl::CreateView(create) => self.create_view(create)?,
@@ -77,6 +92,9 @@ impl Transition {
         }
         let id = TableId(self.catalog.next_table);
         self.catalog.next_table += 1;
+        for (column, column_name, counted) in counted_columns(create)? {
+            self.add_counted((id, &name), (column, &column_name), counted)?;
+        }
         let table = Draft::create(&self.catalog, id, &name, create)?;
         self.store.push(StoreChange::CreateTable((*table.schema).clone()));
         self.set_layout(id, Layout::Row, table.layout);
@@ -121,6 +139,7 @@ impl Transition {
             }
         }
         for table in dropped {
+            self.drop_owned(table.id(), None, cascade)?;
             self.catalog.table_names.remove(table.name());
             if self.catalog.tables.remove(&table.id()).is_some() {
                 self.store.push(StoreChange::DropTable(table.id()));
@@ -145,7 +164,12 @@ impl Transition {
         .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
     }
 
-    fn truncate(&mut self, names: &[ast::ObjectName], cascade: bool) -> Result<()> {
+    fn truncate(
+        &mut self,
+        names: &[ast::ObjectName],
+        cascade: bool,
+        restart_identity: bool,
+    ) -> Result<()> {
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for name in names {
             tables.push(self.catalog.table(&object_name(name)?)?.clone());
@@ -181,6 +205,9 @@ impl Transition {
         let mut ids: Vec<TableId> = tables.iter().map(|t| t.id()).collect();
         ids.sort_unstable();
         ids.dedup();
+        if restart_identity {
+            ids.iter().for_each(|id| self.restart_owned(*id));
+        }
         self.store.extend(ids.into_iter().map(StoreChange::Truncate));
         Ok(())
     }
@@ -281,6 +308,7 @@ impl Transition {
                 tag: "SELECT".into(),
                 read_only: true,
                 draws: false,
+                sequences: Box::default(),
             },
             error,
         });
@@ -482,6 +510,7 @@ fn failing(procedure: &Procedure, error: Error) -> Procedure {
         tag: procedure.tag.clone(),
         read_only: procedure.read_only,
         draws: procedure.draws,
+        sequences: procedure.sequences.clone(),
     }
 }
 

@@ -10,37 +10,92 @@ mod apply;
 mod comment;
 mod options;
 mod routine;
+mod sequence;
 mod table;
 mod view;
 
-use procedure::Procedure;
+use std::sync::Arc;
+
+use procedure::{Expr, Procedure};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, IndexSchema, Layout, TableId, TableSchema, Value};
 
+use crate::sequence::Sequence;
 pub use comment::Commented;
 pub use routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
+pub use sequence::{AlterIdentity, AlterSequence, SequenceOptions};
 
 /// A DDL statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ddl {
     CreateTable(Box<ast::CreateTable>),
     AlterTable(Box<ast::AlterTable>),
-    DropTables { names: Vec<ast::ObjectName>, if_exists: bool, cascade: bool },
-    Truncate { names: Vec<ast::ObjectName>, cascade: bool },
+    DropTables {
+        names: Vec<ast::ObjectName>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    Truncate {
+        names: Vec<ast::ObjectName>,
+        cascade: bool,
+        restart_identity: bool,
+    },
+    CreateSequence {
+        name: ast::ObjectName,
+        if_not_exists: bool,
+        options: SequenceOptions,
+    },
+    AlterSequence {
+        name: ast::ObjectName,
+        if_exists: bool,
+        change: AlterSequence,
+    },
+    DropSequences {
+        names: Vec<ast::ObjectName>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    AlterIdentity {
+        table: ast::ObjectName,
+        if_exists: bool,
+        column: ast::Ident,
+        change: AlterIdentity,
+    },
     CreateIndex(Box<ast::CreateIndex>),
-    DropIndexes { names: Vec<ast::ObjectName>, if_exists: bool },
+    DropIndexes {
+        names: Vec<ast::ObjectName>,
+        if_exists: bool,
+    },
     CreateView(Box<ast::CreateView>),
-    DropViews { names: Vec<ast::ObjectName>, if_exists: bool, cascade: bool },
-    CreateRoutine { function: Box<CreateFunction>, or_replace: bool },
-    DropRoutines { kind: RoutineKind, names: Vec<ast::ObjectName>, if_exists: bool },
-    Comment { kind: ast::CommentObject, name: ast::ObjectName, text: Option<String> },
+    DropViews {
+        names: Vec<ast::ObjectName>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    CreateRoutine {
+        function: Box<CreateFunction>,
+        or_replace: bool,
+    },
+    DropRoutines {
+        kind: RoutineKind,
+        names: Vec<ast::ObjectName>,
+        if_exists: bool,
+    },
+    Comment {
+        kind: ast::CommentObject,
+        name: ast::ObjectName,
+        text: Option<String>,
+    },
 }
 
 impl Ddl {
     pub fn tag(&self) -> &'static str {
         match self {
             Ddl::CreateTable(_) => "CREATE TABLE",
-            Ddl::AlterTable(_) => "ALTER TABLE",
+            Ddl::AlterTable(_) | Ddl::AlterIdentity { .. } => "ALTER TABLE",
+            Ddl::CreateSequence { .. } => "CREATE SEQUENCE",
+            Ddl::AlterSequence { .. } => "ALTER SEQUENCE",
+            Ddl::DropSequences { .. } => "DROP SEQUENCE",
             Ddl::DropTables { .. } => "DROP TABLE",
             Ddl::Truncate { .. } => "TRUNCATE TABLE",
             Ddl::CreateIndex(_) => "CREATE INDEX",
@@ -94,6 +149,10 @@ pub enum StoreChange {
 pub enum ColumnSource {
     Old(ColumnId),
     Constant(Value),
+    /// Of the columns that the row had.
+    Computed(Expr),
+    /// Each row takes the next value of a sequence that has just been made.
+    Counted(Arc<Sequence>),
 }
 
 /// A query over the data; if it emits a row, the statement fails with `error`.
@@ -107,15 +166,5 @@ pub struct Validation {
 
 /// The type that SQL text names.
 pub fn data_type(ast: &ast::DataType) -> types::Result<DataType> {
-    let text = ast.to_string();
-    let lower = text.to_ascii_lowercase();
-    if matches!(
-        lower.as_str(),
-        "serial" | "bigserial" | "smallserial" | "serial4" | "serial8" | "serial2"
-    ) {
-        return Err(Error::unsupported(format_args!("type {lower}")).with_hint(
-            "Sequences would make a row depend on who came first. Use uuid keys that the client makes, or a counter table.",
-        ));
-    }
-    DataType::from_sql_name(&text)
+    DataType::from_sql_name(&ast.to_string())
 }

@@ -12,8 +12,9 @@ use types::{
 use super::apply::{free_name, plain_columns, quoted, relation_exists};
 use super::data_type;
 use super::options::layout_of;
+use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
-use crate::catalog::{Catalog, CheckConstraint, ForeignKey, OnDelete, Table};
+use crate::catalog::{Catalog, CheckConstraint, ForeignKey, Generated, OnDelete, Table};
 use crate::names::{fold, object_name};
 use crate::statement::SessionInfo;
 
@@ -58,6 +59,7 @@ impl Draft {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
+            generated: Vec::new(),
         };
         let mut draft = Draft { original: Arc::new(table.clone()), table };
         let mut constraints: Vec<(Option<String>, ast::TableConstraint)> = Vec::new();
@@ -65,6 +67,11 @@ impl Draft {
             let place = draft.add_column(catalog, column)?;
             for constraint in column_constraints(column) {
                 constraints.push((Some(draft.table.column_name(place).to_owned()), constraint));
+            }
+        }
+        for (place, column) in (0..).zip(&create.columns) {
+            if let Some(expr) = generation(column) {
+                draft.add_generated(catalog, place, expr)?;
             }
         }
         constraints.extend(create.constraints.iter().map(|c| (None, c.clone())));
@@ -128,6 +135,12 @@ impl Draft {
         Arc::make_mut(&mut self.table.schema)
     }
 
+    /// Where the next column goes: the hidden row id stays last.
+    pub fn next_place(&self) -> ColumnId {
+        let hidden = usize::from(self.table.schema.hidden_row_id);
+        (self.table.schema.columns.len() - hidden) as ColumnId
+    }
+
     /// Adds a column with its default; its constraints are the caller's.
     pub fn add_column(&mut self, catalog: &Catalog, column: &ast::ColumnDef) -> Result<ColumnId> {
         let name = fold(&column.name);
@@ -144,26 +157,30 @@ impl Draft {
                 format!("tables can have at most {COLUMNS_MAX} columns"),
             ));
         }
-        let data_type = data_type(&column.data_type)?;
+        let place = usize::from(self.next_place());
+        let serial = serial_type(&column.data_type);
+        let data_type = serial.map_or_else(|| data_type(&column.data_type), Ok)?;
         if !data_type.is_storable() {
             return Err(Error::unsupported(format_args!("a column of type {data_type}"))
                 .with_hint(
                     "Arrays are for parameters and variables; store a row for each element.",
                 ));
         }
-        let mut nullable = true;
-        let mut default = None;
+        let owned = catalog.owned_sequences(self.table.id(), Some(place as ColumnId));
+        let mut default = owned.first().map(|sequence| next_value(sequence, &data_type));
+        let mut nullable = default.is_none();
         for option in &column.options {
             match &option.option {
                 ast::ColumnOption::NotNull => nullable = false,
+                ast::ColumnOption::Default(_) if default.is_some() => {
+                    return Err(two_defaults(&name, self.table.name()));
+                }
                 ast::ColumnOption::Default(expr) => {
                     default = Some(default_value(catalog, expr, &name, &data_type)?);
                 }
                 option => accept_option(option)?,
             }
         }
-        // The hidden row id stays last.
-        let place = self.table.schema.columns.len() - usize::from(self.table.schema.hidden_row_id);
         let schema = self.schema();
         schema.columns.insert(place, ColumnSchema::new(name, data_type).nullable(nullable));
         if schema.hidden_row_id {
@@ -171,6 +188,48 @@ impl Draft {
         }
         self.table.defaults.insert(place, default);
         Ok(place as ColumnId)
+    }
+
+    /// What a column of the row is computed from.
+    pub fn add_generated(
+        &mut self,
+        catalog: &Catalog,
+        column: ColumnId,
+        expr: &ast::Expr,
+    ) -> Result<()> {
+        let (name, to) = (self.table.column_name(column), self.table.column_type(column).clone());
+        if self.table.defaults[usize::from(column)].is_some() {
+            let what = format!("both default and generation expression specified for \"{name}\"");
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+        }
+        let session = SessionInfo::default();
+        let mut binder = Binder::new(catalog, &session, Vec::new());
+        let scope = Scope::of_table(&Arc::new(self.table.clone()));
+        let typed = binder.expression(&scope, expr)?;
+        let value = binder.assign(typed, name, &to)?;
+        if !binder.steps.is_empty() {
+            return Err(Error::unsupported("a subquery in a column generation expression"));
+        }
+        let mut changes = binder.session_dependent || value.draws();
+        changes |= value.any(&mut |part| matches!(part, Expr::Now));
+        if changes {
+            let what = "generation expression is not immutable";
+            return Err(Error::new(SqlState::INVALID_OBJECT_DEFINITION, what));
+        }
+        let inputs = value.columns();
+        if let Some(input) =
+            inputs.iter().find(|input| **input == column || self.table.generated(**input).is_some())
+        {
+            let input = self.table.column_name(*input);
+            return Err(Error::new(
+                SqlState::INVALID_OBJECT_DEFINITION,
+                format!("cannot use generated column \"{input}\" in column generation expression"),
+            )
+            .with_detail("A generated column cannot reference another generated column."));
+        }
+        self.table.generated.push((column, Generated { value, text: expr.to_string() }));
+        self.table.generated.sort_by_key(|(column, _)| *column);
+        Ok(())
     }
 
     fn add_row_id(&mut self) {
@@ -338,11 +397,18 @@ impl Draft {
             Some(A::SetNull) => OnDelete::SetNull,
             Some(A::SetDefault) => return Err(Error::unsupported("ON DELETE SET DEFAULT")),
         };
+        let own: Vec<String> = foreign.columns.iter().map(fold).collect();
+        let columns = self.columns_named(&own)?;
+        if on_delete == OnDelete::SetNull
+            && columns.iter().any(|column| self.table.generated(*column).is_some())
+        {
+            let what = "invalid ON DELETE action for foreign key constraint containing generated \
+                        column";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+        }
         if !matches!(foreign.on_update, None | Some(A::NoAction | A::Restrict)) {
             return Err(Error::unsupported("ON UPDATE with an action"));
         }
-        let own: Vec<String> = foreign.columns.iter().map(fold).collect();
-        let columns = self.columns_named(&own)?;
         let parent_name = object_name(&foreign.foreign_table)?;
         let parent = match parent_name == self.table.name() {
             true => Arc::new(self.table.clone()),
@@ -494,6 +560,25 @@ pub(super) fn default_of(
     default_value(catalog, expr, column, to)
 }
 
+fn two_defaults(column: &str, table: &str) -> Error {
+    Error::new(
+        SqlState::SYNTAX_ERROR,
+        format!("multiple default values specified for column \"{column}\" of table \"{table}\""),
+    )
+}
+
+/// What a stored generated column is computed from.
+pub(super) fn generation(column: &ast::ColumnDef) -> Option<&ast::Expr> {
+    column.options.iter().find_map(|option| match &option.option {
+        ast::ColumnOption::Generated {
+            generated_as: ast::GeneratedAs::ExpStored,
+            generation_expr,
+            ..
+        } => generation_expr.as_ref(),
+        _ => None,
+    })
+}
+
 /// The constraints among a column's options, as table constraints over that column.
 pub(super) fn column_constraints(column: &ast::ColumnDef) -> Vec<ast::TableConstraint> {
     let own = || {
@@ -550,10 +635,18 @@ fn accept_option(option: &ast::ColumnOption) -> Result<()> {
         | O::ForeignKey(_)
         | O::Check(_) => Ok(()),
         O::Collation(name) if matches!(name.to_string().as_str(), "\"C\"" | "\"POSIX\"") => Ok(()),
-        O::Generated { .. } | O::Identity(_) => {
-            Err(Error::unsupported("a generated or identity column")
-                .with_hint("Let the client make the value, or keep a counter in a table."))
-        }
+        O::Generated {
+            generated_as: ast::GeneratedAs::Always | ast::GeneratedAs::ByDefault,
+            generation_expr: None,
+            ..
+        } => Ok(()),
+        O::Generated {
+            generated_as: ast::GeneratedAs::ExpStored,
+            generation_expr: Some(_),
+            ..
+        } => Ok(()),
+        O::Generated { .. } => Err(Error::unsupported("a generated column that is not stored")
+            .with_hint("Say GENERATED ALWAYS AS (…) STORED.")),
         other => Err(Error::unsupported(format_args!("the column option {other}"))),
     }
 }

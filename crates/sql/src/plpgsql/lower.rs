@@ -107,6 +107,7 @@ pub fn lower(
         },
         read_only,
         draws: false,
+        sequences: Box::default(),
     };
     draws::place(&mut procedure)?;
     Ok(procedure)

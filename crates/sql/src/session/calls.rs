@@ -5,6 +5,7 @@
 //! channels wait for its COMMIT to be answered, locks of its level end with it, and ROLLBACK TO
 //! takes back what came after the savepoint.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use procedure::{Expr, Interrupt};
@@ -92,9 +93,11 @@ impl Session {
             self.end_transaction_locks();
         }
         outcome?;
+        let catalog = Arc::clone(&self.view().versioned.catalog);
         let mut values = Vec::with_capacity(row.len());
         for value in row {
-            values.push(self.argument(value, &registers)?);
+            let value = self.with_values(value, &catalog).await?;
+            values.push(self.argument(&value, &registers)?);
         }
         let rows = match (calls, &values[..]) {
             ([SessionCall { function: SessionFunction::ListeningChannels, .. }], _) => {
@@ -115,7 +118,9 @@ impl Session {
         for SessionCall { function, arguments } in calls {
             let mut values = Vec::with_capacity(arguments.len());
             for argument in arguments {
-                values.push(self.argument(argument, registers)?);
+                let catalog = Arc::clone(&self.view().versioned.catalog);
+                let argument = self.with_values(argument, &catalog).await?;
+                values.push(self.argument(&argument, registers)?);
             }
             registers.push(self.call(*function, &values, began_us).await?);
         }
@@ -344,6 +349,7 @@ impl Session {
                 self.forget_bound();
                 self.forget_named();
                 self.settings.reset_all();
+                self.drawn.forget();
                 self.listener.apply(vec![Change::Unlisten(None)]);
                 self.advisory.unlock_all(Level::Session);
                 Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
@@ -352,7 +358,10 @@ impl Session {
                 self.forget_bound();
                 Ok(plain("DISCARD PLANS"))
             }
-            Discarded::Sequences => Ok(plain("DISCARD SEQUENCES")),
+            Discarded::Sequences => {
+                self.drawn.forget();
+                Ok(plain("DISCARD SEQUENCES"))
+            }
             Discarded::Temporary => Ok(plain("DISCARD TEMP")),
         }
     }

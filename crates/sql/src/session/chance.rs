@@ -42,7 +42,8 @@ impl Session {
         }
     }
 
-    /// An argument, which is a value before it goes anywhere.
+    /// An argument, which is a value before it goes anywhere. Values of sequences in it have been
+    /// taken.
     pub(super) fn argument(&self, expr: &Expr, parameters: &[Value]) -> Result<Value> {
         if !expr.draws() {
             return expr.eval(parameters, &[], self.now_us());

@@ -16,13 +16,16 @@
 
 use std::sync::Arc;
 
+use concurrency::overlay::Convert;
 use concurrency::{Overlay, Recorder};
+use procedure::access::Access;
 use procedure::{Frame, Meter, Procedure, run, run_within};
 use storage::{CatalogChange, Store};
-use types::{Error, IndexSchema, Result, SqlState, Stop, TableId, TableSchema, Value};
+use types::{Error, IndexSchema, Key, Result, SqlState, Stamp, Stop, TableId, TableSchema, Value};
 
 use super::schema::Versioned;
 use crate::ddl::{ColumnSource, Ddl, StoreChange, Validation};
+use crate::sequence::Sequence;
 
 /// What a transaction pays for a row that a schema change writes, or an entry of an index.
 const CHANGED_ROW_UNITS: u64 = 32;
@@ -60,7 +63,7 @@ pub fn change_schema<R: Recorder>(
         }
     }
     let mut statements = before.statements.clone();
-    if !matches!(change.ddl, Ddl::Truncate { .. }) {
+    if !matches!(change.ddl, Ddl::Truncate { restart_identity: false, .. }) {
         statements.push(change.text.into());
     }
     let emptied = changes.iter().filter_map(|change| match change {
@@ -136,19 +139,57 @@ fn apply_change<R: Recorder>(
             })?;
         }
         StoreChange::Rebuild { schema, columns, .. } => {
-            let convert =
-                |old: &[Value]| columns.iter().map(|source| value_of(source, old)).collect();
-            overlay.rebuild_table(store, Arc::new(schema.clone()), &convert, &mut toll)?;
+            let mut rows = 0;
+            let mut convert = |old: &[Value]| {
+                rows += 1;
+                columns.iter().map(|source| value_of(source, old, rows - 1)).collect()
+            };
+            let is_counted = |source: &ColumnSource| matches!(source, ColumnSource::Counted(_));
+            let how: (Convert<'_>, bool) = (&mut convert, columns.iter().any(is_counted));
+            overlay.rebuild_table(store, Arc::new(schema.clone()), how, &mut toll)?;
+            for source in columns {
+                if let ColumnSource::Counted(sequence) = source {
+                    take_all(sequence, rows, (overlay, store), meter.is_some())?;
+                }
+            }
         }
     }
     Ok(())
 }
 
-fn value_of(source: &ColumnSource, old: &[Value]) -> Value {
-    match source {
+/// Of the row that so many others came before.
+fn value_of(source: &ColumnSource, old: &[Value], place: u64) -> Result<Value> {
+    Ok(match source {
         ColumnSource::Old(column) => old[usize::from(*column)].clone(),
         ColumnSource::Constant(value) => value.clone(),
+        // It does not ask for the time.
+        ColumnSource::Computed(value) => value.eval(&[], old, 0)?,
+        ColumnSource::Counted(sequence) => {
+            let value = sequence.all_values().value(place);
+            value.map(Value::Int).ok_or_else(|| sequence.at_end())?
+        }
+    })
+}
+
+/// So many values of a new sequence are in a table. Within a transaction that is one of its writes,
+/// to which others of it may follow.
+fn take_all<R: Recorder>(
+    sequence: &Sequence,
+    rows: u64,
+    (overlay, store): (&mut Overlay<R>, &Store),
+    is_in_transaction: bool,
+) -> Result<(), Stop> {
+    let Some(last) = rows.checked_sub(1) else { return Ok(()) };
+    let last = sequence.all_values().value(last).ok_or_else(|| sequence.at_end())?;
+    let row = vec![Value::Int(sequence.epoch), Value::Int(last), Value::Bool(true)];
+    if is_in_transaction {
+        let is_new = overlay.insert(sequence.id, Key::from_int(sequence.epoch), row.into())?;
+        assert!(is_new, "a sequence of which values were taken before it was made");
+        return Ok(());
     }
+    let stamp = Stamp::new(overlay.moment().height, 0);
+    overlay.alter_table(store, sequence.id, |change| change.add_to_new(sequence.id, row, stamp))?;
+    Ok(())
 }
 
 fn with_indexes<R: Recorder>(

@@ -44,12 +44,16 @@ impl Rows {
     /// What the block would refuse is refused before it takes memory.
     fn push(&mut self, row: Box<[Value]>) -> Result<()> {
         self.weight += row.iter().map(|value| value.weight() as u64).sum::<u64>();
+        self.check()?;
+        self.rows.push(row);
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<()> {
         if self.weight > self.weight_max {
             return Err(too_much(self.weight_max, "transaction_bytes_max"));
         }
-        self.lease.cover(self.bytes())?;
-        self.rows.push(row);
-        Ok(())
+        Ok(self.lease.cover(self.bytes())?)
     }
 
     fn bytes(&self) -> u64 {
@@ -93,15 +97,30 @@ impl CopyIn {
         Ok(())
     }
 
-    pub fn row(&self) -> &Procedure {
+    pub fn row(&self) -> &Arc<Procedure> {
         &self.row
+    }
+
+    /// The data are at their end: how many rows they are.
+    pub fn end(&mut self) -> Result<usize> {
+        let (row, rows) = (&self.row, &mut self.rows);
+        let taken = self.parser.finish(&mut |fields| rows.push(values_of(row, fields)?));
+        taken.map_err(|error| at_line(error, self.parser.line()))?;
+        Ok(self.rows.rows.len())
+    }
+
+    /// Puts values behind those of each row.
+    pub fn extend(&mut self, more: Vec<Vec<Value>>) -> Result<()> {
+        let Rows { rows, weight, .. } = &mut self.rows;
+        for (row, more) in rows.iter_mut().zip(more) {
+            *weight += more.iter().map(|value| value.weight() as u64).sum::<u64>();
+            *row = std::mem::take(row).into_iter().chain(more).collect();
+        }
+        self.rows.check()
     }
 
     /// What the ledger will hold, what runs, and what covers both until it is answered.
     pub fn finish(mut self, draws: &mut Draws) -> Result<(Asked, Load, Lease)> {
-        let (row, rows) = (&self.row, &mut self.rows);
-        let taken = self.parser.finish(&mut |fields| rows.push(values_of(row, fields)?));
-        taken.map_err(|error| at_line(error, self.parser.line()))?;
         self.rows.lease.cover(COPIES * self.rows.bytes())?;
         self.guard.check()?;
         let asked = Asked::load(&self.text, &self.rows.rows);

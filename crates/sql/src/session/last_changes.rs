@@ -37,11 +37,18 @@ impl LastChanges {
         version: u64,
     ) -> LastChanges {
         let mut last = self.clone();
-        last.tables.retain(|table, _| after.table_by_id(*table).is_some());
+        let is_there = |table: &TableId| {
+            after.table_by_id(*table).is_some() || after.sequence_by_id(*table).is_some()
+        };
+        last.tables.retain(|table, _| is_there(table));
         let changed = after.tables().filter(|table| {
             before.table_by_id(table.id()).is_none_or(|old| old.schema != table.schema)
         });
-        for table in changed.map(|table| table.id()).chain(emptied) {
+        let sequences = after.sequences().filter(|sequence| {
+            before.sequence_by_id(sequence.id).is_none_or(|old| old != *sequence)
+        });
+        let sequences = sequences.map(|sequence| sequence.id);
+        for table in changed.map(|table| table.id()).chain(sequences).chain(emptied) {
             last.tables.insert(table, version);
         }
         if views_differ(before, after) || routines_differ(before, after) {

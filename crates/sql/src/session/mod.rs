@@ -33,12 +33,13 @@ mod parameters;
 mod past;
 mod programs;
 pub mod schema;
+pub mod sequences;
 pub mod settings;
 pub mod transaction;
 
 use std::sync::{Arc, OnceLock};
 
-use concurrency::{Outcome, Statement as Call, Work};
+use concurrency::{Outcome, Work};
 use engine::transaction::Asked;
 use engine::{Body, Engine, Head, ParameterTypes};
 use kit::pool::{Lease, Pool};
@@ -69,6 +70,7 @@ pub use guard::{Signal, aside};
 use lifted::Lifted;
 use locking::Locking;
 use schema::{Schema, Versioned};
+use sequences::Drawn;
 use settings::Settings;
 use transaction::{AccessMode, OpenTransaction, writes_to_the_past};
 
@@ -226,6 +228,7 @@ pub struct Session {
     runs: Arc<()>,
     /// The block that the last query read.
     last_read: Option<Head>,
+    drawn: Drawn,
     /// Told to the client with the next answer.
     notices: Vec<Error>,
     /// Covers the rows that the statement at hand answers.
@@ -269,6 +272,7 @@ impl Session {
             guard,
             runs: Arc::default(),
             last_read: None,
+            drawn: Drawn::default(),
             notices: Vec::new(),
         }
     }
@@ -452,27 +456,24 @@ impl Session {
                 if asks_for_rows(prepared) {
                     self.guard.pool().check()?;
                 }
-                let mut draws = self.draws(procedure)?;
-                let arguments = draws.arguments(procedure, parameters)?;
-                let asked = (!procedure.read_only).then(|| {
-                    let asked = Asked::statement(text, &prepared.types, parameters);
+                let ask = |given: &[Value]| {
+                    let asked = Asked::statement(text, &prepared.types, given);
                     asked.freeing(procedure.tag == "DELETE")
-                });
-                let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
-                let result = self.run_program((work, draws), asked, view, locking).await?;
+                };
+                let how = (view, locking);
+                let result = self.run_procedure(procedure, parameters, &ask, how).await?;
                 let lease = self.answered.take();
                 Ok(answer(&procedure.tag, &prepared.bound.output, result, lease))
             }
             Statement::Call { procedure, arguments, tag } => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
-                    values.push(self.argument(argument, parameters)?);
+                    let argument = self.with_values(argument, &view.versioned.catalog).await?;
+                    values.push(self.argument(&argument, parameters)?);
                 }
-                let asked = (!procedure.read_only).then(|| Asked::call(&procedure.name, &values));
-                let mut draws = self.draws(procedure)?;
-                let arguments = draws.arguments(procedure, values)?;
-                let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
-                let mut result = self.run_program((work, draws), asked, view, locking).await?;
+                let ask = |given: &[Value]| Asked::call(&procedure.name, given);
+                let how = (view, locking);
+                let mut result = self.run_procedure(procedure, &values, &ask, how).await?;
                 if let (Output::Rows(_), Output::Tag) = (&prepared.bound.output, &procedure.output)
                 {
                     result.rows = vec![[Value::Null].into()];
@@ -490,6 +491,10 @@ impl Session {
             }
             Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
+            Statement::SetValues { sequences, query } => {
+                check_kinds(&prepared.bound.parameters, parameters)?;
+                self.set_values(sequences, query, parameters, (view, locking)).await
+            }
             Statement::CopyIn { columns, row, options, .. } => {
                 let engine = &self.database.engine;
                 self.guard.set_budget(engine.budget());
@@ -506,9 +511,9 @@ impl Session {
                 if let Some(answer) = self.answer_broad(prepared, copy, parameters, &view).await? {
                     return Ok(answer);
                 }
-                let arguments = self.draws(query)?.arguments(query, parameters)?;
-                let work = Work::Statement(Call { procedure: Arc::clone(query), arguments });
-                let result = self.query(&work, view, locking).await?;
+                let ask = |_: &[Value]| Asked::statement(text, &prepared.types, parameters);
+                let how = (view, locking);
+                let result = self.run_procedure(query, parameters, &ask, how).await?;
                 let Output::Rows(columns) = &query.output else {
                     return Ok(plain("COPY 0"));
                 };
@@ -522,7 +527,7 @@ impl Session {
 
     async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
         let tag = ddl.tag();
-        if let Ddl::Truncate { names, .. } = ddl
+        if let Ddl::Truncate { names, restart_identity: false, .. } = ddl
             && self.transaction.is_some()
         {
             let names = names.iter().map(ToString::to_string).collect();
@@ -591,6 +596,7 @@ impl Session {
                 let ended = self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
                 ended.into_iter().for_each(|lock| _ = self.advisory.unlock(lock));
                 self.failed = false;
+                self.forget_unknown_sequences();
                 Ok(plain("ROLLBACK"))
             }
             Statement::Set { name, value, local } => self.set(name, value.as_deref(), *local).await,
@@ -667,6 +673,15 @@ impl Session {
         self.failed = false;
         self.settings.transaction_ended(false);
         self.end_transaction_locks();
+        self.forget_unknown_sequences();
+    }
+
+    /// Those that a transaction had made, of which nothing has become.
+    fn forget_unknown_sequences(&mut self) {
+        if !self.drawn.is_empty() {
+            let versioned = self.view().versioned;
+            self.drawn.keep_known(&versioned.catalog);
+        }
     }
 
     async fn commit(&mut self) -> Result<Answer> {
@@ -685,6 +700,9 @@ impl Session {
         self.settings.transaction_ended(committed.is_ok());
         if let (Ok(_), Some(promise)) = (&committed, promise) {
             self.keep_promise(promise);
+        }
+        if committed.is_err() {
+            self.forget_unknown_sequences();
         }
         self.end_transaction_locks();
         committed
@@ -735,12 +753,16 @@ impl Session {
     }
 
     pub async fn copy_done(&mut self) -> Result<Answer> {
-        let copy = self
+        let mut copy = self
             .copy
             .take()
             .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
-        let mut draws = self.draws(copy.row())?;
+        let (rows, row) = (aside(false, || copy.end())?, Arc::clone(copy.row()));
+        if !row.sequences.is_empty() {
+            copy.extend(self.bring_for_rows(&row, rows).await?)?;
+        }
+        let mut draws = self.draws(&row)?;
         let (asked, load, _lease) = aside(false, || copy.finish(&mut draws))?;
         let result = self.write(asked, Work::Load(load), draws).await?;
         Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))

@@ -103,7 +103,9 @@ impl Session {
         }
         let mut values = Vec::with_capacity(arguments.len());
         for (argument, data_type) in arguments.iter().zip(wanted) {
-            let value = self.argument(argument, &[])?;
+            let catalog = Arc::clone(&self.view().versioned.catalog);
+            let argument = self.with_values(argument, &catalog).await?;
+            let value = self.argument(&argument, &[])?;
             values.push(types::cast::assign_to(value, data_type)?);
         }
         self.execute(&prepared, &values).await

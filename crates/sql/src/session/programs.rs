@@ -208,20 +208,26 @@ impl Session {
 
     /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
     pub(super) async fn truncate_in_transaction(&mut self, tables: Vec<String>) -> Result<Answer> {
-        let versioned = self.view().versioned;
-        let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
         for table in tables {
-            let text = format!("DELETE FROM {table}");
-            for parsed in parse(&text)? {
-                let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
-                let procedure = schema::procedure_of(&bound)?;
-                let work = Work::Statement(Call { procedure, arguments: Box::default() });
-                let asked = Asked::statement(&text, &ParameterTypes::default(), &[]);
-                if let Some(draws) = self.transaction.as_ref().map(|t| t.draws()) {
-                    self.write(asked, work, draws).await?;
-                }
-            }
+            self.write_in_transaction(&format!("DELETE FROM {table}")).await?;
         }
         Ok(plain("TRUNCATE TABLE"))
+    }
+
+    /// Runs a statement that this node has worded.
+    pub(super) async fn write_in_transaction(&mut self, text: &str) -> Result<ProgramResult> {
+        let versioned = self.view().versioned;
+        let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
+        let mut result = ProgramResult::default();
+        for parsed in parse(text)? {
+            let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;
+            let procedure = schema::procedure_of(&bound)?;
+            let work = Work::Statement(Call { procedure, arguments: Box::default() });
+            let asked = Asked::statement(text, &ParameterTypes::default(), &[]);
+            if let Some(draws) = self.transaction.as_ref().map(|t| t.draws()) {
+                result = self.write(asked, work, draws).await?;
+            }
+        }
+        Ok(result)
     }
 }

@@ -42,6 +42,7 @@ use crate::ddl::Ddl;
 use crate::parse::parse;
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::last_changes::LastChanges;
+use crate::session::sequences::Stocks;
 use crate::session::transaction::error_of;
 use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 
@@ -50,7 +51,8 @@ use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
 pub struct Versioned {
     pub catalog: Arc<Catalog>,
     pub version: u64,
-    /// The changes that the catalog is the sum of, in order: all but TRUNCATE.
+    /// The changes that the catalog is the sum of, in order: all but TRUNCATE, which concerns it
+    /// only where sequences begin again.
     pub(super) statements: Vec<Arc<str>>,
     pub(super) last_changes: LastChanges,
 }
@@ -59,6 +61,8 @@ pub struct Schema {
     genesis: Arc<Versioned>,
     next: ArcSwap<Versioned>,
     compiled: Mutex<Compiled>,
+    /// What this node has taken out of sequences.
+    pub(super) stocks: Stocks,
 }
 
 /// Programs for one version of the catalog.
@@ -93,7 +97,8 @@ impl Schema {
         let catalog = Arc::new(Catalog::genesis());
         let (statements, last_changes) = Default::default();
         let genesis = Arc::new(Versioned { catalog, version: 0, statements, last_changes });
-        Schema { next: ArcSwap::from(Arc::clone(&genesis)), genesis, compiled: Mutex::default() }
+        let next = ArcSwap::from(Arc::clone(&genesis));
+        Schema { next, genesis, compiled: Mutex::default(), stocks: Stocks::default() }
     }
 
     /// What a reader of this snapshot compiles against.
@@ -178,7 +183,7 @@ fn compile_write(
         Body::Statement(Statement { procedure: StatementText { text, types }, arguments }) => {
             let bound = compile_text(&text, &types)?;
             let procedure = procedure_of(&bound)?;
-            check_arguments(&procedure.parameters, &arguments)?;
+            check_arguments(&procedure, &arguments)?;
             let arguments = draws.arguments(&procedure, arguments)?;
             Ok(Work::Statement(Statement { procedure, arguments }))
         }
@@ -188,7 +193,7 @@ fn compile_write(
                 Error::new(SqlState::UNDEFINED_FUNCTION, what)
             })?;
             let procedure = Arc::clone(&routine.procedure);
-            check_arguments(&procedure.parameters, &arguments)?;
+            check_arguments(&procedure, &arguments)?;
             let arguments = draws.arguments(&procedure, arguments)?;
             Ok(Work::Statement(Statement { procedure, arguments }))
         }
@@ -197,7 +202,7 @@ fn compile_write(
             let BoundStatement::CopyIn { row, .. } = &bound.statement else {
                 return Err(not_a_write(&text));
             };
-            rows.iter().try_for_each(|values| check_arguments(&row.parameters, values))?;
+            rows.iter().try_for_each(|values| check_arguments(row, values))?;
             let rows = rows.into_iter().map(|values| draws.arguments(row, values));
             let rows = rows.collect::<Result<_>>()?;
             Ok(Work::Load(Load { procedure: Arc::clone(row), rows }))
@@ -237,10 +242,13 @@ fn compile_for_ledger(
 }
 
 /// Arguments were read by the types that the sender's schema gave them. Their number is the
-/// program's to check.
-fn check_arguments(parameters: &[Column], arguments: &[Value]) -> Result<()> {
+/// program's to check, but for what a transaction brings along of sequences.
+fn check_arguments(procedure: &Procedure, arguments: &[Value]) -> Result<()> {
     let is_it = |(parameter, value): (&Column, _)| is_of(value, &parameter.data_type);
-    match parameters.iter().zip(arguments).all(is_it) {
+    let asked = procedure.visible_parameters().len();
+    let brought = arguments.get(asked..).map_or(0, <[_]>::len);
+    let same = procedure.sequences.len() == brought || procedure.sequences.is_empty();
+    match same && procedure.parameters.iter().zip(arguments).all(is_it) {
         true => Ok(()),
         false => Err(schema_changed()),
     }

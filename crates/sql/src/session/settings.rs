@@ -268,6 +268,10 @@ impl Settings {
     }
 
     /// The key of the next transaction that is ordered, which it uses up.
+    pub fn has_transaction_key(&self) -> bool {
+        self.changed.get(TRANSACTION_KEY).is_some_and(|key| !key.is_empty())
+    }
+
     pub fn take_transaction_key(&mut self) -> Option<String> {
         if let Some(pending) = &mut self.pending {
             pending.after_commit.remove(TRANSACTION_KEY);

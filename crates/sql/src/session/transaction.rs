@@ -34,6 +34,7 @@ use procedure::{Frame, ProgramResult};
 use storage::{Snapshot, Store};
 use types::{Error, Result, SqlState, Stamp, Stop, TableId};
 
+use crate::sequence::Sequence;
 use crate::session::calls::{Beside, BesideMark};
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::commons::advisory::Wanted;
@@ -261,6 +262,15 @@ impl OpenTransaction {
         self.overlay.claims(attempt.footprint, exclusive).map_err(error_of)
     }
 
+    /// How many values of sequences a statement takes; nothing else is left of its run.
+    pub fn rehearse(&mut self, work: &Work) -> Result<Vec<(TableId, u64)>> {
+        self.frame.meter().taken_values();
+        let attempt = self.attempt(work)?;
+        let taken = self.frame.meter().taken_values();
+        self.undo(&attempt);
+        Ok(taken.into_vec())
+    }
+
     pub fn undo(&mut self, attempt: &Attempt) {
         self.overlay.undo_statement(attempt.statement);
         self.overlay.recorder.return_to(attempt.footprint);
@@ -368,6 +378,12 @@ impl OpenTransaction {
     /// Whether it has changed the schema, for itself so far.
     pub fn has_own_schema(&self) -> bool {
         !Arc::ptr_eq(&self.versioned, &self.begun_under)
+    }
+
+    /// Whether it has made the sequence, or made it another one than the ledger knows.
+    pub fn has_own_sequence(&self, sequence: &Sequence) -> bool {
+        let known = self.begun_under.catalog.sequence_by_id(sequence.id);
+        self.has_own_schema() && known.is_none_or(|known| **known != *sequence)
     }
 
     /// The schema that its COMMIT is asked under.

@@ -125,10 +125,14 @@ impl Database {
                 Ok(())
             }
             StoreChange::Rebuild { table, schema, columns } => {
-                let rows = self.memory.rows(table).into_iter().map(|row| {
+                let rows = self.memory.rows(table).into_iter().zip(0..).map(|(row, place)| {
                     let new = columns.iter().map(|source| match source {
                         ColumnSource::Old(c) => row[usize::from(*c)].clone(),
                         ColumnSource::Constant(value) => value.clone(),
+                        ColumnSource::Computed(value) => value.eval(&[], &row, 0).unwrap(),
+                        ColumnSource::Counted(sequence) => {
+                            Value::Int(sequence.all_values().value(place).unwrap())
+                        }
                     });
                     new.collect()
                 });

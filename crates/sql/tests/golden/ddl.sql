@@ -140,12 +140,10 @@ drop table g, nosuch;
 -- ERROR 42P01: table "nosuch" does not exist
 drop table if exists g, nosuch;
 -- DROP TABLE
-create table s (id serial primary key);
--- ERROR 0A000: type serial is not supported
--- HINT: Sequences would make a row depend on who came first. Use uuid keys that the client makes, or a counter table.
-create table s (id int generated always as identity);
--- ERROR 0A000: a generated or identity column is not supported
--- HINT: Let the client make the value, or keep a counter in a table.
+create table s (id text generated always as identity);
+-- ERROR 22023: identity column type must be smallint, integer, or bigint
+create table s (id serial default 4);
+-- ERROR 42601: multiple default values specified for column "id" of table "s"
 create table s (a int, a int);
 -- ERROR 42701: column "a" specified more than once
 create table s (a int primary key, primary key (a));
@@ -206,8 +204,8 @@ create table laid_out (a int primary key) with (layout = 'row');
 -- CREATE TABLE
 drop table laid_out;
 -- DROP TABLE
-create sequence q;
--- ERROR 0A000: CREATE SEQUENCE is not supported
+create sequence q increment 0;
+-- ERROR 22023: INCREMENT must not be zero
 grant all on s to public;
 -- ERROR 0A000: GRANT ALL ON is not supported
 create function add(a int, b int) returns int language sql as $$ select a + b $$;

@@ -115,7 +115,7 @@ fn every_replica_draws_the_same_under_every_protocol_and_on_any_number_of_worker
 }
 
 /// In pieces, or one by one, a ledger is brought back to what its blocks drew.
-fn check_ways_back(node: &Node, protocol: &str) {
+pub fn check_ways_back(node: &Node, protocol: &str) {
     node.database.engine.stop();
     let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
     let states = [ReplayBy::Protocol, ReplayBy::Pacman, ReplayBy::Serial].map(|replay| {

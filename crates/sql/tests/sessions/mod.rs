@@ -11,6 +11,7 @@ mod migrations;
 mod online;
 mod past;
 mod schema_changes;
+mod sequences;
 mod types;
 
 use std::sync::Arc;
@@ -70,6 +71,22 @@ impl Node {
         let parameters = Parameters::new(protocol);
         let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor: EXECUTOR };
         BlockWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
+        Node::over(files, clock, retention, memory)
+    }
+
+    /// Another node, over what a crash leaves of this one's files.
+    pub fn crashed(self, random: &mut kit::random::Random) -> Node {
+        let left = self.files.crash(random);
+        let clock: Clock = Arc::new(|| 0);
+        Node::over(left, clock, RetentionSettings::default(), SessionMemory::default())
+    }
+
+    fn over(
+        files: MemoryFiles,
+        clock: Clock,
+        retention: RetentionSettings,
+        memory: SessionMemory,
+    ) -> Node {
         let schema = Arc::new(Schema::new());
         let replayed = read(&files, &schema, 2);
         let log = resume_writing(replayed.reader, &replayed.unrecorded, options()).unwrap();

@@ -106,6 +106,7 @@ fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> 
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
+        generated: Vec::new(),
     })
 }
 

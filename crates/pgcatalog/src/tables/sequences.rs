@@ -1,0 +1,59 @@
+//! Sequences, and the columns that they go with.
+
+use sql::sequence::Sequence;
+use types::Value;
+
+use super::relations::attribute_number;
+use super::{Facts, Rows, oid};
+use crate::oid as number;
+
+/// `pg_class` itself, as `pg_depend` names it.
+const PG_CLASS: u32 = 1259;
+
+pub fn class(sequence: &Sequence, rows: &mut Rows<'_>) {
+    let id = number::table(sequence.id);
+    rows.row(&[
+        ("oid", oid(id)),
+        ("relname", Value::text(&sequence.name)),
+        ("relnamespace", oid(number::PUBLIC)),
+        ("relowner", oid(number::OWNER)),
+        ("relfilenode", oid(id)),
+        ("reltuples", Value::Float(1.0)),
+        ("relpersistence", Value::text("p")),
+        ("relkind", Value::text("S")),
+        ("relnatts", Value::Int(3)),
+        ("relispopulated", Value::Bool(true)),
+        ("relreplident", Value::text("n")),
+    ]);
+}
+
+pub fn pg_sequence(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for sequence in facts.world.catalog.sequences() {
+        rows.row(&[
+            ("seqrelid", oid(number::table(sequence.id))),
+            ("seqtypid", oid(sequence.data_type.oid())),
+            ("seqstart", Value::Int(sequence.start)),
+            ("seqincrement", Value::Int(sequence.steps.increment)),
+            ("seqmax", Value::Int(sequence.steps.max)),
+            ("seqmin", Value::Int(sequence.steps.min)),
+            ("seqcache", Value::Int(sequence.cache as i64)),
+            ("seqcycle", Value::Bool(sequence.steps.cycles)),
+        ]);
+    }
+}
+
+/// Which columns own sequences; no other dependency is told.
+pub fn pg_depend(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for sequence in facts.world.catalog.sequences() {
+        let Some(owner) = sequence.owner else { continue };
+        let kind = if owner.identity.is_some() { "i" } else { "a" };
+        rows.row(&[
+            ("classid", oid(PG_CLASS)),
+            ("objid", oid(number::table(sequence.id))),
+            ("refclassid", oid(PG_CLASS)),
+            ("refobjid", oid(number::table(owner.table))),
+            ("refobjsubid", Value::Int(attribute_number(owner.column))),
+            ("deptype", Value::text(kind)),
+        ]);
+    }
+}

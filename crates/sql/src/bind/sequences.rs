@@ -1,0 +1,248 @@
+//! Calls that concern sequences.
+//!
+//! `nextval` and `currval` are expressions whose values the transaction brings along
+//! ([`procedure::sequences`]). `setval` changes the ledger, so it stands alone: a SELECT of nothing
+//! else reads what is to be set, and the session has that ordered, whether or not a transaction is
+//! open, as PostgreSQL does.
+
+use std::sync::Arc;
+
+use procedure::build::int;
+use procedure::{Column, Expr, Function, Output};
+use sqlparser::ast;
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::binder::{Binder, Typed};
+use super::scope::Scope;
+use crate::catalog::Catalog;
+use crate::names::{fold, function_name};
+use crate::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
+use crate::statement::Statement;
+
+impl Binder<'_> {
+    pub(super) fn sequence_function(
+        &mut self,
+        name: &str,
+        arguments: &[Typed],
+    ) -> Result<Option<Typed>> {
+        let int8 = DataType::Int8;
+        let expr = match (name, arguments) {
+            ("nextval", [which]) => {
+                let id = int(i64::from(self.sequence_of(which)?.id.0));
+                self.draw(Function::Nextval, vec![id], int8.clone())
+            }
+            ("currval", [which]) => {
+                let sequence = self.sequence_of(which)?;
+                let name = Expr::Const(Value::text(&sequence.name));
+                let id = int(i64::from(sequence.id.0));
+                self.draw(Function::Currval, vec![id, name], int8.clone())
+            }
+            ("lastval", []) => {
+                let name = Expr::Const(Value::Null);
+                self.draw(Function::Currval, vec![int(0), name], int8.clone())
+            }
+            ("setval", [_, _] | [_, _, _]) => {
+                return Err(Error::unsupported("setval() inside a larger statement")
+                    .with_hint("Call it alone: SELECT setval(…)."));
+            }
+            ("pg_get_serial_sequence", [table, column]) => {
+                let (Some(table), Some(column)) = (constant(&table.expr), constant(&column.expr))
+                else {
+                    return Ok(None);
+                };
+                let owned = self.catalog.serial_sequence(&table, &column)?;
+                let value = owned.map_or(Value::Null, |name| Value::text(&name));
+                return Ok(Some(Typed::new(Expr::Const(value), DataType::Text)));
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Typed::new(expr, int8)))
+    }
+
+    /// The sequence that an argument names.
+    fn sequence_of(&self, which: &Typed) -> Result<Arc<Sequence>> {
+        match constant(&which.expr) {
+            Some(name) => self.catalog.sequence(&plain_name(&name)?).cloned(),
+            None => Err(Error::unsupported("a sequence that is not named by a constant")
+                .with_hint("Write its name: nextval('name').")),
+        }
+    }
+
+    /// A SELECT of `setval` alone, and the two by which a ledger holds that a sequence moves.
+    pub(super) fn sequence_statement(
+        &mut self,
+        query: &ast::Query,
+        text: &str,
+    ) -> Result<Option<(Statement, Output)>> {
+        let ast::SetExpr::Select(select) = &*query.body else { return Ok(None) };
+        let calls: Option<Vec<_>> = select.projection.iter().map(called).collect();
+        let Some(calls) = calls.filter(|calls| !calls.is_empty()) else { return Ok(None) };
+        let names = calls.iter().map(|(call, _)| function_name(&call.name));
+        let names = names.collect::<Result<Vec<_>>>()?;
+        match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            [TAKE_VALUES] => self.ledger_call(calls[0].0, text, |sequence, rest| match rest {
+                [Value::Int(count)] => Some(sequence.take_values(text, *count)),
+                _ => None,
+            }),
+            [SET_VALUE] => self.ledger_call(calls[0].0, text, |sequence, rest| match rest {
+                [Value::Int(value), Value::Bool(called)] => {
+                    Some(sequence.set_value(text, *value, *called))
+                }
+                _ => None,
+            }),
+            names if names.iter().all(|name| *name == "setval") => {
+                self.set_values(query, &calls, text).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn ledger_call(
+        &mut self,
+        call: &ast::Function,
+        text: &str,
+        program: impl FnOnce(&Sequence, &[Value]) -> Option<Result<procedure::Procedure>>,
+    ) -> Result<Option<(Statement, Output)>> {
+        let arguments = self.call_arguments(&Scope::default(), call)?;
+        let (Some(which), rest) = (arguments.first(), arguments.get(1..).unwrap_or_default())
+        else {
+            return Ok(None);
+        };
+        let rest: Option<Vec<Value>> = rest
+            .iter()
+            .map(|typed| match &typed.expr {
+                Expr::Const(value) => Some(value.clone()),
+                _ => None,
+            })
+            .collect();
+        let sequence = self.sequence_of(which)?;
+        let program = rest.and_then(|rest| program(&sequence, &rest));
+        let program = program.ok_or_else(|| {
+            Error::new(SqlState::UNDEFINED_FUNCTION, format!("no such call: {text}"))
+        })??;
+        let output = program.output.clone();
+        Ok(Some((Statement::Procedure(Arc::new(program)), output)))
+    }
+
+    fn set_values(
+        &mut self,
+        query: &ast::Query,
+        calls: &[(&ast::Function, Option<&ast::Ident>)],
+        text: &str,
+    ) -> Result<(Statement, Output)> {
+        let (mut sequences, mut projection, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+        for (call, alias) in calls {
+            let arguments = arguments_of(call).unwrap_or_default();
+            let (which, value, taken) = match arguments.as_slice() {
+                [which, value] => (which, value, None),
+                [which, value, taken] => (which, value, Some(taken)),
+                _ => {
+                    return Err(Error::new(
+                        SqlState::UNDEFINED_FUNCTION,
+                        "function setval takes two or three arguments",
+                    ));
+                }
+            };
+            let which = self.expression(&Scope::default(), named_by(call, which))?;
+            sequences.push(self.sequence_of(&which)?);
+            let always = ast::Expr::value(ast::Value::Boolean(true));
+            projection.push((*value).clone());
+            projection.push(taken.map_or(always, |taken| (*taken).clone()));
+            let name = alias.map_or_else(|| "setval".to_owned(), fold);
+            columns.push(Column { name, data_type: DataType::Int8 });
+        }
+        let mut asked = query.clone();
+        if let ast::SetExpr::Select(select) = &mut *asked.body {
+            select.projection = projection.into_iter().map(ast::SelectItem::UnnamedExpr).collect();
+        }
+        let targets: Vec<_> = calls.iter().flat_map(|_| [DataType::Int8, DataType::Bool]).collect();
+        let bound = self.query_into(&asked, &targets)?;
+        let found = bound.columns.iter().map(|column| &column.data_type);
+        if !found
+            .zip(&targets)
+            .all(|(found, wanted)| found == wanted || found.is_integer() && wanted.is_integer())
+        {
+            let what = "setval takes a sequence, a bigint and a boolean";
+            return Err(Error::new(SqlState::UNDEFINED_FUNCTION, what));
+        }
+        let rows = Output::Rows(bound.columns);
+        let query = Arc::new(super::query_program(text, self, bound.query, rows)?);
+        Ok((Statement::SetValues { sequences, query }, Output::Rows(columns)))
+    }
+}
+
+impl Catalog {
+    /// `pg_get_serial_sequence`: of a table's name as SQL has it, and of a column's as it is.
+    pub fn serial_sequence(&self, table: &str, column: &str) -> Result<Option<String>> {
+        let table = self.table(&plain_name(table)?)?;
+        let column = table.column_named(column)?;
+        let owned = self.owned_sequences(table.id(), Some(column));
+        Ok(owned.first().map(|sequence| format!("public.{}", quoted(&sequence.name))))
+    }
+}
+
+fn called(item: &ast::SelectItem) -> Option<(&ast::Function, Option<&ast::Ident>)> {
+    match item {
+        ast::SelectItem::UnnamedExpr(ast::Expr::Function(call)) => Some((call, None)),
+        ast::SelectItem::ExprWithAlias { expr: ast::Expr::Function(call), alias } => {
+            Some((call, Some(alias)))
+        }
+        _ => None,
+    }
+}
+
+fn arguments_of(call: &ast::Function) -> Option<Vec<&ast::Expr>> {
+    let ast::FunctionArguments::List(list) = &call.args else { return None };
+    let argument = |argument| match argument {
+        &ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ref expr)) => Some(expr),
+        _ => None,
+    };
+    list.args.iter().map(argument).collect()
+}
+
+/// What names a sequence in a call of its functions: a text, as a regclass or not.
+pub(super) fn named_by<'e>(call: &ast::Function, argument: &'e ast::Expr) -> &'e ast::Expr {
+    const NAMES: [&str; 3] = ["nextval", "currval", "setval"];
+    let is_one = function_name(&call.name).is_ok_and(|name| NAMES.contains(&name.as_str()));
+    match argument {
+        ast::Expr::Cast { expr, data_type, .. } if is_one => {
+            let is_regclass = data_type.to_string().eq_ignore_ascii_case("regclass");
+            if is_regclass { expr } else { argument }
+        }
+        _ => argument,
+    }
+}
+
+/// A text that is known when the statement is bound, whatever it is cast to.
+fn constant(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Const(Value::Text(text)) => Some(text.to_string()),
+        Expr::Cast { input, .. } => constant(input),
+        _ => None,
+    }
+}
+
+/// A name as SQL text has it, `public.` before it or not.
+fn plain_name(text: &str) -> Result<String> {
+    let wrong = || {
+        let what = format!("invalid name syntax: \"{text}\"");
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
+    };
+    match crate::parse::parse_expression(text) {
+        Ok(ast::Expr::Identifier(name)) => Ok(fold(&name)),
+        Ok(ast::Expr::CompoundIdentifier(parts)) => {
+            let parts = parts.into_iter().map(ast::ObjectNamePart::Identifier).collect();
+            crate::names::object_name(&ast::ObjectName(parts))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// As an identifier is written that is read again.
+pub(crate) fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    match name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}

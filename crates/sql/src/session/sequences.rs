@@ -1,0 +1,677 @@
+//! Values of sequences on their way into statements.
+//!
+//! ```text
+//!   INSERT, nextval ── count ──► stock of this node ──► runs, an argument ──► block or snapshot
+//!                                  ▲ too few
+//!                                  └── SELECT tally_take_values('s', n), ordered and durable
+//! ```
+//!
+//! A node takes values out of a sequence many at a time and hands them to its sessions, so a
+//! statement waits for the ledger once in as many values: [`COUNT_FIRST`] at first, twice as many
+//! each further time, [`COUNT_MAX`] at most; where the sequence says CACHE n, n each time. What is
+//! left when a node stops is a gap, no larger than what was used before.
+//!
+//! *How many* values a statement takes its text says mostly. Otherwise it is rehearsed on a
+//! snapshot, which counts; where it takes more in its block than it brought, it ends in 40001 and
+//! the session tries again.
+//!
+//! *Transactions.* Values are no part of a footprint and nothing undoes them; taking them is a
+//! transaction of its own. So no two transactions meet on a sequence, and neither ROLLBACK nor a
+//! failure gives a value back. `setval` is ordered by itself as well, and this node forgets what it
+//! had in stock. Another node that had taken values before goes on with them, as a session of
+//! PostgreSQL does whose sequence has a CACHE.
+//!
+//! *A sequence that the open transaction has made or altered* is as it is for that transaction
+//! alone. So it takes the values itself, by writes of its own that COMMIT runs again: as many as it
+//! needs and no more, and ROLLBACK takes them back with the sequence.
+//!
+//! *Cost.* Two locks that are held for a moment, and an array, for a statement that takes values.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
+use engine::transaction::Asked;
+use engine::{ParameterTypes, Submitter};
+use parking_lot::Mutex;
+use procedure::draws::Draws;
+use procedure::sequences::{Run, argument, too_few, value_at};
+use procedure::{Expr, Function, Interrupt, Procedure, ProgramResult, SequenceNeed};
+use rustc_hash::FxHashMap;
+use types::{Error, Result, SqlState, Stamp, TableId, Value};
+
+use super::chance::{NO_SEED, new_seed};
+use super::guard::aside;
+use super::locking::Locking;
+use super::{Answer, Session, Tag, View};
+use crate::bind::quoted;
+use crate::catalog::Catalog;
+use crate::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
+
+/// Values that a node takes when it needs the first.
+const COUNT_FIRST: u64 = 32;
+/// And when it needs many.
+const COUNT_MAX: u64 = 4096;
+
+/// Values that one statement may take.
+const STATEMENT_MAX: u64 = 1 << 24;
+
+/// Times that a statement is tried which takes more values than it brought.
+const ATTEMPTS_MAX: usize = 5;
+
+/// What this node has taken out of sequences and not handed on.
+#[derive(Default)]
+pub struct Stocks(Mutex<FxHashMap<TableId, Arc<Stock>>>);
+
+#[derive(Default)]
+struct Stock {
+    /// Who fetches more, or sets the value.
+    turn: tokio::sync::Mutex<()>,
+    at_hand: Mutex<AtHand>,
+}
+
+#[derive(Default)]
+struct AtHand {
+    /// Of the definition that they were taken under.
+    version: i64,
+    runs: VecDeque<Run>,
+    /// How many were fetched the last time.
+    fetched: u64,
+}
+
+impl Stocks {
+    fn of(&self, sequence: TableId) -> Arc<Stock> {
+        Arc::clone(self.0.lock().entry(sequence).or_default())
+    }
+}
+
+impl AtHand {
+    fn count(&self) -> u64 {
+        self.runs.iter().map(|run| run.count).sum()
+    }
+
+    /// A definition of this version is known.
+    fn outdate(&mut self, version: i64) {
+        if version > self.version {
+            *self = AtHand { version, ..AtHand::default() };
+        }
+    }
+
+    /// All or nothing.
+    fn take(&mut self, mut count: u64) -> Option<Vec<Run>> {
+        if self.count() < count {
+            return None;
+        }
+        let mut taken = Vec::with_capacity(1);
+        while count > 0 {
+            let run = self.runs.front_mut()?;
+            let part = run.split_off_front(count);
+            if run.count == 0 {
+                self.runs.pop_front();
+            }
+            count -= part.count;
+            taken.push(part);
+        }
+        Some(taken)
+    }
+
+    fn put(&mut self, run: Run, version: i64) {
+        self.outdate(version);
+        if version == self.version && run.count > 0 {
+            self.runs.push_back(run);
+        }
+    }
+}
+
+/// What a session has had of sequences.
+#[derive(Default)]
+pub(super) struct Drawn {
+    /// `None`: a value that the session does not know.
+    values: FxHashMap<TableId, Option<i64>>,
+    last: Option<TableId>,
+}
+
+impl Drawn {
+    pub fn forget(&mut self) {
+        *self = Drawn::default();
+    }
+
+    /// Some sequences were given up: their numbers may come to be those of others.
+    pub fn keep_known(&mut self, catalog: &Catalog) {
+        self.values.retain(|sequence, _| catalog.sequence_by_id(*sequence).is_some());
+        self.last = self.last.filter(|sequence| self.values.contains_key(sequence));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    fn note(&mut self, sequence: TableId, value: Option<i64>) {
+        self.values.insert(sequence, value);
+        self.last = Some(sequence);
+    }
+
+    fn current(&self, sequence: TableId) -> Result<Value> {
+        let sequence = match sequence.0 {
+            0 => self.last,
+            _ => Some(sequence),
+        };
+        match sequence.and_then(|sequence| self.values.get(&sequence)) {
+            None => Ok(Value::Null),
+            Some(Some(value)) => Ok(Value::Int(*value)),
+            Some(None) => Err(Error::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the session does not know which value of the sequence it took last",
+            )
+            .with_detail("What ran in the block took as many as the data asked for.")
+            .with_hint("Use RETURNING.")),
+        }
+    }
+}
+
+/// What a statement brings along, beside its parameters.
+struct Brought {
+    arguments: Vec<Value>,
+    rehearsed: bool,
+}
+
+impl Session {
+    /// Runs a program with these parameters; `ask` is what the ledger holds of it where it writes.
+    pub(super) async fn run_procedure(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        parameters: &[Value],
+        ask: &(dyn Fn(&[Value]) -> Asked + Send + Sync),
+        (view, locking): (View, Locking),
+    ) -> Result<ProgramResult> {
+        if procedure.sequences.is_empty() {
+            return self.run_given(procedure, parameters, ask, (view, locking)).await;
+        }
+        let keyed = self.settings.has_transaction_key();
+        let mut attempts = 1;
+        loop {
+            let brought = self.bring(procedure, parameters, &view).await?;
+            let given = &brought.arguments;
+            let run = self.run_given(procedure, given, ask, (view.clone(), locking)).await;
+            match run {
+                Err(error) if is_too_few(&error) && brought.rehearsed => {
+                    // The first has settled the key.
+                    if self.transaction.is_some() || keyed || attempts == ATTEMPTS_MAX {
+                        return Err(error);
+                    }
+                    attempts += 1;
+                }
+                run => return run,
+            }
+        }
+    }
+
+    async fn run_given(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        given: &[Value],
+        ask: &(dyn Fn(&[Value]) -> Asked + Send + Sync),
+        (view, locking): (View, Locking),
+    ) -> Result<ProgramResult> {
+        let mut draws = self.draws(procedure)?;
+        let arguments = draws.arguments(procedure, given)?;
+        let asked = (!procedure.read_only).then(|| ask(given));
+        let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
+        self.run_program((work, draws), asked, view, locking).await
+    }
+
+    /// The parameters, and what the program needs of sequences.
+    async fn bring(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        parameters: &[Value],
+        view: &View,
+    ) -> Result<Brought> {
+        let takes = |used: &&procedure::SequenceUse| used.need != SequenceNeed::Current;
+        if procedure.sequences.iter().any(|used| takes(&used)) {
+            self.check_may_take()?;
+        }
+        let catalog = Arc::clone(&view.versioned.catalog);
+        let (mut counts, mut rehearsed) = (Vec::new(), false);
+        for used in &procedure.sequences {
+            counts.push(match used.need {
+                SequenceNeed::Values { most, .. } => {
+                    rehearsed |= most.is_none();
+                    most.unwrap_or(COUNT_FIRST)
+                }
+                SequenceNeed::Current => 0,
+            });
+        }
+        let mut runs = Vec::new();
+        for (used, count) in procedure.sequences.iter().zip(&counts) {
+            runs.push(self.take_values(&catalog, used.sequence, *count).await?);
+        }
+        while rehearsed {
+            let arguments = self.with_runs(procedure, parameters, &runs)?;
+            let taken = self.rehearse(procedure, &arguments, view)?;
+            let mut more = false;
+            for (place, used) in procedure.sequences.iter().enumerate() {
+                if !matches!(used.need, SequenceNeed::Values { most: None, .. }) {
+                    continue;
+                }
+                let taken = taken.iter().find(|(sequence, _)| *sequence == used.sequence);
+                let count = taken.map_or(0, |(_, count)| *count);
+                if count > counts[place] {
+                    // It stopped there.
+                    let further = counts[place] * 3;
+                    if counts[place] + further > STATEMENT_MAX {
+                        return Err(too_many());
+                    }
+                    let got = self.take_values(&catalog, used.sequence, further).await?;
+                    runs[place].extend(got);
+                    counts[place] += further;
+                    more = true;
+                } else {
+                    counts[place] = count;
+                }
+            }
+            if more {
+                continue;
+            }
+            for (place, used) in procedure.sequences.iter().enumerate() {
+                self.give_back(&catalog, used.sequence, (&mut runs[place], counts[place])).await?;
+            }
+            break;
+        }
+        let arguments = self.with_runs(procedure, parameters, &runs)?;
+        for (place, used) in procedure.sequences.iter().enumerate() {
+            if let SequenceNeed::Values { most, takes_all } = used.need
+                && counts[place] > 0
+            {
+                let last = value_at(&arguments[parameters.len() + place], counts[place] - 1);
+                // What was rehearsed in a transaction is what it answers.
+                let is_known = match most {
+                    Some(_) => takes_all,
+                    None => self.transaction.is_some() || procedure.read_only,
+                };
+                self.drawn.note(used.sequence, last.filter(|_| is_known));
+            }
+        }
+        Ok(Brought { arguments, rehearsed })
+    }
+
+    fn with_runs(
+        &self,
+        procedure: &Procedure,
+        parameters: &[Value],
+        runs: &[Vec<Run>],
+    ) -> Result<Vec<Value>> {
+        let mut arguments = parameters.to_vec();
+        for (used, runs) in procedure.sequences.iter().zip(runs) {
+            arguments.push(match used.need {
+                SequenceNeed::Values { .. } => argument(runs),
+                SequenceNeed::Current => self.drawn.current(used.sequence)?,
+            });
+        }
+        Ok(arguments)
+    }
+
+    /// An argument of a call, with the values of sequences that it takes.
+    pub(super) async fn with_values(&mut self, expr: &Expr, catalog: &Catalog) -> Result<Expr> {
+        if !expr.draws() {
+            return Ok(expr.clone());
+        }
+        let mut wanted = Vec::new();
+        expr.walk(&mut |part| {
+            if let Expr::Call { function, arguments, .. } = part
+                && let (Function::Nextval | Function::Currval, Some(Expr::Const(Value::Int(id)))) =
+                    (*function, arguments.first())
+            {
+                wanted.push((*function, TableId(*id as u32)));
+            }
+        });
+        let mut values = VecDeque::with_capacity(wanted.len());
+        for (function, sequence) in wanted {
+            values.push_back(match function {
+                Function::Nextval => {
+                    self.check_may_take()?;
+                    let runs = self.take_values(catalog, sequence, 1).await?;
+                    let value = runs.first().and_then(|run| run.value(0));
+                    self.drawn.note(sequence, value);
+                    value.map_or(Value::Null, Value::Int)
+                }
+                _ => self.drawn.current(sequence)?,
+            });
+        }
+        let mut filled = expr.clone();
+        // In the order of the walk, a call before its arguments.
+        filled.rewrite(&mut |part| match part {
+            Expr::Call { function: Function::Nextval, .. } => {
+                *part = Expr::Const(values.pop_front().unwrap_or_default());
+                true
+            }
+            Expr::Call { function: Function::Currval, arguments, .. } => {
+                let mut given = std::mem::take(arguments).into_vec();
+                given.truncate(2);
+                given.push(Expr::Const(values.pop_front().unwrap_or_default()));
+                given.push(Expr::Const(Value::Int(0)));
+                *arguments = given.into();
+                true
+            }
+            _ => false,
+        });
+        Ok(filled)
+    }
+
+    fn check_may_take(&self) -> Result<()> {
+        let read_only = match &self.transaction {
+            Some(transaction) => transaction.is_read_only(),
+            None => self.settings.read_only(),
+        };
+        match read_only {
+            false => Ok(()),
+            true => Err(Error::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                "cannot execute nextval() in a read-only transaction",
+            )),
+        }
+    }
+
+    /// How many values a run takes on what the session sees, all of it or up to where it has no
+    /// more. How it ends otherwise is told by the run that counts.
+    fn rehearse(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        given: &[Value],
+        view: &View,
+    ) -> Result<Vec<(TableId, u64)>> {
+        let mut draws = match &self.transaction {
+            Some(transaction) => transaction.draws(),
+            None => Draws::new(new_seed()?),
+        };
+        let arguments = draws.arguments(procedure, given)?;
+        let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
+        if let Some(transaction) = &mut self.transaction {
+            return transaction.rehearse(&work);
+        }
+        let Some(snapshot) = &view.snapshot else {
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "a rehearsal without a snapshot"));
+        };
+        let head = self.head_of(snapshot)?;
+        let height = head.height + 1;
+        let moment = Moment { height, position: Stamp::POSITIONS_MAX, now_us: head.time_us };
+        let catalog = Arc::clone(snapshot.catalog());
+        let mut overlay = Overlay::new(catalog, head.height, moment, NoRecord);
+        let frame = &mut self.frame;
+        frame.meter().set_memory(self.guard.memory());
+        frame.meter().taken_values();
+        let run = aside(work.is_short(), || work.run(frame, &mut overlay));
+        let taken = frame.meter().taken_values();
+        drop(frame.meter().hand_over(self.guard.memory()));
+        snapshot.check()?;
+        self.guard.check()?;
+        drop(run);
+        Ok(taken.into_vec())
+    }
+
+    /// What is behind the first `count`.
+    async fn give_back(
+        &mut self,
+        catalog: &Catalog,
+        sequence: TableId,
+        (runs, count): (&mut Vec<Run>, u64),
+    ) -> Result<()> {
+        let mut left = count;
+        let kept = runs.iter_mut().map(|run| {
+            let kept = run.split_off_front(left);
+            left -= kept.count;
+            kept
+        });
+        let kept: Vec<Run> = kept.filter(|run| run.count > 0).collect();
+        let rest = std::mem::replace(runs, kept).into_iter().filter(|rest| rest.count > 0);
+        if let Some(own) = self.own_sequence(catalog, sequence) {
+            if let Some(next) = rest.into_iter().next() {
+                self.write_in_transaction(&set_value_text(&own, next.first, false)).await?;
+            }
+            return Ok(());
+        }
+        let stock = self.database.schema.stocks.of(sequence);
+        let mut at_hand = stock.at_hand.lock();
+        rest.rev().for_each(|rest| at_hand.runs.push_front(rest));
+        Ok(())
+    }
+
+    /// One that the open transaction has made or altered.
+    fn own_sequence(&self, catalog: &Catalog, sequence: TableId) -> Option<Arc<Sequence>> {
+        let transaction = self.transaction.as_ref()?;
+        let sequence = catalog.sequence_by_id(sequence)?;
+        transaction.has_own_sequence(sequence).then(|| Arc::clone(sequence))
+    }
+
+    async fn take_own_values(&mut self, sequence: &Sequence, mut count: u64) -> Result<Vec<Run>> {
+        let mut runs = Vec::with_capacity(1);
+        while count > 0 {
+            let text = take_values_text(sequence, count);
+            let (run, _) = taken_run(&self.write_in_transaction(&text).await?)?;
+            count = count.saturating_sub(run.count);
+            runs.push(run);
+        }
+        Ok(runs)
+    }
+
+    async fn take_values(
+        &mut self,
+        catalog: &Catalog,
+        sequence: TableId,
+        count: u64,
+    ) -> Result<Vec<Run>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let Some(sequence) = catalog.sequence_by_id(sequence).cloned() else {
+            return Err(Error::new(SqlState::UNDEFINED_TABLE, "the sequence does not exist"));
+        };
+        if self.transaction.as_ref().is_some_and(|open| open.has_own_sequence(&sequence)) {
+            return self.take_own_values(&sequence, count).await;
+        }
+        let stock = self.database.schema.stocks.of(sequence.id);
+        let at_once = || {
+            let mut at_hand = stock.at_hand.lock();
+            at_hand.outdate(sequence.version);
+            at_hand.take(count).ok_or_else(|| (at_hand.count(), at_hand.fetched))
+        };
+        if let Ok(runs) = at_once() {
+            return Ok(runs);
+        }
+        let _turn = stock.turn.lock().await;
+        loop {
+            let (has, fetched) = match at_once() {
+                Ok(runs) => return Ok(runs),
+                Err(few) => few,
+            };
+            let next = match sequence.cache {
+                1 => (fetched * 2).clamp(COUNT_FIRST, COUNT_MAX),
+                cache => cache,
+            };
+            let (run, version) = self.fetch(&sequence, next.max(count - has)).await?;
+            let mut at_hand = stock.at_hand.lock();
+            at_hand.put(run, version);
+            at_hand.fetched = next;
+        }
+    }
+
+    /// Takes values out of the ledger.
+    async fn fetch(&mut self, sequence: &Sequence, count: u64) -> Result<(Run, i64)> {
+        taken_run(&self.order_alone(&take_values_text(sequence, count)).await?)
+    }
+
+    /// A transaction of its own, whatever is open, and under no key that the client named.
+    async fn order_alone(&mut self, text: &str) -> Result<ProgramResult> {
+        let asked = Asked::statement(text, &ParameterTypes::default(), &[]);
+        for _ in 0..ATTEMPTS_MAX {
+            let submitter = Submitter { principal: &self.info.user, key: None, seed: NO_SEED };
+            let answer = self.database.engine.submit(submitter, &asked, None)?;
+            let completion = answer.await.unwrap_or_else(|_| {
+                let what = "the node stopped before a sequence gave values";
+                Err(Error::new(SqlState::ADMIN_SHUTDOWN, what))
+            })?;
+            match completion.outcome {
+                Outcome::Committed(result) => return Ok(result),
+                Outcome::Rejected(error) => return Err(error),
+                Outcome::Retry(_) => {}
+            }
+        }
+        Err(Error::serialization("Others took values of the sequence each time."))
+    }
+
+    /// `SELECT setval(…)`: reads as the session does, and sets at once.
+    pub(super) async fn set_values(
+        &mut self,
+        sequences: &[Arc<Sequence>],
+        query: &Arc<Procedure>,
+        parameters: &[Value],
+        (view, locking): (View, Locking),
+    ) -> Result<Answer> {
+        self.check_may_take()?;
+        let ask = |_: &[Value]| Asked::statement("", &ParameterTypes::default(), &[]);
+        let found = self.run_procedure(query, parameters, &ask, (view, locking)).await?;
+        let mut rows = Vec::with_capacity(found.rows.len());
+        for row in &found.rows {
+            let mut shown = Vec::with_capacity(sequences.len());
+            for (sequence, pair) in sequences.iter().zip(row.chunks_exact(2)) {
+                shown.push(match pair {
+                    [Value::Int(value), Value::Bool(called)] => {
+                        self.set_value(sequence, *value, *called).await?;
+                        Value::Int(*value)
+                    }
+                    _ => Value::Null,
+                });
+            }
+            rows.push(shown.into());
+        }
+        Ok(Answer::Rows { rows, tag: Tag::Select, lease: self.answered.take() })
+    }
+
+    async fn set_value(&mut self, sequence: &Sequence, value: i64, called: bool) -> Result<()> {
+        let text = set_value_text(sequence, value, called);
+        if self.transaction.as_ref().is_some_and(|open| open.has_own_sequence(sequence)) {
+            self.write_in_transaction(&text).await?;
+        } else {
+            let stock = self.database.schema.stocks.of(sequence.id);
+            let _turn = stock.turn.lock().await;
+            self.order_alone(&text).await?;
+            stock.at_hand.lock().runs.clear();
+        }
+        if called {
+            // As in PostgreSQL currval() tells it, and lastval() does not.
+            self.drawn.values.insert(sequence.id, Some(value));
+        }
+        Ok(())
+    }
+
+    /// What each of so many runs of a program needs: COPY's rows.
+    pub(super) async fn bring_for_rows(
+        &mut self,
+        procedure: &Procedure,
+        rows: usize,
+    ) -> Result<Vec<Vec<Value>>> {
+        self.check_may_take()?;
+        let catalog = Arc::clone(&self.view().versioned.catalog);
+        let mut brought = vec![Vec::with_capacity(procedure.sequences.len()); rows];
+        for used in &procedure.sequences {
+            let most = match used.need {
+                SequenceNeed::Current => {
+                    let current = self.drawn.current(used.sequence)?;
+                    brought.iter_mut().for_each(|row| row.push(current.clone()));
+                    continue;
+                }
+                SequenceNeed::Values { most, .. } => most.ok_or_else(too_few)?,
+            };
+            let all = most.saturating_mul(rows as u64);
+            if all > STATEMENT_MAX {
+                return Err(too_many());
+            }
+            let mut runs: VecDeque<Run> =
+                self.take_values(&catalog, used.sequence, all).await?.into();
+            let mut last = None;
+            for row in &mut brought {
+                let (mut own, mut left) = (Vec::with_capacity(1), most);
+                while let Some(run) = runs.front_mut().filter(|_| left > 0) {
+                    let part = run.split_off_front(left);
+                    left -= part.count;
+                    last = part.count.checked_sub(1).and_then(|place| part.value(place)).or(last);
+                    own.push(part);
+                    if run.count == 0 {
+                        runs.pop_front();
+                    }
+                }
+                row.push(argument(&own));
+            }
+            if last.is_some() {
+                self.drawn.note(used.sequence, last);
+            }
+        }
+        Ok(brought)
+    }
+}
+
+fn take_values_text(sequence: &Sequence, count: u64) -> String {
+    let name = quoted(&sequence.name).replace('\'', "''");
+    format!("SELECT {TAKE_VALUES}('{name}', {count})")
+}
+
+fn set_value_text(sequence: &Sequence, value: i64, called: bool) -> String {
+    let name = quoted(&sequence.name).replace('\'', "''");
+    format!("SELECT {SET_VALUE}('{name}', {value}, {called})")
+}
+
+/// And the version of the definition that it was taken under.
+fn taken_run(result: &ProgramResult) -> Result<(Run, i64)> {
+    match result.rows.first().map(|row| &row[..]) {
+        Some([Value::Int(first), Value::Int(step), Value::Int(count), Value::Int(version)]) => {
+            Ok((Run { first: *first, step: *step, count: *count as u64 }, *version))
+        }
+        _ => Err(Error::new(SqlState::INTERNAL_ERROR, "a sequence gave no values")),
+    }
+}
+
+fn is_too_few(error: &Error) -> bool {
+    let expected = too_few();
+    error.code() == expected.code() && error.fields().detail == expected.fields().detail
+}
+
+fn too_many() -> Error {
+    Error::new(
+        SqlState::PROGRAM_LIMIT_EXCEEDED,
+        format!("a statement takes more than {STATEMENT_MAX} values of a sequence"),
+    )
+    .with_hint("Split the work into several statements.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(first: i64, count: u64) -> Run {
+        Run { first, step: 1, count }
+    }
+
+    #[test]
+    fn a_stock_gives_all_or_nothing_in_order() {
+        let mut at_hand = AtHand::default();
+        at_hand.put(run(1, 2), 0);
+        at_hand.put(run(10, 3), 0);
+        assert_eq!(at_hand.take(6), None);
+        assert_eq!(at_hand.take(3), Some(vec![run(1, 2), run(10, 1)]));
+        assert_eq!(at_hand.take(2), Some(vec![run(11, 2)]));
+        assert_eq!(at_hand.take(1), None);
+    }
+
+    #[test]
+    fn what_was_taken_under_another_definition_is_not_handed_on() {
+        let mut at_hand = AtHand::default();
+        at_hand.put(run(1, 9), 3);
+        at_hand.outdate(4);
+        assert_eq!(at_hand.take(1), None);
+        at_hand.put(run(10, 9), 3);
+        assert_eq!(at_hand.take(1), None, "it came late");
+        at_hand.put(run(100, 9), 5);
+        at_hand.outdate(4);
+        assert_eq!(at_hand.take(1), Some(vec![run(100, 1)]));
+    }
+}
