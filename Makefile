@@ -58,10 +58,14 @@ test:
 	scripts/install-deps psql pgbench python
 	cargo test --workspace --exclude analytics
 
+# Tests of a node that is the same with analytics and without.
+WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints disasters doors fuzz log_schemes \
+	proofs skips))
+
 test-components:
 	scripts/install-deps psql pgbench drivers
 	cargo test --package analytics --package bench --package node \
-		--features node/analytics,bench/analytics
+		--features node/analytics,bench/analytics --lib --bins --tests -- $(WITHOUT)
 	tests/clients/run.sh
 
 # Another cfg is another build of everything below, in a folder of its own.

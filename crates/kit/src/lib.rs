@@ -1,5 +1,5 @@
-//! Small std-like tools: a seeded generator, hostile bytes, the synchronisation façade, threads that
-//! take turns, and a pool of bytes.
+//! Small std-like tools: a seeded generator, hostile bytes, the synchronisation façade, threads
+//! that take turns, and a pool of bytes.
 //!
 //! Absence: no domain noun, no clock, no I/O.
 

@@ -237,6 +237,7 @@ fn work<R: Rule>(
     conflicts_max: u32,
 ) -> Done {
     let mut done = Done::default();
+    session.set_budget(block.budget);
     loop {
         let positions = next();
         if positions.is_empty() {

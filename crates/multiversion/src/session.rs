@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use concurrency::{Moment, Outcome, Work};
 use kit::sync;
-use procedure::Frame;
+use procedure::{Budget, Frame};
 use types::{Error, Stop};
 
 use crate::clock::Timestamp;
@@ -53,6 +53,11 @@ impl<'d, R: Rule> Session<'d, R> {
         let transaction = Transaction::new(cx);
         let (frame, foresight) = (Frame::default(), Foresight::default());
         Session { db, transaction, frame, foresight, seen: Timestamp::ZERO }
+    }
+
+    /// What each transaction may take from now on.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.frame.meter().set_budget(budget);
     }
 
     /// These will run next: up to [`GROUP`](crate::foresight::GROUP) of them.

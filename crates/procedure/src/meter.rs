@@ -32,9 +32,9 @@
 //! run has [`EXPRESSION_UNITS_MAX`].
 //!
 //! *Interrupts.* Outside blocks a run may also be ended by its client or by a timeout. The meter is
-//! where all loops pass, so it is where the interrupt is looked at, once in [`UNITS_PER_LOOK`]. What
-//! is paid for at once and takes long, a function of a text of many bytes, looks by itself now and
-//! then ([`Meter::pace`]). Inside a block there is no interrupt.
+//! where all loops pass, so it is where the interrupt is looked at, once in [`UNITS_PER_LOOK`].
+//! What is paid for at once and takes long, a function of a text of many bytes, looks by itself now
+//! and then ([`Meter::pace`]). Inside a block there is no interrupt.
 //!
 //! *Cost.* A subtraction and a branch a unit.
 

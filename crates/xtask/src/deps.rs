@@ -20,7 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("protocols", &["concurrency", "kit", "multiversion", "procedure", "storage", "types"]),
     ("ledger", &["kit", "types"]),
     ("order", &["kit", "ledger", "types"]),
-    ("pipeline", &["concurrency", "kit", "storage", "types"]),
+    ("pipeline", &["concurrency", "kit", "procedure", "storage", "types"]),
     ("oracle", &["concurrency", "kit", "pipeline", "procedure", "protocols", "storage", "types"]),
     ("recovery", &["concurrency", "ledger", "procedure", "storage", "types"]),
     (
@@ -56,9 +56,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("snapshot", &["storage", "types"]),
     ("anker", &["kit", "types"]),
     ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
-    ("analytics", &["procedure", "snapshot", "sql", "storage", "types"]),
-    ("pgcatalog", &["procedure", "sql", "storage", "types"]),
-    ("pgfront", &["types"]),
+    ("analytics", &["kit", "procedure", "snapshot", "sql", "storage", "types"]),
+    ("pgcatalog", &["kit", "procedure", "sql", "storage", "types"]),
+    ("pgfront", &["kit", "types"]),
     ("workloads", &["kit", "procedure", "types"]),
     (
         "bench",

@@ -37,7 +37,8 @@ Any setting can be given as a flag, `--set key=value`, and as a variable, `TALLY
 key is an error.
 
 `tally config init` writes a commented file into the data folder, or where it is told,
-`tally config check` validates one, and `tally config show` prints the effective values and where each came from.
+`tally config check` validates one, and `tally config show` prints the effective values and where
+each came from.
 ";
 
 /// `docs/configuration.md`. A test writes and compares it; the program has no use for it.

@@ -80,6 +80,9 @@ async fn shown(client: &Client, text: &str) -> Result<String, tokio_postgres::Er
 }
 
 /// Those of the queries that are not answered as PostgreSQL answers them.
+/// What a node without analytics refuses by name.
+const NEED_ANALYTICS: [&str; 1] = ["Metabase, by week"];
+
 async fn wrong(node: &Node, queries: &str, answers: &str) -> Vec<String> {
     let expected: BTreeMap<&str, &str> = blocks(answers).collect();
     let mut wrong = Vec::new();
@@ -100,7 +103,8 @@ async fn wrong(node: &Node, queries: &str, answers: &str) -> Vec<String> {
         if !text.contains("ORDER BY") {
             both.iter_mut().for_each(|lines| lines.sort());
         }
-        if both[0] != both[1] {
+        let is_refused = both[0] == ["ERROR:  0A000"] && NEED_ANALYTICS.contains(&title);
+        if both[0] != both[1] && (cfg!(feature = "analytics") || !is_refused) {
             wrong.push(format!("{title}:\n{:#?}\nshould be\n{:#?}", both[0], both[1]));
         }
     }

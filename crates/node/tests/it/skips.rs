@@ -71,7 +71,10 @@ async fn a_block_that_fails_twice_is_stopped_before_and_skipped() {
     let shown = skip(height, &[]);
     let told = String::from_utf8_lossy(&shown.stderr).into_owned();
     assert_eq!(shown.status.code(), Some(1));
-    assert!(told.contains("--yes") && told.contains("INSERT INTO t VALUES (2)"), "{told}");
+    assert!(
+        told.contains("--yes") && told.contains("INSERT INTO t VALUES ($1) with (2)"),
+        "{told}"
+    );
     let done = skip(height, &["--yes"]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(json(&done)["by"], height + 1);

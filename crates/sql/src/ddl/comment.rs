@@ -216,6 +216,7 @@ mod tests {
             "COMMENT ON VIEW v IS 'view'",
             "COMMENT ON SCHEMA public IS 'all'",
             "COMMENT ON VIEW v IS NULL",
+            "DROP VIEW v",
             "ALTER TABLE t RENAME COLUMN c TO d",
             "DROP INDEX i",
             "ALTER TABLE t DROP COLUMN b",
@@ -227,7 +228,6 @@ mod tests {
             "Table({id:?}) it's mine; Column({id:?}, 2) third; Index({id:?}, 0) key; Schema all"
         );
         assert_eq!(all(&catalog), expected);
-        catalog = after(&catalog, "DROP VIEW v").unwrap();
         assert_eq!(all(&after(&catalog, "DROP TABLE t").unwrap()), "Schema all");
     }
 

@@ -798,12 +798,10 @@ fn asks_for_rows(prepared: &Prepared) -> bool {
 /// Replicas check it as well, so it must not be found out there.
 fn check_kinds(types: &[DataType], parameters: &[Value]) -> Result<()> {
     let same = |(value, data_type)| schema::is_of(value, data_type);
+    let what = "the parameters are not those of the statement";
     match parameters.len() == types.len() && parameters.iter().zip(types).all(same) {
         true => Ok(()),
-        false => Err(Error::new(
-            SqlState::PROTOCOL_VIOLATION,
-            "the parameters are not those of the statement",
-        )),
+        false => Err(Error::new(SqlState::PROTOCOL_VIOLATION, what)),
     }
 }
 

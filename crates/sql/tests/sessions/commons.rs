@@ -1,6 +1,7 @@
 //! What sessions share beside the ledger, and what acts on the session alone.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -210,7 +211,9 @@ fn settings_that_change_nothing_are_kept_and_others_refused_by_name() {
 #[test]
 fn the_sessions_clock_moves_and_a_sleep_ends_when_it_is_cancelled() {
     block_on(async {
-        let node = Node::new("serial");
+        let ticks = AtomicI64::new(0);
+        let clock = Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed));
+        let node = Node::with_clock("serial", clock);
         let mut client = node.session();
         client.run("CREATE TABLE t (a timestamptz)").await.unwrap();
         client.run("BEGIN").await.unwrap();
