@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use concurrency::Load;
+use concurrency::{Load, Work};
 use engine::transaction::Asked;
 use kit::pool::Lease;
 use procedure::draws::Draws;
 use procedure::{Interrupt, Procedure, ROW_WEIGHT};
 use types::{Error, Result, SqlState, Value};
 
-use super::guard::Guard;
-
+use super::guard::{Guard, SHORT_TEXT_BYTES, aside};
+use super::{Answer, Session, Tag};
 use crate::copy::{CopyOptions, CopyParser, Fields};
 
 /// Bytes that are taken between two looks at whether to go on.
@@ -128,6 +128,35 @@ impl CopyIn {
         let rows = self.rows.rows.into_iter().map(|values| draws.arguments(&self.row, values));
         let rows = rows.collect::<Result<_>>()?;
         Ok((asked, Load { procedure: self.row, rows }, self.rows.lease))
+    }
+}
+
+impl Session {
+    pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.copy {
+            Some(copy) => aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes)),
+            None => Err(Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress")),
+        }
+    }
+
+    pub async fn copy_done(&mut self) -> Result<Answer> {
+        let mut copy = self
+            .copy
+            .take()
+            .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
+        self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
+        let (rows, row) = (aside(false, || copy.end())?, Arc::clone(copy.row()));
+        if !row.sequences.is_empty() {
+            copy.extend(self.bring_for_rows(&row, rows).await?)?;
+        }
+        let mut draws = self.draws(&row)?;
+        let (asked, load, _lease) = aside(false, || copy.finish(&mut draws))?;
+        let result = self.write(asked, Work::Load(load), draws).await?;
+        Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
+    }
+
+    pub fn copy_failed(&mut self) {
+        self.copy = None;
     }
 }
 

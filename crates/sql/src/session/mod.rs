@@ -39,7 +39,7 @@ pub mod transaction;
 
 use std::sync::{Arc, OnceLock};
 
-use concurrency::{Outcome, Work};
+use concurrency::Outcome;
 use engine::transaction::Asked;
 use engine::{Body, Engine, Head, ParameterTypes};
 use kit::pool::{Lease, Pool};
@@ -676,14 +676,6 @@ impl Session {
         self.forget_unknown_sequences();
     }
 
-    /// Those that a transaction had made, of which nothing has become.
-    fn forget_unknown_sequences(&mut self) {
-        if !self.drawn.is_empty() {
-            let versioned = self.view().versioned;
-            self.drawn.keep_known(&versioned.catalog);
-        }
-    }
-
     async fn commit(&mut self) -> Result<Answer> {
         if self.failed {
             self.roll_back();
@@ -743,33 +735,6 @@ impl Session {
             transaction.fail();
             self.failed = true;
         }
-    }
-
-    pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
-        match &mut self.copy {
-            Some(copy) => aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes)),
-            None => Err(Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress")),
-        }
-    }
-
-    pub async fn copy_done(&mut self) -> Result<Answer> {
-        let mut copy = self
-            .copy
-            .take()
-            .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
-        self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
-        let (rows, row) = (aside(false, || copy.end())?, Arc::clone(copy.row()));
-        if !row.sequences.is_empty() {
-            copy.extend(self.bring_for_rows(&row, rows).await?)?;
-        }
-        let mut draws = self.draws(&row)?;
-        let (asked, load, _lease) = aside(false, || copy.finish(&mut draws))?;
-        let result = self.write(asked, Work::Load(load), draws).await?;
-        Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
-    }
-
-    pub fn copy_failed(&mut self) {
-        self.copy = None;
     }
 
     fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {

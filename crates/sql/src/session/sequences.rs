@@ -358,6 +358,14 @@ impl Session {
         Ok(filled)
     }
 
+    /// Those that a transaction had made, of which nothing has become.
+    pub(super) fn forget_unknown_sequences(&mut self) {
+        if !self.drawn.is_empty() {
+            let versioned = self.view().versioned;
+            self.drawn.keep_known(&versioned.catalog);
+        }
+    }
+
     fn check_may_take(&self) -> Result<()> {
         let read_only = match &self.transaction {
             Some(transaction) => transaction.is_read_only(),
