@@ -250,7 +250,7 @@ fn a_ledger_lives_on_behind_a_block_that_panics() {
         node.engine.stop();
         drop(node);
         let head = verified(folder, Executor::Panics);
-        assert_eq!(head, verified(folder, Executor::Sound), "{protocol}: whoever executes it");
+        assert_eq!(head, verified(folder, Executor::Sound), "{protocol}: by every executor");
         // The decision is not in the results.
         std::fs::remove_dir_all(folder.join("results")).unwrap();
         assert_eq!(head, verified(folder, Executor::Sound), "{protocol}");

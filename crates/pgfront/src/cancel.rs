@@ -207,7 +207,7 @@ impl Registry {
         }
     }
 
-    /// Lets nobody in any more, and turns everybody out, whatever they run.
+    /// Lets no client in any more, and ends every session, whatever it runs.
     pub fn close(&self) {
         let mut sessions = self.lock();
         sessions.closed = true;

@@ -233,7 +233,7 @@ mod unchecked {
         // the empty string. Its buffer and offset are where the bytes were appended to the tail;
         // tails become buffers in their place, and buffers are dropped only by `compact`, which
         // gives every view a new place or zero. Nobody writes into a buffer but by appending to a
-        // tail that nobody else has. Nulls are as long as views: both have a group's rows. Builds
+        // tail that no other has. Nulls are as long as views: both have a group's rows. Builds
         // with debug assertions, in which all tests run, let Arrow check all of this before.
         unsafe {
             match kind {

@@ -1,7 +1,7 @@
 //! Which columns of a result are columns of a table as they stand: what JDBC's updatable results,
 //! GUI tools and type caches ask of `RowDescription`.
 //!
-//! Told from the syntax and the catalog alone, so that it is the same whoever runs the query. Names
+//! Told from the syntax and the catalog alone, so that it is the same for every executor. Names
 //! are looked up with less ceremony than the binder does, which has refused what is wrong with
 //! them. Where a FROM clause has more than tables, subqueries and common table expressions, no
 //! column has an origin, as where a column is computed.

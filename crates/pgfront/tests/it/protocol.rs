@@ -190,7 +190,7 @@ async fn an_error_is_shown_at_once_and_what_follows_is_skipped() {
     for (batch, shown) in [
         ([parse("s", "nonsense"), describe('S', "s"), flush.clone()].concat(), "E"),
         ([run("fail"), flush.clone(), run("add 1"), flush.clone()].concat(), "12E"),
-        // Nobody has asked, and still it is told.
+        // It was not asked for, and still it is told.
         (run("fail"), "12E"),
         (bind("", "missing", &[], 0), "E"),
     ] {

@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn no_fault_of_a_recovery_loses_what_was_answered() {
         let mut count = Count::default();
-        faults::while_recovering(&small("serial", 4), 17, &ENDLESS, &mut count).unwrap();
+        faults::while_recovering(&small("serial", 4), 53, &ENDLESS, &mut count).unwrap();
         assert!(count.faults > 100, "{count:?}");
     }
 

@@ -217,7 +217,7 @@ impl Table {
         match self.circle(owner) {
             None => Answer::Waits,
             Some(circle) => {
-                // As before it came, so nobody is granted anything by its leaving.
+                // As before it came, so no wait is granted by its leaving.
                 self.leave_queue(owner);
                 Answer::Deadlock(circle)
             }

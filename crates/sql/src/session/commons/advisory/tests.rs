@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// No two hold what conflicts, nobody waits for nothing, and nobody waits in a circle.
+    /// No two hold what conflicts, none waits for nothing, and none waits in a circle.
     fn check(&self) {
         for (a, model) in self.models.iter().enumerate() {
             for (b, other) in self.models.iter().enumerate().filter(|(b, _)| *b != a) {
