@@ -31,9 +31,9 @@ use bytes::Bytes;
 use concurrency::{Isolation, ProtocolInfo};
 use ledger::BlockResult;
 use storage::{BlockWrites, Changes, LATEST, Store};
-use types::key::encode_key;
+use types::key::primary_key;
 use types::row::decode_row;
-use types::{Error, Key, Position, Result, SqlState, Stamp, TableSchema, Value};
+use types::{Error, Key, Position, Result, SqlState, Stamp};
 
 use crate::transaction::RowImage;
 use crate::transaction::outcome::{imaged, split_images};
@@ -87,7 +87,7 @@ fn put(image: RowImage, stamp: Stamp, store: &Store, writes: &mut BlockWrites) -
     match image {
         RowImage::Row { image, .. } => {
             let row = decode_row(&table.schema().columns, &image)?;
-            let key = key_of(table.schema(), &row)?;
+            let key = primary_key(table.schema(), &row)?;
             table.insert(key.as_bytes(), &row, stamp, undo);
         }
         RowImage::Gone { key, .. } => {
@@ -96,16 +96,6 @@ fn put(image: RowImage, stamp: Stamp, store: &Store, writes: &mut BlockWrites) -
         }
     }
     Ok(())
-}
-
-fn key_of(schema: &TableSchema, row: &[Value]) -> Result<Key> {
-    let mut key = Key::default();
-    let columns = schema.primary_key.iter().map(|&id| {
-        let column = &schema.columns[usize::from(id)];
-        (&column.data_type, column.nullable, &row[usize::from(id)])
-    });
-    encode_key(columns, &mut key)?;
-    Ok(key)
 }
 
 fn corrupt(what: &str) -> Error {

@@ -39,7 +39,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ledger::files::read_all;
+use ledger::files::{read_all, write_new};
 use ledger::{Files, Hash};
 use types::codec::{decode_bytes, decode_str, decode_u64, encode_bytes, encode_str, encode_u64};
 use types::{Error, Height, Result, SqlState};
@@ -249,7 +249,7 @@ impl Shared {
     fn keep(&self, state: &mut State, death: Death) -> Option<u64> {
         let number = state.next_file;
         state.next_file += 1;
-        match self.write(number, &encode(&death)) {
+        match write_new(&*self.files, FOLDER, &path(number), &encode(&death)) {
             Ok(()) => {
                 state.deaths.insert(number, death);
                 Some(number)
@@ -259,15 +259,6 @@ impl Shared {
                 None
             }
         }
-    }
-
-    fn write(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
-        self.files.create_folder(FOLDER)?;
-        self.files.sync_folder("")?;
-        let file = self.files.create(&path(number))?;
-        file.write_at(bytes, 0)?;
-        file.sync()?;
-        self.files.sync_folder(FOLDER)
     }
 
     fn take_back(&self, state: &mut State, file: u64) {

@@ -51,6 +51,17 @@ pub fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// A new file with these bytes in a folder, which is made if need be: all on the device before it
+/// returns.
+pub fn write_new(files: &dyn Files, folder: &str, path: &str, bytes: &[u8]) -> io::Result<()> {
+    files.create_folder(folder)?;
+    files.sync_folder("")?;
+    let file = files.create(path)?;
+    file.write_at(bytes, 0)?;
+    file.sync()?;
+    files.sync_folder(folder)
+}
+
 /// Makes sure of a file that reads well but may be in the page cache alone, since the sync of
 /// whoever wrote it never came, or failed. After that the cache takes pages for clean that the disk
 /// has never had, and another sync says nothing: they are written once more.

@@ -373,7 +373,7 @@ fn request(text: &str) -> Bytes {
 }
 
 fn signature() -> Signature {
-    Signature { key_id: [1; 32], bytes: Bytes::from_static(b"of nobody") }
+    Signature { key_id: [1; 32], bytes: Bytes::from_static(b"of no key") }
 }
 
 /// A field more does not compile here.

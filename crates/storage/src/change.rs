@@ -20,9 +20,9 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use types::key::encode_key;
+use types::key::primary_key;
 use types::{
-    ColumnId, Error, Height, Key, Layout, Result, SqlState, Stamp, TableId, TableSchema, Value,
+    ColumnId, Error, Height, Layout, Result, SqlState, Stamp, TableId, TableSchema, Value,
 };
 
 use crate::record::LATEST;
@@ -148,12 +148,7 @@ impl<'s> CatalogChange<'s> {
 
 fn add(table: &Table, row: Vec<Value>, stamp: Stamp) -> Result<()> {
     let schema = table.schema();
-    let columns = schema.primary_key.iter().map(|&id| {
-        let column = &schema.columns[usize::from(id)];
-        (&column.data_type, column.nullable, &row[usize::from(id)])
-    });
-    let mut key = Key::default();
-    encode_key(columns, &mut key)?;
+    let key = primary_key(schema, &row)?;
     if table.find(key.as_bytes()).is_some() {
         return Err(Error::new(
             SqlState::UNIQUE_VIOLATION,
@@ -167,7 +162,7 @@ fn add(table: &Table, row: Vec<Value>, stamp: Stamp) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use types::{ColumnSchema, DataType};
+    use types::{ColumnSchema, DataType, Key};
 
     use super::*;
 

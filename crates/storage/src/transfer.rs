@@ -12,7 +12,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use types::key::encode_key;
+use types::key::primary_key;
 use types::row::decode_row;
 use types::{Error, Height, Key, Result, SqlState, Stamp, Value};
 
@@ -65,13 +65,7 @@ impl Table {
     pub(crate) fn decode_image(&self, image: &[u8]) -> Result<(Key, Vec<Value>)> {
         let schema = self.schema();
         let row = decode_row(&schema.columns, image)?;
-        let mut key = Key::default();
-        let columns = schema.primary_key.iter().map(|&id| {
-            let column = &schema.columns[usize::from(id)];
-            (&column.data_type, column.nullable, &row[usize::from(id)])
-        });
-        encode_key(columns, &mut key)?;
-        Ok((key, row))
+        Ok((primary_key(schema, &row)?, row))
     }
 
     /// Tells apart the tables that have this id one after the other: a rewrite or a truncation

@@ -38,6 +38,7 @@ use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
 use crate::numeric::{POW10, from_digits};
+use crate::schema::TableSchema;
 use crate::value::{Value, canonical_float};
 
 /// A primary or secondary key in its order-preserving encoding. Up to 32 bytes stay inline.
@@ -101,6 +102,17 @@ pub fn encode_key<'a>(
         encode_column(data_type, nullable, value, out)?;
     }
     Ok(())
+}
+
+/// The primary key of a whole row of the table, whose values are already of its columns' types.
+pub fn primary_key(schema: &TableSchema, row: &[Value]) -> Result<Key> {
+    let columns = schema.primary_key.iter().map(|&id| {
+        let column = &schema.columns[usize::from(id)];
+        (&column.data_type, column.nullable, &row[usize::from(id)])
+    });
+    let mut key = Key::default();
+    encode_key(columns, &mut key)?;
+    Ok(key)
 }
 
 /// Appends the encoding of one column to a key.

@@ -22,8 +22,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use procedure::access::Range;
-use storage::{Annotation, CatalogChange, Store, Table, Toll};
-use types::key::encode_key;
+use storage::{Annotation, CatalogChange, Store, Toll};
+use types::key::primary_key;
 use types::{Error, Key, Result, SqlState, Stop, TableId, TableSchema, Value};
 
 use super::{Overlay, table_of};
@@ -135,7 +135,7 @@ impl<R: Recorder> Overlay<R> {
         row: Vec<Value>,
     ) -> Result<(), Stop> {
         let key = match has_new_key {
-            true => key_of(table_of(&self.catalog, write.table)?, &row)?,
+            true => primary_key(table_of(&self.catalog, write.table)?.schema(), &row)?,
             false => write.key.clone(),
         };
         self.put_again(write, key, WriteState::Put(row.into()))
@@ -155,15 +155,4 @@ impl<R: Recorder> Overlay<R> {
         self.begin_write(old.table, key, place, existed, state);
         Ok(())
     }
-}
-
-fn key_of(table: &Table, row: &[Value]) -> Result<Key> {
-    let schema = table.schema();
-    let columns = schema.primary_key.iter().map(|&id| {
-        let column = &schema.columns[usize::from(id)];
-        (&column.data_type, column.nullable, &row[usize::from(id)])
-    });
-    let mut key = Key::default();
-    encode_key(columns, &mut key)?;
-    Ok(key)
 }

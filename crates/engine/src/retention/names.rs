@@ -12,6 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use ledger::Files;
+use ledger::files::write_new;
 use types::codec::{
     decode_bytes, decode_i64, decode_str, decode_u64, encode_bytes, encode_i64, encode_str,
     encode_u64,
@@ -75,21 +76,14 @@ impl PinFolder {
     pub(super) fn keep(&mut self, head: Head, owner: &str, name: &str) -> Result<u64> {
         let number = self.next;
         self.next += 1;
-        if let Err(error) = self.write(number, &encode(head, owner, name)) {
+        if let Err(error) =
+            write_new(&*self.files, FOLDER, &path(number), &encode(head, owner, name))
+        {
             // Else it would rise again at the next start.
             let _ = self.files.remove(&path(number));
             return Err(cannot_write(error));
         }
         Ok(number)
-    }
-
-    fn write(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
-        self.files.create_folder(FOLDER)?;
-        self.files.sync_folder("")?;
-        let file = self.files.create(&path(number))?;
-        file.write_at(bytes, 0)?;
-        file.sync()?;
-        self.files.sync_folder(FOLDER)
     }
 
     pub(super) fn forget(&self, number: u64) -> Result<()> {
@@ -180,7 +174,7 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(decode(0, &bytes[..length]).is_err());
         }
-        folder.write(17, &bytes[..bytes.len() - 1]).unwrap();
+        write_new(&*folder.files, FOLDER, &path(17), &bytes[..bytes.len() - 1]).unwrap();
         let mut again = PinFolder::open(files).unwrap();
         let expected = Found { file: audit, head, owner: "ada".into(), name: "audit".into() };
         assert_eq!(again.found, [expected]);

@@ -138,7 +138,7 @@ impl Drop for Promise {
 }
 
 impl Promise {
-    /// To whoever listens now.
+    /// To the sessions that listen now.
     pub fn send(self) {
         let mut state = self.all.state.lock();
         let mut sent = 0;
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!((fetched(&a).len(), fetched(&b).len()), (1, 0));
         drop((a, b));
         assert!(all.state.lock().listeners.is_empty());
-        assert_eq!(all.usage(), 0.0, "what nobody fetches any more takes no room");
+        assert_eq!(all.usage(), 0.0, "what no session fetches any more takes no room");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use channels::Channels;
 pub struct Commons {
     pub advisory: Arc<AdvisoryLocks>,
     pub channels: Arc<Channels>,
-    /// Set by the front end that has the connections; without one there is nobody to signal.
+    /// Set by the front end that has the connections; without one there is no session to signal.
     pub signals: OnceLock<Arc<dyn Signals>>,
     /// Users by the number of their session.
     users: Mutex<BTreeMap<i32, String>>,

@@ -31,7 +31,7 @@ fn dump(store: &Store) -> Dump {
     tables.collect()
 }
 
-/// Stops; whoever executes the ledger again comes to the same rows.
+/// Stops; every executor of the ledger comes to the same rows.
 fn verify(node: Node) {
     let live = dump(node.database.engine.store());
     let mut replayed = Dump::new();
@@ -290,7 +290,7 @@ fn changes_of_one_transaction_are_paid_for_together() {
                 Ok(_) => made += 1,
                 Err(error) => break error,
             }
-            assert!(made < 200, "nobody has paid");
+            assert!(made < 200, "no payment was made");
         };
         let limits = [SqlState::STATEMENT_TOO_COMPLEX, SqlState::PROGRAM_LIMIT_EXCEEDED];
         assert!(limits.contains(&error.code()), "{error}");

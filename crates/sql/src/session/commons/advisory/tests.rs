@@ -69,7 +69,7 @@ impl World {
                 .iter()
                 .zip(&self.models)
                 .any(|(id, model)| *id != first.owner && blocks(model, &first.wanted));
-            assert!(blocked, "the first of the queue waits for nobody");
+            assert!(blocked, "the first of the queue waits for no other");
         }
         let held: usize = self
             .models
