@@ -2,11 +2,13 @@
 
 .PHONY: help demo run run-analytics test test-components schedules miri other-architecture \
 	overflow sim torture fuzz soak bench-postgres bench-durability \
-	bench-analytics compare-analytics htap clean
+	bench-analytics compare-analytics htap dist dist-analytics clean
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
 LEAN = --release --package node
 ANALYTICS = $(LEAN) --features analytics
+# Without what measures and breaks a node.
+DIST = --profile dist --package node --no-default-features
 
 # How long everything takes; TORTURE_KILLS=200 counts kills instead of timing them.
 TORTURE_SECONDS ?= 600
@@ -16,6 +18,9 @@ FUZZ_SECONDS ?= 600
 # TPC-H's scale factor, and CH-benCHmark's warehouses, for comparing answers.
 ANALYTICS_SCALE ?= 0.1
 
+# Where cargo puts what it has built for tests.
+PROGRAMS = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug
+
 # How long a node is under load.
 SOAK_SECONDS ?= 7200
 
@@ -23,6 +28,7 @@ help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
 	@echo "make run             start a node to play with, and print the psql line for it"
 	@echo "make run-analytics   the same with DataFusion for large queries, which takes longer to build"
+	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
 	@echo "make test            all tests of what make run has"
 	@echo "make test-components tests of analytics, and one transaction through each driver"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
@@ -54,19 +60,28 @@ run-analytics:
 	cargo build $(ANALYTICS)
 	cargo run --quiet $(ANALYTICS) -- serve
 
+dist:
+	cargo build $(DIST)
+
+dist-analytics:
+	cargo build $(DIST) --features analytics
+
 test:
 	scripts/install-deps psql pgbench python
-	cargo test --workspace --exclude analytics
+	cargo test --workspace --exclude analytics --lib --bins --tests --examples
+	cargo test --doc --package procedure
 
 # Tests of a node that is the same with analytics and without.
 WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints disasters doors fuzz log_schemes \
 	proofs skips))
 
+test-components: WITH = --package analytics --package bench --package node \
+	--features node/analytics,bench/analytics
 test-components:
 	scripts/install-deps psql pgbench drivers
-	cargo test --package analytics --package bench --package node \
-		--features node/analytics,bench/analytics --lib --bins --tests -- $(WITHOUT)
-	tests/clients/run.sh
+	cargo test $(WITH) --lib --bins --tests -- $(WITHOUT)
+	cargo build $(WITH) --example tokio_client
+	PROGRAMS=$(PROGRAMS) tests/clients/run.sh
 
 # Another cfg is another build of everything below, in a folder of its own.
 schedules:
@@ -89,7 +104,7 @@ other-architecture: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = \
 other-architecture: OTHER = cargo test --target aarch64-unknown-linux-gnu
 other-architecture:
 	scripts/install-deps aarch64 python
-	$(OTHER) --package recovery --test golden
+	$(OTHER) --package recovery --test it golden_ledgers
 	$(OTHER) --package ledger --lib vectors
 	$(OTHER) --package types
 	$(OTHER) --package procedure --test chance
@@ -109,7 +124,7 @@ torture:
 
 fuzz:
 	cargo build $(LEAN) --bin tally --example fuzz
-	cargo run --quiet $(LEAN) --example fuzz -- --seconds $(FUZZ_SECONDS) --wait-ms-max 1000
+	cargo run --quiet $(LEAN) --example fuzz -- --seconds $(FUZZ_SECONDS) --late-ms-max 50
 
 soak:
 	cargo build $(LEAN)

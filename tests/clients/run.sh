@@ -4,7 +4,8 @@
 #   tests/clients/run.sh                        starts a node of its own on an empty folder
 #   tests/clients/run.sh HOST:PORT [USER [DB]]  uses the server that listens there
 #
-# CLIENTS="psql psycopg" picks some of them. Exit code 0 only if all of them pass.
+# CLIENTS="psql psycopg" picks some of them. PROGRAMS names the folder where cargo has put the
+# programs of a build that is to be tested; without it they are built. Exit code 0 only if all pass.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -26,8 +27,8 @@ trap finish EXIT
 
 start_node() {
     work=$(mktemp -d)
-    run_cargo build --quiet --package node
-    local tally="${CARGO_TARGET_DIR:-$root/target}/debug/tally"
+    [ -n "${PROGRAMS:-}" ] || run_cargo build --quiet --package node
+    local tally="${PROGRAMS:-${CARGO_TARGET_DIR:-$root/target}/debug}/tally"
     local port=$((20000 + RANDOM % 20000))
     "$tally" serve --data "$work/data" --listen "127.0.0.1:$port" --http-listen '' \
         >"$work/ready" 2>"$work/log" &
@@ -94,7 +95,11 @@ run_node_postgres() {
 }
 
 run_tokio_postgres() {
-    run_cargo run --quiet --package node --example tokio_client -- "$CLIENT_URL"
+    if [ -n "${PROGRAMS:-}" ]; then
+        "$PROGRAMS/examples/tokio_client" "$CLIENT_URL"
+    else
+        run_cargo run --quiet --package node --example tokio_client -- "$CLIENT_URL"
+    fi
 }
 
 passed=0

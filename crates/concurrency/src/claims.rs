@@ -96,15 +96,22 @@ impl Footprint {
 
     /// Forgets what was read since, where all reads are required.
     pub fn return_to(&mut self, mark: FootprintMark) {
+        let rows = self.rows.len().saturating_sub(mark.rows);
+        let ranges = self.ranges.len().saturating_sub(mark.ranges);
         self.rows.truncate(mark.rows);
         self.ranges.truncate(mark.ranges);
+        self.release(rows, ranges);
     }
 }
 
 impl Overlay<Footprint> {
-    /// The claims of the statement that began at `mark`; those of its reads are exclusive if it
-    /// asks for that, as SELECT … FOR UPDATE does.
-    pub fn claims(&mut self, mark: FootprintMark, exclusive: bool) -> Result<Vec<Claim>, Stop> {
+    /// The claims of the statement that began at `mark`; those of its reads are exclusive in the
+    /// tables for which it asks that, as SELECT … FOR UPDATE does.
+    pub fn claims(
+        &mut self,
+        mark: FootprintMark,
+        is_exclusive: &dyn Fn(TableId) -> bool,
+    ) -> Result<Vec<Claim>, Stop> {
         let written = self.statement_entries()?;
         let mut claims: Vec<_> = written.into_iter().flat_map(of_write).collect();
         let lines = lines_of(&claims);
@@ -113,14 +120,14 @@ impl Overlay<Footprint> {
             table: row.table,
             index: 0,
             place: Place::Key(row.key.clone()),
-            exclusive,
+            exclusive: is_exclusive(row.table),
         }));
         claims.extend(ranges[mark.ranges..].iter().filter_map(|read| {
             let (table, index) = (read.range.table, read.range.index);
             let (low, high) = byte_bounds(&read.range)?;
             let bounds = is_below(&low, &high).then_some((low, high))?;
             let writes = |keys: &BTreeSet<Key>| keys.range(bounds.clone()).next().is_some();
-            let exclusive = exclusive || lines.get(&(table, index)).is_some_and(writes);
+            let exclusive = is_exclusive(table) || lines.get(&(table, index)).is_some_and(writes);
             let place = Place::Range(bounds.0, bounds.1);
             Some(Claim { table, index, place, exclusive })
         }));
@@ -163,13 +170,25 @@ fn coarse(mut claims: Vec<Claim>, catalog: &Catalog) -> Vec<Claim> {
     tables.retain(|_, (count, _)| *count > KEYS_OF_TABLE_MAX);
     claims.retain(|claim| !tables.contains_key(&claim.table));
     for (table, (_, exclusive)) in tables {
-        let others = catalog.table(table).map(|table| live_indexes(table).collect::<Vec<_>>());
-        // A write claims a key on line 0; a read of a range claims the range's own line.
-        let others = if exclusive { others.unwrap_or_default() } else { Vec::new() };
-        claims.extend(std::iter::once(0).chain(others).map(|index| {
-            let place = Place::Range(Bound::Unbounded, Bound::Unbounded);
-            Claim { table, index, place, exclusive }
-        }));
+        claims.extend(of_table(table, exclusive, catalog));
     }
+    claims
+}
+
+fn of_table(table: TableId, exclusive: bool, catalog: &Catalog) -> impl Iterator<Item = Claim> {
+    let others = catalog.table(table).map(|table| live_indexes(table).collect::<Vec<_>>());
+    // A write claims a key on line 0; a read of a range claims the range's own line.
+    let others = if exclusive { others.unwrap_or_default() } else { Vec::new() };
+    std::iter::once(0).chain(others).map(move |index| {
+        let place = Place::Range(Bound::Unbounded, Bound::Unbounded);
+        Claim { table, index, place, exclusive }
+    })
+}
+
+/// Claims of all that is in some tables, as LOCK TABLE makes them.
+pub fn of_tables(tables: &[TableId], exclusive: bool, catalog: &Catalog) -> Vec<Claim> {
+    let claims = tables.iter().flat_map(|table| of_table(*table, exclusive, catalog));
+    let mut claims: Vec<Claim> = claims.collect();
+    claims.sort_by(|a, b| a.rank().cmp(&b.rank()));
     claims
 }

@@ -5,11 +5,12 @@
 //! can require that they still hold ([`Footprint`]).
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
+use kit::pool::Lease;
 use procedure::Meter;
 use procedure::access::{Access, Range};
-use types::{Key, Stamp, Stop, TableId};
+use types::{Error, Key, Stamp, Stop, TableId};
 
 use crate::pending::RecordId;
 use crate::reach::Reach;
@@ -71,15 +72,20 @@ impl Recorder for NoRecord {
 /// runs again. Their reads are kept aside until then. Whatever a query looks at is thus either
 /// beyond the reach of the statements before it, or they do at COMMIT what they did.
 ///
+/// *Memory.* What is recorded is covered by a lease, where there is one. What that does not get is
+/// not recorded, and the footprint says so ([`Footprint::check`]): such a transaction cannot go on.
+///
 /// Keys and ranges of a table that the transaction itself has altered mean nothing where it is not
 /// altered yet, as when COMMIT looks at requirements. Of such a table it is noted that it was read:
 /// all of it must be as it was.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Footprint {
     pub rows: Vec<RowRequirement>,
     pub ranges: Vec<RangeRequirement>,
     /// Off while a writing statement runs.
     pub enabled: bool,
+    /// Nothing is recorded: there will be no COMMIT that could require it.
+    pub off: bool,
     /// What writing statements read.
     rows_aside: Vec<RowRequirement>,
     ranges_aside: Vec<RangeRequirement>,
@@ -90,17 +96,32 @@ pub struct Footprint {
     /// Those of which something was read since.
     pub tables: BTreeSet<TableId>,
     tables_aside: BTreeSet<TableId>,
+    memory: Option<Memory>,
+}
+
+/// What a footprint takes of memory that others share.
+#[derive(Debug)]
+struct Memory {
+    lease: Lease,
+    bytes: u64,
+    refused: Option<Error>,
 }
 
 impl Recorder for Footprint {
     const DIGESTS: bool = true;
 
     fn value_read(&mut self, read: RowRead<'_>) {
+        if self.off {
+            return;
+        }
         if self.enabled && self.reach.has_row(read.table, read.key) {
             self.require_all();
         }
         if self.altered.contains(&read.table) {
             return self.table_read(read.table);
+        }
+        if !self.takes::<RowRequirement>(read.key.heap_bytes()) {
+            return;
         }
         let rows = match self.enabled {
             true => &mut self.rows,
@@ -114,11 +135,21 @@ impl Recorder for Footprint {
     }
 
     fn range_read(&mut self, range: &Range, digest: RangeDigest) {
+        if self.off {
+            return;
+        }
         if self.enabled && self.reach.has_row_of(range.table) {
             self.require_all();
         }
         if self.altered.contains(&range.table) {
             return self.table_read(range.table);
+        }
+        let heap_bytes = [&range.low, &range.high].map(|bound| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key.heap_bytes(),
+            Bound::Unbounded => 0,
+        });
+        if !self.takes::<RangeRequirement>(heap_bytes.iter().sum()) {
+            return;
         }
         let ranges = match self.enabled {
             true => &mut self.ranges,
@@ -139,6 +170,43 @@ impl Recorder for Footprint {
 }
 
 impl Footprint {
+    /// What is recorded is to be covered by this.
+    pub fn covered_by(lease: Lease) -> Footprint {
+        let memory = Some(Memory { lease, bytes: 0, refused: None });
+        Footprint { memory, ..Footprint::default() }
+    }
+
+    /// Whether all that was read was recorded.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.memory.as_ref().and_then(|memory| memory.refused.clone()) {
+            Some(refused) => Err(refused),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes sure of memory for one more requirement. A list that grows is there twice for a while.
+    fn takes<R>(&mut self, more: usize) -> bool {
+        let Some(Memory { lease, bytes, refused }) = &mut self.memory else { return true };
+        if refused.is_some() {
+            return false;
+        }
+        let taken = *bytes + (2 * size_of::<R>() + more) as u64;
+        match lease.cover(taken) {
+            Ok(()) => *bytes = taken,
+            Err(exhausted) => *refused = Some(exhausted.into()),
+        }
+        refused.is_none()
+    }
+
+    /// So many of the last requirements are forgotten, and what was refused behind them.
+    pub(crate) fn release(&mut self, rows: usize, ranges: usize) {
+        let Some(Memory { lease, bytes, refused }) = &mut self.memory else { return };
+        let gone = rows * size_of::<RowRequirement>() + ranges * size_of::<RangeRequirement>();
+        *bytes = bytes.saturating_sub(2 * gone as u64);
+        lease.shrink(*bytes);
+        *refused = None;
+    }
+
     fn table_read(&mut self, table: TableId) {
         match self.enabled {
             true => self.tables.insert(table),

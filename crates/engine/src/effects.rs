@@ -2,17 +2,26 @@
 //!
 //! A block without schema changes is one step, whose rows are sorted by table and key. A schema or
 //! parameter change is a step of its own, and so is what stands between two of them; the leaves of
-//! the root are those of the steps, one step after the other. In each step the image before is that
-//! before the block.
+//! the root are those of the steps, one step after the other, each between the images that the step
+//! found and left: a schema change in between may have written the row anew, in other columns.
+//!
+//! The images of a block that is one step stay readable, so it is hashed off the critical path.
+//! Those of a step that others follow are gone with them, and are hashed at its end
+//! ([`Effects::tell`]).
 //!
 //! The ledger keeps the root and the count alone. So where a block does not give its recorded root
 //! again, what can be said is what it changes when it is run now; the difference is in one of these
 //! rows, or in one that is missing among them.
 
-use ledger::EffectsDigest;
+use std::sync::Arc;
+
 use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
+use ledger::{EffectsDigest, Hash};
+use proofs::TreeKey;
+use state_tree::{Change as RowChange, Value as RowState};
 use storage::{Change, Changes};
-use types::Result;
+use types::key::decode_key;
+use types::{Error, Height, Key, Result, Stamp, TableSchema, Value};
 
 use crate::language::{ObjectChange, SCHEMA_TABLE};
 
@@ -25,8 +34,21 @@ pub struct Effects {
 /// What one step of a block changed.
 pub enum Step {
     Rows(Changes),
+    /// The same, hashed.
+    Told(Vec<ToldRow>),
     /// Those of a schema change, sorted by name.
     Objects(Vec<ObjectChange>),
+}
+
+/// A row's net change, without its images.
+pub struct ToldRow {
+    schema: Arc<TableSchema>,
+    key: Key,
+    before: Option<Hash>,
+    after: Option<Hash>,
+    previous_height: Height,
+    /// That of the row afterwards.
+    stamp: Option<Stamp>,
 }
 
 /// One net change, for people.
@@ -60,12 +82,14 @@ impl Effects {
         self.steps.push(step);
     }
 
-    /// The changed rows of each step that ran transactions.
-    pub fn row_steps(&self) -> impl Iterator<Item = &Changes> {
-        self.steps.iter().filter_map(|step| match step {
-            Step::Rows(changes) => Some(changes),
-            Step::Objects(_) => None,
-        })
+    /// Hashes the rows of all steps so far, for there are others or there will be.
+    pub(crate) fn tell(&mut self) -> Result<()> {
+        for step in &mut self.steps {
+            if let Step::Rows(changes) = step {
+                *step = Step::Told(told(changes)?);
+            }
+        }
+        Ok(())
     }
 
     /// The rows of a block that ran in one step, without a schema change.
@@ -79,6 +103,7 @@ impl Effects {
     pub fn len(&self) -> usize {
         let of = |step: &Step| match step {
             Step::Rows(changes) => changes.len(),
+            Step::Told(rows) => rows.len(),
             Step::Objects(objects) => objects.len(),
         };
         self.steps.iter().map(of).sum()
@@ -88,13 +113,27 @@ impl Effects {
         self.len() == 0
     }
 
+    /// Whether the schema or the parameters changed, or could have.
+    pub fn change_objects(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Objects(_)))
+    }
+
     /// The root, and how many leaves it has.
     pub fn digest(&self) -> Result<EffectsDigest> {
+        self.digest_with(None)
+    }
+
+    /// The same; `rows` gets what becomes of each row, step by step.
+    pub fn digest_with(&self, mut rows: Option<&mut Vec<RowChange>>) -> Result<EffectsDigest> {
         let mut effects = EffectsBuilder::new();
         for step in &self.steps {
             effects.begin_step();
             match step {
-                Step::Rows(changes) => push_rows(changes, &mut effects)?,
+                Step::Rows(changes) => push_rows(changes, &mut effects, rows.as_deref_mut())?,
+                Step::Told(told) => told.iter().try_for_each(|row| {
+                    note(rows.as_deref_mut(), row.stamp, &row.effect());
+                    effects.push(&row.effect())
+                })?,
                 Step::Objects(objects) => push_objects(objects, &mut effects)?,
             }
         }
@@ -105,7 +144,8 @@ impl Effects {
     pub fn rows(&self) -> Vec<ChangedRow> {
         let of = |step: &Step| -> Vec<ChangedRow> {
             match step {
-                Step::Rows(changes) => changes.touched().iter().filter_map(changed_row).collect(),
+                Step::Rows(changes) => changes.touched().iter().map(changed_row).collect(),
+                Step::Told(rows) => rows.iter().map(ToldRow::shown).collect(),
                 Step::Objects(objects) => objects.iter().map(changed_object).collect(),
             }
         };
@@ -119,11 +159,50 @@ const AHEAD: usize = 4;
 /// The digest of the rows of a block that ran in one step.
 pub(crate) fn row_digest(changes: &Changes) -> Result<EffectsDigest> {
     let mut effects = EffectsBuilder::new();
-    push_rows(changes, &mut effects)?;
+    push_rows(changes, &mut effects, None)?;
     Ok(effects.digest())
 }
 
-fn push_rows(changes: &Changes, effects: &mut EffectsBuilder) -> Result<()> {
+fn push_rows(
+    changes: &Changes,
+    effects: &mut EffectsBuilder,
+    mut rows: Option<&mut Vec<RowChange>>,
+) -> Result<()> {
+    each_effect(changes, &mut |_, stamp, effect| {
+        note(rows.as_deref_mut(), stamp, effect);
+        effects.push(effect)
+    })
+}
+
+/// Adds what becomes of a row to `rows`.
+fn note(rows: Option<&mut Vec<RowChange>>, stamp: Option<Stamp>, effect: &Effect<'_>) {
+    let Some(rows) = rows else { return };
+    let value = stamp.zip(effect.after);
+    let value = value.map(|(stamp, image)| RowState { image, height: stamp.height() });
+    rows.push(RowChange { key: TreeKey::new(effect.table.0, effect.key), value });
+}
+
+fn told(changes: &Changes) -> Result<Vec<ToldRow>> {
+    let mut rows = Vec::with_capacity(changes.len());
+    each_effect(changes, &mut |change, stamp, effect| {
+        rows.push(ToldRow {
+            schema: Arc::clone(change.schema()),
+            key: change.key().clone(),
+            before: effect.before,
+            after: effect.after,
+            previous_height: effect.previous_height,
+            stamp,
+        });
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+/// Shows `visit` each change, with the stamp of the row afterwards.
+fn each_effect(
+    changes: &Changes,
+    visit: &mut impl FnMut(&Change, Option<Stamp>, &Effect<'_>) -> Result<()>,
+) -> Result<()> {
     let mut image = Vec::new();
     for (place, change) in changes.touched().iter().enumerate() {
         changes.prefetch(place + AHEAD);
@@ -131,20 +210,29 @@ fn push_rows(changes: &Changes, effects: &mut EffectsBuilder) -> Result<()> {
         let previous = change.before_image(&mut image)?;
         let before = previous.map(|_| row_image_hash(&image));
         image.clear();
-        let after = change.after_image(&mut image)?.map(|_| row_image_hash(&image));
-        // It came in one step of the block and went in another.
-        if before.is_none() && after.is_none() {
-            continue;
-        }
-        effects.push(&Effect {
+        let stamp = change.after_image(&mut image)?;
+        let effect = Effect {
             table: change.table(),
             key: change.key().as_bytes(),
             before,
-            after,
+            after: stamp.map(|_| row_image_hash(&image)),
             previous_height: previous.map_or(0, |stamp| stamp.height()),
-        })?;
+        };
+        visit(change, stamp, &effect)?;
     }
     Ok(())
+}
+
+impl ToldRow {
+    fn effect(&self) -> Effect<'_> {
+        let ToldRow { schema, key, before, after, previous_height, .. } = self;
+        let (before, after, previous_height) = (*before, *after, *previous_height);
+        Effect { table: schema.id, key: key.as_bytes(), before, after, previous_height }
+    }
+
+    fn shown(&self) -> ChangedRow {
+        shown((&self.schema, &self.key), self.before.is_some(), self.stamp)
+    }
 }
 
 /// Schema objects stand in the effects as rows of table 0: their names are keys, their definitions
@@ -163,26 +251,28 @@ fn push_objects(objects: &[ObjectChange], effects: &mut EffectsBuilder) -> Resul
     Ok(())
 }
 
-/// `None`: it came in one step of the block and went in another.
-fn changed_row(change: &Change) -> Option<ChangedRow> {
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    let was = change.before(&mut before);
-    let is = change.after(&mut after);
-    if was.is_none() && is.is_none() {
-        return None;
-    }
-    let row = if is.is_some() { &after } else { &before };
-    let schema = change.schema();
-    let key = schema.primary_key.iter().map(|&id| {
-        let id = usize::from(id);
-        row[id].to_text(&schema.columns[id].data_type)
-    });
-    Some(ChangedRow {
+fn changed_row(change: &Change) -> ChangedRow {
+    let mut row = Vec::new();
+    let was = change.before(&mut row).is_some();
+    shown((change.schema(), change.key()), was, change.after(&mut row))
+}
+
+/// `is`: the stamp of the row afterwards.
+fn shown((schema, key): (&TableSchema, &Key), was: bool, is: Option<Stamp>) -> ChangedRow {
+    let columns = || schema.primary_key.iter().map(|&id| &schema.columns[usize::from(id)]);
+    let decoded = decode_key(columns().map(|column| (&column.data_type, column.nullable)), &key.0);
+    let text = |values: Vec<Value>| -> Vec<String> {
+        let values = values.iter().zip(columns());
+        values.map(|(value, column)| value.to_text(&column.data_type)).collect()
+    };
+    let unreadable = |error: Error| vec![error.to_string()];
+    let key = decoded.map_or_else(unreadable, text).join(", ");
+    ChangedRow {
         transaction: is.map(|stamp| stamp.position() as usize),
         table: schema.name.clone(),
-        key: format!("({})", key.collect::<Vec<_>>().join(", ")),
-        change: change_word(was.is_some(), is.is_some()),
-    })
+        key: format!("({key})"),
+        change: change_word(was, is.is_some()),
+    }
 }
 
 fn changed_object(object: &ObjectChange) -> ChangedRow {

@@ -64,15 +64,30 @@ impl Journal {
         Journal::new(log, true)
     }
 
+    /// The orderer writes the orders, all of which are durable below a height.
+    pub fn of_results(results: LogWriter, durable_below: Height) -> Journal {
+        Journal::of(None, results, durable_below, false)
+    }
+
     pub fn with_rows(log: BlockWriter, rows: RowLoggers) -> Journal {
         Journal { rows: Some(rows), ..Journal::new(log, false) }
     }
 
     fn new(log: BlockWriter, holds: bool) -> Journal {
-        let durable_below = AtomicU64::new(log.durable_below());
+        let durable_below = log.durable_below();
         let BlockWriter { orders, results } = log;
+        Journal::of(Some(orders), results, durable_below, holds)
+    }
+
+    fn of(
+        orders: Option<LogWriter>,
+        results: LogWriter,
+        durable_below: Height,
+        holds: bool,
+    ) -> Journal {
+        let durable_below = AtomicU64::new(durable_below);
         let ledger = LedgerEnd {
-            orders: Mutex::new(orders),
+            orders: orders.map(Mutex::new),
             waiting: Mutex::new(Waiting::behind(&results)),
             results: Mutex::new(results),
             holds,
@@ -163,7 +178,8 @@ type OnFailure = Box<dyn Fn(Error) + Send + Sync>;
 
 /// The end of the ledger: the logs, and blocks that are not in them yet.
 pub struct LedgerEnd {
-    orders: Mutex<LogWriter>,
+    /// `None`: its orderer writes them.
+    orders: Option<Mutex<LogWriter>>,
     /// Locked before `waiting`, where both are.
     results: Mutex<LogWriter>,
     waiting: Mutex<Waiting>,
@@ -233,7 +249,7 @@ impl LedgerEnd {
     fn append_order(&self, order: Record) -> io::Result<()> {
         self.arrivals.note();
         if !self.holds {
-            let mut log = lock(&self.orders);
+            let mut log = lock(self.orders()?);
             log.append(&[order])?;
             self.durable_below.store(log.durable_below(), Ordering::Release);
             return Ok(());
@@ -244,6 +260,16 @@ impl LedgerEnd {
         waiting.orders.push(order);
         drop(waiting);
         self.write_if_full()
+    }
+
+    fn orders(&self) -> io::Result<&Mutex<LogWriter>> {
+        self.orders.as_ref().ok_or_else(|| io::Error::other("its orderer writes the orders"))
+    }
+
+    /// An order is durable that the orderer has written.
+    pub(crate) fn is_durable(&self, height: Height) {
+        self.arrivals.note();
+        self.durable_below.store(height + 1, Ordering::Release);
     }
 
     /// Of a block whose order comes next.
@@ -316,8 +342,10 @@ impl LedgerEnd {
     /// At a clean stop: everything is on stable storage, and both logs say so.
     pub(crate) fn finish(&self) -> io::Result<()> {
         self.write_held()?;
-        lock(&self.orders).rest()?;
-        lock(&self.results).rest()
+        if let Some(orders) = &self.orders {
+            lock(orders).rest()?;
+        }
+        self.mark_results()
     }
 
     /// When nothing comes any more. Blocks that are held back stay so.
@@ -329,10 +357,15 @@ impl LedgerEnd {
     }
 
     fn mark_logs(&self) -> io::Result<()> {
-        let mut orders = lock(&self.orders);
-        orders.rest()?;
-        self.durable_below.store(orders.durable_below(), Ordering::Release);
-        drop(orders);
+        if let Some(orders) = &self.orders {
+            let mut orders = lock(orders);
+            orders.rest()?;
+            self.durable_below.store(orders.durable_below(), Ordering::Release);
+        }
+        self.mark_results()
+    }
+
+    fn mark_results(&self) -> io::Result<()> {
         let mut results = lock(&self.results);
         self.write_results(&mut results)?;
         results.rest()
@@ -362,7 +395,7 @@ impl LedgerEnd {
     }
 
     fn write_blocks(&self) -> io::Result<()> {
-        let (mut orders, mut results) = (lock(&self.orders), lock(&self.results));
+        let (mut orders, mut results) = (lock(self.orders()?), lock(&self.results));
         let (held_orders, held_results) = lock(&self.waiting).take_blocks();
         orders.append_and_sync(&held_orders)?;
         results.append_and_sync(&held_results)?;

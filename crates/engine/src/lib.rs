@@ -18,6 +18,7 @@
 //! Absence: no SQL (see [`language::Language`]), no wire format, no knowledge of what a protocol
 //! does.
 
+mod beyond;
 pub mod checkpoint;
 mod clock;
 pub mod describe;
@@ -38,6 +39,7 @@ pub mod request;
 mod rest;
 pub mod retention;
 pub mod skip;
+mod state_rows;
 pub mod transaction;
 #[cfg(test)]
 mod vectors;
@@ -48,6 +50,7 @@ pub use self::recovery::{
     RowFolders, Trust, Ways, recover, recover_by, replay, replay_behind, replay_watched,
     resume_writing,
 };
+pub use beyond::Elsewhere;
 pub use clock::{ClockBound, SteadyClock};
 pub use effects::{ChangedRow, Effects};
 pub use journal::Journal;
@@ -59,8 +62,10 @@ pub use order::{Seed, Status as KeyStatus};
 pub use parameter_types::ParameterTypes;
 pub use protocols::recorded_name;
 pub use queue::BlockLimits;
-pub use replica::{Again, Boundary, Executed, Halt, Head, KeyStanding, Replica, check_protocol};
-pub use request::{Compiled, Completion, Numbering, Request};
+pub use replica::{
+    Again, Boundary, Executed, Halt, Head, KeyStanding, Replica, check_first_order, check_protocol,
+};
+pub use request::{Compiled, Completion, Numbering, Request, is_barrier};
 pub use retention::{Retention, RetentionSettings};
 pub use skip::{Skipped, Stopped};
 pub use transaction::{Body, Transaction};

@@ -5,9 +5,9 @@
 //! is a number for everything that this program does with a block and that no parameter names: what
 //! SQL means, what is a unit of work, how deep calls nest, how an outcome is
 //! encoded, which of several rejections is told. The same orders give the same results under the
-//! same number, for ever: `recovery/tests/golden.rs` executes ledgers that are checked in. A change
-//! of one result takes a new number, by which this program does what it did before. A ledger that
-//! names a number which this program does not have is refused.
+//! same number, for ever: `recovery/tests/it/golden_ledgers.rs` executes ledgers that are checked
+//! in. A change of one result takes a new number, by which this program does what it did before. A
+//! ledger that names a number which this program does not have is refused.
 
 use ledger::Parameters;
 use procedure::{BYTES_MAX, Budget, UNITS_MAX};
@@ -27,6 +27,8 @@ pub struct Limits {
     pub attempts_max: u32,
     /// What a transaction may do, so that it holds up a block for about a second at most.
     pub budget: Budget,
+    /// Whether result headers name the root of the state behind them.
+    pub state_root: bool,
 }
 
 /// Name, default, smallest and largest value.
@@ -39,9 +41,20 @@ const ATTEMPTS: Limit = ("attempts_max", 100, 0, 10_000);
 const UNITS: Limit = ("transaction_units_max", UNITS_MAX, 100_000, 1_000_000_000_000);
 const BYTES: Limit = ("transaction_bytes_max", BYTES_MAX, 1 << 20, 1 << 40);
 
-const ALL: [Limit; 6] = [VERSION, ENVELOPE, EXPIRY, ATTEMPTS, UNITS, BYTES];
+const STATE_ROOT: Limit = ("state_root", 0, 0, 1);
+
+const ALL: [Limit; 7] = [VERSION, ENVELOPE, EXPIRY, ATTEMPTS, UNITS, BYTES, STATE_ROOT];
+
+/// Who puts a ledger's envelopes in an order; a ledger that does not name one has one node. Set
+/// when the ledger begins, for good.
+pub const ORDERER: &str = "orderer";
 
 impl Limits {
+    /// Who orders, if it is not the node alone.
+    pub fn orderer(parameters: &Parameters) -> Option<&str> {
+        parameters.others.get(ORDERER).map(String::as_str)
+    }
+
     pub fn of(parameters: &Parameters) -> Result<Limits> {
         let number = |limit: Limit| match parameters.others.get(limit.0) {
             Some(text) => parse(limit, text),
@@ -53,6 +66,7 @@ impl Limits {
             expiry_us_max: number(EXPIRY)? as i64,
             attempts_max: number(ATTEMPTS)? as u32,
             budget: Budget { units_max: number(UNITS)?, bytes_max: number(BYTES)? },
+            state_root: number(STATE_ROOT)? == 1,
         })
     }
 

@@ -15,7 +15,7 @@
 //! sync of 0.1 ms: waiting for all of them brings 43,000 per second, not waiting 60,000.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,12 +23,20 @@ use order::{Limits, Proposer, Solo};
 use pipeline::Barrier;
 use types::{Error, Height};
 
+use crate::beyond::Beyond;
 use crate::gate::Door;
 use crate::request::{Compiled, Request, Waiting};
 use crate::transaction::outcome::OUTCOME_BYTES_MAX;
 
 /// What a sleep takes at least: a shorter wait is not worth beginning.
 const PATIENCE_MIN: Duration = Duration::from_micros(50);
+
+/// How long a node that stops waits for others to order what it has accepted.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
+
+/// After which a sequencer that waits for others looks whether it was to stop, and asks for a batch
+/// if it needs one.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLimits {
@@ -52,6 +60,16 @@ impl Default for BlockLimits {
             queued_max: 100_000,
             overlap_min: Duration::from_micros(200),
         }
+    }
+}
+
+impl BlockLimits {
+    /// What an orderer has to know of them.
+    pub fn of_batches(&self) -> Limits {
+        let BlockLimits { transactions_max, bytes_max, queued_max, .. } = *self;
+        let outcome_bytes_max = OUTCOME_BYTES_MAX + 16;
+        let others = Limits::default();
+        Limits { transactions_max, bytes_max, queued_max, outcome_bytes_max, ..others }
     }
 }
 
@@ -99,6 +117,9 @@ pub(crate) struct State {
 }
 
 pub(crate) struct Queue {
+    /// Who orders, if that is not this node alone.
+    pub beyond: Option<Beyond>,
+    closed_at: OnceLock<Instant>,
     wait_max: Duration,
     pub transactions_max: usize,
     state: Mutex<State>,
@@ -114,17 +135,9 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub fn new(limits: BlockLimits, height: Height, time_us: i64) -> Self {
-        let BlockLimits { transactions_max, bytes_max, wait_max, queued_max, .. } = limits;
-        let outcome_bytes_max = OUTCOME_BYTES_MAX + 16;
-        let rules = Limits {
-            transactions_max,
-            bytes_max,
-            queued_max,
-            outcome_bytes_max,
-            ..Limits::default()
-        };
-        let mut solo = Solo::new(rules, [0; 32]);
+    pub fn new(limits: BlockLimits, height: Height, time_us: i64, beyond: Option<Beyond>) -> Self {
+        let BlockLimits { transactions_max, wait_max, .. } = limits;
+        let mut solo = Solo::new(limits.of_batches(), [0; 32]);
         solo.resume(0, time_us);
         solo.released(height);
         let state = State {
@@ -137,6 +150,8 @@ impl Queue {
             ended: false,
         };
         Queue {
+            beyond,
+            closed_at: OnceLock::new(),
             wait_max,
             transactions_max,
             state: Mutex::new(state),
@@ -155,6 +170,9 @@ impl Queue {
         ticket: Ticket,
         in_time: impl FnOnce(Bytes) -> Result<Bytes, Error>,
     ) -> Result<(), Error> {
+        if let Some(beyond) = &self.beyond {
+            return Ok(beyond.push(in_time(envelope)?, ticket)?);
+        }
         let mut state = self.lock();
         state.solo.submit(in_time(envelope)?, ticket)?;
         let wake = state.wanted > 0 && state.gathered() == state.wanted;
@@ -177,6 +195,10 @@ impl Queue {
 
     /// Refuse everything from now on. What waits is still taken.
     pub fn close(&self, why: Error) {
+        if let Some(beyond) = &self.beyond {
+            beyond.close(why.clone());
+            let _ = self.closed_at.set(Instant::now());
+        }
         let mut state = self.lock();
         if state.solo.closed().is_none() {
             state.solo.close(why);
@@ -259,6 +281,42 @@ impl Queue {
         self.cut(clock, carried, Some(under_way))
     }
 
+    /// The next batch that others have ordered, if it `may` be taken now. `carried`: transactions
+    /// that wait for one; if none comes, one is asked for. Whatever else the sequencer is woken for
+    /// ends the wait.
+    pub fn delivered(
+        &self,
+        beyond: &Beyond,
+        clock: &dyn Fn() -> i64,
+        carried: usize,
+        may: bool,
+        ends: bool,
+    ) -> Next {
+        loop {
+            let mut state = self.lock();
+            let woken = std::mem::take(&mut state.errand);
+            drop(state);
+            // Others order on: what no client here waits for is for the next start.
+            let settled = || carried == 0 && beyond.waiting() == 0;
+            let ended = |at: &Instant| settled() || at.elapsed() >= LAST_ANSWERS;
+            if ends && self.closed_at.get().is_some_and(ended) {
+                return Next::End;
+            }
+            if let Some(cut) = may.then(|| beyond.next(clock())).flatten() {
+                return Next::Batch(cut);
+            }
+            if woken {
+                return Next::Errand;
+            }
+            let state = self.lock();
+            let waited = self.arrived.wait_timeout_while(state, LOOK_AGAIN, |it| !it.errand);
+            let timed_out = waited.is_ok_and(|(_, timeout)| timeout.timed_out());
+            if timed_out && may && carried > 0 {
+                beyond.nudge();
+            }
+        }
+    }
+
     /// `half_of`: half of so many and what waits, instead of all.
     fn cut(&self, clock: &dyn Fn() -> i64, carried: usize, half_of: Option<usize>) -> Next {
         // Not under the lock, where a slow clock would hold up the clients.
@@ -332,7 +390,7 @@ mod tests {
     use super::*;
 
     fn queue(limits: BlockLimits) -> Queue {
-        Queue::new(limits, 0, 0)
+        Queue::new(limits, 0, 0, None)
     }
 
     fn push(queue: &Queue, bytes: usize) -> Result<(), Error> {

@@ -59,6 +59,11 @@ impl Request {
     }
 }
 
+/// Whether what an envelope asks for may change what later blocks are executed under.
+pub fn is_barrier(envelope: &[u8]) -> bool {
+    View::read(envelope).is_ok_and(|view| Body::barrier_of(view.request) != Barrier::None)
+}
+
 /// How long an envelope of this node may wait until it is ordered.
 pub(crate) const EXPIRY_US: i64 = 3_600_000_000;
 

@@ -76,6 +76,11 @@ impl Skip {
     }
 }
 
+/// The first of the blocks that a block skips, with the hash of its order; all behind it are.
+pub fn skipped_by(batch: &Batch) -> Option<(Height, Hash)> {
+    Skip::in_batch(batch).map(|Skip { first, order }| (first, order))
+}
+
 /// How each transaction of a skipped block ends.
 pub(crate) fn rejection() -> Error {
     Error::new(SqlState::BLOCK_SKIPPED, "the block of the transaction was skipped")

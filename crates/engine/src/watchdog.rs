@@ -14,12 +14,21 @@
 //! * a panic in it, or a halt that it leads to, in a start or in a live node: kept as it happens;
 //! * any end of the process while the block has been running for longer than
 //!   [`WatchdogSettings::stuck_after`]: kept when that time is over, taken back if the block ends
-//!   after all.
+//!   after all;
+//! * any end of a *start* while it runs the block, however soon: an abort for want of memory or of
+//!   stack says nothing before it. Taken back when a later start gets past the block.
 //!
-//! Nothing else is one. So a process that is killed, however often and wherever, leaves nothing as
-//! long as its blocks are quicker than that, and a stop takes two kills within one block that is
-//! not. What ends a process by itself and at once (an abort for want of memory or of stack) leaves
-//! no trace either: statements are bounded so that they do not come to that.
+//! Nothing else is one. A live node that ends at once leaves the block's order without a result, so
+//! the starts behind it come to the block again: they find out.
+//!
+//! *Marks.* A start writes down which blocks it is about to run, over and over in one small file,
+//! `deaths/running`, which is gone when the start is over. Nothing waits for the disk: a process
+//! that ends takes nothing back that it has written, and of a machine that ends at most an old mark
+//! is left, of a block that the next start gets past. A start that has found a mark runs one block
+//! at a time, each by its protocol, and compiles none ahead, so that the next mark names one block.
+//!
+//! *Kills* of a start cannot be told from what ends it by itself. So a stop takes two of them in a
+//! row within one and the same block.
 //!
 //! A start that comes to the end of its ledger removes all deaths; so does a
 //! [skip](crate::skip). They are the node's own, no part of the ledger: who removes the folder
@@ -31,7 +40,8 @@
 //!
 //! A file is written once and removed once. One that a crash has cut short counts for nothing.
 //!
-//! *Cost*: a lock and a look at the clock for each block, a thread that looks once a second.
+//! *Cost*: a lock and a look at the clock for each block, a thread that looks once a second; in a
+//! start two small writes for each block, which the page cache takes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,12 +49,24 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ledger::files::{read_all, write_new};
-use ledger::{Files, Hash};
+use ledger::files::{StorageFile, read_all, write_new};
+use ledger::{Batch, Files, Hash};
 use types::codec::{decode_bytes, decode_str, decode_u64, encode_bytes, encode_str, encode_u64};
 use types::{Error, Height, Result, SqlState};
 
 const FOLDER: &str = "deaths";
+
+/// What a start is running.
+const MARK: &str = "running";
+
+/// A height and an order hash for each block.
+const MARKED_BYTES: usize = 8 + 32;
+
+/// Blocks that a start has under way: one is executed, another compiled meanwhile.
+const MARKED_MAX: usize = 4;
+
+/// Why, where nothing else is known.
+const ENDED: &str = "the process ended within it";
 
 /// Deaths in one block that are no accident.
 pub const DEATHS_MAX: usize = 2;
@@ -59,11 +81,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub struct WatchdogSettings {
     /// The end of a process counts as a death in a block that has been running for longer.
     pub stuck_after: Duration,
+    /// A fault for tests: the process aborts in a block with a request that holds this text. There
+    /// is none in a release build.
+    pub aborts_on: Option<&'static str>,
 }
 
 impl Default for WatchdogSettings {
     fn default() -> Self {
-        WatchdogSettings { stuck_after: Duration::from_secs(10) }
+        WatchdogSettings { stuck_after: Duration::from_secs(10), aborts_on: None }
     }
 }
 
@@ -102,13 +127,17 @@ struct State {
     next_file: u64,
     running: BTreeMap<u64, RunningBlock>,
     next_running: u64,
+    /// Where blocks are marked, while a start is under way.
+    mark: Option<Box<dyn StorageFile>>,
     ends: bool,
 }
 
 struct RunningBlock {
     height: Height,
     order: Hash,
-    since: Instant,
+    /// `None`: it is one of several that run together, which take their time.
+    since: Option<Instant>,
+    died: bool,
     /// Of the death that it would be if the process ended now.
     file: Option<u64>,
 }
@@ -131,8 +160,13 @@ impl Watchdog {
                 Err(_) => files.remove(&path(number))?,
             }
         }
+        let marked = take_marked(&*files)?;
         let (state, ends) = (Mutex::new(state), Condvar::new());
         let shared = Arc::new(Shared { files, settings, state, ends });
+        for (height, order) in marked {
+            let death = Death { height, order, why: ENDED.to_owned() };
+            shared.keep(&mut shared.lock(), death);
+        }
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("watchdog".into());
         let thread = Some(thread.spawn(move || own.look())?);
@@ -154,14 +188,60 @@ impl Watchdog {
         })
     }
 
+    /// A start is under way from now on, until [`Watchdog::started`]: its blocks are marked.
+    pub fn start(&self) {
+        let files = &self.shared.files;
+        let made = files.create_folder(FOLDER).and_then(|()| files.create(&mark_path()));
+        match made {
+            Ok(file) => self.shared.lock().mark = Some(file),
+            Err(error) => tracing::warn!(%error, "blocks of the start cannot be marked"),
+        }
+    }
+
+    /// It has come to its end, good or bad.
+    pub fn started(&self) {
+        if self.shared.lock().mark.take().is_some()
+            && let Err(error) = self.shared.files.remove(&mark_path())
+        {
+            tracing::warn!(%error, "the marks of the start cannot be removed");
+        }
+    }
+
+    /// Whether an earlier start ended at once, in a block that this one has not got past.
+    pub fn is_careful(&self) -> bool {
+        self.shared.lock().deaths.values().any(|death| death.why == ENDED)
+    }
+
     /// From now on a block is running, on the thread that holds what this returns or on others.
     pub fn begin(&self, height: Height, order: Hash) -> Running {
+        self.begin_since(height, order, Some(Instant::now()))
+    }
+
+    /// The same of several blocks at once, of which this is the first.
+    pub fn begin_part(&self, height: Height, order: Hash) -> Running {
+        self.begin_since(height, order, None)
+    }
+
+    fn begin_since(&self, height: Height, order: Hash, since: Option<Instant>) -> Running {
         let mut state = self.shared.lock();
         let number = state.next_running;
         state.next_running += 1;
-        let block = RunningBlock { height, order, since: Instant::now(), file: None };
+        let block = RunningBlock { height, order, since, died: false, file: None };
         state.running.insert(number, block);
+        state.write_mark();
         Running { shared: Arc::clone(&self.shared), number }
+    }
+
+    /// Where tests have a block end the process.
+    pub(crate) fn fault(&self, batch: &Batch) {
+        let Some(text) = self.shared.settings.aborts_on.filter(|_| cfg!(debug_assertions)) else {
+            return;
+        };
+        let has =
+            |envelope: &[u8]| envelope.windows(text.len()).any(|part| part == text.as_bytes());
+        if batch.envelopes().iter().any(|envelope| has(envelope)) {
+            std::process::abort();
+        }
     }
 
     /// All blocks run: there is nothing to remember.
@@ -193,22 +273,54 @@ impl Running {
     pub fn died(&self, why: &str) {
         let mut state = self.shared.lock();
         let Some(running) = state.running.get_mut(&self.number) else { return };
+        running.died = true;
         let (height, order, file) = (running.height, running.order, running.file.take());
         if let Some(file) = file {
             // It has been stuck first: one death.
             self.shared.take_back(&mut state, file);
         }
         self.shared.keep(&mut state, Death { height, order, why: cut(why) });
+        state.write_mark();
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        let running = state.running.remove(&self.number);
-        if let Some(file) = running.and_then(|running| running.file) {
+        let Some(running) = state.running.remove(&self.number) else { return };
+        state.write_mark();
+        if let Some(file) = running.file {
             self.shared.take_back(&mut state, file);
         }
+        if state.mark.is_some() && !running.died {
+            let survived = state.ended_in(running.height, running.order);
+            survived.into_iter().for_each(|file| self.shared.take_back(&mut state, file));
+        }
+    }
+}
+
+impl State {
+    /// What runs and is not kept as a death already.
+    fn write_mark(&self) {
+        let Some(file) = &self.mark else { return };
+        let unkept =
+            self.running.values().filter(|running| !running.died && running.file.is_none());
+        let mut bytes = [0; MARKED_MAX * MARKED_BYTES];
+        for (place, running) in bytes.chunks_exact_mut(MARKED_BYTES).zip(unkept) {
+            let (height, order) = place.split_at_mut(8);
+            height.copy_from_slice(&running.height.to_be_bytes());
+            order.copy_from_slice(&running.order);
+        }
+        if let Err(error) = file.write_at(&bytes, 0) {
+            tracing::warn!(%error, "a block of the start cannot be marked");
+        }
+    }
+
+    /// The deaths in a block of which nothing is known but that the process ended.
+    fn ended_in(&self, height: Height, order: Hash) -> Vec<u64> {
+        let is_it =
+            |death: &Death| death.height == height && death.order == order && death.why == ENDED;
+        self.deaths.iter().filter(|(_, death)| is_it(death)).map(|(number, _)| *number).collect()
     }
 }
 
@@ -225,7 +337,8 @@ impl Shared {
         while !state.ends {
             state = self.ends.wait_timeout(state, every).unwrap_or_else(PoisonError::into_inner).0;
             let stuck = state.running.iter().filter(|(_, running)| {
-                running.file.is_none() && running.since.elapsed() >= self.settings.stuck_after
+                let over = |since: Instant| since.elapsed() >= self.settings.stuck_after;
+                running.file.is_none() && !running.died && running.since.is_some_and(over)
             });
             for number in stuck.map(|(number, _)| *number).collect::<Vec<_>>() {
                 self.is_stuck(&mut state, number);
@@ -236,12 +349,21 @@ impl Shared {
     fn is_stuck(&self, state: &mut State, number: u64) {
         let Some(running) = state.running.get(&number) else { return };
         let (height, order) = (running.height, running.order);
-        let why =
-            format!("it had been running for {} seconds", running.since.elapsed().as_secs_f32());
+        let seconds = running.since.map_or(0.0, |since| since.elapsed().as_secs_f32());
+        let why = format!("it had been running for {seconds} seconds");
         tracing::warn!(height, why, "a block takes long");
+        // One end of a process in between is to count once, or not at all, but never twice.
+        let kept_as = Some(state.next_file);
+        if let Some(running) = state.running.get_mut(&number) {
+            running.file = kept_as;
+        }
+        state.write_mark();
         let file = self.keep(state, Death { height, order, why });
         if let Some(running) = state.running.get_mut(&number) {
             running.file = file;
+        }
+        if file.is_none() {
+            state.write_mark();
         }
     }
 
@@ -274,11 +396,17 @@ impl Failing {
     /// Why a node serves reads only.
     pub fn cause(&self) -> Error {
         let Failing { height, deaths, why, .. } = self;
+        let perhaps = match why == ENDED {
+            true => {
+                "If the starts were killed, remove the folder `deaths` and start again. Otherwise: "
+            }
+            false => "",
+        };
         Error::new(SqlState::INTERNAL_ERROR, format!("block {height} cannot be executed"))
             .with_detail(format!("{deaths} attempts died in block {height}; the last: {why}."))
             .with_hint(format!(
-                "Start a version of the program that can execute it, or stop the node and record \
-                 the block as rejected: tally skip {height} --help."
+                "{perhaps}Start a version of the program that can execute it, or stop the node and \
+                 record the block as rejected: tally skip {height} --help."
             ))
     }
 }
@@ -296,6 +424,25 @@ fn cut(why: &str) -> String {
 
 fn path(number: u64) -> String {
     format!("{FOLDER}/{number:08}")
+}
+
+fn mark_path() -> String {
+    format!("{FOLDER}/{MARK}")
+}
+
+/// Takes away what a start that did not end has marked, and returns it.
+fn take_marked(files: &dyn Files) -> io::Result<Vec<(Height, Hash)>> {
+    if !files.list(FOLDER)?.iter().any(|name| name == MARK) {
+        return Ok(Vec::new());
+    }
+    let bytes = read_all(&*files.open(&mark_path())?)?;
+    files.remove(&mark_path())?;
+    files.sync_folder(FOLDER)?;
+    let marked = bytes.chunks_exact(MARKED_BYTES).filter_map(|place| {
+        let (height, order) = place.split_first_chunk()?;
+        Some((u64::from_be_bytes(*height), Hash::try_from(order).ok()?))
+    });
+    Ok(marked.filter(|(height, _)| *height > 0).collect())
 }
 
 fn encode(Death { height, order, why }: &Death) -> Vec<u8> {
@@ -327,7 +474,8 @@ mod tests {
     const ORDER: Hash = [7; 32];
 
     fn open(files: &MemoryFiles, stuck_after: Duration) -> Watchdog {
-        Watchdog::open(Arc::new(files.clone()), WatchdogSettings { stuck_after }).unwrap()
+        let settings = WatchdogSettings { stuck_after, ..WatchdogSettings::default() };
+        Watchdog::open(Arc::new(files.clone()), settings).unwrap()
     }
 
     fn kept(files: &MemoryFiles) -> usize {
@@ -389,6 +537,68 @@ mod tests {
         running.died("it panicked");
         drop(running);
         assert_eq!((kept(&files), watchdog.failing()), (1, None));
+    }
+
+    /// A start that ends within a block, as far as files tell.
+    fn ends_in(files: &MemoryFiles, heights: &[Height]) {
+        let watchdog = open(files, NEVER);
+        watchdog.start();
+        heights.iter().for_each(|height| std::mem::forget(watchdog.begin(*height, ORDER)));
+    }
+
+    #[test]
+    fn two_starts_that_end_in_one_block_are_two_deaths_however_soon_they_end() {
+        let files = MemoryFiles::new();
+        ends_in(&files, &[17]);
+        let second = open(&files, NEVER);
+        assert!(second.is_careful() && second.failing().is_none());
+        drop(second);
+        assert!(open(&files, NEVER).failing().is_none(), "a mark counts once");
+        ends_in(&files, &[17]);
+        let failing = open(&files, NEVER).failing().unwrap();
+        assert_eq!((failing.height, failing.deaths, &*failing.why), (17, 2, ENDED));
+    }
+
+    #[test]
+    fn a_start_that_gets_past_a_block_takes_its_death_back() {
+        let files = MemoryFiles::new();
+        // It executes one and compiles the other: either may have been the reason.
+        ends_in(&files, &[17, 20]);
+        let watchdog = open(&files, NEVER);
+        watchdog.start();
+        drop(watchdog.begin(17, ORDER));
+        assert!(watchdog.is_careful());
+        std::mem::forget(watchdog.begin(20, ORDER));
+        drop(watchdog);
+        let failing = open(&files, NEVER).failing().unwrap();
+        assert_eq!(failing.height, 20);
+        assert_eq!(kept(&files), 2, "nothing is held against block 17");
+    }
+
+    #[test]
+    fn a_start_that_is_over_leaves_no_mark_and_a_live_node_makes_none() {
+        let files = MemoryFiles::new();
+        let watchdog = open(&files, NEVER);
+        watchdog.start();
+        drop(watchdog.begin(17, ORDER));
+        watchdog.started();
+        std::mem::forget(watchdog.begin(18, ORDER));
+        drop(watchdog);
+        let watchdog = open(&files, NEVER);
+        assert!(!watchdog.is_careful() && kept(&files) == 0);
+    }
+
+    #[test]
+    fn a_start_that_was_stuck_before_it_ended_is_one_death() {
+        let files = MemoryFiles::new();
+        let watchdog = open(&files, Duration::from_millis(1));
+        watchdog.start();
+        std::mem::forget(watchdog.begin(17, ORDER));
+        while kept(&files) < 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(watchdog);
+        assert_eq!((open(&files, NEVER).failing(), kept(&files)), (None, 1));
     }
 
     #[test]

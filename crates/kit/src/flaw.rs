@@ -5,7 +5,7 @@
 //! is empty and costs nothing.
 
 /// Bugs of the values that a node is made of, and what each breaks.
-pub const ALL: [&str; 9] = [
+pub const ALL: [&str; 10] = [
     // A block is released as soon as it is finished.
     "released_before_durable",
     // Blocks are prepared on a snapshot one older than their rules say.
@@ -24,6 +24,30 @@ pub const ALL: [&str; 9] = [
     "deferred_outdated",
     // A start keeps results whose orders a crash has taken.
     "results_believed",
+    // A row that two steps of a block change is among the effects of the first alone.
+    "steps_forgotten",
+];
+
+/// Bugs of the state tree, and what each breaks.
+pub const TREE: [&str; 9] = [
+    // Two pages that fit one stay two when rows are deleted.
+    "tree_pages_not_joined",
+    // A page takes more bytes than it may.
+    "tree_pages_too_large",
+    // A row that is written with the values that it had keeps its height.
+    "tree_height_forgotten",
+    // A row stays when it is deleted.
+    "tree_row_not_deleted",
+    // A branch keeps the hash of a side that has changed.
+    "tree_hash_outdated",
+    // Rows are put below a branch whose keys begin otherwise.
+    "tree_key_misplaced",
+    // A proof of a range hides its end.
+    "tree_range_cut_short",
+    // A comparison believes what a peer has not committed to.
+    "tree_answer_believed",
+    // A comparison does not see rows that only this side has.
+    "tree_surplus_unseen",
 ];
 
 /// Ends a bug when it is dropped.
@@ -40,7 +64,8 @@ mod switched_on {
 
     /// From now on, until the guard is dropped, this thread's code has this bug, or none.
     pub fn enter(flaw: Option<&'static str>) -> super::Guard {
-        assert!(flaw.is_none_or(|flaw| super::ALL.contains(&flaw)), "no flaw {flaw:?}");
+        let known = |flaw| super::ALL.contains(&flaw) || super::TREE.contains(&flaw);
+        assert!(flaw.is_none_or(known), "no flaw {flaw:?}");
         CURRENT.set(flaw);
         super::Guard(())
     }

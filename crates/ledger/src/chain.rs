@@ -146,9 +146,6 @@ impl ChainVerifier {
         check(height, "executor", header.executor > 0, || {
             ("1 or above".to_owned(), header.executor.to_string())
         })?;
-        check(height, "state root", header.state_root == ZERO_HASH, || {
-            ("zeros".to_owned(), to_hex(&header.state_root))
-        })?;
         check_outcomes(batch, result)
     }
 }
@@ -290,7 +287,6 @@ mod tests {
         assert_eq!(fault_of(&|h, _| h.order_hash[0] ^= 1), "order hash");
         assert_eq!(fault_of(&|h, _| h.snapshot_height = 2), "snapshot height");
         assert_eq!(fault_of(&|h, _| h.executor = 0), "executor");
-        assert_eq!(fault_of(&|h, _| h.state_root[0] = 1), "state root");
         assert_eq!(fault_of(&|h, _| h.outcome_count = 2), "number of outcomes");
         assert_eq!(fault_of(&|h, _| h.carried_count = 1), "number of carried outcomes");
         assert_eq!(fault_of(&|_, o| drop(o.pop())), "number of outcomes");

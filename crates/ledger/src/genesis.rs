@@ -52,6 +52,7 @@ impl Genesis {
             effects: EffectsBuilder::new().digest(),
             reorderings: 0,
             carried_root: ZERO_HASH,
+            state_root: ZERO_HASH,
         };
         let result = BlockResult::seal(seal, vec![Bytes::new()], Vec::new())?;
         Ok(Block { batch, result })

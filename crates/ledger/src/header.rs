@@ -36,7 +36,7 @@
 //!    182      4  reorderings            transactions that ran before an earlier one
 //!    186     32  carried_root           of what the block hands on to the next ones; zeros:
 //! nothing
-//!    218     32  state_root             reserved, zeros
+//!    218     32  state_root             of all rows behind the block, zeros: none is named
 //!    250
 //! ```
 //!
@@ -58,7 +58,7 @@ use std::fmt::Debug;
 
 use types::{Height, Result};
 
-use crate::hash::{Hash, TAG_ORDER, TAG_RESULT, Tag, ZERO_HASH, tagged_hash};
+use crate::hash::{Hash, TAG_ORDER, TAG_RESULT, Tag, tagged_hash};
 use crate::stream::Stream;
 use crate::wire::Cursor;
 
@@ -184,8 +184,8 @@ impl ResultHeader {
         ])
     }
 
-    /// Reads exactly one header. A version or a state root of a later format is an error: no reader
-    /// may vouch for fields that it does not know.
+    /// Reads exactly one header. A version of a later format is an error: no reader may vouch for
+    /// fields that it does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut cursor = Cursor::new("result header", bytes);
         let header = ResultHeader {
@@ -206,9 +206,6 @@ impl ResultHeader {
             state_root: cursor.array()?,
         };
         check_version(&cursor, header.version)?;
-        if header.state_root != ZERO_HASH {
-            return Err(cursor.invalid("the reserved state root is not zero"));
-        }
         cursor.finish()?;
         Ok(header)
     }

@@ -24,6 +24,9 @@
 //! sync it is not known what is on disk (the kernel may have dropped the dirty pages), so the
 //! writer refuses everything from then on; a new reader finds out what is there.
 //!
+//! **Taking back.** Where several nodes agree on the order, the newest records of a node may turn
+//! out not to count: [`LogWriter::cut`] removes them.
+//!
 //! **What a reader accepts.** Segments without gaps, overlaps or strangers; records without gaps,
 //! in order, of one ledger; results of the orders that they stand beside; nothing but zeros at the
 //! end. Links and roots are for [`crate::chain::ChainVerifier`]. Where blocks were pruned the first
@@ -31,6 +34,7 @@
 //! it.
 
 mod blocks;
+mod cut;
 mod reader;
 mod records;
 mod writer;

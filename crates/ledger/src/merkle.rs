@@ -17,7 +17,7 @@
 //! unchanged. The proof of a leaf holds the neighbour at each level where there is one.
 //!
 //! **Cost.** One leaf hash and one node hash per leaf. A node is always 65 bytes, that is two
-//! compressions; `cargo run --release -p ledger --example cost` measures both.
+//! compressions; `cargo run --release -p ledger --example ledger_cost` measures both.
 
 use sha2::{Digest, Sha256};
 

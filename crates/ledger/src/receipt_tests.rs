@@ -17,6 +17,7 @@ pub fn late_decision() -> (Vec<Block>, Block) {
         effects: crate::effects::EffectsBuilder::new().digest(),
         reorderings: 0,
         carried_root: [0; 32],
+        state_root: [0; 32],
     };
     let late = |index| CarriedOutcome { height: 2, index, outcome: "at last".into() };
     let outcomes = last.result.outcomes().to_vec();

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use types::{Error, Height, Result, SqlState};
 
 use crate::effects::EffectsDigest;
-use crate::hash::{Hash, TAG_RESULT, ZERO_HASH};
+use crate::hash::{Hash, TAG_RESULT};
 use crate::header::{HEADER_VERSION, LedgerId, RESULT_HEADER_BYTES, ResultHeader, hash_of_encoded};
 use crate::merkle::MerkleBuilder;
 use crate::record::{Record, check_size, too_large};
@@ -75,6 +75,8 @@ pub struct ResultSeal {
     pub reorderings: u32,
     /// Of what the block hands on to the next ones; zeros: nothing.
     pub carried_root: Hash,
+    /// Of all rows behind the block; zeros where the ledger names none.
+    pub state_root: Hash,
 }
 
 impl BlockResult {
@@ -104,7 +106,7 @@ impl BlockResult {
             effects_root: seal.effects.root,
             reorderings: seal.reorderings,
             carried_root: seal.carried_root,
-            state_root: ZERO_HASH,
+            state_root: seal.state_root,
         };
         Ok(BlockResult::unchecked(header, outcomes, carried))
     }
@@ -254,6 +256,7 @@ mod tests {
             effects: EffectsDigest { count: 7, root: [4; 32] },
             reorderings: 2,
             carried_root: [5; 32],
+            state_root: [6; 32],
         };
         BlockResult::seal(seal, outcomes.into_iter().map(Bytes::from).collect(), carried)
     }

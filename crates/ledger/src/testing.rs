@@ -67,6 +67,7 @@ fn follow(previous: &Block, transactions: u64) -> Block {
         effects: effects_digest([effect]).unwrap(),
         reorderings: 0,
         carried_root: ZERO_HASH,
+        state_root: ZERO_HASH,
     };
     let late = |index| CarriedOutcome { height: height - 1, index, outcome: "late".into() };
     let carried = if height > 2 { vec![late(0)] } else { Vec::new() };

@@ -48,7 +48,9 @@ fn locks_of(engine: &Engine, commons: &Commons) -> Locks {
     }))
 }
 
-/// What the process holds beside the store, and in all.
+/// What the process holds beside the store, and in all. What the allocator has given out holds
+/// small tables and all that has no line of its own; what the process has beyond it is large
+/// tables, what the allocator keeps for the next time, and stacks.
 fn other_memory(metrics: &Arc<Metrics>) -> OtherMemory {
     let metrics = Arc::clone(metrics);
     Box::new(move || {
@@ -57,8 +59,12 @@ fn other_memory(metrics: &Arc<Metrics>) -> OtherMemory {
         let queries = analysis.as_ref().map(|read| ("analytical queries", read.query_bytes));
         let sessions = metrics.session_memory.get();
         let sessions = sessions.map(|pool| ("sessions", pool.leased_bytes()));
-        let process = memory::resident_bytes().map(|bytes| ("process", bytes));
-        [images, queries, sessions, process].into_iter().flatten().collect()
+        let allocated = Some(("allocated", bench::allocations::live_bytes()));
+        let resident = memory::resident();
+        let program = resident.map(|resident| ("program", resident.mapped_bytes));
+        let process = resident.map(|resident| ("process", resident.bytes()));
+        let all = [images, queries, sessions, allocated, program, process];
+        all.into_iter().flatten().collect()
     })
 }
 

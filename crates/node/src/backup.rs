@@ -20,9 +20,9 @@ use types::printable::printable;
 use crate::cli::{self, Exit, Output};
 use crate::config::Settings;
 use crate::configure;
-use crate::demo::progress::Progress;
 use crate::folders;
 use crate::http;
+use crate::progress::Progress;
 
 pub fn run(arguments: &cli::Backup, output: Output) -> Result<Exit> {
     match (&arguments.verify, &arguments.to) {

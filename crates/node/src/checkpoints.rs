@@ -13,8 +13,8 @@ use serde_json::{Value as Json, json};
 use crate::cli::{Exit, Output};
 use crate::config::Settings;
 use crate::database;
-use crate::demo::progress::Progress;
 use crate::http;
+use crate::progress::Progress;
 use crate::secrets;
 
 const POLL: Duration = Duration::from_millis(100);

@@ -57,6 +57,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a node until SIGTERM or SIGINT.
     Serve(Settings),
+    /// Make, run and look at nodes that keep one ledger together.
+    Cluster(Cluster),
     /// Check every hash of a ledger, run every block again and compare.
     #[command(after_help = EXIT_CODES)]
     Verify(Verify),
@@ -78,17 +80,9 @@ pub enum Command {
     Receipt(Receipt),
     /// Write, check or show the configuration.
     Config(Config),
-    /// Compare protocols on the engine alone: no clients, a fresh database for every run.
-    #[command(args_conflicts_with_subcommands = true)]
-    Bench(crate::benchmark::arguments::Bench),
-    /// Show the whole of it in a minute: load, run, kill, recover, prove.
-    Demo(Demo),
-    /// Kill nodes, cut files and flip bytes until something is lost.
-    Torture(Torture),
-    /// Load a node for hours with everything, and see whether its memory stays flat.
-    Soak(Soak),
-    /// Run whole nodes in one thread, from seeds, until a rule is broken.
-    Sim(Sim),
+    #[cfg(feature = "tools")]
+    #[command(flatten)]
+    Tool(crate::tools::arguments::Tool),
 }
 
 /// Where settings come from. Every setting can be given by `--set`; the usual ones have a flag.
@@ -142,6 +136,50 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
         Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
         None => Err("KEY=VALUE is expected".into()),
     }
+}
+
+#[derive(Args, Debug)]
+pub struct Cluster {
+    #[command(subcommand)]
+    pub action: ClusterAction,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ClusterAction {
+    /// Make keys, certificates and the first block, in one folder for each node.
+    Init(ClusterInit),
+    /// Run all nodes as processes of this machine, until SIGTERM or SIGINT.
+    Up {
+        /// The folder that init has made.
+        #[arg(long, value_name = "DIR", default_value = "tally-cluster")]
+        folder: PathBuf,
+    },
+    /// Ask each node who leads and how far it is.
+    Status {
+        /// The folder that init has made, or the data folder of one node.
+        #[arg(long, value_name = "DIR", default_value = "tally-cluster")]
+        folder: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct ClusterInit {
+    /// Folder to make.
+    #[arg(long, value_name = "DIR", default_value = "tally-cluster")]
+    pub folder: PathBuf,
+    /// Nodes: more than half of them must run, so 3 bear one that does not, and 5 two.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=9))]
+    pub nodes: u16,
+    /// Host that all of them listen on.
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    pub host: String,
+    /// First port; each node takes three, for clients, for probes, for other nodes.
+    #[arg(long, value_name = "PORT", default_value_t = 5460)]
+    pub port: u16,
+    /// Protocol of the ledger [default: harmony].
+    #[arg(long, value_name = "NAME")]
+    pub protocol: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -352,79 +390,6 @@ pub enum ConfigAction {
         #[arg(value_parser = iterations())]
         iterations: u32,
     },
-}
-
-#[derive(Args, Debug, Clone)]
-pub struct Demo {
-    /// Customers to load.
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    pub customers: u64,
-    /// Seconds of the measured run.
-    #[arg(long, value_name = "S", default_value_t = 10)]
-    pub seconds: u64,
-    /// Clients of the measured run.
-    #[arg(long, value_name = "N", default_value_t = 16)]
-    pub clients: u32,
-    /// Keep the data folder, the logs and the receipt, and say where they are.
-    #[arg(long)]
-    pub keep: bool,
-    /// Run against this PostgreSQL-compatible server instead, without the ledger's steps.
-    #[arg(long, value_name = "URL", hide = true)]
-    pub against: Option<String>,
-}
-
-#[derive(Args, Debug, Clone)]
-pub struct Torture {
-    /// Kills; without it, as many as fit into their share of the time.
-    #[arg(long, value_name = "N")]
-    pub kills: Option<u64>,
-    /// Seconds for everything, without kills if their number is given.
-    #[arg(long, value_name = "S", default_value_t = 600)]
-    pub seconds: u64,
-    /// Longest time under load before a kill, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 300)]
-    pub load_ms: u64,
-    /// Most bytes to flip in a small ledger's folder, one at a time.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub flips: u64,
-    /// What clients do and when kills come follows from it [default: another one each time].
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-}
-
-#[derive(Args, Debug, Clone)]
-pub struct Soak {
-    /// Seconds of load.
-    #[arg(long, value_name = "S", default_value_t = 7200)]
-    pub seconds: u64,
-    /// Clients that write; two more read and change the schema.
-    #[arg(long, value_name = "N", default_value_t = 16)]
-    pub clients: u32,
-    /// All clients overwrite one row's text, as a week of a hot row would.
-    #[arg(long)]
-    pub only_hot: bool,
-    /// What clients write follows from it.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Folder in which the node's own is made [default: the system's for temporary files].
-    #[arg(long, value_name = "FOLDER")]
-    pub folder: Option<PathBuf>,
-    /// Keep the data folder and the logs, and say where they are.
-    #[arg(long)]
-    pub keep: bool,
-}
-
-#[derive(Args, Debug, Clone)]
-pub struct Sim {
-    /// Worlds to run, one for each seed.
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    pub seeds: u64,
-    /// The first seed.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub seed: u64,
-    /// Run them all under this protocol [default: each seed draws one].
-    #[arg(long, value_name = "NAME")]
-    pub protocol: Option<String>,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
 use engine::limits::Limits;
 use engine::retention::PinFolder;
@@ -21,7 +21,7 @@ use engine::{
 };
 use kit::pool::Pool;
 use ledger::{
-    BlockReader, BlockWriter, Files, Genesis, Hash, LedgerId, LogError, LogOptions, Parameters,
+    BlockReader, BlockWriter, Files, Genesis, Hash, LogError, LogOptions, Parameters,
     QUARANTINE_FOLDER, RealFiles, Stream, checkpoint, first_block,
 };
 use recovery::schemes::Scheme;
@@ -32,6 +32,7 @@ use storage::Store;
 use tracing::{error, info, warn};
 
 use crate::analysis;
+use crate::cluster::{self, Joined, Membership};
 use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
 use crate::folders;
 use crate::memory;
@@ -45,16 +46,21 @@ const EPOCH_S: u64 = 946_684_800;
 const REST: Duration = Duration::from_millis(50);
 
 /// Reads the ledger in a folder, or begins one, and starts the engine on it.
-pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -> Result<Database> {
+pub fn open(
+    files: Arc<dyn Files>,
+    settings: &Settings,
+    metrics: Arc<Metrics>,
+) -> Result<(Database, Option<Joined>)> {
+    let membership = Membership::find(&settings.data)?;
     let options = log_options(settings);
     let rows = row_folders(settings)?;
     let pins = PinFolder::open(files.clone()).context("cannot read the names of pinned blocks")?;
-    let watchdog = Watchdog::open(files.clone(), WatchdogSettings::default());
+    let watchdog = Watchdog::open(files.clone(), watchdog_settings());
     let watchdog = Arc::new(watchdog.context("cannot read what blocks processes died in")?);
     let (retain, dog) = (pins.heads(), Some(Arc::clone(&watchdog)));
     let recovery = Recovery { retain, watchdog: dog, ..recovery(settings, rows.clone()) };
     let read = match read(&files, &recovery, &mut Report::default()) {
-        Err(fault) if holds_no_block(&fault) => {
+        Err(fault) if holds_no_block(&fault) && membership.is_none() => {
             refuse_beside_pins(&recovery.retain)?;
             begin(settings, files.clone(), options)?;
             read(&files, &recovery, &mut Report::default())
@@ -78,6 +84,22 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     metrics.torn_tails.set(torn_tails(&*files)?);
     metrics.height.set(replica.head().height);
     metrics.failing_block.set(stopped.as_ref().map_or(0, |stopped| stopped.order.height));
+    let (journal, joined) = match membership {
+        None => {
+            cluster::refuse_alone(replica.parameters())?;
+            (journal(settings, log, rows)?, None)
+        }
+        Some(membership) => {
+            ensure!(
+                settings.log_scheme == LogScheme::Command,
+                "log_scheme must be command in a cluster, whose log of orders is Raft's"
+            );
+            let BlockWriter { orders, results } = log;
+            let journal = Journal::of_results(results, replica.head().height + 1);
+            let joined = membership.join(files.clone(), orders, &replica, limits(settings))?;
+            (journal, Some(joined))
+        }
+    };
     let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
     let checkpointer =
@@ -105,8 +127,9 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
         memory_bytes_max: memory::bytes_max(settings.memory_bytes_max),
         watchdog: Some(watchdog),
         stopped,
+        elsewhere: joined.as_ref().map(Joined::orderer),
+        submitter: joined.as_ref().map(|_| draw()).transpose()?,
     };
-    let journal = journal(settings, log, rows)?;
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let observer = Arc::clone(&metrics);
     let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
@@ -114,7 +137,19 @@ pub fn open(files: Arc<dyn Files>, settings: &Settings, metrics: Arc<Metrics>) -
     _ = metrics.session_memory.set(Arc::clone(&memory.pool));
     let commons = Arc::default();
     let analyst = Some(analysis::analyst(&engine, &commons, settings, &metrics)?);
-    Ok(Database { engine: Arc::new(engine), schema, analyst, memory, commons })
+    let engine = Arc::new(engine);
+    if let Some(joined) = &joined {
+        joined.tell_of(&engine);
+    }
+    Ok((Database { engine, schema, analyst, memory, commons }, joined))
+}
+
+/// With the fault that a test of a debug build wants.
+pub fn watchdog_settings() -> WatchdogSettings {
+    let wanted = || std::env::var("TEST_ABORTS_ON").ok();
+    let aborts_on = cfg!(debug_assertions).then(wanted).flatten();
+    let aborts_on = aborts_on.map(|text| &*text.leak());
+    WatchdogSettings { aborts_on, ..WatchdogSettings::default() }
 }
 
 fn session_memory(settings: &Settings) -> SessionMemory {
@@ -154,6 +189,10 @@ fn tell(replayed: &Replayed) {
     }
     if let Some(tail) = &replayed.torn_tail {
         warn!("{tail}; the cut bytes are kept in the folder `quarantine`");
+    }
+    if replayed.unconfirmed > 0 {
+        let blocks = replayed.unconfirmed;
+        info!(blocks, "the last orders wait for the other members to confirm them");
     }
     if let Some(tail) = replayed.reader.torn_results() {
         info!("{tail}; the cut bytes are kept in the folder `quarantine`");
@@ -225,6 +264,9 @@ fn checkpoint_at_end(
     };
     let replayed = recover_by(files.clone(), &make, &recovery, step).map_err(refuse)?;
     tell(&replayed);
+    if vouches {
+        cluster::refuse_alone(replayed.replica.parameters())?;
+    }
     let Replayed { mut replica, reader, unrecorded, checkpoint, passed_over, .. } = replayed;
     // What was read may be in the page cache alone; a checkpoint says what no power cut takes back.
     let log = resume_writing(reader, &unrecorded, log_options(settings));
@@ -380,17 +422,27 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
              `{folder}` back, or choose an empty folder for a new ledger"
         );
     }
-    check_protocol(&settings.protocol)?;
     let mut reader = BlockReader::open(files)?;
     match reader.next() {
         Ok(None) | Err(LogError::TornTail(_)) => {}
         Ok(Some(_)) => bail!("the folder already holds a ledger"),
         Err(error) => return Err(error.into()),
     }
-    let ledger_id = match reader.ledger_id() {
-        Some(begun) => begun,
-        None => draw_ledger_id()?,
-    };
+    let mut genesis = genesis(settings)?;
+    genesis.ledger_id = reader.ledger_id().unwrap_or(genesis.ledger_id);
+    write_genesis(reader, &genesis, options)
+}
+
+/// Writes the first block of a new ledger, of which others have a copy.
+pub fn found(files: Arc<dyn Files>, genesis: &Genesis, options: LogOptions) -> Result<()> {
+    let mut reader = BlockReader::open(files)?;
+    ensure!(reader.next()?.is_none(), "the folder already holds a ledger");
+    write_genesis(reader, genesis, options)
+}
+
+/// The first block of a new ledger.
+pub fn genesis(settings: &Settings) -> Result<Genesis> {
+    check_protocol(&settings.protocol)?;
     let protocol = protocols::recorded_name(&settings.protocol);
     let mut parameters = Parameters::new(&protocol);
     parameters.others.insert("executor".to_owned(), EXECUTOR.to_string());
@@ -401,7 +453,10 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
         parameters = Limits::set(&parameters, name, &value.to_string())
             .unwrap_or_else(|| Err(types::Error::unsupported(name)))?;
     }
-    let genesis = Genesis { ledger_id, time_us: clock()(), parameters, executor: EXECUTOR };
+    Ok(Genesis { ledger_id: draw()?, time_us: clock()(), parameters, executor: EXECUTOR })
+}
+
+fn write_genesis(reader: BlockReader, genesis: &Genesis, options: LogOptions) -> Result<()> {
     let block = genesis.to_block()?;
     let mut log = BlockWriter::resume(reader, options)?;
     log.append_order_unsynced(&[block.batch.encode()?])?;
@@ -409,14 +464,14 @@ fn begin(settings: &Settings, files: Arc<dyn Files>, options: LogOptions) -> Res
     log.append_results(&[block.result.encode()?])?;
     log.orders.rest()?;
     log.results.rest()?;
-    info!(protocol, "a new ledger begins");
+    info!(protocol = genesis.parameters.protocol, "a new ledger begins");
     Ok(())
 }
 
-fn draw_ledger_id() -> Result<LedgerId> {
-    let mut ledger_id = [0; 16];
-    rustix::rand::getrandom(&mut ledger_id, rustix::rand::GetRandomFlags::empty())?;
-    Ok(ledger_id)
+fn draw() -> Result<[u8; 16]> {
+    let mut drawn = [0; 16];
+    rustix::rand::getrandom(&mut drawn, rustix::rand::GetRandomFlags::empty())?;
+    Ok(drawn)
 }
 
 /// A node never repairs what is damaged, and says what to do instead.

@@ -123,14 +123,15 @@ fn fill_csv(table: &Table, mut file: BufWriter<File>) -> Result<u64> {
         data_type: column.data_type.clone(),
     });
     let described: Vec<Column> = described.collect();
-    let mut formatter = CopyFormatter::new(&CopyOptions::csv_with_header(), &described);
+    let mut formatter =
+        CopyFormatter::new(&CopyOptions::csv_with_header(), &described, &types::Zone::default());
     let mut line = Vec::new();
     formatter.header(&mut line);
     let (mut rows, mut written) = (0, Ok(()));
     let (low, high) = (Bound::Unbounded, Bound::Unbounded);
     table.scan(0, low, high, false, LATEST, &columns, &mut |_, _, row| {
-        formatter.row(row, &mut line);
-        written = file.write_all(&line);
+        let row = formatter.row(row, &mut line).map_err(std::io::Error::other);
+        written = row.and_then(|()| file.write_all(&line));
         line.clear();
         rows += 1;
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

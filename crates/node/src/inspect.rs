@@ -83,6 +83,12 @@ fn results_text(found: &Verification) -> String {
             found.results_missing
         );
     }
+    if found.unconfirmed > 0 {
+        text += &format!(
+            "unconfirmed   {} orders at the end count only if the other members have them\n",
+            found.unconfirmed
+        );
+    }
     if let Some(torn) = &found.results_torn {
         text += &format!("results       {}\n", printable(torn));
     }
@@ -111,6 +117,7 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         "head": to_hex(&found.head),
         "results_missing": found.results_missing,
         "results_torn": found.results_torn,
+        "unconfirmed": found.unconfirmed,
         "from_checkpoint": found.from,
         "first_block": found.first_block,
         "skips": found.skips.iter().map(|it| json!({
@@ -206,6 +213,7 @@ mod tests {
             head: [1; 32],
             results_missing: 0,
             results_torn: None,
+            unconfirmed: 0,
             skips: Vec::new(),
             from: None,
             first_block: 0,

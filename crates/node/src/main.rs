@@ -5,13 +5,12 @@
 
 mod analysis;
 mod backup;
-mod benchmark;
 mod checkpoints;
 mod cli;
+mod cluster;
 mod config;
 mod configure;
 mod database;
-mod demo;
 mod export;
 mod folders;
 mod http;
@@ -19,6 +18,7 @@ mod inspect;
 mod logs;
 mod memory;
 mod metrics;
+mod progress;
 mod prune;
 mod receipts;
 mod reload;
@@ -26,10 +26,9 @@ mod restore;
 mod secrets;
 mod serve;
 mod sessions;
-mod simulate;
 mod skip;
-mod soak;
-mod torture;
+#[cfg(feature = "tools")]
+mod tools;
 mod users;
 mod verification;
 
@@ -41,9 +40,9 @@ use types::printable::printable_page;
 
 use cli::{Cli, Command, Exit};
 
+#[cfg(not(feature = "tools"))]
 #[global_allocator]
-static ALLOCATOR: bench::allocations::Counting<mimalloc::MiMalloc> =
-    bench::allocations::Counting(mimalloc::MiMalloc);
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -78,10 +77,8 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Export(arguments) => export::run(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
-        Command::Bench(arguments) => benchmark::run(arguments, cli.output),
-        Command::Demo(arguments) => demo::run(arguments, cli.output),
-        Command::Torture(arguments) => torture::run(arguments, cli.output),
-        Command::Soak(arguments) => soak::run(arguments, cli.output),
-        Command::Sim(arguments) => simulate::run(arguments, cli.output),
+        Command::Cluster(arguments) => cluster::run(&arguments.action, cli.output),
+        #[cfg(feature = "tools")]
+        Command::Tool(tool) => tools::run(tool, cli.output),
     }
 }

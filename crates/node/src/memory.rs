@@ -21,14 +21,32 @@ pub fn session_bytes_max(set: u64, tables_set: u64) -> u64 {
     }
 }
 
-/// Memory of the process that is backed.
-pub fn resident_bytes() -> Option<u64> {
-    resident_bytes_of(std::process::id())
+/// Memory of a process that is backed.
+#[derive(Clone, Copy, Debug)]
+pub struct Resident {
+    /// What nothing but the process itself can bring back.
+    pub own_bytes: u64,
+    /// Files that are mapped, of which the program is most: the kernel reads them again at need.
+    pub mapped_bytes: u64,
 }
 
-/// The same of another process.
-pub fn resident_bytes_of(process: u32) -> Option<u64> {
-    kilobytes(&read_to_string(format!("/proc/{process}/status")).ok()?, "VmRSS:")
+impl Resident {
+    pub fn bytes(&self) -> u64 {
+        self.own_bytes + self.mapped_bytes
+    }
+}
+
+/// Of this process.
+pub fn resident() -> Option<Resident> {
+    resident_of(std::process::id())
+}
+
+/// Of another process.
+pub fn resident_of(process: u32) -> Option<Resident> {
+    let text = read_to_string(format!("/proc/{process}/status")).ok()?;
+    let mapped_bytes = kilobytes(&text, "RssFile:")?;
+    let own_bytes = kilobytes(&text, "VmRSS:")?.saturating_sub(mapped_bytes);
+    Some(Resident { own_bytes, mapped_bytes })
 }
 
 /// Memory of the machine, or of the control group of the process if that has less.
@@ -61,6 +79,10 @@ mod tests {
         assert_eq!(session_bytes_max(0, 1 << 40), 1 << 37);
         assert_eq!(session_bytes_max(0, 1), 64 << 20);
         #[cfg(target_os = "linux")]
-        assert!(resident_bytes().is_some_and(|bytes| bytes < total_bytes().unwrap()));
+        assert!(resident().is_some_and(|resident| {
+            resident.own_bytes > 0
+                && resident.mapped_bytes > 0
+                && resident.bytes() < total_bytes().unwrap()
+        }));
     }
 }

@@ -318,7 +318,7 @@ impl Page<'_> {
     }
 
     fn past(&mut self, metrics: &Metrics) -> fmt::Result {
-        let help = "Memory of overwritten row versions";
+        let help = "Memory of what older snapshots keep";
         self.gauge("undo", help, Some(&Unit::Bytes), metrics.undo_bytes.get() as f64)?;
         let help = "Snapshots that somebody reads or keeps";
         self.gauge("snapshots", help, None, metrics.snapshots.get() as f64)?;

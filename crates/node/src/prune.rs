@@ -29,9 +29,9 @@ use crate::backup::{advance, node_address};
 use crate::cli::{self, Exit, Output};
 use crate::config::Settings;
 use crate::configure;
-use crate::demo::progress::Progress;
 use crate::folders;
 use crate::http::{self, Observed, Phase};
+use crate::progress::Progress;
 use crate::secrets;
 
 const REQUESTS: &str = "requests";
@@ -80,6 +80,10 @@ pub fn prune(
     archive: Option<&Path>,
     report: backup::Report<'_>,
 ) -> Result<Pruned> {
+    ensure!(
+        files.list(order_raft::SIDE_FOLDER)?.is_empty(),
+        "nothing was pruned: a member of a cluster keeps all blocks, for members that were away"
+    );
     let checkpoint = oldest_checkpoint(files)?;
     let last = closed_up_to(files, to_block.min(checkpoint))?.last().map(|segment| segment.last);
     copy_to_archive(files, archive, last, report)?;

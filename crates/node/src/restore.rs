@@ -7,6 +7,10 @@
 //! executed, which also gives results that a crash has taken. So what is restored holds when the
 //! command ends, as far as a start would look, and `verify` looks at the rest.
 //!
+//! A block that a later one [skips](engine::skip) cannot be executed without that one.
+//! So a time between the two gives what was released then, the ledger before the first
+//! skipped block; and such a block is no block to end with.
+//!
 //! ```text
 //! RESTORING ─► kept headers ─► blocks ─► checkpoint ─► executed, checkpoint of its end ─► done
 //! created                                                                     RESTORING removed
@@ -17,11 +21,12 @@
 //! from there makes another ledger than the original one, with the same blocks up to where they
 //! part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
+use engine::skip::{BLOCKS_MAX, skipped_by};
 use ledger::backup::JoinedFiles;
 use ledger::chain::ChainVerifier;
 use ledger::hash::to_hex;
@@ -36,8 +41,8 @@ use types::{DataType, Value};
 
 use crate::cli::{self, Exit, Output};
 use crate::database;
-use crate::demo::progress::Progress;
 use crate::folders::{self, RESTORING};
+use crate::progress::Progress;
 
 /// Blocks are appended, and synced, in groups of so many bytes.
 const GROUP_BYTES: usize = 4 << 20;
@@ -198,7 +203,7 @@ fn finish(files: &dyn Files) -> Result<()> {
 struct Copied {
     height: u64,
     /// Order and result hashes of the blocks that the source has checkpoints of.
-    hashes: BTreeMap<u64, (Hash, Hash)>,
+    hashes: Hashes,
 }
 
 /// Copies the blocks, and the headers of those that are not there any more.
@@ -217,31 +222,111 @@ fn copy(source: &Arc<dyn Files>, target: &Arc<dyn Files>, until: Until) -> Resul
         }
     };
     let mut group = Group { log, orders: Vec::new(), results: Vec::new(), bytes: 0 };
-    while until.reaches(reader.next_height()) {
+    let mut last = Last { waiting: VecDeque::new(), ends: false };
+    while !last.is_settled() {
+        let is_behind = last.ends || !until.reaches(reader.next_height());
         let (recorded, torn) = match reader.next() {
             Ok(recorded) => (recorded, None),
             Err(LogError::TornTail(tail)) => (None, Some(tail)),
+            // What is damaged there is not asked for.
+            Err(_) if is_behind => break,
             Err(error) => return Err(error.into()),
         };
         let Some(recorded) = recorded else {
-            folders::tell_end(&**source, reader.next_height(), torn.as_ref())?;
+            if !is_behind {
+                folders::tell_end(&**source, reader.next_height(), torn.as_ref())?;
+            }
             break;
         };
-        let batch = Batch::of(&recorded.batch)?;
-        if !until.holds(batch.header()) {
-            break;
-        }
-        let result = recorded.result.as_ref().map(BlockResult::of).transpose()?;
-        let head = chain.push(&batch, result.as_ref())?;
-        if let (Ok(_), Some(result_hash)) = (heights.binary_search(&head.height), head.result_hash)
-        {
-            hashes.insert(head.height, (head.order_hash, result_hash));
-        }
-        group.push(recorded)?;
+        let next = last.push(recorded, until)?;
+        next.map_or(Ok(()), |next| {
+            take_block(next, &mut chain, &heights, &mut hashes, &mut group)
+        })?;
+    }
+    for next in last.end(until)? {
+        take_block(next, &mut chain, &heights, &mut hashes, &mut group)?;
     }
     group.end()?;
     let head = chain.head().context("there is no block up to there")?;
     Ok(Copied { height: head.height, hashes })
+}
+
+/// Hashes of orders and of results, by height.
+type Hashes = BTreeMap<u64, (Hash, Hash)>;
+
+/// Copies one block; `hashes`: of those at `heights`.
+fn take_block(
+    Read { recorded, batch, .. }: Read,
+    chain: &mut ChainVerifier,
+    heights: &[u64],
+    hashes: &mut Hashes,
+    group: &mut Group,
+) -> Result<()> {
+    let result = recorded.result.as_ref().map(BlockResult::of).transpose()?;
+    let head = chain.push(&batch, result.as_ref())?;
+    if let (Ok(_), Some(result_hash)) = (heights.binary_search(&head.height), head.result_hash) {
+        hashes.insert(head.height, (head.order_hash, result_hash));
+    }
+    group.push(recorded)
+}
+
+/// A block, and whether it is not behind the last one that is asked for.
+struct Read {
+    recorded: Recorded,
+    batch: Batch,
+    is_within: bool,
+}
+
+/// The last blocks that were read, until it is known whether the ledger can end with them.
+struct Last {
+    waiting: VecDeque<Read>,
+    /// One behind the last was read.
+    ends: bool,
+}
+
+impl Last {
+    /// Whether no block that could be read says more of those that are asked for.
+    fn is_settled(&self) -> bool {
+        let behind = self.waiting.iter().filter(|read| !read.is_within).count();
+        behind >= BLOCKS_MAX as usize
+    }
+
+    /// Gives one that the ledger goes on behind.
+    fn push(&mut self, recorded: Recorded, until: Until) -> Result<Option<Read>> {
+        let batch = Batch::of(&recorded.batch)?;
+        self.ends |= !until.holds(batch.header());
+        let is_within = !self.ends;
+        self.waiting.push_back(Read { recorded, batch, is_within });
+        let goes = is_within && self.waiting.len() > BLOCKS_MAX as usize;
+        Ok(if goes { self.waiting.pop_front() } else { None })
+    }
+
+    /// Those of the rest that are asked for, but for blocks that are skipped behind them.
+    fn end(mut self, until: Until) -> Result<Vec<Read>> {
+        let behind = self.waiting.iter().filter(|read| !read.is_within);
+        let skips = behind.filter_map(|read| {
+            let (first, order) = skipped_by(&read.batch)?;
+            let mut within = self.waiting.iter().filter(|read| read.is_within);
+            let is_it = |read: &Read| read.batch.height() == first && read.batch.hash() == order;
+            within.any(is_it).then(|| (first, read.batch.height()))
+        });
+        if let Some((first, by)) = skips.min() {
+            if let Until::Block(height) = until {
+                let what = format!("block {height} is no block that a ledger can end with");
+                return Err(folders::refused(what)
+                    .with_detail(format!("Blocks {first} to {} are skipped by block {by}.", by - 1))
+                    .with_hint(format!("Restore block {} or block {by}.", first - 1))
+                    .into());
+            }
+            eprintln!(
+                "tally: blocks {first} to {} were skipped later, by block {by}: the ledger ends \
+                 before them",
+                by - 1
+            );
+            self.waiting.retain(|read| read.batch.height() < first);
+        }
+        Ok(self.waiting.into_iter().filter(|read| read.is_within).collect())
+    }
 }
 
 /// The kept headers must be chains from genesis on that end with the last pruned block.

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use pgfront::Listener;
 
 use crate::cli::{Exit, Output};
+use crate::cluster::Joined;
 use crate::config::Settings;
 use crate::database;
 use crate::folders;
@@ -72,7 +73,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
         }
     });
     let open = move || database::open(files, &opening, metrics);
-    let database = tokio::task::spawn_blocking(open).await??;
+    let (database, joined) = tokio::task::spawn_blocking(open).await??;
     let database = Arc::new(database);
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
@@ -99,7 +100,11 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let metrics = observed.metrics.clone();
     front.serve(database.clone(), metrics, listeners, stopped).await?;
     let engine = database.engine.clone();
-    tokio::task::spawn_blocking(move || engine.stop()).await?;
+    let stop = move || {
+        engine.stop();
+        joined.map_or(Ok(()), Joined::leave)
+    };
+    tokio::task::spawn_blocking(stop).await??;
     if database.engine.is_halted() {
         bail!("the engine had halted, see the log; the next start finds out what is on the disk");
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::stream::{self, StreamExt};
 use pgfront::{
-    Authentication, Backends, Bounds, ColumnDescription, CopyChunk, CopyChunks, Listener, Notice,
-    NoticeSeverity, Notification, Options, Peer, Prepared, Response, SessionOptions, Tag,
+    Authentication, Backends, Bounds, ColumnDescription, CopyChunk, CopyChunks, Format, Listener,
+    Notice, NoticeSeverity, Notification, Options, Peer, Prepared, Response, SessionOptions, Tag,
     TransactionStatus,
 };
 use procedure::Output;
@@ -21,7 +21,7 @@ use sql::session::{self, Answer, Signal, Status, commons};
 use tokio::sync::watch;
 use tracing::warn;
 use types::version::SERVER_VERSION;
-use types::{DataType, Error, SqlState, Value};
+use types::{DataType, Error, SqlState, Value, Zone};
 
 use crate::config::{Settings, TlsUse};
 use crate::database::statement_bytes_max;
@@ -140,6 +140,7 @@ impl pgfront::Database for Doors {
             database: options.database,
             backend_pid: options.process_id,
             server_version: SERVER_VERSION.to_owned(),
+            zone: Zone::default(),
         };
         let database = Arc::clone(&self.database);
         let (raised, withdraw) = (options.cancel.flag(), options.cancel.withdraw());
@@ -211,7 +212,13 @@ impl pgfront::Session for Session {
             true => prepared.bound.parameters.clone(),
             false => Vec::new(),
         };
-        Ok(Arc::new(Prepared::new(parameters, columns, Statement { prepared, literals })))
+        let format = match &prepared.bound.statement {
+            sql::Statement::Fetch { name, .. } => self.inner.cursor(name).map(format_of),
+            _ => None,
+        };
+        let mut prepared = Prepared::new(parameters, columns, Statement { prepared, literals });
+        prepared.format = format.unwrap_or(prepared.format);
+        Ok(Arc::new(prepared))
     }
 
     async fn execute(
@@ -289,9 +296,35 @@ impl pgfront::Session for Session {
         self.inner.take_notifications().into_iter().map(told).collect()
     }
 
+    fn cursor(&self, name: &str) -> Option<(Vec<ColumnDescription>, Format)> {
+        let cursor = self.inner.cursor(name)?;
+        match &cursor.0.bound.output {
+            Output::Rows(columns) => {
+                Some((described(columns, &cursor.0.origins), format_of(cursor)))
+            }
+            Output::Tag => None,
+        }
+    }
+
+    fn close_cursor(&mut self, name: &str) {
+        self.inner.close_cursor(name);
+    }
+
+    fn zone(&self) -> Zone {
+        self.inner.settings.zone().clone()
+    }
+
     fn take_parameter_changes(&mut self) -> Vec<(String, String)> {
         self.inner.settings.take_changes()
     }
+}
+
+fn format_of((_, is_binary): (&Arc<session::Prepared>, bool)) -> Format {
+    format_in(is_binary)
+}
+
+fn format_in(is_binary: bool) -> Format {
+    if is_binary { Format::Binary } else { Format::Text }
 }
 
 fn described(
@@ -319,9 +352,12 @@ fn response(answer: Answer) -> Response {
         Answer::Stream { rows, tag: done } => Response::Stream { rows, tag: tag(done) },
         Answer::Tag(done) => Response::Tag(tag(done)),
         Answer::Deallocated { name, tag: done } => Response::Deallocate { name, tag: tag(done) },
-        Answer::CopyIn { columns } => Response::CopyIn { columns },
+        Answer::CopyIn { columns, is_binary } => {
+            Response::CopyIn { columns, format: format_in(is_binary) }
+        }
         Answer::CopyOut { columns, rows, formatter } => {
-            Response::CopyOut { columns, chunks: copy_chunks(rows, formatter) }
+            let format = format_in(formatter.is_binary());
+            Response::CopyOut { columns, format, chunks: copy_chunks(rows, formatter) }
         }
     }
 }
@@ -345,25 +381,28 @@ const ROWS_PER_CHUNK: usize = 256;
 
 /// A batch of rows may be large, and each becomes several chunks.
 fn copy_chunks(rows: RowBatches, mut formatter: sql::copy::CopyFormatter) -> CopyChunks {
-    let mut header = Vec::new();
+    let (mut header, mut end) = (Vec::new(), Vec::new());
     formatter.header(&mut header);
-    let header = (!header.is_empty()).then(|| Ok(CopyChunk { bytes: header.into(), rows: 0 }));
+    formatter.end(&mut end);
+    let around = |bytes: Vec<u8>| {
+        stream::iter((!bytes.is_empty()).then(|| Ok(CopyChunk { bytes: bytes.into(), rows: 0 })))
+    };
     let chunks = rows.flat_map(move |batch| {
         let chunks: Vec<_> = match batch {
             Ok(rows) => {
-                rows.chunks(ROWS_PER_CHUNK).map(|rows| Ok(chunk(rows, &mut formatter))).collect()
+                rows.chunks(ROWS_PER_CHUNK).map(|rows| chunk(rows, &mut formatter)).collect()
             }
             Err(error) => vec![Err(error)],
         };
         stream::iter(chunks)
     });
-    stream::iter(header).chain(chunks).boxed()
+    around(header).chain(chunks).chain(around(end)).boxed()
 }
 
-fn chunk(rows: &[Row], formatter: &mut sql::copy::CopyFormatter) -> CopyChunk {
+fn chunk(rows: &[Row], formatter: &mut sql::copy::CopyFormatter) -> Result<CopyChunk, Error> {
     let mut bytes = Vec::new();
     for row in rows {
-        formatter.row(row, &mut bytes);
+        formatter.row(row, &mut bytes)?;
     }
-    CopyChunk { bytes: bytes.into(), rows: rows.len() as u64 }
+    Ok(CopyChunk { bytes: bytes.into(), rows: rows.len() as u64 })
 }

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use engine::skip::Stopped;
-use engine::{
-    Language, Recovery, Replayed, Trust, Watchdog, WatchdogSettings, recover_by, resume_writing,
-};
+use engine::{Language, Recovery, Replayed, Trust, Watchdog, recover_by, resume_writing};
 use ledger::LogOptions;
 use ledger::hash::to_hex;
 use serde_json::json;
@@ -18,13 +16,13 @@ use storage::Store;
 use types::printable::printable_page;
 
 use crate::cli::{self, Exit, Output};
-use crate::database::{clock, refuse, workers};
-use crate::demo::progress::Progress;
+use crate::database::{clock, refuse, watchdog_settings, workers};
 use crate::folders::{self, refused};
+use crate::progress::Progress;
 
 pub fn run(arguments: &cli::Skip, output: Output) -> Result<Exit> {
     let files = folders::open_to_write(&arguments.data)?;
-    let watchdog = Watchdog::open(files.clone(), WatchdogSettings::default());
+    let watchdog = Watchdog::open(files.clone(), watchdog_settings());
     let watchdog = Arc::new(watchdog.context("cannot read what blocks processes died in")?);
     let recovery = Recovery {
         workers: workers(0),
@@ -43,6 +41,7 @@ pub fn run(arguments: &cli::Skip, output: Output) -> Result<Exit> {
             .with_hint("A block can be skipped when two starts have died in it.")
     })?;
     check(arguments, &stopped)?;
+    crate::cluster::refuse_alone(replica.parameters())?;
     stopped.check(replica.rules())?;
     let batch = stopped.skip(&arguments.owner, &arguments.reason, clock()())?;
     let log = resume_writing(reader, &unrecorded, LogOptions::default());

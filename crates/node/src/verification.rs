@@ -47,6 +47,8 @@ pub struct Verification {
     pub results_missing: u64,
     /// Where the results end with bytes that are none.
     pub results_torn: Option<String>,
+    /// Orders at the end that the other members of a cluster have to confirm.
+    pub unconfirmed: u64,
     /// Blocks that the ledger records as skipped.
     pub skips: Vec<Skipped>,
     /// All checkpoints up to the height, oldest first.
@@ -301,6 +303,7 @@ fn found(
         first_block,
         results_missing: 0,
         results_torn: None,
+        unconfirmed: 0,
         skips: Vec::new(),
         checkpoints: Vec::new(),
         verdict: Verdict::Sound,
@@ -316,8 +319,9 @@ fn found(
     };
     let results_missing = replayed.unrecorded.len() as u64;
     let results_torn = replayed.reader.torn_results().map(ToString::to_string);
-    let skips = replayed.replica.skips().to_vec();
-    Ok(Verification { height, head, results_missing, results_torn, skips, verdict, ..found })
+    let (skips, unconfirmed) = (replayed.replica.skips().to_vec(), replayed.unconfirmed);
+    let found = Verification { height, head, results_missing, results_torn, unconfirmed, ..found };
+    Ok(Verification { skips, verdict, ..found })
 }
 
 fn verdict_of(fault: Fault) -> Result<Verdict> {

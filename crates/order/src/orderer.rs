@@ -29,9 +29,11 @@
 //! what was received, in order, and holds back what came early. Entries that a protocol makes for
 //! itself are delivered without content, so that sequences have no gaps.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use types::error::TEXT_BYTES_MAX;
-use types::{Error, Result, SqlState};
+use types::{Error, Height, Result, SqlState};
 
 use crate::proposal::Delivery;
 
@@ -55,6 +57,35 @@ pub trait Orderer {
 
     /// Refuses envelopes from now on, with this cause. What was accepted is still delivered.
     fn close(&mut self, why: Error);
+
+    /// Its node has released a block, and this is what it knows then. An orderer whose leader fills
+    /// in what a batch is executed under cuts none behind a change before that was released.
+    fn released(&mut self, _released: Released) {}
+
+    /// The hash of the order of a block, where the orderer's log is the ledger's log of orders, and
+    /// the block was delivered.
+    fn recorded(&self, _height: Height) -> Option<[u8; 32]> {
+        None
+    }
+
+    /// Its node executes nothing any more, so it is no node to lead others.
+    fn leave(&mut self) {}
+
+    /// `wake` is called when something may be there to poll.
+    fn wake_by(&mut self, _wake: Arc<dyn Fn() + Send + Sync>) {}
+}
+
+/// What a node knows when it has released a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Released {
+    pub height: Height,
+    /// Of the parameters that the next block is executed under.
+    pub parameters_hash: [u8; 32],
+    /// Whether blocks name what their proposer had seen: they do where snapshots may lie further
+    /// back than one block.
+    pub names_seen: bool,
+    /// Transactions that earlier blocks put off to the next one.
+    pub carried: usize,
 }
 
 /// Why an envelope was not taken.

@@ -234,9 +234,10 @@ fn no_engine() -> Error {
 
 /// The session with what a run has newer.
 fn session_now(session: &Session, settings: &Settings, now_us: i64) -> Session {
+    let cursors = settings.cursors.clone();
     let settings = settings.show_all().into_iter();
     let settings = settings.map(|(name, value)| (name.into_owned(), value)).collect();
-    let mut session = Session { now_us, settings, ..session.clone() };
+    let mut session = Session { now_us, settings, cursors, ..session.clone() };
     let application = session.settings.iter().find(|(name, _)| name == "application_name");
     let application = application.map(|(_, value)| value.clone()).unwrap_or_default();
     session.activity.iter_mut().for_each(|own| own.application.clone_from(&application));

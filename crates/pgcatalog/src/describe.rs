@@ -1,7 +1,7 @@
 //! Objects as SQL text: what `\d` prints of types, indexes, constraints and routines.
 
 use procedure::{Expr, Function};
-use sql::catalog::{ForeignKey, OnDelete};
+use sql::catalog::{ForeignKey, ReferenceAction};
 use sql::ddl::{ParameterMode, Returns, RoutineKind};
 use sql::{Catalog, Routine, Table};
 use types::{ColumnId, DataType, IndexId, TableId, Value};
@@ -70,8 +70,9 @@ fn modifiers(data_type: &DataType, modifier: i32) -> String {
 
 /// A column's default.
 pub fn default_text(catalog: &Catalog, expr: &Expr, data_type: &DataType) -> String {
-    if let Some(text) = next_value(catalog, expr) {
-        return text;
+    if let Some(sequence) = next_value(expr).and_then(|id| catalog.sequence_by_id(id)) {
+        let name = quoted(&sequence.name).replace('\'', "''");
+        return format!("nextval('{name}'::regclass)");
     }
     match expr {
         Expr::Const(Value::Null) => format!("NULL::{data_type}"),
@@ -84,10 +85,10 @@ pub fn default_text(catalog: &Catalog, expr: &Expr, data_type: &DataType) -> Str
     }
 }
 
-/// The value of a sequence, which becomes one of its column's type without a word.
-fn next_value(catalog: &Catalog, expr: &Expr) -> Option<String> {
+/// The sequence whose value an expression is; it becomes one of its column's type without a word.
+pub fn next_value(expr: &Expr) -> Option<TableId> {
     let (function, arguments) = match expr {
-        Expr::Cast { input, explicit: false, .. } => return next_value(catalog, input),
+        Expr::Cast { input, explicit: false, .. } => return next_value(input),
         Expr::Call { function, arguments, .. } => (function, arguments),
         _ => return None,
     };
@@ -95,8 +96,7 @@ fn next_value(catalog: &Catalog, expr: &Expr) -> Option<String> {
     else {
         return None;
     };
-    let sequence = catalog.sequence_by_id(TableId(u32::try_from(*id).ok()?))?;
-    Some(format!("nextval('{}'::regclass)", quoted(&sequence.name).replace('\'', "''")))
+    u32::try_from(*id).ok().map(TableId)
 }
 
 /// PostgreSQL shows the type of what is no plain number.
@@ -181,13 +181,21 @@ pub fn constraint_definition(world: &World, number: u32, pretty: bool) -> Option
 
 fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String> {
     let parent = world.catalog.table_by_id(key.parent)?;
-    let action = match key.on_delete {
-        OnDelete::Reject => "",
-        OnDelete::Cascade => " ON DELETE CASCADE",
-        OnDelete::SetNull => " ON DELETE SET NULL",
+    let shown = |clause: &str, action| match action {
+        ReferenceAction::Reject => String::new(),
+        ReferenceAction::Cascade => format!(" {clause} CASCADE"),
+        ReferenceAction::SetNull => format!(" {clause} SET NULL"),
+        ReferenceAction::SetDefault => format!(" {clause} SET DEFAULT"),
     };
+    let actions = shown("ON UPDATE", key.on_update) + &shown("ON DELETE", key.on_delete);
+    let deferral = match key.deferrable {
+        None => "",
+        Some(false) => " DEFERRABLE",
+        Some(true) => " DEFERRABLE INITIALLY DEFERRED",
+    };
+    let validity = if key.validated { "" } else { " NOT VALID" };
     Some(format!(
-        "FOREIGN KEY ({}) REFERENCES {}({}){action}",
+        "FOREIGN KEY ({}) REFERENCES {}({}){actions}{deferral}{validity}",
         quoted_list(table, &key.columns),
         quoted(parent.name()),
         quoted_list(parent, &key.parent_columns)

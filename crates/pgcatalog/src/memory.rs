@@ -45,8 +45,14 @@ impl Memory {
                 bytes,
             })
         });
-        let versions = ("old versions", self.store.usage().undo_bytes);
-        of_tables.chain([whole(versions)]).chain((self.others)().into_iter().map(whole)).collect()
+        let usage = self.store.usage();
+        let of_all = [
+            ("old versions", usage.undo_bytes),
+            ("free for old versions", usage.undo_free_bytes),
+            ("old index entries", usage.parked_bytes),
+            ("dropped tables", usage.gone_bytes),
+        ];
+        of_tables.chain(of_all.map(whole)).chain((self.others)().into_iter().map(whole)).collect()
     }
 }
 

@@ -230,7 +230,9 @@ WHERE k.contype IN ('p', 'u', 'f');
 SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema,
        k.conname AS constraint_name, current_database() AS unique_constraint_catalog,
        n.nspname AS unique_constraint_schema, u.conname AS unique_constraint_name,
-       'NONE' AS match_option, 'NO ACTION' AS update_rule,
+       'NONE' AS match_option,
+       CASE k.confupdtype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL'
+            WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END AS update_rule,
        CASE k.confdeltype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL'
             ELSE 'NO ACTION' END AS delete_rule
 FROM pg_constraint k

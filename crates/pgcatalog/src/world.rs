@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use sql::Catalog;
+use sql::session::settings::CursorSeen;
 use types::{Result, TableId, Value};
 
 use crate::memory::Memory;
@@ -28,6 +29,7 @@ pub struct Session {
     /// What SHOW ALL shows.
     pub settings: Vec<(String, String)>,
     pub activity: Vec<Activity>,
+    pub cursors: Vec<CursorSeen>,
     pub memory: Option<Memory>,
     pub locks: Locks,
     /// Microseconds since 2000-01-01.

@@ -17,11 +17,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use kit::pool::Lease;
-use types::{DataType, Error, Value};
+use types::{DataType, Error, Value, Zone};
 
 use crate::auth::Verifier;
 use crate::cancel::{Backends, Cancel};
 use crate::listener::Peer;
+pub use crate::message::Format;
 use crate::reply::RowDescription;
 pub use crate::reply::Tag;
 
@@ -138,6 +139,20 @@ pub trait Session: Send + 'static {
         Vec::new()
     }
 
+    /// The time zone that text is read and shown in.
+    fn zone(&self) -> Zone {
+        Zone::default()
+    }
+
+    /// The columns of a cursor that a statement has declared, and whether its rows are meant to be
+    /// read in binary format. By name it is a portal like those that the client has bound.
+    fn cursor(&self, _name: &str) -> Option<(Vec<ColumnDescription>, Format)> {
+        None
+    }
+
+    /// Closing what does not exist is no error.
+    fn close_cursor(&mut self, _name: &str) {}
+
     /// Settings that changed and that clients track (`ParameterStatus`).
     fn take_parameter_changes(&mut self) -> Vec<(String, String)>;
 }
@@ -148,6 +163,8 @@ pub struct Prepared<B> {
     pub parameters: Vec<DataType>,
     /// `None`: the statement returns no rows.
     pub columns: Option<Vec<ColumnDescription>>,
+    /// Of its rows, where the client cannot say.
+    pub format: Format,
     pub body: B,
     description: OnceLock<RowDescription>,
 }
@@ -158,7 +175,7 @@ impl<B> Prepared<B> {
         columns: Option<Vec<ColumnDescription>>,
         body: B,
     ) -> Self {
-        Prepared { parameters, columns, body, description: OnceLock::new() }
+        Prepared { parameters, columns, format: Format::Text, body, description: OnceLock::new() }
     }
 
     pub(crate) fn columns(&self) -> &[ColumnDescription] {
@@ -209,13 +226,15 @@ pub enum Response {
         name: Option<String>,
         tag: Tag,
     },
-    /// Ask the client for data: [`Session::copy_in_data`] follows, in text format.
+    /// Ask the client for data: [`Session::copy_in_data`] follows.
     CopyIn {
         columns: usize,
+        format: Format,
     },
-    /// Text-format data, pulled one chunk at a time as fast as the client reads.
+    /// Data, pulled one chunk at a time as fast as the client reads.
     CopyOut {
         columns: usize,
+        format: Format,
         chunks: CopyChunks,
     },
 }
@@ -225,7 +244,7 @@ pub type RowStream = BoxStream<'static, Result<Vec<Row>, Error>>;
 
 pub type CopyChunks = BoxStream<'static, Result<CopyChunk, Error>>;
 
-/// Whole lines, newlines included.
+/// Whole lines, newlines included; or a piece in binary format.
 #[derive(Clone, Debug)]
 pub struct CopyChunk {
     pub bytes: Bytes,

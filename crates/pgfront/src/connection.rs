@@ -27,7 +27,7 @@ use futures::future::{Either, select};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use crate::backend::{Prepared, Response, Session, Tag, TransactionStatus};
 use crate::cancel::{Cancel, Registration};
@@ -36,12 +36,12 @@ use crate::encoding::Encoding;
 use crate::fetch::{Fetch, Shape};
 use crate::message::decode_text;
 use crate::message::{Bind, Execute, Format, Formats, Parse, Target, kind, utf8};
-use crate::reply::{self, Severity};
+use crate::reply::{self, RowDescription, Severity};
 use crate::server::Options;
 use crate::store::{Portal, PortalState, Statement, Store};
 use crate::wire::{Closed, Frame, Wire, malformed};
 
-/// Values of a longer Bind take a while to be read.
+/// The values of a longer Bind, or a longer text, take a while to be read.
 const SHORT_MESSAGE_BYTES: usize = 64 << 10;
 
 /// What ends a statement early: an error to report, or the end of the connection.
@@ -192,6 +192,9 @@ where
             }
             kind::BIND => self.bind(&frame).map_err(Failure::from),
             kind::DESCRIBE => self.describe(&frame).map_err(Failure::from),
+            kind::PARSE if self.wire.body(&frame).len() > SHORT_MESSAGE_BYTES => {
+                aside(|| self.parse(&frame)).map_err(Failure::from)
+            }
             kind::PARSE => self.parse(&frame).map_err(Failure::from),
             kind::CLOSE => self.close(&frame).map_err(Failure::from),
             other => Err(malformed(format!("invalid frontend message type {other}")).into()),
@@ -299,8 +302,12 @@ where
 
     /// All statements of a simple query. The last one's tag waits for the commit.
     async fn run_script(&mut self, frame: &Frame) -> Result<(), Failure> {
-        let body = self.wire.text_body(frame)?;
-        let statements = self.session.parse(decode_text(&body)?)?;
+        let (wire, session) = (&self.wire, &mut self.session);
+        let mut read = || session.parse(decode_text(&wire.text_body(frame)?)?);
+        let statements = match wire.body(frame).len() > SHORT_MESSAGE_BYTES {
+            true => aside(read)?,
+            false => read()?,
+        };
         let mut left = statements.len();
         if left == 0 {
             self.end_implicit_block().await?;
@@ -333,7 +340,7 @@ where
         let execution = self.session.execute(&prepared, &[]);
         let cancel = &self.registration.control.cancel;
         let response = finish(execution, self.wire, cancel, &mut self.reply_due).await?;
-        let formats = Formats::All(Format::Text);
+        let formats = Formats::All(prepared.format);
         let (mut rows, tag) = match response {
             Response::Rows { rows, tag, lease } => (Fetch::whole(rows, lease), tag),
             Response::Stream { rows, tag } => (Fetch::stream(rows), tag),
@@ -342,7 +349,8 @@ where
         let start = self.wire.output.len();
         prepared.description().put(&mut self.wire.output, &formats)?;
         self.wire.encode_messages(start);
-        let shape = Shape { columns: prepared.columns(), formats: &formats };
+        let zone = self.session.zone();
+        let shape = Shape { columns: prepared.columns(), formats: &formats, zone: &zone };
         let rows_sent = rows.send(self.wire, cancel, &shape, None).await?;
         Ok(Completion { tag, rows_sent })
     }
@@ -351,8 +359,9 @@ where
     async fn finish_without_rows(&mut self, response: Response) -> Result<Completion, Failure> {
         let cancel = &self.registration.control.cancel;
         let response = match response {
-            Response::CopyIn { columns } => {
-                copy::receive(self.wire, &mut self.session, cancel, columns).await?
+            Response::CopyIn { columns, format } => {
+                let shape = (columns, format);
+                copy::receive(self.wire, &mut self.session, cancel, shape).await?
             }
             other => other,
         };
@@ -362,8 +371,8 @@ where
                 self.store.deallocate(name.as_deref())?;
                 tag
             }
-            Response::CopyOut { columns, chunks } => {
-                Tag::Copy(copy::send(self.wire, cancel, columns, chunks).await?)
+            Response::CopyOut { columns, format, chunks } => {
+                Tag::Copy(copy::send(self.wire, cancel, (columns, format), chunks).await?)
             }
             Response::Rows { .. } | Response::Stream { .. } | Response::CopyIn { .. } => {
                 let message = "a COPY did not end with a tag";
@@ -423,17 +432,23 @@ where
                 ),
             ));
         }
+        let zone = self.session.zone();
         let formats = &message.parameter_formats;
         formats.check_count(expected.len(), "parameter")?;
         let mut body = message.body;
         for (index, data_type) in expected.iter().enumerate() {
-            let value = parameter(body.value()?, data_type, formats.get(index), encoding)
+            let format = (formats.get(index), &zone);
+            let value = parameter(body.value()?, data_type, format, encoding)
                 .map_err(|error| in_parameter(error, index))?;
             parameters.push(value);
         }
         let formats = Bind::result_formats(body)?;
         let columns = statement.as_deref().map_or(0, |s| s.columns().len());
         formats.check_count(columns, "result")?;
+        if !message.portal.is_empty() && self.session.cursor(message.portal).is_some() {
+            let what = format!("cursor \"{}\" already exists", message.portal);
+            return Err(Error::new(SqlState::DUPLICATE_CURSOR, what));
+        }
         let portal = Portal { statement, parameters, formats, state: PortalState::Ready };
         self.store.insert_portal(message.portal, portal)?;
         self.wire.output.extend_from_slice(&reply::BIND_COMPLETE);
@@ -459,7 +474,13 @@ where
                 put_description(out, &statement, &Formats::All(Format::Text))
             }
             Target::Portal(name) => {
-                let portal = self.store.portal(name)?;
+                let portal = match (self.store.portal(name), self.session.cursor(name)) {
+                    (Err(_), Some((columns, format))) => {
+                        let description = RowDescription::new(&columns);
+                        return description.put(&mut self.wire.output, &Formats::All(format));
+                    }
+                    (portal, _) => portal?,
+                };
                 put_description(&mut self.wire.output, &portal.statement, &portal.formats)
             }
         }
@@ -470,7 +491,10 @@ where
         let body = self.wire.text_body(frame)?;
         match Target::decode(&body)? {
             Target::Statement(name) => self.store.remove_statement(name),
-            Target::Portal(name) => self.store.remove_portal(name),
+            Target::Portal(name) => {
+                self.store.remove_portal(name);
+                self.session.close_cursor(name);
+            }
         }
         self.wire.output.extend_from_slice(&reply::CLOSE_COMPLETE);
         Ok(())
@@ -510,7 +534,8 @@ where
                 }
             }
         };
-        let shape = Shape { columns: prepared.columns(), formats: &portal.formats };
+        let zone = self.session.zone();
+        let shape = Shape { columns: prepared.columns(), formats: &portal.formats, zone: &zone };
         let rows_sent = rows.send(self.wire, cancel, &shape, max_rows).await?;
         if rows.may_have_more() {
             portal.state = PortalState::Suspended { rows, tag };
@@ -574,7 +599,7 @@ where
 }
 
 /// Runs what takes a while where it holds up no other session.
-fn aside<T>(run: impl FnOnce() -> T) -> T {
+pub fn aside<T>(run: impl FnOnce() -> T) -> T {
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     match flavor {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
@@ -626,7 +651,7 @@ fn declared_type(oid: u32) -> Result<Option<DataType>> {
 fn parameter(
     bytes: Option<&[u8]>,
     data_type: &DataType,
-    format: Format,
+    (format, zone): (Format, &Zone),
     encoding: Option<&Encoding>,
 ) -> Result<Value> {
     let decoded = match (encoding, bytes) {
@@ -637,7 +662,7 @@ fn parameter(
     };
     match (decoded.as_deref().or(bytes), format) {
         (None, _) => Ok(Value::Null),
-        (Some(bytes), Format::Text) => Value::read_text(data_type, utf8(bytes)?),
+        (Some(bytes), Format::Text) => Value::read_text_in(data_type, utf8(bytes)?, zone),
         (Some(bytes), Format::Binary) => Value::read_binary(data_type, bytes),
     }
 }

@@ -1,4 +1,4 @@
-//! COPY: bulk data through the connection, in text format, a message at a time.
+//! COPY: bulk data through the connection, a message at a time.
 //!
 //! Neither direction gathers data. Incoming messages go to the session as they arrive, and the
 //! next is read only when it has taken the last; outgoing chunks are made only when the client
@@ -13,7 +13,7 @@ use crate::backend::{CopyChunks, Response, Session};
 use crate::cancel::{Cancel, canceled};
 use crate::connection::Failure;
 use crate::fetch::next;
-use crate::message::{decode_text, kind};
+use crate::message::{Format, decode_text, kind};
 use crate::reply;
 use crate::wire::{Closed, Wire};
 
@@ -26,13 +26,13 @@ pub async fn receive<S, N>(
     wire: &mut Wire<S>,
     session: &mut N,
     cancel: &Cancel,
-    columns: usize,
+    (columns, format): (usize, Format),
 ) -> Result<Response, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
     N: Session,
 {
-    reply::copy_in_response(&mut wire.output, columns)?;
+    reply::copy_in_response(&mut wire.output, columns, format)?;
     wire.flush().await?;
     loop {
         if cancel.is_requested() {
@@ -48,7 +48,7 @@ where
         };
         match frame.kind {
             kind::COPY_DATA => {
-                let data = match wire.encoding {
+                let data = match wire.encoding.filter(|_| format == Format::Text) {
                     None => Cow::Borrowed(wire.body(&frame)),
                     Some(encoding) => {
                         let decoded = encoding.decode(wire.body(&frame));
@@ -86,18 +86,19 @@ fn give_up<N: Session>(session: &mut N, error: Error) -> Failure {
 pub async fn send<S>(
     wire: &mut Wire<S>,
     cancel: &Cancel,
-    columns: usize,
+    (columns, format): (usize, Format),
     mut chunks: CopyChunks,
 ) -> Result<u64, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    reply::copy_out_response(&mut wire.output, columns)?;
+    reply::copy_out_response(&mut wire.output, columns, format)?;
+    let encoding = wire.encoding.filter(|_| format == Format::Text);
     let mut rows = 0u64;
     while let Some(chunk) = next(&mut chunks, wire).await? {
         let chunk = chunk?;
         cancel.check()?;
-        reply::copy_data(&mut wire.output, &chunk.bytes, wire.encoding)?;
+        reply::copy_data(&mut wire.output, &chunk.bytes, encoding)?;
         rows = rows.saturating_add(chunk.rows);
         wire.flush_if_large().await?;
     }

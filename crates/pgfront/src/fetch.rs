@@ -10,14 +10,20 @@ use std::vec;
 use futures::{FutureExt, Stream, StreamExt};
 use kit::pool::Lease;
 use tokio::io::{AsyncRead, AsyncWrite};
-use types::Result;
+use types::{Result, Zone};
 
 use crate::backend::{ColumnDescription, Row, RowStream};
 use crate::cancel::Cancel;
-use crate::connection::Failure;
+use crate::connection::{Failure, aside};
 use crate::message::Formats;
 use crate::reply;
 use crate::wire::{Closed, Wire};
+
+/// Longer values take a while to be written.
+const LONG_VALUE_BYTES: usize = 256 << 10;
+
+/// More rows that no client fetches take a while to be given back.
+const MANY_ROWS: usize = 1000;
 
 /// Rows that have not been sent yet.
 pub struct Fetch {
@@ -32,6 +38,7 @@ pub struct Fetch {
 pub struct Shape<'a> {
     pub columns: &'a [ColumnDescription],
     pub formats: &'a Formats,
+    pub zone: &'a Zone,
 }
 
 impl Fetch {
@@ -59,8 +66,13 @@ impl Fetch {
         while left > 0 && self.fill(wire, cancel).await? {
             for row in self.made.by_ref().take(left) {
                 cancel.check()?;
-                let output = &mut wire.output;
-                reply::data_row(output, &row, shape.columns, shape.formats, wire.encoding)?;
+                let is_long = row.iter().any(|value| value.is_longer_than(LONG_VALUE_BYTES));
+                let (output, encoding) = (&mut wire.output, wire.encoding);
+                let mut put = |row: Row| reply::data_row(output, &row, shape, encoding);
+                match is_long {
+                    true => aside(|| put(row))?,
+                    false => put(row)?,
+                }
                 sent += 1;
                 left -= 1;
                 wire.flush_if_large().await?;
@@ -81,7 +93,9 @@ impl Fetch {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         while self.made.len() == 0 {
-            let Some(rows) = &mut self.more else { return Ok(false) };
+            let Some(rows) = &mut self.more else {
+                return Ok(false);
+            };
             cancel.check()?;
             match next(rows, wire).await? {
                 Some(batch) => self.made = batch?.into_iter(),
@@ -89,6 +103,15 @@ impl Fetch {
             }
         }
         Ok(true)
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        let made = std::mem::take(&mut self.made);
+        if made.len() > MANY_ROWS {
+            aside(|| drop(made));
+        }
     }
 }
 

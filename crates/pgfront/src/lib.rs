@@ -49,8 +49,8 @@ mod wire;
 pub use arrivals::{Arrival, Arrivals};
 pub use auth::Verifier;
 pub use backend::{
-    Authentication, ColumnDescription, CopyChunk, CopyChunks, Database, Notice, NoticeSeverity,
-    Notification, Prepared, Response, Row, RowStream, Session, SessionOptions, Tag,
+    Authentication, ColumnDescription, CopyChunk, CopyChunks, Database, Format, Notice,
+    NoticeSeverity, Notification, Prepared, Response, Row, RowStream, Session, SessionOptions, Tag,
     TransactionStatus,
 };
 pub use cancel::{Backends, Cancel};

@@ -10,10 +10,11 @@ use pgwire::messages::Message;
 use pgwire::messages::copy::{CopyInResponse, CopyOutResponse};
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use pgwire::messages::startup::ParameterStatus;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use crate::backend::{ColumnDescription, Notice, NoticeSeverity, Notification, TransactionStatus};
 use crate::encoding::Encoding;
+use crate::fetch::Shape;
 use crate::message::{Format, Formats};
 
 /// Encodes a message by the protocol crate. Its encoders fail only on messages that are too long.
@@ -192,8 +193,7 @@ fn count(columns: usize) -> Result<u16> {
 pub fn data_row(
     out: &mut Vec<u8>,
     row: &[Value],
-    columns: &[ColumnDescription],
-    formats: &Formats,
+    &Shape { columns, formats, zone }: &Shape<'_>,
     encoding: Option<&Encoding>,
 ) -> Result<()> {
     if row.len() != columns.len() {
@@ -205,7 +205,7 @@ pub fn data_row(
     message(out, b'D', |out| {
         out.extend_from_slice(&count(row.len())?.to_be_bytes());
         for (index, (value, column)) in row.iter().zip(columns).enumerate() {
-            put_value(out, value, column, formats.get(index), encoding)?;
+            put_value(out, value, column, (formats.get(index), zone), encoding)?;
         }
         Ok(())
     })
@@ -215,7 +215,7 @@ fn put_value(
     out: &mut Vec<u8>,
     value: &Value,
     column: &ColumnDescription,
-    format: Format,
+    (format, zone): (Format, &Zone),
     encoding: Option<&Encoding>,
 ) -> Result<()> {
     if matches!(value, Value::Null) {
@@ -225,7 +225,7 @@ fn put_value(
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     match format {
-        Format::Text => value.write_text(&column.data_type, out),
+        Format::Text => value.write_text_in(&column.data_type, zone, out),
         Format::Binary => value.write_binary(&column.data_type, out)?,
     }
     if let Some(encoding) = encoding {
@@ -262,20 +262,20 @@ pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) -> Result<()
     put(out, &ParameterStatus::new(clean(name), clean(value)))
 }
 
-pub fn copy_in_response(out: &mut Vec<u8>, columns: usize) -> Result<()> {
-    let (count, formats) = copy_columns(columns)?;
-    put(out, &CopyInResponse::new(0, count, formats))
+pub fn copy_in_response(out: &mut Vec<u8>, columns: usize, format: Format) -> Result<()> {
+    let (count, formats) = copy_columns(columns, format)?;
+    put(out, &CopyInResponse::new(i8::from(format == Format::Binary), count, formats))
 }
 
-pub fn copy_out_response(out: &mut Vec<u8>, columns: usize) -> Result<()> {
-    let (count, formats) = copy_columns(columns)?;
-    put(out, &CopyOutResponse::new(0, count, formats))
+pub fn copy_out_response(out: &mut Vec<u8>, columns: usize, format: Format) -> Result<()> {
+    let (count, formats) = copy_columns(columns, format)?;
+    put(out, &CopyOutResponse::new(i8::from(format == Format::Binary), count, formats))
 }
 
-fn copy_columns(columns: usize) -> Result<(i16, Vec<i16>)> {
+fn copy_columns(columns: usize, format: Format) -> Result<(i16, Vec<i16>)> {
     let count = i16::try_from(columns)
         .map_err(|_| Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "COPY has too many columns"))?;
-    Ok((count, vec![0; columns]))
+    Ok((count, vec![i16::from(format == Format::Binary); columns]))
 }
 
 pub fn copy_data(out: &mut Vec<u8>, bytes: &[u8], encoding: Option<&Encoding>) -> Result<()> {
@@ -401,10 +401,11 @@ mod tests {
         let columns = [ColumnDescription::expression("n", DataType::Int4)];
         let mut out = b"before".to_vec();
         let formats = Formats::All(Format::Binary);
+        let shape = Shape { columns: &columns, formats: &formats, zone: &Zone::default() };
         let too_many = [Value::Int(1), Value::Int(2)];
         let wrong_type = [Value::Bool(true)];
         for row in [&too_many[..], &wrong_type] {
-            let error = data_row(&mut out, row, &columns, &formats, None).unwrap_err();
+            let error = data_row(&mut out, row, &shape, None).unwrap_err();
             assert_eq!(error.code(), SqlState::INTERNAL_ERROR);
             assert_eq!(out, b"before");
         }

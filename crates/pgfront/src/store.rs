@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use types::{Error, Result, SqlState, Value};
 
 use crate::backend::{Prepared, Tag};
+use crate::connection::aside;
 use crate::fetch::Fetch;
 use crate::message::Formats;
 
@@ -41,6 +42,9 @@ const PARAMETER_COPIES: usize = 3;
 
 /// What rows may take that a portal holds and that no lease covers.
 const SUSPENDED_BYTES: usize = SMALL_BYTES as usize;
+
+/// More of what has a name takes a while to be given back.
+const MUCH_BYTES: usize = 1 << 20;
 
 /// `None`: the text held no statement.
 pub type Statement<B> = Option<Arc<Prepared<B>>>;
@@ -178,8 +182,11 @@ impl<T> Slots<T> {
 
     fn clear_named(&mut self) {
         if !self.named.is_empty() {
-            self.named.clear();
-            self.named_bytes = 0;
+            let named = std::mem::take(&mut self.named);
+            match std::mem::take(&mut self.named_bytes) > MUCH_BYTES {
+                true => aside(|| drop(named)),
+                false => drop(named),
+            }
             self.settle();
         }
     }
@@ -191,6 +198,12 @@ impl<T> Slots<T> {
             self.named_bytes += more;
             self.lease.cover_anyway(self.bytes());
         }
+    }
+}
+
+impl<T> Drop for Slots<T> {
+    fn drop(&mut self) {
+        self.clear_named();
     }
 }
 

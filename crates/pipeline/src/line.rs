@@ -354,7 +354,8 @@ impl<T: Task> Line<T> {
         block: &Block,
         positions: std::ops::Range<Position>,
     ) -> Result<(Vec<Outcome>, Option<Changes>), String> {
-        let mut writes = self.store.begin_block(block.height, 1);
+        let first = Stamp::new(block.height, positions.start);
+        let mut writes = self.store.begin_step(first, 1);
         let mut runner = Runner::new(self.store.catalog());
         let run = |position| runner.run_one(block, position, writes.arena(0));
         let outcomes = positions.map(run).collect::<Result<Vec<_>, _>>();
@@ -370,7 +371,7 @@ impl<T: Task> Line<T> {
         stamp: Stamp,
         now_us: i64,
     ) -> Result<Option<Changes>, String> {
-        let mut block = self.store.begin_block(stamp.height(), 1);
+        let mut block = self.store.begin_step(stamp, 1);
         let mut installer = Installer::new(self.store.catalog());
         let installed = installer.install(writes, now_us, stamp, block.arena(0));
         let changes = close(&self.store, block, self.gathers_changes);

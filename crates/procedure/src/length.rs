@@ -37,17 +37,17 @@ fn step_is_short(step: &Step) -> bool {
 fn query_is_short(query: &Query) -> bool {
     match query {
         Query::Values(_) | Query::Get { .. } => true,
-        Query::Unnest(_) | Query::Series { .. } | Query::Scan { .. } => false,
+        Query::Call { .. } | Query::Scan { .. } => false,
         Query::Filter { input, .. }
         | Query::Project { input, .. }
         | Query::Aggregate { input, .. }
         | Query::Sort { input, .. }
         | Query::Limit { input, .. }
         | Query::Numbered { input, .. }
-        | Query::Distinct { input } => query_is_short(input),
+        | Query::Distinct { input, .. } => query_is_short(input),
         Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
             query_is_short(outer) && query_is_short(inner)
         }
-        Query::Append(inputs) => inputs.iter().all(query_is_short),
+        Query::Append(inputs) | Query::Beside { inputs, .. } => inputs.iter().all(query_is_short),
     }
 }

@@ -27,6 +27,7 @@ pub mod like;
 pub mod meter;
 pub mod prune;
 pub mod query;
+mod row_functions;
 mod run_query;
 pub mod sequences;
 pub mod step;

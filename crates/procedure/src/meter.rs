@@ -207,7 +207,8 @@ impl Meter {
         lease
     }
 
-    fn held(&self) -> u64 {
+    /// What is held now.
+    pub fn held(&self) -> u64 {
         self.memory.get() - self.memory_left.get()
     }
 

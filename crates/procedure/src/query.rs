@@ -11,13 +11,17 @@ use crate::expr::Expr;
 pub enum Query {
     /// `VALUES`, or the single empty row of a SELECT without FROM.
     Values(Box<[Box<[Expr]>]>),
-    /// The elements of an array, one row each; none for NULL.
-    Unnest(Expr),
-    /// `generate_series` of integers; none where a bound is NULL.
-    Series {
-        first: Expr,
-        last: Expr,
-        step: Expr,
+    /// A call that gives rows of one column; none where an input is NULL, unless it says otherwise.
+    /// Inputs see the outer row of a nested loop as `Column(i)`.
+    Call {
+        function: RowFunction,
+        inputs: Box<[Expr]>,
+    },
+    /// The rows of several side by side: as many as the longest has, with NULLs behind the end of
+    /// the others. `numbered`: one column more, which counts from 1.
+    Beside {
+        inputs: Box<[Query]>,
+        numbered: bool,
     },
     /// At most one row by its primary key. Key expressions see the outer row of a nested loop as
     /// `Column(i)`; the output is `columns` alone.
@@ -81,8 +85,11 @@ pub enum Query {
         limit: Option<Expr>,
         offset: Option<Expr>,
     },
+    /// Of rows that are alike in the columns `by` (none: in all), the first.
     Distinct {
         input: Box<Query>,
+        by: Box<[u16]>,
+        repeats: Repeats,
     },
     /// One column more, behind the others: `first`, then `step` more with each row.
     Numbered {
@@ -99,7 +106,11 @@ impl Query {
     pub fn width(&self) -> u16 {
         let width = match self {
             Query::Values(rows) => rows.first().map_or(0, |row| row.len()),
-            Query::Unnest(_) | Query::Series { .. } => 1,
+            Query::Call { .. } => 1,
+            Query::Beside { inputs, numbered } => {
+                let widths: usize = inputs.iter().map(|input| usize::from(input.width())).sum();
+                widths + usize::from(*numbered)
+            }
             Query::Get { columns, .. } | Query::Scan { columns, .. } => columns.len(),
             Query::Project { expressions, .. } => expressions.len(),
             Query::Aggregate { groups, aggregates, .. } => groups.len() + aggregates.len(),
@@ -110,12 +121,42 @@ impl Query {
             Query::Filter { input, .. }
             | Query::Sort { input, .. }
             | Query::Limit { input, .. }
-            | Query::Distinct { input } => return input.width(),
+            | Query::Distinct { input, .. } => return input.width(),
             Query::Numbered { input, .. } => usize::from(input.width()) + 1,
             Query::Append(inputs) => return inputs.first().map_or(0, Query::width),
         };
         width as u16
     }
+}
+
+/// What becomes of a row that is like one before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Repeats {
+    Dropped,
+    /// An error, unless what is alike is NULL throughout: rows that MERGE would change again.
+    Refused,
+}
+
+/// A function that gives rows, and what its inputs are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RowFunction {
+    /// `unnest`: an array.
+    Elements,
+    /// `generate_series`: the first integer, the last, the step.
+    Integers,
+    /// `generate_series`: the first timestamp and the last, with or without a time zone.
+    Moments(Interval),
+    /// `string_to_table`: a text, what separates its parts (NULL: each character is one, an empty
+    /// text: there is one part), and the part that stands for NULL, which may be NULL.
+    Parts,
+}
+
+/// A length of time, as far as calendars know one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Interval {
+    pub months: i32,
+    pub days: i32,
+    pub us: i64,
 }
 
 #[derive(Clone, PartialEq, Debug)]

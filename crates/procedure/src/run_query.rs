@@ -34,7 +34,8 @@ use crate::aggregate::Accumulator;
 use crate::draws::ROWS_MAX;
 use crate::expr::Expr;
 use crate::meter::{Meter, ROW_WEIGHT};
-use crate::query::{Aggregate, Query, SortKey};
+use crate::query::{Aggregate, Query, Repeats, RowFunction, SortKey};
+use crate::row_functions;
 
 /// What a sort compares of a long key, for each merge of a first run.
 const COMPARISONS_PER_ROW: usize = 16;
@@ -148,8 +149,10 @@ impl Run<'_> {
     ) -> Flow {
         match query {
             Query::Values(rows) => self.values(rows, outer, sink),
-            Query::Unnest(array) => self.unnest(array, outer, sink),
-            Query::Series { first, last, step } => self.series([first, last, step], outer, sink),
+            Query::Call { function, inputs } => self.call(*function, inputs, outer, sink),
+            Query::Beside { inputs, numbered } => {
+                self.beside(access, inputs, *numbered, outer, sink)
+            }
             Query::Get { .. } => self.get(access, query, outer, sink),
             Query::Scan { .. } => self.scan(access, query, outer, sink),
             Query::Filter { input, condition } => {
@@ -179,15 +182,8 @@ impl Run<'_> {
                 let offset = self.row_count(offset.as_ref(), b"2201X", "OFFSET")?;
                 self.limit(access, input, limit, offset.unwrap_or(0), outer, sink)
             }
-            Query::Distinct { input } => {
-                let mut seen = RowSet::default();
-                self.query(access, input, outer, &mut |row| {
-                    if !seen.insert(row) {
-                        return Ok(ControlFlow::Continue(()));
-                    }
-                    self.hold(row)?;
-                    sink(row)
-                })
+            Query::Distinct { input, by, repeats } => {
+                self.distinct(access, input, (by, *repeats), outer, sink)
             }
             Query::Numbered { input, first, step } => {
                 self.numbered(access, input, (first, *step), outer, sink)
@@ -217,35 +213,51 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn series(&self, bounds: [&Expr; 3], outer: &[Value], sink: Sink<'_>) -> Flow {
-        let [first, last, step] = bounds.map(|e| self.eval(e, outer).map(|v| v.as_int()));
-        match (first?, last?, step?) {
-            (Some(first), Some(last), Some(step)) => self.count(first, last, step, sink),
-            _ => Ok(ControlFlow::Continue(())),
+    fn call(
+        &self,
+        function: RowFunction,
+        inputs: &[Expr],
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let mut values: SmallVec<[Value; 3]> = SmallVec::with_capacity(inputs.len());
+        for input in inputs {
+            values.push(self.eval(input, outer)?);
         }
+        row_functions::call(function, &values, self.meter, sink)
     }
 
-    fn count(&self, first: i64, last: i64, step: i64, sink: Sink<'_>) -> Flow {
-        if step == 0 {
-            let code = SqlState::INVALID_PARAMETER_VALUE;
-            return Err(Error::new(code, "step size cannot equal zero").into());
+    fn beside<A: Access>(
+        &self,
+        access: &mut A,
+        inputs: &[Query],
+        numbered: bool,
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let mut sides = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            sides.push((self.gather(access, input, outer)?.into_iter(), input.width()));
         }
-        let mut next = Some(first);
-        while let Some(i) = next.filter(|i| if step > 0 { *i <= last } else { *i >= last }) {
+        let mut row: SmallVec<[Value; 8]> = smallvec![];
+        for number in 1.. {
             self.meter.spend(1)?;
-            if sink(&[Value::Int(i)])?.is_break() {
-                return Ok(ControlFlow::Break(()));
+            row.clear();
+            let mut ended = true;
+            for (rows, width) in &mut sides {
+                match rows.next() {
+                    Some(values) => {
+                        ended = false;
+                        row.extend(values);
+                    }
+                    None => row.extend(std::iter::repeat_n(Value::Null, usize::from(*width))),
+                }
             }
-            next = i.checked_add(step);
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn unnest(&self, array: &Expr, outer: &[Value], sink: Sink<'_>) -> Flow {
-        let array = array.eval_ref_metered(self.registers, outer, self.now_us, self.meter)?;
-        for element in array.as_array().unwrap_or(&[]) {
-            self.meter.spend(1)?;
-            if sink(std::slice::from_ref(element))?.is_break() {
+            if ended {
+                break;
+            }
+            row.extend(numbered.then_some(Value::Int(number)));
+            if sink(&row)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -578,6 +590,34 @@ impl Run<'_> {
         })
     }
 
+    fn distinct<A: Access>(
+        &self,
+        access: &mut A,
+        input: &Query,
+        (by, repeats): (&[u16], Repeats),
+        outer: &[Value],
+        sink: Sink<'_>,
+    ) -> Flow {
+        let mut seen = RowSet::default();
+        let mut some: SmallVec<[Value; 4]> = smallvec![];
+        self.query(access, input, outer, &mut |row| {
+            some.clear();
+            some.extend(by.iter().map(|column| row[usize::from(*column)].clone()));
+            let alike = if by.is_empty() { row } else { &some };
+            if repeats == Repeats::Refused && alike.iter().all(Value::is_null) {
+                return sink(row);
+            }
+            if !seen.insert(alike) {
+                return match repeats {
+                    Repeats::Dropped => Ok(ControlFlow::Continue(())),
+                    Repeats::Refused => Err(changed_twice().into()),
+                };
+            }
+            self.hold(alike)?;
+            sink(row)
+        })
+    }
+
     fn numbered<A: Access>(
         &self,
         access: &mut A,
@@ -666,6 +706,12 @@ impl Run<'_> {
     fn passes(&self, condition: Option<&Expr>, row: &[Value]) -> Result<bool, Error> {
         condition.map_or(Ok(true), |condition| self.holds(condition, row))
     }
+}
+
+fn changed_twice() -> Error {
+    let what = "MERGE command cannot affect row a second time";
+    Error::new(SqlState::CARDINALITY_VIOLATION, what)
+        .with_hint("Ensure that not more than one source row matches any one target row.")
 }
 
 fn too_many_drawn() -> Error {

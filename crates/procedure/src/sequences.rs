@@ -2,12 +2,16 @@
 //!
 //! A program reads no sequence while it runs. The node that a transaction enters by has taken
 //! values out of the sequence beforehand, by an ordered transaction of its own, and gives each
-//! transaction its share along: an array of *runs*, each a first value, a step and a count.
+//! transaction its share along: an array of the sequence's number and *runs*, each a first value, a
+//! step and a count.
 //!
 //! ```text
-//!   runs       [5, 1, 3,  40, 1, 2]       5 6 7 40 41
-//!   nextval('s') at position 3            40
+//!   brought    [17,  5, 1, 3,  40, 1, 2]   of sequence 17: 5 6 7 40 41
+//!   nextval('s') at position 3             40
 //! ```
+//!
+//! *Whose they are.* What is called `s` may be another sequence when the program runs. Then the
+//! numbers differ, and the transaction is not run ([`is_of`]).
 //!
 //! So the values follow from the ordered bytes alone, under every protocol and on any number of
 //! threads; keys made of them are known before the program runs; and two transactions that insert
@@ -58,15 +62,39 @@ impl Run {
     }
 }
 
-/// The argument that holds them.
-pub fn argument(runs: &[Run]) -> Value {
-    let numbers = runs.iter().flat_map(|run| [run.first, run.step, run.count as i64]);
+fn numbers(runs: &[Run]) -> impl Iterator<Item = i64> {
+    runs.iter().flat_map(|run| [run.first, run.step, run.count as i64])
+}
+
+fn array(numbers: impl Iterator<Item = i64>) -> Value {
     Value::from(numbers.map(Value::Int).collect::<Vec<_>>())
+}
+
+/// The argument that holds values of a sequence.
+pub fn argument(sequence: TableId, runs: &[Run]) -> Value {
+    array([i64::from(sequence.0)].into_iter().chain(numbers(runs)))
+}
+
+/// The argument that holds the value which was taken last, or NULL.
+pub fn current_argument(sequence: TableId, value: &Value) -> Value {
+    match value {
+        Value::Int(value) => array([i64::from(sequence.0), *value].into_iter()),
+        _ => Value::Null,
+    }
+}
+
+/// Whether an argument is of this sequence.
+pub fn is_of(argument: &Value, sequence: TableId) -> bool {
+    match argument.as_array() {
+        Some(numbers) => numbers.first() == Some(&Value::Int(i64::from(sequence.0))),
+        None => argument.is_null(),
+    }
 }
 
 /// The value at a place of an argument.
 pub fn value_at(argument: &Value, mut place: u64) -> Option<i64> {
-    for numbers in argument.as_array()?.chunks_exact(RUN) {
+    let (_, runs) = argument.as_array()?.split_first()?;
+    for numbers in runs.chunks_exact(RUN) {
         let [Value::Int(first), Value::Int(step), Value::Int(count)] = numbers else { return None };
         let run = Run { first: *first, step: *step, count: u64::try_from(*count).ok()? };
         if place < run.count {
@@ -94,8 +122,8 @@ pub(crate) fn next(arguments: &[Cow<'_, Value>], meter: &Meter) -> Result<Value>
 /// `currval` and `lastval`, with what the session has taken.
 pub(crate) fn current(arguments: &[Cow<'_, Value>]) -> Result<Value> {
     let [_, name, current, _] = arguments else { return Err(misplaced()) };
-    match (&**current, &**name) {
-        (Value::Int(value), _) => Ok(Value::Int(*value)),
+    match (current.as_array(), &**name) {
+        (Some([_, Value::Int(value)]), _) => Ok(Value::Int(*value)),
         (_, Value::Text(name)) => Err(Error::new(
             SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("currval of sequence \"{name}\" is not yet defined in this session"),
@@ -138,7 +166,7 @@ impl Steps {
 }
 
 /// The next values of a sequence: the last one, whether it was taken, how many are wanted; then
-/// increment, smallest and largest value, whether it cycles, its name. A run as in an argument.
+/// increment, smallest and largest value, whether it cycles, its name. A run, as in an argument.
 ///
 /// # Errors
 /// 2200H where there is none.
@@ -158,7 +186,7 @@ pub(crate) fn take(arguments: &[Cow<'_, Value>]) -> Result<Value> {
     };
     let name = arguments.get(7).map(|name| name.to_string()).unwrap_or_default();
     let first = first.ok_or_else(|| at_end(&name, &steps))?;
-    Ok(argument(&[steps.run(first, count)]))
+    Ok(array(numbers(&[steps.run(first, count)])))
 }
 
 /// There are no further values.
@@ -190,20 +218,33 @@ mod tests {
     #[test]
     fn runs_are_counted_through_and_end() {
         let runs = [Run { first: 5, step: 1, count: 3 }, Run { first: -4, step: -2, count: 2 }];
-        let argument = argument(&runs);
+        let argument = argument(TableId(9), &runs);
         let values: Vec<_> = (0..7).map(|place| value_at(&argument, place)).collect();
         assert_eq!(values, [Some(5), Some(6), Some(7), Some(-4), Some(-6), None, None]);
     }
 
     #[test]
     fn numbers_that_nobody_drew_are_refused_and_overflow_nothing() {
-        let run = |first, step, count| argument(&[Run { first, step, count }]);
+        let run = |first, step, count| argument(TableId(9), &[Run { first, step, count }]);
         assert_eq!(value_at(&run(i64::MAX, 1, 2), 0), Some(i64::MAX));
         assert_eq!(value_at(&run(i64::MAX, 1, 2), 1), None);
         assert_eq!(value_at(&run(0, i64::MIN, u64::MAX), 0), None, "a negative count");
         assert_eq!(value_at(&run(1, i64::MAX, 3), 2), None);
-        assert_eq!(value_at(&Value::from(vec![Value::Int(1), Value::Int(1)]), 0), None);
+        assert_eq!(value_at(&array([7, 1, 1].into_iter()), 0), None);
+        assert_eq!(value_at(&array([].into_iter()), 0), None);
         assert_eq!(value_at(&Value::Null, 0), None);
+    }
+
+    #[test]
+    fn an_argument_is_of_the_sequence_that_it_names() {
+        let [this, other] = [TableId(3), TableId(4)];
+        for argument in [argument(this, &[]), current_argument(this, &Value::Int(4))] {
+            assert!(is_of(&argument, this) && !is_of(&argument, other));
+        }
+        assert!(is_of(&current_argument(this, &Value::Null), other));
+        for nothing in [Value::Int(3), array([].into_iter()), array([-1].into_iter())] {
+            assert!(!is_of(&nothing, this));
+        }
     }
 
     #[test]

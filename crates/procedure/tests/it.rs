@@ -7,7 +7,7 @@ use procedure::analysis::{
     Abortable, AccessMode, Analysis, CommandClass, Coverage, FragmentId, Planning, Records, StepId,
 };
 use procedure::explain::{NameResolver, explain};
-use procedure::query::SortKey;
+use procedure::query::{RowFunction, SortKey};
 use procedure::step::{Carried, OnError, Phi};
 use procedure::testing::Memory;
 use procedure::{
@@ -427,7 +427,10 @@ fn every_row_is_paid_for() {
         columns: Box::new([0]),
         filter: Some(Expr::Const(Value::Bool(false))),
     };
-    let series = |last| Query::Series { first: int(1), last: int(last), step: int(1) };
+    let series = |last| Query::Call {
+        function: RowFunction::Integers,
+        inputs: Box::new([int(1), int(last), int(1)]),
+    };
     let get = |key| Query::Get {
         table: CHECKING,
         key: Box::new([key]),

@@ -14,7 +14,7 @@ use engine::{BlockLimits, Engine, Journal, NoObserver, Replayed, Submitter, resu
 use ledger::{BlockReader, BlockResult, Files, RealFiles};
 use workloads::Workload;
 
-#[path = "../tests/ledgered/mod.rs"]
+#[path = "../tests/it/ledgered/mod.rs"]
 mod ledgered;
 
 use ledgered::{Ledgered, calls, executing, options, recovered, workload};

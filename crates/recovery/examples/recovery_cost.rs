@@ -18,7 +18,7 @@ use recovery::schemes::streams::{Loggers, RowLog};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[path = "../tests/bed/mod.rs"]
+#[path = "../tests/it/bed/mod.rs"]
 mod bed;
 
 use bed::Bed;

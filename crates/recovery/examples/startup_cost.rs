@@ -13,7 +13,7 @@ use engine::{Recovery, ReplayBy, RowFolders};
 use ledger::{Files, MemoryFiles, RealFiles};
 use recovery::schemes::Scheme;
 
-#[path = "../tests/ledgered/mod.rs"]
+#[path = "../tests/it/ledgered/mod.rs"]
 mod ledgered;
 
 use ledgered::{Ledgered, digest_of, executing, recovered, workload};

@@ -165,9 +165,10 @@ fn draw_body(options: &Options, random: &mut Random) -> Body {
 
 fn draw_parameter(options: &Options, random: &mut Random) -> Body {
     let numbers = ["0", "1", "3", "100"];
-    let (name, value) = match random.below(3) {
+    let (name, value) = match random.below(4) {
         0 => ("attempts_max", numbers[random.below(4) as usize].to_owned()),
         1 => ("expiry_us_max", ["2000000", "86400000000"][random.below(2) as usize].to_owned()),
+        2 => ("state_root", random.below(2).to_string()),
         _ => ("protocol", options.another_protocol(random)),
     };
     Body::Parameter { name: name.into(), value }

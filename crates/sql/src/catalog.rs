@@ -74,6 +74,8 @@ pub struct CheckConstraint {
     /// Over the row: `Column(c)` is column `c` of the table.
     pub condition: Expr,
     pub text: String,
+    /// Not NOT VALID.
+    pub validated: bool,
 }
 
 /// GENERATED ALWAYS AS (…) STORED.
@@ -93,15 +95,22 @@ pub struct ForeignKey {
     pub parent_columns: Vec<ColumnId>,
     /// The parent's unique index that answers: 0 is its primary key.
     pub parent_index: IndexId,
-    pub on_delete: OnDelete,
+    pub on_delete: ReferenceAction,
+    pub on_update: ReferenceAction,
+    /// DEFERRABLE, and whether INITIALLY DEFERRED: it is checked at once all the same.
+    pub deferrable: Option<bool>,
+    /// Not NOT VALID.
+    pub validated: bool,
 }
 
+/// What becomes of rows whose parent goes, or takes another key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OnDelete {
+pub enum ReferenceAction {
     /// NO ACTION and RESTRICT alike.
     Reject,
     Cascade,
     SetNull,
+    SetDefault,
 }
 
 /// `child.foreign_keys[key]` points at the table that has this.

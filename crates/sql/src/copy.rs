@@ -1,19 +1,29 @@
-//! COPY's text and CSV formats: a parser that takes bytes as they come, and a formatter.
+//! COPY's formats: parsers that take bytes as they come, and a formatter. Here are text and CSV.
 //!
 //! Text: one line a row, fields between delimiters, backslash escapes, `\N` for NULL, and a line
 //! `\.` that ends the data. CSV: fields may be quoted, a quoted field may hold line ends, and an
 //! unquoted empty field is NULL. The parser keeps only the unfinished row between two pieces.
 
+pub mod binary;
+
 use std::ops::Range;
 
 use procedure::Column;
 use sqlparser::ast;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, Value, Zone};
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum CopyFormat {
+    #[default]
+    Text,
+    Csv,
+    Binary,
+}
 
 /// How COPY reads or writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopyOptions {
-    pub csv: bool,
+    pub format: CopyFormat,
     pub delimiter: u8,
     pub null: String,
     pub header: bool,
@@ -25,7 +35,7 @@ impl CopyOptions {
     /// What `WITH (FORMAT csv, HEADER)` asks for.
     pub fn csv_with_header() -> CopyOptions {
         CopyOptions {
-            csv: true,
+            format: CopyFormat::Csv,
             delimiter: b',',
             null: String::new(),
             header: true,
@@ -53,7 +63,7 @@ impl CopyOptions {
 /// What the statement says; the rest depends on the format.
 #[derive(Default)]
 struct Asked {
-    csv: bool,
+    format: CopyFormat,
     header: bool,
     null: Option<String>,
     delimiter: Option<char>,
@@ -66,11 +76,12 @@ impl Asked {
         use ast::CopyOption;
         match option {
             CopyOption::Format(name) => match name.value.to_ascii_lowercase().as_str() {
-                "text" => self.csv = false,
-                "csv" => self.csv = true,
+                "text" => self.format = CopyFormat::Text,
+                "csv" => self.format = CopyFormat::Csv,
+                "binary" => self.format = CopyFormat::Binary,
                 other => {
-                    return Err(Error::unsupported(format_args!("COPY format \"{other}\""))
-                        .with_hint("Formats are text and csv."));
+                    let what = format!("COPY format \"{other}\" not recognized");
+                    return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
                 }
             },
             // There is no unfrozen row here.
@@ -90,9 +101,10 @@ impl Asked {
         use ast::{CopyLegacyCsvOption, CopyLegacyOption};
         match option {
             CopyLegacyOption::Delimiter(c) => self.delimiter = Some(*c),
+            CopyLegacyOption::Binary => self.format = CopyFormat::Binary,
             CopyLegacyOption::Null(text) => self.null = Some(text.clone()),
             CopyLegacyOption::Csv(options) => {
-                self.csv = true;
+                self.format = CopyFormat::Csv;
                 for option in options {
                     match option {
                         CopyLegacyCsvOption::Header => self.header = true,
@@ -110,16 +122,42 @@ impl Asked {
     }
 
     fn options(self) -> Result<CopyOptions> {
+        if self.format == CopyFormat::Binary {
+            self.check_binary()?;
+        }
         let quote = one_byte("quote", self.quote.unwrap_or('"'))?;
-        let (null, delimiter) = if self.csv { ("", ',') } else { ("\\N", '\t') };
+        let (null, delimiter) = match self.format {
+            CopyFormat::Csv => ("", ','),
+            CopyFormat::Text | CopyFormat::Binary => ("\\N", '\t'),
+        };
         Ok(CopyOptions {
-            csv: self.csv,
+            format: self.format,
             delimiter: one_byte("delimiter", self.delimiter.unwrap_or(delimiter))?,
             null: self.null.unwrap_or_else(|| null.to_owned()),
             header: self.header,
             quote,
             escape: self.escape.map_or(Ok(quote), |c| one_byte("escape", c))?,
         })
+    }
+}
+
+impl Asked {
+    /// Only text has what these are about.
+    fn check_binary(&self) -> Result<()> {
+        let said = [
+            ("DELIMITER", self.delimiter.is_some()),
+            ("NULL", self.null.is_some()),
+            ("HEADER", self.header),
+            ("QUOTE", self.quote.is_some()),
+            ("ESCAPE", self.escape.is_some()),
+        ];
+        match said.iter().find(|(_, is_said)| *is_said) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let what = format!("cannot specify {name} in BINARY mode");
+                Err(Error::new(SqlState::SYNTAX_ERROR, what))
+            }
+        }
     }
 }
 
@@ -242,7 +280,7 @@ impl CopyParser {
         for (at, &byte) in buffer.iter().enumerate().skip(from) {
             if self.escaped {
                 self.escaped = false;
-            } else if !self.options.csv {
+            } else if self.options.format != CopyFormat::Csv {
                 match byte {
                     b'\n' => return Some(at),
                     b'\\' => self.escaped = true,
@@ -278,7 +316,7 @@ impl CopyParser {
         }
         self.unescaped.clear();
         self.ranges.clear();
-        if self.options.csv {
+        if self.options.format == CopyFormat::Csv {
             self.split_csv(line)?
         } else {
             self.split_text(line)
@@ -413,22 +451,31 @@ fn number(digits: &[u8], radix: u32) -> u8 {
 pub struct CopyFormatter {
     options: CopyOptions,
     types: Vec<DataType>,
+    zone: Zone,
     header: Vec<String>,
     field: Vec<u8>,
 }
 
 impl CopyFormatter {
-    pub fn new(options: &CopyOptions, columns: &[Column]) -> CopyFormatter {
+    pub fn new(options: &CopyOptions, columns: &[Column], zone: &Zone) -> CopyFormatter {
         CopyFormatter {
             options: options.clone(),
+            zone: zone.clone(),
             types: columns.iter().map(|column| column.data_type.clone()).collect(),
             header: columns.iter().map(|column| column.name.clone()).collect(),
             field: Vec::new(),
         }
     }
 
-    /// The header line, where one was asked for.
+    pub fn is_binary(&self) -> bool {
+        self.options.format == CopyFormat::Binary
+    }
+
+    /// What stands before all rows: the header line, where one was asked for.
     pub fn header(&mut self, out: &mut Vec<u8>) {
+        if self.is_binary() {
+            return binary::write_header(out);
+        }
         if !self.options.header {
             return;
         }
@@ -441,7 +488,19 @@ impl CopyFormatter {
         out.push(b'\n');
     }
 
-    pub fn row(&mut self, row: &[Value], out: &mut Vec<u8>) {
+    /// What stands behind all rows.
+    pub fn end(&self, out: &mut Vec<u8>) {
+        if self.is_binary() {
+            binary::write_end(out);
+        }
+    }
+
+    /// # Errors
+    /// A type without a binary form, or a row that is too long for it.
+    pub fn row(&mut self, row: &[Value], out: &mut Vec<u8>) -> Result<()> {
+        if self.is_binary() {
+            return binary::write_row(row, &self.types, out);
+        }
         for (at, value) in row.iter().enumerate() {
             self.separate(at, out);
             if value.is_null() {
@@ -449,10 +508,11 @@ impl CopyFormatter {
                 continue;
             }
             self.field.clear();
-            value.write_text(&self.types[at], &mut self.field);
+            value.write_text_in(&self.types[at], &self.zone, &mut self.field);
             self.put(out);
         }
         out.push(b'\n');
+        Ok(())
     }
 
     fn separate(&self, at: usize, out: &mut Vec<u8>) {
@@ -462,7 +522,10 @@ impl CopyFormatter {
     }
 
     fn put(&self, out: &mut Vec<u8>) {
-        if self.options.csv { self.put_csv(out) } else { self.put_text(out) }
+        match self.options.format {
+            CopyFormat::Csv => self.put_csv(out),
+            CopyFormat::Text | CopyFormat::Binary => self.put_text(out),
+        }
     }
 
     fn put_text(&self, out: &mut Vec<u8>) {
@@ -510,7 +573,7 @@ mod tests {
 
     fn text() -> CopyOptions {
         CopyOptions {
-            csv: false,
+            format: CopyFormat::Text,
             delimiter: b'\t',
             null: "\\N".into(),
             header: false,
@@ -520,7 +583,7 @@ mod tests {
     }
 
     fn csv() -> CopyOptions {
-        CopyOptions { csv: true, delimiter: b',', null: String::new(), ..text() }
+        CopyOptions { format: CopyFormat::Csv, delimiter: b',', null: String::new(), ..text() }
     }
 
     type Rows = Vec<Vec<Option<String>>>;
@@ -580,13 +643,14 @@ mod tests {
         let column = Column { name: "c".into(), data_type: DataType::Text };
         for options in [text(), csv()] {
             let mut out = Vec::new();
-            let mut formatter = CopyFormatter::new(&options, &[column.clone(), column.clone()]);
+            let mut formatter =
+                CopyFormatter::new(&options, &[column.clone(), column.clone()], &Zone::default());
             for value in values {
-                formatter.row(&[Value::from(value), Value::Null], &mut out);
+                formatter.row(&[Value::from(value), Value::Null], &mut out).unwrap();
             }
             let read = parse(&options, std::str::from_utf8(&out).unwrap(), 3).unwrap();
             let expected: Rows = values.iter().map(|v| row(&[Some(v), None])).collect();
-            assert_eq!(read, expected, "csv: {}", options.csv);
+            assert_eq!(read, expected, "{:?}", options.format);
         }
     }
 }

@@ -61,24 +61,34 @@ impl Search<'_> {
                 self.returning(name, alias, insert.returning.as_deref()?)
             }
             ast::Statement::Update(update) => {
-                self.factor_returning(&update.table.relation, update.returning.as_deref()?)
+                let sources = match &update.from {
+                    None => &[][..],
+                    Some(
+                        ast::UpdateTableFromKind::AfterSet(sources)
+                        | ast::UpdateTableFromKind::BeforeSet(sources),
+                    ) => sources,
+                };
+                self.changed(&update.table.relation, sources, update.returning.as_deref()?)
             }
             ast::Statement::Delete(delete) => {
                 let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) =
                     &delete.from;
-                self.factor_returning(&from.first()?.relation, delete.returning.as_deref()?)
+                let sources = delete.using.as_deref().unwrap_or_default();
+                self.changed(&from.first()?.relation, sources, delete.returning.as_deref()?)
             }
             _ => None,
         }
     }
 
-    fn factor_returning(
+    fn changed(
         &self,
-        factor: &ast::TableFactor,
+        target: &ast::TableFactor,
+        sources: &[ast::TableWithJoins],
         items: &[ast::SelectItem],
     ) -> Option<Vec<Column>> {
-        let ast::TableFactor::Table { name, alias, .. } = factor else { return None };
-        self.returning(name, alias.as_ref().map(|alias| fold(&alias.name)), items)
+        let mut relations = vec![self.relation(target)?];
+        let merges = self.relations(sources, &mut relations)?;
+        listed(items, &relations, !merges)
     }
 
     fn returning(
@@ -110,15 +120,21 @@ impl Search<'_> {
 
     fn select(&self, select: &ast::Select) -> Option<Vec<Column>> {
         let mut relations = Vec::new();
+        let merges = self.relations(&select.from, &mut relations)?;
+        listed(&select.projection, &relations, !merges)
+    }
+
+    /// Adds what FROM names; whether one of its joins merges columns.
+    fn relations(&self, from: &[ast::TableWithJoins], found: &mut Vec<Relation>) -> Option<bool> {
         let mut merges = false;
-        for table in &select.from {
-            relations.push(self.relation(&table.relation)?);
+        for table in from {
+            found.push(self.relation(&table.relation)?);
             for join in &table.joins {
-                relations.push(self.relation(&join.relation)?);
+                found.push(self.relation(&join.relation)?);
                 merges |= merges_columns(&join.join_operator)?;
             }
         }
-        listed(&select.projection, &relations, !merges)
+        Some(merges)
     }
 
     fn relation(&self, factor: &ast::TableFactor) -> Option<Relation> {
@@ -263,6 +279,11 @@ mod tests {
             ("SELECT a, b + 1, b AS x, 1 FROM t", "t.a - t.b -"),
             ("SELECT * FROM t", "t.a t.b"),
             ("SELECT u.*, t.b FROM t JOIN u ON t.a = u.a", "u.a u.c t.b"),
+            (
+                "UPDATE t SET b = 1 FROM u x WHERE t.a = x.a RETURNING x.c, t.b, *",
+                "u.c t.b t.a t.b u.a u.c",
+            ),
+            ("DELETE FROM t USING u WHERE t.a = u.a RETURNING c, t.*", "u.c t.a t.b"),
             ("SELECT a, c FROM t JOIN u USING (a)", "t.a u.c"),
             ("SELECT * FROM t JOIN u USING (a)", ""),
             ("SELECT x.p, x.b FROM t AS x (p)", "t.a t.b"),

@@ -4,8 +4,9 @@
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
 //! sqlparser does the grammar, but for one precedence (module `precedence`). A few things are
 //! recognised before it, because its PostgreSQL dialect reads them differently or not at all:
-//! CREATE/DROP PROCEDURE (the same grammar as FUNCTION), AS OF (module `as_of`), VACUUM and ANALYZE
-//! with their many options (accepted without effect), ABORT, and switches of COPY that say `on`.
+//! CREATE/DROP PROCEDURE (the same grammar as FUNCTION), AS OF (module `as_of`), cursors (module
+//! `cursor_syntax`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT,
+//! switches of COPY that say `on`, and what module `tokens` rewrites.
 
 use std::sync::Arc;
 
@@ -13,19 +14,27 @@ use kit::pool::Lease;
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use types::{Error, Result, SqlState};
 
 use crate::as_of::{self, AsOf};
+use crate::bind::{modifying, names_changes};
 use crate::clauses::settle;
 use crate::copy::CopyOptions;
+use crate::cursor_syntax::{self, Declaration, Direction};
 use crate::ddl::Ddl;
 use crate::depth;
 use crate::dialect::Ledger;
+use crate::explain::ExplainOptions;
+use crate::merge_syntax;
+use crate::names::fold;
 use crate::place::{Source, Start};
 use crate::precedence::mend;
+use crate::rewrites;
 use crate::sequence_syntax;
 use crate::size;
+use crate::table_as::{self, Definition};
+use crate::tokens;
 
 /// One statement of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,20 +80,48 @@ pub(crate) enum Body {
         procedure: bool,
         definition: ast::DropFunction,
     },
+    /// SET CONSTRAINTS, with the names of those that are to be set.
+    SetConstraints(Vec<ast::ObjectName>),
     /// Accepted without effect; the command tag.
     Nothing(&'static str),
     Rollback,
+    /// CREATE TABLE AS, SELECT INTO.
+    TableAs(Box<Definition>),
+    /// A block without a name.
+    Do {
+        language: String,
+        body: String,
+    },
     /// What sqlparser has no tree for.
     Ddl(Box<Ddl>),
+    Declare {
+        declaration: Declaration,
+        query: Box<Parsed>,
+    },
+    /// FETCH, or MOVE.
+    Fetch {
+        name: String,
+        direction: Direction,
+        moves: bool,
+    },
+    /// `None`: all of them.
+    CloseCursor(Option<String>),
     Empty,
 }
 
 impl Parsed {
+    /// Leaves an empty statement.
+    pub(crate) fn take_body(&mut self) -> Body {
+        std::mem::replace(&mut self.body, Body::Empty)
+    }
+
     /// The query of a SELECT, or of a COPY that writes what a query finds.
     pub fn query(&self) -> Option<&ast::Query> {
         let Body::Statement(statement) = &self.body else { return None };
         match &**statement {
-            ast::Statement::Query(query) => Some(query),
+            ast::Statement::Query(query) if modifying(query).is_none() && !names_changes(query) => {
+                Some(query)
+            }
             ast::Statement::Copy { source: ast::CopySource::Query(query), to: true, .. } => {
                 Some(query)
             }
@@ -92,25 +129,30 @@ impl Parsed {
         }
     }
 
-    /// The statement that an EXPLAIN is of, and whether it is to run.
-    pub(crate) fn explained(&self) -> Result<Option<(Parsed, bool)>> {
+    /// The statement that an EXPLAIN is of, and how it is to be explained.
+    pub(crate) fn explained(&self) -> Result<Option<(Parsed, ExplainOptions)>> {
         let Body::Statement(statement) = &self.body else { return Ok(None) };
         let ast::Statement::Explain { statement, analyze, options, format, .. } = &**statement
         else {
             return Ok(None);
         };
-        if format.is_some() {
-            return Err(Error::unsupported("EXPLAIN in another format than text"));
-        }
-        let mut analyze = *analyze;
-        for option in options.iter().flatten() {
-            analyze |= explain_option(option)?;
-        }
+        let given = options.as_deref().unwrap_or_default();
+        let options = ExplainOptions::from_ast(*analyze, format.as_ref(), given)?;
         let body = Body::Statement(statement.clone());
-        let text = statement.to_string();
+        let text = merge_syntax::shown(&statement.to_string());
         let Parsed { placeholders, as_of, .. } = *self;
         let cover = self.cover.clone();
-        Ok(Some((Parsed { text, body, placeholders, as_of, cover, start: None }, analyze)))
+        Ok(Some((Parsed { text, body, placeholders, as_of, cover, start: None }, options)))
+    }
+
+    /// What a DECLARE says, and its query.
+    pub(crate) fn declared(&self) -> Option<(&Declaration, Parsed)> {
+        match &self.body {
+            Body::Declare { declaration, query } => {
+                Some((declaration, Parsed { cover: self.cover.clone(), ..(**query).clone() }))
+            }
+            _ => None,
+        }
     }
 
     /// How a COPY that writes what a query finds writes it.
@@ -137,6 +179,11 @@ impl Parsed {
         matches!(&self.body, Body::Statement(s) if matches!(**s, ast::Statement::Execute { .. }))
     }
 
+    /// Whether its columns are those of something that the session calls by a name.
+    pub(crate) fn names_what_it_answers(&self) -> bool {
+        self.is_execute() || matches!(self.body, Body::Fetch { .. })
+    }
+
     /// What is kept to be run later reads what is newest then.
     pub(crate) fn reads_newest(&self) -> Result<()> {
         match self.as_of {
@@ -148,19 +195,6 @@ impl Parsed {
 
     fn is_prepare(body: &Body) -> bool {
         matches!(body, Body::Statement(s) if matches!(**s, ast::Statement::Prepare { .. }))
-    }
-}
-
-/// Whether an option of EXPLAIN asks for a run.
-fn explain_option(option: &ast::UtilityOption) -> Result<bool> {
-    const WITHOUT_EFFECT: &[&str] = &["buffers", "costs", "summary", "timing", "verbose"];
-    let value = option.arg.as_ref().map(|arg| arg.to_string().to_ascii_lowercase());
-    let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
-    match option.name.value.to_ascii_lowercase().as_str() {
-        "analyze" => Ok(!off),
-        "format" if matches!(value.as_deref(), Some("text" | "'text'")) => Ok(false),
-        name if off || WITHOUT_EFFECT.contains(&name) => Ok(false),
-        _ => Err(Error::unsupported(format_args!("EXPLAIN ({option})"))),
     }
 }
 
@@ -178,19 +212,32 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         let start = Some(Start { location, characters });
         let text = &sql[begin..place.offset(last.span.end)];
         let (mut statement, as_of) = as_of::take(statement)?;
-        drop_deferrable(&mut statement);
-        bare_fetch(&mut statement);
+        rewrites::rewrite(&mut statement);
         sequence_syntax::order_identity_options(&mut statement);
         let overriding = sequence_syntax::take_overriding(&mut statement);
+        let taken = table_as::take(&mut statement);
+        merge_syntax::rewrite(&mut statement);
         depth::check_tokens(&statement)?;
         let mut body = parse_statement(sql, &statement)?;
+        let mut made = None;
         match &mut body {
             Body::Statement(tree) => {
                 depth::check_tree(&statement, tree)?;
                 mend(tree);
-                settle(tree)?;
+                made = Definition::of(tree, taken)?;
+                match &mut made {
+                    Some(definition) => settle(&mut *definition.query)?,
+                    None => settle(tree)?,
+                }
                 if let Some(which) = overriding {
                     sequence_syntax::note_overriding(tree, which);
+                }
+            }
+            Body::Declare { query, .. } => {
+                query.as_of = as_of;
+                query.placeholders = placeholders(&statement);
+                if let Body::Statement(tree) = &mut query.body {
+                    finish(&statement, tree)?;
                 }
             }
             Body::CreateRoutine { definition, .. } => {
@@ -198,6 +245,9 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
                 mend(definition);
             }
             _ => {}
+        }
+        if let Some(definition) = made {
+            body = Body::TableAs(Box::new(definition));
         }
         // The parameters in PREPARE are those of the statement that it prepares.
         let placeholders = match Parsed::is_prepare(&body) {
@@ -214,120 +264,22 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
     Ok(parsed)
 }
 
+/// What is done to every tree.
+fn finish(tokens: &[TokenWithSpan], tree: &mut ast::Statement) -> Result<()> {
+    depth::check_tree(tokens, tree)?;
+    mend(tree);
+    settle(tree)
+}
+
 /// The tokens of a text, without blanks and comments.
 fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
     size::check_text(sql)?;
     let tokens = Tokenizer::new(&Ledger::for_tokens(0), sql)
         .tokenize_with_location()
         .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
-    let tokens = as_sqlparser_reads(sql, tokens)?;
+    let tokens = tokens::as_sqlparser_reads(sql, tokens)?;
     size::check_tokens(tokens.len())?;
     Ok(tokens)
-}
-
-/// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
-/// are one, strings side by side are an error (not an alias), and TRIM's `FROM` may follow its
-/// direction.
-fn as_sqlparser_reads(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
-    let mut read: Vec<TokenWithSpan> = Vec::new();
-    // Whether a line ended since the last token.
-    let mut line_ended = false;
-    for token in tokens {
-        match &token.token {
-            Token::Whitespace(space) => {
-                line_ended |= matches!(space, Whitespace::Newline);
-                line_ended |= matches!(space, Whitespace::SingleLineComment { .. });
-                continue;
-            }
-            Token::EOF => continue,
-            _ => {}
-        }
-        let before = read.last_mut();
-        let (before, end) = before.map(|before| (&mut before.token, &mut before.span.end)).unzip();
-        match (before, &token.token) {
-            (
-                Some(Token::SingleQuotedString(start) | Token::EscapedStringLiteral(start)),
-                Token::SingleQuotedString(rest),
-            ) => {
-                if !line_ended {
-                    let message = format!("syntax error at or near \"{}\"", token.token);
-                    return Err(syntax_error(sql, &message, Some(token.span.start)));
-                }
-                start.push_str(rest);
-                end.into_iter().for_each(|end| *end = token.span.end);
-                continue;
-            }
-            (Some(Token::Word(direction)), Token::Word(word))
-                if word.keyword == Keyword::FROM
-                    && direction.quote_style.is_none()
-                    && matches!(
-                        direction.keyword,
-                        Keyword::LEADING | Keyword::TRAILING | Keyword::BOTH
-                    ) =>
-            {
-                continue;
-            }
-            _ => {}
-        }
-        line_ended = false;
-        read.push(token);
-    }
-    Ok(read)
-}
-
-/// Takes `[NOT] DEFERRABLE` out of what begins a transaction or sets its modes: the grammar does
-/// not know it, and it changes nothing. Every snapshot is a block's end, which no later commit
-/// makes unsafe, so there is nothing to wait for.
-fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
-    let is = |place: usize, keyword: Keyword| {
-        tokens.get(place).is_some_and(|token| {
-            matches!(&token.token, Token::Word(word)
-                if word.quote_style.is_none() && word.keyword == keyword)
-        })
-    };
-    let has = |keyword| (0..tokens.len()).any(|place| is(place, keyword));
-    let sets_modes = is(0, Keyword::BEGIN)
-        || is(0, Keyword::START)
-        || is(0, Keyword::SET) && has(Keyword::TRANSACTION);
-    if !sets_modes {
-        return;
-    }
-    let is_comma = |place: usize| tokens.get(place).is_some_and(|t| t.token == Token::Comma);
-    let mut dropped = vec![false; tokens.len()];
-    for last in (1..tokens.len()).filter(|&place| is(place, Keyword::DEFERRABLE)) {
-        let first = if is(last - 1, Keyword::NOT) { last - 1 } else { last };
-        let mode = match (is_comma(first - 1), is_comma(last + 1)) {
-            (true, _) => first - 1..=last,
-            (false, true) => first..=last + 1,
-            (false, false) => first..=last,
-        };
-        dropped[mode].fill(true);
-    }
-    let mut dropped = dropped.into_iter();
-    tokens.retain(|_| dropped.next() == Some(false));
-}
-
-/// Takes the parentheses out of `FETCH FIRST (n) ROWS`, which the grammar does not know.
-fn bare_fetch(tokens: &mut Vec<TokenWithSpan>) {
-    let is_word = |token: &TokenWithSpan, words: &[&str]| {
-        matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
-            && words.iter().any(|known| word.value.eq_ignore_ascii_case(known)))
-    };
-    let mut place = 0;
-    while let Some([fetch, first, open, _, close, rows]) =
-        tokens.get(place..).and_then(<[_]>::first_chunk)
-    {
-        if is_word(fetch, &["fetch"])
-            && is_word(first, &["first", "next"])
-            && open.token == Token::LParen
-            && close.token == Token::RParen
-            && is_word(rows, &["row", "rows"])
-        {
-            tokens.remove(place + 4);
-            tokens.remove(place + 2);
-        }
-        place += 1;
-    }
 }
 
 /// Parses a text that must be exactly one expression, such as a PL/pgSQL condition.
@@ -373,7 +325,7 @@ pub(crate) fn parse_query(sql: &str) -> Result<Option<Box<ast::Query>>> {
     })
 }
 
-fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
+pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
     let words: Vec<Keyword> = tokens
         .iter()
         .take(4)
@@ -385,13 +337,24 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
     if let Some(name) = unknown_to_sqlparser(tokens) {
         return Err(Error::unsupported(name));
     }
+    two_phases(tokens)?;
+    if let Some(read) = cursor_syntax::read(sql, tokens) {
+        return read;
+    }
     let dialect = Ledger::for_tokens(tokens.len());
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
     let skip = |parser: &mut Parser<'_>, n: usize| (0..n).for_each(|_| drop(parser.next_token()));
     let body = match words.as_slice() {
+        [Keyword::ALTER, kind, ..]
+            if *kind != Keyword::TABLE
+                && let Some(tag) = tokens::changes_owner(tokens) =>
+        {
+            return Ok(Body::Nothing(tag));
+        }
         [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),
         [Keyword::ANALYZE, ..] => return Ok(Body::Nothing("ANALYZE")),
         [Keyword::ABORT, ..] => return Ok(Body::Rollback),
+        [Keyword::DO, ..] => return do_block(sql, tokens),
         [Keyword::CREATE, Keyword::PROCEDURE, ..] => {
             skip(&mut parser, 2);
             create_routine(&mut parser, true, false)
@@ -400,7 +363,9 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             skip(&mut parser, 4);
             create_routine(&mut parser, true, true)
         }
-        [Keyword::DROP, Keyword::PROCEDURE, ..] => drop_routine(&tokens_as_function(tokens)),
+        [Keyword::DROP, Keyword::PROCEDURE, ..] => {
+            drop_routine(&tokens::tokens_as_function(tokens))
+        }
         [Keyword::CREATE, Keyword::SEQUENCE, ..] => {
             skip(&mut parser, 2);
             sequence_syntax::create(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
@@ -409,9 +374,13 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
             skip(&mut parser, 2);
             sequence_syntax::alter(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
         }
-        [Keyword::ALTER, Keyword::TABLE, ..] => {
+        [Keyword::ALTER, kind @ (Keyword::TABLE | Keyword::INDEX | Keyword::VIEW), ..] => {
             let mut first = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
-            match sequence_syntax::alter_identity(&mut first) {
+            let known = match kind {
+                Keyword::TABLE => sequence_syntax::alter_identity(&mut first),
+                _ => rewrites::renaming(&mut first),
+            };
+            match known {
                 Ok(Some(ddl)) => {
                     expect_end(sql, &mut first)?;
                     return Ok(Body::Ddl(Box::new(ddl)));
@@ -419,8 +388,21 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
                 _ => parser.parse_statement().map(classify),
             }
         }
+        [Keyword::COMMENT, Keyword::ON, Keyword::CONSTRAINT, ..] => {
+            skip(&mut parser, 3);
+            comment_on_constraint(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
+        }
+        // Routines are known by their names alone.
+        [Keyword::COMMENT, Keyword::ON, Keyword::FUNCTION | Keyword::PROCEDURE, ..] => {
+            parser = parser.with_tokens_with_locations(tokens::without_arguments(tokens));
+            parser.parse_statement().map(classify)
+        }
+        [Keyword::SET, ..] if rewrites::sets_constraints(tokens) => {
+            skip(&mut parser, 2);
+            rewrites::set_constraints(&mut parser).map(Body::SetConstraints)
+        }
         [Keyword::COPY, ..] => {
-            parser = parser.with_tokens_with_locations(switches_as_booleans(tokens));
+            parser = parser.with_tokens_with_locations(tokens::switches_as_booleans(tokens));
             parser.parse_statement().map(classify)
         }
         _ => parser.parse_statement().map(classify),
@@ -432,20 +414,72 @@ fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
     Ok(body)
 }
 
+/// `DO [LANGUAGE name] body`, or the other way round.
+fn do_block(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
+    let (mut language, mut body) = (None, None);
+    let mut rest = tokens.get(1..).unwrap_or_default();
+    while let [token, more @ ..] = rest {
+        rest = more;
+        match &token.token {
+            Token::Word(word) if word.keyword == Keyword::LANGUAGE && language.is_none() => {
+                let [name, more @ ..] = rest else { break };
+                rest = more;
+                language = match &name.token {
+                    Token::Word(word) => Some(fold(&word.clone().into_ident(name.span))),
+                    Token::SingleQuotedString(name) => Some(name.to_ascii_lowercase()),
+                    _ => return Err(unexpected(sql, name)),
+                };
+            }
+            Token::SingleQuotedString(text) if body.is_none() => body = Some(text.clone()),
+            Token::EscapedStringLiteral(text) if body.is_none() => body = Some(text.clone()),
+            Token::DollarQuotedString(text) if body.is_none() => body = Some(text.value.clone()),
+            _ => return Err(unexpected(sql, token)),
+        }
+    }
+    let body = body.ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "no inline code specified"));
+    Ok(Body::Do { language: language.unwrap_or_else(|| "plpgsql".into()), body: body? })
+}
+
+/// PREPARE TRANSACTION and its kin fail as where PostgreSQL has them switched off.
+fn two_phases(tokens: &[TokenWithSpan]) -> Result<()> {
+    let word = |at: usize| match tokens.get(at).map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    let (Some(Token::SingleQuotedString(name)), 3) =
+        (tokens.get(2).map(|token| &token.token), tokens.len())
+    else {
+        return Ok(());
+    };
+    match (word(0).as_str(), word(1).as_str()) {
+        ("prepare", "transaction") => {
+            let what = "prepared transactions are disabled";
+            Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+                .with_hint("A transaction of a ledger ends in one step: use COMMIT."))
+        }
+        ("commit" | "rollback", "prepared") => Err(Error::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("prepared transaction with identifier \"{name}\" does not exist"),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Statements of PostgreSQL that sqlparser takes for no statement at all.
 fn unknown_to_sqlparser(tokens: &[TokenWithSpan]) -> Option<&'static str> {
-    const NAMES: &[&str] = &[
-        "CHECKPOINT",
-        "CLUSTER",
-        "DO",
-        "IMPORT",
-        "MOVE",
-        "REASSIGN",
-        "REFRESH",
-        "REINDEX",
-        "SECURITY",
-        "TABLE",
-    ];
+    const NAMES: &[&str] =
+        &["CHECKPOINT", "CLUSTER", "IMPORT", "REASSIGN", "REFRESH", "REINDEX", "SECURITY", "TABLE"];
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    };
+    let current_of = [Keyword::WHERE, Keyword::CURRENT, Keyword::OF].map(Some);
+    let writes = [Keyword::UPDATE, Keyword::DELETE].map(Some).contains(&word(tokens.first()?));
+    if writes
+        && tokens.windows(3).any(|three| current_of.iter().copied().eq(three.iter().map(word)))
+    {
+        return Some("WHERE CURRENT OF");
+    }
     let first = match &tokens.first()?.token {
         Token::Word(word) if word.quote_style.is_none() => word.value.as_str(),
         _ => return None,
@@ -500,48 +534,30 @@ fn placeholders(tokens: &[TokenWithSpan]) -> usize {
     usize::from(tokens.iter().filter_map(number).max().unwrap_or(0))
 }
 
-/// The same tokens with the second word replaced by FUNCTION.
-fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
-    let mut tokens = tokens.to_vec();
-    if let Some(token) = tokens.get_mut(1) {
-        token.token = Token::make_keyword("FUNCTION");
-    }
-    tokens
-}
-
-/// COPY's `(FREEZE on)` as `(FREEZE true)`.
-fn switches_as_booleans(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
-    let mut tokens = tokens.to_vec();
-    let mut after_option = false;
-    for token in &mut tokens {
-        let Token::Word(word) = &token.token else {
-            after_option = false;
-            continue;
-        };
-        let is = |text: &str| word.value.eq_ignore_ascii_case(text);
-        let switch = match word.quote_style {
-            None if after_option && is("on") => Some("TRUE"),
-            None if after_option && is("off") => Some("FALSE"),
-            _ => None,
-        };
-        after_option = is("freeze") || is("header");
-        if let Some(switch) = switch {
-            token.token = Token::make_keyword(switch);
-        }
-    }
-    tokens
+/// `name ON table IS text`.
+fn comment_on_constraint(parser: &mut Parser<'_>) -> std::result::Result<Ddl, ParserError> {
+    let name = parser.parse_identifier()?;
+    parser.expect_keyword_is(Keyword::ON)?;
+    let table = parser.parse_object_name(false)?;
+    parser.expect_keyword_is(Keyword::IS)?;
+    let text = match parser.parse_keyword(Keyword::NULL) {
+        true => None,
+        false => Some(parser.parse_literal_string()?),
+    };
+    Ok(Ddl::CommentOnConstraint { name, table, text })
 }
 
 fn expect_end(sql: &str, parser: &mut Parser<'_>) -> Result<()> {
     let next = parser.next_token();
     match next.token {
         Token::EOF => Ok(()),
-        token => Err(syntax_error(
-            sql,
-            &format!("syntax error at or near \"{token}\""),
-            Some(next.span.start),
-        )),
+        _ => Err(unexpected(sql, &next)),
     }
+}
+
+fn unexpected(sql: &str, token: &TokenWithSpan) -> Error {
+    let message = format!("syntax error at or near \"{}\"", token.token);
+    syntax_error(sql, &message, Some(token.span.start))
 }
 
 fn parser_error(sql: &str, error: ParserError) -> Error {
@@ -577,7 +593,7 @@ fn split_location(message: &str) -> (&str, Option<Location>) {
     (head, location)
 }
 
-fn syntax_error(sql: &str, message: &str, location: Option<Location>) -> Error {
+pub(crate) fn syntax_error(sql: &str, message: &str, location: Option<Location>) -> Error {
     let error = Error::new(SqlState::SYNTAX_ERROR, message);
     match location {
         Some(location) if location.line > 0 => {
@@ -590,21 +606,21 @@ fn syntax_error(sql: &str, message: &str, location: Option<Location>) -> Error {
 }
 
 /// A place in a text that only moves on, since sqlparser counts lines and columns in characters.
-struct Place<'s> {
+pub(crate) struct Place<'s> {
     sql: &'s str,
     rest: std::str::Chars<'s>,
     line: u64,
     column: u64,
-    characters: u32,
+    pub characters: u32,
 }
 
 impl<'s> Place<'s> {
-    fn start_of(sql: &'s str) -> Self {
+    pub fn start_of(sql: &'s str) -> Self {
         Place { sql, rest: sql.chars(), line: 1, column: 1, characters: 0 }
     }
 
     /// Moves on to `location`; its byte offset.
-    fn offset(&mut self, location: Location) -> usize {
+    pub fn offset(&mut self, location: Location) -> usize {
         while (self.line, self.column) < (location.line, location.column) {
             let next = self.rest.next();
             self.characters += u32::from(next.is_some());
@@ -678,9 +694,21 @@ mod tests {
 
     #[test]
     fn what_the_grammar_does_not_know_is_refused_by_name() {
-        for text in ["do $$ begin null; end $$", "CHECKPOINT", "reindex table t", "TABLE t"] {
+        for text in ["CHECKPOINT", "reindex table t", "TABLE t"] {
             let error = parse(text).unwrap_err();
             assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED, "{error}");
+        }
+    }
+
+    #[test]
+    fn transactions_of_two_phases_are_switched_off() {
+        for (text, code) in [
+            ("PREPARE TRANSACTION 'a'", "55000"),
+            ("commit prepared 'a'", "42704"),
+            ("ROLLBACK PREPARED 'a'", "42704"),
+            ("COMMIT PREPARED a", "42601"),
+        ] {
+            assert_eq!(parse(text).unwrap_err().code().as_str(), code, "{text}");
         }
     }
 

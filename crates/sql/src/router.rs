@@ -97,7 +97,7 @@ pub fn scanned_tables(procedure: &Procedure) -> Box<[TableId]> {
 /// between them needs all rows.
 fn visit(query: &Query, tables: &mut Vec<TableId>) {
     match query {
-        Query::Values(_) | Query::Unnest(_) | Query::Series { .. } | Query::Get { .. } => {}
+        Query::Values(_) | Query::Call { .. } | Query::Get { .. } => {}
         Query::Scan { table, low, high, .. } => {
             if matches!((low, high), (Bound::Unbounded, _) | (_, Bound::Unbounded)) {
                 tables.push(*table);
@@ -110,12 +110,14 @@ fn visit(query: &Query, tables: &mut Vec<TableId>) {
         | Query::Sort { input, .. }
         | Query::Limit { input, .. }
         | Query::Numbered { input, .. }
-        | Query::Distinct { input } => visit(input, tables),
+        | Query::Distinct { input, .. } => visit(input, tables),
         Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
             visit(outer, tables);
             visit(inner, tables);
         }
-        Query::Append(inputs) => inputs.iter().for_each(|input| visit(input, tables)),
+        Query::Append(inputs) | Query::Beside { inputs, .. } => {
+            inputs.iter().for_each(|input| visit(input, tables));
+        }
     }
 }
 

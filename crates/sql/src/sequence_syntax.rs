@@ -157,7 +157,7 @@ pub(crate) fn order_identity_options(tokens: &mut Vec<TokenWithSpan>) {
         let mut negated = false;
         for token in tokens.drain(at + 1..at + 1 + length) {
             let word = keyword(&token);
-            let begins = word == K::NO || ORDER.contains(&word) && !negated;
+            let begins = matches!(word, K::NO | K::SEQUENCE) || ORDER.contains(&word) && !negated;
             match options.last_mut() {
                 Some(option) if !begins => option.push(token),
                 _ => options.push(vec![token]),
@@ -168,6 +168,8 @@ pub(crate) fn order_identity_options(tokens: &mut Vec<TokenWithSpan>) {
             let named = option.iter().map(keyword).find(|word| *word != K::NO);
             ORDER.iter().position(|word| Some(*word) == named).unwrap_or(ORDER.len())
         };
+        // A sequence is named after its column.
+        options.retain(|option| option.first().map(keyword) != Some(K::SEQUENCE));
         options.sort_by_key(rank);
         let ordered: Vec<_> = options.into_iter().flatten().collect();
         tokens.splice(at + 1..at + 1, ordered);

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use procedure::{Expr, Output, Procedure};
 use types::version::SERVER_VERSION;
-use types::{ColumnId, DataType, TableId};
+use types::{ColumnId, DataType, TableId, Zone};
 
 use crate::analyst::AnalyticalPlan;
 use crate::bind::{PastQuery, SessionCall};
 use crate::copy::CopyOptions;
+use crate::cursor_syntax::{Declaration, Direction};
 use crate::ddl::Ddl;
+use crate::explain::ExplainOptions;
 use crate::router::Reason;
 use crate::sequence::Sequence;
 use crate::session::Prepared;
+use crate::table_as::TableAs;
 
 /// A statement that has been checked against a catalog and compiled.
 #[derive(Clone, Debug)]
@@ -23,6 +26,8 @@ pub struct Bound {
     pub output: Output,
     /// Holds answers that are one session's own ([`SessionInfo`]), so no other may share the plan.
     pub session_dependent: bool,
+    /// Is another thing in a session of another time zone.
+    pub zone_dependent: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +45,8 @@ pub enum Statement {
         tag: &'static str,
     },
     Ddl(Ddl),
+    CreateTableAs(Arc<TableAs>),
+    LockTable(TableLock),
     /// `SELECT setval(…), …`: the query yields a value, and whether it was taken, for each of them.
     SetValues {
         sequences: Vec<Arc<Sequence>>,
@@ -85,7 +92,7 @@ pub enum Statement {
     /// EXPLAIN in a session, which knows who would run the statement.
     Explained {
         prepared: Arc<Prepared>,
-        analyze: bool,
+        options: ExplainOptions,
     },
     /// A question about the past, or about which of it is kept.
     Past(PastQuery),
@@ -116,12 +123,35 @@ pub enum Statement {
         name: String,
         arguments: Vec<Expr>,
     },
+    /// The query's rows stay in the session, for FETCH.
+    Declare {
+        declaration: Declaration,
+        query: Arc<Prepared>,
+    },
+    /// FETCH, or MOVE, whose rows are only counted.
+    Fetch {
+        name: String,
+        direction: Direction,
+        moves: bool,
+    },
+    /// `None`: CLOSE ALL.
+    CloseCursor(Option<String>),
     /// `None`: DEALLOCATE ALL.
     Deallocate(Option<String>),
     /// Accepted and without effect (VACUUM, ANALYZE, LOCK-free hints); the command tag.
     Nothing(&'static str),
     /// Text without a statement.
     Empty,
+}
+
+/// LOCK TABLE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableLock {
+    pub tables: Vec<TableId>,
+    /// Against reads and writes of others, or their writes alone; `None`: the mode concerns
+    /// schema changes, which wait for no session.
+    pub exclusive: Option<bool>,
+    pub nowait: bool,
 }
 
 /// What DISCARD forgets. There are no temporary tables.
@@ -159,6 +189,8 @@ pub struct SessionInfo {
     pub database: String,
     pub backend_pid: i32,
     pub server_version: String,
+    /// What it reads and shows times in. No replica binds in another than UTC.
+    pub zone: Zone,
     /// Whether the user may do what concerns all of them: change the ledger's parameters, pin
     /// blocks.
     pub is_owner: bool,
@@ -171,6 +203,7 @@ impl Default for SessionInfo {
             database: "tally".into(),
             backend_pid: 0,
             server_version: SERVER_VERSION.into(),
+            zone: Zone::default(),
             is_owner: true,
         }
     }

@@ -6,6 +6,7 @@
 
 mod checkpoints;
 mod database;
+mod effects;
 mod pgbench;
 mod plans;
 mod sessions;

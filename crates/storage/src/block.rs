@@ -1,7 +1,9 @@
 //! A block being written, and the net changes it made.
 //!
 //! A record counts once however often the block touched it: its before-image is the version that
-//! the first touch saved, its after-image is what stands when the block is finished. Where neither
+//! the first touch saved, its after-image is what stands when the block is finished. A block that
+//! is written in steps has changes for each, between what the step found and what it left; they are
+//! to be read before the next one writes. Where neither
 //! holds a row, the record is not among the changes; where both hold the same bytes it is, for its
 //! stamp has moved. So the changes are the rows whose stamps are the block's, and the rows that are
 //! gone: whoever agrees on the stamps agrees on the changes, whatever protocol made them, and a
@@ -26,12 +28,7 @@ pub struct BlockWrites {
 }
 
 impl BlockWrites {
-    pub(crate) fn new(
-        first: Height,
-        height: Height,
-        workers: usize,
-        undo: &Arc<UndoSpace>,
-    ) -> Self {
+    pub(crate) fn new(first: Stamp, height: Height, workers: usize, undo: &Arc<UndoSpace>) -> Self {
         let arenas = (0..workers).map(|_| UndoArena::new(undo.clone(), first, height)).collect();
         BlockWrites { height, arenas }
     }

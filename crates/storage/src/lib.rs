@@ -38,6 +38,7 @@ mod record;
 mod renumber;
 mod scan;
 mod store;
+mod superfluous;
 mod sweep;
 mod table;
 mod transfer;

@@ -21,7 +21,9 @@
 //! happened before; (3) must be a release store itself, not only a store before the fence. *Nobody
 //! waits.* A reader below `H` turns to the versions whether or not the writer is between (3) and
 //! (6), so a writer that lost its processor delays nobody. Later touches in `H` make no version and
-//! skip (1) and (2): no snapshot lies inside a block.
+//! skip (1) and (2): no snapshot lies inside a block. (But for a later step of the block, whose net
+//! changes are told by themselves: its first touch keeps what the step found, see
+//! [`Store::begin_step`](crate::Store::begin_step).)
 //!
 //! A block may take a write back ([`Records::revert`]): the record gets its old words and its old
 //! stamp again. Then (e) alone could take words of the time between for those of the stamp. So
@@ -334,7 +336,8 @@ impl Records {
             let mut payload = Vec::new();
             load_words(version.payload(), &mut payload);
             self.undo.check(turn)?;
-            let is_older = images.last().is_none_or(|(last, _)| stamp.stamp() < *last);
+            // What was taken back, or was between two steps of a block, no height shows.
+            let is_older = images.last().is_none_or(|(last, _)| stamp.height() < last.height());
             if stamp.height() <= at && is_older {
                 let live = stamp.state() == State::Live;
                 images.push((stamp.stamp(), live.then_some(payload)));
@@ -427,7 +430,7 @@ impl Records {
         let payload = &record[self.layout.payload..];
         let old = StampWord(record[STAMP].load(Ordering::Relaxed));
         debug_assert!(matches!(old.state(), State::Live | State::Tombstone), "{old:?}");
-        if undo.keeps(old.height(), stamp.height()) {
+        if undo.keeps(old, stamp.height()) {
             let newest = record[NEWEST].load(Ordering::Relaxed);
             let owner = (self.incarnation, slot);
             let before = undo.push(owner, newest & HANDLE, old, payload);

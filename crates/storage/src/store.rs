@@ -11,21 +11,23 @@
 //! part of the snapshots at the block's height when that is published.
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use kit::flaw::flawed;
 use parking_lot::Mutex;
-use types::{Error, Height, Layout, Result, SqlState, TableId, TableSchema, Value};
+use types::{Error, Height, Layout, Result, SqlState, Stamp, TableId, TableSchema, Value};
 
 use crate::block::{BlockWrites, Changes, ChangesPins};
 use crate::change::CatalogChange;
 use crate::feed::ChangeFeed;
 use crate::pins::{Pin, Pins, Readable, SharedPin};
 use crate::record::LATEST;
+use crate::superfluous::Superfluous;
 use crate::table::Table;
-use crate::undo::{Garbage, Touched, UndoSpace};
+use crate::undo::{Touched, UndoSpace};
 
 /// Who keeps copies of rows, and has them follow the blocks.
 pub trait Copies: Send + Sync {
@@ -39,20 +41,39 @@ pub type Annotation = Arc<dyn Any + Send + Sync>;
 /// Tables by id, and an annotation that changes together with them.
 #[derive(Clone, Default)]
 pub struct Catalog {
-    tables: Vec<Option<Arc<Table>>>,
+    /// Ascending. Ids are given once, so there are gaps where tables were dropped.
+    tables: Vec<(TableId, Arc<Table>)>,
     /// Those of layout `Column`.
     columnar: BTreeSet<TableId>,
     annotation: Option<Annotation>,
 }
 
 impl Catalog {
+    #[inline]
     pub fn table(&self, id: TableId) -> Option<&Arc<Table>> {
-        self.tables.get(id.0 as usize)?.as_ref()
+        let place = self.place(id).ok()?;
+        Some(&self.tables[place].1)
+    }
+
+    /// Where a table is, or would be. Without gaps that is as far from the first one as its id is,
+    /// and with them it is nearer.
+    #[inline]
+    fn place(&self, id: TableId) -> std::result::Result<usize, usize> {
+        let Some((first, _)) = self.tables.first() else { return Err(0) };
+        let Some(far) = id.0.checked_sub(first.0) else { return Err(0) };
+        let far = far as usize;
+        match self.tables.get(far) {
+            Some((there, _)) if *there == id => Ok(far),
+            _ => {
+                let near = &self.tables[..self.tables.len().min(far)];
+                near.binary_search_by_key(&id, |(id, _)| *id)
+            }
+        }
     }
 
     /// In the order of their ids.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        self.tables.iter().flatten()
+        self.tables.iter().map(|(_, table)| table)
     }
 
     pub fn layout(&self, id: TableId) -> Layout {
@@ -74,12 +95,22 @@ impl Catalog {
         };
     }
 
+    /// Those whose rows another catalogue does not have.
+    fn tables_not_in(&self, other: &Catalog) -> impl Iterator<Item = Weak<Table>> {
+        let is_in = |table: &Table| {
+            other.table(table.id()).is_some_and(|t| Arc::ptr_eq(&t.records, &table.records))
+        };
+        let gone = self.tables().filter(move |table| !is_in(table));
+        gone.map(Arc::downgrade)
+    }
+
     pub(crate) fn set(&mut self, id: TableId, table: Option<Arc<Table>>) {
-        let place = id.0 as usize;
-        if self.tables.len() <= place {
-            self.tables.resize_with(place + 1, || None);
+        match (self.place(id), table) {
+            (Ok(place), Some(table)) => self.tables[place].1 = table,
+            (Ok(place), None) => drop(self.tables.remove(place)),
+            (Err(place), Some(table)) => self.tables.insert(place, (id, table)),
+            (Err(_), None) => {}
         }
-        self.tables[place] = table;
     }
 }
 
@@ -153,11 +184,17 @@ pub struct Collected {
     pub index_entries_and_records: usize,
 }
 
-/// Memory of undo versions and what waits for collection.
+/// Memory of what older snapshots see, and what waits for collection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoreUsage {
     pub undo_bytes: u64,
-    /// Of these, what the next collections will look at.
+    /// What earlier versions have left, for the next ones.
+    pub undo_free_bytes: u64,
+    /// What waits to be taken away until a snapshot has gone that shows it: index entries mostly.
+    pub parked_bytes: u64,
+    /// Tables that were dropped or written anew, and that a snapshot shows still.
+    pub gone_bytes: u64,
+    /// Of `undo_bytes`, what the next collections will look at.
     pub undo_unswept_bytes: u64,
     pub garbage_blocks: usize,
     /// Pins of all kinds.
@@ -166,33 +203,10 @@ pub struct StoreUsage {
     pub oldest_snapshot: Option<Height>,
 }
 
-/// What blocks made superfluous, until nobody sees it any more.
-#[derive(Default)]
-struct Superfluous {
-    /// To be looked at, by the block that made it so.
-    due: VecDeque<(Height, Vec<Garbage>)>,
-    /// Looked at and still seen, by the highest height whose reader sees it.
-    parked: BTreeMap<Height, Vec<Garbage>>,
-    /// Items that blocks have made since the last collection.
-    new: usize,
-}
-
-impl Superfluous {
-    fn push(&mut self, height: Height, garbage: Vec<Garbage>) {
-        self.new += garbage.len();
-        self.due.push_back((height, garbage));
-    }
-
-    /// What was parked for a reader who has gone is due.
-    fn wake(&mut self, readable: &Readable) {
-        let gone = self.parked.extract_if(.., |witness, _| !readable.contains(*witness));
-        let woken: Vec<_> = gone.collect();
-        woken.into_iter().for_each(|woken| self.due.push_front(woken));
-    }
-
-    /// Items that one collection looks at: more than come, so that none waits for ever.
-    fn at_once(&mut self) -> usize {
-        2 * std::mem::take(&mut self.new) + 1024
+impl StoreUsage {
+    /// What there is for the sake of older snapshots.
+    pub fn past_bytes(&self) -> u64 {
+        self.undo_bytes + self.parked_bytes + self.gone_bytes
     }
 }
 
@@ -209,6 +223,8 @@ pub struct Store {
     current: ArcSwap<Catalog>,
     /// Catalogues by the height from which on they hold.
     published: Mutex<BTreeMap<Height, Arc<Catalog>>>,
+    /// Tables that were dropped or written anew, as long as a snapshot shows them.
+    gone: Mutex<Vec<Weak<Table>>>,
     /// The last of them, for those who read the newest snapshot.
     newest_catalog: ArcSwap<(Height, Arc<Catalog>)>,
     garbage: Mutex<Superfluous>,
@@ -234,6 +250,7 @@ impl Store {
             incarnations: AtomicU64::new(0),
             current: ArcSwap::default(),
             published: Mutex::new(BTreeMap::from([(0, Arc::default())])),
+            gone: Mutex::default(),
             newest_catalog: ArcSwap::default(),
             garbage: Mutex::default(),
             writing: Mutex::new(None),
@@ -318,7 +335,18 @@ impl Store {
     /// If another block is open, or readers can be at this height already (but for block 0, which
     /// has no readers before it is published): faults of the engine.
     pub fn begin_block(&self, height: Height, workers: usize) -> BlockWrites {
-        self.begin_blocks(height, height, workers)
+        self.begin(Stamp::new(height, 0), height, workers)
+    }
+
+    /// Opens a block for what follows in it behind changes that are told already: of those, every
+    /// stamp is below `first`. What they have left is the image before of what it changes.
+    ///
+    /// # Panics
+    /// As [`Store::begin_block`].
+    pub fn begin_step(&self, first: Stamp, workers: usize) -> BlockWrites {
+        let height = first.height();
+        let first = if flawed("steps_forgotten") { Stamp::new(height, 0) } else { first };
+        self.begin(first, height, workers)
     }
 
     /// Opens the blocks from `first` to `last` for writing together: a write has the stamp of one
@@ -329,12 +357,17 @@ impl Store {
     /// # Panics
     /// As [`Store::begin_block`].
     pub fn begin_blocks(&self, first: Height, last: Height, workers: usize) -> BlockWrites {
+        self.begin(Stamp::new(first, 0), last, workers)
+    }
+
+    fn begin(&self, from: Stamp, last: Height, workers: usize) -> BlockWrites {
+        let first = from.height();
         let mut writing = self.writing.lock();
         assert!(writing.is_none(), "block {first} opened while {writing:?} is being written");
         let newest = self.newest();
         assert!(first > newest || first == 0, "block {first} opened after {newest}");
         *writing = Some(last);
-        BlockWrites::new(first, last, workers, &self.undo)
+        BlockWrites::new(from, last, workers, &self.undo)
     }
 
     /// The same, but that the net changes of each of the blocks are told by
@@ -402,6 +435,8 @@ impl Store {
         let mut published = self.published.lock();
         let same = published.values().next_back().is_some_and(|last| Arc::ptr_eq(last, &catalog));
         if !same {
+            let before = published.values().next_back();
+            self.gone.lock().extend(before.into_iter().flat_map(|c| c.tables_not_in(&catalog)));
             published.insert(height, catalog.clone());
             self.newest_catalog.store(Arc::new((height, catalog)));
         }
@@ -519,6 +554,7 @@ impl Store {
         let untold = self.untold.lowest().unwrap_or(Height::MAX);
         let index_entries_and_records = self.collect_garbage(&readable);
         let undo_chunks = self.undo.collect(&readable, untold);
+        self.gone.lock().retain(|table| table.strong_count() > 0);
         let mut published = self.published.lock();
         let heights: Vec<Height> = published.keys().copied().collect();
         for (from, to) in heights.iter().zip(&heights[1..]) {
@@ -542,26 +578,47 @@ impl Store {
                 let table = catalog.table(item.table);
                 let table = table.filter(|t| t.records.incarnation == item.incarnation);
                 if let Some(witness) = table.and_then(|table| table.collect(&item, readable)) {
-                    garbage.parked.entry(witness).or_default().push(item);
+                    garbage.park(witness, item);
                 }
             }
         }
         count
     }
 
-    /// Bytes of the tables and of their rows' older versions, free places left out.
+    /// Bytes of the tables and of what older snapshots see of them, free places left out.
     pub fn used_bytes(&self) -> u64 {
         let catalog = self.current.load();
         let tables: u64 = catalog.tables().map(|table| table.used_bytes()).sum();
-        tables + self.undo.chunks_in_use() * UndoSpace::chunk_bytes()
+        let undo = self.undo.chunks_in_use() * UndoSpace::chunk_bytes();
+        let parked = self.garbage.lock().parked_bytes();
+        tables + undo + parked + self.gone_bytes()
+    }
+
+    /// Of tables that were dropped or written anew, and that a snapshot shows still.
+    fn gone_bytes(&self) -> u64 {
+        let mut gone = self.gone.lock();
+        let mut bytes = 0;
+        gone.retain(|table| {
+            let table = table.upgrade();
+            bytes += table.as_ref().map_or(0, |table| table.used_bytes());
+            table.is_some()
+        });
+        bytes
     }
 
     pub fn usage(&self) -> StoreUsage {
         let heights = self.pins.heights();
+        let (garbage_blocks, parked_bytes) = {
+            let garbage = self.garbage.lock();
+            (garbage.due.len(), garbage.parked_bytes())
+        };
         StoreUsage {
             undo_bytes: self.undo.chunks_in_use() * UndoSpace::chunk_bytes(),
+            undo_free_bytes: self.undo.chunks_free() * UndoSpace::chunk_bytes(),
+            parked_bytes,
+            gone_bytes: self.gone_bytes(),
             undo_unswept_bytes: self.undo.chunks_unswept() as u64 * UndoSpace::chunk_bytes(),
-            garbage_blocks: self.garbage.lock().due.len(),
+            garbage_blocks,
             snapshots: heights.len(),
             snapshots_retained: self.pins.retained_heights().len(),
             oldest_snapshot: heights.into_iter().min(),

@@ -40,13 +40,11 @@
 //! 3. The before-images that a block's changes are told from are reached without a chain. Chunks
 //!    of blocks that are not told yet are left alone.
 
-use std::sync::Arc;
-
 use types::Height;
 
 use crate::pins::Readable;
 use crate::record::{Link, Records, Slot};
-use crate::undo::{Chunk, Handle, UndoSpace, VERSION_HEADER_WORDS, Version};
+use crate::undo::{Chunk, Handle, OwnersAtHand, UndoSpace, VERSION_HEADER_WORDS, Version};
 
 /// Chunks that a collection looks at though few have come: one megabyte.
 const CHUNKS_AT_ONCE: usize = 16;
@@ -59,8 +57,7 @@ const YOUNG_BLOCKS: Height = if cfg!(test) { 0 } else { 16 };
 struct Sweep<'a> {
     space: &'a UndoSpace,
     readable: &'a Readable,
-    /// By incarnation: the records, if they are still there, and the payload words of each.
-    owners: Vec<(Option<Arc<Records>>, usize)>,
+    owners: OwnersAtHand,
 }
 
 /// A version that is seen, in its chain.
@@ -86,6 +83,8 @@ impl UndoSpace {
             free.extend(due.into_iter().filter(|chunk| sweep.empties(chunk)));
         }
         self.free(&free);
+        self.release(free.len());
+        self.forget_owners(readable.newest());
         free.len()
     }
 
@@ -134,7 +133,7 @@ impl Sweep<'_> {
         while start < chunk.used {
             let (header, handle) = self.space.header(chunk, start);
             let (incarnation, slot) = header.owner();
-            let (records, payload_words) = &self.owners[incarnation];
+            let (records, payload_words) = &self.owners[&incarnation];
             if let Some(records) = records
                 && let Some(seen) = records.sweep(slot, handle, chunk.first, self.readable)
             {
@@ -189,9 +188,10 @@ impl Records {
             }
             let version = self.version(handle);
             let from = version.stamp().height();
-            // What was taken back was made later than the image says that came back.
-            let was_taken_back = from == made_by;
-            if made_by < first && !was_taken_back {
+            // What was taken back was made later than the image says that came back; what was
+            // between two steps of a block, by that block.
+            let is_within = from == made_by;
+            if made_by < first && !is_within {
                 return None;
             }
             match readable.witness(from, made_by) {

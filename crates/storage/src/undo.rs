@@ -37,8 +37,21 @@
 //! ```
 //!
 //! If he read a word of the new life, the fences make him see the turn that came before it.
+//!
+//! # When memory goes back to the kernel
+//!
+//! A reader who stays for a while makes the space as large as what was written meanwhile, which may
+//! be a hundred times what it needs before and afterwards. Chunks are taken from the space's
+//! begin, so that what a rush has left lies free at its end, and a megabyte or two at a time goes
+//! back ([`Words::release`]) when it is above what was needed of late, of which every collection
+//! forgets a little. It reads as zero then, by which no reader is misled: to it that is a new life.
+//!
+//! # Whose versions lie in a chunk
+//!
+//! The sweep asks for the records of a version and for its length. A table that was dropped is
+//! forgotten with the last chunk that was written in its time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 
@@ -47,7 +60,7 @@ use parking_lot::{Mutex, RwLock};
 use types::{Height, IndexId, Key, Stamp, TableId};
 
 use crate::exclusive::{LINES_MAX, WORDS_PER_LINE};
-use crate::header::StampWord;
+use crate::header::{StampWord, State};
 use crate::heap::View;
 use crate::record::{Records, Slot};
 use crate::words::{self, Words};
@@ -70,25 +83,52 @@ pub(crate) type Handle = u64;
 pub(crate) struct UndoSpace {
     words: Words,
     pub(crate) chunks: Mutex<Chunks>,
-    owners: RwLock<Vec<Owner>>,
+    owners: RwLock<Owners>,
     /// Times that chunks were freed.
     turns: AtomicU64,
     /// No reader whose result counts is below.
     horizon: AtomicU64,
 }
 
-/// Who made versions, by incarnation.
+/// By incarnation.
 #[derive(Default)]
-pub(crate) struct Owner {
-    pub(crate) records: Weak<Records>,
-    pub(crate) payload_words: usize,
+struct Owners {
+    by_incarnation: BTreeMap<u64, Owner>,
+    /// How many there were after the last look at who has gone.
+    looked_at: usize,
+    /// The newest block at the last collection.
+    newest: Height,
 }
+
+/// Who makes versions.
+struct Owner {
+    records: Weak<Records>,
+    payload_words: usize,
+    /// All of its versions were made by blocks from here on …
+    born: Height,
+    /// … and up to here, once it has gone.
+    died: Option<Height>,
+}
+
+/// By incarnation: records, if they are still there, and the payload words of each.
+pub(crate) type OwnersAtHand = BTreeMap<u64, (Option<Arc<Records>>, usize)>;
+
+/// Chunks that memory is given back by: two megabytes. They lie in one segment, but for those of
+/// the first group.
+const GROUP_CHUNKS: u64 = 32;
+
+/// Of what was needed, in 1/1024 of a chunk, each collection forgets 1/1024.
+const NEEDED_LOG2: u32 = 10;
 
 #[derive(Default)]
 pub(crate) struct Chunks {
     /// First chunk never used.
     next: u64,
-    free: Vec<u64>,
+    free: BTreeSet<u64>,
+    /// Groups of which nothing is backed by memory.
+    released: BTreeSet<u64>,
+    /// Chunks that were in use at once of late, times 2^[`NEEDED_LOG2`].
+    needed: u64,
     /// Chunks with room left.
     open: Vec<Chunk>,
     /// Full chunks that no sweep has looked at since their readers changed.
@@ -137,9 +177,9 @@ impl<'a> Version<'a> {
     }
 
     /// The incarnation of the table, and the slot.
-    pub(crate) fn owner(self) -> (usize, Slot) {
+    pub(crate) fn owner(self) -> (u64, Slot) {
         let owner = self.0[OWNER].load(Ordering::Relaxed);
-        ((owner >> 32) as usize, Slot(owner as u32))
+        (owner >> 32, Slot(owner as u32))
     }
 
     pub(crate) fn header(self) -> [u64; VERSION_HEADER_WORDS] {
@@ -188,26 +228,54 @@ impl UndoSpace {
 
     /// Records that will make versions. Their incarnation is theirs alone.
     pub(crate) fn register(&self, records: &Arc<Records>) {
+        assert!(u32::try_from(records.incarnation).is_ok(), "2^32 tables were made");
         let mut owners = self.owners.write();
-        let place = u32::try_from(records.incarnation).expect("fewer tables than 2^32") as usize;
-        if owners.len() <= place {
-            owners.resize_with(place + 1, Owner::default);
-        }
-        let payload_words = records.layout.payload_words;
-        owners[place] = Owner { records: Arc::downgrade(records), payload_words };
+        let owner = Owner {
+            records: Arc::downgrade(records),
+            payload_words: records.layout.payload_words,
+            born: owners.newest,
+            died: None,
+        };
+        owners.by_incarnation.insert(records.incarnation, owner);
     }
 
-    /// By incarnation: the records, if they are still there, and the payload words of each.
-    pub(crate) fn owners(&self) -> Vec<(Option<Arc<Records>>, usize)> {
-        let upgrade = |owner: &mut Owner| {
-            let records = owner.records.upgrade();
-            if records.is_none() {
-                // A weak reference keeps the memory that dropped records lay in.
+    pub(crate) fn owners(&self) -> OwnersAtHand {
+        let owners = self.owners.read();
+        let at_hand = |(incarnation, owner): (&u64, &Owner)| {
+            (*incarnation, (owner.records.upgrade(), owner.payload_words))
+        };
+        owners.by_incarnation.iter().map(at_hand).collect()
+    }
+
+    /// Forgets tables that have gone, when it may be many. `newest`: the newest block, none being
+    /// written.
+    pub(crate) fn forget_owners(&self, newest: Height) {
+        const FEW: usize = 16;
+        let mut owners = self.owners.write();
+        owners.newest = newest;
+        if owners.by_incarnation.len() < 2 * owners.looked_at + FEW {
+            return;
+        }
+        let written = self.chunks.lock().written();
+        let died = written.iter().map(|(_, last)| *last).fold(newest, Height::max);
+        for owner in owners.by_incarnation.values_mut() {
+            if owner.records.strong_count() == 0 && owner.died.is_none() {
+                owner.died = Some(died);
+                // A weak reference keeps the memory that the records lay in.
                 owner.records = Weak::new();
             }
-            (records, owner.payload_words)
-        };
-        self.owners.write().iter_mut().map(upgrade).collect()
+        }
+        owners.by_incarnation.retain(|_, owner| match owner.died {
+            Some(died) => written.iter().any(|(first, last)| owner.born <= *last && *first <= died),
+            None => true,
+        });
+        owners.looked_at = owners.by_incarnation.len();
+    }
+
+    /// How many tables have versions that a sweep may come to.
+    #[cfg(test)]
+    pub(crate) fn owners_count(&self) -> usize {
+        self.owners.read().by_incarnation.len()
     }
 
     #[inline]
@@ -259,6 +327,23 @@ impl UndoSpace {
         self.chunks.lock().free.extend(chunks.iter().map(|chunk| chunk.number));
     }
 
+    /// Gives memory back that was not needed of late, of a group of chunks at most, behind a
+    /// collection that has freed so many.
+    pub(crate) fn release(&self, freed: usize) {
+        let mut chunks = self.chunks.lock();
+        let needed = chunks.next - chunks.free.len() as u64 + freed as u64;
+        let forgotten = chunks.needed >> NEEDED_LOG2;
+        chunks.needed = (needed << NEEDED_LOG2).max(chunks.needed - forgotten);
+        let keep = (chunks.needed >> NEEDED_LOG2) + GROUP_CHUNKS;
+        if chunks.backed() <= keep + GROUP_CHUNKS {
+            return;
+        }
+        let Some(group) = chunks.last_free_group() else { return };
+        // Noted even where the chunks are not the kernel's, so as not to try again and again.
+        chunks.released.insert(group);
+        self.words.release(first_of(group), GROUP_CHUNKS as usize);
+    }
+
     /// A chunk with room for so many words; open ones without are full.
     fn take_roomy(&self, words: usize, full: &mut Vec<Chunk>) -> Chunk {
         let mut chunks = self.chunks.lock();
@@ -272,10 +357,11 @@ impl UndoSpace {
     }
 
     pub(crate) fn take_empty(&self, chunks: &mut Chunks) -> Chunk {
-        let number = chunks.free.pop().unwrap_or_else(|| {
+        let number = chunks.free.pop_first().unwrap_or_else(|| {
             chunks.next += 1;
             chunks.next - 1
         });
+        chunks.released.remove(&group_of(number));
         fence(Ordering::Release);
         self.words.ensure(number);
         Chunk { number, used: 0, first: 0, last: 0 }
@@ -329,12 +415,57 @@ impl UndoSpace {
         chunks.next - chunks.free.len() as u64
     }
 
+    /// Free ones that are backed by memory.
+    pub(crate) fn chunks_free(&self) -> u64 {
+        let chunks = self.chunks.lock();
+        chunks.backed() - (chunks.next - chunks.free.len() as u64)
+    }
+
     pub(crate) fn chunks_unswept(&self) -> usize {
         self.chunks.lock().unswept.len()
     }
 
     pub(crate) fn chunk_bytes() -> u64 {
         CHUNK_WORDS as u64 * 8
+    }
+}
+
+/// The chunk of which segment `k` has `2^k` begins with `2^k - 1`.
+fn group_of(chunk: u64) -> u64 {
+    (chunk + 1) / GROUP_CHUNKS
+}
+
+fn first_of(group: u64) -> u64 {
+    group * GROUP_CHUNKS - 1
+}
+
+impl Chunks {
+    fn backed(&self) -> u64 {
+        self.next - self.released.len() as u64 * GROUP_CHUNKS
+    }
+
+    /// The last group that is backed and of which every chunk is free.
+    fn last_free_group(&self) -> Option<u64> {
+        let groups = 1..=group_of(self.next.checked_sub(1)?);
+        let is_free = |group: &u64| {
+            let (first, end) = (first_of(*group), first_of(*group + 1));
+            end <= self.next
+                && !self.released.contains(group)
+                && self.free.contains(&first)
+                && self.free.range(first..end).count() as u64 == GROUP_CHUNKS
+        };
+        groups.rev().find(is_free)
+    }
+
+    /// The blocks that wrote into chunks in use: the first and the last one of each.
+    fn written(&self) -> Vec<(Height, Height)> {
+        let lists = [&self.open[..], self.unswept.as_slices().0, self.unswept.as_slices().1];
+        let swept = self.swept.values().flatten();
+        let all = lists.into_iter().flatten().chain(swept).chain(self.gathered.values());
+        let mut written: Vec<_> = all.map(|chunk| (chunk.first, chunk.last)).collect();
+        written.sort_unstable();
+        written.dedup();
+        written
     }
 }
 
@@ -380,8 +511,8 @@ pub(crate) struct Overwritten {
 /// it touched and made superfluous.
 pub struct UndoArena {
     space: Arc<UndoSpace>,
-    /// The first of the blocks that are written together, and the last.
-    first: Height,
+    /// The first stamp of what is written together, and the last block of it.
+    from: StampWord,
     height: Height,
     /// Each block's changes are to be told, though they are written together: the block of each
     /// touch.
@@ -396,11 +527,11 @@ pub struct UndoArena {
 }
 
 impl UndoArena {
-    pub(crate) fn new(space: Arc<UndoSpace>, first: Height, height: Height) -> Self {
+    pub(crate) fn new(space: Arc<UndoSpace>, first: Stamp, height: Height) -> Self {
         let touched = space.chunks.lock().touched.pop().unwrap_or_default();
         UndoArena {
             space,
-            first,
+            from: StampWord::new(first, State::Free),
             height,
             told: None,
             chunk: None,
@@ -436,18 +567,22 @@ impl UndoArena {
 
     /// The blocks that are written together.
     pub(crate) fn blocks(&self) -> RangeInclusive<Height> {
-        self.first..=self.height
+        self.from.height()..=self.height
     }
 
     pub(crate) fn check(&self, stamp: Stamp) {
         assert!(self.blocks().contains(&stamp.height()), "a write outside of its block");
     }
 
-    /// Whether an image of height `image` must be kept when a block at `height` overwrites it: a
-    /// snapshot may show it, and none lies inside of what is written together; or it is what that
-    /// block will be said to have changed.
-    pub(crate) fn keeps(&self, image: Height, height: Height) -> bool {
-        image < if self.told.is_some() { height } else { self.first }
+    /// Whether an image must be kept when a block at `height` overwrites it: a snapshot may show
+    /// it, and none lies inside of what is written together; or it is what that block, or a step of
+    /// it, will be said to have changed.
+    #[inline]
+    pub(crate) fn keeps(&self, image: StampWord, height: Height) -> bool {
+        match self.told {
+            None => image.0 < self.from.0,
+            Some(_) => image.height() < height,
+        }
     }
 
     /// Copies a record's image into a new version. The caller publishes the handle with release
@@ -466,7 +601,7 @@ impl UndoArena {
         let full = self.chunk.take_if(|open| open.room() < count);
         self.full.extend(full);
         let chunk = self.chunk.get_or_insert_with(|| self.space.take_roomy(count, &mut self.full));
-        self.space.put(chunk, (self.first, self.height), header, payload)
+        self.space.put(chunk, (self.from.height(), self.height), header, payload)
     }
 
     /// Hands the chunks back to the space; versions in them stay until they are collected.
@@ -481,7 +616,6 @@ impl UndoArena {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::header::State;
 
     #[test]
     fn chunks_are_recycled_when_their_last_block_is_below_the_horizon() {
@@ -490,7 +624,7 @@ mod tests {
         let stamp = StampWord::new(Stamp::new(1, 2), State::Live);
         let mut handles = Vec::new();
         for height in 1..=3 {
-            let mut arena = UndoArena::new(space.clone(), height, height);
+            let mut arena = UndoArena::new(space.clone(), Stamp::new(height, 0), height);
             handles.extend((0..10).map(|i| arena.push((7, Slot(9)), i, stamp, &image)));
             arena.close();
         }
@@ -510,5 +644,92 @@ mod tests {
         assert_eq!(collect(1), 1);
         assert_eq!(collect(3), 3);
         assert_eq!(space.chunks_in_use(), 0);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "many chunks, by one thread")]
+    fn what_a_rush_has_left_is_given_back_from_its_end() {
+        let space = Arc::new(UndoSpace::new());
+        let image: Vec<AtomicU64> = (0..CHUNK_WORDS as u64 / 2).map(AtomicU64::new).collect();
+        let stamp = StampWord::new(Stamp::new(1, 2), State::Live);
+        let write = |height, versions| {
+            let mut arena = UndoArena::new(space.clone(), Stamp::new(height, 0), height);
+            (0..versions).for_each(|_| _ = arena.push((0, Slot(0)), 1, stamp, &image));
+            arena.close();
+        };
+        let collect = |horizon| {
+            let unread = space.take_unread(horizon);
+            space.free(&unread);
+            space.release(unread.len());
+        };
+        write(1, 40);
+        collect(0);
+        write(2, 500);
+        collect(0);
+        assert_eq!((space.chunks_in_use(), space.chunks_free()), (540, 0));
+        collect(2);
+        assert_eq!((space.chunks_in_use(), space.chunks_free()), (0, 540));
+        for height in 3..3000 {
+            write(height, 10);
+            collect(height);
+        }
+        let free = space.chunks_free();
+        assert!((10..100).contains(&free), "{free} chunks are kept");
+        // Their numbers are taken again, and count as memory again.
+        write(3000, 500);
+        collect(2999);
+        assert_eq!(space.chunks_in_use() + space.chunks_free(), 540);
+        collect(3000);
+        write(3001, 700);
+        assert_eq!(space.chunks_in_use(), 700);
+    }
+
+    #[test]
+    fn a_table_is_forgotten_with_the_chunks_of_its_time() {
+        let space = Arc::new(UndoSpace::new());
+        let made = |incarnation| Records::register(&test_schema(), 1, space.clone(), incarnation);
+        let write = |height, records: &Arc<Records>| {
+            let mut arena = UndoArena::new(space.clone(), Stamp::new(height, 0), height);
+            let image: Vec<AtomicU64> =
+                (0..records.layout.payload_words as u64).map(AtomicU64::new).collect();
+            let stamp = StampWord::new(Stamp::new(1, 2), State::Live);
+            arena.push((records.incarnation, Slot(0)), 0, stamp, &image);
+            arena.close();
+        };
+        let stays = made(0);
+        for incarnation in 1..=100 {
+            let passing = made(incarnation);
+            write(incarnation, &passing);
+            write(incarnation, &stays);
+            drop(passing);
+            space.free(&space.take_unread(incarnation));
+            space.forget_owners(incarnation);
+            assert!(space.owners_count() <= 20, "{}", space.owners_count());
+        }
+        // What is still read keeps those that may have written it.
+        (101..=200).for_each(|height| {
+            write(height, &made(height));
+            space.forget_owners(height);
+        });
+        let owners = space.owners();
+        assert!((101..=200).all(|incarnation| owners.contains_key(&incarnation)));
+        space.free(&space.take_unread(200));
+        (201..=600).for_each(|incarnation| {
+            made(incarnation);
+            space.forget_owners(201);
+        });
+        assert!(space.owners_count() <= 20, "{}", space.owners_count());
+        assert!(space.owners().contains_key(&0));
+    }
+
+    fn test_schema() -> types::TableSchema {
+        types::TableSchema {
+            id: TableId(0),
+            name: "t".into(),
+            columns: vec![types::ColumnSchema::new("a", types::DataType::Int8)],
+            primary_key: vec![0],
+            indexes: Vec::new(),
+            hidden_row_id: false,
+        }
     }
 }

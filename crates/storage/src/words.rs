@@ -84,6 +84,17 @@ impl Words {
         });
     }
 
+    /// Gives the memory of `count` units from `unit` on, all of one segment, back to the kernel, if
+    /// it came from there: whether it did. They read as zero until they are written.
+    pub fn release(&self, unit: u64, count: usize) -> bool {
+        let (segment, offset) = self.locate(unit);
+        let Some(segment) = self.segments.get(segment).and_then(OnceLock::get) else {
+            return false;
+        };
+        let start = segment.skip + offset * self.stride;
+        segment.words.release(start..start + count * self.stride)
+    }
+
     /// Units from `unit` to the end of its segment, itself included.
     pub fn units_left_in_segment(&self, unit: u64) -> u64 {
         let (segment, offset) = self.locate(unit);
@@ -135,11 +146,15 @@ mod raw {
     //! allocator that has used the memory before zeroes all of it at once, and the writer that
     //! needed one more row waits for it: a tenth of a second for a table of millions.
 
-    use std::ops::Deref;
+    use std::ops::{Deref, Range};
 
     use kit::sync::atomic::{AtomicU64, Ordering};
     #[cfg(not(any(shuttle, miri)))]
     use memmap2::{Advice, MmapMut, UncheckedAdvice};
+
+    /// Whichever size a kernel's pages have, this is a multiple of it.
+    #[cfg(not(any(shuttle, miri)))]
+    const PAGE_BYTES_MAX: usize = 64 << 10;
 
     /// Words that were zero when they came.
     pub(crate) enum Zeroed {
@@ -169,6 +184,28 @@ mod raw {
                 }
             }
             self.iter().for_each(|word| word.store(0, Ordering::Release));
+        }
+
+        /// Gives the whole pages of some words back to the kernel, which is whence they must have
+        /// come: whether they did. What is said of [`Zeroed::clear`] holds for them.
+        #[cfg_attr(any(shuttle, miri), expect(unused_variables))]
+        pub(crate) fn release(&self, words: Range<usize>) -> bool {
+            match self {
+                Zeroed::Boxed(_) => false,
+                #[cfg(not(any(shuttle, miri)))]
+                Zeroed::Mapped(Mapped { map, count }) => {
+                    let end = words.end.min(*count) * size_of::<AtomicU64>();
+                    let end = end / PAGE_BYTES_MAX * PAGE_BYTES_MAX;
+                    let begin = words.start * size_of::<AtomicU64>();
+                    let begin = begin.next_multiple_of(PAGE_BYTES_MAX);
+                    let Some(length) = end.checked_sub(begin).filter(|length| *length > 0) else {
+                        return false;
+                    };
+                    let advice = UncheckedAdvice::DontNeed;
+                    // SAFETY: as in `clear`; the range lies within the mapping, from page to page.
+                    unsafe { map.unchecked_advise_range(advice, begin, length) }.is_ok()
+                }
+            }
         }
 
         /// What is backed by memory, if all of it is in use or if it was cleared.
@@ -243,6 +280,29 @@ mod raw {
 mod tests {
     use super::*;
     use kit::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn what_is_given_back_reads_as_zero_and_can_be_written_again() {
+        let words = Words::new(1 << 13, 0);
+        let is_zero = |unit| {
+            let unit = words.unit(unit).expect("it is there");
+            unit.iter().all(|word| word.load(Relaxed) == 0)
+        };
+        for unit in 0..127 {
+            words.ensure(unit);
+            words.unit(unit).expect("just ensured").iter().for_each(|word| word.store(7, Relaxed));
+        }
+        assert!(!words.release(15, 16) && !is_zero(15), "the allocator's");
+        assert!(!words.release(127, 1), "it was never there");
+        // Maps are left out by Miri.
+        if words.release(63 + 32, 32) {
+            assert!(!is_zero(63 + 31) && is_zero(63 + 32) && is_zero(63 + 63));
+            words.unit(63 + 40).expect("it is there")[1].store(8, Relaxed);
+            assert!(!is_zero(63 + 40));
+        } else {
+            assert!(cfg!(any(shuttle, miri)));
+        }
+    }
 
     #[test]
     fn units_are_distinct_aligned_and_stay() {

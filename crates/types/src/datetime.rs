@@ -2,13 +2,13 @@
 //!
 //! Input is ISO 8601 as PostgreSQL reads it: `2024-02-29`, `20240229`, `2024/02/29`, a time of
 //! day after a blank or `T`, fractions to the microsecond (more digits are rounded), an offset
-//! (`Z`, `UTC`, `+05:30`), ` BC`. Output is ISO in UTC. Every session's time zone is UTC.
+//! (`Z`, `UTC`, `+05:30`), ` BC`. Output is ISO in UTC; for other zones see [`zone`](crate::zone).
 //!
 //! Departures: no infinities, no words that need a clock (`now`, `today`), no month names, no days
 //! of the year, no two-digit years; the last year is 262142, where PostgreSQL goes on.
 
 use bytes::BufMut;
-use chrono::{Datelike, NaiveDate};
+use chrono::{Datelike, Months, NaiveDate};
 
 use crate::datatype::DataType;
 use crate::error::{Error, Result, SqlState};
@@ -52,6 +52,25 @@ pub fn check_timestamp(us: i64) -> Result<i64> {
     Ok(us)
 }
 
+/// As many months later (or earlier) at the same time of day, or on the month's last day where it
+/// has no such day.
+pub fn add_months(us: i64, months: i32) -> Result<i64> {
+    if months == 0 {
+        return Ok(us);
+    }
+    let days = timestamp_to_date(us);
+    let time = us - date_to_timestamp_us(days);
+    let day = days.checked_add(EPOCH_DAYS_FROM_CE).and_then(NaiveDate::from_num_days_from_ce_opt);
+    let count = Months::new(months.unsigned_abs());
+    let day = day.and_then(|day| match months > 0 {
+        true => day.checked_add_months(count),
+        false => day.checked_sub_months(count),
+    });
+    let out_of_range = || Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range");
+    let days = day.ok_or_else(out_of_range)?.num_days_from_ce() - EPOCH_DAYS_FROM_CE;
+    check_timestamp(date_to_timestamp_us(days).saturating_add(time))
+}
+
 pub fn write_date(days: i32, out: &mut impl BufMut) {
     if write_day(days, out) {
         out.put_slice(b" BC");
@@ -65,8 +84,21 @@ pub fn write_timestamp(us: i64, out: &mut impl BufMut) {
 }
 
 pub fn write_timestamptz(us: i64, out: &mut impl BufMut) {
-    let before_christ = write_moment(us, out);
-    out.put_slice(b"+00");
+    write_timestamptz_ahead(us, 0, out);
+}
+
+/// As clocks show it that are so many seconds ahead of UTC.
+pub(crate) fn write_timestamptz_ahead(us: i64, ahead_s: i64, out: &mut impl BufMut) {
+    let before_christ = write_moment(us.saturating_add(ahead_s * 1_000_000), out);
+    out.put_u8(if ahead_s < 0 { b'-' } else { b'+' });
+    let seconds = ahead_s.unsigned_abs() as u32;
+    write_two_digits(seconds / 3600, out);
+    let rest = [seconds / 60 % 60, seconds % 60];
+    let written = if rest[1] > 0 { 2 } else { usize::from(rest[0] > 0) };
+    for part in &rest[..written] {
+        out.put_u8(b':');
+        write_two_digits(*part, out);
+    }
     if before_christ {
         out.put_slice(b" BC");
     }
@@ -133,9 +165,14 @@ pub fn read_timestamp(text: &str) -> Result<i64> {
 }
 
 pub fn read_timestamptz(text: &str) -> Result<i64> {
+    let (local_us, offset_s) = read_shown(text)?;
+    in_range(local_us - offset_s.unwrap_or(0) * 1_000_000, text)
+}
+
+/// What clocks show, and by how many seconds the text says that they are ahead of UTC.
+pub(crate) fn read_shown(text: &str) -> Result<(i64, Option<i64>)> {
     let moment = Moment::read(text, &DataType::Timestamptz)?;
-    let local_us = date_to_timestamp_us(moment.days) + moment.of_day_us;
-    in_range(local_us - moment.offset_s * 1_000_000, text)
+    Ok((date_to_timestamp_us(moment.days) + moment.of_day_us, moment.offset_s))
 }
 
 fn in_range(us: i64, text: &str) -> Result<i64> {
@@ -149,7 +186,7 @@ struct Moment {
     days: i32,
     /// 24:00:00 is allowed, as is a leap second.
     of_day_us: i64,
-    offset_s: i64,
+    offset_s: Option<i64>,
 }
 
 /// Why a text is no moment.
@@ -164,7 +201,7 @@ impl Moment {
         let trimmed = text.trim_matches(is_space);
         match trimmed.to_ascii_lowercase().as_str() {
             "epoch" => {
-                return Ok(Moment { days: -10_957, of_day_us: 0, offset_s: 0 });
+                return Ok(Moment { days: -10_957, of_day_us: 0, offset_s: Some(0) });
             }
             word @ ("infinity" | "-infinity" | "now" | "today" | "tomorrow" | "yesterday") => {
                 return Err(Error::unsupported(format_args!(
@@ -195,7 +232,7 @@ struct Reader<'a>(&'a [u8]);
 impl Reader<'_> {
     fn moment(&mut self) -> Result<Moment, Refusal> {
         let (year, month, day) = self.year_month_day()?;
-        let (mut of_day_us, mut offset_s) = (0, 0);
+        let (mut of_day_us, mut offset_s) = (0, None);
         let before_blank = matches!(self.0, [b' ', ..]);
         let has_time = match self.0 {
             [b'T' | b't', ..] => {
@@ -286,14 +323,14 @@ impl Reader<'_> {
     }
 
     /// Seconds east of Greenwich.
-    fn offset(&mut self) -> Result<i64, Refusal> {
+    fn offset(&mut self) -> Result<Option<i64>, Refusal> {
         if self.word(b"z") || self.word(b"utc") || self.word(b"gmt") {
-            return Ok(0);
+            return Ok(Some(0));
         }
         let east = match self.0.first() {
             Some(b'+') => 1,
             Some(b'-') => -1,
-            _ => return Ok(0),
+            _ => return Ok(None),
         };
         self.skip(1);
         let (first, width) = self.number(4)?;
@@ -313,7 +350,7 @@ impl Reader<'_> {
         if hours > 15 || minutes > 59 || seconds > 59 {
             return Err(Refusal::OffsetRange);
         }
-        Ok(east * i64::from(hours * 3600 + minutes * 60 + seconds))
+        Ok(Some(east * i64::from(hours * 3600 + minutes * 60 + seconds)))
     }
 
     /// A number of at least one digit and at most `width_max`, and how many it has.

@@ -57,6 +57,11 @@ impl Key {
         &self.0
     }
 
+    /// What it takes beside itself.
+    pub fn heap_bytes(&self) -> usize {
+        if self.0.spilled() { self.0.len() } else { 0 }
+    }
+
     /// The key of one NOT NULL integer column: the fast way to the most usual key.
     pub fn from_int(number: i64) -> Key {
         Key(SmallVec::from_slice(&encode_int_key(number)))

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`text`], [`binary`] | what PostgreSQL's clients read and write |
 //! | [`row`] | what is hashed of a row; computable in PostgreSQL |
+//! | [`zone`] | what the clocks of sessions' places show |
 //! | [`codec`] | what the ledger keeps of a transaction's arguments |
 //! | [`key`] | what storage orders rows by |
 //!
@@ -33,6 +34,7 @@ pub mod text;
 pub mod unicode;
 pub mod value;
 pub mod version;
+pub mod zone;
 
 pub use datatype::DataType;
 pub use error::{Error, Result, SqlState, Stop};
@@ -41,3 +43,4 @@ pub use schema::{ColumnId, ColumnSchema, IndexId, IndexSchema, Layout, TableId, 
 pub use stamp::{Height, Origin, Position, Stamp};
 pub use system::SystemType;
 pub use value::Value;
+pub use zone::Zone;

@@ -83,6 +83,19 @@ impl Value {
             }
     }
 
+    /// Whether it has so many bytes beside it; of an array, whether it could.
+    pub fn is_longer_than(&self, bytes: usize) -> bool {
+        match self {
+            Value::Text(text) => text.len() > bytes,
+            Value::Bytes(value) => value.len() > bytes,
+            Value::Array(elements) => {
+                elements.len() > bytes / VALUE_WEIGHT
+                    || elements.iter().any(|element| element.is_longer_than(bytes))
+            }
+            _ => false,
+        }
+    }
+
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Value::Bool(b) => Some(*b),

@@ -22,6 +22,7 @@ pub fn faults(root: &Path) -> io::Result<Vec<String>> {
         check_file(root, file, &mut faults)?;
     }
     check_map(root, &mut faults)?;
+    check_examples_in_docs(root, &files, &mut faults)?;
     Ok(faults)
 }
 
@@ -97,8 +98,47 @@ fn check_map(root: &Path, faults: &mut Vec<String>) -> io::Result<()> {
     Ok(())
 }
 
+/// `make test` runs the examples in docs of the crates that it names, since to look for them in
+/// every crate takes longer than to run them: it names those that have some.
+fn check_examples_in_docs(
+    root: &Path,
+    files: &[PathBuf],
+    faults: &mut Vec<String>,
+) -> io::Result<()> {
+    let makefile = fs::read_to_string(root.join("Makefile"))?;
+    for file in files {
+        let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
+        let Some((crate_name, _)) =
+            name.strip_prefix("crates/").and_then(|n| n.split_once("/src/"))
+        else {
+            continue;
+        };
+        let run = format!("cargo test --doc --package {crate_name}\n");
+        if has_example(&fs::read_to_string(file)?) && !makefile.contains(&run) {
+            faults.push(format!("{name}: an example that `make test` does not run: add `{run}`"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a doc comment has a block of code that names no language, which is then a test.
+fn has_example(text: &str) -> bool {
+    let docs = text
+        .lines()
+        .map(str::trim_start)
+        .filter_map(|line| line.strip_prefix("//! ```").or_else(|| line.strip_prefix("/// ```")));
+    docs.step_by(2).any(str::is_empty)
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn examples_are_blocks_without_a_language() {
+        assert!(super::has_example("/// ```\n/// f();\n/// ```\n"));
+        assert!(super::has_example("//! ```text\n//! ```\n    /// ```\n    /// ```\n"));
+        assert!(!super::has_example("/// ```text\n/// a\n/// ```\n//! ```sql\n//! ```\n"));
+    }
+
     #[test]
     fn the_sources_are_tidy() {
         let faults = super::faults(&crate::root()).unwrap();

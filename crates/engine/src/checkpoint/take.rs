@@ -65,7 +65,8 @@ impl Base {
     }
 }
 
-fn same_images(one: &TableSchema, other: &TableSchema) -> bool {
+/// Whether rows that are the same have the same images under both.
+pub(crate) fn same_images(one: &TableSchema, other: &TableSchema) -> bool {
     let of = |schema: &TableSchema| -> Vec<_> {
         schema.columns.iter().map(|column| (column.data_type.clone(), column.dropped)).collect()
     };

@@ -46,7 +46,8 @@ impl MemoryBound {
     }
 
     fn look(&self, store: &Store) {
-        let used_bytes = store.used_bytes();
+        // Tables that are gone leave with their last reader, which no refusal hastens.
+        let used_bytes = store.used_bytes().saturating_sub(store.usage().gone_bytes);
         self.used_bytes.store(used_bytes, Ordering::Relaxed);
         self.is_full.store(used_bytes > self.bytes_max, Ordering::Relaxed);
     }

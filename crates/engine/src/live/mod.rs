@@ -30,6 +30,11 @@
 //! *As they arrive.* Under an online protocol nothing is cut: calls run in a block that is open
 //! while the one before it is synced, see [`arriving`].
 //!
+//! *Ordered by others.* Where other nodes take part in the order, requests go to
+//! [`beyond`](crate::beyond) and come back in batches that hold those of any node; the first step
+//! above is theirs, and the second one where their log is the ledger's. A client is answered when
+//! its block was released here.
+//!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. Its
 //! block says so, and the transaction joins a later one without being ordered again; its client
 //! hears how the last attempt ended. Until none is left, blocks are cut for their sake. A node that
@@ -62,6 +67,7 @@ use storage::{Snapshot, Store};
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
+use crate::beyond::{Beyond, Elsewhere, not_known};
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
 use crate::clock::{ClockBound, ClockGuard};
 use crate::journal::{Journal, LedgerEnd, cannot_write};
@@ -72,7 +78,7 @@ use crate::observer::Observer;
 use crate::queue::{BlockLimits, Queue, Ticket};
 use crate::recovery::Progress;
 use crate::replica::{Head, KeyStanding, Replica};
-use crate::replica::{shown_parameter, too_large, unknown_parameter};
+use crate::replica::{check_first_order, shown_parameter, too_large, unknown_parameter};
 use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
 use crate::rest::Resting;
 use crate::retention::{Retention, RetentionSettings};
@@ -112,6 +118,11 @@ pub struct Beside {
     pub watchdog: Option<Arc<Watchdog>>,
     /// Why there are reads only, from the start on.
     pub stopped: Option<Error>,
+    /// Who orders, where that is not this node alone.
+    pub elsewhere: Option<Elsewhere>,
+    /// What this start's envelopes are numbered under, where the head is no name for it since other
+    /// nodes have the same: 16 bytes that were never used.
+    pub submitter: Option<[u8; 16]>,
 }
 
 /// The submitter of a transaction, and the key that it comes under.
@@ -223,6 +234,8 @@ impl Engine {
             memory_bytes_max,
             watchdog,
             stopped,
+            elsewhere,
+            submitter,
         } = beside;
         let journal = journal.into();
         let head = replica.head();
@@ -239,9 +252,15 @@ impl Engine {
         let checkpoints = checkpoints.map(service).transpose()?;
         let retention = Retention::new(Arc::clone(replica.store()), retention, head);
         retention.set_overlaps(rules.lag > 1);
-        let queue = Queue::new(limits, head.height, head.time_us);
-        let mut submitter = [0; 16];
-        submitter.copy_from_slice(&head.hash[..16]);
+        let beyond = elsewhere.map(Beyond::new);
+        if let Some(beyond) = &beyond {
+            check_first_order(replica.parameters()).map_err(std::io::Error::other)?;
+            beyond.released(replica.released());
+        }
+        let queue = Queue::new(limits, head.height, head.time_us, beyond);
+        let mut of_head = [0; 16];
+        of_head.copy_from_slice(&head.hash[..16]);
+        let submitter = submitter.unwrap_or(of_head);
         let shared = Arc::new(Shared {
             ledger_id: replica.ledger_id(),
             submitter,
@@ -466,6 +485,7 @@ impl Drop for AtTheEnd {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.retention.end();
+        self.0.forget_pending();
         drop(self.0.take_errands());
         if std::thread::panicking() {
             self.0.halt(&Error::new(SqlState::INTERNAL_ERROR, "the sequencer panicked"));
@@ -477,6 +497,14 @@ impl Drop for AtTheEnd {
 impl Shared {
     /// Has other threads tell what concerns all.
     fn wire(self: &Arc<Self>, vouch: bool) {
+        if let Some(beyond) = &self.queue.beyond {
+            let waking = Arc::downgrade(self);
+            beyond.wake_by(Arc::new(move || {
+                if let Some(shared) = waking.upgrade() {
+                    shared.queue.errand();
+                }
+            }));
+        }
         let halting = Arc::downgrade(self);
         self.ledger.on_failure(Box::new(move |error| {
             if let Some(shared) = halting.upgrade() {
@@ -555,8 +583,19 @@ impl Shared {
         for waiting in self.queue.drain() {
             let _ = waiting.reply.send(Err(refusal.clone()));
         }
+        if let Some(beyond) = &self.queue.beyond {
+            beyond.leave();
+        }
+        self.forget_pending();
         if let Some(service) = &self.checkpoints {
             service.abandon(&refusal);
+        }
+    }
+
+    /// What other nodes may still order.
+    fn forget_pending(&self) {
+        for waiting in self.queue.beyond.iter().flat_map(Beyond::drain) {
+            let _ = waiting.reply.send(Err(not_known()));
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use concurrency::{Outcome, Snapshots};
+use ledger::Hash;
 use order::View;
 use pipeline::{Action, Actions, Cadence, Decided, Event, Pipeline, Rules, Settled};
 use types::{Error, Height, SqlState};
@@ -201,12 +202,18 @@ impl Sequencer {
         self.run_errands();
         let clock = Arc::clone(&self.shared.clock);
         let carried = self.replica.deferred_to_next();
-        let next = match self.pipeline.is_idle() {
-            true => {
+        let next = match (&self.shared.queue.beyond, self.pipeline.is_idle()) {
+            (Some(beyond), idle) => {
+                let may = idle || self.pipeline.may_order() && !self.rests();
+                self.shared.queue.delivered(beyond, &*clock, carried, may, idle)
+            }
+            (None, true) => {
                 let halves = self.hands.is_some() && self.is_worth_overlapping();
                 self.shared.queue.next(&*clock, carried, self.expected, self.sync, halves)
             }
-            false => self.shared.queue.beside(&*clock, carried, self.enough(), self.under_way),
+            (None, false) => {
+                self.shared.queue.beside(&*clock, carried, self.enough(), self.under_way)
+            }
         };
         match next {
             Next::Batch(cut) => self.block(cut)?,
@@ -344,6 +351,10 @@ impl Sequencer {
     /// Writes a block's order: at once, or, where that is worth it, while the block is executed.
     fn append(&mut self, height: Height) -> Result<Option<Event>, Error> {
         let began = Instant::now();
+        if let Some(recorded) = self.shared.queue.beyond.as_ref().and_then(|it| it.recorded(height))
+        {
+            return self.is_appended(height, &recorded).map(Some);
+        }
         let flight = self.flight.as_ref().filter(|f| f.executed.result.height() == height);
         match (self.replica.batch(height), flight) {
             (Some(batch), None) => {
@@ -364,6 +375,19 @@ impl Sequencer {
         }
         self.sync = began.elapsed();
         Ok(Some(Event::Durable(height)))
+    }
+
+    /// The orderer's log holds the order, which must be the one that this replica would make.
+    fn is_appended(&mut self, height: Height, recorded: &Hash) -> Result<Event, Error> {
+        if self.replica.batch(height).is_none_or(|batch| batch.hash() != *recorded) {
+            let what = format!(
+                "the cluster has ordered block {height} under other parameters than are in force \
+                 here: the state of this node is not the others'"
+            );
+            return Err(stopped(what));
+        }
+        self.journal.ledger().is_durable(height);
+        Ok(Event::Durable(height))
     }
 
     /// Finishes a block, here or where the next one can be cut and prepared meanwhile.
@@ -413,6 +437,9 @@ impl Sequencer {
     /// Publish the block to readers, before its clients are answered: a session that has its answer
     /// reads a snapshot that holds it.
     fn publish(&mut self) {
+        if let (Some(dog), Some(flight)) = (&self.shared.watchdog, &self.flight) {
+            dog.fault(&flight.executed.batch);
+        }
         let shared = Arc::clone(&self.shared);
         let (head, rules) = (self.replica.head(), self.pipeline.rules());
         if rules.lag > 1 {
@@ -422,7 +449,10 @@ impl Sequencer {
         if rules.lag == 1 {
             shared.retention.set_overlaps(false);
         }
-        shared.queue.released(head.height);
+        match &shared.queue.beyond {
+            Some(beyond) => beyond.released(self.replica.released()),
+            None => shared.queue.released(head.height),
+        }
         self.running.remove(&head.height);
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = head;
         shared.released.store(head.height, Ordering::Release);

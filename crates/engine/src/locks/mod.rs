@@ -14,16 +14,20 @@
 //! locks them. So the first lock of a transaction waits until none is; from its announcement on
 //! none begins. Both look after they have announced themselves, so one of them sees the other.
 //!
+//! *Deadlocks* within the table are its own to find ([`table`]), those through other locks of
+//! sessions are found with them ([`circles`]).
+//!
 //! *Cost.* Under other protocols: one load for each transaction that is begun or request that is
 //! made. Under `2pl` a request that passes counts itself in and out. A lock: see [`table`].
 
+pub mod circles;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use concurrency::claims::{Claim, Place};
@@ -32,6 +36,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time;
 use types::{Error, SqlState, TableId};
 
+pub use circles::{Circles, Waits};
 pub use table::{Answer, Blocked, Bounds, LockTable, OwnerId, Shown};
 
 /// The protocol under which sessions lock.
@@ -49,6 +54,19 @@ pub struct SessionLocks {
     passing: AtomicUsize,
     passed: Notify,
     state: Mutex<State>,
+    circles: Circles,
+}
+
+impl Waits for SessionLocks {
+    fn blockers(&self, process: i32) -> Vec<i32> {
+        self.state.lock().table.blockers_of(process)
+    }
+
+    fn awaited(&self, process: i32) -> Option<String> {
+        let state = self.state.lock();
+        let claim = state.table.awaited(process)?;
+        Some(format!("{} on {}", mode(claim), what(claim)))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -110,6 +128,17 @@ impl SessionLocks {
         (self.transactions.load(Ordering::SeqCst) == 0).then_some(pass)
     }
 
+    /// Where circles through other locks are found, once those and these have joined.
+    pub fn circles(&self) -> &Circles {
+        &self.circles
+    }
+
+    /// Finds circles through the others, too.
+    pub fn join_circles(self: &Arc<Self>) {
+        let own: Weak<Self> = Arc::downgrade(self);
+        self.circles.join(own);
+    }
+
     /// Locks that are held.
     pub fn held(&self) -> usize {
         self.state.lock().table.held()
@@ -128,7 +157,7 @@ impl SessionLocks {
         state.table.enter(id, process);
         drop(state);
         let (announced, alone) = (false, !is_transaction);
-        LockOwner { locks: Arc::clone(self), id, is_transaction, announced, alone }
+        LockOwner { locks: Arc::clone(self), id, process, is_transaction, announced, alone }
     }
 
     /// Until no request is under way without locks; whether there was one.
@@ -151,6 +180,7 @@ impl SessionLocks {
 pub struct LockOwner {
     locks: Arc<SessionLocks>,
     id: OwnerId,
+    process: i32,
     is_transaction: bool,
     announced: bool,
     /// No request is under way without locks.
@@ -219,25 +249,44 @@ impl LockOwner {
     }
 
     async fn lock_one(&self, claim: &Claim, patience: &Patience<'_>) -> Result<Locked, Error> {
-        let granted = {
-            let mut state = self.locks.state.lock();
-            match state.table.request(self.id, claim, !patience.nowait) {
-                Answer::Had => return Ok(Locked::Had),
-                Answer::Granted => return Ok(Locked::AtOnce),
-                Answer::Busy => return Err(busy(claim, patience)),
-                Answer::Deadlock(circle) => return Err(deadlock(&circle, patience)),
-                Answer::Full => return Err(full()),
-                Answer::Waits => {
-                    let (waker, granted) = oneshot::channel();
-                    state.wakers.insert(self.id, waker);
-                    granted
-                }
-            }
+        match self.locks.state.lock().table.request(self.id, claim, false) {
+            Answer::Had => return Ok(Locked::Had),
+            Answer::Granted => return Ok(Locked::AtOnce),
+            Answer::Full => return Err(full()),
+            _ if patience.nowait => return Err(busy(claim, patience)),
+            _ => {}
+        }
+        let Some((granted, wait)) = self.begin_wait(claim, patience)? else {
+            return Ok(Locked::AtOnce);
         };
-        let wait = Wait(self);
         self.wait(granted, patience).await?;
         drop(wait);
         Ok(Locked::Waited)
+    }
+
+    /// `None`: the lock is free meanwhile.
+    fn begin_wait(
+        &self,
+        claim: &Claim,
+        patience: &Patience<'_>,
+    ) -> Result<Option<(oneshot::Receiver<()>, Wait<'_>)>, Error> {
+        let turn = self.locks.circles.turn();
+        let (waker, granted) = oneshot::channel();
+        {
+            let mut state = self.locks.state.lock();
+            match state.table.request(self.id, claim, true) {
+                Answer::Had | Answer::Granted => return Ok(None),
+                Answer::Busy => return Err(busy(claim, patience)),
+                Answer::Deadlock(circle) => return Err(deadlock(&circle, patience)),
+                Answer::Full => return Err(full()),
+                Answer::Waits => _ = state.wakers.insert(self.id, waker),
+            }
+        }
+        let wait = Wait(self);
+        match turn.refusal(self.process) {
+            Some(refusal) => Err(refusal),
+            None => Ok(Some((granted, wait))),
+        }
     }
 
     async fn wait(
@@ -267,14 +316,21 @@ fn busy(claim: &Claim, patience: &Patience<'_>) -> Error {
     Error::new(SqlState::LOCK_NOT_AVAILABLE, what)
 }
 
+fn mode(claim: &Claim) -> &'static str {
+    if claim.exclusive { "ExclusiveLock" } else { "ShareLock" }
+}
+
+fn what(claim: &Claim) -> &'static str {
+    match claim.place {
+        Place::Key(_) => "a row",
+        Place::Range(..) => "a range of rows",
+    }
+}
+
 fn deadlock(circle: &[Blocked], patience: &Patience<'_>) -> Error {
     let line = |blocked: &Blocked| {
         let Blocked { process, claim, by } = blocked;
-        let mode = if claim.exclusive { "ExclusiveLock" } else { "ShareLock" };
-        let what = match claim.place {
-            Place::Key(_) => "a row",
-            Place::Range(..) => "a range of rows",
-        };
+        let (mode, what) = (mode(claim), what(claim));
         let table = (patience.table_name)(claim.table);
         format!(
             "Process {process} waits for {mode} on {what} of relation \"{table}\"; \

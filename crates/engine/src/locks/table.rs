@@ -284,6 +284,23 @@ impl LockTable {
         all
     }
 
+    fn of_process(&self, process: i32) -> impl Iterator<Item = (OwnerId, &Owner)> {
+        let owners = self.owners.iter().filter(move |(_, owner)| owner.process == process);
+        owners.map(|(id, owner)| (*id, owner))
+    }
+
+    /// Processes that one waits for.
+    pub fn blockers_of(&self, process: i32) -> Vec<i32> {
+        let blockers = self.of_process(process).flat_map(|(owner, _)| self.blockers(owner));
+        blockers.filter_map(|owner| Some(self.owners.get(&owner)?.process)).collect()
+    }
+
+    /// What a process waits for.
+    pub fn awaited(&self, process: i32) -> Option<&Claim> {
+        let ticket = self.of_process(process).find_map(|(_, owner)| owner.waits)?;
+        self.queue.get(&ticket).map(|waiter| &waiter.claim)
+    }
+
     /// Owners from one to another, along what they wait for.
     fn path(&self, from: OwnerId, to: OwnerId) -> Option<Vec<OwnerId>> {
         let mut came_from = BTreeMap::from([(from, from)]);

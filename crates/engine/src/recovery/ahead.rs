@@ -12,6 +12,9 @@
 //! The reader is a few orders ahead of what is handed on, since one of them may
 //! [skip](crate::skip) a block before it. It stops before a block that [fails](crate::watchdog),
 //! unless that is skipped, and then reads to the end without handing anything on.
+//!
+//! Where others take part in the order, an order without a result may not be theirs too: it is
+//! counted, and not handed on. The orderer delivers it again, or takes it back.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +24,8 @@ use std::sync::mpsc::SyncSender;
 
 use ledger::chain::ChainVerifier;
 use ledger::{
-    Batch, BlockReader, BlockResult, ChainFault, Hash, LogError, OrderHeader, Record, TornTail,
+    Batch, BlockReader, BlockResult, ChainFault, Hash, LogError, OrderHeader, Record, Recorded,
+    TornTail,
 };
 use recovery::schemes::beside::RowReader;
 use recovery::schemes::streams::Frame;
@@ -71,6 +75,9 @@ pub(super) struct Source<'a> {
     pub rows_end: Option<String>,
     pub torn: Option<TornTail>,
     pub stopped: Option<Stopped>,
+    /// Whether an order without a result may yet be taken back; how many of these there are.
+    pub others_confirm: bool,
+    pub unconfirmed: u64,
     watchdog: Option<&'a Watchdog>,
     failing: Option<Failing>,
     waiting: VecDeque<Waiting>,
@@ -105,6 +112,8 @@ impl<'a> Source<'a> {
             rows_end: None,
             torn: None,
             stopped: None,
+            others_confirm: false,
+            unconfirmed: 0,
             watchdog: None,
             failing: None,
             waiting: VecDeque::new(),
@@ -150,7 +159,14 @@ impl<'a> Source<'a> {
     }
 
     fn read(&mut self) -> Result<Option<Waiting>, Fault> {
-        let recorded = match self.reader.next() {
+        let mut next = self.reader.next();
+        while let Ok(Some(Recorded { result: None, .. })) = next
+            && self.others_confirm
+        {
+            self.unconfirmed += 1;
+            next = self.reader.next();
+        }
+        let recorded = match next {
             Ok(Some(recorded)) => recorded,
             Ok(None) => return Ok(None),
             Err(LogError::TornTail(tail)) => {
@@ -180,7 +196,8 @@ impl<'a> Source<'a> {
             self.schema_changed = height;
         }
         let frames = if stops { None } else { self.frames(height, &hash) };
-        if !stops && frames.is_none() {
+        let is_careful = self.watchdog.is_some_and(Watchdog::is_careful);
+        if !stops && frames.is_none() && !is_careful {
             let _running = self.watchdog.map(|watchdog| watchdog.begin(height, hash));
             // One that panics here will where it is executed, and is told there.
             let _ = catch_unwind(AssertUnwindSafe(|| self.compile(&mut requests)));

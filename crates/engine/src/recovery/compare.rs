@@ -30,12 +30,19 @@ pub(super) struct Pair {
 /// Where blocks are compared.
 pub(super) enum Comparer<'a> {
     AtOnce,
-    Behind { to: SyncSender<Pair>, fault: &'a Mutex<Option<Fault>> },
+    Behind { to: SyncSender<Task>, fault: &'a Mutex<Option<Fault>> },
+}
+
+/// What a comparer that is behind has to do.
+pub(super) enum Task {
+    Compare(Box<Pair>),
+    /// Drop it: all before are compared.
+    Tell(SyncSender<()>),
 }
 
 impl<'a> Comparer<'a> {
     /// The other end is for [`compare_all`].
-    pub fn behind(fault: &'a Mutex<Option<Fault>>) -> (Comparer<'a>, Receiver<Pair>) {
+    pub fn behind(fault: &'a Mutex<Option<Fault>>) -> (Comparer<'a>, Receiver<Task>) {
         let (to, from) = sync_channel(BEHIND_MAX);
         (Comparer::Behind { to, fault }, from)
     }
@@ -44,19 +51,38 @@ impl<'a> Comparer<'a> {
     pub fn take(&self, pair: Pair) -> Result<(), Fault> {
         match self {
             Comparer::AtOnce => compare(pair),
-            Comparer::Behind { to, fault } => match to.send(pair) {
-                Ok(()) => Ok(()),
-                // It has ended, which it does at a fault only.
-                Err(_) => Err(lock(fault).take().unwrap_or(Fault::Empty)),
-            },
+            Comparer::Behind { .. } => self.send(Task::Compare(Box::new(pair))),
         }
+    }
+
+    /// Returns when all that it took is compared.
+    pub fn wait(&self) -> Result<(), Fault> {
+        let Comparer::Behind { fault, .. } = self else { return Ok(()) };
+        let (to, done) = sync_channel(0);
+        self.send(Task::Tell(to))?;
+        // Nothing is ever sent: the other end is dropped, also by one that ends at a fault.
+        let _ = done.recv();
+        lock(fault).take().map_or(Ok(()), Err)
+    }
+
+    fn send(&self, task: Task) -> Result<(), Fault> {
+        let Comparer::Behind { to, fault } = self else { return Ok(()) };
+        // It has ended, which it does at a fault only.
+        to.send(task).map_err(|_| lock(fault).take().unwrap_or(Fault::Empty))
     }
 }
 
 /// Compares what comes, up to the first fault.
-pub(super) fn compare_all(from: Receiver<Pair>, fault: &Mutex<Option<Fault>>) {
-    for pair in from {
-        if let Err(found) = compare(pair) {
+pub(super) fn compare_all(from: Receiver<Task>, fault: &Mutex<Option<Fault>>) {
+    for task in from {
+        let compared = match task {
+            Task::Compare(pair) => compare(*pair),
+            Task::Tell(to) => {
+                drop(to);
+                Ok(())
+            }
+        };
+        if let Err(found) = compared {
             *lock(fault) = Some(found);
             return;
         }
@@ -72,7 +98,8 @@ fn compare(pair: Pair) -> Result<(), Fault> {
     compare_orders(&batch, &again)?;
     compare_outcomes(&batch, &result, &again)?;
     let height = batch.height();
-    let effects = again.effects.digest().map_err(|error| Fault::Halt(height, error.into()))?;
+    let roots = again.roots();
+    let (effects, state_root) = roots.map_err(|error| Fault::Halt(height, error.into()))?;
     let theirs = result.header();
     if effects.root != theirs.effects_root {
         return Err(Fault::Mismatch(Mismatch {
@@ -84,9 +111,14 @@ fn compare(pair: Pair) -> Result<(), Fault> {
             changes: again.effects.rows(),
         }));
     }
+    if state_root != theirs.state_root {
+        let (expected, found) = (to_hex(&theirs.state_root), to_hex(&state_root));
+        return Err(mismatch(height, "the state root", &expected, found));
+    }
     let recorded = || (result.outcomes().to_vec(), result.carried().to_vec());
     let (outcomes, carried) = again.outcomes.unwrap_or_else(recorded);
-    let ours = BlockResult::seal(ResultSeal { effects, ..again.seal }, outcomes, carried);
+    let ours =
+        BlockResult::seal(ResultSeal { effects, state_root, ..again.seal }, outcomes, carried);
     let ours = ours.map_err(|error| Fault::Halt(height, error.into()))?;
     match ours.header() == theirs {
         true => Ok(()),

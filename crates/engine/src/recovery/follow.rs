@@ -42,6 +42,7 @@ use ledger::{Batch, BlockReader, Record, TornTail};
 
 use types::Height;
 
+use crate::limits::Limits;
 use crate::replica::{Halt, Replica};
 use crate::request::Request;
 use crate::skip::Stopped;
@@ -62,6 +63,8 @@ const AHEAD_MAX: usize = 8;
 #[derive(Default)]
 pub(super) struct Followed {
     pub torn_tail: Option<TornTail>,
+    /// Orders that others have to confirm.
+    pub unconfirmed: u64,
     pub stopped: Option<Stopped>,
     pub progress: Progress,
     pub ways: Ways,
@@ -92,6 +95,7 @@ pub(super) fn follow(
     if let Some(folders) = &recovery.rows {
         source = source.with_rows(folders);
     }
+    source.others_confirm = Limits::orderer(replica.parameters()).is_some();
     let fault = Mutex::new(None);
     let workers = replica.crew().workers();
     let (comparer, compared) = match workers > 1 && !at_once {
@@ -128,7 +132,10 @@ pub(super) fn follow(
         return Err(fault);
     }
     let mut followed = result?;
+    let height = replica.head().height;
+    replica.settle_root().map_err(|halt| Fault::Unusable(height, halt.0))?;
     followed.torn_tail = source.torn.take();
+    followed.unconfirmed = source.unconfirmed;
     followed.stopped = source.stopped.take();
     if let Some(why) = source.rows_end.take() {
         followed.notes.insert(0, why);
@@ -190,7 +197,8 @@ impl Follower<'_> {
         let deferring = self.replica.has_deferred() || reads_the_past;
         let result = item.result.as_ref().filter(|result| result.carried().is_empty())?;
         let defers = result.header().carried_root != ledger::ZERO_HASH;
-        if item.stops || deferring || defers {
+        let is_careful = self.recovery.watchdog.as_ref().is_some_and(|dog| dog.is_careful());
+        if item.stops || deferring || defers || is_careful {
             return None;
         }
         let refused = self.reached.refused_rows.load(Ordering::Acquire);
@@ -232,6 +240,9 @@ impl Follower<'_> {
     fn execute(&mut self, item: Item) -> Result<(), Fault> {
         let (height, hash) = (item.batch.height(), item.batch.hash());
         let running = self.recovery.watchdog.as_ref().map(|dog| dog.begin(height, hash));
+        if let Some(dog) = &self.recovery.watchdog {
+            dog.fault(&item.batch);
+        }
         let executed = catch_unwind(AssertUnwindSafe(|| self.execute_unguarded(item)));
         let panicked =
             |panic: Box<dyn Any + Send>| Err(Fault::Halt(height, Halt(panic_text(&*panic))));
@@ -253,11 +264,18 @@ impl Follower<'_> {
                     true => self.replica.skip_again(&batch, &result, requests),
                     false => self.replica.execute_again(&batch, &result, requests),
                 };
-                let again = again.map_err(halt)?;
+                let mut again = again.map_err(halt)?;
                 self.replica.publish();
+                if again.rooting.reads_state() {
+                    again.rooting.pin = Some(self.replica.store().snapshot());
+                }
                 self.comparer.take(Pair { batch, result, again })?;
             }
-            None => self.execute_ordered(&batch, requests, is_skipped).map_err(halt)?,
+            None => {
+                // Sealing takes the state tree behind the blocks before.
+                self.comparer.wait()?;
+                self.execute_ordered(&batch, requests, is_skipped).map_err(halt)?;
+            }
         }
         self.retain();
         self.reached.height.store(height, Ordering::Release);
@@ -303,7 +321,12 @@ impl Follower<'_> {
             return Ok(());
         };
         let height = self.replica.head().height;
-        match part.apply(way, self.replica) {
+        let first = part.items.first().map(|item| (item.batch.height(), item.batch.hash()));
+        let dog = self.recovery.watchdog.as_ref();
+        let running = dog.zip(first).map(|(dog, (height, hash))| dog.begin_part(height, hash));
+        let applied = part.apply(way, self.replica);
+        drop(running);
+        match applied {
             Ok(()) => self.part_done(way, &part),
             Err(Refusal::Untouched(why)) => {
                 self.reached.refused_rows.store(true, Ordering::Release);

@@ -157,6 +157,8 @@ pub struct Replayed {
     pub unrecorded: Vec<Record>,
     /// Reported, not repaired: opening the ledger for writing sets the cut bytes aside.
     pub torn_tail: Option<TornTail>,
+    /// Orders at the end that other nodes have to confirm: they are not executed.
+    pub unconfirmed: u64,
     /// It ends before the end of the ledger, since the next block fails.
     pub stopped: Option<Stopped>,
     /// What it began with, if not with genesis.
@@ -333,7 +335,8 @@ fn from_genesis(
 
 impl Replayed {
     fn of(replica: Replica, reader: BlockReader, followed: Followed) -> Replayed {
-        let Followed { torn_tail, stopped, progress, ways, unrecorded, notes } = followed;
+        let Followed { torn_tail, unconfirmed, stopped, progress, ways, unrecorded, notes } =
+            followed;
         let (checkpoint, passed_over) = (None, Vec::new());
         Replayed {
             replica,
@@ -341,6 +344,7 @@ impl Replayed {
             reader,
             unrecorded,
             torn_tail,
+            unconfirmed,
             stopped,
             checkpoint,
             passed_over,
@@ -392,17 +396,30 @@ pub fn recover_by(
     let Some(watchdog) = &recovery.watchdog else {
         return recover_by_means(files, language, recovery, report);
     };
-    let failing = watchdog.failing();
-    let replayed = match recover_by_means(files.clone(), language, recovery, report) {
-        Err(Fault::Halt(..)) if watchdog.failing() != failing => {
-            recover_by_means(files, language, recovery, report)?
-        }
-        replayed => replayed?,
-    };
+    watchdog.start();
+    let replayed = recover_watched(files, language, recovery, watchdog, report);
+    watchdog.started();
+    let replayed = replayed?;
     if replayed.stopped.is_none() {
         watchdog.forget().map_err(Fault::Io)?;
     }
     Ok(replayed)
+}
+
+fn recover_watched(
+    files: Arc<dyn Files>,
+    language: MakeLanguage<'_>,
+    recovery: &Recovery,
+    watchdog: &Watchdog,
+    report: &mut dyn FnMut(Progress),
+) -> Result<Replayed, Fault> {
+    let failing = watchdog.failing();
+    match recover_by_means(files.clone(), language, recovery, report) {
+        Err(Fault::Halt(..)) if watchdog.failing() != failing => {
+            recover_by_means(files, language, recovery, report)
+        }
+        replayed => replayed,
+    }
 }
 
 fn recover_by_means(

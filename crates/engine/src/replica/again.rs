@@ -4,13 +4,16 @@
 use std::sync::Arc;
 
 use ledger::chain::check_parameters;
-use ledger::{Batch, BlockResult, CarriedOutcome, OrderHeader, ResultHeader, ResultSeal};
+use ledger::{
+    Batch, BlockResult, CarriedOutcome, EffectsDigest, Hash, OrderHeader, ResultHeader, ResultSeal,
+};
 use order::Ended;
 use types::{Height, Origin};
 
 use crate::effects::{Effects, Step};
 use crate::images;
 use crate::request::{Member, Request};
+use crate::state_rows::Rooting;
 use crate::transaction::outcome::Told;
 
 use super::run::{Ran, Settlement, Unsealed, stops};
@@ -20,13 +23,23 @@ use super::{Executed, Halt, Head, Replica};
 pub struct Again {
     /// What this replica would have ordered.
     pub order: OrderHeader,
-    /// What it would have sealed, but for the effects, whose root takes hashing.
+    /// What it would have sealed, but for the effects, whose root takes hashing, and the root of
+    /// the state behind them.
     pub seal: ResultSeal,
     /// `None`: nothing was run that could tell outcomes, see [`crate::images`].
     pub outcomes: Option<(Vec<bytes::Bytes>, Vec<CarriedOutcome>)>,
     pub effects: Effects,
+    pub(crate) rooting: Rooting,
     /// How many positions of the block are transactions of earlier ones.
     pub carried_in: usize,
+}
+
+impl Again {
+    /// What its header would say of the effects, and of the state behind them. Once, and in the
+    /// order of the blocks.
+    pub fn roots(&self) -> types::Result<(EffectsDigest, Hash)> {
+        self.rooting.seal(&self.effects)
+    }
 }
 
 impl Replica {
@@ -44,9 +57,10 @@ impl Replica {
 
     pub(super) fn again(&mut self, unsealed: Unsealed, result: &BlockResult) -> Again {
         let Unsealed { batch, seal, outcomes, effects, carried_in, .. } = unsealed;
+        let rooting = self.rooting(seal.height, &effects);
         self.stand_behind(batch.header(), result.header());
         let outcomes = (!images::are_kept(self.protocol().info())).then_some(outcomes);
-        Again { order: batch.header().clone(), seal, outcomes, effects, carried_in }
+        Again { order: batch.header().clone(), seal, outcomes, effects, rooting, carried_in }
     }
 
     /// Execute a block that was ordered, and of which no result is recorded.
@@ -152,8 +166,16 @@ impl Replica {
         }
         self.keeper.lock().remember(order.height, settlements);
         self.newest = Head { height: order.height, hash: order.hash(), time_us: order.time_us };
+        self.roots.forget();
         self.stand_behind(order, result.header());
         Ok(())
+    }
+
+    /// Where the state has come into the store without its blocks, its root is compared with the
+    /// last header's.
+    pub(crate) fn settle_root(&mut self) -> Result<(), Halt> {
+        let named = (self.head.height, self.result.state_root);
+        self.roots.settle(&self.store, named)
     }
 
     fn stand_behind(&mut self, order: &OrderHeader, result: &ResultHeader) {

@@ -44,7 +44,7 @@ use concurrency::{BlockReport, Crew, Past, Protocol, Snapshots};
 use ledger::{
     Batch, BlockResult, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader,
 };
-use order::View;
+use order::{Released, View};
 use parking_lot::Mutex;
 use pipeline::{
     Barrier, Cadence, Finishing, Line, LineStart, Pipeline, Planned, Ran, Ready, Rules, Settled,
@@ -58,11 +58,12 @@ use crate::language::Language;
 use crate::limits::{EXECUTOR, Limits, unknown_executor};
 use crate::request::{Member, Request};
 use crate::skip::Skipped;
+use crate::state_rows::Roots;
 
 pub use again::Again;
 pub(crate) use arriving::{Closed, Entered, Opened};
 pub(crate) use keeper::{Keeper, Spread, too_large};
-pub use run::check_protocol;
+pub use run::{check_first_order, check_protocol};
 pub(crate) use run::{compile_request, shown_parameter, unknown_parameter};
 
 /// A block that has been executed.
@@ -147,6 +148,7 @@ pub struct Replica {
     limits: Limits,
     /// In force for the next block: a block that changes it runs under the one before.
     executor: u32,
+    roots: Roots,
     /// Shared with the gate while a block is open.
     keeper: Arc<Mutex<Keeper>>,
     ordered: BTreeMap<Height, Ordered>,
@@ -228,6 +230,8 @@ impl Replica {
             carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
         let ledger_id = order.ledger_id;
         let keeper = Keeper::new(ledger_id, limits, submissions, unsettled);
+        let named = (order.height, result.state_root);
+        let roots = Roots::at(&store, named, limits.state_root, workers)?;
         let floor = past.from().unwrap_or(order.height);
         let start = LineStart { protocol, carried, deferred, past };
         let mut line = Line::new(Arc::clone(&store), start, limits.attempts_max);
@@ -242,6 +246,7 @@ impl Replica {
             parameters,
             executor: limits.executor,
             limits,
+            roots,
             keeper: Arc::new(Mutex::new(keeper)),
             ordered: BTreeMap::new(),
             planned: order.height,
@@ -410,6 +415,16 @@ impl Replica {
         let batch = Batch::seal(seal, envelopes)?;
         self.newest = Head { height: batch.height(), hash: batch.hash(), time_us };
         Ok(batch)
+    }
+
+    /// What the orderer has to know when the head is released.
+    pub fn released(&self) -> Released {
+        Released {
+            height: self.head.height,
+            parameters_hash: self.parameters_hash,
+            names_seen: self.rules().lag > 1,
+            carried: self.deferred_to_next(),
+        }
     }
 
     /// The order of a block that was not executed yet, if it is known.

@@ -13,8 +13,9 @@ use types::{Error, Height, Origin, Position, SqlState, Stamp};
 use crate::effects::{Effects, Step};
 use crate::images;
 use crate::language::{Language, ObjectChange, SchemaChange};
-use crate::limits::Limits;
+use crate::limits::{Limits, ORDERER};
 use crate::request::{Compiled, Member, Request, Verdict};
+use crate::state_rows::Rooting;
 use crate::transaction::outcome::{Fate, OUTCOME_BYTES_MAX};
 use crate::transaction::{Body, Transaction, refuse_settings};
 
@@ -48,7 +49,7 @@ pub(super) struct Ran {
 /// A block that has run, before its effects are hashed.
 pub(super) struct Unsealed {
     pub batch: Arc<ledger::Batch>,
-    /// But for the effects.
+    /// But for the effects and the state root.
     pub seal: ResultSeal,
     pub outcomes: (Vec<Bytes>, Vec<CarriedOutcome>),
     pub settled: Vec<Settled<Member>>,
@@ -295,6 +296,7 @@ impl Replica {
         let header = batch.header();
         let mut rest = tail.into_iter().peekable();
         while let Some(member) = rest.next() {
+            ran.effects.tell()?;
             if stops(&member) {
                 self.change(header.height, header.time_us, member, ran)?;
                 continue;
@@ -305,7 +307,11 @@ impl Replica {
             }
             self.run_between(header.height, header.time_us, between, ran)?;
         }
-        Ok(())
+        // One step alone may be hashed later.
+        match ran.effects.only_rows() {
+            Some(_) => Ok(()),
+            None => Ok(ran.effects.tell()?),
+        }
     }
 
     fn change(
@@ -417,12 +423,14 @@ impl Replica {
                 let mut next = self.parameters.as_ref().clone();
                 next.protocol = value.to_owned();
                 check_protocol(value)?;
+                check_order_first(&self.parameters, value)?;
                 self.check_follows_deferred(value)?;
                 next
             }
             (_, Some(next)) => next?,
             _ => return Err(unknown_parameter(name)),
         };
+        check_state_root(&next)?;
         let change = ObjectChange {
             name: format!("parameter {name}"),
             before: shown_parameter(&self.parameters, name),
@@ -458,6 +466,7 @@ impl Replica {
             effects: EffectsDigest { count: 0, root: ledger::ZERO_HASH },
             reorderings: overtakings.len() as u32,
             carried_root: self.carried_root(height),
+            state_root: ledger::ZERO_HASH,
         };
         Ok(Unsealed {
             batch,
@@ -502,9 +511,15 @@ impl Replica {
         Ok((own, carried.collect()))
     }
 
+    pub(super) fn rooting(&mut self, height: Height, effects: &Effects) -> Rooting {
+        self.roots.rooting(&self.store, height, effects, self.limits.state_root)
+    }
+
     pub(super) fn seal(&mut self, unsealed: Unsealed) -> Result<Executed, Halt> {
         let Unsealed { batch, seal, outcomes: (own, carried), .. } = unsealed;
-        let seal = ResultSeal { effects: unsealed.effects.digest()?, ..seal };
+        let rooting = self.rooting(seal.height, &unsealed.effects);
+        let (effects, state_root) = rooting.seal(&unsealed.effects)?;
+        let seal = ResultSeal { effects, state_root, ..seal };
         let result = BlockResult::seal(seal, own, carried)?;
         self.order = batch.header().clone();
         self.result = result.header().clone();
@@ -653,9 +668,46 @@ pub fn check_protocol(text: &str) -> Result<(), Error> {
     }
 }
 
+/// Refuses a protocol whose order is known only when its transactions have run, where nodes have to
+/// agree on the order before.
+fn check_order_first(parameters: &ledger::Parameters, protocol: &str) -> Result<(), Error> {
+    let Some(orderer) = Limits::orderer(parameters) else { return Ok(()) };
+    if protocols::by_name(protocol)?.info().deterministic {
+        return Ok(());
+    }
+    let what = format!("protocol \"{protocol}\" cannot run a ledger of several nodes");
+    Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+        .with_detail(format!(
+            "It fixes the order by running the transactions; here {orderer} orders them first, and \
+             every node runs them in that order."
+        ))
+        .with_hint("Choose a deterministic protocol, such as harmony, aria or calvin."))
+}
+
+/// Refuses a state root where blocks hold rows and are not computed again: what is behind such a
+/// block is only known when they have been put in.
+fn check_state_root(parameters: &ledger::Parameters) -> Result<(), Error> {
+    let protocol = &parameters.protocol;
+    let are_kept = images::are_kept(protocols::by_name(protocol)?.info());
+    if !(are_kept && Limits::of(parameters)?.state_root) {
+        return Ok(());
+    }
+    let what =
+        format!("protocol \"{protocol}\" cannot run a ledger whose headers name state roots");
+    Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+        .with_detail("It gives no serial order, so its blocks hold the rows that they left.")
+        .with_hint("Set ledger.state_root to 0, or choose a protocol that is serializable."))
+}
+
+/// Whether a ledger can be ordered by whom its parameters name.
+pub fn check_first_order(parameters: &ledger::Parameters) -> Result<(), Error> {
+    check_order_first(parameters, &parameters.protocol)
+}
+
 pub(crate) fn shown_parameter(parameters: &ledger::Parameters, name: &str) -> Option<String> {
     match name {
         "protocol" => Some(parameters.protocol.clone()),
+        ORDERER => Some(Limits::orderer(parameters).unwrap_or("solo").to_owned()),
         _ => Limits::show(parameters, name),
     }
 }

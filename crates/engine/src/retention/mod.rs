@@ -24,7 +24,8 @@
 //!
 //! # The limit
 //!
-//! When undo versions take more than `undo_bytes_max`, and what the next collections will free does
+//! When undo versions, index entries that only older snapshots see, and tables that were dropped
+//! from under them take more than `undo_bytes_max`, and what the next collections will free does
 //! not change that, something is given up, and again until it does, the oldest first: a block that
 //! only a rule retains, as long as there is one; then whichever is older of a named block and the
 //! snapshots of sessions, where a session's has seen at least [`LEASE_BLOCKS_MIN`] blocks come.
@@ -379,7 +380,7 @@ impl Retention {
         let oldest = usage.oldest_snapshot.and_then(|height| inner.known(height));
         let age_us = oldest.map_or(0, |known| inner.newest.time_us - known.head.time_us);
         Memory {
-            undo_bytes: usage.undo_bytes,
+            undo_bytes: usage.past_bytes(),
             snapshots: usage.snapshots,
             retained: usage.snapshots_retained,
             oldest_height: usage.oldest_snapshot,
@@ -390,7 +391,7 @@ impl Retention {
 
     /// Whether versions take too much, without those that the next collections will look at.
     fn passes_limit(&self, usage: &StoreUsage) -> bool {
-        let stays = usage.undo_bytes.saturating_sub(usage.undo_unswept_bytes);
+        let stays = usage.past_bytes().saturating_sub(usage.undo_unswept_bytes);
         self.undo_bytes_max > 0 && stays > self.undo_bytes_max
     }
 

@@ -41,29 +41,29 @@ impl Default for LogOptions {
 
 /// The one writer of a stream.
 pub struct LogWriter {
-    files: Arc<dyn Files>,
-    stream: Stream,
-    options: LogOptions,
-    segment: Option<WrittenSegment>,
+    pub(super) files: Arc<dyn Files>,
+    pub(super) stream: Stream,
+    pub(super) options: LogOptions,
+    pub(super) segment: Option<WrittenSegment>,
     ledger_id: Option<LedgerId>,
-    next_height: Height,
-    head_hash: Hash,
+    pub(super) next_height: Height,
+    pub(super) head_hash: Hash,
     /// All records below are on stable storage.
-    durable_below: Height,
+    pub(super) durable_below: Height,
     /// A mark behind the last record says that it is on stable storage.
-    rests: bool,
+    pub(super) rests: bool,
     /// The error after which nothing is known about the disk.
     poison: Option<String>,
 }
 
-struct WrittenSegment {
-    file: Box<dyn StorageFile>,
-    salt: u64,
+pub(super) struct WrittenSegment {
+    pub file: Box<dyn StorageFile>,
+    pub salt: u64,
     /// End of the last record.
-    offset: u64,
+    pub offset: u64,
     /// The file's size; zeros from `offset` on.
-    size: u64,
-    pages: Pages,
+    pub size: u64,
+    pub pages: Pages,
 }
 
 impl LogWriter {
@@ -281,7 +281,7 @@ impl LogWriter {
         Ok(())
     }
 
-    fn check_alive(&self) -> io::Result<()> {
+    pub(super) fn check_alive(&self) -> io::Result<()> {
         match &self.poison {
             None => Ok(()),
             Some(cause) => Err(io::Error::other(format!(
@@ -311,7 +311,7 @@ impl LogWriter {
         Ok(())
     }
 
-    fn or_poison<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+    pub(super) fn or_poison<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result {
             self.poison = Some(error.to_string());
         }
@@ -425,7 +425,7 @@ fn record_bytes(record: &Record) -> u64 {
 /// ```
 ///
 /// Writes that are not waited for belong into the page cache: then a page is one byte.
-struct Pages {
+pub(super) struct Pages {
     page_bytes: u64,
     bytes: Vec<u8>,
     start: usize,
@@ -435,7 +435,7 @@ struct Pages {
 }
 
 impl Pages {
-    fn new(options: &LogOptions) -> Self {
+    pub fn new(options: &LogOptions) -> Self {
         let page_bytes = if options.sync { DIRECT_ALIGNMENT as u64 } else { 1 };
         Pages { page_bytes, bytes: Vec::new(), start: 0, begin: 0, end: 0 }
     }

@@ -13,7 +13,13 @@ thread_local! {
     static SESSION: RefCell<Option<Wire>> = const { RefCell::new(None) };
 }
 
-pub fn turn(address: &str, kind: Kind, random: &mut Random, until: Instant) -> Found {
+/// `tell` is told each statement before it is sent.
+pub fn turn(
+    address: &str,
+    kind: Kind,
+    random: &mut Random,
+    (until, tell): (Instant, &mut dyn FnMut(&str)),
+) -> Found {
     let statement = match kind {
         Kind::Values => Grammar(random).of_values(),
         _ => Grammar(random).statement(),
@@ -23,6 +29,7 @@ pub fn turn(address: &str, kind: Kind, random: &mut Random, until: Instant) -> F
             Some(wire) => wire,
             None => session.insert(begin(address).expect("the node lets sessions in")),
         };
+        tell(&statement);
         let answered = wire.query(&statement);
         if answered.is_err() {
             *session = None;
@@ -185,7 +192,7 @@ impl Grammar<'_> {
         let nested = ["abs(", "NOT (", "(", "CASE WHEN true THEN (", "ARRAY[", "-", "f("];
         let nested = of(self.0, &nested);
         let many = 1 + self.below(200_000) as usize;
-        match self.below(14) {
+        match self.below(17) {
             0 => format!("UPDATE fuzzed SET v = left({text}, 5) WHERE id < 50"),
             1 => format!("UPDATE fuzzed SET v = 'v' WHERE {condition}"),
             2 => format!("SELECT {text} FROM fuzzed"),
@@ -200,7 +207,13 @@ impl Grammar<'_> {
             10 => "SELECT count(*) FROM pg_type a, pg_type b, pg_type c, pg_type d".to_owned(),
             11 => "SELECT a.typname || b.typname FROM pg_type a, pg_type b, pg_type c ORDER BY 1"
                 .into(),
-            12 => format!("BEGIN; UPDATE fuzzed SET v = 'v'; SELECT {text} FROM fuzzed; ROLLBACK"),
+            12 => format!("SELECT repeat('x', {}) FROM fuzzed WHERE id < 4", 100 * many),
+            13 => format!("SELECT n, repeat('x', 99) FROM generate_series(1, {many}) n"),
+            14 => format!(
+                "BEGIN; INSERT INTO fuzzed SELECT 999 + n, 'v' FROM generate_series(1, {many}) n; \
+                 ROLLBACK"
+            ),
+            15 => format!("BEGIN; UPDATE fuzzed SET v = 'v'; SELECT {text} FROM fuzzed; ROLLBACK"),
             _ => format!("PREPARE p{} AS SELECT {text} FROM fuzzed", self.below(1000)),
         }
     }

@@ -10,7 +10,8 @@ use super::{Found, Wire, error_of, of};
 /// How long replies are read behind a turn.
 const READING: Duration = Duration::from_millis(60);
 
-pub fn turn(address: &str, random: &mut Random) -> Found {
+/// `tell` is told each message before it is sent.
+pub fn turn(address: &str, random: &mut Random, tell: &mut dyn FnMut(&str)) -> Found {
     let is_stranger = random.chance(8);
     let opened = match is_stranger {
         true => Wire::raw(address),
@@ -29,6 +30,7 @@ pub fn turn(address: &str, random: &mut Random) -> Found {
         if random.chance(4) {
             mutate(&mut message, random);
         }
+        tell(&String::from_utf8_lossy(&message));
         if wire.send_raw(&message).is_err() {
             break;
         }

@@ -250,9 +250,10 @@ settings! {
         /// rows that changed between it and the next, once. Empty: none but the newest few, and
         /// those that `SELECT tally_pin('name')` keeps. A start keeps anew from where it begins.
         snapshot_retention: Policy = "every 1000 blocks keep 24";
-        /// Memory, in bytes, of overwritten row versions. Beyond it retained blocks go, the oldest
-        /// first, then the snapshots of named pins and of sessions that have seen 64 blocks come,
-        /// which are told `snapshot too old`. 0 means any.
+        /// Memory, in bytes, of overwritten row versions, of index entries that lead to these
+        /// alone, and of dropped tables that can still be read. Beyond it retained blocks go, the
+        /// oldest first, then the snapshots of named pins and of sessions that have seen 64 blocks
+        /// come, which are told `snapshot too old`. 0 means any.
         undo_bytes_max: u64 = "536870912";
     }
     "Pruning", Start {

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use types::Height;
 
-use crate::{Node, json, path, run};
+use crate::{Node, json, path, run, tally};
 
 /// Leaves what a start, or a node, does that dies in the last block: once it is called.
 fn died_in_last(data: &Path) -> Height {
@@ -107,4 +107,109 @@ async fn a_block_that_fails_twice_is_stopped_before_and_skipped() {
     let node = Node::start(data);
     let client = node.connect().await;
     assert_eq!(client.query("SELECT * FROM tally_skips()", &[]).await.unwrap().len(), 1);
+}
+
+/// An abort, as for want of memory or of stack, says nothing before it.
+#[tokio::test]
+async fn a_block_that_ends_two_starts_at_once_is_stopped_before() {
+    let data = TempDir::new().unwrap();
+    let data = data.path();
+    let aborting = || {
+        let mut command = tally(&[]);
+        command.env("TEST_ABORTS_ON", "poison");
+        command
+    };
+    let mut node = Node::start_with(aborting(), data, &[]);
+    let client = node.connect().await;
+    client.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b text)").await.unwrap();
+    client.batch_execute("INSERT INTO t VALUES (1, 'good')").await.unwrap();
+    assert!(client.batch_execute("INSERT INTO t VALUES (2, 'poison')").await.is_err());
+    assert_eq!(node.child.wait().unwrap().code(), None, "it aborted");
+    for start in 1..=2 {
+        let mut node = Node::start_with(aborting(), data, &[]);
+        assert_eq!(node.child.wait().unwrap().code(), None, "start {start} comes to the block");
+    }
+    let mut node = Node::start_with(aborting(), data, &[]);
+    let client = node.connect().await;
+    let rows = client.query("SELECT a FROM t", &[]).await.unwrap();
+    assert_eq!(rows.len(), 1, "the state before the block");
+    let error = client.batch_execute("INSERT INTO t VALUES (3, 'good')").await.unwrap_err();
+    let detail = error.as_db_error().unwrap().detail().unwrap().to_owned();
+    assert!(detail.contains("2 attempts died") && detail.contains("poison"), "{detail}");
+    assert_eq!(node.signal(Signal::TERM), Some(1), "it had to stop writing");
+
+    // A program that can run it has nothing to fear.
+    let mut node = Node::start(data);
+    let client = node.connect().await;
+    assert!(client.batch_execute("INSERT INTO t VALUES (3, 'good')").await.is_err());
+    node.signal(Signal::TERM);
+    std::fs::remove_dir_all(data.join("deaths")).unwrap();
+    let mut node = Node::start(data);
+    let client = node.connect().await;
+    let rows = client.query("SELECT a FROM t", &[]).await.unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    assert!(std::fs::read_dir(data.join("deaths")).map_or(true, |left| left.count() == 0));
+    let verified = run(&["--output", "json", "verify", path(data)]);
+    assert_eq!(verified.status.code(), Some(0));
+}
+
+/// What was asked for is a block, or a time, between a skipped block and the one that skips it.
+#[tokio::test]
+async fn a_restore_does_not_end_within_what_is_skipped() {
+    let data = TempDir::new().unwrap();
+    let data = data.path();
+    let mut node = Node::start(data);
+    let client = node.connect().await;
+    client.batch_execute("CREATE TABLE t (a int PRIMARY KEY)").await.unwrap();
+    client.batch_execute("INSERT INTO t VALUES (1)").await.unwrap();
+    client.batch_execute("INSERT INTO t VALUES (2)").await.unwrap();
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    std::fs::remove_dir_all(data.join("results")).unwrap();
+    let height = died_in_last(data);
+    died_in_last(data);
+    let told = height.to_string();
+    let skip = ["skip", &told, "--data", path(data), "--owner", "ada", "--reason", "a panic"];
+    assert_eq!(run(&[&skip[..], &["--yes"]].concat()).status.code(), Some(0));
+    let mut node = Node::start(data);
+    let client = node.connect().await;
+    client.batch_execute("INSERT INTO t VALUES (4)").await.unwrap();
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+
+    let backup = TempDir::new().unwrap();
+    let taken = run(&["backup", "--data", path(data), "--to", path(backup.path())]);
+    assert_eq!(taken.status.code(), Some(0), "{}", String::from_utf8_lossy(&taken.stderr));
+    let time_us = {
+        let files: Arc<dyn Files> = Arc::new(RealFiles::open(data).unwrap());
+        let block = ledger::read_block(&*files, height).unwrap().unwrap();
+        Batch::of(&block.batch).unwrap().header().time_us
+    };
+    let time = types::Value::Timestamptz(time_us).to_text(&types::DataType::Timestamptz);
+    for from in [data, backup.path()] {
+        let restore = |until: [&str; 2]| {
+            let to = TempDir::new().unwrap();
+            let more = ["restore", "--from", path(from), "--data", path(to.path())];
+            (run(&[&["--output", "json"], &more[..], &until].concat()), to)
+        };
+        let (refused, _) = restore(["--to-block", &told]);
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{why}");
+        assert!(why.contains(&format!("block {} or block {}", height - 1, height + 1)), "{why}");
+        let by = (height + 1).to_string();
+        let before = (height - 1).to_string();
+        for (until, end) in [
+            (["--to-time", time.as_str()], height - 1),
+            (["--to-block", before.as_str()], height - 1),
+            (["--to-block", by.as_str()], height + 1),
+        ] {
+            let (restored, to) = restore(until);
+            let why = String::from_utf8_lossy(&restored.stderr).into_owned();
+            assert_eq!(restored.status.code(), Some(0), "{until:?}: {why}");
+            assert_eq!(json(&restored)["height"], end, "{until:?}");
+            let verified = run(&["--output", "json", "verify", path(to.path())]);
+            assert_eq!(verified.status.code(), Some(0));
+            let skips = json(&verified)["skips"].as_array().map_or(0, Vec::len);
+            assert_eq!(skips as u64, u64::from(end > height), "{until:?}");
+        }
+    }
 }

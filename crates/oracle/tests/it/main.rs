@@ -1,10 +1,22 @@
 //! Every protocol against the serial replay of the order it claims.
 
+mod ahead;
+mod anomalies;
+mod block_stm;
+mod carried;
+mod fabric;
 mod families;
+mod harmony;
+mod healing;
 mod histories;
+mod inter_block;
 mod mutants;
+mod online;
 mod ordered;
+mod quecc;
 mod small_worlds;
+mod snapshot;
+mod study;
 mod threads;
 
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use concurrency::Crew;
+use kit::parallel;
 use oracle::small::{BATCH, CORE, FULL, Initial, SmallWorld, SmallWorlds, check};
 use oracle::subjects::{Subject, defaults, variants};
 
@@ -40,11 +41,11 @@ fn all_of_them() -> bool {
 #[test]
 fn every_small_world_over_the_core_alphabet() {
     let worlds = SmallWorlds::over(&CORE, &[Initial::First]);
-    for subject in defaults() {
+    parallel::for_each(defaults(), |subject| {
         let start = Instant::now();
         let count = sweep(&subject, &worlds, 1, 0);
         println!("{}: {count} worlds in {:?}", subject.name, start.elapsed());
-    }
+    });
 }
 
 #[test]

@@ -264,6 +264,11 @@ impl<'a> Run<'a> {
             }
             Expr::Element { array, index, origin } => {
                 let (array, index) = (self.eval(array, env)?, self.eval(index, env)?);
+                if let (Some(name), Some(index)) = (array.as_text(), index.as_int()) {
+                    let place = usize::try_from(index.saturating_sub(*origin)).ok();
+                    let character = place.and_then(|place| name.chars().nth(place));
+                    return Ok(Value::from(character.map(String::from).unwrap_or_default()));
+                }
                 let (Some(elements), Some(index)) = (array.as_array(), index.as_int()) else {
                     return Ok(Value::Null);
                 };

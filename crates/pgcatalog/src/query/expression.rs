@@ -198,6 +198,8 @@ impl Binder<'_> {
     fn element(&mut self, array: Typed, index: &ast::Expr) -> Result<Typed> {
         let (element, origin) = match &array.data_type {
             DataType::Array(element) => ((**element).clone(), 1),
+            // A name is an array of characters.
+            DataType::System(SystemType::Name) => (DataType::System(SystemType::Char), 0),
             DataType::System(SystemType::Int2Vector) => (DataType::Int2, 0),
             DataType::System(SystemType::OidVector) => (DataType::System(SystemType::Oid), 0),
             other => {

@@ -72,6 +72,19 @@ pub fn pg_settings(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     }
 }
 
+pub fn pg_cursors(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for cursor in &facts.session.cursors {
+        rows.row(&[
+            ("name", Value::text(&cursor.name)),
+            ("statement", Value::text(&cursor.text)),
+            ("is_holdable", Value::Bool(cursor.hold)),
+            ("is_binary", Value::Bool(cursor.binary)),
+            ("is_scrollable", Value::Bool(cursor.scroll)),
+            ("creation_time", Value::Timestamptz(cursor.created_us)),
+        ]);
+    }
+}
+
 pub fn tally_memory(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     let used = facts.session.memory.as_ref().map(Memory::used).unwrap_or_default();
     for Used { part, name, bytes } in used {

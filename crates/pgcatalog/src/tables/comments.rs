@@ -14,7 +14,7 @@ fn class(catalog: &str) -> u32 {
 }
 
 pub fn comments(world: &World) -> Comments {
-    let [relations, routines] = ["pg_class", "pg_proc"].map(class);
+    let [relations, routines, constraints] = ["pg_class", "pg_proc", "pg_constraint"].map(class);
     let [schemas, databases] = ["pg_namespace", "pg_database"].map(class);
     let numbers = &world.numbers;
     let numbered = world.catalog.comments().map(|(object, text)| {
@@ -24,6 +24,10 @@ pub fn comments(world: &World) -> Comments {
                 (relations, number::table(*id), i32::from(*column) + 1)
             }
             Commented::Index(id, index) => (relations, number::index(*id, *index), 0),
+            Commented::Constraint(table, name) => {
+                (constraints, numbers.constraint(*table, name), 0)
+            }
+            Commented::Sequence(id) => (relations, number::table(*id), 0),
             Commented::View(name) => {
                 (relations, numbers.view(name).map_or(0, |view| view.relation), 0)
             }

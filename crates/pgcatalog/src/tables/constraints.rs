@@ -1,7 +1,7 @@
 //! Primary and foreign keys, UNIQUE and CHECK.
 
 use sql::Table;
-use sql::catalog::{ForeignKey, OnDelete};
+use sql::catalog::{ForeignKey, ReferenceAction};
 use types::{ColumnId, Value};
 
 use super::relations::{attribute_number, indexes};
@@ -66,10 +66,11 @@ fn keys(facts: &Facts<'_>, table: &Table, rows: &mut Rows<'_>) {
 }
 
 fn foreign_key(facts: &Facts<'_>, table: &Table, key: &ForeignKey, rows: &mut Rows<'_>) {
-    let on_delete = match key.on_delete {
-        OnDelete::Reject => "a",
-        OnDelete::Cascade => "c",
-        OnDelete::SetNull => "n",
+    let letter = |action| match action {
+        ReferenceAction::Reject => "a",
+        ReferenceAction::Cascade => "c",
+        ReferenceAction::SetNull => "n",
+        ReferenceAction::SetDefault => "d",
     };
     let operators = ints(key.columns.iter().map(|_| EQUAL));
     constraint(
@@ -81,8 +82,11 @@ fn foreign_key(facts: &Facts<'_>, table: &Table, key: &ForeignKey, rows: &mut Ro
         &[
             ("conindid", oid(number::index(key.parent, key.parent_index))),
             ("confrelid", oid(number::table(key.parent))),
-            ("confupdtype", Value::text("a")),
-            ("confdeltype", Value::text(on_delete)),
+            ("condeferrable", Value::Bool(key.deferrable.is_some())),
+            ("condeferred", Value::Bool(key.deferrable == Some(true))),
+            ("convalidated", Value::Bool(key.validated)),
+            ("confupdtype", Value::text(letter(key.on_update))),
+            ("confdeltype", Value::text(letter(key.on_delete))),
             ("confmatchtype", Value::text("s")),
             ("connoinherit", Value::Bool(true)),
             ("conkey", columns(&key.columns)),

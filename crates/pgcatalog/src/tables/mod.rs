@@ -23,6 +23,7 @@ use crate::world::{Names, Row, Session, World};
 /// Tables whose rows are not the same for every session.
 pub const SESSION_TABLES: &[&str] = &[
     "pg_authid",
+    "pg_cursors",
     "pg_database",
     "pg_locks",
     "pg_settings",
@@ -46,6 +47,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_authid", cluster::pg_authid),
     ("pg_class", relations::pg_class),
     ("pg_constraint", constraints::pg_constraint),
+    ("pg_cursors", cluster::pg_cursors),
     ("pg_database", cluster::pg_database),
     ("pg_depend", sequences::pg_depend),
     ("pg_description", comments::pg_description),

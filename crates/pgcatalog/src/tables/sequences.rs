@@ -5,10 +5,12 @@ use types::Value;
 
 use super::relations::attribute_number;
 use super::{Facts, Rows, oid};
+use crate::describe::next_value;
 use crate::oid as number;
 
 /// `pg_class` itself, as `pg_depend` names it.
 const PG_CLASS: u32 = 1259;
+const PG_ATTRDEF: u32 = 2604;
 
 pub fn class(sequence: &Sequence, rows: &mut Rows<'_>) {
     let id = number::table(sequence.id);
@@ -42,7 +44,7 @@ pub fn pg_sequence(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     }
 }
 
-/// Which columns own sequences; no other dependency is told.
+/// Which columns own sequences, and what defaults rest on; no other dependency is told.
 pub fn pg_depend(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     for sequence in facts.world.catalog.sequences() {
         let Some(owner) = sequence.owner else { continue };
@@ -55,5 +57,25 @@ pub fn pg_depend(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             ("refobjsubid", Value::Int(attribute_number(owner.column))),
             ("deptype", Value::text(kind)),
         ]);
+    }
+    for table in facts.world.catalog.tables() {
+        for (column, default) in (0..).zip(&table.defaults) {
+            let Some(default) = default else { continue };
+            let this = number::default(table.id(), column);
+            let relation = (number::table(table.id()), attribute_number(column));
+            let sequence = next_value(default).map(|id| (number::table(id), 0));
+            let on = [(Some(relation), "a"), (sequence, "n")];
+            for (on, kind) in on {
+                let Some((referenced, part)) = on else { continue };
+                rows.row(&[
+                    ("classid", oid(PG_ATTRDEF)),
+                    ("objid", oid(this)),
+                    ("refclassid", oid(PG_CLASS)),
+                    ("refobjid", oid(referenced)),
+                    ("refobjsubid", Value::Int(part)),
+                    ("deptype", Value::text(kind)),
+                ]);
+            }
+        }
     }
 }

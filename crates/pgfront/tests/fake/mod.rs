@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pgfront::{
-    Authentication, Cancel, ColumnDescription, CopyChunk, Database, Notice, NoticeSeverity, Peer,
-    Prepared, Response, Row, Session, SessionOptions, Tag, TransactionStatus, Verifier,
+    Authentication, Cancel, ColumnDescription, CopyChunk, Database, Format, Notice, NoticeSeverity,
+    Peer, Prepared, Response, Row, Session, SessionOptions, Tag, TransactionStatus, Verifier,
 };
 use types::{DataType, Error, Result, SqlState, Value};
 
@@ -233,10 +233,12 @@ impl Session for FakeSession {
                 let tag = "DEALLOCATE".into();
                 return Ok(Response::Deallocate { name, tag });
             }
-            "copy" if words[1] == "in" => return Ok(Response::CopyIn { columns: 2 }),
+            "copy" if words[1] == "in" => {
+                return Ok(Response::CopyIn { columns: 2, format: Format::Text });
+            }
             "copy" if words[2] == "stalled" => {
                 let chunks = Box::pin(futures::stream::pending());
-                return Ok(Response::CopyOut { columns: 2, chunks });
+                return Ok(Response::CopyOut { columns: 2, format: Format::Text, chunks });
             }
             "copy" => return Ok(copy_out(number(&words[1..]))),
             "patience" => {
@@ -353,7 +355,11 @@ fn copy_out(rows: i64) -> Response {
         let bytes = format!("{n}\tline\n").into();
         Ok(CopyChunk { bytes, rows: 1 })
     });
-    Response::CopyOut { columns: 2, chunks: Box::pin(futures::stream::iter(chunks)) }
+    Response::CopyOut {
+        columns: 2,
+        format: Format::Text,
+        chunks: Box::pin(futures::stream::iter(chunks)),
+    }
 }
 
 fn elaborate_error() -> Error {

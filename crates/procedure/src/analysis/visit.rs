@@ -26,23 +26,19 @@ pub fn reads_row(expr: &Expr) -> bool {
 pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
     visit(query);
     match query {
-        Query::Values(_)
-        | Query::Unnest(_)
-        | Query::Series { .. }
-        | Query::Get { .. }
-        | Query::Scan { .. } => {}
+        Query::Values(_) | Query::Call { .. } | Query::Get { .. } | Query::Scan { .. } => {}
         Query::Filter { input, .. }
         | Query::Project { input, .. }
         | Query::Aggregate { input, .. }
         | Query::Sort { input, .. }
         | Query::Limit { input, .. }
         | Query::Numbered { input, .. }
-        | Query::Distinct { input } => each_query(input, visit),
+        | Query::Distinct { input, .. } => each_query(input, visit),
         Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
             each_query(outer, visit);
             each_query(inner, visit);
         }
-        Query::Append(inputs) => {
+        Query::Append(inputs) | Query::Beside { inputs, .. } => {
             for input in inputs {
                 each_query(input, visit);
             }
@@ -54,8 +50,7 @@ pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
 pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
     match query {
         Query::Values(rows) => rows.iter().flatten().for_each(visit),
-        Query::Unnest(array) => visit(array),
-        Query::Series { first, last, step } => [first, last, step].into_iter().for_each(visit),
+        Query::Call { inputs, .. } => inputs.iter().for_each(visit),
         Query::Get { key, filter, .. } => key.iter().chain(filter).for_each(visit),
         Query::Scan { low, high, filter, .. } => {
             bound_exprs(low).iter().for_each(&mut *visit);
@@ -79,7 +74,7 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
         Query::Sort { keys, .. } => keys.iter().for_each(|key| visit(&key.expr)),
         Query::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(visit),
         Query::Numbered { first, .. } => visit(first),
-        Query::Distinct { .. } | Query::Append(_) => {}
+        Query::Distinct { .. } | Query::Append(_) | Query::Beside { .. } => {}
     }
 }
 

@@ -141,14 +141,14 @@ fn query(query: &Query, source: Source) -> Count {
             let each_row = if exact { each_row } else { each_row.at_most() };
             self::query(input, source).and(each_row)
         }
-        Query::Sort { input, .. } | Query::Distinct { input } | Query::Numbered { input, .. } => {
-            self::query(input, source)
-        }
+        Query::Sort { input, .. }
+        | Query::Distinct { input, .. }
+        | Query::Numbered { input, .. } => self::query(input, source),
         Query::Limit { input, .. } => {
             each_own(&mut own);
             self::query(input, source).at_most().and(exprs(own.into_iter(), source))
         }
-        Query::Append(inputs) => {
+        Query::Append(inputs) | Query::Beside { inputs, .. } => {
             inputs.iter().map(|input| self::query(input, source)).fold(Count::NONE, Count::and)
         }
         Query::NestedLoop { outer, inner, .. } => {
@@ -158,7 +158,7 @@ fn query(query: &Query, source: Source) -> Count {
         Query::HashJoin { outer, inner, .. } => {
             self::query(outer, source).and(self::query(inner, source).at_most())
         }
-        Query::Unnest(_) | Query::Series { .. } | Query::Get { .. } | Query::Scan { .. } => {
+        Query::Call { .. } | Query::Get { .. } | Query::Scan { .. } => {
             each_own(&mut own);
             exprs(own.into_iter(), source)
         }
@@ -170,13 +170,13 @@ pub(super) fn rows_max(query: &Query) -> Option<u64> {
     match query {
         Query::Values(rows) => Some(rows.len() as u64),
         Query::Get { .. } => Some(1),
-        Query::Unnest(_) | Query::Scan { .. } => None,
-        Query::Series { first, last, step } => match (first, last, step) {
-            (
+        Query::Scan { .. } => None,
+        Query::Call { inputs, .. } => match &**inputs {
+            [
                 Expr::Const(Value::Int(first)),
                 Expr::Const(Value::Int(last)),
                 Expr::Const(Value::Int(1)),
-            ) => Some(u64::try_from(i128::from(*last) - i128::from(*first) + 1).unwrap_or(0)),
+            ] => Some(u64::try_from(i128::from(*last) - i128::from(*first) + 1).unwrap_or(0)),
             _ => None,
         },
         Query::Aggregate { groups, .. } if groups.is_empty() => Some(1),
@@ -184,7 +184,7 @@ pub(super) fn rows_max(query: &Query) -> Option<u64> {
         | Query::Project { input, .. }
         | Query::Aggregate { input, .. }
         | Query::Sort { input, .. }
-        | Query::Distinct { input }
+        | Query::Distinct { input, .. }
         | Query::Numbered { input, .. } => rows_max(input),
         Query::Limit { input, limit, .. } => {
             let limit = match limit {
@@ -197,6 +197,9 @@ pub(super) fn rows_max(query: &Query) -> Option<u64> {
             }
         }
         Query::Append(inputs) => inputs.iter().map(rows_max).sum(),
+        Query::Beside { inputs, .. } => {
+            inputs.iter().map(rows_max).try_fold(0, |most, rows| Some(rows?.max(most)))
+        }
         Query::NestedLoop { outer, inner, left, .. } => {
             let inner = rows_max(inner)?;
             rows_max(outer)?.checked_mul(if *left { inner.max(1) } else { inner })

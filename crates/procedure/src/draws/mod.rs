@@ -201,7 +201,8 @@ pub fn place(procedure: &mut Procedure) -> Result<()> {
                 {
                     return Err(current_is_taken());
                 }
-                place_all(procedure, *source, &[("(current)", DataType::Int8)])?;
+                let pair = DataType::Array(DataType::Int8.into());
+                place_all(procedure, *source, &[("(current)", pair)])?;
                 SequenceUse { sequence, need: SequenceNeed::Current }
             }
         };
@@ -480,7 +481,7 @@ impl Placing {
                 let row = |at, row: &mut Box<[Expr]>| self.fill(row.iter_mut(), at);
                 rows.iter_mut().try_fold(at, row)
             }
-            Query::Unnest(_) | Query::Series { .. } => {
+            Query::Call { .. } => {
                 let mut exprs = Vec::new();
                 each_query_expr_mut(query, &mut |expr| exprs.push(expr));
                 self.fill(exprs.into_iter(), at)
@@ -497,8 +498,8 @@ impl Placing {
             {
                 self.query(input, at)
             }
-            Query::Distinct { input } | Query::Numbered { input, .. } => self.query(input, at),
-            Query::Append(inputs) => {
+            Query::Distinct { input, .. } | Query::Numbered { input, .. } => self.query(input, at),
+            Query::Append(inputs) | Query::Beside { inputs, .. } => {
                 inputs.iter_mut().try_fold(at, |at, input| self.query(input, at))
             }
             Query::NestedLoop { .. } | Query::HashJoin { .. } => self.join(query, at),

@@ -173,7 +173,7 @@ fn all_of_query<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
             visit(first);
             all_of_query(input, visit);
         }
-        Query::Distinct { input } => all_of_query(input, visit),
+        Query::Distinct { input, .. } => all_of_query(input, visit),
         Query::NestedLoop { outer, inner, condition, .. } => {
             condition.iter_mut().for_each(&mut *visit);
             all_of_query(outer, visit);
@@ -185,7 +185,7 @@ fn all_of_query<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
             all_of_query(outer, visit);
             all_of_query(inner, visit);
         }
-        Query::Append(inputs) => {
+        Query::Append(inputs) | Query::Beside { inputs, .. } => {
             inputs.iter_mut().for_each(|input| all_of_query(input, visit));
         }
         query => each_query_expr_mut(query, visit),
@@ -196,8 +196,7 @@ fn all_of_query<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
 pub(super) fn each_query_expr_mut<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
     match query {
         Query::Values(rows) => rows.iter_mut().flatten().for_each(visit),
-        Query::Unnest(array) => visit(array),
-        Query::Series { first, last, step } => [first, last, step].into_iter().for_each(visit),
+        Query::Call { inputs, .. } => inputs.iter_mut().for_each(visit),
         Query::Get { key, filter, .. } => key.iter_mut().chain(filter).for_each(visit),
         Query::Scan { low, high, filter, .. } => {
             bound_mut(low).iter_mut().for_each(&mut *visit);

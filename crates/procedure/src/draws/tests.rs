@@ -6,6 +6,7 @@ use types::{ColumnSchema, TableId, TableSchema};
 use super::*;
 use crate::analysis::KeyPlan;
 use crate::build::{Builder, Tables, add, at_least, int};
+use crate::query::RowFunction;
 use crate::testing::Memory;
 use crate::{Frame, run};
 
@@ -35,7 +36,7 @@ fn tables() -> Tables {
 }
 
 fn series(last: i64) -> Query {
-    Query::Series { first: int(1), last: int(last), step: int(1) }
+    Query::Call { function: RowFunction::Integers, inputs: [int(1), int(last), int(1)].into() }
 }
 
 fn one_for_each(input: Query, draw: Expr) -> Query {

@@ -6,7 +6,7 @@ use types::{ColumnId, TableId};
 
 use super::Namer;
 use crate::expr::Expr;
-use crate::query::{Aggregate, AggregateFunction, Query, SortKey};
+use crate::query::{Aggregate, AggregateFunction, Interval, Query, Repeats, RowFunction, SortKey};
 
 impl Namer<'_> {
     /// Lines with their depth.
@@ -27,9 +27,7 @@ impl Namer<'_> {
         let place = lines.len();
         lines.push((depth, String::new()));
         let (text, names) = match query {
-            Query::Values(_) | Query::Unnest(_) | Query::Series { .. } | Query::Get { .. } => {
-                self.source(query, outer)
-            }
+            Query::Values(_) | Query::Call { .. } | Query::Get { .. } => self.source(query, outer),
             Query::Scan { .. } => self.scan(query, outer),
             Query::Filter { input, condition } => {
                 let names = self.operator(input, outer, depth + 1, lines);
@@ -72,9 +70,22 @@ impl Namer<'_> {
                 names.push("number".to_string());
                 (format!("number from {} by {step}", self.expr(first, outer)), names)
             }
-            Query::Distinct { input } => {
+            Query::Distinct { input, by, repeats } => {
                 let names = self.operator(input, outer, depth + 1, lines);
-                ("distinct".to_string(), names)
+                let name = |column: &u16| names.get(usize::from(*column)).cloned();
+                let by: Vec<String> = by.iter().filter_map(name).collect();
+                let text = match (by.as_slice(), repeats) {
+                    ([], _) => "distinct".to_string(),
+                    (by, Repeats::Dropped) => format!("first of each {}", by.join(", ")),
+                    (by, Repeats::Refused) => format!("only one of each {}", by.join(", ")),
+                };
+                (text, names)
+            }
+            Query::Beside { inputs, numbered } => {
+                let of_input = |input| self.operator(input, outer, depth + 1, lines);
+                let mut names: Vec<String> = inputs.iter().flat_map(of_input).collect();
+                names.extend(numbered.then(|| "ordinality".to_string()));
+                ("side by side".to_string(), names)
             }
             Query::Append(inputs) => {
                 let mut names = Vec::new();
@@ -97,22 +108,39 @@ impl Namer<'_> {
             Query::Values(rows) => {
                 let texts = rows.iter().map(|row| format!("({})", self.list(row, outer)));
                 let texts: Vec<String> = texts.collect();
-                (format!("values {}", texts.join(", ")), Vec::new())
+                let width = usize::from(query.width());
+                let names = (1..=width).map(|number| format!("column{number}"));
+                (format!("values {}", texts.join(", ")), names.collect())
             }
-            Query::Unnest(array) => {
-                (format!("unnest {}", self.expr(array, outer)), vec!["element".to_string()])
-            }
-            Query::Series { first, last, step } => {
-                let (first, last) = (self.expr(first, outer), self.expr(last, outer));
-                let text = format!("series {first} to {last} by {}", self.expr(step, outer));
-                (text, vec!["series".to_string()])
-            }
+            Query::Call { function, inputs } => self.call(*function, inputs, outer),
             Query::Get { table, key, columns, filter } => {
                 let record = self.record(*table, key, outer);
                 self.access(format!("get {record}"), *table, columns, filter)
             }
             _ => Default::default(),
         }
+    }
+
+    fn call(
+        &self,
+        function: RowFunction,
+        inputs: &[Expr],
+        outer: &[String],
+    ) -> (String, Vec<String>) {
+        let texts: Vec<String> = inputs.iter().map(|input| self.expr(input, outer)).collect();
+        let (text, column) = match (function, texts.as_slice()) {
+            (RowFunction::Integers, [first, last, step]) => {
+                (format!("series {first} to {last} by {step}"), "series")
+            }
+            (RowFunction::Moments(step), [first, last]) => {
+                let Interval { months, days, us } = step;
+                let step = format!("{months} months {days} days {us} microseconds");
+                (format!("series {first} to {last} by {step}"), "series")
+            }
+            (RowFunction::Parts, _) => (format!("parts {}", texts.join(", ")), "part"),
+            _ => (format!("unnest {}", texts.join(", ")), "element"),
+        };
+        (text, vec![column.to_string()])
     }
 
     fn access(

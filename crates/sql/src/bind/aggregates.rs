@@ -49,6 +49,13 @@ pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
     })
 }
 
+impl Aggregates {
+    /// Whether an argument of an aggregate is being bound.
+    pub fn is_inside(&self) -> bool {
+        self.place == Place::Inside
+    }
+}
+
 impl Binder<'_> {
     /// Binds a call of an aggregate and gives its placeholder.
     pub(super) fn aggregate_call(

@@ -1,13 +1,14 @@
 //! The binder's state: what names and parameters mean, which registers are taken, and the steps
 //! that the statement has become so far.
 
+use std::fmt;
 use std::sync::Arc;
 
 use procedure::{Expr, Function, Reg, Step};
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 use types::cast::{CastContext, cast, cast_context, common_type};
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::scope::{Scope, Variable};
 use crate::catalog::{Catalog, Table, ViewUses};
@@ -51,11 +52,21 @@ pub struct Binder<'a> {
     pub steps: Vec<Step>,
     /// Something bound depends on the session, so the result is of no use to others.
     pub session_dependent: bool,
+    /// Something bound is another thing in another time zone.
+    pub zone_dependent: bool,
+    /// What the schema holds is bound, whose constants are UTC's.
+    pub(super) in_view: bool,
     /// The client's text, where what is bound is of it.
     pub(crate) source: Option<Source<'a>>,
     pub(super) enclosing: Vec<Scope>,
     pub(super) aggregates: super::aggregates::Aggregates,
     pub(super) ctes: Vec<(String, super::select::BoundQuery)>,
+    /// Changes that are put off, in a statement of several parts.
+    pub(super) late: Option<super::with::Late>,
+    /// Tables whose rows are being given new keys, the innermost last.
+    pub(super) changing: Vec<types::TableId>,
+    /// Calls that give rows, of the select list at hand; `None` where there can be none.
+    pub(super) row_calls: Option<Vec<procedure::Query>>,
     pub(super) depth: u16,
     pub(super) view_uses: ViewUses,
     /// The next select list leaves untyped literals as they are, for a UNION to decide.
@@ -91,10 +102,15 @@ impl<'a> Binder<'a> {
             next_register,
             steps: Vec::new(),
             session_dependent: false,
+            zone_dependent: false,
+            in_view: false,
             source: None,
             enclosing: Vec::new(),
             aggregates: super::aggregates::Aggregates::default(),
             ctes: Vec::new(),
+            late: None,
+            changing: Vec::new(),
+            row_calls: None,
             depth: 0,
             view_uses: ViewUses::default(),
             keep_unknown: false,
@@ -230,23 +246,26 @@ impl<'a> Binder<'a> {
                 other => other.without_modifier(),
             };
             let known = self.parameters[number].get_or_insert(bare).clone();
-            return Ok(converted(typed.expr, &known, to, explicit));
+            return self.convert(typed.expr, &known, to, explicit);
         }
         if typed.data_type == DataType::Unknown {
             return match typed.expr {
                 Expr::Const(value) => {
                     let value = match to {
                         DataType::Unknown => value,
+                        _ if Zone::matters(&DataType::Unknown, to) => {
+                            return self.convert_constant(&value, to, explicit);
+                        }
                         _ => cast(&value, to, explicit)?,
                     };
                     Ok(Expr::Const(value))
                 }
-                expr => Ok(converted(expr, &DataType::Unknown, to, explicit)),
+                expr => self.convert(expr, &DataType::Unknown, to, explicit),
             };
         }
         match cast_context(&typed.data_type, to) {
             Some(needed) if needed <= context => {
-                Ok(fold(converted(typed.expr, &typed.data_type, to, explicit)))
+                self.convert(typed.expr, &typed.data_type, to, explicit).map(fold)
             }
             Some(_) => Err(Error::new(
                 SqlState::DATATYPE_MISMATCH,
@@ -257,6 +276,52 @@ impl<'a> Binder<'a> {
                 SqlState::CANNOT_COERCE,
                 format!("cannot cast type {} to {to}", typed.data_type),
             )),
+        }
+    }
+
+    /// A conversion, of moments as the session's clocks show them. Where they are not UTC's, only
+    /// what can be converted here and now is: no program has zones.
+    fn convert(
+        &mut self,
+        expr: Expr,
+        from: &DataType,
+        to: &DataType,
+        explicit: bool,
+    ) -> Result<Expr> {
+        match expr {
+            expr if !Zone::matters(from, to) => Ok(converted(expr, from, to, explicit)),
+            Expr::Const(value) => self.convert_constant(&value, to, explicit),
+            expr => {
+                self.needs_utc(format_args!("a conversion from {from} to {to}"))?;
+                Ok(converted(expr, from, to, explicit))
+            }
+        }
+    }
+
+    fn convert_constant(&mut self, value: &Value, to: &DataType, explicit: bool) -> Result<Expr> {
+        let says_itself = match value {
+            Value::Null => true,
+            Value::Text(text) => Value::says_offset(text),
+            _ => false,
+        };
+        if self.in_view {
+            return cast(value, to, explicit).map(Expr::Const);
+        }
+        self.zone_dependent |= !says_itself;
+        self.session.zone.cast(value, to, explicit).map(Expr::Const)
+    }
+
+    /// # Errors
+    /// 0A000: the session's clocks show another time than UTC.
+    pub(super) fn needs_utc(&mut self, what: impl fmt::Display) -> Result<()> {
+        self.zone_dependent = true;
+        match self.session.zone.is_utc() {
+            true => Ok(()),
+            false => Err(Error::unsupported(format_args!(
+                "{what} in the time zone {}",
+                self.session.zone.name()
+            ))
+            .with_hint("SET TIME ZONE 'UTC' for it, or convert in the client.")),
         }
     }
 

@@ -18,7 +18,7 @@ use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, fold};
 use super::plan::{Item, Source, Wishes, index_nullability, plan};
-use crate::catalog::{ForeignKey, OnDelete, Table};
+use crate::catalog::{ForeignKey, ReferenceAction, Table};
 
 /// Cascades go this many tables deep; beyond, they are taken for a cycle.
 const CASCADE_DEPTH_MAX: u16 = 16;
@@ -215,11 +215,13 @@ impl Binder<'_> {
                     Expr::all(same.collect())
                 }
             };
-            match (new.is_some(), key.on_delete) {
-                (true, _) | (false, OnDelete::Reject) => {
+            match (new.is_some(), key.on_update, key.on_delete) {
+                (true, ReferenceAction::Reject, _) | (false, _, ReferenceAction::Reject) => {
                     self.reject_children(table, &child, &key, &values, kept)?;
                 }
-                (false, action) => {
+                // They follow when the row has its new key.
+                (true, ..) => {}
+                (false, _, action) => {
                     if depth >= CASCADE_DEPTH_MAX {
                         return Err(Error::unsupported("a cycle of ON DELETE CASCADE"));
                     }
@@ -227,6 +229,72 @@ impl Binder<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// ON UPDATE CASCADE and the like, for the children of a row that has been given a new key.
+    pub(super) fn children_follow(
+        &mut self,
+        table: &Arc<Table>,
+        old: &dyn Fn(ColumnId) -> Expr,
+        new: NewKey<'_>,
+    ) -> Result<()> {
+        for reference in &table.referenced_by {
+            let child = self.catalog.table_by_id(reference.child).cloned();
+            let key =
+                child.as_ref().and_then(|child| child.foreign_keys.get(reference.key)).cloned();
+            let (Some(child), Some(key)) = (child, key) else { continue };
+            let is_changed = key.parent_columns.iter().any(|column| (new.changed)(*column));
+            if key.on_update == ReferenceAction::Reject || !is_changed {
+                continue;
+            }
+            if self.changing.contains(&child.id()) {
+                return Err(Error::unsupported("ON UPDATE actions that come back to a table")
+                    .with_hint(
+                        "Change the rows that refer to it first, with constraints dropped.",
+                    ));
+            }
+            let values: Vec<Expr> = key.parent_columns.iter().map(|c| old(*c)).collect();
+            let pairs = key.parent_columns.iter().zip(&values);
+            let differs = pairs.map(|(c, was)| Expr::Binary {
+                op: BinaryOp::IsDistinctFrom,
+                left: Box::new((new.value)(*c)),
+                right: Box::new(was.clone()),
+                result: DataType::Bool,
+            });
+            let mut conditions = children_of(&key, &values);
+            conditions.push(Expr::Or(differs.collect()));
+            let followed = |binder: &mut Self, place: usize, column: ColumnId| match key.on_update {
+                ReferenceAction::Cascade => (new.value)(key.parent_columns[place]),
+                ReferenceAction::SetDefault => binder.default_of(&child, column),
+                _ => Expr::Const(Value::Null),
+            };
+            let mut assigned = Vec::with_capacity(key.columns.len());
+            for (place, column) in key.columns.iter().enumerate() {
+                assigned.push((*column, followed(self, place, *column)));
+            }
+            self.change_children(&child, conditions, assigned)?;
+        }
+        Ok(())
+    }
+
+    /// Assigns to the rows of a child that satisfy `conditions`.
+    fn change_children(
+        &mut self,
+        child: &Arc<Table>,
+        conditions: Vec<Expr>,
+        assigned: Vec<(ColumnId, Expr)>,
+    ) -> Result<()> {
+        let columns: Vec<ColumnId> = (0..child.schema.columns.len() as ColumnId).collect();
+        let query = rows_of(child, conditions, &columns)?;
+        let row = self.registers(columns.len())?;
+        let body = self.block(|binder| {
+            let old = |c: ColumnId| Expr::Reg(row[usize::from(c)]);
+            let mut assigned = binder.with_generated(child, assigned)?;
+            assigned.iter_mut().for_each(|(_, value)| value.map_columns(&mut |c| old(c)));
+            binder.update_row(child, &old, &assigned).map(drop)
+        })?;
+        self.steps.push(Step::ForRows { query, row: row.into(), body, carried: Box::default() });
         Ok(())
     }
 
@@ -281,22 +349,19 @@ impl Binder<'_> {
         child: &Arc<Table>,
         key: &ForeignKey,
         values: &[Expr],
-        action: OnDelete,
+        action: ReferenceAction,
         depth: u16,
     ) -> Result<()> {
-        let width = child.schema.columns.len() as ColumnId;
-        let columns: Vec<ColumnId> = (0..width).collect();
+        if action != ReferenceAction::Cascade {
+            let assigned = key.columns.iter().map(|c| (*c, Expr::Const(Value::Null)));
+            return self.change_children(child, children_of(key, values), assigned.collect());
+        }
+        let columns: Vec<ColumnId> = (0..child.schema.columns.len() as ColumnId).collect();
         let query = rows_of(child, children_of(key, values), &columns)?;
         let row = self.registers(columns.len())?;
         let body = self.block(|binder| {
             let old = |c: ColumnId| Expr::Reg(row[usize::from(c)]);
-            if action == OnDelete::Cascade {
-                return binder.delete_row(child, &old, depth).map(drop);
-            }
-            let assigned = key.columns.iter().map(|c| (*c, Expr::Const(Value::Null)));
-            let mut assigned = binder.with_generated(child, assigned.collect())?;
-            assigned.iter_mut().for_each(|(_, value)| value.map_columns(&mut |c| old(c)));
-            binder.update_row(child, &old, &assigned).map(drop)
+            binder.delete_row(child, &old, depth).map(drop)
         })?;
         self.steps.push(Step::ForRows { query, row: row.into(), body, carried: Box::default() });
         Ok(())

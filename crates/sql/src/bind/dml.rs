@@ -12,7 +12,7 @@ use super::constraints::NewKey;
 use super::insert::is_default;
 use super::scope::Scope;
 use crate::catalog::Table;
-use crate::names::object_name;
+use crate::names::{fold, object_name};
 use crate::sequence::Identity;
 
 /// A data-modifying statement that has become steps.
@@ -27,7 +27,7 @@ pub struct Dml {
 }
 
 /// RETURNING, over the columns of the table.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Returning {
     clause: Option<(Vec<Expr>, Vec<Column>)>,
     emit: bool,
@@ -52,6 +52,11 @@ impl Returning {
             Some((exprs, _)) if !self.emit => exprs.len(),
             _ => 0,
         }
+    }
+
+    /// What it shows, over the table's columns, and their names.
+    pub fn shown(&self) -> Option<(&[Expr], &[Column])> {
+        self.clause.as_ref().map(|(exprs, columns)| (&exprs[..], &columns[..]))
     }
 
     pub fn is_none(&self) -> bool {
@@ -81,6 +86,8 @@ impl Binder<'_> {
             ast::Statement::Insert(insert) => self.insert(insert, emit),
             ast::Statement::Update(update) => self.update(update, emit),
             ast::Statement::Delete(delete) => self.delete(delete, emit),
+            ast::Statement::Merge(merge) => self.merge(merge, emit),
+            ast::Statement::Query(query) => self.dml_with(query, emit),
             _ => Err(Error::new(SqlState::INTERNAL_ERROR, "not a data-modifying statement")),
         }
     }
@@ -127,7 +134,9 @@ impl Binder<'_> {
         body: impl FnOnce(&mut Self, &[Reg]) -> Result<RowResult>,
     ) -> Result<RowResult> {
         let query = match query {
-            Query::Get { table, key, columns, filter: None } if columns.len() == width => {
+            Query::Get { table, key, columns, filter: None }
+                if columns.len() == width && !self.is_late() =>
+            {
                 let row = self.registers(width)?;
                 let found = self.register()?;
                 self.steps.push(Step::Read {
@@ -140,6 +149,9 @@ impl Binder<'_> {
                 let none = |_: &mut Self| Ok(RowResult::none());
                 return self.either(Expr::Reg(found), returned, |b| body(b, &row), none);
             }
+            // What is made of registers has been read.
+            Query::Beside { .. } | Query::Call { .. } => query,
+            query if self.is_late() => self.rows_kept(query)?,
             query => query,
         };
         let row = self.registers(width)?;
@@ -168,7 +180,8 @@ impl Binder<'_> {
                 next: next.unwrap_or(Expr::Reg(*register)),
             });
         }
-        self.steps.push(Step::ForRows { query, row: row.into(), body, carried: carried.into() });
+        let row = row.into();
+        self.change_step(Step::ForRows { query, row, body, carried: carried.into() });
         Ok(RowResult {
             count: Expr::Reg(count),
             returned: kept.into_iter().map(Expr::Reg).collect(),
@@ -237,8 +250,7 @@ impl Binder<'_> {
         }
         let identities = self.catalog.identities(table.id());
         for (name, value) in pairs {
-            let column = table.column_named(&object_name(name)?);
-            let column = column.map_err(|error| self.at(name.span(), error))?;
+            let column = set_column(table, name).map_err(|error| self.at(name.span(), error))?;
             if identities.contains(&(column, Identity::Always)) && !is_default(value) {
                 return Err(Error::new(
                     SqlState::GENERATED_ALWAYS,
@@ -331,19 +343,37 @@ impl Binder<'_> {
         let new_value = |c: ColumnId| new[usize::from(c)].clone();
         let new_key = NewKey { value: &new_value, changed: &changed };
         self.release_children(table, old, Some(new_key), 0)?;
+        self.write_row(table, key, assigned, &new)?;
+        self.changing.push(table.id());
+        let followed = self.children_follow(table, old, new_key);
+        self.changing.pop();
+        followed.map(|()| new)
+    }
+
+    fn write_row(
+        &mut self,
+        table: &Arc<Table>,
+        key: Vec<Expr>,
+        assigned: &[(ColumnId, Expr)],
+        new: &[Expr],
+    ) -> Result<()> {
         let found = self.register()?;
-        if table.schema.primary_key.iter().any(|c| changed(*c)) {
+        let moves = |c: &ColumnId| assigned.iter().any(|(a, _)| a == c);
+        if table.schema.primary_key.iter().any(moves) {
             self.steps.push(Step::Delete { table: table.id(), key: key.into(), found });
-            let inserted = self.insert_step(table, &new)?;
-            self.require_inserted(table, &new, inserted);
-            return Ok(new);
+            if self.is_late() {
+                self.require(Expr::Reg(found), changed_already(table), None);
+            }
+            let inserted = self.insert_step(table, new)?;
+            self.require_inserted(table, new, inserted);
+            return Ok(());
         }
         let assignments = assigned.iter().enumerate();
         let code = CommandCode::new(
             assignments.map(|(i, (column, _))| (*column, Expr::Reg(Reg(i as u16)))).collect(),
             Box::default(),
         );
-        let inputs = assigned.iter().map(|(c, _)| new_value(*c));
+        let inputs = assigned.iter().map(|(c, _)| new[usize::from(*c)].clone());
         self.steps.push(Step::Update {
             table: table.id(),
             key: key.into(),
@@ -351,7 +381,7 @@ impl Binder<'_> {
             inputs: inputs.collect(),
             found,
         });
-        Ok(new)
+        Ok(())
     }
 
     /// Deletes the row whose columns are `old`, and deals with those that point at it.
@@ -369,6 +399,39 @@ impl Binder<'_> {
             found,
         });
         Ok(found)
+    }
+}
+
+/// A row that has gone since it was read, by another part of the statement.
+fn changed_already(table: &Table) -> Error {
+    let what = "a row to be moved was already changed by another part of the statement";
+    Error::new(SqlState(*b"27000"), what).with_table(table.name())
+}
+
+/// What SET names: a column without a relation's name in front.
+fn set_column(table: &Table, name: &ast::ObjectName) -> Result<ColumnId> {
+    match name.0.as_slice() {
+        [_] => table.column_named(&object_name(name)?),
+        parts => {
+            let first =
+                parts.first().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+            let what =
+                format!("column \"{first}\" of relation \"{}\" does not exist", table.name());
+            let error = Error::new(SqlState::UNDEFINED_COLUMN, what);
+            Err(error.with_hint("SET names a column of the table alone: no relation before it."))
+        }
+    }
+}
+
+/// The data-modifying statement behind a WITH.
+pub(crate) fn modifying(query: &ast::Query) -> Option<&ast::Statement> {
+    use ast::SetExpr as E;
+    match &*query.body {
+        E::Insert(statement)
+        | E::Update(statement)
+        | E::Delete(statement)
+        | E::Merge(statement) => Some(statement),
+        _ => None,
     }
 }
 

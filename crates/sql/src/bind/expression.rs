@@ -9,6 +9,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::aggregates::{Place, aggregate_function};
 use super::binder::{Binder, Typed, fold};
 use super::operators::negated_if;
+use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::sequences;
 use crate::ddl::data_type;
@@ -566,6 +567,9 @@ impl Binder<'_> {
         }
         if let Some(function) = aggregate_function(&name) {
             return self.aggregate_call(scope, &name, function, call);
+        }
+        if gives_rows(&name) {
+            return self.rows_in_select_list(scope, &name, call);
         }
         if call.filter.is_some() {
             return Err(Error::new(

@@ -1,15 +1,18 @@
 //! FROM: which relations there are, and how they are joined.
 
+use std::sync::Arc;
+
 use procedure::{Expr, Query};
 use sqlparser::ast::{self, Spanned};
-use types::cast::CastContext;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState};
 
 use super::aggregates::Place;
 use super::binder::{Binder, Typed};
 use super::plan::{Item, Source, conjuncts};
+use super::row_functions::{each_input, gives_rows, needs, positional, side_by_side};
 use super::scope::{Scope, ScopeColumn};
-use crate::catalog::View;
+use super::with::returns_nothing;
+use crate::catalog::{Table, View};
 use crate::names::{fold, not_in_side, object_name};
 
 /// A bound FROM clause: names, relations, and the conditions of its inner joins.
@@ -18,19 +21,46 @@ pub(super) struct From {
     pub scope: Scope,
     pub items: Vec<Item>,
     pub conditions: Vec<Expr>,
+    /// Relations in front that the clause itself does not see: the target of UPDATE or DELETE.
+    pub hidden: usize,
+}
+
+impl From {
+    pub fn add_table(&mut self, table: &Arc<Table>, name: &str) {
+        let offset = self.scope.width();
+        let width = table.schema.columns.len() as u16;
+        self.scope.add_table(table, name);
+        self.items.push(Item { source: Source::Table(table.clone()), offset, width, left: None });
+    }
+
+    /// What a condition or a function in the clause may refer to.
+    pub fn in_sight(&self) -> Scope {
+        let relations = self.scope.relations.iter().skip(self.hidden).cloned().collect();
+        Scope { relations, merges_late: self.scope.merges_late }
+    }
 }
 
 impl Binder<'_> {
     pub(super) fn bind_from(&mut self, from: &[ast::TableWithJoins]) -> Result<From> {
         let mut bound = From::default();
+        self.bind_more(&mut bound, from)?;
+        Ok(bound)
+    }
+
+    /// More relations behind those that are there.
+    pub(super) fn bind_more(
+        &mut self,
+        bound: &mut From,
+        from: &[ast::TableWithJoins],
+    ) -> Result<()> {
         for table in from {
             let first = bound.items.len();
-            self.relation(&mut bound, &table.relation)?;
+            self.relation(bound, &table.relation)?;
             for join in &table.joins {
-                self.join(&mut bound, join, first)?;
+                self.join(bound, join, first)?;
             }
         }
-        Ok(bound)
+        Ok(())
     }
 
     fn join(&mut self, from: &mut From, join: &ast::Join, first: usize) -> Result<()> {
@@ -41,6 +71,14 @@ impl Binder<'_> {
         let (constraint, outer) = match &join.join_operator {
             J::Join(c) | J::Inner(c) | J::CrossJoin(c) => (c, false),
             J::Left(c) | J::LeftOuter(c) => (c, true),
+            J::Right(_) | J::RightOuter(_)
+                if matches!(from.items[right].source, Source::Calls(_)) =>
+            {
+                let what = "invalid reference to a FROM-clause entry before RIGHT JOIN";
+                return Err(Error::new(SqlState::INVALID_COLUMN_REFERENCE, what).with_detail(
+                    "The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
+                ));
+            }
             J::Right(c) | J::RightOuter(c) if right == first + 1 => {
                 // The other way round: numbers of columns stay, so nobody else notices.
                 from.items.swap(first, right);
@@ -83,7 +121,7 @@ impl Binder<'_> {
         match constraint {
             ast::JoinConstraint::None => {}
             ast::JoinConstraint::On(condition) => {
-                let scope = from.scope.clone();
+                let scope = from.in_sight();
                 let bound = self.condition(&scope, condition, Place::JoinCondition, "JOIN/ON")?;
                 conjuncts(bound, &mut on);
             }
@@ -103,6 +141,7 @@ impl Binder<'_> {
     /// `left.name = right.name`; the right one is hidden from then on.
     fn using(&mut self, from: &mut From, name: &str, left_relations: usize) -> Result<Expr> {
         let (left, right) = from.scope.relations.split_at(left_relations);
+        let left = &left[from.hidden..];
         let [left, right] =
             [left, right].map(|side| Scope { relations: side.to_vec(), ..Scope::default() });
         let (left, left_type) = left.find(name)?.ok_or_else(|| not_in_side(name, "left"))?;
@@ -127,21 +166,19 @@ impl Binder<'_> {
             F::Table { name, alias, args: None, with_hints, .. } if with_hints.is_empty() => {
                 self.named_relation(from, name, alias.as_ref())
             }
-            F::Table { name, alias, args: Some(args), with_ordinality: false, .. } => {
-                let function = crate::names::function_name(name)?;
+            F::Table { name, alias, args: Some(args), with_ordinality, .. } => {
                 let exprs = args.args.iter().map(positional).collect::<Result<Vec<_>>>()?;
-                self.table_function(from, &function, &exprs, alias.as_ref())
+                let name = crate::names::function_name(name)?;
+                self.table_function(from, (&name, *with_ordinality), &exprs, alias.as_ref())
             }
-            F::Function { lateral: false, name, args, with_ordinality: false, alias } => {
-                let function = crate::names::function_name(name)?;
+            F::Function { name, args, with_ordinality, alias, .. } => {
                 let exprs = args.iter().map(positional).collect::<Result<Vec<_>>>()?;
-                self.table_function(from, &function, &exprs, alias.as_ref())
+                let name = crate::names::function_name(name)?;
+                self.table_function(from, (&name, *with_ordinality), &exprs, alias.as_ref())
             }
-            F::UNNEST {
-                alias, array_exprs, with_offset: false, with_ordinality: false, ..
-            } => {
+            F::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } => {
                 let exprs: Vec<&ast::Expr> = array_exprs.iter().collect();
-                self.table_function(from, "unnest", &exprs, alias.as_ref())
+                self.table_function(from, ("unnest", *with_ordinality), &exprs, alias.as_ref())
             }
             F::Derived { lateral: false, subquery, alias, .. } => {
                 let bound = self.nested(|binder| binder.query(subquery))?;
@@ -165,6 +202,9 @@ impl Binder<'_> {
         let name = object_name(path).map_err(|error| self.at(path.span(), error))?;
         let shown = alias.map_or_else(|| name.clone(), |a| fold(&a.name));
         if let Some((_, bound)) = self.ctes.iter().rfind(|(cte, _)| *cte == name) {
+            if bound.columns.is_empty() {
+                return Err(returns_nothing(&name));
+            }
             let bound = bound.clone();
             let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
             return add_derived(from, &shown, columns.collect(), alias, bound.query);
@@ -178,13 +218,10 @@ impl Binder<'_> {
         }
         let table = self.table(path)?;
         check_alias(from, &shown)?;
-        let offset = from.scope.width();
-        let width = table.schema.columns.len() as u16;
-        from.scope.add_table(&table, &shown);
+        from.add_table(&table, &shown);
         if let (Some(alias), Some(relation)) = (alias, from.scope.relations.last_mut()) {
             rename(&mut relation.columns, alias)?;
         }
-        from.items.push(Item { source: Source::Table(table), offset, width, left: None });
         Ok(())
     }
 
@@ -198,8 +235,10 @@ impl Binder<'_> {
     ) -> Result<()> {
         self.view_uses.add_one()?;
         let outside = (std::mem::take(&mut self.ctes), self.source.take());
+        let in_view = std::mem::replace(&mut self.in_view, true);
         let bound = self.nested(|binder| binder.query(&view.query));
         (self.ctes, self.source) = outside;
+        self.in_view = in_view;
         let bound = bound?;
         let given = view.columns.iter().cloned().map(Some).chain(std::iter::repeat(None));
         let columns = bound.columns.into_iter().zip(given);
@@ -210,69 +249,54 @@ impl Binder<'_> {
     fn table_function(
         &mut self,
         from: &mut From,
-        name: &str,
+        (name, numbered): (&str, bool),
         arguments: &[&ast::Expr],
         alias: Option<&ast::TableAlias>,
     ) -> Result<()> {
-        let empty = Scope::default();
-        let mut bound = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            bound.push(self.expression(&empty, argument)?);
+        if !gives_rows(name) {
+            return Err(self.no_table_function(name));
         }
-        let (query, data_type) = match (name, bound.len()) {
-            ("unnest", 1) => {
-                let array = bound.remove(0);
-                let DataType::Array(element) = array.data_type else {
-                    return Err(Error::new(
-                        SqlState::UNDEFINED_FUNCTION,
-                        format!("function unnest({}) does not exist", array.data_type),
-                    ));
-                };
-                (Query::Unnest(array.expr), *element)
-            }
-            ("generate_series", 2 | 3) => self.series(bound)?,
-            _ if self.catalog.routine(name).is_some() => {
-                return Err(Error::unsupported(format_args!(
-                    "the stored function {name}() in a larger FROM clause"
-                ))
-                .with_hint(format!("Use it alone: SELECT * FROM {name}(…).")));
-            }
-            _ => {
-                return Err(Error::new(
-                    SqlState::UNDEFINED_FUNCTION,
-                    format!("function {name} in FROM does not exist"),
-                ));
-            }
+        let scope = from.in_sight();
+        let calls: Vec<Box<[&ast::Expr]>> = match name {
+            // Several arrays are as many calls.
+            "unnest" => arguments.iter().map(|array| [*array].into()).collect(),
+            _ => vec![arguments.into()],
         };
-        let shown = alias.map_or_else(|| name.to_owned(), |a| fold(&a.name));
-        // A one-column function's column is named as the relation is.
-        add_derived(from, &shown, vec![(shown.clone(), data_type)], alias, query)
-    }
-
-    fn series(&mut self, bounds: Vec<Typed>) -> Result<(Query, DataType)> {
-        let wide = bounds.iter().any(|b| b.data_type == DataType::Int8);
-        let data_type = if wide { DataType::Int8 } else { DataType::Int4 };
-        let mut exprs = Vec::with_capacity(3);
-        for bound in bounds {
-            if !bound.data_type.is_integer() && bound.data_type != DataType::Unknown {
-                return Err(Error::unsupported(format_args!(
-                    "generate_series over {}",
-                    bound.data_type
-                )));
-            }
-            exprs.push(self.coerce(bound, &data_type, CastContext::Implicit)?);
+        let (mut queries, mut types) = (Vec::new(), Vec::new());
+        for call in &calls {
+            let (query, data_type) = self.row_function(&scope, name, call)?;
+            queries.push(query);
+            types.push(data_type);
         }
-        let mut exprs = exprs.into_iter();
-        let mut next = |default| exprs.next().unwrap_or(Expr::Const(Value::Int(default)));
-        let query = Query::Series { first: next(1), last: next(1), step: next(1) };
-        Ok((query, data_type))
+        let shown = alias.map_or_else(|| name.to_owned(), |a| fold(&a.name));
+        // The column of a single call is named as the relation is.
+        let column = if types.len() == 1 { &shown } else { name };
+        let mut columns: Vec<_> = types.into_iter().map(|t| (column.to_owned(), t)).collect();
+        columns.extend(numbered.then(|| ("ordinality".to_owned(), DataType::Int8)));
+        let calls = side_by_side(queries, numbered);
+        let needed = needs(&calls);
+        let mut draws = false;
+        each_input(&mut calls.clone(), &mut |input| draws |= input.draws());
+        if draws && !needed.is_empty() {
+            return Err(Error::unsupported("drawing a value for each row in FROM"));
+        }
+        add_derived(from, &shown, columns, alias, calls)?;
+        if let (false, Some(Item { source, .. })) = (needed.is_empty(), from.items.last_mut())
+            && let Source::Query(calls) = source
+        {
+            *source = Source::Calls(std::mem::replace(calls, Query::Values(Box::default())));
+        }
+        Ok(())
     }
-}
 
-fn positional(arg: &ast::FunctionArg) -> Result<&ast::Expr> {
-    match arg {
-        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
-        other => Err(Error::unsupported(format_args!("the argument {other}"))),
+    fn no_table_function(&self, name: &str) -> Error {
+        if self.catalog.routine(name).is_some() {
+            return Error::unsupported(format_args!(
+                "the stored function {name}() in a larger FROM clause"
+            ))
+            .with_hint(format!("Use it alone: SELECT * FROM {name}(…)."));
+        }
+        Error::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} in FROM does not exist"))
     }
 }
 

@@ -7,7 +7,7 @@
 use procedure::{Expr, Function};
 use sqlparser::ast;
 use types::cast::{CastContext, common_type};
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::binder::{Binder, Typed, fold};
 use super::refused;
@@ -60,7 +60,8 @@ impl Binder<'_> {
 
     /// Functions without arguments: the block's time, and what a session knows of itself.
     fn niladic(&mut self, name: &str) -> Result<Option<Typed>> {
-        let now_as = |to: DataType| {
+        let mut now_as = |to: DataType| {
+            self.needs_utc(name)?;
             let input = Box::new(Expr::Now);
             let expr = Expr::Cast { input, to: to.clone(), explicit: true };
             Ok(Some(Typed::new(expr, to)))
@@ -209,7 +210,11 @@ impl Binder<'_> {
             let function = if name == "concat" { Concat } else { ConcatWs };
             let mut inputs = Vec::with_capacity(arguments.len());
             for argument in arguments {
-                inputs.push(self.resolved(argument.clone())?.expr);
+                let input = self.resolved(argument.clone())?;
+                if Zone::matters(&input.data_type, &T::Text) {
+                    self.needs_utc(format_args!("{} as text", input.data_type))?;
+                }
+                inputs.push(input.expr);
             }
             return Ok(Some(called(function, inputs, T::Text)));
         }
@@ -273,6 +278,11 @@ impl Binder<'_> {
             t if t.is_datetime() => t.clone(),
             _ => return Ok(None),
         };
+        let is_epoch =
+            matches!(&arguments[0].expr, Expr::Const(field) if field.as_text() == Some("epoch"));
+        if moment == T::Timestamptz && !is_epoch {
+            self.needs_utc(format_args!("{name} of a timestamp with time zone"))?;
+        }
         let result = match function {
             Function::DatePart => T::Float8,
             Function::Extract => T::Numeric(None),

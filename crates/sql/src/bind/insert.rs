@@ -45,19 +45,25 @@ impl Binder<'_> {
         let conflict = self.conflict(&table, &shown, insert.on.as_ref())?;
         let identities = self.catalog.identities(table.id());
         let overriding = overriding(insert);
-        let plan = InsertPlan { table, columns, conflict, returning, identities, overriding };
+        let beside = Vec::new();
+        let plan =
+            InsertPlan { table, columns, conflict, returning, beside, identities, overriding };
         match &insert.source {
+            None if self.is_late() => {
+                let nothing = Query::Values([Box::default()].into());
+                self.insert_late(&plan, nothing, &[])
+            }
             None => {
                 let row = self.insert_values(&plan, Vec::new())?;
                 Ok(plan.returning.finish(row))
             }
             Some(query) => match single_row(query) {
-                Some(row) => {
-                    let values = self.row_of_values(&plan, row)?;
+                Some(row) if !self.is_late() => {
+                    let values = self.row_of_values(&plan, &Scope::default(), row)?;
                     let row = self.insert_values(&plan, values)?;
                     Ok(plan.returning.finish(row))
                 }
-                None => self.insert_query(&plan, query),
+                _ => self.insert_query(&plan, query),
             },
         }
     }
@@ -86,29 +92,35 @@ impl Binder<'_> {
     }
 
     /// The values of `VALUES (…)`, each as its column's type.
-    fn row_of_values(&mut self, plan: &InsertPlan, row: &[ast::Expr]) -> Result<Vec<Expr>> {
+    fn row_of_values(
+        &mut self,
+        plan: &InsertPlan,
+        scope: &Scope,
+        row: &[ast::Expr],
+    ) -> Result<Vec<Expr>> {
         plan.check_width(row.len())?;
         let mut values = Vec::with_capacity(row.len());
         for (column, expr) in plan.columns.iter().zip(row) {
             if !is_default(expr) {
                 plan.check_may_give(*column)?;
             }
-            values.push(self.column_value(&plan.table, *column, expr)?);
+            values.push(self.column_value(&plan.table, *column, scope, expr)?);
         }
         Ok(values)
     }
 
     /// A value for a column; DEFAULT stands for the column's own.
-    pub(super) fn column_value(
+    fn column_value(
         &mut self,
         table: &Table,
         column: ColumnId,
+        scope: &Scope,
         expr: &ast::Expr,
     ) -> Result<Expr> {
         if is_default(expr) {
             return Ok(self.default_of(table, column));
         }
-        let typed = self.bare_expression(expr)?;
+        let typed = self.expression(scope, expr)?;
         let assigned = self.assign(typed, table.column_name(column), table.column_type(column));
         assigned.map_err(|error| self.at(expr.span(), error))
     }
@@ -125,7 +137,8 @@ impl Binder<'_> {
             ast::SetExpr::Values(values) if is_plain(query) => {
                 let mut rows = Vec::with_capacity(values.rows.len());
                 for row in &values.rows {
-                    rows.push(self.row_of_values(plan, &row.content)?.into_boxed_slice());
+                    let values = self.row_of_values(plan, &Scope::default(), &row.content)?;
+                    rows.push(values.into_boxed_slice());
                 }
                 let width = rows.first().map_or(0, |row| row.len());
                 if rows.iter().any(|row| row.len() != width) {
@@ -145,6 +158,9 @@ impl Binder<'_> {
                 (bound.query, types.collect())
             }
         };
+        if self.is_late() {
+            return self.insert_late(plan, query, &types);
+        }
         let returned = plan.returning.width();
         self.for_rows(query, types.len(), returned, |binder, row| {
             let mut values = Vec::with_capacity(row.len());
@@ -163,33 +179,81 @@ impl Binder<'_> {
         .map(|row| plan.returning.finish(row))
     }
 
-    /// Inserts one row whose listed columns have these values.
-    fn insert_values(&mut self, plan: &InsertPlan, values: Vec<Expr>) -> Result<RowResult> {
+    /// Rows that are computed whole, defaults and all, before anything is changed.
+    fn insert_late(&mut self, plan: &InsertPlan, query: Query, types: &[DataType]) -> Result<Dml> {
+        let table = &plan.table;
+        let may_leave = !matches!(plan.conflict, Conflict::Reject);
+        if may_leave && self.keeps_rows() && !plan.returning.is_none() {
+            return Err(Error::unsupported("RETURNING of INSERT … ON CONFLICT within WITH"));
+        }
+        let mut values = Vec::with_capacity(types.len());
+        for (place, (data_type, column)) in types.iter().zip(&plan.columns).enumerate() {
+            let typed = Typed::new(Expr::Column(place as u16), data_type.clone());
+            values.push(self.assign(
+                typed,
+                table.column_name(*column),
+                table.column_type(*column),
+            )?);
+        }
+        let mut row = self.whole_row(plan, &values);
+        // What is drawn is drawn once, and generated columns follow from that.
+        if !table.generated.is_empty() && row.iter().any(Expr::draws) {
+            return Err(Error::unsupported("drawn values beside generated columns within WITH"));
+        }
+        for (column, generated) in &table.generated {
+            let mut value = generated.value.clone();
+            value.map_columns(&mut |c| row[usize::from(c)].clone());
+            row[usize::from(*column)] = value;
+        }
+        let rows = Query::Project { input: Box::new(query), expressions: row.into() };
+        let rows = self.rows_kept(rows)?;
+        self.keep_returning(&plan.returning, &rows, &|column| Some(usize::from(column)));
+        let (width, returned) = (table.schema.columns.len(), plan.returning.width());
+        let row = self.for_rows(rows, width, returned, |binder, row| {
+            let row: Vec<Expr> = row.iter().map(|register| Expr::Reg(*register)).collect();
+            binder.insert_row(plan, &row)
+        })?;
+        Ok(plan.returning.finish(row))
+    }
+
+    /// Every column's value, from those of the listed ones.
+    fn whole_row(&mut self, plan: &InsertPlan, values: &[Expr]) -> Vec<Expr> {
         let table = &plan.table;
         let mut row = Vec::with_capacity(table.schema.columns.len());
         for column in 0..table.schema.columns.len() as ColumnId {
-            if table.generated(column).is_some() {
-                row.push(Expr::Const(Value::Null));
-                continue;
-            }
             let listed = plan.columns.iter().position(|c| *c == column);
             let listed = listed.filter(|_| !plan.ignores(column));
-            let value = match listed.and_then(|place| values.get(place)) {
+            row.push(match listed.and_then(|place| values.get(place)) {
+                _ if table.generated(column).is_some() => Expr::Const(Value::Null),
                 Some(value) => value.clone(),
                 None => self.default_of(table, column),
-            };
-            row.push(self.let_value(value)?);
+            });
+        }
+        row
+    }
+
+    /// Inserts one row whose listed columns have these values.
+    fn insert_values(&mut self, plan: &InsertPlan, values: Vec<Expr>) -> Result<RowResult> {
+        let table = &plan.table;
+        let mut row = self.whole_row(plan, &values);
+        for value in &mut row {
+            *value = self.let_value(value.clone())?;
         }
         for (column, generated) in &table.generated {
             let mut value = generated.value.clone();
             value.map_columns(&mut |c| row[usize::from(c)].clone());
             row[usize::from(*column)] = self.let_value(value)?;
         }
-        self.check_row(table, &row, &|_| true);
+        self.insert_row(plan, &row)
+    }
+
+    /// Inserts a row of which every column has its value.
+    fn insert_row(&mut self, plan: &InsertPlan, row: &[Expr]) -> Result<RowResult> {
+        self.check_row(&plan.table, row, &|_| true);
         match &plan.conflict {
-            Conflict::Reject => self.insert_checked(plan, &row),
-            Conflict::Nothing(index) => self.insert_or_leave(plan, &row, *index),
-            Conflict::Update { .. } => self.insert_or_update(plan, &row),
+            Conflict::Reject => self.insert_checked(plan, row),
+            Conflict::Nothing(index) => self.insert_or_leave(plan, row, *index),
+            Conflict::Update { .. } => self.insert_or_update(plan, row),
         }
     }
 
@@ -198,7 +262,8 @@ impl Binder<'_> {
         self.check_unique(&plan.table, row, None, &|_| true)?;
         let inserted = self.insert_step(&plan.table, row)?;
         self.require_inserted(&plan.table, row, inserted);
-        self.row_done(&plan.returning, row)
+        let shown: Vec<Expr> = row.iter().chain(&plan.beside).cloned().collect();
+        self.row_done(&plan.returning, &shown)
     }
 
     fn insert_or_leave(
@@ -338,6 +403,49 @@ impl Binder<'_> {
         Ok(Conflict::Update { index, assignments, condition })
     }
 
+    /// The columns and values that MERGE inserts, over the columns of its source.
+    pub(super) fn merged_values(
+        &mut self,
+        scope: &Scope,
+        table: &Arc<Table>,
+        names: &[ast::ObjectName],
+        values: &[ast::Expr],
+    ) -> Result<(Vec<ColumnId>, Vec<Expr>)> {
+        let columns = self.target_columns(table, names)?;
+        let plan = self.merged(table, columns, (Returning::default(), Vec::new()));
+        let values = self.row_of_values(&plan, scope, values)?;
+        Ok((plan.columns, values))
+    }
+
+    /// Inserts a row of MERGE; RETURNING shows it with what is `beside` it.
+    pub(super) fn insert_merged(
+        &mut self,
+        table: &Arc<Table>,
+        columns: &[ColumnId],
+        values: Vec<Expr>,
+        shown: (Returning, Vec<Expr>),
+    ) -> Result<RowResult> {
+        let plan = self.merged(table, columns.to_vec(), shown);
+        self.insert_values(&plan, values)
+    }
+
+    fn merged(
+        &self,
+        table: &Arc<Table>,
+        columns: Vec<ColumnId>,
+        (returning, beside): (Returning, Vec<Expr>),
+    ) -> InsertPlan {
+        InsertPlan {
+            table: table.clone(),
+            columns,
+            conflict: Conflict::Reject,
+            returning,
+            beside,
+            identities: self.catalog.identities(table.id()),
+            overriding: None,
+        }
+    }
+
     /// Steps that insert one row whose listed columns are the first parameters: COPY's.
     pub(super) fn insert_parameters(
         &mut self,
@@ -349,6 +457,7 @@ impl Binder<'_> {
             columns: columns.to_vec(),
             conflict: Conflict::Reject,
             returning: Returning::default(),
+            beside: Vec::new(),
             // COPY gives every value that it lists, whatever the column says.
             identities: Vec::new(),
             overriding: None,
@@ -365,6 +474,8 @@ struct InsertPlan {
     columns: Vec<ColumnId>,
     conflict: Conflict,
     returning: Returning,
+    /// What RETURNING may show behind the table's columns.
+    beside: Vec<Expr>,
     identities: Vec<(ColumnId, Identity)>,
     overriding: Option<Overriding>,
 }

@@ -19,12 +19,15 @@ mod expression;
 mod from;
 mod functions;
 mod insert;
+mod intervals;
+mod merge;
 mod operators;
 mod output_names;
 mod past;
 mod plan;
 mod refused;
 mod routine;
+mod row_functions;
 mod rows;
 mod scope;
 mod select;
@@ -33,17 +36,19 @@ mod session;
 mod session_calls;
 mod subquery;
 mod update;
+mod with;
 
 use std::sync::Arc;
 
 use procedure::{Output, Procedure, Query, Step, draws};
 use sqlparser::ast;
 use types::cast::{CastContext, cast_context};
-use types::{DataType, Error, Result};
+use types::{DataType, Error, Result, SqlState};
 
 pub use binder::{Binder, Typed, fold};
 pub use calls::{SHARED_FUNCTIONS, call_of, operator_of};
 pub use dml::Dml;
+pub(crate) use dml::modifying;
 pub use output_names::output_name;
 pub use past::PastQuery;
 pub(crate) use refused::would_differ;
@@ -53,6 +58,7 @@ pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
 pub(crate) use sequences::quoted;
 pub use session_calls::{SessionCall, SessionFunction};
+pub(crate) use with::names_changes;
 
 use crate::catalog::Catalog;
 use crate::ddl::{CreateFunction, Ddl, RoutineKind};
@@ -99,8 +105,29 @@ pub fn bind_in_session(
             (Statement::Ddl(ddl), Output::Tag)
         }
         Body::Ddl(ddl) => (Statement::Ddl((**ddl).clone()), Output::Tag),
+        Body::TableAs(definition) => {
+            let columns = binder.query(&definition.query)?.columns;
+            let made = definition.as_statements(&columns)?;
+            (Statement::CreateTableAs(Arc::new(made)), Output::Tag)
+        }
+        Body::Do { language, body } => {
+            let function = CreateFunction::anonymous(language, body)?;
+            let mut procedure = compile_routine(catalog, &function)?;
+            (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
+            (Statement::Procedure(Arc::new(procedure)), Output::Tag)
+        }
+        Body::SetConstraints(names) => {
+            names.iter().try_for_each(|name| check_deferrable(catalog, name))?;
+            (Statement::Nothing("SET CONSTRAINTS"), Output::Tag)
+        }
         Body::Nothing(tag) => (Statement::Nothing(tag), Output::Tag),
         Body::Rollback => (Statement::Rollback, Output::Tag),
+        Body::Declare { .. } => return Err(Error::unsupported("DECLARE outside of a session")),
+        Body::Fetch { name, direction, moves } => {
+            let (name, direction, moves) = (name.clone(), *direction, *moves);
+            (Statement::Fetch { name, direction, moves }, Output::Tag)
+        }
+        Body::CloseCursor(name) => (Statement::CloseCursor(name.clone()), Output::Tag),
         Body::Empty => (Statement::Empty, Output::Tag),
     };
     Ok(Bound {
@@ -108,6 +135,7 @@ pub fn bind_in_session(
         parameters: binder.parameter_types(),
         output,
         session_dependent: binder.session_dependent,
+        zone_dependent: binder.zone_dependent,
     })
 }
 
@@ -115,6 +143,18 @@ impl Binder<'_> {
     fn statement(&mut self, statement: &ast::Statement, text: &str) -> Result<(Statement, Output)> {
         use ast::Statement as S;
         match statement {
+            S::Query(query) if modifying(query).is_none() && names_changes(query) => {
+                self.select_with_changes(query, text)
+            }
+            S::Query(query) if let Some(changes) = modifying(query) => {
+                let tag = match changes {
+                    S::Insert(_) => "INSERT 0",
+                    S::Update(_) => "UPDATE",
+                    S::Delete(_) => "DELETE",
+                    _ => "MERGE",
+                };
+                self.dml_statement(statement, text, tag)
+            }
             S::Query(query) => match self.lone_select(query)? {
                 Some(call) => Ok(call),
                 None => {
@@ -129,6 +169,7 @@ impl Binder<'_> {
             S::Insert(_) => self.dml_statement(statement, text, "INSERT 0"),
             S::Update(_) => self.dml_statement(statement, text, "UPDATE"),
             S::Delete(_) => self.dml_statement(statement, text, "DELETE"),
+            S::Merge(_) => self.dml_statement(statement, text, "MERGE"),
             S::Call(call) => self.call_statement(call),
             S::Copy { source, to, target, options, legacy_options, .. } => {
                 self.copy(source, *to, target, options, legacy_options, text)
@@ -228,6 +269,23 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
         },
         _ => return Ok(None),
     }))
+}
+
+/// A foreign key that SET CONSTRAINTS may name. All are checked at once, whatever it says.
+fn check_deferrable(catalog: &Catalog, name: &ast::ObjectName) -> Result<()> {
+    let name = crate::names::object_name(name)?;
+    let mut keys = catalog.tables().flat_map(|table| &table.foreign_keys);
+    match keys.find(|key| key.name == name) {
+        Some(key) if key.deferrable.is_some() => Ok(()),
+        Some(_) => {
+            let what = format!("constraint \"{name}\" is not deferrable");
+            Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what))
+        }
+        None => {
+            let what = format!("constraint \"{name}\" does not exist");
+            Err(Error::new(SqlState::UNDEFINED_OBJECT, what))
+        }
+    }
 }
 
 /// Whether a value of one type may be an argument of another.

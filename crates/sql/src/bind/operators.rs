@@ -4,7 +4,7 @@ use procedure::{BinaryOp, Expr, Function};
 use sqlparser::ast;
 use types::arithmetic::{ArithmeticOp, concat_type, no_operator, result_type};
 use types::cast::{CastContext, common_type};
-use types::{DataType, Error, Result, SqlState};
+use types::{DataType, Error, Result, SqlState, Zone};
 
 use super::binder::{Binder, Typed, fold};
 use super::scope::Scope;
@@ -58,6 +58,11 @@ impl Binder<'_> {
         let left = as_text(self, left, &right)?;
         let right = as_text(self, right, &left)?;
         let result = concat_type(&left.data_type, &right.data_type)?;
+        for side in [&left, &right] {
+            if Zone::matters(&side.data_type, &result) {
+                self.needs_utc(format_args!("{} as text", side.data_type))?;
+            }
+        }
         let operand = |binder: &mut Self, typed: Typed| match typed.data_type {
             DataType::Unknown => binder.coerce(typed, &result, CastContext::Implicit),
             _ => Ok(typed.expr),

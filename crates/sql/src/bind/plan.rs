@@ -18,10 +18,11 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use procedure::query::SortKey;
+use procedure::query::{Repeats, RowFunction, SortKey};
 use procedure::{BinaryOp, Expr, Query};
 use types::{ColumnId, IndexId, Result};
 
+use super::row_functions::{FIRST_CALLED, each_input, needs, side_by_side};
 use crate::catalog::Table;
 
 /// A relation to be joined.
@@ -39,6 +40,8 @@ pub(super) struct Item {
 pub(super) enum Source {
     Table(Arc<Table>),
     Query(Query),
+    /// A call that gives rows, for each row of those before it.
+    Calls(Query),
     /// The values of an IN list, to drive lookups.
     List(Query),
 }
@@ -53,6 +56,11 @@ pub(super) struct Planned {
 }
 
 impl Planned {
+    /// Its rows as they come, to whose columns [`place`](Planned::place) leads.
+    pub fn into_query(self) -> Query {
+        self.query
+    }
+
     /// Exactly these columns, in this order.
     pub fn project(self, columns: &[u16]) -> Query {
         if self.layout == columns {
@@ -61,6 +69,26 @@ impl Planned {
         let mut expressions: Vec<Expr> = columns.iter().map(|c| Expr::Column(*c)).collect();
         expressions.iter_mut().for_each(|e| self.place(e));
         Query::Project { input: Box::new(self.query), expressions: expressions.into() }
+    }
+
+    /// With the calls of the select list behind all other columns.
+    pub fn with_calls(mut self, mut calls: Vec<Query>) -> Planned {
+        if calls.is_empty() {
+            return self;
+        }
+        for call in &mut calls {
+            each_input(call, &mut |input| place(input, &self.layout));
+        }
+        let inner_width = calls.len() as u16;
+        self.layout.extend((0..inner_width).map(|n| FIRST_CALLED + n));
+        self.query = Query::NestedLoop {
+            outer: Box::new(self.query),
+            inner: Box::new(side_by_side(calls, false)),
+            condition: None,
+            left: false,
+            inner_width,
+        };
+        self
     }
 
     /// Rewrites an expression over all columns to one over the plan's output.
@@ -123,6 +151,7 @@ pub(super) fn plan(
             .iter()
             .flat_map(|i| i.left.clone().unwrap_or_default())
             .chain(drawn.iter().cloned())
+            .chain(items.iter().flat_map(Item::needs).map(Expr::Column))
             .collect(),
         layout: Vec::new(),
         query: None,
@@ -169,7 +198,7 @@ fn lists_as_items(items: &mut Vec<Item>, pending: &mut [Expr]) {
                 }
             }
             Expr::AnyEqual { input, array } if array.columns().is_empty() => match **input {
-                Expr::Column(column) => (column, Query::Unnest((**array).clone())),
+                Expr::Column(column) => (column, elements((**array).clone())),
                 _ => continue,
             },
             _ => continue,
@@ -187,13 +216,21 @@ fn lists_as_items(items: &mut Vec<Item>, pending: &mut [Expr]) {
         }
         *conjunct = Expr::equal(Expr::Column(column), Expr::Column(next_column));
         items.push(Item {
-            source: Source::List(Query::Distinct { input: Box::new(query) }),
+            source: Source::List(Query::Distinct {
+                input: Box::new(query),
+                by: Box::default(),
+                repeats: Repeats::Dropped,
+            }),
             offset: next_column,
             width: 1,
             left: None,
         });
         next_column += 1;
     }
+}
+
+fn elements(array: Expr) -> Query {
+    Query::Call { function: RowFunction::Elements, inputs: [array].into() }
 }
 
 fn indexes(table: &Table) -> impl Iterator<Item = IndexId> {
@@ -259,6 +296,8 @@ impl Planner<'_> {
                 }
             }
             Source::List(_) => 3,
+            Source::Calls(_) if item.needs().iter().all(|c| self.layout.contains(c)) => 3,
+            Source::Calls(_) => 0,
             Source::Query(_) if self.query.is_some() && self.has_equi_join(item) => 2,
             Source::Query(_) => 1,
         };
@@ -380,7 +419,8 @@ impl Planner<'_> {
         {
             self.ordered = path.ordered.is_some() || path.point;
         }
-        let by_path = path.as_ref().is_some_and(|path| !path.is_full_scan());
+        let by_path = matches!(item.source, Source::Calls(_))
+            || path.as_ref().is_some_and(|path| !path.is_full_scan());
         let Some(outer) = self.query.take() else {
             let inner = self.read(&item, path, &columns, inside);
             self.layout = columns;
@@ -474,6 +514,11 @@ impl Planner<'_> {
             (Source::Query(query) | Source::List(query), _) => {
                 return filtered(query.clone(), inside);
             }
+            (Source::Calls(calls), _) => {
+                let mut calls = calls.clone();
+                each_input(&mut calls, &mut |input| place(input, &self.layout));
+                return filtered(calls, inside);
+            }
             (Source::Table(_), None) => return Query::Values(Box::default()),
         };
         let local = columns.iter().map(|c| *c - item.offset).collect();
@@ -519,6 +564,14 @@ impl Planner<'_> {
 impl Item {
     fn has(&self, column: u16) -> bool {
         (self.offset..self.offset + self.width).contains(&column)
+    }
+
+    /// Columns of others that it is made from.
+    fn needs(&self) -> Vec<u16> {
+        match &self.source {
+            Source::Calls(calls) => needs(calls),
+            _ => Vec::new(),
+        }
     }
 
     fn is_nullable(&self, column: ColumnId) -> bool {

@@ -8,6 +8,7 @@ use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
+use super::dml::modifying;
 use super::scope::Variable;
 use super::select::BoundQuery;
 use super::{is_read_only, supports};
@@ -130,7 +131,7 @@ impl Binder<'_> {
     ) -> Result<()> {
         let returns = last && !columns.is_empty();
         match statement {
-            ast::Statement::Query(query) => {
+            ast::Statement::Query(query) if modifying(query).is_none() => {
                 let bound = self.query(query)?;
                 match returns {
                     true => self.return_query(bound, columns, function),
@@ -138,7 +139,11 @@ impl Binder<'_> {
                     false => self.exhaust(bound),
                 }
             }
-            ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_) => {
+            ast::Statement::Query(_)
+            | ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Merge(_) => {
                 let dml = self.dml(statement, returns)?;
                 let returned = dml.columns.map(|c| c.len());
                 match returns && returned != Some(columns.len()) {

@@ -1,6 +1,6 @@
 //! Queries: SELECT, VALUES, UNION, and what stands around them.
 
-use procedure::query::SortKey;
+use procedure::query::{Repeats, SortKey};
 use procedure::{Column, Expr, Query};
 use sqlparser::ast::{self, Spanned};
 use types::cast::{CastContext, common_type};
@@ -8,10 +8,13 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::aggregates::{Aggregates, Place, over_groups};
 use super::binder::{Binder, Typed};
+use super::dml::modifying;
 use super::from::From;
 use super::output_names::output_name;
 use super::plan::{Planned, Wishes, conjuncts, plan};
+use super::row_functions::{check_calls, needs};
 use super::scope::Scope;
+use super::with::not_on_top;
 use crate::names::fold;
 
 /// A compiled query and its columns.
@@ -49,9 +52,10 @@ impl Binder<'_> {
         targets: &[DataType],
     ) -> Result<BoundQuery> {
         self.nested(|binder| {
-            let outer_ctes = binder.ctes.len();
+            let (outer_ctes, outer_calls) = (binder.ctes.len(), binder.row_calls.take());
             let bound = binder.query_inner(query, targets);
             binder.ctes.truncate(outer_ctes);
+            binder.row_calls = outer_calls;
             bound
         })
     }
@@ -68,7 +72,8 @@ impl Binder<'_> {
                 Some(ast::NonBlock::Nowait) => {
                     return Err(Error::unsupported("NOWAIT in a query within another"));
                 }
-                Some(ast::NonBlock::SkipLocked) => return Err(Error::unsupported("SKIP LOCKED")),
+                // Nothing is locked that others could not read: a queue is served in turn.
+                Some(ast::NonBlock::SkipLocked) => {}
             }
         }
         let order = match query.order_by.as_ref().map(|o| &o.kind) {
@@ -89,11 +94,14 @@ impl Binder<'_> {
         }
     }
 
-    fn common_tables(&mut self, with: &ast::With) -> Result<()> {
+    pub(super) fn common_tables(&mut self, with: &ast::With) -> Result<()> {
         if with.recursive {
             return Err(Error::unsupported("WITH RECURSIVE"));
         }
         for cte in &with.cte_tables {
+            if modifying(&cte.query).is_some() {
+                return Err(not_on_top());
+            }
             let mut bound = self.query(&cte.query)?;
             for (column, name) in bound.columns.iter_mut().zip(&cte.alias.columns) {
                 column.name = fold(&name.name);
@@ -240,7 +248,11 @@ impl Binder<'_> {
         let query = Query::Append([left, right].into());
         let query = match all {
             true => query,
-            false => Query::Distinct { input: Box::new(query) },
+            false => Query::Distinct {
+                input: Box::new(query),
+                by: Box::default(),
+                repeats: Repeats::Dropped,
+            },
         };
         Ok(BoundQuery { query, columns })
     }
@@ -295,9 +307,11 @@ impl Binder<'_> {
     ) -> Result<BoundQuery> {
         let scope = from.scope.clone();
         let mut outputs = Vec::new();
+        self.row_calls = Some(Vec::new());
         for item in &select.projection {
             self.output(&scope, item, &mut outputs)?;
         }
+        let row_calls = self.row_calls.take().unwrap_or_default();
         for (i, output) in outputs.iter_mut().enumerate() {
             let value = output.value.clone();
             output.value = match targets.get(i) {
@@ -328,7 +342,8 @@ impl Binder<'_> {
         let expressions: Vec<Expr> = outputs.into_iter().map(|o| o.value.expr).collect();
         let calls = std::mem::take(&mut self.aggregates.calls);
         let grouped = !groups.is_empty() || !calls.is_empty() || having.is_some();
-        let body = SelectBody { expressions, keys, having, distinct };
+        check_calls(&expressions, &row_calls, grouped)?;
+        let body = SelectBody { expressions, keys, having, distinct, row_calls };
         let query = match grouped {
             true => {
                 whole_keys_group(&scope, &mut groups);
@@ -481,17 +496,20 @@ struct SelectBody {
     keys: Vec<SortKey>,
     having: Option<Expr>,
     distinct: bool,
+    row_calls: Vec<Query>,
 }
 
 impl SelectBody {
     fn plain(mut self, from: From, tail: Tail<'_>) -> Result<Query> {
         let used = self.expressions.iter().chain(self.keys.iter().map(|k| &k.expr));
+        let needed = self.row_calls.iter().flat_map(needs);
         let wishes = Wishes {
-            columns: used.flat_map(Expr::columns).collect(),
+            columns: used.flat_map(Expr::columns).chain(needed).collect(),
             order: &self.keys,
             limited: tail.limit.is_some(),
         };
         let planned = plan(from.items, from.conditions, &wishes)?;
+        let planned = planned.with_calls(std::mem::take(&mut self.row_calls));
         self.place(&planned);
         if planned.ordered {
             // DISTINCT keeps first appearances, so an order below it survives.
@@ -552,7 +570,11 @@ impl SelectBody {
         let query = sorted(query, self.keys);
         let mut query = projected(query, self.expressions);
         if self.distinct {
-            query = Query::Distinct { input: Box::new(query) };
+            query = Query::Distinct {
+                input: Box::new(query),
+                by: Box::default(),
+                repeats: Repeats::Dropped,
+            };
         }
         limited(query, tail)
     }
@@ -579,7 +601,11 @@ impl SelectBody {
         let query = sorted(made, std::mem::take(&mut self.keys));
         let mut query = projected(query, (0..shown).map(Expr::Column).collect());
         if self.distinct {
-            query = Query::Distinct { input: Box::new(query) };
+            query = Query::Distinct {
+                input: Box::new(query),
+                by: Box::default(),
+                repeats: Repeats::Dropped,
+            };
         }
         limited(query, tail)
     }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use procedure::Output;
 use sqlparser::ast;
-use types::{ColumnId, DataType, Error, Result, SqlState};
+use types::{ColumnId, DataType, Error, Result, SqlState, SystemType};
 
 use super::binder::Binder;
 use crate::copy::CopyOptions;
 use crate::ddl::data_type;
+use crate::explain::{ExplainOptions, Explained};
 use crate::names::{fold, object_name};
 use crate::session::settings;
-use crate::statement::{Discarded, Isolation, Statement, TransactionModes};
+use crate::statement::{Discarded, Isolation, Statement, TableLock, TransactionModes};
+use crate::zones;
 
 impl Binder<'_> {
     pub(super) fn session_statement(
@@ -45,32 +47,39 @@ impl Binder<'_> {
                 ast::DiscardObject::SEQUENCES => Discarded::Sequences,
                 ast::DiscardObject::TEMP => Discarded::Temporary,
             }),
-            S::Close { cursor: ast::CloseCursor::All } => Statement::Nothing("CLOSE CURSOR ALL"),
-            S::Close { cursor: ast::CloseCursor::Specific { name } } => {
-                let what = format!("cursor \"{}\" does not exist", fold(name));
-                return Err(Error::new(SqlState::INVALID_CURSOR_NAME, what));
-            }
             S::Prepare { name, data_types, .. } => prepare(name, data_types, text)?,
             S::Execute { name: Some(name), parameters, .. } => self.execute(name, parameters)?,
             S::Deallocate { name, .. } => match fold(name).as_str() {
                 "all" => Statement::Deallocate(None),
                 name => Statement::Deallocate(Some(name.to_owned())),
             },
-            S::Explain { format: Some(_), .. } => {
-                return Err(Error::unsupported("EXPLAIN in another format than text"));
+            S::Explain { statement, analyze, options, format, .. } => {
+                let given = options.as_deref().unwrap_or_default();
+                let options = ExplainOptions::from_ast(*analyze, format.as_ref(), given)?;
+                return self.explain(statement, options, text);
             }
-            S::Explain { options: Some(options), .. }
-                if let Some(option) = refused_explain_option(options) =>
-            {
-                return Err(Error::unsupported(format_args!("EXPLAIN ({option})")));
-            }
-            S::Explain { statement, analyze, .. } => {
-                return self.explain(statement, *analyze, text);
-            }
+            S::Lock(lock) => self.lock_tables(lock)?,
             S::Analyze(_) => Statement::Nothing("ANALYZE"),
             other => accepted(other)?,
         };
         Ok((bound, Output::Tag))
+    }
+
+    fn lock_tables(&mut self, lock: &ast::Lock) -> Result<Statement> {
+        use ast::LockTableMode as M;
+        let exclusive = match lock.lock_mode {
+            None | Some(M::ShareRowExclusive | M::Exclusive | M::AccessExclusive) => Some(true),
+            Some(M::Share) => Some(false),
+            Some(M::AccessShare | M::RowShare | M::RowExclusive | M::ShareUpdateExclusive) => None,
+        };
+        let mut tables = Vec::with_capacity(lock.tables.len());
+        for target in &lock.tables {
+            // A view is no more than its text: nothing of it can be locked.
+            if self.catalog.view(&object_name(&target.name)?).is_none() {
+                tables.push(self.table(&target.name)?.id());
+            }
+        }
+        Ok(Statement::LockTable(TableLock { tables, exclusive, nowait: lock.nowait }))
     }
 
     fn execute(&mut self, name: &ast::ObjectName, parameters: &[ast::Expr]) -> Result<Statement> {
@@ -87,10 +96,10 @@ impl Binder<'_> {
     fn explain(
         &mut self,
         statement: &ast::Statement,
-        analyze: bool,
+        options: ExplainOptions,
         text: &str,
     ) -> Result<(Statement, Output)> {
-        if analyze {
+        if options.analyze {
             return Err(Error::unsupported("EXPLAIN ANALYZE"));
         }
         let lines = match self.statement(statement, text)?.0 {
@@ -99,7 +108,10 @@ impl Binder<'_> {
             }
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
         };
-        let column = procedure::Column { name: "QUERY PLAN".into(), data_type: DataType::Text };
+        let (engine, reason, measured) = ("Program".to_owned(), String::new(), None);
+        let lines = options.rows(&Explained { engine, reason, lines, measured });
+        let (name, data_type) = ("QUERY PLAN".to_owned(), options.data_type());
+        let column = procedure::Column { name, data_type };
         Ok((Statement::Explain(lines), Output::Rows(vec![column])))
     }
 
@@ -281,12 +293,11 @@ fn set_statement(set: &ast::Set) -> Result<Statement> {
             Ok(Statement::Set { name, value, local: is_local(scope) })
         }
         Set::SetTimeZone { local, value } => {
-            // An interval is an offset.
             let value = match value {
-                ast::Expr::Interval(interval) => &interval.value,
-                value => value,
+                ast::Expr::Interval(interval) => Some(ahead_of_utc(&interval.value)?),
+                value => setting_value(std::slice::from_ref(value))?,
             };
-            let value = setting_value(std::slice::from_ref(value))?;
+            let value = value.filter(|value| !value.eq_ignore_ascii_case("local"));
             Ok(Statement::Set { name: "timezone".into(), value, local: *local })
         }
         Set::SetSessionAuthorization(authorization) => Ok(Statement::Set {
@@ -319,6 +330,16 @@ fn set_statement(set: &ast::Set) -> Result<Statement> {
         }),
         other => Err(Error::unsupported(format_args!("{other}"))),
     }
+}
+
+/// An interval is how far clocks are ahead of UTC.
+fn ahead_of_utc(value: &ast::Expr) -> Result<String> {
+    let text = setting_value(std::slice::from_ref(value))?.unwrap_or_default();
+    let ahead_s = zones::of_clock(text.trim()).ok_or_else(|| {
+        let what = format!("invalid value for parameter \"TimeZone\": \"INTERVAL '{text}'\"");
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
+    })?;
+    Ok(zones::ahead(ahead_s)?.name().to_owned())
 }
 
 fn setting_name(name: &ast::ObjectName) -> Result<String> {
@@ -381,22 +402,22 @@ fn show(variable: &[ast::Ident]) -> (Statement, Output) {
 fn prepare(name: &ast::Ident, types: &[ast::DataType], text: &str) -> Result<Statement> {
     let types = types.iter().map(|t| match t {
         ast::DataType::Unspecified => Ok(None),
-        t => data_type(t).map(Some),
+        t => match system_type(t) {
+            None => data_type(t).map(Some),
+            known => Ok(known),
+        },
     });
     let body = crate::parse::text_after_as(text)
         .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "PREPARE needs AS and a statement"))?;
     Ok(Statement::Prepare { name: fold(name), types: types.collect::<Result<_>>()?, text: body })
 }
 
-/// What is off, or only says more of what is not shown, changes nothing.
-fn refused_explain_option(options: &[ast::UtilityOption]) -> Option<&ast::UtilityOption> {
-    const WITHOUT_EFFECT: &[&str] = &["costs", "verbose", "summary"];
-    options.iter().find(|option| {
-        let value = option.arg.as_ref().map(|arg| arg.to_string().to_ascii_lowercase());
-        let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
-        let is_text = matches!(value.as_deref(), Some("text" | "'text'"));
-        !off && !is_text && !WITHOUT_EFFECT.contains(&fold(&option.name).as_str())
-    })
+/// A type that parameters have where only system tables are asked.
+fn system_type(named: &ast::DataType) -> Option<DataType> {
+    let name = named.to_string().to_ascii_lowercase();
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+    let known = SystemType::from_name(name).filter(|known| known.is_parameter());
+    known.map(DataType::System)
 }
 
 fn unsupported_statement(statement: &ast::Statement) -> Error {

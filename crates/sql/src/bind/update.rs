@@ -7,45 +7,55 @@
 //! And nothing in it may take long, such as a function of texts: a protocol applies a command when
 //! and as often as it likes, which no meter sees.
 //! Every other UPDATE reads its rows first and writes them one by one.
+//!
+//! With FROM or USING the rows are those of a join, in which a row of the target may stand several
+//! times. The first counts, and how the join is planned follows from the text and the schema, so
+//! that is the same one everywhere: relations without a key to look them up by are read in the
+//! order of the text, the target last, and each from its first row to its last.
 
 use std::sync::Arc;
 
+use procedure::query::Repeats;
 use procedure::{Check, CommandCode, Expr, Query, Reg, Step};
 use sqlparser::ast;
-use types::{ColumnId, DataType, Error, Result, Value};
+use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::aggregates::Place;
 use super::binder::Binder;
 use super::constraints::{check_violation, null_violation, relevant_checks, rows_of};
 use super::dml::{Dml, Returning, RowResult, one_if};
-use super::plan::conjuncts;
-use super::scope::Scope;
+use super::from::From;
+use super::plan::{Wishes, conjuncts, plan};
 use crate::catalog::Table;
 use crate::names::fold;
 
 impl Binder<'_> {
     pub(super) fn update(&mut self, update: &ast::Update, emit: bool) -> Result<Dml> {
-        if update.from.is_some() {
-            return Err(Error::unsupported("UPDATE … FROM")
-                .with_hint("Use a subquery: SET a = (SELECT …) WHERE … IN (SELECT …)."));
-        }
+        let sources = match &update.from {
+            None => &[][..],
+            Some(ast::UpdateTableFromKind::AfterSet(sources)) => sources,
+            Some(ast::UpdateTableFromKind::BeforeSet(_)) => {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "FROM stands behind SET"));
+            }
+        };
         if update.limit.is_some() || !update.order_by.is_empty() {
             return Err(Error::unsupported("UPDATE … ORDER BY … LIMIT"));
         }
-        let (table, scope) = self.target(std::slice::from_ref(&update.table))?;
-        let returning = self.returning_clause(&scope, update.returning.as_deref(), emit)?;
-        let assignments = self.assignments(&scope, &table, &update.assignments)?;
-        let conditions = self.where_clause(&scope, update.selection.as_ref())?;
+        let (table, mut from) = self.target(std::slice::from_ref(&update.table), sources)?;
+        let returning = self.returning_clause(&from.scope, update.returning.as_deref(), emit)?;
+        let assignments = self.assignments(&from.scope, &table, &update.assignments)?;
+        self.where_clause(&mut from, update.selection.as_ref())?;
         let draws = assignments.iter().any(|(_, value)| value.draws());
         let is_brief = is_brief(&table, &assignments);
-        if returning.is_none() && !draws && is_brief && is_free(&table, &assignments) {
-            let query = rows_of(&table, conditions.clone(), &[])?;
+        let is_alone = from.items.len() == 1 && !self.is_late();
+        if is_alone && returning.is_none() && !draws && is_brief && is_free(&table, &assignments) {
+            let query = rows_of(&table, from.conditions.clone(), &[])?;
             if let Query::Get { key, filter: None, .. } = query {
                 let row = self.update_by_command(&table, key, assignments)?;
                 return Ok(returning.finish(row));
             }
         }
-        self.update_by_rows(&table, assignments, conditions, &returning)
+        self.update_by_rows(&table, assignments, from, &returning)
     }
 
     fn update_by_command(
@@ -92,7 +102,7 @@ impl Binder<'_> {
         &mut self,
         table: &Arc<Table>,
         assignments: Vec<(ColumnId, Expr)>,
-        conditions: Vec<Expr>,
+        from: From,
         returning: &Returning,
     ) -> Result<Dml> {
         let changed = |c: ColumnId| assignments.iter().any(|(a, _)| *a == c);
@@ -118,36 +128,54 @@ impl Binder<'_> {
         }
         needed.sort_unstable();
         needed.dedup();
-        let query = rows_of(table, conditions, &needed)?;
-        let known = known_key(table, &query);
-        let row = self.for_rows(query, needed.len(), returning.width(), |binder, row| {
-            let old = old_values(&needed, row, &known);
+        let width = from.scope.width();
+        let mut query = rows_of_join(table, from, &needed)?;
+        let known = if self.is_late() { Vec::new() } else { known_key(table, &query) };
+        let mut registers = needed.len();
+        let mut assignments = assignments;
+        if self.is_late() {
+            // The new values are part of what is read.
+            registers += assignments.len();
+            query = self.rows_kept(with_assigned(query, &needed, &assignments))?;
+            let place = |column: ColumnId| {
+                let assigned = assignments.iter().position(|(c, _)| *c == column);
+                let assigned = assigned.map(|place| needed.len() + place);
+                assigned.or_else(|| needed.binary_search(&column).ok())
+            };
+            self.keep_returning(returning, &query, &place);
+            for (place, (_, value)) in assignments.iter_mut().enumerate() {
+                *value = Expr::Column(width + place as ColumnId);
+            }
+        }
+        let row = self.for_rows(query, registers, returning.width(), |binder, row| {
+            let (row, assigned_row) = row.split_at(needed.len());
+            let old = |column: ColumnId| match column.checked_sub(width) {
+                Some(place) => Expr::Reg(assigned_row[usize::from(place)]),
+                None => old_values(&needed, row, &known)(column),
+            };
             let in_place = |(column, value): &(ColumnId, Expr)| {
                 let mut value = value.clone();
                 value.map_columns(&mut |c| old(c));
                 (*column, value)
             };
             let assigned: Vec<(ColumnId, Expr)> = assignments.iter().map(in_place).collect();
-            let new = binder.update_row(table, &old, &assigned)?;
+            let mut new = binder.update_row(table, &old, &assigned)?;
+            new.extend((new.len() as ColumnId..width).map(old));
             binder.row_done(returning, &new)
         })?;
         Ok(returning.finish(row))
     }
 
     pub(super) fn delete(&mut self, delete: &ast::Delete, emit: bool) -> Result<Dml> {
-        if delete.using.is_some() {
-            return Err(Error::unsupported("DELETE … USING")
-                .with_hint("Use a subquery: WHERE … IN (SELECT …)."));
-        }
         if delete.limit.is_some() || !delete.order_by.is_empty() {
             return Err(Error::unsupported("DELETE … ORDER BY … LIMIT"));
         }
-        let from = match &delete.from {
+        let target = match &delete.from {
             ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from) => from,
         };
-        let (table, scope) = self.target(from)?;
-        let returning = self.returning_clause(&scope, delete.returning.as_deref(), emit)?;
-        let conditions = self.where_clause(&scope, delete.selection.as_ref())?;
+        let (table, mut from) = self.target(target, delete.using.as_deref().unwrap_or_default())?;
+        let returning = self.returning_clause(&from.scope, delete.returning.as_deref(), emit)?;
+        self.where_clause(&mut from, delete.selection.as_ref())?;
         let mut needed = table.schema.primary_key.clone();
         needed.extend(returning.columns_used());
         for reference in &table.referenced_by {
@@ -157,8 +185,10 @@ impl Binder<'_> {
         }
         needed.sort_unstable();
         needed.dedup();
-        let query = rows_of(&table, conditions, &needed)?;
-        let only_key = needed.iter().all(|c| table.schema.primary_key.contains(c));
+        let width = from.scope.width();
+        let query = rows_of_join(&table, from, &needed)?;
+        let only_key =
+            !self.is_late() && needed.iter().all(|c| table.schema.primary_key.contains(c));
         if returning.is_none()
             && only_key
             && let Query::Get { key, filter: None, .. } = &query
@@ -170,19 +200,28 @@ impl Binder<'_> {
             let row = RowResult { count: one_if(found), returned: Vec::new() };
             return Ok(returning.finish(row));
         }
-        let known = known_key(&table, &query);
+        let mut query = query;
+        let known = if self.is_late() { Vec::new() } else { known_key(&table, &query) };
+        if self.is_late() {
+            query = self.rows_kept(query)?;
+            let place = |column: ColumnId| needed.binary_search(&column).ok();
+            self.keep_returning(&returning, &query, &place);
+        }
         let row = self.for_rows(query, needed.len(), returning.width(), |binder, row| {
             let old = old_values(&needed, row, &known);
             binder.delete_row(&table, &old, 0)?;
-            let width = table.schema.columns.len() as ColumnId;
             let values: Vec<Expr> = (0..width).map(old).collect();
             binder.row_done(&returning, &values)
         })?;
         Ok(returning.finish(row))
     }
 
-    /// The table that UPDATE and DELETE name.
-    fn target(&mut self, tables: &[ast::TableWithJoins]) -> Result<(Arc<Table>, Scope)> {
+    /// The table that UPDATE and DELETE name, and behind it what they read beside it.
+    pub(super) fn target(
+        &mut self,
+        tables: &[ast::TableWithJoins],
+        sources: &[ast::TableWithJoins],
+    ) -> Result<(Arc<Table>, From)> {
         let [ast::TableWithJoins { relation, joins }] = tables else {
             return Err(Error::unsupported("changing several tables in one statement"));
         };
@@ -197,19 +236,54 @@ impl Binder<'_> {
             Some(alias) => fold(&alias.name),
             None => table.name().to_owned(),
         };
-        let mut scope = Scope::default();
-        scope.add_table(&table, &shown);
-        Ok((table, scope))
+        let mut from = From::default();
+        from.add_table(&table, &shown);
+        from.hidden = 1;
+        self.bind_more(&mut from, sources)?;
+        Ok((table, from))
     }
 
-    fn where_clause(&mut self, scope: &Scope, condition: Option<&ast::Expr>) -> Result<Vec<Expr>> {
-        let mut conditions = Vec::new();
+    fn where_clause(&mut self, from: &mut From, condition: Option<&ast::Expr>) -> Result<()> {
         if let Some(condition) = condition {
-            let condition = self.condition(scope, condition, Place::Where, "WHERE")?;
-            conjuncts(condition, &mut conditions);
+            let condition = self.condition(&from.scope, condition, Place::Where, "WHERE")?;
+            conjuncts(condition, &mut from.conditions);
         }
-        Ok(conditions)
+        Ok(())
     }
+}
+
+/// The rows with the new values behind the columns `needed`.
+fn with_assigned(query: Query, needed: &[ColumnId], assigned: &[(ColumnId, Expr)]) -> Query {
+    let mut expressions: Vec<Expr> = (0..needed.len() as u16).map(Expr::Column).collect();
+    for (_, value) in assigned {
+        let mut value = value.clone();
+        value.map_columns(&mut |column| {
+            let place = needed.binary_search(&column);
+            Expr::Column(place.map_or(u16::MAX, |place| place as u16))
+        });
+        expressions.push(value);
+    }
+    Query::Project { input: Box::new(query), expressions: expressions.into() }
+}
+
+/// The rows of `table`, which is the first in `from`, that FROM and its conditions choose: each
+/// once. The output is `columns`, the primary key among them.
+fn rows_of_join(table: &Arc<Table>, from: From, columns: &[ColumnId]) -> Result<Query> {
+    let From { mut items, conditions, .. } = from;
+    if items.len() == 1 {
+        return rows_of(table, conditions, columns);
+    }
+    // Where nothing speaks for another order, the others say which of its rows are read at all.
+    items.rotate_left(1);
+    let wishes = Wishes { columns: columns.to_vec(), ..Wishes::default() };
+    let planned = plan(items, conditions, &wishes)?;
+    let key = table.schema.primary_key.iter();
+    let by = key.filter_map(|key| columns.iter().position(|column| column == key));
+    Ok(Query::Distinct {
+        input: Box::new(planned.project(columns)),
+        by: by.map(|place| place as u16).collect(),
+        repeats: Repeats::Dropped,
+    })
 }
 
 /// The values of a row whose columns `needed` are in registers; nobody looks at the others. What is

@@ -9,7 +9,7 @@ use types::{ColumnId, Error, Result, SqlState, Value};
 use super::apply::{Transition, quoted, relation_exists};
 use super::options::layout_of;
 use super::sequence::{Counted, next_value};
-use super::table::{Draft, column_constraints, default_of, generation, refuse_deferred};
+use super::table::{Draft, column_constraints, default_of, generation, orphans, refuse_deferred};
 use super::{ColumnSource, SequenceOptions, StoreChange};
 use crate::catalog::{Generated, Table};
 use crate::names::{fold, object_name};
@@ -46,6 +46,13 @@ impl Transition {
         match operation {
             O::AddConstraint { constraint, not_valid: false } => {
                 self.add_constraint(draft, constraint)
+            }
+            O::AddConstraint { constraint, not_valid: true } => {
+                self.add_unchecked(draft, constraint)
+            }
+            O::ValidateConstraint { name } => self.validate(draft, &fold(name)),
+            O::RenameConstraint { old_name, new_name } => {
+                self.rename_constraint(draft, &fold(old_name), &fold(new_name))
             }
             O::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
                 let present = draft.table.schema.column(&fold(&column_def.name)).is_some();
@@ -104,34 +111,86 @@ impl Transition {
             ast::TableConstraint::Check(check) => {
                 draft.add_check(&self.catalog, check, None)?;
                 let name = draft.table.checks.last().map_or("", |c| &c.name);
-                let error = Error::new(
-                    SqlState::CHECK_VIOLATION,
-                    format!(
-                        "check constraint \"{name}\" of relation \"{}\" is violated by some row",
-                        table.name()
-                    ),
-                );
-                let text = format!(
-                    "SELECT 1 FROM {} WHERE NOT ({}) LIMIT 1",
-                    quoted(table.name()),
-                    check.expr
-                );
-                self.require_no_row(&text, error)
+                self.require_check(&table, name, &check.expr.to_string())
             }
             ast::TableConstraint::ForeignKey(foreign) => {
                 let orphans = draft.add_foreign_key(&self.catalog, foreign)?;
                 let name = draft.table.foreign_keys.last().map_or("", |f| &f.name);
-                let error = Error::new(
-                    SqlState::FOREIGN_KEY_VIOLATION,
-                    format!(
-                        "insert or update on table \"{}\" violates foreign key constraint \"{name}\"",
-                        table.name()
-                    ),
-                );
-                self.require_no_row(&orphans, error)
+                self.require_parents(&table, name, &orphans)
             }
             other => Err(Error::unsupported(format_args!("the constraint {other}"))),
         }
+    }
+
+    pub(super) fn require_check(&mut self, table: &Table, name: &str, text: &str) -> Result<()> {
+        let error = Error::new(
+            SqlState::CHECK_VIOLATION,
+            format!(
+                "check constraint \"{name}\" of relation \"{}\" is violated by some row",
+                table.name()
+            ),
+        );
+        let table = quoted(table.name());
+        self.require_no_row(&format!("SELECT 1 FROM {table} WHERE NOT ({text}) LIMIT 1"), error)
+    }
+
+    /// `orphans`: the query for rows without a parent.
+    pub(super) fn require_parents(
+        &mut self,
+        table: &Table,
+        name: &str,
+        orphans: &str,
+    ) -> Result<()> {
+        let error = Error::new(
+            SqlState::FOREIGN_KEY_VIOLATION,
+            format!(
+                "insert or update on table \"{}\" violates foreign key constraint \"{name}\"",
+                table.name()
+            ),
+        );
+        self.require_no_row(orphans, error)
+    }
+
+    /// NOT VALID: for rows to come.
+    fn add_unchecked(
+        &mut self,
+        draft: &mut Draft,
+        constraint: &ast::TableConstraint,
+    ) -> Result<()> {
+        use ast::TableConstraint as C;
+        if !matches!(constraint, C::Check(_) | C::ForeignKey(_)) {
+            let what = "this kind of constraint cannot be marked NOT VALID";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+        let validations = self.validations.len();
+        self.add_constraint(draft, constraint)?;
+        self.validations.truncate(validations);
+        match constraint {
+            C::Check(_) => draft.table.checks.last_mut().map(|check| &mut check.validated),
+            _ => draft.table.foreign_keys.last_mut().map(|key| &mut key.validated),
+        }
+        .into_iter()
+        .for_each(|validated| *validated = false);
+        Ok(())
+    }
+
+    fn validate(&mut self, draft: &mut Draft, name: &str) -> Result<()> {
+        let table = draft.original.clone();
+        if let Some(check) = draft.table.checks.iter_mut().find(|check| check.name == name) {
+            check.validated = true;
+            let text = check.text.clone();
+            return self.require_check(&table, name, &text);
+        }
+        if let Some(key) = draft.table.foreign_keys.iter_mut().find(|key| key.name == name) {
+            key.validated = true;
+            let Some(parent) = self.catalog.table_by_id(key.parent).cloned() else { return Ok(()) };
+            let orphans = orphans(&table, &key.columns, &parent, &key.parent_columns);
+            return self.require_parents(&table, name, &orphans);
+        }
+        Err(Error::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name()),
+        ))
     }
 
     /// The table is written anew under its key, without the hidden row ids.
@@ -438,8 +497,9 @@ impl Transition {
             O::AddGenerated { generated_as, sequence_options } => {
                 self.add_identity(draft, column, *generated_as, sequence_options.as_deref())
             }
-            _ => Err(Error::unsupported("changing a column's type")
-                .with_hint("Add a new column, UPDATE it from the old one, and drop the old one.")),
+            O::SetDataType { data_type, using, .. } => {
+                self.alter_type(draft, column, data_type, using.as_ref())
+            }
         }
     }
 

@@ -67,11 +67,17 @@ impl Transition {
             Ddl::DropViews { names, if_exists, cascade } => {
                 self.drop_views(names, *if_exists, *cascade)?
             }
+            Ddl::Rename { what, name, to, if_exists } => {
+                self.rename(*what, (&object_name(name)?, &fold(to)), *if_exists)?;
+            }
             Ddl::CreateRoutine { function, or_replace } => {
                 return self.create_routine(function, *or_replace);
             }
             Ddl::DropRoutines { kind, names, if_exists } => {
                 return self.drop_routines(*kind, names, *if_exists);
+            }
+            Ddl::CommentOnConstraint { name, table, text } => {
+                return self.comment_on_constraint(name, table, text.as_deref());
             }
             Ddl::Comment { kind, name, text } => {
                 return self.comment(*kind, name, text.as_deref());
@@ -216,9 +222,6 @@ impl Transition {
         if create.predicate.is_some() {
             return Err(Error::unsupported("a partial index (WHERE)"));
         }
-        if !create.include.is_empty() {
-            return Err(Error::unsupported("INCLUDE"));
-        }
         let method = create.using.as_ref().map(ToString::to_string).unwrap_or_default();
         if !matches!(method.to_ascii_lowercase().as_str(), "" | "btree" | "hash") {
             return Err(Error::unsupported(format_args!("an index USING {method}"))
@@ -230,6 +233,10 @@ impl Transition {
         let table = self.catalog.table(&object_name(&create.table_name)?)?.clone();
         let mut draft = Draft::alter(&table);
         let columns = draft.index_columns(&create.columns)?;
+        // An index leads to the row whatever it holds.
+        for included in &create.include {
+            table.column_named(&fold(included))?;
+        }
         let name = match &create.name {
             Some(name) => object_name(name)?,
             None => self.free_name(&draft.default_name(&columns, "idx")),
@@ -519,7 +526,7 @@ pub(super) fn relation_exists(name: &str) -> Error {
 }
 
 /// A name as SQL text, whatever is in it.
-pub(super) fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

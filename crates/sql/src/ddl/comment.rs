@@ -1,5 +1,5 @@
-//! COMMENT ON: what people have said of tables, columns, indexes, views, routines, the schema and
-//! the database.
+//! COMMENT ON: what people have said of tables, columns, indexes, constraints, sequences, views,
+//! routines, the schema and the database.
 //!
 //! A comment belongs to the object and not to its name: it stays where a table or a column is
 //! renamed, and goes with what is dropped. It is part of the schema, so every replica has it; the
@@ -19,6 +19,9 @@ pub enum Commented {
     Column(TableId, ColumnId),
     /// 0 is the primary key's.
     Index(TableId, IndexId),
+    /// One of a table's, by its name.
+    Constraint(TableId, String),
+    Sequence(TableId),
     View(String),
     Routine(String),
     Schema,
@@ -39,6 +42,31 @@ impl Transition {
         text: Option<&str>,
     ) -> Result<()> {
         let object = self.catalog.commented(kind, name)?;
+        self.comment_on(object, text)
+    }
+
+    pub(super) fn comment_on_constraint(
+        &mut self,
+        name: &ast::Ident,
+        table: &ast::ObjectName,
+        text: Option<&str>,
+    ) -> Result<()> {
+        let (name, table_name) = (fold(name), object_name(table)?);
+        let table = match self.catalog.find_table(&table_name) {
+            Some(table) => table,
+            None => return Err(self.catalog.not_a(&table_name, "table")),
+        };
+        if !has_constraint(table, &name) {
+            return Err(Error::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("constraint \"{name}\" for table \"{table_name}\" does not exist"),
+            ));
+        }
+        let object = Commented::Constraint(table.id(), name);
+        self.comment_on(object, text)
+    }
+
+    fn comment_on(&mut self, object: Commented, text: Option<&str>) -> Result<()> {
         match text.filter(|text| !text.is_empty()) {
             None => _ = self.catalog.comments.remove(&object),
             Some(text) if text.len() > TEXT_BYTES_MAX => {
@@ -89,6 +117,10 @@ impl Catalog {
                     Some((table, index)) => Ok(Commented::Index(table.id(), index)),
                     None => Err(self.not_a(&name, "index")),
                 }
+            }
+            K::Sequence => {
+                let name = object_name(name)?;
+                self.sequence(&name).map(|sequence| Commented::Sequence(sequence.id))
             }
             K::Column => self.commented_column(name),
             K::Function | K::Procedure => {
@@ -158,6 +190,10 @@ impl Catalog {
                 table.schema.columns.get(usize::from(*column)).is_some_and(|c| !c.dropped)
             }),
             Commented::Index(id, index) => table(id).is_some_and(|table| is_index(table, *index)),
+            Commented::Constraint(id, name) => {
+                table(id).is_some_and(|table| has_constraint(table, name))
+            }
+            Commented::Sequence(id) => self.sequence_by_id(*id).is_some(),
             Commented::View(name) => self.view(name).is_some(),
             Commented::Routine(name) => self.routine(name).is_some(),
             Commented::Schema | Commented::Database => true,
@@ -167,6 +203,13 @@ impl Catalog {
 
 fn is_index(table: &Table, index: IndexId) -> bool {
     index == 0 || table.live_indexes().any(|(live, _)| live == index)
+}
+
+fn has_constraint(table: &Table, name: &str) -> bool {
+    (table.primary_key_name == name && !table.schema.hidden_row_id)
+        || table.live_indexes().any(|(_, index)| index.unique && index.name == name)
+        || table.checks.iter().any(|check| check.name == name)
+        || table.foreign_keys.iter().any(|key| key.name == name)
 }
 
 fn word(kind: ast::CommentObject) -> &'static str {
@@ -215,6 +258,11 @@ mod tests {
             "COMMENT ON INDEX t_pkey IS 'key'",
             "COMMENT ON VIEW v IS 'view'",
             "COMMENT ON SCHEMA public IS 'all'",
+            "CREATE SEQUENCE s",
+            "CREATE FUNCTION f(a int, b int) RETURNS int LANGUAGE sql AS 'SELECT a + b'",
+            "COMMENT ON FUNCTION f(int, b int) IS 'sums'",
+            "COMMENT ON SEQUENCE s IS 'counts'",
+            "COMMENT ON CONSTRAINT t_pkey ON public.t IS 'key, too'",
             "COMMENT ON VIEW v IS NULL",
             "DROP VIEW v",
             "ALTER TABLE t RENAME COLUMN c TO d",
@@ -224,11 +272,17 @@ mod tests {
             catalog = after(&catalog, text).unwrap_or_else(|error| panic!("{text}: {error}"));
         }
         let id = catalog.find_table("t").unwrap().id();
+        let sequence = catalog.sequence("s").unwrap().id;
         let expected = format!(
-            "Table({id:?}) it's mine; Column({id:?}, 2) third; Index({id:?}, 0) key; Schema all"
+            "Table({id:?}) it's mine; Column({id:?}, 2) third; Index({id:?}, 0) key; \
+             Constraint({id:?}, \"t_pkey\") key, too; Sequence({sequence:?}) counts; \
+             Routine(\"f\") sums; Schema all"
         );
         assert_eq!(all(&catalog), expected);
-        assert_eq!(all(&after(&catalog, "DROP TABLE t").unwrap()), "Schema all");
+        for text in ["DROP TABLE t", "DROP SEQUENCE s", "DROP FUNCTION f"] {
+            catalog = after(&catalog, text).unwrap();
+        }
+        assert_eq!(all(&catalog), "Schema all");
     }
 
     #[test]
@@ -242,6 +296,10 @@ mod tests {
             ("COMMENT ON COLUMN nope.a IS 'x'", "42P01"),
             ("COMMENT ON COLUMN a IS 'x'", "42601"),
             ("COMMENT ON FUNCTION f IS 'x'", "42883"),
+            ("COMMENT ON SEQUENCE t IS 'x'", "42809"),
+            ("COMMENT ON CONSTRAINT nope ON t IS 'x'", "42704"),
+            ("COMMENT ON CONSTRAINT t_pkey ON nope IS 'x'", "42P01"),
+            ("COMMENT ON CONSTRAINT t_pkey ON t", "42601"),
             ("COMMENT ON SCHEMA s IS 'x'", "3F000"),
             ("COMMENT ON DATABASE other IS 'x'", "3D000"),
             ("COMMENT ON ROLE tally IS 'x'", "0A000"),

@@ -9,6 +9,8 @@ mod alter;
 mod apply;
 mod comment;
 mod options;
+mod rename;
+mod retype;
 mod routine;
 mod sequence;
 mod table;
@@ -21,7 +23,9 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, IndexSchema, Layout, TableId, TableSchema, Value};
 
 use crate::sequence::Sequence;
+pub(crate) use apply::quoted;
 pub use comment::Commented;
+pub use rename::Renamed;
 pub use routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
 pub use sequence::{AlterIdentity, AlterSequence, SequenceOptions};
 
@@ -72,6 +76,12 @@ pub enum Ddl {
         if_exists: bool,
         cascade: bool,
     },
+    Rename {
+        what: Renamed,
+        name: ast::ObjectName,
+        to: ast::Ident,
+        if_exists: bool,
+    },
     CreateRoutine {
         function: Box<CreateFunction>,
         or_replace: bool,
@@ -80,6 +90,11 @@ pub enum Ddl {
         kind: RoutineKind,
         names: Vec<ast::ObjectName>,
         if_exists: bool,
+    },
+    CommentOnConstraint {
+        name: ast::Ident,
+        table: ast::ObjectName,
+        text: Option<String>,
     },
     Comment {
         kind: ast::CommentObject,
@@ -110,7 +125,9 @@ impl Ddl {
                 RoutineKind::Procedure => "DROP PROCEDURE",
                 RoutineKind::Function => "DROP FUNCTION",
             },
-            Ddl::Comment { .. } => "COMMENT",
+            Ddl::Rename { what: Renamed::Index, .. } => "ALTER INDEX",
+            Ddl::Rename { what: Renamed::View, .. } => "ALTER VIEW",
+            Ddl::Comment { .. } | Ddl::CommentOnConstraint { .. } => "COMMENT",
         }
     }
 }

@@ -73,10 +73,7 @@ impl CreateFunction {
             ));
         }
         let language = definition.language.as_ref().map_or("sql".into(), fold);
-        if !matches!(language.as_str(), "sql" | "plpgsql") {
-            return Err(Error::unsupported(format_args!("language \"{language}\""))
-                .with_hint("Use LANGUAGE plpgsql or LANGUAGE sql."));
-        }
+        check_language(&language)?;
         let parameters = definition.args.iter().flatten().map(parameter);
         Ok(CreateFunction {
             kind,
@@ -88,9 +85,34 @@ impl CreateFunction {
         })
     }
 
+    /// The block of a DO statement, as a procedure.
+    pub(crate) fn anonymous(language: &str, body: &str) -> Result<CreateFunction> {
+        check_language(language)?;
+        if language != "plpgsql" {
+            let what = format!("language \"{language}\" does not support inline code execution");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+        Ok(CreateFunction {
+            kind: RoutineKind::Procedure,
+            name: "inline_code_block".into(),
+            parameters: Vec::new(),
+            returns: Returns::Void,
+            language: language.to_owned(),
+            body: body.to_owned(),
+        })
+    }
+
     /// Types of the arguments that a call gives.
     pub fn input_types(&self) -> impl Iterator<Item = &DataType> {
         self.parameters.iter().filter(|p| p.mode != ParameterMode::Out).map(|p| &p.data_type)
+    }
+}
+
+fn check_language(language: &str) -> Result<()> {
+    match language {
+        "sql" | "plpgsql" => Ok(()),
+        other => Err(Error::unsupported(format_args!("language \"{other}\""))
+            .with_hint("Use LANGUAGE plpgsql or LANGUAGE sql.")),
     }
 }
 

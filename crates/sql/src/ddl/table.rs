@@ -14,7 +14,7 @@ use super::data_type;
 use super::options::layout_of;
 use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
-use crate::catalog::{Catalog, CheckConstraint, ForeignKey, Generated, OnDelete, Table};
+use crate::catalog::{Catalog, CheckConstraint, ForeignKey, Generated, ReferenceAction, Table};
 use crate::names::{fold, object_name};
 use crate::statement::SessionInfo;
 
@@ -362,7 +362,12 @@ impl Draft {
         if taken(&name) {
             return Err(self.duplicate_constraint(&name));
         }
-        self.table.checks.push(CheckConstraint { name, condition, text: check.expr.to_string() });
+        self.table.checks.push(CheckConstraint {
+            name,
+            condition,
+            text: check.expr.to_string(),
+            validated: true,
+        });
         Ok(())
     }
 
@@ -372,7 +377,7 @@ impl Draft {
             || self.table.live_indexes().any(|(_, i)| i.unique && i.name == name)
     }
 
-    fn duplicate_constraint(&self, name: &str) -> Error {
+    pub fn duplicate_constraint(&self, name: &str) -> Error {
         Error::new(
             SqlState::DUPLICATE_OBJECT,
             format!("constraint \"{name}\" for relation \"{}\" already exists", self.table.name()),
@@ -385,29 +390,26 @@ impl Draft {
         catalog: &Catalog,
         foreign: &ast::ForeignKeyConstraint,
     ) -> Result<String> {
-        refuse_deferred(foreign.characteristics.as_ref())?;
+        let deferrable = deferral(foreign.characteristics.as_ref())?;
         if foreign.match_kind.is_some_and(|kind| kind != ast::ConstraintReferenceMatchKind::Simple)
         {
             return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
         }
-        use ast::ReferentialAction as A;
-        let on_delete = match foreign.on_delete {
-            None | Some(A::NoAction | A::Restrict) => OnDelete::Reject,
-            Some(A::Cascade) => OnDelete::Cascade,
-            Some(A::SetNull) => OnDelete::SetNull,
-            Some(A::SetDefault) => return Err(Error::unsupported("ON DELETE SET DEFAULT")),
-        };
+        let [on_delete, on_update] = [foreign.on_delete, foreign.on_update].map(reference_action);
+        if on_delete == ReferenceAction::SetDefault {
+            return Err(Error::unsupported("ON DELETE SET DEFAULT"));
+        }
         let own: Vec<String> = foreign.columns.iter().map(fold).collect();
         let columns = self.columns_named(&own)?;
-        if on_delete == OnDelete::SetNull
+        let sets = |action| !matches!(action, ReferenceAction::Reject | ReferenceAction::Cascade);
+        if (sets(on_delete) || on_update != ReferenceAction::Reject)
             && columns.iter().any(|column| self.table.generated(*column).is_some())
         {
-            let what = "invalid ON DELETE action for foreign key constraint containing generated \
-                        column";
+            let clause = if sets(on_delete) { "ON DELETE" } else { "ON UPDATE" };
+            let what = format!(
+                "invalid {clause} action for foreign key constraint containing generated column"
+            );
             return Err(Error::new(SqlState::SYNTAX_ERROR, what));
-        }
-        if !matches!(foreign.on_update, None | Some(A::NoAction | A::Restrict)) {
-            return Err(Error::unsupported("ON UPDATE with an action"));
         }
         let parent_name = object_name(&foreign.foreign_table)?;
         let parent = match parent_name == self.table.name() {
@@ -435,13 +437,16 @@ impl Draft {
             parent_columns,
             parent_index,
             on_delete,
+            on_update,
+            deferrable,
+            validated: true,
         });
         Ok(orphans)
     }
 }
 
 /// Rows of the child that have no parent.
-fn orphans(
+pub(super) fn orphans(
     child: &Table,
     columns: &[ColumnId],
     parent: &Table,
@@ -517,7 +522,12 @@ fn matched_key(
     Ok((index, pairs))
 }
 
-fn comparable(child: &Table, own: ColumnId, parent: &Table, theirs: ColumnId) -> Result<()> {
+pub(super) fn comparable(
+    child: &Table,
+    own: ColumnId,
+    parent: &Table,
+    theirs: ColumnId,
+) -> Result<()> {
     let (a, b) = (child.column_type(own), parent.column_type(theirs));
     let same_kind = a.without_modifier() == b.without_modifier()
         || (a.is_integer() && b.is_integer())
@@ -653,6 +663,30 @@ fn accept_option(option: &ast::ColumnOption) -> Result<()> {
 
 fn is_primary_key(constraint: &ast::TableConstraint) -> bool {
     matches!(constraint, ast::TableConstraint::PrimaryKey(_))
+}
+
+fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
+    use ast::ReferentialAction as A;
+    match action {
+        None | Some(A::NoAction | A::Restrict) => ReferenceAction::Reject,
+        Some(A::Cascade) => ReferenceAction::Cascade,
+        Some(A::SetNull) => ReferenceAction::SetNull,
+        Some(A::SetDefault) => ReferenceAction::SetDefault,
+    }
+}
+
+/// Whether a foreign key may be deferred, and is at first.
+fn deferral(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<Option<bool>> {
+    let Some(said) = characteristics else { return Ok(None) };
+    if said.enforced == Some(false) {
+        return Err(Error::unsupported("a constraint that is not enforced"));
+    }
+    let deferred = said.initially == Some(ast::DeferrableInitial::Deferred);
+    if deferred && said.deferrable == Some(false) {
+        let what = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+    }
+    Ok((deferred || said.deferrable == Some(true)).then_some(deferred))
 }
 
 pub(super) fn refuse_deferred(

@@ -106,6 +106,8 @@ impl Transition {
             O::AddColumn { .. }
             | O::AddConstraint { .. }
             | O::DropConstraint { .. }
+            | O::RenameConstraint { .. }
+            | O::ValidateConstraint { .. }
             | O::SetOptionsParens { .. } => true,
             O::AlterColumn { op, .. } => {
                 matches!(op, C::SetNotNull | C::DropNotNull | C::SetDefault { .. } | C::DropDefault)

@@ -8,11 +8,14 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::lower::Lowering;
 use super::scope::Place;
 use super::syntax::{Into, Target};
-use crate::bind::{BoundQuery, Dml, Typed};
+use crate::bind::{BoundQuery, Dml, Typed, modifying};
 
 impl Lowering<'_> {
     pub(super) fn sql(&mut self, statement: &ast::Statement, into: Option<&Into>) -> Result<()> {
         match (statement, into) {
+            (ast::Statement::Query(query), _) if modifying(query).is_some() => {
+                self.change(statement, into)
+            }
             (ast::Statement::Query(query), Some(into)) => self.select_into(query, into),
             (ast::Statement::Query(_), None) => {
                 Err(Error::new(SqlState::SYNTAX_ERROR, "query has no destination for result data")

@@ -288,7 +288,7 @@ impl Program<'_> {
                 let first = rows.next()??;
                 rows.try_fold(first, |sofar, row| alternatives(&sofar, &row?))
             }
-            Query::Unnest(_) | Query::Series { .. } => None,
+            Query::Call { .. } | Query::Beside { .. } => None,
             Query::Get { table, key, columns, filter } => {
                 self.scope(outer).all(key)?;
                 self.table(*table, columns, filter.as_ref())
@@ -348,11 +348,11 @@ impl Program<'_> {
                 }
                 self.query(input, outer)
             }
-            Query::Numbered { .. } => None,
-            Query::Distinct { input } => {
+            Query::Distinct { input, by, .. } if by.is_empty() => {
                 let row = self.query(input, outer)?;
                 row.iter().all(|kind| kind.is_some_and(Kind::is_keyed)).then_some(row)
             }
+            Query::Numbered { .. } | Query::Distinct { .. } => None,
             Query::Append(inputs) => {
                 let mut rows = inputs.iter().map(|input| self.query(input, outer));
                 let first = rows.next()??;

@@ -6,10 +6,12 @@
 //! footprint, so a transaction that asked it may not write any more, if it is not READ ONLY anyway.
 //! For a query that the fast path can run too, a transaction which might still write stays with it.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::stream::StreamExt;
-use types::{DataType, Error, Result, SqlState, Value};
+use sqlparser::ast;
+use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::guard::aside;
 use super::schema::Versioned;
@@ -17,7 +19,7 @@ use super::{Answer, Prepared, Session, Tag, View};
 use crate::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use crate::bind::would_differ;
 use crate::copy::{CopyFormatter, CopyOptions};
-use crate::names::is_no_catalog;
+use crate::names::{is_no_catalog, object_name};
 use crate::parse::Parsed;
 use crate::router::{self, Reason};
 use crate::statement::{Bound, Statement};
@@ -42,7 +44,8 @@ impl Session {
         declared: &[Option<DataType>],
         refusal: Error,
     ) -> Result<Bound> {
-        if !router::is_refusal(&refusal) {
+        let in_zone = || self.is_about_times(versioned, parsed);
+        if !router::is_refusal(&refusal) || !self.info.zone.is_utc() && in_zone() {
             return Err(refusal);
         }
         let plan = match self.plan(versioned, parsed, declared, false) {
@@ -66,7 +69,33 @@ impl Session {
             output: Output::Rows(plan.columns().to_vec()),
             statement: Statement::Analytical { plan, reason, copy },
             session_dependent: true,
+            zone_dependent: true,
         })
+    }
+
+    /// Whether a query could convert moments, which an analyst does in UTC: it names a table that
+    /// has some, a view, or what takes them apart.
+    fn is_about_times(&self, versioned: &Versioned, parsed: &Parsed) -> bool {
+        const WORDS: [&str; 6] =
+            ["current_date", "localtime", "date_trunc", "date_part", "extract(", "::date"];
+        let text = parsed.text.to_ascii_lowercase();
+        let Some(query) = parsed.query() else { return true };
+        let (catalog, mut is_of_none) = (&versioned.catalog, true);
+        let named = ast::visit_relations(query, |name| {
+            is_of_none = false;
+            let name = object_name(name).unwrap_or_default();
+            let has_times = catalog.find_table(&name).map(|table| {
+                let mut columns = table.schema.columns.iter();
+                columns.any(|column| column.data_type == DataType::Timestamptz)
+            });
+            match has_times.unwrap_or_else(|| catalog.view(&name).is_some()) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        named.is_break()
+            || WORDS.iter().any(|word| text.contains(word))
+            || is_of_none && text.contains("timestamp")
     }
 
     /// `None` where there is nobody to ask, or nothing that could be asked.
@@ -142,8 +171,13 @@ impl Session {
         else {
             return Ok(None);
         };
-        let Output::Rows(columns) = &bound.output else { return Ok(None) };
-        if bound.session_dependent || !router::is_agreed(&versioned.catalog, procedure) {
+        let Output::Rows(columns) = &bound.output else {
+            return Ok(None);
+        };
+        if bound.session_dependent
+            || !self.info.zone.is_utc()
+            || !router::is_agreed(&versioned.catalog, procedure)
+        {
             return Ok(None);
         }
         let declared: Vec<_> = bound.parameters.iter().cloned().map(Some).collect();
@@ -166,7 +200,7 @@ impl Session {
         }
         let execution = self.execution(&*plan, parameters, view, plan.reads_tables())?;
         let rows = self.counted(Arc::clone(&plan).run(execution));
-        Ok(streamed(&*plan, copy, rows))
+        Ok(streamed(&*plan, copy, rows, &self.info.zone))
     }
 
     /// The analyst's answer to a query that the fast path could run. `None` also where it fails
@@ -179,14 +213,18 @@ impl Session {
         parameters: &[Value],
         view: &View,
     ) -> Result<Option<Answer>> {
-        let Some((plan, _)) = self.broad(prepared, parameters, view) else { return Ok(None) };
+        let Some((plan, _)) = self.broad(prepared, parameters, view) else {
+            return Ok(None);
+        };
         if Arc::strong_count(&self.runs) > RUNS_MAX {
             return Err(too_many_runs());
         }
         let execution = self.execution(&*plan, parameters, view.clone(), plan.reads_tables())?;
         let rows = self.counted(Arc::clone(&plan).run(execution));
-        let Ok(rows) = router::settled(rows).await else { return Ok(None) };
-        Ok(Some(streamed(&*plan, copy, rows)))
+        let Ok(rows) = router::settled(rows).await else {
+            return Ok(None);
+        };
+        Ok(Some(streamed(&*plan, copy, rows, &self.info.zone)))
     }
 
     /// Rows that count as a run until they are all fetched, or given up.
@@ -224,17 +262,23 @@ impl Session {
             self.has_read(head);
         }
         let now_us = head.time_us;
-        let settings = self.settings.clone();
+        let mut settings = self.settings.clone();
+        settings.cursors = self.cursors.seen();
         Ok(Execution { snapshot, parameters: parameters.into(), settings, now_us, limits })
     }
 }
 
-fn streamed(plan: &dyn AnalyticalPlan, copy: Option<&CopyOptions>, rows: RowBatches) -> Answer {
+fn streamed(
+    plan: &dyn AnalyticalPlan,
+    copy: Option<&CopyOptions>,
+    rows: RowBatches,
+    zone: &Zone,
+) -> Answer {
     let columns = plan.columns();
     match copy {
         None => Answer::Stream { rows, tag: Tag::Select },
         Some(options) => {
-            let formatter = CopyFormatter::new(options, columns);
+            let formatter = CopyFormatter::new(options, columns, zone);
             Answer::CopyOut { columns: columns.len(), rows, formatter }
         }
     }

@@ -182,7 +182,9 @@ impl Session {
             false => self.advisory.try_lock(wanted)?,
             true => {
                 let (guard, timeout) = (self.guard.clone(), self.settings.lock_timeout());
-                self.advisory.lock(wanted, timeout, &move || guard.check()).await?;
+                let engine = Arc::clone(&self.database.engine);
+                let circles = engine.locks().circles();
+                self.advisory.lock(wanted, circles, timeout, &move || guard.check()).await?;
                 true
             }
         };
@@ -348,6 +350,7 @@ impl Session {
                 }
                 self.forget_bound();
                 self.forget_named();
+                self.cursors.close_all();
                 self.settings.reset_all();
                 self.drawn.forget();
                 self.listener.apply(vec![Change::Unlisten(None)]);

@@ -7,11 +7,12 @@ use engine::transaction::Asked;
 use kit::pool::Lease;
 use procedure::draws::Draws;
 use procedure::{Interrupt, Procedure, ROW_WEIGHT};
-use types::{Error, Result, SqlState, Value};
+use types::{Error, Result, SqlState, Value, Zone};
 
 use super::guard::{Guard, SHORT_TEXT_BYTES, aside};
 use super::{Answer, Session, Tag};
-use crate::copy::{CopyOptions, CopyParser, Fields};
+use crate::copy::binary::{BinaryFields, BinaryParser};
+use crate::copy::{CopyFormat, CopyOptions, CopyParser, Fields};
 
 /// Bytes that are taken between two looks at whether to go on.
 const PIECE_BYTES: usize = 64 << 10;
@@ -23,12 +24,61 @@ pub struct CopyIn {
     text: String,
     /// Inserts one row; its parameters are the columns that COPY names.
     row: Arc<Procedure>,
-    parser: CopyParser,
+    parser: Parser,
+    /// What times without an offset are read in.
+    zone: Zone,
     rows: Rows,
     bytes: usize,
     /// The transaction's data has to fit an envelope.
     bytes_max: usize,
     guard: Arc<Guard>,
+}
+
+enum Parser {
+    Text(CopyParser),
+    Binary(BinaryParser),
+}
+
+impl Parser {
+    /// Takes a piece of the data; `None`: they are at their end.
+    fn take(
+        &mut self,
+        piece: Option<&[u8]>,
+        (row, zone): (&Procedure, &Zone),
+        rows: &mut Rows,
+    ) -> Result<()> {
+        let taken = match self {
+            Parser::Text(parser) => {
+                let mut keep = |fields: &Fields<'_>| rows.push(values_of(row, fields, zone)?);
+                match piece {
+                    Some(piece) => parser.push(piece, &mut keep),
+                    None => parser.finish(&mut keep),
+                }
+            }
+            Parser::Binary(parser) => match piece {
+                Some(piece) => {
+                    parser.push(piece, &mut |fields| rows.push(values_of_binary(row, fields)?))
+                }
+                None => parser.finish(),
+            },
+        };
+        taken.map_err(|error| at_line(error, self.line()))
+    }
+
+    /// Of the last row.
+    fn line(&self) -> u64 {
+        match self {
+            Parser::Text(parser) => parser.line(),
+            Parser::Binary(parser) => parser.row(),
+        }
+    }
+
+    fn partial_bytes(&self) -> usize {
+        match self {
+            Parser::Text(parser) => parser.partial_bytes(),
+            Parser::Binary(parser) => parser.partial_bytes(),
+        }
+    }
 }
 
 /// The rows so far, what they weigh, and what covers them.
@@ -73,13 +123,17 @@ impl CopyIn {
     pub fn new(
         (text, bytes_max): (String, usize),
         row: Arc<Procedure>,
-        options: &CopyOptions,
+        (options, zone): (&CopyOptions, &Zone),
         guard: &Arc<Guard>,
     ) -> CopyIn {
         let weight_max = guard.budget().bytes_max;
         let rows = Rows { rows: Vec::new(), weight: 0, weight_max, lease: guard.lease() };
-        let (parser, guard) = (CopyParser::new(options), Arc::clone(guard));
-        CopyIn { text, row, parser, rows, bytes: 0, bytes_max, guard }
+        let parser = match options.format {
+            CopyFormat::Binary => Parser::Binary(BinaryParser::new(row.visible_parameters().len())),
+            CopyFormat::Text | CopyFormat::Csv => Parser::Text(CopyParser::new(options)),
+        };
+        let guard = Arc::clone(guard);
+        CopyIn { text, row, parser, zone: zone.clone(), rows, bytes: 0, bytes_max, guard }
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
@@ -90,8 +144,7 @@ impl CopyIn {
         let (row, rows) = (&self.row, &mut self.rows);
         for piece in bytes.chunks(PIECE_BYTES) {
             self.guard.check()?;
-            let taken = self.parser.push(piece, &mut |fields| rows.push(values_of(row, fields)?));
-            taken.map_err(|error| at_line(error, self.parser.line()))?;
+            self.parser.take(Some(piece), (row, &self.zone), rows)?;
             rows.lease.cover(rows.bytes() + self.parser.partial_bytes() as u64)?;
         }
         Ok(())
@@ -104,8 +157,7 @@ impl CopyIn {
     /// The data are at their end: how many rows they are.
     pub fn end(&mut self) -> Result<usize> {
         let (row, rows) = (&self.row, &mut self.rows);
-        let taken = self.parser.finish(&mut |fields| rows.push(values_of(row, fields)?));
-        taken.map_err(|error| at_line(error, self.parser.line()))?;
+        self.parser.take(None, (row, &self.zone), rows)?;
         Ok(self.rows.rows.len())
     }
 
@@ -155,12 +207,23 @@ impl Session {
         Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
     }
 
+    /// What the client sends and is sent is in its own encoding, but for values in binary format.
+    pub(super) fn check_copy(&self, options: &CopyOptions) -> Result<()> {
+        let (_, encoding) = self.settings.show("client_encoding")?;
+        let is_plain = ["UTF8", "SQL_ASCII"].contains(&encoding.as_str());
+        match options.format == CopyFormat::Binary && !is_plain {
+            false => Ok(()),
+            true => Err(Error::unsupported(format_args!("COPY in binary format in {encoding}"))
+                .with_hint("SET client_encoding TO UTF8, or use the text format.")),
+        }
+    }
+
     pub fn copy_failed(&mut self) {
         self.copy = None;
     }
 }
 
-fn values_of(row: &Procedure, fields: &Fields<'_>) -> Result<Box<[Value]>> {
+fn values_of(row: &Procedure, fields: &Fields<'_>, zone: &Zone) -> Result<Box<[Value]>> {
     let columns = row.visible_parameters();
     if let Some(missing) = columns.get(fields.len()) {
         return Err(Error::new(
@@ -175,7 +238,17 @@ fn values_of(row: &Procedure, fields: &Fields<'_>) -> Result<Box<[Value]>> {
         ));
     }
     let values = fields.iter().zip(columns).map(|(field, column)| match field {
-        Some(text) => Value::read_text(&column.data_type, text)
+        Some(text) => Value::read_text_in(&column.data_type, text, zone)
+            .map_err(|error| error.with_column(column.name.clone())),
+        None => Ok(Value::Null),
+    });
+    values.collect()
+}
+
+/// The parser has counted the fields.
+fn values_of_binary(row: &Procedure, fields: &BinaryFields<'_>) -> Result<Box<[Value]>> {
+    let values = fields.iter().zip(row.visible_parameters()).map(|(field, column)| match field {
+        Some(bytes) => Value::read_binary(&column.data_type, bytes)
             .map_err(|error| error.with_column(column.name.clone())),
         None => Ok(Value::Null),
     });

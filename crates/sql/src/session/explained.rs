@@ -8,6 +8,7 @@ use types::{Error, Result, Value};
 
 use super::{Answer, Prepared, Session, Tag, View};
 use crate::analyst::AnalyticalPlan;
+use crate::explain::{ExplainOptions, Explained};
 use crate::router::{self, Reason};
 use crate::statement::Statement;
 
@@ -15,11 +16,12 @@ impl Session {
     pub(super) async fn explain(
         &mut self,
         prepared: &Arc<Prepared>,
-        analyze: bool,
+        options: &ExplainOptions,
         parameters: &[Value],
         view: View,
     ) -> Result<Answer> {
-        let lines = match &prepared.bound.statement {
+        let analyze = options.analyze;
+        let explained = match &prepared.bound.statement {
             Statement::Analytical { plan, reason, .. } => {
                 self.explain_analytical(plan.clone(), reason, analyze, parameters, view).await?
             }
@@ -31,18 +33,19 @@ impl Session {
                         self.explain_analytical(plan, &reason, analyze, parameters, view).await?
                     }
                     None => {
-                        let mut lines =
-                            vec![format!("Router: fast path, {}", self.why_fast(prepared, &view))];
-                        lines.extend(crate::explain::lines(&view.versioned.catalog, procedure));
-                        if analyze {
-                            lines.extend(self.measured(prepared, parameters, view).await?);
-                        }
-                        lines
+                        let lines = crate::explain::lines(&view.versioned.catalog, procedure);
+                        let reason = self.why_fast(prepared, &view);
+                        let measured = match analyze {
+                            true => Some(self.measured(prepared, parameters, view).await?),
+                            false => None,
+                        };
+                        Explained { engine: "fast path".into(), reason, lines, measured }
                     }
                 }
             }
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
         };
+        let lines = options.rows(&explained);
         let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
         Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()), lease: None })
     }
@@ -76,21 +79,23 @@ impl Session {
         analyze: bool,
         parameters: &[Value],
         view: View,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Explained> {
         let reads_tables = analyze && plan.reads_tables();
         let execution = self.execution(&*plan, parameters, view, reads_tables)?;
-        let mut lines = vec![format!("Router: {}, {reason}", plan.engine(&execution.snapshot))];
-        lines.extend(plan.explain(execution, analyze).await?);
-        Ok(lines)
+        let (engine, reason) = (plan.engine(&execution.snapshot).to_owned(), reason.to_string());
+        // It measures itself.
+        let lines = plan.explain(execution, analyze).await?;
+        Ok(Explained { engine, reason, lines, measured: None })
     }
 
-    /// Runs a statement, as PostgreSQL does: one that writes has written.
+    /// Runs a statement, as PostgreSQL does: one that writes has written. Its rows, and how many
+    /// milliseconds it took.
     async fn measured(
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],
         view: View,
-    ) -> Result<Vec<String>> {
+    ) -> Result<(u64, f64)> {
         let began = Instant::now();
         let answer = Box::pin(self.run(prepared, parameters, view)).await?;
         let rows = match answer {
@@ -105,7 +110,6 @@ impl Session {
             }
             _ => 0,
         };
-        let elapsed_ms = began.elapsed().as_secs_f64() * 1e3;
-        Ok(vec![format!("Rows: {rows}"), format!("Elapsed: {elapsed_ms:.3} ms")])
+        Ok((rows, began.elapsed().as_secs_f64() * 1e3))
     }
 }

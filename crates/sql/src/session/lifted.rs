@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use types::{DataType, Result, Value};
+use types::{DataType, Result, Value, Zone};
 
 use super::{CACHED_BYTES_MAX, Prepared, Session, statement_bytes};
 use crate::normalise::{Literal, Normalised, normalise};
@@ -41,6 +41,7 @@ pub enum Source {
 impl Session {
     /// The statements of a text, parsed only as far as they are new.
     pub fn read(&mut self, sql: &str) -> Result<Vec<Source>> {
+        self.settle_zone();
         let alone = sql.trim().trim_end_matches(';');
         if self.bound.contains_key(alone) {
             return Ok(vec![Source::Known(alone.to_owned())]);
@@ -97,7 +98,10 @@ impl Session {
             }
         }?;
         let types = prepared.bound.parameters.iter();
-        let values = literals.into_iter().zip(types).map(|(literal, t)| value_of(literal, t));
+        let values = literals
+            .into_iter()
+            .zip(types)
+            .map(|(literal, t)| value_of(literal, t, &self.info.zone));
         let values = values.collect::<Option<_>>()?;
         Some((prepared, values))
     }
@@ -140,9 +144,11 @@ impl Session {
 }
 
 /// The literal as a value of the type that its place has.
-fn value_of(literal: Literal, data_type: &DataType) -> Option<Value> {
+fn value_of(literal: Literal, data_type: &DataType, zone: &Zone) -> Option<Value> {
     match literal.value {
-        Value::Text(text) if literal.data_type.is_none() => Value::read_text(data_type, &text).ok(),
+        Value::Text(text) if literal.data_type.is_none() => {
+            Value::read_text_in(data_type, &text, zone).ok()
+        }
         value => Some(value),
     }
 }

@@ -19,6 +19,7 @@
 
 use std::sync::Arc;
 
+use concurrency::claims::of_tables;
 use concurrency::overlay::Overlay;
 use concurrency::{Claim, Footprint, FootprintMark, Moment, Work};
 use engine::Head;
@@ -26,14 +27,17 @@ use engine::locks::{LockOwner, Locked, Pass, Patience};
 use engine::transaction::Asked;
 use procedure::draws::Draws;
 use procedure::{Interrupt, ProgramResult};
-use sqlparser::ast::{LockType, NonBlock};
+use sqlparser::ast::{self, LockType, NonBlock};
 use storage::Snapshot;
 use types::{Error, Result, SqlState, Stamp, TableId};
 
-use super::Session;
 use super::guard::aside;
 use super::transaction::{Attempt, error_of};
+use super::{Answer, Session, plain};
+use crate::catalog::Catalog;
+use crate::names::{fold, object_name};
 use crate::parse::Parsed;
+use crate::statement::TableLock;
 
 /// Runs of one statement that meet other rows than those it has locked.
 const ATTEMPTS_MAX: usize = 32;
@@ -41,17 +45,48 @@ const ATTEMPTS_MAX: usize = 32;
 /// What a SELECT says about locks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Locking {
-    /// FOR UPDATE.
-    exclusive: bool,
+    exclusive: Exclusive,
     nowait: bool,
 }
 
+/// What FOR UPDATE concerns.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Exclusive {
+    #[default]
+    Nothing,
+    Table(TableId),
+    /// All that is read.
+    All,
+}
+
 impl Locking {
-    pub fn of(parsed: &Parsed) -> Locking {
-        let clauses = parsed.query().map_or(&[][..], |query| &query.locks);
-        Locking {
-            exclusive: clauses.iter().any(|clause| clause.lock_type == LockType::Update),
-            nowait: clauses.iter().any(|clause| clause.nonblock == Some(NonBlock::Nowait)),
+    /// # Errors
+    /// 42P01 for FOR UPDATE OF what is not in FROM.
+    pub fn of(parsed: &Parsed, catalog: &Catalog) -> Result<Locking> {
+        let Some(query) = parsed.query() else { return Ok(Locking::default()) };
+        let mut locking = Locking::default();
+        for clause in &query.locks {
+            locking.nowait |= clause.nonblock == Some(NonBlock::Nowait);
+            let concerned = match &clause.of {
+                None => Exclusive::All,
+                Some(name) => locked_relation(query, name, catalog)?,
+            };
+            if clause.lock_type == LockType::Update {
+                locking.exclusive = match locking.exclusive {
+                    Exclusive::Nothing => concerned,
+                    known if known == concerned => known,
+                    _ => Exclusive::All,
+                };
+            }
+        }
+        Ok(locking)
+    }
+
+    fn is_exclusive(self, table: TableId) -> bool {
+        match self.exclusive {
+            Exclusive::Nothing => false,
+            Exclusive::Table(only) => only == table,
+            Exclusive::All => true,
         }
     }
 
@@ -65,6 +100,35 @@ impl Locking {
             )),
         }
     }
+}
+
+/// The table behind a name of a query's FROM; all that is read, where it is no table.
+fn locked_relation(
+    query: &ast::Query,
+    name: &ast::ObjectName,
+    catalog: &Catalog,
+) -> Result<Exclusive> {
+    let name = object_name(name)?;
+    let from = match &*query.body {
+        ast::SetExpr::Select(select) => select.from.as_slice(),
+        _ => &[],
+    };
+    let joined = from.iter().flat_map(|table| table.joins.iter().map(|join| &join.relation));
+    for factor in from.iter().map(|table| &table.relation).chain(joined) {
+        let (table, alias) = match factor {
+            ast::TableFactor::Table { name, alias, args: None, .. } => (Some(name), alias),
+            ast::TableFactor::Derived { alias, .. } => (None, alias),
+            _ => continue,
+        };
+        let table = table.map(object_name).transpose()?;
+        let shown = alias.as_ref().map(|alias| fold(&alias.name)).or_else(|| table.clone());
+        if shown.as_ref() == Some(&name) {
+            let table = table.and_then(|table| catalog.find_table(&table));
+            return Ok(table.map_or(Exclusive::All, |table| Exclusive::Table(table.id())));
+        }
+    }
+    let what = format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
+    Err(Error::new(SqlState::UNDEFINED_TABLE, what))
 }
 
 /// Held while a request is under way.
@@ -140,7 +204,8 @@ impl Session {
             return Ok((attempt, true));
         }
         // An interrupt is no answer that rests on what was read.
-        let claims = guard().and_then(|()| transaction.claims(&attempt, locking.exclusive));
+        let claims = guard()
+            .and_then(|()| transaction.claims(&attempt, &|table| locking.is_exclusive(table)));
         let locked = match (claims, transaction.lock_owner()) {
             (Ok(claims), Some(owner)) => {
                 let nowait = locking.nowait;
@@ -215,7 +280,22 @@ impl Session {
             work.run(frame, &mut overlay).and_then(|_| overlay.evaluate_all())
         });
         snapshot.check()?;
-        overlay.claims(FootprintMark::default(), false).map_err(error_of)
+        overlay.claims(FootprintMark::default(), &|_| false).map_err(error_of)
+    }
+
+    /// LOCK TABLE: under locks, the tables whole; elsewhere no session waits for another.
+    pub(super) async fn lock_tables(&mut self, lock: &TableLock) -> Result<Answer> {
+        self.open_transaction("LOCK TABLE")?;
+        let Waiting { guard, names, lock_timeout } = self.waiting();
+        let catalog = self.database.engine.store().catalog();
+        let owner = self.transaction.as_mut().and_then(|transaction| transaction.lock_owner());
+        if let (Some(exclusive), Some(owner)) = (lock.exclusive, owner) {
+            let claims = of_tables(&lock.tables, exclusive, &catalog);
+            let nowait = lock.nowait;
+            let patience = Patience { lock_timeout, nowait, check: &guard, table_name: &names };
+            owner.lock(&claims, &patience).await?;
+        }
+        Ok(plain("LOCK TABLE"))
     }
 
     fn waiting(

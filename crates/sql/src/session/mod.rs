@@ -18,11 +18,14 @@
 //! block is durable and published: the snapshot that it reads next holds what it was acknowledged.
 
 mod analysis;
+mod blocks;
 mod calls;
 mod chance;
 pub mod changes;
 pub mod commons;
+mod control;
 mod copy_in;
+mod cursors;
 mod explained;
 mod guard;
 mod last_changes;
@@ -32,9 +35,11 @@ mod named;
 mod parameters;
 mod past;
 mod programs;
+mod release;
 pub mod schema;
 pub mod sequences;
 pub mod settings;
+mod table_as;
 pub mod transaction;
 
 use std::sync::{Arc, OnceLock};
@@ -43,28 +48,29 @@ use concurrency::Outcome;
 use engine::transaction::Asked;
 use engine::{Body, Engine, Head, ParameterTypes};
 use kit::pool::{Lease, Pool};
-use procedure::draws::Draws;
 use procedure::{Column, Frame, Output, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
-use types::{DataType, Error, Result, SqlState, TableId, Value};
+use types::{DataType, Error, Result, SqlState, TableId, Value, Zone};
 
 use crate::analyst::{Analyst, AnalyticalPlan, RowBatches, held};
-use crate::as_of::AsOf;
 use crate::bind::{PastQuery, bind_in_session};
-use crate::copy::CopyFormatter;
+use crate::copy::{CopyFormat, CopyFormatter};
+use crate::cursor_syntax::Declaration;
 use crate::ddl::Ddl;
+use crate::explain::ExplainOptions;
 use crate::origins::{self, Origin};
 use crate::parse::{Cover, Parsed, parse};
 use crate::router;
 use crate::size;
-use crate::statement::{Bound, SessionInfo, Statement, TransactionModes};
-use chance::{NO_SEED, new_seed};
+use crate::statement::{Bound, SessionInfo, Statement};
+use chance::NO_SEED;
 use changes::SchemaText;
 use commons::advisory::AdvisoryOwner;
 use commons::channels::Listener;
 use commons::{Commons, Present};
 use copy_in::CopyIn;
+use cursors::Cursors;
 use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
 pub use guard::{Signal, aside};
 use lifted::Lifted;
@@ -72,7 +78,7 @@ use locking::Locking;
 use schema::{Schema, Versioned};
 use sequences::Drawn;
 use settings::Settings;
-use transaction::{AccessMode, OpenTransaction, writes_to_the_past};
+use transaction::OpenTransaction;
 
 /// A database: an engine and the schema it runs under.
 pub struct Database {
@@ -117,6 +123,7 @@ pub struct Prepared {
     pub bound: Bound,
     types: ParameterTypes,
     version: u64,
+    zone: Zone,
     /// The tables' columns that its own are, if any.
     pub origins: Box<[Option<Origin>]>,
     /// Tables whose size decides who runs it ([`router`]); most statements have none.
@@ -127,18 +134,48 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    fn explaining(parsed: Parsed, types: ParameterTypes, of: Prepared, analyze: bool) -> Prepared {
-        let column = Column { name: "QUERY PLAN".into(), data_type: DataType::Text };
+    fn explaining(
+        parsed: Parsed,
+        types: ParameterTypes,
+        of: Prepared,
+        options: ExplainOptions,
+    ) -> Prepared {
+        let column = Column { name: "QUERY PLAN".into(), data_type: options.data_type() };
+        let output = Output::Rows(vec![column]);
+        Prepared::around(parsed, types, output, of, |prepared| Statement::Explained {
+            prepared,
+            options,
+        })
+    }
+
+    fn declaring(
+        parsed: Parsed,
+        types: ParameterTypes,
+        declaration: Declaration,
+        of: Prepared,
+    ) -> Prepared {
+        Prepared::around(parsed, types, Output::Tag, of, |query| Statement::Declare {
+            declaration,
+            query,
+        })
+    }
+
+    /// A statement that has another one in it, with its parameters.
+    fn around(
+        parsed: Parsed,
+        types: ParameterTypes,
+        output: Output,
+        of: Prepared,
+        statement: impl FnOnce(Arc<Prepared>) -> Statement,
+    ) -> Prepared {
         let (version, parameters) = (of.version, of.bound.parameters.clone());
+        let (zone, zone_dependent) = (of.zone.clone(), of.bound.zone_dependent);
         let locking = Locking::default();
-        let bound = Bound {
-            statement: Statement::Explained { prepared: Arc::new(of), analyze },
-            parameters,
-            output: Output::Rows(vec![column]),
-            session_dependent: true,
-        };
+        let statement = statement(Arc::new(of));
+        let session_dependent = true;
+        let bound = Bound { statement, parameters, output, session_dependent, zone_dependent };
         let (scanned, origins, broad) = (Box::default(), Box::default(), OnceLock::new());
-        Prepared { parsed, bound, types, version, origins, scanned, locking, broad }
+        Prepared { parsed, bound, types, version, zone, origins, scanned, locking, broad }
     }
 }
 
@@ -171,6 +208,7 @@ pub enum Answer {
     /// The client's data follows.
     CopyIn {
         columns: usize,
+        is_binary: bool,
     },
     CopyOut {
         columns: usize,
@@ -219,6 +257,7 @@ pub struct Session {
     lifted: FxHashMap<(String, ParameterTypes), Lifted>,
     /// SQL-level PREPARE.
     named: FxHashMap<String, (Vec<Option<DataType>>, String)>,
+    cursors: Cursors,
     copy: Option<CopyIn>,
     /// Schema version of the program that runs, or of the COPY that is in progress.
     program_version: u64,
@@ -249,6 +288,9 @@ impl Session {
     pub fn new(database: Arc<Database>, info: SessionInfo, signal: impl Into<Signal>) -> Session {
         let guard = Arc::new(Guard::new(signal.into(), Arc::clone(&database.memory.pool)));
         let (commons, process) = (Arc::clone(&database.commons), info.backend_pid);
+        let locks = database.engine.locks();
+        locks.join_circles();
+        commons.advisory.join(locks.circles());
         Session {
             answered: None,
             named_bytes: guard.lease(),
@@ -266,6 +308,7 @@ impl Session {
             bound: FxHashMap::default(),
             lifted: FxHashMap::default(),
             named: FxHashMap::default(),
+            cursors: Cursors::new(guard.lease()),
             program_version: 0,
             copy: None,
             frame: query_frame(&guard),
@@ -307,6 +350,7 @@ impl Session {
     /// Bind a statement against the newest schema, or find it bound already.
     pub fn prepare(&mut self, parsed: Parsed, types: &[Option<DataType>]) -> Result<Arc<Prepared>> {
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
+        self.settle_zone();
         let versioned = match parsed.as_of {
             said @ Some(_) => self.view_of(said)?.versioned,
             None => self.view().versioned,
@@ -314,14 +358,23 @@ impl Session {
         // What EXECUTE answers is not in its text.
         let cachable = ParameterTypes::new(types).is_empty()
             && parsed.text.len() <= CACHED_TEXT_BYTES_MAX
-            && !parsed.is_execute();
+            && !parsed.names_what_it_answers();
         if cachable && let Some(prepared) = self.bound_already(&parsed.text, versioned.version) {
             return Ok(prepared);
         }
         let is_short = parsed.text.len() <= SHORT_TEXT_BYTES;
         let mut prepared = aside(is_short, || self.bind(&versioned, parsed, types, true))?;
-        if let Statement::Execute { name, .. } = &prepared.bound.statement {
-            prepared.bound.output = self.named_statement(name)?.bound.output.clone();
+        match &prepared.bound.statement {
+            Statement::Execute { name, .. } => {
+                prepared.bound.output = self.named_statement(name)?.bound.output.clone();
+            }
+            Statement::Fetch { name, moves: false, .. } => {
+                if let Some(query) = self.cursors.query(name) {
+                    prepared.bound.output = query.bound.output.clone();
+                    prepared.origins.clone_from(&query.origins);
+                }
+            }
+            _ => {}
         }
         let prepared = Arc::new(prepared);
         if cachable && self.has_room_for(prepared.parsed.text.len()) {
@@ -356,9 +409,14 @@ impl Session {
     ) -> Result<Prepared> {
         let types = ParameterTypes::new(told);
         let declared = types.declared();
-        if let Some((explained, analyze)) = parsed.explained()? {
+        if let Some((declaration, query)) = parsed.declared() {
+            let (declaration, query) = (declaration.clone(), query);
+            let query = self.bind(versioned, query, told, analyst)?;
+            return Ok(Prepared::declaring(parsed, types, declaration, query));
+        }
+        if let Some((explained, options)) = parsed.explained()? {
             let explained = self.bind(versioned, explained, told, analyst)?;
-            return Ok(Prepared::explaining(parsed, types, explained, analyze));
+            return Ok(Prepared::explaining(parsed, types, explained, options));
         }
         let (bound, mut parsed) = self.bind_by(&self.info, versioned, parsed, &declared)?;
         let bound = match bound {
@@ -378,6 +436,7 @@ impl Session {
             return Err(Error::unsupported("AS OF in a statement that does not only read"));
         }
         if writes {
+            self.check_zone(&bound)?;
             // As every replica will bind it, which knows the user but not the session.
             let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
             let (again, same) = self.bind_by(&canonical, versioned, parsed, &declared)?;
@@ -390,12 +449,33 @@ impl Session {
             _ => Box::default(),
         };
         let (version, broad) = (versioned.version, OnceLock::new());
-        let locking = Locking::of(&parsed);
+        let locking = Locking::of(&parsed, &versioned.catalog)?;
         let origins = match &bound.output {
             Output::Rows(columns) => origins::of(&versioned.catalog, &parsed, columns.len()),
             Output::Tag => Box::default(),
         };
-        Ok(Prepared { parsed, bound, types, version, origins, scanned, locking, broad })
+        let zone = self.info.zone.clone();
+        Ok(Prepared { parsed, bound, types, version, zone, origins, scanned, locking, broad })
+    }
+
+    /// What the ledger is asked for speaks of moments, and not of what clocks show.
+    fn check_zone(&self, bound: &Bound) -> Result<()> {
+        match bound.zone_dependent && !self.info.zone.is_utc() {
+            false => Ok(()),
+            true => Err(Error::unsupported(format_args!(
+                "a time without an offset, in a statement that writes, in the time zone {}",
+                self.info.zone.name()
+            ))
+            .with_hint("Give its offset, or hand it over as a parameter.")),
+        }
+    }
+
+    /// What was bound in another time zone is bound again.
+    fn settle_zone(&mut self) {
+        if self.info.zone != *self.settings.zone() {
+            self.info.zone = self.settings.zone().clone();
+            self.forget_bound();
+        }
     }
 
     pub async fn execute(
@@ -408,9 +488,11 @@ impl Session {
             Err(error) if past::reads(&prepared.bound.statement) => return Err(error),
             view => view.unwrap_or_else(|_| self.newest_schema()),
         };
-        let is_current = prepared.version == view.versioned.version;
-        // EXECUTE looks after the statement that it names.
-        if is_current || matches!(prepared.bound.statement, Statement::Execute { .. }) {
+        self.settle_zone();
+        let same_zone = !prepared.bound.zone_dependent || prepared.zone == self.info.zone;
+        let is_current = same_zone && prepared.version == view.versioned.version;
+        // EXECUTE and FETCH look after what they name.
+        if is_current || prepared.parsed.names_what_it_answers() {
             return self.run(prepared, parameters, view).await;
         }
         // The client has been told the types: they stay what they were.
@@ -447,6 +529,12 @@ impl Session {
         }
         self.program_version = prepared.version;
         let (text, locking) = (&prepared.parsed.text, prepared.locking);
+        if let Statement::CopyIn { options, .. }
+        | Statement::CopyOut { options, .. }
+        | Statement::Analytical { copy: Some(options), .. } = statement
+        {
+            self.check_copy(options)?;
+        }
         match statement {
             Statement::Procedure(procedure) => {
                 if let Some(answer) = self.answer_broad(prepared, None, parameters, &view).await? {
@@ -481,8 +569,11 @@ impl Session {
                 let lease = self.answered.take();
                 Ok(answer(tag, &prepared.bound.output, result, lease))
             }
-            Statement::Explained { prepared, analyze } => {
-                self.explain(prepared, *analyze, parameters, view).await
+            Statement::Explained { prepared, options } => {
+                self.explain(prepared, options, parameters, view).await
+            }
+            Statement::Declare { declaration, query } => {
+                self.declare((declaration, text), query, parameters, view).await
             }
             Statement::Past(PastQuery::Outcome { key }) => self.run_outcome(key, parameters).await,
             Statement::Past(query) => self.run_past(query, parameters, &view),
@@ -491,6 +582,10 @@ impl Session {
             }
             Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
             Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
+            Statement::LockTable(lock) => self.lock_tables(lock).await,
+            Statement::CreateTableAs(made) => {
+                self.create_table_as(made, &prepared.bound.parameters, parameters).await
+            }
             Statement::SetValues { sequences, query } => {
                 check_kinds(&prepared.bound.parameters, parameters)?;
                 self.set_values(sequences, query, parameters, (view, locking)).await
@@ -499,9 +594,11 @@ impl Session {
                 let engine = &self.database.engine;
                 self.guard.set_budget(engine.budget());
                 let text_and_bytes = (text.clone(), engine.envelope_bytes_max());
-                let copy = CopyIn::new(text_and_bytes, Arc::clone(row), options, &self.guard);
+                let how = (options, &self.info.zone);
+                let copy = CopyIn::new(text_and_bytes, Arc::clone(row), how, &self.guard);
                 self.copy = Some(copy);
-                Ok(Answer::CopyIn { columns: columns.len() })
+                let is_binary = options.format == CopyFormat::Binary;
+                Ok(Answer::CopyIn { columns: columns.len(), is_binary })
             }
             Statement::Analytical { plan, copy, .. } => {
                 self.analyze(plan.clone(), copy.as_ref(), parameters, view)
@@ -517,11 +614,11 @@ impl Session {
                 let Output::Rows(columns) = &query.output else {
                     return Ok(plain("COPY 0"));
                 };
-                let formatter = CopyFormatter::new(options, columns);
+                let formatter = CopyFormatter::new(options, columns, &self.info.zone);
                 let rows = held(result.rows, self.answered.take());
                 Ok(Answer::CopyOut { columns: columns.len(), rows, formatter })
             }
-            other => self.run_control(other, text).await,
+            _ => self.run_control(prepared).await,
         }
     }
 
@@ -561,191 +658,6 @@ impl Session {
         Ok(())
     }
 
-    /// Everything that concerns the session and its transaction.
-    async fn run_control(&mut self, statement: &Statement, text: &str) -> Result<Answer> {
-        match statement {
-            Statement::SetTransaction(modes) => {
-                if let (Some(t), Some(read_only)) = (&mut self.transaction, modes.read_only) {
-                    t.set_read_only(read_only, &self.guard)?;
-                    self.begin_to_lock();
-                }
-                Ok(plain("SET"))
-            }
-            // Every level of isolation runs as the strongest.
-            Statement::SetSessionCharacteristics(modes) => {
-                if let Some(read_only) = modes.read_only {
-                    let value = if read_only { "on" } else { "off" };
-                    self.change_setting("default_transaction_read_only", Some(value), false)?;
-                }
-                Ok(plain("SET"))
-            }
-            Statement::Commit => self.commit().await,
-            Statement::Rollback => {
-                self.roll_back();
-                Ok(plain("ROLLBACK"))
-            }
-            Statement::Savepoint(name) => {
-                self.open_transaction("SAVEPOINT")?.savepoint(name.clone());
-                Ok(plain("SAVEPOINT"))
-            }
-            Statement::Release(name) => {
-                self.open_transaction("RELEASE SAVEPOINT")?.release(name)?;
-                Ok(plain("RELEASE"))
-            }
-            Statement::RollbackTo(name) => {
-                let ended = self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
-                ended.into_iter().for_each(|lock| _ = self.advisory.unlock(lock));
-                self.failed = false;
-                self.forget_unknown_sequences();
-                Ok(plain("ROLLBACK"))
-            }
-            Statement::Set { name, value, local } => self.set(name, value.as_deref(), *local).await,
-            Statement::Show(name) => self.show(name),
-            Statement::Reset(name) => {
-                match name {
-                    Some(name) if matches!(name.as_str(), "role" | "session_authorization") => {}
-                    Some(name) => self.change_setting(name, None, false)?,
-                    None => self.settings.reset_all(),
-                }
-                Ok(plain("RESET"))
-            }
-            Statement::Explain(lines) => {
-                let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
-                Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()), lease: None })
-            }
-            Statement::Discard(what) => self.discard(*what),
-            Statement::Listen(_) | Statement::Unlisten(_) | Statement::Notify { .. } => {
-                self.run_channels(statement)
-            }
-            Statement::Prepare { name, types, text } => self.prepare_named(name, types, text),
-            Statement::Execute { name, arguments } => {
-                Box::pin(self.execute_named(name, arguments)).await
-            }
-            Statement::Deallocate(name) => Ok(self.deallocate(name.as_deref())),
-            Statement::Nothing(tag) => Ok(plain(tag)),
-            Statement::Empty => Ok(plain("")),
-            _ => Err(Error::unsupported(text)),
-        }
-    }
-
-    fn begin(&mut self, modes: &TransactionModes, as_of: Option<AsOf>) -> Result<Answer> {
-        let read_only = modes.read_only.unwrap_or_else(|| self.settings.read_only());
-        match &mut self.transaction {
-            // BEGIN within the statements of one query makes their block an explicit one.
-            Some(transaction) => {
-                transaction.implicit = false;
-                if read_only {
-                    transaction.set_read_only(true, &self.guard)?;
-                }
-            }
-            None => {
-                let (snapshot, past) = self.snapshot_to_begin(as_of)?;
-                let access = match (past, read_only) {
-                    (true, _) if modes.read_only == Some(false) => {
-                        return Err(writes_to_the_past());
-                    }
-                    (true, _) => AccessMode::ReadPast,
-                    (false, true) => AccessMode::ReadOnly,
-                    (false, false) => AccessMode::ReadWrite,
-                };
-                self.open(snapshot, access, false)?;
-            }
-        }
-        Ok(plain("BEGIN"))
-    }
-
-    fn open(&mut self, snapshot: Snapshot, access: AccessMode, implicit: bool) -> Result<()> {
-        let snapshot = Arc::new(snapshot.shared());
-        let versioned = self.database.schema.of(&snapshot);
-        let head = self.head_of(&snapshot)?;
-        let draws = Draws::new(new_seed()?);
-        let guard = &self.guard;
-        let modes = (access, implicit);
-        guard.set_budget(self.database.engine.budget());
-        let transaction = OpenTransaction::begin(versioned, snapshot, head, guard, modes, draws);
-        self.transaction = Some(Box::new(transaction));
-        self.begin_to_lock();
-        Ok(())
-    }
-
-    fn roll_back(&mut self) {
-        self.transaction = None;
-        self.failed = false;
-        self.settings.transaction_ended(false);
-        self.end_transaction_locks();
-        self.forget_unknown_sequences();
-    }
-
-    async fn commit(&mut self) -> Result<Answer> {
-        if self.failed {
-            self.roll_back();
-            return Ok(plain("ROLLBACK"));
-        }
-        let promise = match self.promise_beside() {
-            Ok(promise) => promise,
-            Err(error) => {
-                self.roll_back();
-                return Err(error);
-            }
-        };
-        let committed = self.commit_writes().await;
-        self.settings.transaction_ended(committed.is_ok());
-        if let (Ok(_), Some(promise)) = (&committed, promise) {
-            self.keep_promise(promise);
-        }
-        if committed.is_err() {
-            self.forget_unknown_sequences();
-        }
-        self.end_transaction_locks();
-        committed
-    }
-
-    /// Statements of one simple query are one transaction.
-    pub fn begin_implicit_block(&mut self) -> Result<()> {
-        if self.transaction.is_none() {
-            // A block that cannot be read is said by the first statement that would read it.
-            let newest = |_| self.newest_snapshot().map(|snapshot| (snapshot, false));
-            let (snapshot, past) = self.snapshot_to_begin(None).or_else(newest)?;
-            let access = match (past, self.settings.read_only()) {
-                (true, _) => AccessMode::ReadPast,
-                (false, true) => AccessMode::ReadOnly,
-                (false, false) => AccessMode::ReadWrite,
-            };
-            self.open(snapshot, access, true)?;
-        }
-        Ok(())
-    }
-
-    pub async fn end_implicit_block(&mut self, commit: bool) -> Result<()> {
-        if !self.transaction.as_ref().is_some_and(|t| t.implicit) {
-            return Ok(());
-        }
-        if commit && !self.failed {
-            self.commit().await?;
-        } else {
-            self.roll_back();
-        }
-        Ok(())
-    }
-
-    /// The client is about to be told of an error.
-    pub fn statement_failed(&mut self) {
-        (self.copy, self.answered) = (None, None);
-        if let Some(transaction) = &mut self.transaction {
-            transaction.fail();
-            self.failed = true;
-        }
-    }
-
-    fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {
-        self.transaction.as_deref_mut().ok_or_else(|| {
-            Error::new(
-                SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                format!("{what} can only be used in transaction blocks"),
-            )
-        })
-    }
-
     fn now_us(&self) -> i64 {
         match &self.transaction {
             Some(transaction) => transaction.now_us(),
@@ -756,7 +668,9 @@ impl Session {
 
 /// Whether a block answers it with rows, which cannot be refused any more when they are there.
 fn asks_for_rows(prepared: &Prepared) -> bool {
-    let Statement::Procedure(procedure) = &prepared.bound.statement else { return false };
+    let Statement::Procedure(procedure) = &prepared.bound.statement else {
+        return false;
+    };
     !procedure.read_only && matches!(prepared.bound.output, Output::Rows(_))
 }
 
@@ -777,7 +691,7 @@ fn plain(tag: &str) -> Answer {
 fn answer(tag: &str, output: &Output, result: ProgramResult, lease: Option<Lease>) -> Answer {
     let tag = match tag {
         "SELECT" => Tag::Select,
-        "CALL" => Tag::Plain(tag.to_owned()),
+        "CALL" | "DO" => Tag::Plain(tag.to_owned()),
         counted => Tag::Counted(counted.to_owned(), result.count),
     };
     match output {

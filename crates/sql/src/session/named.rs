@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use procedure::Expr;
-use types::{DataType, Error, Result, SqlState};
+use types::{DataType, Error, Result, SqlState, Zone};
 
 use super::{Answer, Prepared, Session, SessionMemory, Tag, plain};
 use crate::statement::Statement;
@@ -106,7 +106,10 @@ impl Session {
             let catalog = Arc::clone(&self.view().versioned.catalog);
             let argument = self.with_values(argument, &catalog).await?;
             let value = self.argument(&argument, &[])?;
-            values.push(types::cast::assign_to(value, data_type)?);
+            values.push(match Zone::matters(&value.data_type_hint(), data_type) {
+                true => self.info.zone.cast(&value, data_type, false)?,
+                false => types::cast::assign_to(value, data_type)?,
+            });
         }
         self.execute(&prepared, &values).await
     }

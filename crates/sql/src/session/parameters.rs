@@ -6,7 +6,7 @@ use engine::transaction::Asked;
 use types::{Error, Result, SqlState, Value};
 
 use super::chance::NO_SEED;
-use super::settings::{Settings, boolean};
+use super::settings::boolean;
 use super::{Answer, Session, Tag, plain};
 
 impl Session {
@@ -17,7 +17,6 @@ impl Session {
         value: Option<&str>,
         local: bool,
     ) -> Result<()> {
-        Settings::refuse_time_zone(name, value)?;
         match self.transaction.is_some() {
             true => self.settings.set_in_transaction(name, value, local),
             false if local => self.settings.clone().set(name, value),

@@ -36,6 +36,7 @@ pub(super) fn reads(statement: &Statement) -> bool {
             | Statement::Analytical { .. }
             | Statement::Explain(_)
             | Statement::Explained { .. }
+            | Statement::Declare { .. }
             | Statement::Past(_)
     )
 }

@@ -194,7 +194,8 @@ impl Session {
             None => self.pass(),
         };
         let (version, draws) = (transaction.schema_version(), transaction.draws());
-        let Some((asked, work)) = transaction.lower()? else {
+        let is_small = transaction.is_small();
+        let Some((asked, work)) = aside(is_small, || transaction.lower())? else {
             return Ok(plain("COMMIT"));
         };
         let work = work.map(|work| (Work::Interactive(work), version));

@@ -30,7 +30,7 @@ use engine::{
 use hashbrown::HashTable;
 use parking_lot::Mutex;
 use procedure::draws::Draws;
-use procedure::{Column, Frame, Procedure, ProgramResult};
+use procedure::{Column, Frame, Procedure, ProgramResult, sequences};
 use rustc_hash::FxBuildHasher;
 use storage::{LATEST, Snapshot, Store};
 use types::codec::{decode_str, encode_str};
@@ -242,12 +242,15 @@ fn compile_for_ledger(
 }
 
 /// Arguments were read by the types that the sender's schema gave them. Their number is the
-/// program's to check, but for what a transaction brings along of sequences.
+/// program's to check, but for what a transaction brings along of sequences, which must be the ones
+/// that are called so.
 fn check_arguments(procedure: &Procedure, arguments: &[Value]) -> Result<()> {
     let is_it = |(parameter, value): (&Column, _)| is_of(value, &parameter.data_type);
     let asked = procedure.visible_parameters().len();
-    let brought = arguments.get(asked..).map_or(0, <[_]>::len);
-    let same = procedure.sequences.len() == brought || procedure.sequences.is_empty();
+    let brought = arguments.get(asked..).unwrap_or_default();
+    let mut pairs = procedure.sequences.iter().zip(brought);
+    let same = pairs.all(|(used, value)| sequences::is_of(value, used.sequence))
+        && (procedure.sequences.len() == brought.len() || procedure.sequences.is_empty());
     match same && procedure.parameters.iter().zip(arguments).all(is_it) {
         true => Ok(()),
         false => Err(schema_changed()),

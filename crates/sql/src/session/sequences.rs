@@ -35,7 +35,7 @@ use engine::transaction::Asked;
 use engine::{ParameterTypes, Submitter};
 use parking_lot::Mutex;
 use procedure::draws::Draws;
-use procedure::sequences::{Run, argument, too_few, value_at};
+use procedure::sequences::{Run, argument, current_argument, too_few, value_at};
 use procedure::{Expr, Function, Interrupt, Procedure, ProgramResult, SequenceNeed};
 use rustc_hash::FxHashMap;
 use types::{Error, Result, SqlState, Stamp, TableId, Value};
@@ -304,11 +304,15 @@ impl Session {
         let mut arguments = parameters.to_vec();
         for (used, runs) in procedure.sequences.iter().zip(runs) {
             arguments.push(match used.need {
-                SequenceNeed::Values { .. } => argument(runs),
-                SequenceNeed::Current => self.drawn.current(used.sequence)?,
+                SequenceNeed::Values { .. } => argument(used.sequence, runs),
+                SequenceNeed::Current => self.current(used.sequence)?,
             });
         }
         Ok(arguments)
+    }
+
+    fn current(&self, sequence: TableId) -> Result<Value> {
+        self.drawn.current(sequence).map(|value| current_argument(sequence, &value))
     }
 
     /// An argument of a call, with the values of sequences that it takes.
@@ -335,7 +339,7 @@ impl Session {
                     self.drawn.note(sequence, value);
                     value.map_or(Value::Null, Value::Int)
                 }
-                _ => self.drawn.current(sequence)?,
+                _ => self.current(sequence)?,
             });
         }
         let mut filled = expr.clone();
@@ -584,7 +588,7 @@ impl Session {
         for used in &procedure.sequences {
             let most = match used.need {
                 SequenceNeed::Current => {
-                    let current = self.drawn.current(used.sequence)?;
+                    let current = self.current(used.sequence)?;
                     brought.iter_mut().for_each(|row| row.push(current.clone()));
                     continue;
                 }
@@ -608,7 +612,7 @@ impl Session {
                         runs.pop_front();
                     }
                 }
-                row.push(argument(&own));
+                row.push(argument(used.sequence, &own));
             }
             if last.is_some() {
                 self.drawn.note(used.sequence, last);

@@ -6,9 +6,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use types::{DataType, Error, Height, Result, SqlState, Value};
+use types::{DataType, Error, Height, Result, SqlState, Value, Zone};
 
 use super::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
+use crate::zones;
 pub use known::CLIENT_ENCODINGS;
 use known::{Known, all, find};
 
@@ -23,6 +24,21 @@ pub struct Settings {
     /// Told to the client with the next answer.
     unreported: Vec<(String, String)>,
     timeouts: Timeouts,
+    zone: Zone,
+    /// The session's cursors at the time of a query, which system tables show.
+    pub cursors: Vec<CursorSeen>,
+}
+
+/// What others may know of a cursor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CursorSeen {
+    pub name: String,
+    pub text: String,
+    pub hold: bool,
+    pub binary: bool,
+    pub scroll: bool,
+    /// Microseconds since 2000-01-01.
+    pub created_us: i64,
 }
 
 /// What the settings of these names say, since every statement asks; zero: none.
@@ -121,6 +137,7 @@ impl Settings {
             None => self.changed.remove(&known.name),
         };
         self.timeouts = Timeouts::of(&self.changed);
+        self.zone = zone_of(&self.changed);
         if known.reported {
             let value = value.unwrap_or_else(|| known.default.to_owned());
             self.unreported.push((known.name.into_owned(), value));
@@ -179,46 +196,8 @@ impl Settings {
             }
         }
         self.timeouts = Timeouts::of(&values);
+        self.zone = zone_of(&values);
         self.changed = values;
-    }
-
-    /// Whether a value can be accepted without effect: a SET of anything else must not look as if
-    /// it had one. (A client that names its zone as it connects is told UTC instead.)
-    pub fn refuse_time_zone(name: &str, value: Option<&str>) -> Result<()> {
-        const UTC: &[&str] = &[
-            "utc",
-            "etc/utc",
-            "gmt",
-            "etc/gmt",
-            "uct",
-            "etc/uct",
-            "zulu",
-            "etc/zulu",
-            "z",
-            "universal",
-            "local",
-            "0",
-            "+0",
-            "-0",
-            "+00",
-            "00",
-            "+00:00",
-            "-00",
-            "-00:00",
-            "00:00",
-            "+00:00:00",
-            "00:00:00",
-            "default",
-        ];
-        let is_zone = find(name).is_ok_and(|known| known.name == "TimeZone");
-        match value {
-            Some(zone) if is_zone && !UTC.contains(&zone.to_ascii_lowercase().as_str()) => {
-                Err(Error::unsupported(format_args!("the time zone \"{zone}\"")).with_hint(
-                    "Sessions speak UTC: give timestamps with their offset, or convert in the client.",
-                ))
-            }
-            _ => Ok(()),
-        }
     }
 
     pub fn reset_all(&mut self) {
@@ -229,6 +208,11 @@ impl Settings {
         }
         self.changed.clear();
         self.timeouts = Timeouts::default();
+        self.zone = Zone::default();
+    }
+
+    pub fn zone(&self) -> &Zone {
+        &self.zone
     }
 
     /// How long a statement waits for a lock.
@@ -303,6 +287,12 @@ impl Settings {
     }
 }
 
+/// As the values say it.
+fn zone_of(values: &Values) -> Zone {
+    let name = values.get("TimeZone");
+    name.and_then(|name| zones::find(name).ok()).unwrap_or_default()
+}
+
 const BOOLEANS: [&str; 4] = [
     "default_transaction_deferrable",
     "default_transaction_read_only",
@@ -351,6 +341,7 @@ fn check(name: &str, value: &str) -> Result<()> {
         "client_encoding" if known::encoding(value).is_none() => {
             invalid("Use UTF8, or an encoding of one byte for each character.")
         }
+        "TimeZone" => zones::find(value).map(drop),
         "bytea_output" if !is(&["hex"]) => invalid("Use hex."),
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
         name if known::only(name).is_some_and(|only| !is_like(only, value)) => {
@@ -428,8 +419,7 @@ fn canonical(name: &str, value: &str) -> String {
     match name {
         "client_encoding" => known::encoding(value).unwrap_or("UTF8").into(),
         "DateStyle" => "ISO, MDY".into(),
-        // Timestamps are rendered in UTC whatever a client asks; it is told so.
-        "TimeZone" => "UTC".into(),
+        "TimeZone" => zones::spelled(value),
         name if BOOLEANS.contains(&name) => match boolean(name, value) {
             Ok(true) => "on".into(),
             _ => "off".into(),
@@ -478,10 +468,23 @@ mod tests {
         let mut settings = Settings::default();
         let escape = settings.set("bytea_output", Some("escape")).unwrap_err();
         assert_eq!(escape.code(), SqlState::INVALID_PARAMETER_VALUE);
-        assert!(Settings::refuse_time_zone("timezone", Some("Etc/UTC")).is_ok());
-        assert!(Settings::refuse_time_zone("application_name", Some("Europe/Berlin")).is_ok());
-        let berlin = Settings::refuse_time_zone("TimeZone", Some("Europe/Berlin")).unwrap_err();
-        assert_eq!(berlin.code(), SqlState::FEATURE_NOT_SUPPORTED);
+    }
+
+    #[test]
+    fn the_zone_follows_its_setting() {
+        let mut settings = Settings::default();
+        settings.set("timezone", Some("europe/berlin")).unwrap();
+        assert_eq!(settings.show("TimeZone").unwrap().1, "Europe/Berlin");
+        assert_eq!(settings.take_changes(), [("TimeZone".into(), "Europe/Berlin".into())]);
+        settings.set_in_transaction("timezone", Some("GMT"), true).unwrap();
+        assert!(settings.zone().is_utc());
+        assert_eq!(settings.show("TimeZone").unwrap().1, "GMT");
+        settings.transaction_ended(true);
+        assert_eq!(settings.zone().name(), "Europe/Berlin");
+        let unknown = settings.set("TimeZone", Some("Mars")).unwrap_err();
+        assert_eq!(unknown.code(), SqlState::INVALID_PARAMETER_VALUE);
+        settings.reset_all();
+        assert!(settings.zone().is_utc());
     }
 
     #[test]

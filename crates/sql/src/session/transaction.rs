@@ -38,8 +38,12 @@ use crate::sequence::Sequence;
 use crate::session::calls::{Beside, BesideMark};
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::commons::advisory::Wanted;
+use crate::session::cursors::CursorMark;
 use crate::session::guard::{Guard, aside, query_frame, transaction_frame};
 use crate::session::schema::Versioned;
+
+/// A transaction that holds more takes a while to be lowered, or forgotten.
+const SMALL_BYTES: u64 = 64 << 10;
 
 pub struct OpenTransaction {
     /// What its next statement is bound under.
@@ -110,6 +114,7 @@ struct Savepoint {
     draws: Draws,
     memory_left: u64,
     beside: BesideMark,
+    cursors: CursorMark,
 }
 
 impl OpenTransaction {
@@ -129,7 +134,7 @@ impl OpenTransaction {
         OpenTransaction {
             begun_under: Arc::clone(&versioned),
             versioned,
-            overlay: Overlay::new(catalog, at, moment, Footprint::default()),
+            overlay: Overlay::new(catalog, at, moment, Footprint::covered_by(guard.lease())),
             snapshot,
             frame: frame_of(access, guard),
             head,
@@ -194,7 +199,7 @@ impl OpenTransaction {
     pub fn lock_by(&mut self, owner: impl FnOnce() -> LockOwner) {
         if self.access == AccessMode::ReadWrite && !self.queried && self.locks.is_none() {
             self.locks = Some(owner());
-            self.overlay.recorder = Footprint::requiring_all();
+            self.overlay.recorder.enabled = true;
         }
     }
 
@@ -258,8 +263,12 @@ impl OpenTransaction {
     }
 
     /// What has to be locked so that an attempt stays true.
-    pub fn claims(&mut self, attempt: &Attempt, exclusive: bool) -> Result<Vec<Claim>> {
-        self.overlay.claims(attempt.footprint, exclusive).map_err(error_of)
+    pub fn claims(
+        &mut self,
+        attempt: &Attempt,
+        is_exclusive: &dyn Fn(TableId) -> bool,
+    ) -> Result<Vec<Claim>> {
+        self.overlay.claims(attempt.footprint, is_exclusive).map_err(error_of)
     }
 
     /// How many values of sequences a statement takes; nothing else is left of its run.
@@ -308,9 +317,10 @@ impl OpenTransaction {
         self.draws
     }
 
-    /// Nothing that was read by an ended snapshot may leave. A transaction that could write is one
-    /// that a client knows to try again.
+    /// Nothing that was read by an ended snapshot may leave, nor what was read without a note for
+    /// want of memory. A transaction that could write is one that a client knows to try again.
     fn check(&self) -> Result<()> {
+        self.overlay.recorder.check()?;
         self.snapshot.check().map_err(|error| match self.only_reads() {
             true => error,
             false => error.with_code(SqlState::SERIALIZATION_FAILURE),
@@ -320,12 +330,13 @@ impl OpenTransaction {
     /// Run a statement that cannot write; what it reads becomes part of the footprint.
     pub fn query(&mut self, work: &Work) -> (Result<ProgramResult>, Option<Lease>) {
         self.queried = true;
-        self.overlay.recorder.enabled = !self.only_reads();
+        let only_reads = self.only_reads();
+        (self.overlay.recorder.enabled, self.overlay.recorder.off) = (!only_reads, only_reads);
         let memory_left = self.memory_left();
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
         let run = aside(work.is_short(), || work.run_within(frame, overlay));
         let lease = self.hand_over(memory_left);
-        self.overlay.recorder.enabled = false;
+        (self.overlay.recorder.enabled, self.overlay.recorder.off) = (false, false);
         (self.check().and_then(|()| run.map_err(error_of)), lease)
     }
 
@@ -408,7 +419,7 @@ impl OpenTransaction {
         Ok(())
     }
 
-    pub fn savepoint(&mut self, name: String) {
+    pub fn savepoint(&mut self, name: String, cursors: CursorMark) {
         let mark = self.overlay.mark();
         let (writes, draws, beside) = (self.writes.len(), self.draws, self.beside.mark());
         let (versioned, altered) =
@@ -423,6 +434,7 @@ impl OpenTransaction {
             draws,
             memory_left,
             beside,
+            cursors,
         });
     }
 
@@ -434,8 +446,8 @@ impl OpenTransaction {
 
     /// Undo the writes since the savepoint, which stays. What was read stays read, and what the
     /// undone statements read as well: the client had their answers. Locks on rows stay; advisory
-    /// ones that were taken since are to be given back.
-    pub fn roll_back_to(&mut self, name: &str) -> Result<Vec<Wanted>> {
+    /// ones that were taken since are to be given back, and cursors of since then closed.
+    pub fn roll_back_to(&mut self, name: &str) -> Result<(Vec<Wanted>, CursorMark)> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
@@ -446,7 +458,7 @@ impl OpenTransaction {
         self.writes.truncate(savepoint.writes);
         self.draws = savepoint.draws;
         self.frame.meter().release_to(savepoint.memory_left);
-        Ok(self.beside.return_to(savepoint.beside))
+        Ok((self.beside.return_to(savepoint.beside), savepoint.cursors))
     }
 
     fn find(&self, name: &str) -> Result<usize> {
@@ -465,6 +477,7 @@ impl OpenTransaction {
         if self.writes.is_empty() {
             return Ok(None);
         }
+        self.overlay.recorder.check()?;
         self.overlay.recorder.compact();
         let required: Interactive = self.requirements()?;
         let Interactive { now_us, rows, ranges, .. } = required;
@@ -473,6 +486,11 @@ impl OpenTransaction {
         let asked = Asked::interactive(seen, &written, |write| &write.request);
         let program = written.try_map(|write| write.work.ok_or(())).ok();
         Ok(Some((asked, program)))
+    }
+
+    /// Whether what it holds is given back in no time.
+    pub fn is_small(&self) -> bool {
+        self.frame.meter().held() <= SMALL_BYTES
     }
 
     /// What must be so at COMMIT; no writes.

@@ -42,10 +42,10 @@ impl Database {
         let mut answer = Answer { tag: String::new(), columns: Vec::new(), rows: Vec::new() };
         for parsed in sql::parse(text)? {
             let bound = sql::bind(&self.catalog, &parsed, &[])?;
-            let before = self.memory.clone();
+            let before = (self.memory.clone(), self.schemas.clone());
             let result = self.execute(&bound, parameters);
             if result.is_err() {
-                self.memory = before;
+                (self.memory, self.schemas) = before;
             }
             answer = result?;
         }
@@ -69,17 +69,20 @@ impl Database {
             }
             Statement::Ddl(ddl) => {
                 let (catalog, changes, validations) = self.catalog.apply(ddl)?;
-                for validation in validations {
-                    if !self.program(&validation.query, &[])?.0.is_empty() {
-                        return Err(validation.error);
+                for made in 0..=changes.len() {
+                    for validation in validations.iter().filter(|next| next.after == made) {
+                        if !self.program(&validation.query, &[])?.0.is_empty() {
+                            return Err(validation.error.clone());
+                        }
                     }
-                }
-                for change in changes {
-                    self.store(change)?;
+                    if let Some(change) = changes.get(made) {
+                        self.store(change.clone())?;
+                    }
                 }
                 self.catalog = catalog;
                 (Vec::new(), ddl.tag().to_string())
             }
+            Statement::CreateTableAs(made) => return self.create_table_as(made, parameters),
             Statement::Explain(lines) => {
                 let rows = lines.iter().map(|line| vec![Value::text(line)]).collect();
                 (rows, "EXPLAIN".to_string())
@@ -88,6 +91,23 @@ impl Database {
             other => (Vec::new(), format!("{other:?}")),
         };
         Ok(Answer { tag, columns, rows })
+    }
+
+    fn create_table_as(
+        &mut self,
+        made: &sql::TableAs,
+        parameters: &[Value],
+    ) -> Result<Answer, Error> {
+        let done = |tag: String| Answer { tag, columns: Vec::new(), rows: Vec::new() };
+        if made.if_not_exists && self.catalog.find_table(&made.name).is_some() {
+            return Ok(done("CREATE TABLE AS".into()));
+        }
+        let catalog = self.catalog.clone();
+        self.run(&made.create, &[])?;
+        let Some(fill) = &made.fill else { return Ok(done("CREATE TABLE AS".into())) };
+        let filled = self.run(fill, parameters);
+        let filled = filled.inspect_err(|_| self.catalog = catalog)?;
+        Ok(done(filled.tag.replace("INSERT 0", "SELECT")))
     }
 
     pub fn program(
@@ -106,7 +126,9 @@ impl Database {
             _ => result.count,
         };
         let tag = match procedure.tag.as_str() {
-            tag @ ("SELECT" | "INSERT 0" | "UPDATE" | "DELETE") => format!("{tag} {count}"),
+            tag @ ("SELECT" | "INSERT 0" | "UPDATE" | "DELETE" | "MERGE") => {
+                format!("{tag} {count}")
+            }
             tag => tag.to_string(),
         };
         Ok((rows, tag))

@@ -290,6 +290,56 @@ fn what_all_sessions_hold_is_bounded() {
     });
 }
 
+/// What a transaction has read is required at its COMMIT, and until then remembered.
+#[test]
+fn what_transactions_have_read_is_bounded() {
+    block_on(async {
+        for protocol in ["serial", "2pl"] {
+            let memory = SessionMemory { pool: Pool::new(4 << 20), ..SessionMemory::default() };
+            let pool = Arc::clone(&memory.pool);
+            let node = Node::with(protocol, Arc::new(|| 0), RetentionSettings::default(), memory);
+            let mut client = node.session();
+            let function = "CREATE FUNCTION found(n int) RETURNS bigint LANGUAGE plpgsql AS $$
+                 DECLARE c bigint := 0; v bigint;
+                 BEGIN FOR i IN 1..n LOOP
+                     SELECT count(*) INTO v FROM t WHERE id = i; c := c + v;
+                 END LOOP; RETURN c; END $$";
+            for text in
+                ["CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (7)", function]
+            {
+                client.run(text).await.unwrap();
+            }
+            let much = "SELECT found(60000)";
+            // Who requires nothing remembers nothing.
+            for begin in ["SELECT 1", "BEGIN READ ONLY"] {
+                client.run(begin).await.unwrap();
+                assert_eq!(client.number(much).await, 1, "{protocol}");
+                assert_eq!(client.number(much).await, 1, "{protocol}");
+                client.run("ROLLBACK").await.unwrap();
+            }
+            assert_eq!(pool.leased_bytes(), 0);
+            client.run("BEGIN").await.unwrap();
+            assert_eq!(client.number("SELECT found(5000)").await, 1);
+            client.run("SAVEPOINT s").await.unwrap();
+            let refused = client.run(much).await.unwrap_err();
+            assert_eq!(refused.code(), SqlState::OUT_OF_MEMORY, "{protocol}: {refused}");
+            let hint = refused.fields().hint.clone().unwrap();
+            assert!(hint.contains("session_memory_bytes_max"), "{hint}");
+            assert!(pool.leased_bytes() > 1 << 19 && pool.leased_bytes() <= 4 << 20);
+            client.run("ROLLBACK").await.unwrap();
+            assert_eq!(pool.leased_bytes(), 0, "{protocol}");
+            // As much as there is room for commits.
+            client.run("BEGIN").await.unwrap();
+            assert_eq!(client.number("SELECT found(5000)").await, 1);
+            client.run("INSERT INTO t SELECT count(*) + 100000 FROM t").await.unwrap();
+            client.run("COMMIT").await.unwrap();
+            assert_eq!(client.number("SELECT count(*) FROM t").await, 2);
+            assert_eq!(pool.leased_bytes(), 0, "{protocol}");
+            node.verify();
+        }
+    });
+}
+
 /// What a transaction may take is the ledger's to say, under every protocol and in replays, from
 /// the block behind the change on.
 #[test]
@@ -327,21 +377,39 @@ fn the_ledgers_parameters_bound_transactions() {
     });
 }
 
+/// The worst that a fuzzer has found: powers of numerics, each of which was paid for as a step.
+#[test]
+fn numerics_are_paid_for_by_what_they_take() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v numeric)").await.unwrap();
+        client.run("INSERT INTO t SELECT n, 1 FROM generate_series(1, 500) n").await.unwrap();
+        client.run("SET ledger.transaction_units_max = 100000").await.unwrap();
+        let of_ten = |call| format!("UPDATE t SET v = {}", [call; 10].join(" + "));
+        client.run(&of_ten("abs(v)")).await.unwrap();
+        let refused = client.run(&of_ten("power(v, 3)")).await;
+        assert_eq!(code(refused), SqlState::STATEMENT_TOO_COMPLEX);
+        node.verify();
+    });
+}
+
 /// Each row's UNIQUE check scans an index of the table that the statement has written so far; were
-/// that a look at every row written, this would take hours.
+/// that a look at every row written, the first protocol alone would take an hour.
 #[test]
 fn a_statement_may_check_and_write_many_rows() {
     block_on(async {
-        for protocol in super::protocols() {
+        for (number, protocol) in super::protocols().enumerate() {
+            let rows = if number == 0 { 10_000 } else { 1_500 };
             let node = Node::new(protocol);
             let mut client = node.session();
             client.run("CREATE TABLE u (id int PRIMARY KEY, v int UNIQUE)").await.unwrap();
-            let fill = "INSERT INTO u SELECT n, n FROM generate_series(1, 10000) n";
-            client.run(fill).await.unwrap();
+            let fill = format!("INSERT INTO u SELECT n, n FROM generate_series(1, {rows}) n");
+            client.run(&fill).await.unwrap();
             client.run("UPDATE u SET v = v + 100000").await.unwrap();
-            let again = client.run("UPDATE u SET v = 7 WHERE id > 9000").await;
+            let again = client.run("UPDATE u SET v = 7 WHERE id > 1000").await;
             assert_eq!(code(again), SqlState::UNIQUE_VIOLATION);
-            assert_eq!(client.number("SELECT max(v) FROM u").await, 110_000);
+            assert_eq!(client.number("SELECT max(v) FROM u").await, 100_000 + rows);
             node.verify();
         }
     });

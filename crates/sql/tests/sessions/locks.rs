@@ -64,6 +64,73 @@ fn who_waits_for_a_row_sees_what_its_holder_made_of_it() {
     });
 }
 
+/// Whichever of the two the circle is closed by.
+#[test]
+fn a_circle_through_rows_and_advisory_locks_is_told() {
+    let (row, number) = ("UPDATE t SET v = 1 WHERE id = 1", "SELECT pg_advisory_xact_lock(7)");
+    block_on(async {
+        let node = a_node().await;
+        for (first, second) in [(row, number), (number, row)] {
+            let mut a = begun(&node, first).await;
+            let mut b = begun(&node, second).await;
+            {
+                let mut waiting = pin!(a.run(second));
+                assert!(waits(&mut waiting).await);
+                let error = b.run(first).await.unwrap_err();
+                assert_eq!(error.code(), SqlState::DEADLOCK_DETECTED, "{first}: {error}");
+                let detail = error.fields().detail.clone().unwrap();
+                assert_eq!(detail.lines().count(), 2, "{detail}");
+                assert!(detail.contains("ExclusiveLock on a row"), "{detail}");
+                assert!(detail.contains("ExclusiveLock on advisory lock"), "{detail}");
+                b.run("ROLLBACK").await.unwrap();
+                waiting.await.unwrap();
+            }
+            a.run("COMMIT").await.unwrap();
+        }
+        nothing_is_locked(&node);
+        node.verify();
+    });
+}
+
+/// No session waits for ever, whatever locks are taken in which order.
+#[test]
+fn sessions_that_lock_rows_and_numbers_at_random_all_come_to_an_end() {
+    block_on(async {
+        let node = a_node().await;
+        let refused = Arc::new(AtomicU64::new(0));
+        let tasks = (0..6).map(|seed| {
+            let (mut client, refused) = (node.session(), Arc::clone(&refused));
+            tokio::spawn(async move {
+                let mut random = Random::new(seed);
+                for _ in 0..25 {
+                    client.run("BEGIN").await.unwrap();
+                    for _ in 0..4 {
+                        let number = 1 + random.below(3);
+                        let statement = match random.below(3) {
+                            0 => format!("UPDATE t SET v = v + 1 WHERE id = {number}"),
+                            1 => format!("SELECT pg_advisory_xact_lock({number})"),
+                            _ => format!("SELECT pg_advisory_xact_lock_shared({number})"),
+                        };
+                        if let Err(error) = client.run(&statement).await {
+                            assert_eq!(error.code(), SqlState::DEADLOCK_DETECTED, "{error}");
+                            refused.fetch_add(1, Ordering::Relaxed);
+                            break;
+                        }
+                    }
+                    let ended = client.run("COMMIT").await;
+                    assert!(ended.is_ok(), "{ended:?}");
+                }
+            })
+        });
+        let all = futures::future::join_all(tasks);
+        let ended = tokio::time::timeout(Duration::from_secs(120), all).await;
+        ended.expect("some wait for ever").into_iter().for_each(|task| task.unwrap());
+        assert!(refused.load(Ordering::Relaxed) > 0);
+        nothing_is_locked(&node);
+        node.verify();
+    });
+}
+
 #[test]
 fn one_of_a_circle_is_told_and_the_other_commits() {
     block_on(async {
@@ -218,7 +285,6 @@ fn select_says_how_it_locks() {
         b.run("COMMIT").await.unwrap();
         a.run("COMMIT").await.unwrap();
         for (statement, protocol) in [
-            ("SELECT v FROM t FOR UPDATE SKIP LOCKED", "2pl"),
             ("SELECT v FROM (SELECT v FROM t FOR UPDATE NOWAIT) AS u", "2pl"),
             ("BEGIN; SELECT v FROM t FOR UPDATE NOWAIT", "silo"),
         ] {
@@ -227,6 +293,42 @@ fn select_says_how_it_locks() {
             assert_eq!(code(refused), SqlState::FEATURE_NOT_SUPPORTED, "{statement}");
         }
         b.run("ROLLBACK").await.unwrap();
+        node.verify();
+    });
+}
+
+#[test]
+fn one_table_of_a_query_is_locked_and_tables_whole() {
+    block_on(async {
+        let node = a_node().await;
+        let mut a = node.session();
+        a.run("CREATE TABLE u (id int PRIMARY KEY, t int); INSERT INTO u VALUES (1, 1)")
+            .await
+            .unwrap();
+        a.run("BEGIN; SELECT x.v FROM t x JOIN u ON u.t = x.id FOR UPDATE OF u").await.unwrap();
+        let mut b = begun(&node, "SELECT v FROM t WHERE id = 1 FOR SHARE NOWAIT").await;
+        let busy = b.run("SELECT * FROM u WHERE id = 1 FOR SHARE NOWAIT").await;
+        assert_eq!(code(busy), SqlState::LOCK_NOT_AVAILABLE);
+        b.run("ROLLBACK").await.unwrap();
+        a.run("COMMIT").await.unwrap();
+        let unknown = a.run("SELECT * FROM t FOR UPDATE OF x").await;
+        assert_eq!(code(unknown), SqlState::UNDEFINED_TABLE);
+        assert_eq!(code(a.run("LOCK TABLE t").await), SqlState::NO_ACTIVE_SQL_TRANSACTION);
+        a.run("BEGIN; LOCK TABLE t, u IN SHARE MODE").await.unwrap();
+        b.run("BEGIN; LOCK u IN ROW EXCLUSIVE MODE; SELECT * FROM u").await.unwrap();
+        let busy = b.run("LOCK TABLE t NOWAIT").await;
+        assert_eq!(code(busy), SqlState::LOCK_NOT_AVAILABLE);
+        b.run("ROLLBACK; BEGIN; SET LOCAL lock_timeout = 1").await.unwrap();
+        let busy = b.run("UPDATE t SET v = v + 1 WHERE id = 2 RETURNING v").await;
+        assert_eq!(code(busy), SqlState::LOCK_NOT_AVAILABLE);
+        b.run("ROLLBACK").await.unwrap();
+        a.run("COMMIT").await.unwrap();
+        // A queue is served in turn: who comes second waits and finds the next one.
+        b.run("BEGIN; LOCK TABLE t; UPDATE t SET v = 0 WHERE id = 2; COMMIT").await.unwrap();
+        let next = "UPDATE u SET t = 0 WHERE id = (SELECT id FROM u WHERE t > 0 ORDER BY id \
+                    LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
+        assert_eq!(b.number(next).await, 1);
+        assert!(b.run(next).await.unwrap().is_empty());
         node.verify();
     });
 }

@@ -2,7 +2,7 @@
 
 use ::types::{SqlState, Value};
 
-use super::{Node, block_on, code};
+use super::{Node, block_on, code, protocols};
 
 /// A reader between two blocks sees the one or the other, never data of one under the schema of
 /// the other.
@@ -71,7 +71,7 @@ fn a_transaction_that_a_schema_change_overtakes_is_not_serializable() {
         "TRUNCATE t",
     ];
     block_on(async {
-        for protocol in super::protocols() {
+        for protocol in protocols() {
             let node = Node::new(protocol);
             let (mut client, mut other) = (node.session(), node.session());
             for change in changes {
@@ -249,5 +249,47 @@ fn operations_of_one_statement_see_what_those_before_them_did() {
         let again = client.run("INSERT INTO t (id, v, w) VALUES (3, 10, 5)").await;
         assert_eq!(code(again), SqlState::UNIQUE_VIOLATION);
         node.verify();
+    });
+}
+
+/// Rows that follow their parents, and rows written anew as another type, alike when they are run
+/// again.
+#[test]
+fn keys_change_with_their_parents_and_with_their_types_under_every_protocol() {
+    block_on(async {
+        for protocol in protocols() {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            for text in [
+                "CREATE TABLE p (id int PRIMARY KEY, v int)",
+                "CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p ON UPDATE CASCADE
+                     DEFERRABLE INITIALLY DEFERRED)",
+                "INSERT INTO p SELECT n, n FROM generate_series(1, 4) n",
+                "INSERT INTO c SELECT n, n % 4 + 1 FROM generate_series(1, 12) n",
+                "UPDATE p SET id = id + 10 WHERE id > 2",
+                "BEGIN; UPDATE p SET id = 100 WHERE id = 1; SET CONSTRAINTS ALL IMMEDIATE; COMMIT",
+            ] {
+                client.run(text).await.unwrap_or_else(|error| panic!("{protocol} {text}: {error}"));
+            }
+            assert_eq!(client.number("SELECT sum(p) FROM c").await, 3 * (100 + 2 + 13 + 14));
+            client.run("BEGIN; ALTER TABLE c ALTER p TYPE bigint").await.unwrap();
+            client.run("INSERT INTO c VALUES (13, 2); COMMIT").await.unwrap();
+            for (text, expected) in [
+                ("ALTER TABLE c ALTER p TYPE int USING p + 1", "23503"),
+                ("ALTER TABLE c ALTER p TYPE text", "42804"),
+                ("ALTER TABLE c ALTER id TYPE int USING 1", "23505"),
+                ("ALTER TABLE c ALTER id TYPE int USING 100 / (id - 5)", "22012"),
+            ] {
+                assert_eq!(code(client.run(text).await).as_str(), expected, "{protocol} {text}");
+            }
+            client.run("ALTER TABLE c ALTER id TYPE text USING 'n' || id").await.unwrap();
+            let found = "SELECT p::int FROM c WHERE id = 'n13'";
+            assert_eq!(client.number(found).await, 2, "{protocol}");
+            client.run("ALTER INDEX c_pkey RENAME TO c_key").await.unwrap();
+            client.run("ALTER TABLE c RENAME CONSTRAINT c_p_fkey TO up").await.unwrap();
+            let twice = client.run("INSERT INTO c VALUES ('n13', 2)").await.unwrap_err();
+            assert_eq!(twice.fields().constraint.as_deref(), Some("c_key"), "{protocol}");
+            node.verify();
+        }
     });
 }

@@ -4,8 +4,11 @@
 use std::collections::BTreeSet;
 
 use ::types::{SqlState, Value};
+use concurrency::{Load, Outcome, Statement};
+use engine::{Body, ParameterTypes};
 use futures::future::join_all;
 use kit::random::Random;
+use procedure::sequences::{Run, argument};
 
 use super::chance::check_ways_back;
 use super::{Client, Node, Row, block_on, code};
@@ -528,5 +531,78 @@ fn values_stand_beside_what_acts_on_the_session() {
         assert_eq!(code(client.run("SELECT currval('codes')").await), undefined);
         assert_eq!(code(client.run("SELECT lastval()").await), undefined);
         node.verify();
+    });
+}
+
+/// Values go to the sequence that they were taken from, whatever has its name by then.
+#[test]
+fn values_of_a_sequence_that_was_made_again_or_renamed_are_not_taken_for_those_of_another() {
+    let changes = [
+        "DROP SEQUENCE s; CREATE SEQUENCE s START 100",
+        "ALTER SEQUENCE s RENAME TO old; CREATE SEQUENCE s START 100",
+    ];
+    // What takes a value, and how many arguments it has beside.
+    let insert =
+        || Body::statement("INSERT INTO t VALUES (nextval('s'))", ParameterTypes::default(), []);
+    let call = || Body::call("take", []);
+    let load = || Body::load("COPY t (k) FROM STDIN", vec![[Value::Int(7)].into()]);
+    let with = |body: Body, values: &Value| match body {
+        Body::Statement(Statement { procedure, .. }) => {
+            Body::Statement(Statement { procedure, arguments: [values.clone()].into() })
+        }
+        Body::Call(Statement { procedure, .. }) => {
+            Body::Call(Statement { procedure, arguments: [values.clone()].into() })
+        }
+        Body::Load(Load { procedure, rows }) => {
+            let with = |row: Box<[Value]>| [&row[..], std::slice::from_ref(values)].concat().into();
+            Body::Load(Load { procedure, rows: rows.into_iter().map(with).collect() })
+        }
+        other => other,
+    };
+    block_on(async {
+        for protocol in super::protocols() {
+            for change in changes {
+                let node = Node::new(protocol);
+                let mut client = node.session();
+                for statement in [
+                    "CREATE SEQUENCE s",
+                    "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT nextval('s'), k int)",
+                    "CREATE PROCEDURE take() LANGUAGE plpgsql AS $$ BEGIN \
+                     INSERT INTO t VALUES (nextval('s')); END $$",
+                ] {
+                    client.run(statement).await.unwrap();
+                }
+                let schema = node.database.schema.of(&node.database.engine.store().snapshot());
+                let sequence = schema.catalog.sequences().find(|s| s.name == "s").unwrap().id;
+                let brought = |first| argument(sequence, &[Run { first, step: 1, count: 1 }]);
+                for (place, body) in [insert(), call(), load()].into_iter().enumerate() {
+                    let body = with(body, &brought(place as i64 + 1));
+                    let done = node.submit(body).await.unwrap().unwrap();
+                    assert!(done.outcome.is_committed(), "{protocol}: {:?}", done.outcome);
+                }
+                client.run("ALTER TABLE t ALTER id DROP DEFAULT").await.unwrap();
+                client.run("DROP PROCEDURE take()").await.unwrap();
+                client.run(change).await.unwrap();
+                client.run("ALTER TABLE t ALTER id SET DEFAULT nextval('s')").await.unwrap();
+                client
+                    .run(
+                        "CREATE PROCEDURE take() LANGUAGE plpgsql AS $$ BEGIN \
+                         INSERT INTO t VALUES (nextval('s')); END $$",
+                    )
+                    .await
+                    .unwrap();
+                for body in [insert(), call(), load()] {
+                    let done = node.submit(with(body, &brought(50))).await.unwrap().unwrap();
+                    let Outcome::Retry(error) = &done.outcome else {
+                        panic!("{protocol}: {change}: {:?}", done.outcome);
+                    };
+                    assert_eq!(error.code(), SqlState::SERIALIZATION_FAILURE);
+                }
+                client.run("INSERT INTO t VALUES (nextval('s')); CALL take()").await.unwrap();
+                let ids = numbers(&client.run("SELECT id FROM t ORDER BY id").await.unwrap());
+                assert_eq!(ids, [1, 2, 3, 100, 101], "{protocol}: {change}");
+                node.verify();
+            }
+        }
     });
 }

@@ -1,9 +1,11 @@
 //! What a statement means depends on the types its parameters were declared with, and a replica
 //! must be told them.
 
-use ::types::{DataType, Value};
+use ::types::{DataType, SqlState, Value};
+use futures::StreamExt;
+use sql::session::Answer;
 
-use super::{Node, block_on};
+use super::{Client, Node, block_on, code};
 
 fn number(text: &str) -> Value {
     Value::read_text(&DataType::Numeric(None), text).unwrap()
@@ -54,6 +56,80 @@ fn so_do_the_statements_of_transactions_and_those_that_sql_prepares() {
             .unwrap();
         client.run("EXECUTE p (2, 5.04)").await.unwrap();
         assert_eq!(client.number("SELECT count(*) FROM t WHERE n = 2.5").await, 2);
+        node.verify();
+    });
+}
+
+/// What COPY writes in binary format.
+async fn binary(client: &mut Client, table: &str) -> Vec<u8> {
+    let copy = format!("COPY {table} TO STDOUT (FORMAT binary)");
+    let Answer::CopyOut { mut rows, mut formatter, .. } = client.answer(&copy).await.unwrap()
+    else {
+        panic!("no copy");
+    };
+    let mut data = Vec::new();
+    formatter.header(&mut data);
+    while let Some(rows) = rows.next().await {
+        rows.unwrap().iter().for_each(|row| formatter.row(row, &mut data).unwrap());
+    }
+    formatter.end(&mut data);
+    data
+}
+
+#[test]
+fn binary_copies_are_the_same_rows_and_bytes() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        let columns = "(a int8 PRIMARY KEY, b int2, c int4, n numeric(9, 3), f float8, o bool, \
+                       t text, v varchar(3), h char(3), y bytea, u uuid, d date, s timestamp, \
+                       z timestamptz DEFAULT '2024-01-01')";
+        for table in ["t", "r"] {
+            client.run(&format!("CREATE TABLE {table} {columns}")).await.unwrap();
+        }
+        client
+            .run(
+                "INSERT INTO t VALUES (1, -2, 3, -4.5, 0.1, true, 'é', 'abc', 'x', '\\x00ff', \
+                 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2024-02-29', '1999-12-31 23:59', \
+                 '2024-01-01 00:00+05'), \
+                 (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+            )
+            .await
+            .unwrap();
+        let data = binary(&mut client, "t").await;
+        client.answer("COPY r FROM STDIN (FORMAT binary)").await.unwrap();
+        for piece in data.chunks(7) {
+            client.session.copy_data(piece).unwrap();
+        }
+        client.session.copy_done().await.unwrap();
+        assert_eq!(binary(&mut client, "r").await, data);
+        let rows = [client.run("SELECT * FROM t").await, client.run("SELECT * FROM r").await];
+        let [written, read] = rows.map(Result::unwrap);
+        assert_eq!(written, read);
+        for (wrong, expected) in [
+            (&b"1\tx"[..], SqlState::BAD_COPY_FILE_FORMAT),
+            (&data[..40], SqlState::BAD_COPY_FILE_FORMAT),
+            (&data[..], SqlState::UNIQUE_VIOLATION),
+        ] {
+            client.answer("COPY r FROM STDIN BINARY").await.unwrap();
+            let taken = client.session.copy_data(wrong);
+            let done = match taken {
+                Ok(()) => code(client.session.copy_done().await),
+                Err(error) => error.code(),
+            };
+            assert_eq!(done, expected);
+            client.session.copy_failed();
+        }
+        for (copy, expected) in [
+            ("COPY r FROM STDIN (FORMAT binary, HEADER)", "42601"),
+            ("COPY r TO STDOUT (FORMAT binary, NULL 'x')", "42601"),
+            ("COPY r TO STDOUT (FORMAT parquet)", "22023"),
+        ] {
+            assert_eq!(code(client.answer(copy).await).as_str(), expected, "{copy}");
+        }
+        client.run("SET client_encoding = 'LATIN1'").await.unwrap();
+        let refused = client.answer("COPY r TO STDOUT (FORMAT binary)").await;
+        assert_eq!(code(refused), SqlState::FEATURE_NOT_SUPPORTED);
         node.verify();
     });
 }

@@ -95,7 +95,7 @@ fn check(shared: &Shared, slot: Slot) {
 
 fn write(shared: &Shared, slot: Slot) {
     for height in 2..=BLOCKS + 1 {
-        let mut arena = UndoArena::new(shared.undo.clone(), height, height);
+        let mut arena = UndoArena::new(shared.undo.clone(), Stamp::new(height, 0), height);
         let state = if height <= BLOCKS { State::Live } else { State::Tombstone };
         let new = payload(&shared.records, height);
         shared.records.write(slot, Stamp::new(height, 0), state, &mut arena, |words| {
@@ -110,7 +110,7 @@ fn write(shared: &Shared, slot: Slot) {
     // The deleted record's slot serves another key once nobody is below the delete.
     if shared.pins.readable([]).horizon() == BLOCKS + 1 {
         shared.records.free(slot);
-        let mut arena = UndoArena::new(shared.undo.clone(), BLOCKS + 2, BLOCKS + 2);
+        let mut arena = UndoArena::new(shared.undo.clone(), Stamp::new(BLOCKS + 2, 0), BLOCKS + 2);
         let reused = shared.records.create(
             Key::from_int(ID + 1).as_bytes(),
             Stamp::new(BLOCKS + 2, 0),
@@ -124,7 +124,7 @@ fn write(shared: &Shared, slot: Slot) {
 fn history() {
     let undo = Arc::new(UndoSpace::new());
     let records = Records::register(&schema(), 1, undo.clone(), 0);
-    let mut arena = UndoArena::new(undo.clone(), 1, 1);
+    let mut arena = UndoArena::new(undo.clone(), Stamp::new(1, 0), 1);
     let row = payload(&records, 1);
     let slot = records.create(Key::from_int(ID).as_bytes(), Stamp::new(1, 0), &row, &mut arena);
     let shared = kit::sync::Arc::new(Shared { records, undo, pins: Pins::new() });
@@ -158,7 +158,7 @@ fn crowded_history() {
     let undo = Arc::new(UndoSpace::new());
     let records = Records::register(&schema(), 1, undo.clone(), 0);
     let rows: Vec<_> = (0..=LAST).map(|height| payload(&records, height)).collect();
-    let mut arena = UndoArena::new(undo.clone(), 1, 1);
+    let mut arena = UndoArena::new(undo.clone(), Stamp::new(1, 0), 1);
     let key = Key::from_int(ID);
     let slot = records.create(key.as_bytes(), Stamp::new(1, 0), &rows[1], &mut arena);
     arena.close();
@@ -178,7 +178,7 @@ fn crowded_history() {
         })
     });
     for height in 2..=LAST {
-        let mut arena = UndoArena::new(shared.undo.clone(), height, height);
+        let mut arena = UndoArena::new(shared.undo.clone(), Stamp::new(height, 0), height);
         let (stamp, row) = (Stamp::new(height, 0), &rows[height as usize]);
         let fill = |words: &[AtomicU64]| store_words(words, row);
         shared.records.write(slot, stamp, State::Live, &mut arena, fill);
@@ -204,7 +204,7 @@ const SWEPT_BLOCKS: Height = 10;
 fn swept_history() {
     let undo = Arc::new(UndoSpace::new());
     let records = Records::register(&schema(), 1, undo.clone(), 0);
-    let mut arena = UndoArena::new(undo.clone(), 1, 1);
+    let mut arena = UndoArena::new(undo.clone(), Stamp::new(1, 0), 1);
     let row = payload(&records, 1);
     let slot = records.create(Key::from_int(ID).as_bytes(), Stamp::new(1, 0), &row, &mut arena);
     arena.close();
@@ -224,7 +224,7 @@ fn swept_history() {
         })
     });
     for height in 2..=SWEPT_BLOCKS {
-        let mut arena = UndoArena::new(shared.undo.clone(), height, height);
+        let mut arena = UndoArena::new(shared.undo.clone(), Stamp::new(height, 0), height);
         let record = shared.records.record(slot).expect("it was made");
         let before = shared.records.stamp_word(slot);
         let mut image = Vec::new();
@@ -261,7 +261,7 @@ fn readers_find_their_version_after_long_waits_beside_a_sweep() {
 fn leased_history() {
     let undo = Arc::new(UndoSpace::new());
     let records = Records::register(&schema(), 1, undo.clone(), 0);
-    let mut arena = UndoArena::new(undo.clone(), 1, 1);
+    let mut arena = UndoArena::new(undo.clone(), Stamp::new(1, 0), 1);
     let row = payload(&records, 1);
     let slot = records.create(Key::from_int(ID).as_bytes(), Stamp::new(1, 0), &row, &mut arena);
     arena.close();
@@ -280,7 +280,7 @@ fn leased_history() {
         })
     };
     for height in 2..=SWEPT_BLOCKS {
-        let mut arena = UndoArena::new(shared.undo.clone(), height, height);
+        let mut arena = UndoArena::new(shared.undo.clone(), Stamp::new(height, 0), height);
         let new = payload(&shared.records, height);
         let stamp = Stamp::new(height, 0);
         let fill = |words: &[AtomicU64]| store_words(words, &new);

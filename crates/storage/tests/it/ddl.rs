@@ -62,6 +62,71 @@ fn a_new_column_has_its_default_and_old_snapshots_do_not_see_it() {
 }
 
 #[test]
+fn a_dropped_table_counts_as_long_as_a_snapshot_shows_it() {
+    let (store, table) = filled(5000);
+    let rows = table.usage().row_bytes;
+    drop(table);
+    let before = (store.used_bytes(), store.usage());
+    assert_eq!(before.1.gone_bytes, 0);
+    let reader = store.snapshot();
+    in_block(&store, 2, || store.drop_table(ID));
+    store.collect();
+    assert!(store.usage().gone_bytes >= rows / 2, "{} of {rows}", store.usage().gone_bytes);
+    assert!(store.used_bytes() >= before.0, "{} after {}", store.used_bytes(), before.0);
+    assert_eq!(scan(reader.table(ID).expect("shown"), 0, ALL, false, 1, usize::MAX).len(), 5000);
+    drop(reader);
+    in_block(&store, 3, || ());
+    store.collect();
+    assert_eq!((store.usage().gone_bytes, store.used_bytes()), (0, 0));
+}
+
+#[test]
+fn a_table_that_only_changed_its_description_has_not_gone() {
+    let (store, old) = filled(100);
+    let reader = store.snapshot();
+    let mut schema = TableSchema::clone(old.schema());
+    schema.indexes.push(index("by_balance", &[1]));
+    in_block(&store, 2, || store.alter_table(Arc::new(schema))).expect("exists");
+    assert_eq!(store.usage().gone_bytes, 0);
+    in_block(&store, 3, || store.truncate(ID)).expect("exists");
+    assert!(store.usage().gone_bytes > 0);
+    drop(reader);
+}
+
+/// Numbers are given once, so a ledger in which tables come and go has few among many.
+#[test]
+fn tables_are_found_by_their_numbers_whatever_was_dropped_between() {
+    let store = Store::new();
+    let mut random = kit::random::Random::new(3);
+    let mut there = std::collections::BTreeSet::new();
+    for id in 1..400 {
+        store.create_table(accounts(id));
+        there.insert(id);
+        let drops = random.below(3) as usize;
+        let dropped: Vec<u32> =
+            (0..drops).map(|_| random.below(u64::from(id) + 1) as u32).collect();
+        for gone in dropped {
+            store.drop_table(TableId(gone));
+            there.remove(&gone);
+        }
+        if id % 20 == 0 {
+            let ids: Vec<u32> = store.tables().iter().map(|table| table.id().0).collect();
+            assert!(ids.iter().eq(&there), "{ids:?}");
+            for id in 0..id + 3 {
+                let found = store.table(TableId(id)).map(|table| table.id().0);
+                assert_eq!(found, there.get(&id).copied());
+            }
+        }
+    }
+    assert!(there.len() < 399 && !there.is_empty());
+    let one = *there.first().expect("one");
+    assert!(Arc::ptr_eq(
+        &store.create_table(accounts(one)),
+        &store.table(TableId(one)).expect("it")
+    ));
+}
+
+#[test]
 fn a_new_index_holds_the_rows_and_follows_them() {
     let (store, old) = filled(5);
     let mut schema = TableSchema::clone(old.schema());

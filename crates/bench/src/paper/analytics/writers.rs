@@ -36,13 +36,17 @@ struct Rate {
     query_cpu_share: f64,
 }
 
-/// CPU time of the threads that run queries, by their name.
+/// CPU time of the threads that run queries, by their name. A thread of another run may end while
+/// the list is read, and is left out then.
 pub(super) fn query_cpu_time() -> Result<Duration> {
     let mut nanoseconds = 0;
     for thread in std::fs::read_dir("/proc/self/task")? {
         let thread = thread?.path();
-        if std::fs::read_to_string(thread.join("comm"))?.starts_with("analytics") {
-            let spent = std::fs::read_to_string(thread.join("schedstat"))?;
+        let read = |file| std::fs::read_to_string(thread.join(file));
+        let Ok(name) = read("comm") else { continue };
+        if name.starts_with("analytics")
+            && let Ok(spent) = read("schedstat")
+        {
             nanoseconds += spent.split(' ').next().unwrap_or_default().parse::<u64>()?;
         }
     }

@@ -21,14 +21,15 @@
 //! number at most, and what waits conflicts with a holder or with what is before it. Locks are
 //! bounded by [`Bounds`].
 //!
-//! Departure: row locks (protocol `2pl`) have a table of their own, so a circle through both is
-//! ended by `lock_timeout` and not by a refusal.
+//! Row locks (protocol `2pl`) have a table of their own; a circle through both is refused as well
+//! ([`engine::locks::circles`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use engine::locks::{Circles, Waits};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time;
@@ -112,6 +113,13 @@ struct Waiter {
 struct Entry {
     holders: Vec<Holder>,
     queue: VecDeque<Waiter>,
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mode = if self.exclusive { "ExclusiveLock" } else { "ShareLock" };
+        write!(f, "{mode} on {}", self.key)
+    }
 }
 
 impl Entry {
@@ -371,6 +379,12 @@ impl Table {
         }
     }
 
+    /// Processes that one waits for.
+    fn blockers_of(&self, process: i32) -> Vec<i32> {
+        let own = self.owners.iter().filter(|(_, owner)| owner.process == process);
+        own.flat_map(|(id, _)| self.waits_for(*id)).map(|owner| self.process(owner)).collect()
+    }
+
     /// Those that an owner waits for.
     fn waits_for(&self, owner: OwnerId) -> Vec<OwnerId> {
         let Some(wanted) = self.awaited(owner) else { return Vec::new() };
@@ -425,7 +439,25 @@ pub struct AdvisoryLocks {
     state: Mutex<State>,
 }
 
+impl Waits for AdvisoryLocks {
+    fn blockers(&self, process: i32) -> Vec<i32> {
+        self.state.lock().table.blockers_of(process)
+    }
+
+    fn awaited(&self, process: i32) -> Option<String> {
+        let state = self.state.lock();
+        let mut own = state.table.owners.iter().filter(|(_, owner)| owner.process == process);
+        own.find_map(|(id, _)| state.table.awaited(*id)).map(|wanted| wanted.to_string())
+    }
+}
+
 impl AdvisoryLocks {
+    /// Circles through the locks that have joined there are found, too.
+    pub fn join(self: &Arc<Self>, circles: &Circles) {
+        let own: Weak<Self> = Arc::downgrade(self);
+        circles.join(own);
+    }
+
     pub fn shown(&self) -> Vec<Shown> {
         self.state.lock().table.shown()
     }
@@ -433,7 +465,7 @@ impl AdvisoryLocks {
     /// For a session, whose number is told to others.
     pub fn owner(self: &Arc<Self>, process: i32) -> AdvisoryOwner {
         let id = self.state.lock().table.enter(process);
-        AdvisoryOwner { locks: Arc::clone(self), id }
+        AdvisoryOwner { locks: Arc::clone(self), id, process }
     }
 }
 
@@ -442,6 +474,7 @@ impl AdvisoryLocks {
 pub struct AdvisoryOwner {
     locks: Arc<AdvisoryLocks>,
     id: OwnerId,
+    process: i32,
 }
 
 impl Drop for AdvisoryOwner {
@@ -475,26 +508,18 @@ impl AdvisoryOwner {
         }
     }
 
-    /// `check`: why a wait has to end.
+    /// `circles`: of all locks that sessions wait for; `check`: why a wait has to end.
     pub async fn lock(
         &self,
         wanted: Wanted,
+        circles: &Circles,
         lock_timeout: Option<Duration>,
         check: &(dyn Fn() -> Result<()> + Sync),
     ) -> Result<()> {
-        let (waker, mut granted) = oneshot::channel();
-        {
-            let mut state = self.locks.state.lock();
-            match state.table.request(self.id, wanted, true) {
-                Answer::Granted => return Ok(()),
-                Answer::Full => return Err(full()),
-                Answer::Deadlock(circle) => return Err(deadlock(&state.table, wanted, &circle)),
-                Answer::Waits | Answer::Busy => {
-                    state.wakers.insert(self.id, waker);
-                }
-            }
+        if self.try_lock(wanted)? {
+            return Ok(());
         }
-        let _wait = Wait(self);
+        let Some((mut granted, _wait)) = self.begin_wait(wanted, circles)? else { return Ok(()) };
         let since = Instant::now();
         loop {
             let left = lock_timeout.map(|most| most.saturating_sub(since.elapsed()));
@@ -507,6 +532,30 @@ impl AdvisoryOwner {
                 let what = "canceling statement due to lock timeout";
                 return Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, what));
             }
+        }
+    }
+
+    /// `None`: the lock is free meanwhile.
+    fn begin_wait(
+        &self,
+        wanted: Wanted,
+        circles: &Circles,
+    ) -> Result<Option<(oneshot::Receiver<()>, Wait<'_>)>> {
+        let turn = circles.turn();
+        let (waker, granted) = oneshot::channel();
+        {
+            let mut state = self.locks.state.lock();
+            match state.table.request(self.id, wanted, true) {
+                Answer::Granted => return Ok(None),
+                Answer::Full => return Err(full()),
+                Answer::Deadlock(circle) => return Err(deadlock(&state.table, wanted, &circle)),
+                Answer::Waits | Answer::Busy => _ = state.wakers.insert(self.id, waker),
+            }
+        }
+        let wait = Wait(self);
+        match turn.refusal(self.process) {
+            Some(refusal) => Err(refusal),
+            None => Ok(Some((granted, wait))),
         }
     }
 
@@ -535,10 +584,9 @@ fn deadlock(table: &Table, wanted: Wanted, circle: &[OwnerId]) -> Error {
     let lines = circle.iter().zip(next).enumerate().map(|(place, (&owner, &by))| {
         // The requester waits no more.
         let awaited = if place == 0 { Some(wanted) } else { table.awaited(owner) };
-        let Wanted { key, exclusive, .. } = awaited.unwrap_or(wanted);
-        let mode = if exclusive { "ExclusiveLock" } else { "ShareLock" };
+        let awaited = awaited.unwrap_or(wanted);
         let (process, by) = (table.process(owner), table.process(by));
-        format!("Process {process} waits for {mode} on {key}; blocked by process {by}.")
+        format!("Process {process} waits for {awaited}; blocked by process {by}.")
     });
     Error::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
         .with_detail(lines.collect::<Vec<_>>().join("\n"))

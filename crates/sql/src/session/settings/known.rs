@@ -66,6 +66,7 @@ static HEEDED: &[Known] = &[
     known("lock_timeout", "0"),
     fixed("max_identifier_length", "63"),
     fixed("max_index_keys", "32"),
+    fixed("max_prepared_transactions", "0"),
     known("search_path", "\"$user\", public"),
     fixed("server_encoding", "UTF8"),
     fixed("server_version", types::version::SERVER_VERSION),

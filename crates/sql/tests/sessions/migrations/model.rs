@@ -73,6 +73,33 @@ pub enum Statement {
         column: &'static str,
         value: i64,
     },
+    /// Rows whose `k` the other table has, however often.
+    UpdateFrom {
+        table: &'static str,
+        column: &'static str,
+        value: i64,
+        from: &'static str,
+    },
+    DeleteUsing {
+        table: &'static str,
+        column: &'static str,
+        value: i64,
+        using: &'static str,
+    },
+    /// Rows whose `k` the other table has; those whose `k` is even go.
+    Merge {
+        table: &'static str,
+        column: &'static str,
+        value: i64,
+        from: &'static str,
+    },
+    /// Of the rows that go, the keys come into another table, or the same.
+    Move {
+        table: &'static str,
+        column: &'static str,
+        value: i64,
+        to: &'static str,
+    },
     Select(&'static str),
     Find {
         table: &'static str,
@@ -120,6 +147,24 @@ impl Statement {
             Delete { table, column, value } => {
                 format!("DELETE FROM {table} WHERE {column} = {value}")
             }
+            UpdateFrom { table, column, value, from } => format!(
+                "UPDATE {table} t SET {column} = {value} FROM {from} s WHERE t.k = s.k
+                 RETURNING s.k, t.{column}"
+            ),
+            DeleteUsing { table, column, value, using } => format!(
+                "DELETE FROM {table} t USING {using} s WHERE t.k = s.k AND t.{column} = {value}
+                 RETURNING s.k, t.{column}"
+            ),
+            Merge { table, column, value, from } => format!(
+                "MERGE INTO {table} t USING (SELECT DISTINCT k FROM {from}) s ON t.k = s.k
+                 WHEN MATCHED AND t.k % 2 = 0 THEN DELETE
+                 WHEN MATCHED THEN UPDATE SET {column} = {value}
+                 WHEN NOT MATCHED AND s.k > {value} THEN INSERT (k) VALUES (s.k)"
+            ),
+            Move { table, column, value, to } => format!(
+                "WITH gone AS (DELETE FROM {table} WHERE {column} = {value} RETURNING k)
+                 INSERT INTO {to} (k) SELECT k FROM gone"
+            ),
             Select(table) => format!("SELECT * FROM {table}"),
             Find { table, column, value } => {
                 format!("SELECT k FROM {table} WHERE {column} = {value}")
@@ -164,6 +209,11 @@ impl Table {
         Ok(())
     }
 
+    /// Those that equal something.
+    fn keys(&self) -> BTreeSet<Cell> {
+        self.rows.iter().map(|row| row[0]).filter(Option::is_some).collect()
+    }
+
     fn sorted(&self) -> Vec<Vec<Cell>> {
         let mut rows = self.rows.clone();
         rows.sort();
@@ -174,6 +224,11 @@ impl Table {
 impl Model {
     fn at(&mut self, table: &str) -> Result<&mut Table, &'static str> {
         self.tables.get_mut(table).ok_or("42P01")
+    }
+
+    /// Whether it is all the same in which order a statement changes its rows.
+    pub fn is_free(&self, table: &str) -> bool {
+        self.tables.get(table).is_some_and(|table| table.unique.is_empty())
     }
 
     pub fn width(&self, table: &str) -> usize {
@@ -280,6 +335,65 @@ impl Model {
                 let table = self.at(table)?;
                 let place = table.place(column)?;
                 table.rows.retain(|row| row[place] != Some(value));
+            }
+            UpdateFrom { table, column, value, from } => {
+                self.at(table)?;
+                let keys = self.at(from)?.keys();
+                let table = self.at(table)?;
+                let place = table.place(column)?;
+                let mut changed = Vec::new();
+                for row in table.rows.iter_mut().filter(|row| keys.contains(&row[0])) {
+                    changed.push(vec![row[0], Some(value)]);
+                    row[place] = Some(value);
+                }
+                table.check()?;
+                changed.sort();
+                return Ok(changed);
+            }
+            DeleteUsing { table, column, value, using } => {
+                self.at(table)?;
+                let keys = self.at(using)?.keys();
+                let table = self.at(table)?;
+                let place = table.place(column)?;
+                let goes = |row: &Vec<Cell>| keys.contains(&row[0]) && row[place] == Some(value);
+                let gone = table.rows.iter().filter(|row| goes(row));
+                let mut gone: Vec<_> = gone.map(|row| vec![row[0], row[place]]).collect();
+                table.rows.retain(|row| !goes(row));
+                gone.sort();
+                return Ok(gone);
+            }
+            Merge { table, column, value, from } => {
+                self.at(table)?;
+                let keys = self.at(from)?.keys();
+                let table = self.at(table)?;
+                let place = table.place(column)?;
+                let known = table.keys();
+                let is_even = |key: Cell| key.is_some_and(|key| key % 2 == 0);
+                table.rows.retain(|row| !(keys.contains(&row[0]) && is_even(row[0])));
+                for row in table.rows.iter_mut().filter(|row| keys.contains(&row[0])) {
+                    row[place] = Some(value);
+                }
+                for key in keys.difference(&known).filter(|key| **key > Some(value)) {
+                    let mut row = table.defaults.clone();
+                    row[0] = *key;
+                    table.rows.push(row);
+                }
+                table.check()?;
+            }
+            Move { table, column, value, to } => {
+                self.at(to)?;
+                let table = self.at(table)?;
+                let place = table.place(column)?;
+                let goes = |row: &&Vec<Cell>| row[place] == Some(value);
+                let gone: Vec<_> = table.rows.iter().filter(goes).map(|row| row[0]).collect();
+                table.rows.retain(|row| !goes(&row));
+                let to = self.at(to)?;
+                for key in gone {
+                    let mut row = to.defaults.clone();
+                    row[0] = key;
+                    to.rows.push(row);
+                }
+                to.check()?;
             }
             Select(table) => return Ok(self.at(table)?.sorted()),
             Find { table, column, value } => {

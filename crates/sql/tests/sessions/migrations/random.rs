@@ -77,7 +77,17 @@ fn statement(random: &mut Random, model: &Model) -> Statement {
         23 => Statement::Update { table, column: "k", value: spread, key },
         24 | 25 => Statement::Delete { table, column: "k", value },
         26 => Statement::Delete { table, column, value },
-        27..=30 => Statement::Select(table),
+        27 | 28 => Statement::Select(table),
+        29 | 30 => {
+            Statement::UpdateFrom { table, column, value: spread, from: one_of(random, &there) }
+        }
+        31 => {
+            Statement::DeleteUsing { table, column, value: spread, using: one_of(random, &there) }
+        }
+        32 | 33 if model.is_free(table) => {
+            Statement::Merge { table, column, value: spread, from: one_of(random, &there) }
+        }
+        34 => Statement::Move { table, column, value: spread, to: one_of(random, &there) },
         _ => Statement::Find { table, column, value: spread },
     }
 }

@@ -1,0 +1,24 @@
+//! Nodes that talk: who the members are, and messages between them.
+//!
+//! ```text
+//!   node 1                                          node 2
+//!   Peers::call ─► a connection, kept ── TLS 1.3 ──► serve ─► who is it? ─► answer
+//!                  frame: length, bytes              its certificate is that of a member
+//! ```
+//!
+//! **Who may talk.** Each node has an ed25519 key and a certificate that it signed itself; all
+//! certificates stand in the [plan](plan) that every node has. Both ends show theirs, and one that
+//! is not a member's is refused before a byte of a message is read. The key is also the name that a
+//! node proposes blocks under.
+//!
+//! **What may be said.** The first frame names the ledger and the version of this protocol; then
+//! requests, each followed by its answer. A frame has a bound, a connection that says nothing has a
+//! time, and a member may have so many connections.
+//!
+//! *Absence*: what messages mean, ledgers, clients.
+
+pub mod net;
+pub mod plan;
+
+pub use net::{Answer, Answering, Peers, serve};
+pub use plan::{Member, Plan, Secrets};

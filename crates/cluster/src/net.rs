@@ -1,0 +1,353 @@
+//! Frames over mutual TLS.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use order_raft::Network;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+use tracing::{debug, warn};
+
+use crate::plan::{Plan, Secrets, server_name};
+
+/// Of a message, which may hold one envelope of any size.
+const FRAME_BYTES_MAX: usize = 1 << 30;
+/// Of a greeting.
+const GREETING_BYTES_MAX: usize = 256;
+const VERSION: &str = "tally cluster 1";
+/// For a connection and its greeting.
+const GREETING_TIME: Duration = Duration::from_secs(2);
+/// A connection that says nothing for so long ends.
+const IDLE_TIME: Duration = Duration::from_secs(60);
+/// Connections to a peer that are kept for the next message.
+const KEPT_MAX: usize = 4;
+/// Connections that are served, for each member.
+const SERVED_MAX: usize = 16;
+
+/// What a node does with a member's request.
+pub trait Answering: Send + Sync + 'static {
+    fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer>;
+}
+
+pub type Answer = io::Result<Bytes>;
+
+/// The way to the other members.
+pub struct Peers {
+    peers: BTreeMap<u64, Arc<Peer>>,
+}
+
+struct Peer {
+    id: u64,
+    address: String,
+    greeting: String,
+    connector: TlsConnector,
+    kept: Mutex<Vec<client::TlsStream<TcpStream>>>,
+}
+
+impl Peers {
+    pub fn new(plan: &Plan, secrets: &Secrets) -> io::Result<Peers> {
+        let own = plan.certificates()?.remove(&secrets.id);
+        let own = own.ok_or_else(|| io::Error::other("this node is not among the members"))?;
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(io::Error::other)?
+            .with_root_certificates(roots(plan)?)
+            .with_client_auth_cert(vec![own], secrets.key.clone_key())
+            .map_err(io::Error::other)?;
+        let connector = TlsConnector::from(Arc::new(config));
+        let peers = plan.members.iter().map(|member| {
+            let peer = Peer {
+                id: member.id,
+                address: member.address.clone(),
+                greeting: greeting(plan),
+                connector: connector.clone(),
+                kept: Mutex::default(),
+            };
+            (member.id, Arc::new(peer))
+        });
+        Ok(Peers { peers: peers.collect() })
+    }
+}
+
+impl Network for Peers {
+    fn call(&self, to: u64, request: Bytes) -> BoxFuture<'static, io::Result<Bytes>> {
+        let peer = self.peers.get(&to).cloned();
+        async move {
+            let peer = peer.ok_or_else(|| io::Error::other(format!("{to} is no member")))?;
+            peer.call(request).await
+        }
+        .boxed()
+    }
+}
+
+impl Peer {
+    async fn call(&self, request: Bytes) -> io::Result<Bytes> {
+        // One that was kept may have been closed at the other end meanwhile.
+        let kept = lock(&self.kept).pop();
+        if let Some(mut kept) = kept
+            && let Ok(answer) = exchange(&mut kept, &request).await
+        {
+            self.keep(kept);
+            return Ok(answer);
+        }
+        let mut fresh =
+            timeout(GREETING_TIME, self.connect()).await.map_err(io::Error::other)??;
+        let answer = exchange(&mut fresh, &request).await?;
+        self.keep(fresh);
+        Ok(answer)
+    }
+
+    fn keep(&self, stream: client::TlsStream<TcpStream>) {
+        let mut kept = lock(&self.kept);
+        if kept.len() < KEPT_MAX {
+            kept.push(stream);
+        }
+    }
+
+    async fn connect(&self) -> io::Result<client::TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(&self.address).await?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from(server_name(self.id)).map_err(io::Error::other)?;
+        let mut stream = self.connector.connect(name, stream).await?;
+        write_frame(&mut stream, self.greeting.as_bytes()).await?;
+        Ok(stream)
+    }
+}
+
+async fn exchange(stream: &mut client::TlsStream<TcpStream>, request: &[u8]) -> io::Result<Bytes> {
+    write_frame(stream, request).await?;
+    let answer = read_frame(stream, FRAME_BYTES_MAX).await?;
+    let refused = || io::Error::other("the peer could not answer");
+    // The first byte: it could.
+    match answer.first() {
+        Some(0) => Ok(answer.slice(1..)),
+        _ => Err(refused()),
+    }
+}
+
+/// Answers members until the listener fails or the runtime ends.
+pub async fn serve(
+    listener: TcpListener,
+    plan: &Plan,
+    secrets: &Secrets,
+    answering: Arc<dyn Answering>,
+) -> io::Result<()> {
+    let certificates = plan.certificates()?;
+    let own = certificates.get(&secrets.id).cloned();
+    let own = own.ok_or_else(|| io::Error::other("this node is not among the members"))?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots(plan)?.into(), provider());
+    let verifier = verifier.build().map_err(io::Error::other)?;
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(io::Error::other)?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![own], secrets.key.clone_key())
+        .map_err(io::Error::other)?;
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let members = Arc::new(certificates);
+    let room = Arc::new(Semaphore::new(SERVED_MAX * plan.members.len()));
+    let greeting = greeting(plan);
+    loop {
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // As many descriptors as may be are open, say: those who wait try again.
+                warn!(%error, "a member cannot be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+            debug!(%from, "too many connections of members");
+            continue;
+        };
+        let (acceptor, members) = (acceptor.clone(), Arc::clone(&members));
+        let (greeting, answering) = (greeting.clone(), Arc::clone(&answering));
+        tokio::spawn(async move {
+            let _place = place;
+            let greeted = timeout(GREETING_TIME, greet(stream, &acceptor, &members, &greeting));
+            match greeted.await {
+                Ok(Ok((member, stream))) => answer_all(member, stream, &*answering).await,
+                Ok(Err(error)) => warn!(%from, %error, "a connection was refused"),
+                Err(_) => debug!(%from, "a connection said nothing"),
+            }
+        });
+    }
+}
+
+type Served = server::TlsStream<TcpStream>;
+
+async fn greet(
+    stream: TcpStream,
+    acceptor: &TlsAcceptor,
+    members: &BTreeMap<u64, CertificateDer<'static>>,
+    expected: &str,
+) -> io::Result<(u64, Served)> {
+    stream.set_nodelay(true)?;
+    let mut stream = acceptor.accept(stream).await?;
+    let shown = stream.get_ref().1.peer_certificates().and_then(|shown| shown.first());
+    let member = members.iter().find(|(_, certificate)| Some(*certificate) == shown);
+    let member = member.map(|(id, _)| *id);
+    let member = member.ok_or_else(|| io::Error::other("its certificate is no member's"))?;
+    let said = read_frame(&mut stream, GREETING_BYTES_MAX).await?;
+    if said != expected.as_bytes() {
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let what = format!("member {member} says {said:?}, this node is of {expected:?}");
+        return Err(io::Error::other(what));
+    }
+    Ok((member, stream))
+}
+
+async fn answer_all(member: u64, mut stream: Served, answering: &dyn Answering) {
+    loop {
+        let request = timeout(IDLE_TIME, read_frame(&mut stream, FRAME_BYTES_MAX)).await;
+        let Ok(Ok(request)) = request else { return };
+        let framed = match answering.answer(member, request).await {
+            Ok(answer) => [&[0], &answer[..]].concat(),
+            Err(error) => {
+                debug!(member, %error, "a request was not answered");
+                vec![1]
+            }
+        };
+        if write_frame(&mut stream, &framed).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_frame(
+    stream: &mut (impl AsyncReadExt + Unpin),
+    bytes_max: usize,
+) -> io::Result<Bytes> {
+    let length = stream.read_u32().await? as usize;
+    if length > bytes_max {
+        return Err(io::Error::other(format!("a frame of {length} bytes")));
+    }
+    // Not taken on a stranger's word: memory grows as bytes come.
+    let mut bytes = Vec::with_capacity(length.min(1 << 20));
+    stream.take(length as u64).read_to_end(&mut bytes).await?;
+    if bytes.len() < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes.into())
+}
+
+async fn write_frame(stream: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    stream.write_all(&length.to_be_bytes()).await?;
+    stream.write_all(bytes).await?;
+    stream.flush().await
+}
+
+fn greeting(plan: &Plan) -> String {
+    format!("{VERSION} {}", plan.ledger_id)
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn roots(plan: &Plan) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in plan.certificates()?.into_values() {
+        roots.add(certificate).map_err(io::Error::other)?;
+    }
+    Ok(roots)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Made;
+
+    struct Echo;
+
+    impl Answering for Echo {
+        fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
+            async move {
+                match &request[..] {
+                    b"no" => Err(io::Error::other("no")),
+                    said => Ok([&[from as u8], said].concat().into()),
+                }
+            }
+            .boxed()
+        }
+    }
+
+    fn plan(ledger: &str, addresses: &[String]) -> (Plan, Vec<Secrets>) {
+        let folder = tempfile::tempdir().unwrap();
+        let made: Vec<Made> = (1..)
+            .zip(addresses)
+            .map(|(id, address)| Made::new(id, address.clone()).unwrap())
+            .collect();
+        let members = made.iter().map(|made| made.member.clone()).collect();
+        let plan = Plan { ledger_id: ledger.to_owned(), members };
+        let secrets = made.iter().map(|made| {
+            let data = folder.path().join(made.member.id.to_string());
+            std::fs::create_dir(&data).unwrap();
+            made.write(&data, &plan).unwrap();
+            let (read, secrets) = Plan::read(&data).unwrap().unwrap();
+            assert_eq!(read, plan);
+            secrets
+        });
+        let secrets = secrets.collect();
+        (plan, secrets)
+    }
+
+    #[tokio::test]
+    async fn members_are_answered_and_nobody_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let nowhere = "127.0.0.1:1".to_owned();
+        let (plan_of_ours, secrets) = plan("ours", &[address.clone(), nowhere.clone()]);
+        let peers = Peers::new(&plan_of_ours, &secrets[1]).unwrap();
+        let (theirs, strangers) = plan("ours", &[address.clone(), nowhere.clone()]);
+        let mut ours = plan_of_ours.clone();
+        tokio::spawn(async move {
+            serve(listener, &plan_of_ours, &secrets[0], Arc::new(Echo)).await.unwrap();
+        });
+        for said in ["a", "bcd", ""] {
+            let answer = peers.call(1, Bytes::from(said)).await.unwrap();
+            assert_eq!(answer, [&[2], said.as_bytes()].concat());
+        }
+        let large = Bytes::from(vec![7; 3 << 20]);
+        assert_eq!(peers.call(1, large.clone()).await.unwrap().len(), large.len() + 1);
+        assert!(peers.call(1, Bytes::from("no")).await.is_err());
+        assert!(peers.call(2, Bytes::from("a")).await.is_err(), "nobody is there");
+        assert!(peers.call(3, Bytes::from("a")).await.is_err(), "no such member");
+        let stranger = Peers::new(&theirs, &strangers[1]).unwrap();
+        assert!(stranger.call(1, Bytes::from("a")).await.is_err(), "no member's certificate");
+        ours.members[1] = theirs.members[1].clone();
+        let forger = Peers::new(&ours, &strangers[1]).unwrap();
+        assert!(forger.call(1, Bytes::from("a")).await.is_err(), "not the member's certificate");
+        assert!(peers.call(1, Bytes::from("a")).await.is_ok(), "others go on");
+    }
+
+    #[tokio::test]
+    async fn another_ledger_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (ours, secrets) = plan("ours", &[address, "127.0.0.1:1".to_owned()]);
+        let other = Plan { ledger_id: "other".to_owned(), ..ours.clone() };
+        let peers = Peers::new(&other, &secrets[1]).unwrap();
+        tokio::spawn(async move {
+            serve(listener, &ours, &secrets[0], Arc::new(Echo)).await.unwrap();
+        });
+        assert!(peers.call(1, Bytes::from("a")).await.is_err());
+    }
+}

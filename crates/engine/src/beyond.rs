@@ -1,0 +1,125 @@
+//! An orderer beyond this process, and what its node's clients wait for.
+//!
+//! ```text
+//!   submit ─► pending: envelope ─► its tickets        orderer ─► delivery ─► a block to execute
+//!         └─► orderer.submit                             └─ its tickets are taken from pending
+//! ```
+//!
+//! A delivery holds envelopes of any node. Those that came in here find their tickets by their
+//! bytes, and are answered when their block was released *here*; the others run with nothing
+//! waiting. An envelope that is ordered twice is answered by the first: [`order::Submissions`] does
+//! not run the second.
+//!
+//! *Where the order is.* The log of some orderers is the ledger's own log of orders
+//! ([`order::Orderer::recorded`]); then a block whose order this replica would make otherwise is
+//! refused before it runs, as it has diverged.
+//!
+//! **Invariants.** A ticket is answered once. What waits is bounded by the orderer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use order::{Orderer, Refused, Released};
+use types::{Error, Height, SqlState};
+
+use crate::queue::{Cut, Ticket, request_of};
+use crate::request::{Request, Waiting};
+
+/// What an engine is given, to be ordered by others.
+pub type Elsewhere = Box<dyn Orderer + Send>;
+
+pub(crate) struct Beyond {
+    /// Locked before the orderer, where both are.
+    pending: Mutex<HashMap<Bytes, Vec<Ticket>>>,
+    orderer: Mutex<Elsewhere>,
+}
+
+impl Beyond {
+    pub fn new(orderer: Elsewhere) -> Beyond {
+        Beyond { pending: Mutex::default(), orderer: Mutex::new(orderer) }
+    }
+
+    pub fn push(&self, envelope: Bytes, ticket: Ticket) -> Result<(), Refused> {
+        let mut pending = lock(&self.pending);
+        lock(&self.orderer).submit(envelope.clone())?;
+        pending.entry(envelope).or_default().push(ticket);
+        Ok(())
+    }
+
+    /// The next batch, if one was delivered.
+    pub fn next(&self, now_us: i64) -> Option<Cut> {
+        let mut orderer = lock(&self.orderer);
+        let proposal = loop {
+            let delivery = orderer.poll(now_us)?;
+            if let Some(proposal) = delivery.content {
+                break proposal;
+            }
+        };
+        drop(orderer);
+        let order::Proposal { time_us, proposer, seen_height, envelopes } = proposal;
+        let mut pending = lock(&self.pending);
+        let request = |envelope: Bytes| match ticket(&mut pending, &envelope) {
+            Some(ticket) => request_of(envelope, ticket),
+            None => Request::of_bytes(envelope),
+        };
+        let requests = envelopes.into_iter().map(request).collect();
+        Some(Cut { time_us, proposer, seen_height, requests, left: pending.len() })
+    }
+
+    pub fn released(&self, released: Released) {
+        lock(&self.orderer).released(released);
+    }
+
+    pub fn nudge(&self) {
+        lock(&self.orderer).nudge();
+    }
+
+    pub fn recorded(&self, height: Height) -> Option<[u8; 32]> {
+        lock(&self.orderer).recorded(height)
+    }
+
+    pub fn wake_by(&self, wake: Arc<dyn Fn() + Send + Sync>) {
+        lock(&self.orderer).wake_by(wake);
+    }
+
+    pub fn leave(&self) {
+        lock(&self.orderer).leave();
+    }
+
+    pub fn close(&self, why: Error) {
+        lock(&self.orderer).close(why);
+    }
+
+    pub fn waiting(&self) -> usize {
+        lock(&self.pending).values().map(Vec::len).sum()
+    }
+
+    /// Takes all that waits, to be told that nothing is known of it.
+    pub fn drain(&self) -> Vec<Waiting> {
+        let pending = std::mem::take(&mut *lock(&self.pending));
+        pending.into_values().flatten().map(|ticket| ticket.waiting).collect()
+    }
+}
+
+/// The one that has waited longest.
+fn ticket(pending: &mut HashMap<Bytes, Vec<Ticket>>, envelope: &Bytes) -> Option<Ticket> {
+    let tickets = pending.get_mut(envelope)?;
+    let ticket = tickets.remove(0);
+    if tickets.is_empty() {
+        pending.remove(envelope);
+    }
+    Some(ticket)
+}
+
+/// What a client is told whose transaction other nodes may still order.
+pub(crate) fn not_known() -> Error {
+    let what = "whether the transaction is in the ledger is not known";
+    Error::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, what)
+        .with_detail("This node stopped before the cluster had ordered it, or told it so.")
+        .with_hint("Ask another node. With an idempotency key it can be sent there again.")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}

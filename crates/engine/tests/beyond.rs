@@ -1,0 +1,204 @@
+//! Engines that are given their order by others: a log in this process that all of them read, which
+//! orders everything twice.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use concurrency::Outcome;
+use engine::limits::ORDERER;
+use engine::transaction::Asked;
+use engine::{
+    Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Language, NoObserver, Replayed, Submitter,
+    recover, replay, resume_writing,
+};
+use ledger::{BlockWriter, Files, Genesis, LogOptions, MemoryFiles, Parameters};
+use order::{Certificate, Delivery, Orderer, Proposal, Refused};
+use sim::language::Calls;
+use sim::operation::{Call, Kind};
+use storage::Store;
+use types::{Error, Result, SqlState};
+
+const LOG: LogOptions =
+    LogOptions { segment_bytes: 64 << 10, zero_fill_bytes: 4 << 10, sync: true };
+
+type Wake = Arc<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
+struct Log {
+    proposals: Mutex<Vec<Proposal>>,
+    wakes: Mutex<Vec<Wake>>,
+    /// From here on nothing is delivered.
+    held: Mutex<Option<usize>>,
+}
+
+struct Place {
+    log: Arc<Log>,
+    number: u8,
+    next: usize,
+    closed: Option<Error>,
+}
+
+impl Orderer for Place {
+    fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
+        if let Some(why) = &self.closed {
+            return Err(Refused::Closed(why.clone()));
+        }
+        let mut proposals = self.log.proposals.lock().unwrap();
+        for _ in 0..2 {
+            let (time_us, envelopes) = (proposals.len() as i64, vec![envelope.clone()]);
+            let proposer = [self.number; 32];
+            proposals.push(Proposal { time_us, proposer, seen_height: 0, envelopes });
+        }
+        drop(proposals);
+        // By another thread, as the submitter holds what the woken ask for.
+        let log = Arc::clone(&self.log);
+        std::thread::spawn(move || log.wakes.lock().unwrap().iter().for_each(|wake| wake()));
+        Ok(())
+    }
+
+    fn nudge(&mut self) {
+        let mut proposals = self.log.proposals.lock().unwrap();
+        let (time_us, envelopes) = (proposals.len() as i64, Vec::new());
+        proposals.push(Proposal { time_us, proposer: [0; 32], seen_height: 0, envelopes });
+    }
+
+    fn poll(&mut self, _now_us: i64) -> Option<Delivery> {
+        if self.log.held.lock().unwrap().is_some_and(|held| self.next >= held) {
+            return None;
+        }
+        let content = Some(self.log.proposals.lock().unwrap().get(self.next)?.clone());
+        self.next += 1;
+        Some(Delivery { sequence: self.next as u64, content, certificate: Certificate::solo() })
+    }
+
+    fn resume(&mut self, after: u64, _time_us: i64) -> Result<()> {
+        self.next = after as usize;
+        Ok(())
+    }
+
+    fn close(&mut self, why: Error) {
+        self.closed.get_or_insert(why);
+    }
+
+    fn wake_by(&mut self, wake: Wake) {
+        self.log.wakes.lock().unwrap().push(wake);
+    }
+}
+
+fn language(_: &Arc<Store>) -> Arc<dyn Language> {
+    Arc::new(Calls::default())
+}
+
+fn folder(protocol: &str, orderer: Option<&str>) -> MemoryFiles {
+    let mut parameters = Parameters::new(protocol);
+    parameters.others.extend(orderer.map(|name| (ORDERER.to_owned(), name.to_owned())));
+    let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor: EXECUTOR };
+    let files = MemoryFiles::new();
+    drop(BlockWriter::begin(Arc::new(files.clone()), &genesis, LOG).unwrap());
+    files
+}
+
+fn start(files: &MemoryFiles, log: &Arc<Log>, number: u8) -> std::io::Result<Engine> {
+    let files: Arc<dyn Files> = Arc::new(files.clone());
+    let Replayed { replica, reader, unrecorded, .. } =
+        recover(files, &language, 2, &mut |_| ()).unwrap();
+    let writer = resume_writing(reader, &unrecorded, LOG).unwrap();
+    let next = replica.head().height as usize;
+    let place = Place { log: Arc::clone(log), number, next, closed: None };
+    let beside = Beside {
+        elsewhere: Some(Box::new(place)),
+        submitter: Some([number; 16]),
+        ..Beside::default()
+    };
+    let clock: Clock = Arc::new(|| 0);
+    let (spoken, limits) = (Arc::clone(replica.language()), BlockLimits::default());
+    Engine::start_with(replica, writer, spoken, limits, clock, Arc::new(NoObserver), beside)
+}
+
+fn ask(engine: &Engine, kind: Kind, x: i64) -> Result<engine::Completion> {
+    hand_in(engine, &Call { kind, table: "main", x, y: 1 }.body())
+}
+
+fn hand_in(engine: &Engine, body: &Body) -> Result<engine::Completion> {
+    let submitter = Submitter { principal: "ada", key: None, seed: [0; 16] };
+    engine.submit(submitter, &Asked::from(body), None)?.blocking_recv().unwrap()
+}
+
+fn until(what: &str, so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn engines_that_are_given_one_order_come_to_one_head() {
+    for protocol in ["serial", "harmony:inter_block=on", "aria", "quecc:planning=pipelined"] {
+        let log = Arc::default();
+        let folders = [folder(protocol, None), folder(protocol, None)];
+        let engines = [1, 2].map(|number| start(&folders[number - 1], &log, number as u8).unwrap());
+        hand_in(&engines[0], &Body::Schema { text: "create table main".into() }).unwrap();
+        std::thread::scope(|scope| {
+            for (engine, from) in engines.iter().zip([0, 1_000]) {
+                scope.spawn(move || {
+                    for key in from..from + 20 {
+                        let done = ask(engine, Kind::Insert, key).unwrap();
+                        assert!(matches!(done.outcome, Outcome::Committed(_)), "{done:?}");
+                        assert!(engine.head().height >= done.height, "answered before it is read");
+                    }
+                });
+            }
+        });
+        let height = log.proposals.lock().unwrap().len() as u64;
+        until("both execute all", || engines.iter().all(|it| it.head().height >= height));
+        assert_eq!(engines[0].head(), engines[1].head(), "{protocol}");
+        engines.iter().for_each(Engine::stop);
+        for files in &folders {
+            let again = replay(Arc::new(files.clone()), &language, 1, &mut |_| ()).unwrap();
+            assert_eq!(again.replica.head(), engines[0].head(), "{protocol}");
+        }
+    }
+}
+
+/// A node that stops does not wait for ever for others, and says what it does not know.
+#[test]
+fn what_is_not_ordered_when_a_node_stops_is_not_known() {
+    let log: Arc<Log> = Arc::default();
+    let engine = start(&folder("serial", None), &log, 1).unwrap();
+    ask(&engine, Kind::Insert, 1).unwrap();
+    *log.held.lock().unwrap() = Some(log.proposals.lock().unwrap().len());
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(&engine, Kind::Insert, 2));
+        until("it is submitted", || log.proposals.lock().unwrap().len() == 4);
+        engine.stop();
+        let error = asked.join().unwrap().unwrap_err();
+        assert_eq!(error.code(), SqlState::TRANSACTION_RESOLUTION_UNKNOWN);
+    });
+}
+
+/// Orders without a result wait for the others, where there are others.
+#[test]
+fn unconfirmed_orders_are_counted_and_not_executed() {
+    for (orderer, height, unconfirmed) in [(None, 6, 0), (Some("raft"), 0, 6)] {
+        let log = Arc::default();
+        let source = folder("serial", orderer);
+        let engine = start(&source, &log, 1).unwrap();
+        (0..3).for_each(|key| drop(ask(&engine, Kind::Insert, key).unwrap()));
+        until("the copies are executed", || engine.head().height == 6);
+        engine.stop();
+        // As a power cut leaves it that takes all results.
+        for path in source.paths().iter().filter(|path| path.starts_with("results/")) {
+            source.remove(path).unwrap();
+        }
+        let found = replay(Arc::new(source.clone()), &language, 1, &mut |_| ()).unwrap();
+        assert_eq!((found.replica.head().height, found.unconfirmed), (height, unconfirmed));
+    }
+}
+
+#[test]
+fn protocols_that_order_by_running_are_refused() {
+    let refused = start(&folder("silo", Some("raft")), &Arc::default(), 1).err().unwrap();
+    assert!(refused.to_string().contains("cannot run a ledger of several nodes"), "{refused}");
+}

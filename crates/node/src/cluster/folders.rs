@@ -1,0 +1,83 @@
+//! `tally cluster init`: one folder for each node, with the same first block.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use cluster::{Plan, plan::Made};
+use engine::limits::ORDERER;
+use ledger::hash::to_hex;
+use ledger::{LogOptions, RealFiles};
+use serde_json::json;
+
+use super::{MEMBERS, RAFT};
+use crate::cli::{ClusterInit, Exit, Output};
+use crate::config::{FILE_NAME, Settings};
+use crate::{database, folders};
+
+/// Ports that a node takes: for clients, for probes, for other members.
+const PORTS: u16 = 3;
+
+pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
+    let ClusterInit { folder, nodes, host, port, protocol } = arguments;
+    if folder.exists() && std::fs::read_dir(folder)?.next().is_some() {
+        bail!("{} is not empty: choose a new folder", folder.display());
+    }
+    let port_of = |id: u16, which: u16| -> Result<u16> {
+        let port = port.checked_add((id - 1) * PORTS + which);
+        port.context("the ports would go beyond 65535: choose a lower one")
+    };
+    let mut settings = Settings::defaults().map_err(|fault| anyhow!(fault))?;
+    settings.protocol = protocol.clone().unwrap_or(settings.protocol);
+    let mut genesis = database::genesis(&settings)?;
+    let made: Vec<Made> = (1..=*nodes)
+        .map(|id| Ok(Made::new(id.into(), format!("{host}:{}", port_of(id, 2)?))?))
+        .collect::<Result<_>>()?;
+    let members = made.iter().map(|made| made.member.clone()).collect();
+    let plan = Plan { ledger_id: to_hex(&genesis.ledger_id), members };
+    let others = &mut genesis.parameters.others;
+    others.insert(ORDERER.to_owned(), RAFT.to_owned());
+    others.insert(MEMBERS.to_owned(), plan.founders());
+    engine::check_first_order(&genesis.parameters)?;
+    folders::create_private(folder)?;
+    for (id, made) in (1..).zip(&made) {
+        let data = node_folder(folder, id);
+        folders::create_private(&data)?;
+        let text = format!(
+            "# Made by `tally cluster init`; `tally config show` lists all settings.\n\
+             listen = \"{host}:{}\"\nhttp_listen = \"{host}:{}\"\n",
+            port_of(id, 0)?,
+            port_of(id, 1)?,
+        );
+        std::fs::write(data.join(FILE_NAME), text)?;
+        made.write(&data, &plan)?;
+        let files = Arc::new(RealFiles::open(&data)?);
+        database::found(files, &genesis, LogOptions::default())?;
+    }
+    match output {
+        Output::Text => {
+            println!("made {nodes} nodes in {}\n", folder.display());
+            println!("    tally cluster up --folder {}", folder.display());
+            println!("    psql postgresql://{}@{host}:{}/tally", settings.owner, port_of(1, 0)?);
+        }
+        Output::Json => {
+            println!("{}", json!({"ledger_id": plan.ledger_id, "nodes": nodes, "folder": folder}))
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Where `init` puts a node.
+pub fn node_folder(folder: &Path, id: u16) -> PathBuf {
+    folder.join(format!("node-{id}"))
+}
+
+/// Those that `init` has made.
+pub fn node_folders(folder: &Path) -> Result<Vec<PathBuf>> {
+    let found = (1..).map(|id| node_folder(folder, id)).take_while(|path| path.is_dir());
+    let found: Vec<PathBuf> = found.collect();
+    if found.is_empty() {
+        bail!("{} holds no cluster: make one by tally cluster init", folder.display());
+    }
+    Ok(found)
+}

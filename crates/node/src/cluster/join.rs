@@ -1,0 +1,180 @@
+//! A member takes part: Raft on threads of its own, its port for other members.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+use cluster::{Answer, Answering, Peers, Plan, Secrets};
+use engine::limits::Limits;
+use engine::{BlockLimits, Elsewhere, Engine, Replica};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use ledger::hash::to_hex;
+use ledger::{Files, LogWriter, Parameters};
+use order_raft::{Config, Node, Standing, Store, Timing};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tracing::{info, warn};
+
+use super::{MEMBERS, RAFT};
+use crate::database::clock;
+
+/// Threads that Raft runs on: one waits for the disk while the other answers.
+const THREADS: usize = 2;
+
+/// The request that is not Raft's.
+pub const STATUS: &[u8] = b"?";
+
+/// A node's place in a cluster.
+pub struct Membership {
+    plan: Plan,
+    secrets: Secrets,
+}
+
+/// What a node tells of itself.
+#[derive(Serialize, Deserialize, Debug)]
+pub struct Report {
+    pub standing: Standing,
+    pub height: u64,
+    pub head: String,
+    pub halted: Option<String>,
+}
+
+/// A member that takes part, until it leaves.
+pub struct Joined {
+    runtime: Option<Runtime>,
+    node: Node,
+    engine: Arc<OnceLock<Arc<Engine>>>,
+}
+
+impl Membership {
+    /// Of a data folder, if it has one.
+    pub fn find(data: &Path) -> Result<Option<Membership>> {
+        let found = Plan::read(data).context("cannot read what cluster this node is of")?;
+        Ok(found.map(|(plan, secrets)| Membership { plan, secrets }))
+    }
+
+    /// Whether the ledger is that of the cluster.
+    fn check(&self, replica: &Replica) -> Result<()> {
+        let (ledger, plan) = (to_hex(&replica.ledger_id()), &self.plan.ledger_id);
+        ensure!(ledger == *plan, "the ledger is {ledger}, and the cluster's is {plan}");
+        let parameters = replica.parameters();
+        match Limits::orderer(parameters) {
+            Some(RAFT) => {}
+            Some(other) => bail!("the ledger is ordered by {other}, which this program lacks"),
+            None => bail!("the ledger is that of a lone node: it cannot join a cluster"),
+        }
+        let founders = parameters.others.get(MEMBERS).map_or("", String::as_str);
+        ensure!(
+            founders == self.plan.founders(),
+            "the members in the folder `{}` are not those of the ledger's first block",
+            cluster::plan::FOLDER
+        );
+        Ok(())
+    }
+
+    /// Takes part behind the last block that the replica has executed. Not within a runtime.
+    pub fn join(
+        self,
+        files: Arc<dyn Files>,
+        orders: LogWriter,
+        replica: &Replica,
+        limits: BlockLimits,
+    ) -> Result<Joined> {
+        self.check(replica)?;
+        let Membership { plan, secrets } = self;
+        let id = secrets.id;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("raft")
+            .enable_all()
+            .build()
+            .context("cannot start the threads of Raft")?;
+        let store = Store::open(files, orders).context("cannot go on in the cluster")?;
+        let after = store.sequence_of(replica.head().height);
+        let config = Config {
+            id,
+            members: plan.keys()?,
+            limits: limits.of_batches(),
+            timing: Timing::default(),
+            clock: clock(),
+            is_barrier: engine::is_barrier,
+        };
+        let peers = Arc::new(Peers::new(&plan, &secrets)?);
+        let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
+        let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
+        let node = runtime.block_on(async {
+            let listener = TcpListener::bind(&address).await;
+            let listener =
+                listener.with_context(|| format!("cannot listen on {address} for members"))?;
+            let node = Node::start(config, store, peers, after).await?;
+            let face = Arc::new(Face { node: node.clone(), engine: Arc::clone(&engine) });
+            tokio::spawn(async move {
+                if let Err(error) = cluster::serve(listener, &plan, &secrets, face).await {
+                    warn!(%error, "members are not answered any more");
+                }
+            });
+            anyhow::Ok(node)
+        })?;
+        info!(id, after, address, "this node is a member of a cluster");
+        Ok(Joined { runtime: Some(runtime), node, engine })
+    }
+}
+
+impl Joined {
+    pub fn orderer(&self) -> Elsewhere {
+        Box::new(self.node.clone())
+    }
+
+    /// Whose head is told from now on.
+    pub fn tell_of(&self, engine: &Arc<Engine>) {
+        let _ = self.engine.set(Arc::clone(engine));
+    }
+
+    /// Takes no part any more. The ledger is in order.
+    pub fn leave(mut self) -> Result<()> {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.block_on(self.node.stop());
+            runtime.shutdown_background();
+        }
+        self.node.store().rest().context("cannot mark the end of the ledger")
+    }
+}
+
+/// What members see of this node.
+struct Face {
+    node: Node,
+    engine: Arc<OnceLock<Arc<Engine>>>,
+}
+
+impl Answering for Face {
+    fn answer(&self, _from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
+        let (node, engine) = (self.node.clone(), Arc::clone(&self.engine));
+        async move {
+            if request != STATUS {
+                return node.answer(request).await;
+            }
+            let head = engine.get().map(|engine| engine.head());
+            let report = Report {
+                standing: node.standing(),
+                height: head.map_or(0, |head| head.height),
+                head: head.map(|head| to_hex(&head.hash)).unwrap_or_default(),
+                halted: engine.get().and_then(|it| it.halt_cause().map(ToString::to_string)),
+            };
+            Ok(serde_json::to_vec(&report).map_err(std::io::Error::other)?.into())
+        }
+        .boxed()
+    }
+}
+
+/// Refuses to go on, without the others, in a ledger that several nodes order.
+pub fn refuse_alone(parameters: &Parameters) -> Result<()> {
+    let Some(orderer) = Limits::orderer(parameters) else { return Ok(()) };
+    bail!(
+        "the ledger is that of a cluster, ordered by {orderer}: a node cannot add to it alone, and \
+         this folder has no `{}`",
+        cluster::plan::FOLDER
+    )
+}

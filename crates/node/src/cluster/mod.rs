@@ -1,0 +1,27 @@
+//! A node of a cluster: `docs/cluster.md` has the whole.
+//!
+//! A data folder with `cluster/` in it is a member's. Its ledger says so too, in its first block,
+//! and a node refuses the one without the other.
+
+mod folders;
+mod join;
+mod processes;
+mod status;
+
+use anyhow::Result;
+
+use crate::cli::{ClusterAction, Exit, Output};
+
+pub use join::{Joined, Membership, refuse_alone};
+
+/// What the ledger's first block says.
+const RAFT: &str = "raft";
+const MEMBERS: &str = "members";
+
+pub fn run(action: &ClusterAction, output: Output) -> Result<Exit> {
+    match action {
+        ClusterAction::Init(arguments) => folders::init(arguments, output),
+        ClusterAction::Up { folder } => processes::up(folder),
+        ClusterAction::Status { folder } => status::run(folder, output),
+    }
+}

@@ -1,0 +1,67 @@
+//! `tally cluster status`: what each member tells of itself.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use cluster::{Peers, Plan};
+use order_raft::Network;
+use serde_json::json;
+
+use super::folders::node_folders;
+use super::join::{Report, STATUS};
+use crate::cli::{Exit, Output};
+
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Fails if less than half of the members answer, or none leads.
+pub fn run(folder: &Path, output: Output) -> Result<Exit> {
+    // A node's own folder will do as well.
+    let data = match Plan::read(folder)? {
+        Some(_) => folder.to_owned(),
+        None => node_folders(folder)?.swap_remove(0),
+    };
+    let (plan, secrets) = Plan::read(&data)?.context("the folder is in no cluster")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let peers = Peers::new(&plan, &secrets)?;
+    let ask = plan.members.iter().map(|member| {
+        let call = peers.call(member.id, Bytes::from_static(STATUS));
+        async {
+            let answer = tokio::time::timeout(PATIENCE, call).await.ok()?.ok()?;
+            serde_json::from_slice::<Report>(&answer).ok()
+        }
+    });
+    let asked = async { futures::future::join_all(ask).await };
+    let reports: Vec<Option<Report>> = runtime.block_on(asked);
+    let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
+    let up = reports.iter().flatten().count();
+    let leader = reports.iter().flatten().find_map(|report| report.standing.leader);
+    match output {
+        Output::Json => println!("{}", json!({"leader": leader, "members": reports})),
+        Output::Text => {
+            println!("member  address                 role      height      behind  unconfirmed");
+            for (member, report) in plan.members.iter().zip(&reports) {
+                println!("{:<7} {:<23} {}", member.id, member.address, line(report, newest));
+            }
+        }
+    }
+    let orders = 2 * up > plan.members.len() && leader.is_some();
+    Ok(if orders { Exit::Ok } else { Exit::Failed })
+}
+
+fn line(report: &Option<Report>, newest: u64) -> String {
+    let Some(Report { standing, height, halted, .. }) = report else {
+        return "down".to_owned();
+    };
+    let role = match (halted, standing.leader) {
+        (Some(_), _) => "halted",
+        (None, Some(leader)) if leader == standing.id => "leader",
+        (None, Some(_)) => "follower",
+        (None, None) => "no leader",
+    };
+    let unconfirmed = standing.entries.saturating_sub(standing.committed);
+    let why = halted.as_ref().or(standing.stopped.as_ref()).map(|why| format!("  {why}"));
+    let why = types::printable::printable(&why.unwrap_or_default()).into_owned();
+    format!("{role:<9} {height:<11} {:<7} {unconfirmed}{why}", newest - height)
+}

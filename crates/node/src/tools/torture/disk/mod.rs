@@ -1,0 +1,221 @@
+//! A whole engine on a disk in memory that can do everything a disk can do wrong.
+//!
+//! ```text
+//!   story ─► engine ─► files in memory ─┬─► every crash image       [`images`]
+//!                                       ├─► every fault, everywhere [`faults`]
+//!   clients side by side ─► engine ─► … ├─► random crash images     [`crowd`]
+//!                                       ├─► rot, lost files         [`rot`]
+//!                                       └─► careless programs       [`flaws`]
+//!               each ─► recovery ─► block hash, digest of the state, checkpoints
+//! ```
+//!
+//! What is asked of each: every block that the client was answered is there; the state is that of
+//! the re-execution from genesis; a checkpoint that was told of serves; the rest of the story can
+//! be told, and `tally verify` finds nothing.
+//!
+//! Files have no rename here, as the ledger never renames: what is whole is told by checksums.
+
+mod crowd;
+mod faults;
+mod flaws;
+mod images;
+mod rot;
+pub mod world;
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use kit::random::Random;
+use serde::Serialize;
+
+use flaws::Flaw;
+use images::Depth;
+use world::{Reference, Story};
+
+/// What was done.
+#[derive(Clone, Copy, Default, Debug, Serialize)]
+pub struct Count {
+    pub references: u64,
+    pub images: u64,
+    pub distinct_images: u64,
+    /// Images of recoveries that were cut.
+    pub second_cuts: u64,
+    pub faults: u64,
+    /// Stories told to their end after a crash or a fault.
+    pub stories: u64,
+    pub flips: u64,
+    pub lost_files: u64,
+    /// Rotten folders that were refused or reported; the others came to the right state.
+    pub refused: u64,
+    pub flaws_found: u64,
+}
+
+/// When to stop.
+pub struct Until(pub Option<Instant>);
+
+impl Until {
+    pub fn is_over(&self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// A part of the time that is left.
+    fn part(&self, percent: u32) -> Until {
+        let now = Instant::now();
+        Until(self.0.map(|end| now + end.saturating_duration_since(now) * percent / 100))
+    }
+}
+
+/// How much of everything.
+struct Effort {
+    changes: usize,
+    depth: Depth,
+    fault_stride: u64,
+    recovery_stride: usize,
+    flip_stride: usize,
+}
+
+/// Everything about one small story.
+const LONG: Effort = Effort {
+    changes: 24,
+    depth: Depth { choices_max: 12, images_max: 4_096, per_second_cut: 40, per_story: 150 },
+    fault_stride: 1,
+    recovery_stride: 3,
+    flip_stride: 1,
+};
+
+/// A small folder with checkpoints.
+pub fn specimen(random: &mut Random) -> Result<ledger::MemoryFiles> {
+    Ok(Reference::of(Story::new("harmony", 60, 3, random.next_u64()))?.files)
+}
+
+/// Story after story until the time is up, each under another protocol. The parts of one share what
+/// time is left, so that each of them comes.
+pub fn run(seed: u64, until: &Until, note: &dyn Fn(&Count)) -> Result<Count> {
+    let mut count = Count::default();
+    let mut random = Random::new(seed);
+    let names = protocols::ALL.iter().map(|entry| entry.info.name);
+    let names: Vec<&str> = names.filter(|name| engine::check_protocol(name).is_ok()).collect();
+    for (turn, &name) in names.iter().cycle().enumerate() {
+        let seed = random.next_u64();
+        let context = || format!("protocol {name}, story {seed}");
+        let reference =
+            Reference::of(Story::new(name, LONG.changes, 3, seed)).with_context(context)?;
+        count.references += 1;
+        everything(&reference, &LONG, until, &mut count, note).with_context(context)?;
+        let long = Story::new(name, 300, 7, seed);
+        let long = Reference::of(long).with_context(context)?;
+        let half = until.part(50);
+        images::some_moments(&long, &mut random, 2_000, &half, &mut count).with_context(context)?;
+        crowd::run(name, 200, &mut random, until, &mut count).with_context(context)?;
+        note(&count);
+        if turn == 0 {
+            count.flaws_found += find_flaws()?;
+        }
+        if until.is_over() {
+            break;
+        }
+    }
+    Ok(count)
+}
+
+fn everything(
+    reference: &Reference,
+    effort: &Effort,
+    until: &Until,
+    count: &mut Count,
+    note: &dyn Fn(&Count),
+) -> Result<()> {
+    images::every_moment(reference, effort.depth, &until.part(25), count)?;
+    note(count);
+    images::after_kills(reference, effort.recovery_stride, &until.part(15), count)?;
+    note(count);
+    faults::while_told(reference, effort.fault_stride, &until.part(40), count)?;
+    note(count);
+    faults::while_recovering(reference, effort.recovery_stride, &until.part(40), count)?;
+    note(count);
+    rot::lost_files(reference, count)?;
+    rot::flips(reference, effort.flip_stride, &until.part(50), count)?;
+    note(count);
+    Ok(())
+}
+
+/// Every flaw must be found, or the suites are worth nothing.
+fn find_flaws() -> Result<u64> {
+    let reference = Reference::of(Story::new("serial", 6, 3, 1))?;
+    for flaw in Flaw::ALL {
+        let found = flaws::found_by(flaw, &reference)?;
+        let found = found.with_context(|| format!("nothing finds the seeded bug {flaw:?}"))?;
+        tracing::debug!(?flaw, found, "a seeded bug was found");
+    }
+    Ok(Flaw::ALL.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDLESS: Until = Until(None);
+
+    fn small(protocol: &'static str, seed: u64) -> Reference {
+        Reference::of(Story::new(protocol, 10, 3, seed)).unwrap()
+    }
+
+    #[test]
+    fn every_crash_image_of_a_small_story_holds_what_was_answered() {
+        let mut count = Count::default();
+        let depth = Depth { choices_max: 8, images_max: 256, per_second_cut: 40, per_story: 150 };
+        images::every_moment(&small("harmony", 1), depth, &ENDLESS, &mut count).unwrap();
+        assert!(count.images > 2_000 && count.distinct_images > 150, "{count:?}");
+        assert!(count.second_cuts > 100 && count.stories > 1, "{count:?}");
+    }
+
+    #[test]
+    fn what_a_killed_process_has_not_synced_the_next_one_makes_durable() {
+        let mut count = Count::default();
+        images::after_kills(&small("harmony", 6), 3, &ENDLESS, &mut count).unwrap();
+        assert!(count.stories > 20, "{count:?}");
+    }
+
+    #[test]
+    fn random_crash_images_of_a_longer_story_hold_what_was_answered() {
+        let mut count = Count::default();
+        let long = Reference::of(Story::new("aria", 60, 4, 2)).unwrap();
+        images::some_moments(&long, &mut Random::new(2), 150, &ENDLESS, &mut count).unwrap();
+        assert_eq!(count.images, 150);
+    }
+
+    #[test]
+    fn power_cuts_under_clients_side_by_side_lose_nothing_that_was_answered() {
+        let mut count = Count::default();
+        crowd::run("harmony", 30, &mut Random::new(9), &ENDLESS, &mut count).unwrap();
+        assert_eq!(count.images, 30);
+    }
+
+    #[test]
+    fn no_fault_at_any_operation_loses_what_was_answered() {
+        let mut count = Count::default();
+        faults::while_told(&small("harmony", 3), 3, &ENDLESS, &mut count).unwrap();
+        assert!(count.faults > 100, "{count:?}");
+    }
+
+    #[test]
+    fn no_fault_of_a_recovery_loses_what_was_answered() {
+        let mut count = Count::default();
+        faults::while_recovering(&small("serial", 4), 101, &ENDLESS, &mut count).unwrap();
+        assert!(count.faults > 100, "{count:?}");
+    }
+
+    #[test]
+    fn a_changed_byte_or_a_lost_file_never_makes_a_wrong_answer() {
+        let mut count = Count::default();
+        let reference = small("serial", 5);
+        rot::lost_files(&reference, &mut count).unwrap();
+        rot::flips(&reference, 17, &ENDLESS, &mut count).unwrap();
+        assert!(count.flips > 300 && count.refused > 100, "{count:?}");
+    }
+
+    #[test]
+    fn every_seeded_bug_is_found() {
+        assert_eq!(find_flaws().unwrap(), Flaw::ALL.len() as u64);
+    }
+}

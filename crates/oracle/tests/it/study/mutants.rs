@@ -1,0 +1,183 @@
+//! Every seeded bug is found, or these tests are blind.
+
+use concurrency::Crew;
+use concurrency::trial::Trial;
+use kit::random::Random;
+use multiversion::block;
+use multiversion::flaw::{self, Flaw};
+use multiversion::spec::{Collector, Pointers, Storage};
+use multiversion::{Rule, TableSpec};
+use oracle::families::{FAMILIES, WIDE};
+use oracle::history::History;
+
+use crate::study::script::{Act, Model, Program, Stage, check, database, interleavings};
+use crate::study::{anomalies, hammer, interleaved, with_rule};
+
+/// The rule and tables to look for a bug in.
+fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
+    let spec = |storage, collector, pointers| TableSpec {
+        storage,
+        collector,
+        pointers,
+        ..TableSpec::default()
+    };
+    let usual = TableSpec::default();
+    let logical = Pointers::TupleId;
+    match flaw {
+        Flaw::ReadUnmarked | Flaw::LockIgnored | Flaw::GateIgnored => ("mvto", usual),
+        Flaw::RejectedForgotten | Flaw::PhantomsIgnored => ("mvto", usual),
+        Flaw::LeftoverFilled => ("mv2pl", usual),
+        Flaw::ReadsUnvalidated | Flaw::CommittingIgnored => ("mvocc", usual),
+        Flaw::NoReadLock | Flaw::CarelessUpgrade => ("mv2pl", usual),
+        Flaw::LostUpdate | Flaw::UniqueSkewed => ("si", usual),
+        Flaw::PivotCommits | Flaw::EarlyForgotten => ("ssi", usual),
+        Flaw::WindowIgnored | Flaw::CommitOrderClaimed => ("ssn", usual),
+        // MVTO would look for the newest version for ever.
+        Flaw::EndNotSet => ("mvocc", spec(Storage::OldestFirst, Collector::Transaction, logical)),
+        Flaw::TornRead => ("mvto", spec(Storage::Delta, Collector::Nobody, logical)),
+        Flaw::FalsePositiveShown => ("mvto", usual),
+        Flaw::EntryStays => ("mvto", spec(Storage::NewestFirst, Collector::Vacuum, logical)),
+        Flaw::CollectsVisible => ("mvto", usual),
+        Flaw::DirtyForgotten => ("mvto", spec(Storage::Delta, Collector::Vacuum, logical)),
+        Flaw::BatchForgotten => {
+            ("mvto", spec(Storage::NewestFirst, Collector::Transaction, logical))
+        }
+        Flaw::CooperationRefused => {
+            ("mvto", spec(Storage::OldestFirst, Collector::Cooperative, logical))
+        }
+        Flaw::IntervalsIgnored => {
+            ("mvto", spec(Storage::NewestFirst, Collector::Interval, logical))
+        }
+    }
+}
+
+/// Worlds and histories, by turns alone and on four workers.
+fn found_by_worlds(flaw: Flaw, seeds: u64) -> bool {
+    let (rule, spec) = habitat(flaw);
+    let Some(protocol) = block::mutant(&format!("{rule}:{spec}"), flaw) else { return false };
+    let protocol = protocol.expect("options that go");
+    let crews = [Crew::new(1), Crew::new(4)];
+    (0..seeds).any(|seed| {
+        let crew = &crews[seed as usize % 2];
+        let trial = if crew.workers() > 1 { Trial::chosen(seed) } else { Trial::default() };
+        let families = FAMILIES.iter().chain([&WIDE]).filter(|f| f.name != "large transactions");
+        let history = || History::random(&mut Random::new(seed));
+        families.map(|f| f.world(seed)).any(|w| w.run(&protocol, crew, trial).is_err())
+            || history().check(&protocol, crew, trial).is_err()
+    })
+}
+
+/// Two transactions step by step.
+fn found_step_by_step<R: Rule>(flaw: Flaw, spec: TableSpec) -> bool {
+    if R::NAME == "si" {
+        return false;
+    }
+    let mut db = database::<R>(spec, 2);
+    db.flaw = Some(flaw);
+    let db = db;
+    let mut stage = Stage::<R>::new(&db);
+    let before = Model::from([(0, 1), (1, 2)]);
+    use Act::{Delete, Insert, Keys, Read, Set, SetLast, Values};
+    let whole = [
+        [Read(0), SetLast(0, 1)],
+        [Read(0), SetLast(1, 10)],
+        [Read(1), SetLast(0, 10)],
+        [Keys(0, 5), Insert(4, 4)],
+        [Values(0, 5), Insert(3, 3)],
+        [Set(0, 3), Values(0, 5)],
+        [Read(1), Delete(0)],
+    ];
+    let mut programs: Vec<Program> = whole.iter().map(|acts| Program::from(&acts[..])).collect();
+    programs.push(Program { fails: true, ..Program::from(&[Set(0, 3), Read(1)][..]) });
+    let found = programs.iter().any(|first| {
+        programs.iter().any(|second| {
+            let pair = [first.clone(), second.clone()];
+            interleavings(&[3, 3]).iter().any(|schedule| {
+                stage.reset(&before);
+                let runs = stage.play(&pair, schedule);
+                let after = stage.state();
+                check(&before, &pair, &runs, &after).is_err()
+            })
+        })
+    });
+    flaw::enter(None);
+    found
+}
+
+/// What is left of versions, entries and tuples although nobody sees them; everything, if an old
+/// reader did not see the same twice.
+fn left_over<R: Rule>(flaw: Option<Flaw>, spec: TableSpec) -> usize {
+    let mut db = database::<R>(spec, 1);
+    db.flaw = flaw;
+    let db = db;
+    let mut stage = Stage::<R>::new(&db);
+    stage.reset(&(0..4).map(|key| (key, key)).collect());
+    let reader = Program { acts: vec![Act::Keys(0, 9); 2], fails: false, read_only: true };
+    let sweep = || {
+        if spec.collector != Collector::Cooperative {
+            db.vacuum(false);
+        }
+    };
+    let count = || {
+        let table = db.tables().next().expect("the table");
+        let mut entries = Vec::new();
+        let all = std::ops::Bound::Unbounded;
+        table.ordered(1).collect(all, all, false, usize::MAX / 2, &mut entries);
+        db.versions() + entries.len() + table.tuples().len()
+    };
+    let mut left = 0;
+    // Gone before the reader began, but read about by one who began later: it must wait.
+    for act in [Act::Insert(8, 8), Act::Delete(8), Act::Read(0)] {
+        stage.alone(&[act]);
+    }
+    let answers = stage.interrupted(&reader, |stage| {
+        stage.alone(&[Act::Read(8)]);
+        for round in 0..200 {
+            stage.alone(&[Act::Add(round % 4, 1), Act::Read((round + 1) % 4)]);
+            stage.alone(&[Act::Insert(9, round)]);
+            stage.alone(&[Act::Delete(9)]);
+            stage.alone(&[Act::Read(9)]);
+        }
+        sweep();
+        left += count();
+    });
+    for round in 0..200 {
+        stage.alone(&[Act::Read(round % 4)]);
+    }
+    sweep();
+    left += count();
+    flaw::enter(None);
+    if answers[0] == answers[1] { left } else { usize::MAX }
+}
+
+fn is_found(flaw: Flaw) -> bool {
+    let (rule, spec) = habitat(flaw);
+    with_rule!(rule, R => {
+        anomalies::shown::<R>(flaw)
+            || anomalies::unique_values_skew::<R>(Some(flaw))
+            || found_step_by_step::<R>(flaw, spec)
+            || rule != "si" && interleaved::leftover_filled::<R>(spec, Some(flaw)).is_err()
+            || !anomalies::refuses_closed_blocks::<R>(Some(flaw))
+                && anomalies::refuses_closed_blocks::<R>(None)
+            || left_over::<R>(Some(flaw), spec) > left_over::<R>(None, spec)
+            || rule != "si"
+                && (0..8).any(|seed| {
+                    hammer::hammer::<R>(spec, Some(flaw), 500, Trial::chosen(seed)).is_err()
+                })
+            || flaw == Flaw::TornRead
+                && (0..8).any(|seed| {
+                    !hammer::reads_whole_rows(spec, Some(flaw), 500, Trial::chosen(seed))
+                })
+    }) || found_by_worlds(flaw, 60)
+}
+
+#[test]
+fn every_seeded_bug_is_found() {
+    let survives = |flaw: &&Flaw| {
+        let found = is_found(**flaw);
+        println!("{:<24} {}", flaw.name(), if found { "found" } else { "NOT FOUND" });
+        !found
+    };
+    let survivors: Vec<&str> = Flaw::ALL.iter().filter(survives).map(|flaw| flaw.name()).collect();
+    assert!(survivors.is_empty(), "nobody found {survivors:?}");
+}

@@ -1,0 +1,120 @@
+//! Raft as an orderer: openraft, over the ledger's own log of orders.
+//!
+//! ```text
+//!                       ┌─ forward ─► the leader's inbox ─┐
+//!  submit ─► outbox ────┤                                 ├─► draft ─► Raft ─► commit ─► poll
+//!                       └─ this node leads ───────────────┘              │
+//!                                                     every node, before it answers: the store
+//!   sequence   1        2       3        4        5        6                ▲
+//!   entry      members  blank   draft    draft    blank    draft            │
+//!   term       0        1       1        1        2        2                │
+//!   block                       1        2                 3   ── orders/ ──┤ one write, one sync
+//!              └─ own ──┴───────┴────────┴─ own ──┘            ── raft/ ────┘ rare
+//! ```
+//!
+//! **The Raft log is the order log.** An entry with content becomes the ledger's order record when
+//! it is appended, on each node for itself: its height, the order hash before it and its time
+//! follow from the entries before, which Raft makes the same everywhere. There is no second copy
+//! and no second sync. Raft's own entries (the members, the blank one that begins a leader's term)
+//! are kept with the votes in [a small file](side): they have a sequence and no height. The first
+//! entry of a term is always one of them, so they say the term of each batch, too.
+//!
+//! **What is above the commit index** lies in `orders/` like any other record, is not
+//! delivered, and may be cut off again when another leader has other entries. A block that has a
+//! result was executed, so it was committed; orders without one are unconfirmed until Raft says
+//! otherwise. That is how a reader of the files tells them, without asking this crate.
+//!
+//! **A draft names its term.** What a header says beside its place (parameters, what its proposer
+//! had seen) is the leader's to know: it drafts only when all before was executed that could change
+//! it, from the entry on that begins its term. A draft that arrives in another term than its own
+//! is *void*: an entry without content, on all nodes alike, and what it held is sent again.
+//!
+//! **Envelopes** stay in the outbox of the node that took them until a delivery holds them, and are
+//! sent again when the leader changes or says nothing for long; so they are ordered at least once.
+//! A node that stops forgets its outbox, as [`order::Orderer`] allows.
+//!
+//! **Faults borne**: nodes that stop, at any moment, as long as more than half run; messages that
+//! are lost, late, doubled; disks that lose what was not synced. Not: a disk that loses what it
+//! said was synced, nodes that lie.
+//!
+//! **Cost.** A lone batch takes a sync of the leader's, a round trip and a sync of a follower's.
+//! Syncs block a thread of the runtime that the node was started in: give it one of its own.
+//!
+//! *Absence*: sockets ([`Network`] is given), what an envelope means, execution.
+
+mod draft;
+mod node;
+mod side;
+mod store;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use order::{Limits, Proposer};
+
+pub use draft::Draft;
+pub use node::{Node, Standing};
+pub use store::Store;
+
+openraft::declare_raft_types!(
+    /// What openraft is asked to carry.
+    pub Types:
+        D = Draft,
+        R = (),
+        NodeId = u64,
+        Node = openraft::EmptyNode,
+        SnapshotData = io::Cursor<Vec<u8>>,
+);
+
+/// The folder of votes and Raft's own entries, in the ledger's.
+pub const SIDE_FOLDER: &str = "raft";
+
+/// Tells the time: microseconds since 2000-01-01 UTC.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// How messages reach other nodes. A request may arrive more than once, late, or never; its answer
+/// is that of [`Node::answer`] there.
+pub trait Network: Send + Sync + 'static {
+    fn call(&self, to: u64, request: Bytes) -> BoxFuture<'static, io::Result<Bytes>>;
+}
+
+/// How long nodes wait for one another. All of a cluster should agree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    pub heartbeat: Duration,
+    /// A follower that hears nothing for so long stands for election; each draws anew.
+    pub election_min: Duration,
+    pub election_max: Duration,
+    /// An envelope that was forwarded is sent again after so long.
+    pub patience: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            heartbeat: Duration::from_millis(100),
+            election_min: Duration::from_millis(400),
+            election_max: Duration::from_millis(800),
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A node of a cluster.
+#[derive(Clone)]
+pub struct Config {
+    pub id: u64,
+    /// All members, by number, each with the name that it proposes under.
+    pub members: BTreeMap<u64, Proposer>,
+    pub limits: Limits,
+    pub timing: Timing,
+    /// Of what this node drafts.
+    pub clock: Clock,
+    /// Whether nothing may be drafted behind an envelope before it was executed.
+    pub is_barrier: fn(&[u8]) -> bool,
+}

@@ -1,0 +1,427 @@
+//! Where entries are kept: batches in the ledger's orders, Raft's own beside the votes.
+//!
+//! ```text
+//! index    0    1    2    3    4    5         own: 0 1 4       block of an index that is not own:
+//! own      M    B              B              1 + index - (own entries before it)
+//! block              1    2         3         term: that of the own entry before it
+//! ```
+//!
+//! Each entry is on stable storage before those behind it are written to the other place. The
+//! newest entries are kept in memory, bounded in bytes; others are read from the segments in order,
+//! by a reader that stays where it was.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use ledger::{
+    Batch, Files, Hash, LedgerId, LogReader, LogWriter, OrderSeal, Record, Stream, read_record,
+};
+use openraft::storage::{LogFlushed, LogState, RaftLogStorage};
+use openraft::{
+    Entry, EntryPayload, ErrorSubject, ErrorVerb, LogId, OptionalSend, RaftLogReader, StorageError,
+    StoredMembership, Vote,
+};
+use types::Height;
+
+use crate::Types;
+use crate::draft::Draft;
+use crate::side::{Own, Side, What};
+
+/// Bytes of entries that are kept in memory.
+const KEPT_BYTES_MAX: usize = 32 << 20;
+/// Hashes of orders that are kept in memory.
+const HASHES_MAX: usize = 10_000;
+/// Of entries that one message carries, unless there is but one.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+type Result<T, E = StorageError<u64>> = std::result::Result<T, E>;
+
+/// The one owner of a node's orders. Clones are the same store.
+#[derive(Clone)]
+pub struct Store(Arc<Mutex<Kept>>);
+
+struct Kept {
+    files: Arc<dyn Files>,
+    orders: LogWriter,
+    side: Side,
+    ledger_id: LedgerId,
+    /// Of the last order.
+    time_us: i64,
+    last: Option<LogId<u64>>,
+    recent: BTreeMap<u64, Entry<Types>>,
+    recent_bytes: usize,
+    /// Of the newest orders.
+    hashes: BTreeMap<Height, Hash>,
+    reader: Option<LogReader>,
+}
+
+impl Store {
+    /// Goes on in a ledger of which at least genesis is there. What was being taken back is gone
+    /// when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Also where the two places do not fit each other.
+    pub fn open(files: Arc<dyn Files>, mut orders: LogWriter) -> io::Result<Store> {
+        let mut side = Side::open(&files)?;
+        if let Some(height) = side.state.cutting {
+            orders.cut(height)?;
+            side.put_done()?;
+        }
+        let head = orders.next_height().checked_sub(1);
+        let head = head.ok_or_else(|| invalid("the folder holds no ledger".to_owned()))?;
+        let head = read_order(&*files, head)?;
+        let (ledger_id, time_us) = (head.header().ledger_id, head.header().time_us);
+        let (last, recent, reader) = (None, BTreeMap::new(), None);
+        let (recent_bytes, hashes) = (0, BTreeMap::new());
+        let mut kept = Kept {
+            files,
+            orders,
+            side,
+            ledger_id,
+            time_us,
+            last,
+            recent,
+            recent_bytes,
+            hashes,
+            reader,
+        };
+        kept.last = kept.find_last()?;
+        Ok(Store(Arc::new(Mutex::new(kept))))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The last order's, be it committed or not.
+    pub fn height(&self) -> Height {
+        self.kept().orders.next_height() - 1
+    }
+
+    /// The number of entries up to a block: its sequence; 0 for genesis, whose block is no entry.
+    pub fn sequence_of(&self, height: Height) -> u64 {
+        let kept = self.kept();
+        (height > 0).then(|| kept.index_of(height) + 1).unwrap_or(0)
+    }
+
+    /// Whether a cluster has begun in this folder.
+    pub(crate) fn is_new(&self) -> bool {
+        self.kept().last.is_none()
+    }
+
+    pub(crate) fn entry(&self, index: u64) -> io::Result<Option<Entry<Types>>> {
+        self.kept().entry(index)
+    }
+
+    /// The hash of a block's order.
+    pub(crate) fn hash_of(&self, height: Height) -> io::Result<Hash> {
+        let mut kept = self.kept();
+        match kept.hashes.get(&height) {
+            Some(hash) => Ok(*hash),
+            None => kept.read(height).map(|batch| batch.hash()),
+        }
+    }
+
+    /// The order records of the store are in order on disk, and a mark says so.
+    pub fn rest(&self) -> io::Result<()> {
+        self.kept().orders.rest()
+    }
+
+    /// The entry of an index and the members that were in force there.
+    pub(crate) fn standing_at(
+        &self,
+        index: Option<u64>,
+    ) -> (Option<LogId<u64>>, StoredMembership<u64, openraft::EmptyNode>) {
+        let kept = self.kept();
+        let Some(index) = index else { return Default::default() };
+        let own = kept.side.state.own.iter().rev().filter(|own| own.id.index <= index);
+        let members = own.into_iter().find_map(|own| match &own.what {
+            What::Members(members) => Some(StoredMembership::new(Some(own.id), members.clone())),
+            _ => None,
+        });
+        (kept.id_of(index), members.unwrap_or_default())
+    }
+}
+
+impl Kept {
+    /// How many own entries come before an index.
+    fn own_before(&self, index: u64) -> usize {
+        self.side.state.own.partition_point(|own| own.id.index < index)
+    }
+
+    fn own_at(&self, index: u64) -> Option<&Own> {
+        self.side.state.own.get(self.own_before(index)).filter(|own| own.id.index == index)
+    }
+
+    /// The block of an index that is not own.
+    fn height_of(&self, index: u64) -> Height {
+        1 + index - self.own_before(index) as u64
+    }
+
+    fn index_of(&self, height: Height) -> u64 {
+        let own = &self.side.state.own;
+        let before = (0..).zip(own).take_while(|(place, own)| own.id.index - place < height);
+        height - 1 + before.count() as u64
+    }
+
+    fn id_of(&self, index: u64) -> Option<LogId<u64>> {
+        if let Some(own) = self.own_at(index) {
+            return Some(own.id);
+        }
+        let before = self.side.state.own.get(self.own_before(index).checked_sub(1)?)?;
+        Some(LogId::new(before.id.leader_id, index))
+    }
+
+    fn find_last(&self) -> io::Result<Option<LogId<u64>>> {
+        let own = &self.side.state.own;
+        let batches = self.orders.next_height() - 1;
+        let fits = (0..).zip(own).all(|(place, own): (u64, &Own)| {
+            own.id.index.checked_sub(place).is_some_and(|before| before <= batches)
+        });
+        if !fits || (own.is_empty() && batches > 0) {
+            let what = "the orders and the file of votes do not fit each other; restore the \
+                        node's folder from another";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        match (batches + own.len() as u64).checked_sub(1) {
+            Some(last) => Ok(self.id_of(last)),
+            None => Ok(None),
+        }
+    }
+
+    fn append(&mut self, entries: impl Iterator<Item = Entry<Types>>) -> io::Result<()> {
+        let mut records = Vec::new();
+        let mut head = (self.orders.next_height(), self.orders.head_hash(), self.time_us);
+        for entry in entries {
+            let next = self.last.map_or(0, |last| last.index + 1);
+            if entry.log_id.index != next {
+                let what = format!("entry {} follows entry {next}", entry.log_id.index);
+                return Err(invalid(what));
+            }
+            let own = match &entry.payload {
+                EntryPayload::Blank => What::Blank,
+                EntryPayload::Membership(members) => What::Members(members.clone()),
+                EntryPayload::Normal(Draft(Some(content)))
+                    if content.term == entry.log_id.leader_id.get_term() =>
+                {
+                    self.check_term(&entry.log_id)?;
+                    let (height, previous_order_hash, time_us) = head;
+                    let seal = OrderSeal {
+                        ledger_id: self.ledger_id,
+                        height,
+                        previous_order_hash,
+                        time_us: content.proposal.time_us.max(time_us),
+                        proposer: content.proposal.proposer,
+                        parameters_hash: content.parameters_hash,
+                        seen_height: content.proposal.seen_height.min(height - 1),
+                    };
+                    let batch = Batch::seal(seal, content.proposal.envelopes.clone());
+                    let batch = batch.map_err(io::Error::other)?;
+                    head = (height + 1, batch.hash(), batch.header().time_us);
+                    records.push(batch.encode().map_err(io::Error::other)?);
+                    self.hashes.insert(height, batch.hash());
+                    self.keep(entry.log_id, Draft::of_batch(content.term, &batch));
+                    continue;
+                }
+                EntryPayload::Normal(_) => What::Void,
+            };
+            self.write(&mut records)?;
+            self.side.put_own(Own { id: entry.log_id, what: own })?;
+            self.last = Some(entry.log_id);
+        }
+        self.write(&mut records)?;
+        self.time_us = head.2;
+        Ok(())
+    }
+
+    /// The entries of a term follow its leader's own.
+    fn check_term(&self, id: &LogId<u64>) -> io::Result<()> {
+        let before = self.side.state.own.last();
+        match before.is_some_and(|own| own.id.leader_id == id.leader_id) {
+            true => Ok(()),
+            false => Err(invalid(format!("entry {} is the first of its term", id.index))),
+        }
+    }
+
+    fn write(&mut self, records: &mut Vec<Record>) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.orders.append_and_sync(records)?;
+        records.clear();
+        Ok(())
+    }
+
+    fn keep(&mut self, id: LogId<u64>, draft: Draft) {
+        self.last = Some(id);
+        self.recent_bytes += draft.bytes();
+        self.recent.insert(id.index, Entry { log_id: id, payload: EntryPayload::Normal(draft) });
+        while self.hashes.len() > HASHES_MAX {
+            self.hashes.pop_first();
+        }
+        while self.recent_bytes > KEPT_BYTES_MAX && self.recent.len() > 1 {
+            let oldest = self.recent.pop_first();
+            self.recent_bytes -= oldest.map_or(0, |(_, entry)| bytes_of(&entry));
+        }
+    }
+
+    fn truncate(&mut self, index: u64) -> io::Result<()> {
+        // Of the first batch at the index or behind it.
+        let height = self.height_of(index).min(self.orders.next_height());
+        self.reader = None;
+        drop(self.hashes.split_off(&height));
+        let gone = self.recent.split_off(&index);
+        self.recent_bytes -= gone.values().map(bytes_of).sum::<usize>();
+        self.side.put_cut(index, height)?;
+        self.orders.cut(height)?;
+        self.side.put_done()?;
+        self.last = index.checked_sub(1).and_then(|last| self.id_of(last));
+        self.time_us = read_order(&*self.files, height - 1)?.header().time_us;
+        Ok(())
+    }
+
+    fn entry(&mut self, index: u64) -> io::Result<Option<Entry<Types>>> {
+        if self.last.is_none_or(|last| last.index < index) {
+            return Ok(None);
+        }
+        if let Some(own) = self.own_at(index) {
+            let payload = match &own.what {
+                What::Blank => EntryPayload::Blank,
+                What::Members(members) => EntryPayload::Membership(members.clone()),
+                What::Void => EntryPayload::Normal(Draft::void()),
+            };
+            return Ok(Some(Entry { log_id: own.id, payload }));
+        }
+        if let Some(entry) = self.recent.get(&index) {
+            return Ok(Some(entry.clone()));
+        }
+        let Some(log_id) = self.id_of(index) else { return Ok(None) };
+        let batch = self.read(self.height_of(index))?;
+        let draft = Draft::of_batch(log_id.leader_id.get_term(), &batch);
+        Ok(Some(Entry { log_id, payload: EntryPayload::Normal(draft) }))
+    }
+
+    /// An order from its segment. The reader has read the segment as it was then.
+    fn read(&mut self, height: Height) -> io::Result<Batch> {
+        for fresh in [false, true] {
+            let usable = self.reader.take().filter(|it| it.next_height() <= height && !fresh);
+            let mut reader = match usable {
+                Some(reader) => reader,
+                None => LogReader::open_at(Arc::clone(&self.files), Stream::Orders, height)
+                    .map_err(io::Error::other)?,
+            };
+            while let Ok(Some(record)) = reader.next_record() {
+                if record.height() == height {
+                    self.reader = Some(reader);
+                    return Batch::of(&record).map_err(io::Error::other);
+                }
+            }
+        }
+        Err(io::Error::other(format!("block {height} cannot be read")))
+    }
+}
+
+fn bytes_of(entry: &Entry<Types>) -> usize {
+    match &entry.payload {
+        EntryPayload::Normal(draft) => draft.bytes(),
+        _ => 0,
+    }
+}
+
+fn read_order(files: &dyn Files, height: Height) -> io::Result<Batch> {
+    let record = read_record(files, Stream::Orders, height).map_err(io::Error::other)?;
+    let record = record.ok_or_else(|| io::Error::other(format!("block {height} is missing")))?;
+    Batch::of(&record).map_err(io::Error::other)
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+pub(crate) fn failed(verb: ErrorVerb, error: io::Error) -> StorageError<u64> {
+    StorageError::from_io_error(ErrorSubject::Logs, verb, error)
+}
+
+impl RaftLogReader<Types> for Store {
+    async fn try_get_log_entries<R: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: R,
+    ) -> Result<Vec<Entry<Types>>> {
+        let from = match range.start_bound() {
+            Bound::Included(from) => *from,
+            Bound::Excluded(from) => from + 1,
+            Bound::Unbounded => 0,
+        };
+        let to = match range.end_bound() {
+            Bound::Included(to) => to + 1,
+            Bound::Excluded(to) => *to,
+            Bound::Unbounded => u64::MAX,
+        };
+        let mut kept = self.kept();
+        let entries = (from..to).map_while(|index| kept.entry(index).transpose());
+        entries.collect::<io::Result<_>>().map_err(|error| failed(ErrorVerb::Read, error))
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry<Types>>> {
+        let mut kept = self.kept();
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        for index in start..end {
+            let entry = kept.entry(index).map_err(|error| failed(ErrorVerb::Read, error))?;
+            let Some(entry) = entry else { break };
+            bytes += bytes_of(&entry);
+            if bytes > MESSAGE_BYTES_MAX && !entries.is_empty() {
+                break;
+            }
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+}
+
+impl RaftLogStorage<Types> for Store {
+    type LogReader = Store;
+
+    async fn get_log_state(&mut self) -> Result<LogState<Types>> {
+        Ok(LogState { last_purged_log_id: None, last_log_id: self.kept().last })
+    }
+
+    async fn get_log_reader(&mut self) -> Store {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote<u64>) -> Result<()> {
+        let put = self.kept().side.put_vote(*vote);
+        put.map_err(|error| {
+            StorageError::from_io_error(ErrorSubject::Vote, ErrorVerb::Write, error)
+        })
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote<u64>>> {
+        Ok(self.kept().side.state.vote)
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: LogFlushed<Types>) -> Result<()>
+    where
+        I: IntoIterator<Item = Entry<Types>> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let appended = self.kept().append(entries.into_iter());
+        appended.map_err(|error| failed(ErrorVerb::Write, error))?;
+        callback.log_io_completed(Ok(()));
+        Ok(())
+    }
+
+    async fn truncate(&mut self, log_id: LogId<u64>) -> Result<()> {
+        let cut = self.kept().truncate(log_id.index);
+        cut.map_err(|error| failed(ErrorVerb::Delete, error))
+    }
+
+    /// Nothing is ever purged: the log is the ledger.
+    async fn purge(&mut self, _log_id: LogId<u64>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! Messages between nodes.
+//!
+//! ```text
+//! request  append   0 | length of the head: u32 | head: JSON | drafts, as long as the head says
+//!          vote     1 | JSON
+//!          forward  2 | envelopes: a proposal without more
+//!          nudge    3
+//! answer   JSON; of forward: how many were taken
+//! ```
+
+use bytes::{Buf, BufMut, Bytes};
+use openraft::raft::AppendEntriesRequest;
+use openraft::{Entry, EntryPayload, LogId, Membership, Vote};
+use order::Proposal;
+use serde::{Deserialize, Serialize};
+use types::{Error, Result, SqlState};
+
+use crate::Types;
+use crate::draft::Draft;
+
+pub(crate) enum Request {
+    Append(AppendEntriesRequest<Types>),
+    Vote(openraft::raft::VoteRequest<u64>),
+    Forward(Vec<Bytes>),
+    Nudge,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    vote: Vote<u64>,
+    prev_log_id: Option<LogId<u64>>,
+    leader_commit: Option<LogId<u64>>,
+    entries: Vec<(LogId<u64>, What)>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum What {
+    Blank,
+    Members(Membership<u64, openraft::EmptyNode>),
+    /// Its bytes.
+    Draft(usize),
+}
+
+impl Request {
+    pub fn encode(&self) -> Result<Bytes> {
+        let mut out = Vec::new();
+        match self {
+            Request::Append(append) => {
+                out.push(0);
+                put_append(append, &mut out)?;
+            }
+            Request::Vote(vote) => {
+                out.push(1);
+                out.extend_from_slice(&json(vote)?);
+            }
+            Request::Forward(envelopes) => {
+                let envelopes = envelopes.clone();
+                let (time_us, proposer, seen_height) = (0, [0; 32], 0);
+                out.push(2);
+                let proposal = Proposal { time_us, proposer, seen_height, envelopes };
+                out.extend_from_slice(&proposal.encode());
+            }
+            Request::Nudge => out.push(3),
+        }
+        Ok(out.into())
+    }
+
+    pub fn decode(bytes: &Bytes) -> Result<Request> {
+        let mut rest = bytes.clone();
+        if rest.is_empty() {
+            return Err(invalid("an empty message"));
+        }
+        match rest.get_u8() {
+            0 => append(rest).map(Request::Append),
+            1 => of_json(&rest).map(Request::Vote),
+            2 => Ok(Request::Forward(Proposal::decode(&rest)?.envelopes)),
+            3 if rest.is_empty() => Ok(Request::Nudge),
+            _ => Err(invalid("a message of an unknown kind")),
+        }
+    }
+}
+
+fn put_append(append: &AppendEntriesRequest<Types>, out: &mut Vec<u8>) -> Result<()> {
+    let mut drafts = Vec::new();
+    let mut what = |payload: &EntryPayload<Types>| match payload {
+        EntryPayload::Blank => What::Blank,
+        EntryPayload::Membership(members) => What::Members(members.clone()),
+        EntryPayload::Normal(draft) => {
+            let bytes = draft.encode();
+            let length = bytes.len();
+            drafts.push(bytes);
+            What::Draft(length)
+        }
+    };
+    let entries = append.entries.iter().map(|entry| (entry.log_id, what(&entry.payload))).collect();
+    let AppendEntriesRequest { vote, prev_log_id, leader_commit, .. } = *append;
+    let head = json(&Head { vote, prev_log_id, leader_commit, entries })?;
+    out.put_u32(head.len() as u32);
+    out.extend_from_slice(&head);
+    drafts.iter().for_each(|draft| out.extend_from_slice(draft));
+    Ok(())
+}
+
+fn append(mut rest: Bytes) -> Result<AppendEntriesRequest<Types>> {
+    let cut = || invalid("a message is cut");
+    let length = rest.try_get_u32().map_err(|_| cut())? as usize;
+    if length > rest.len() {
+        return Err(cut());
+    }
+    let Head { vote, prev_log_id, leader_commit, entries } = of_json(&rest.split_to(length))?;
+    let entries = entries.into_iter().map(|(log_id, what)| {
+        let payload = match what {
+            What::Blank => EntryPayload::Blank,
+            What::Members(members) => EntryPayload::Membership(members),
+            What::Draft(length) if length <= rest.len() => {
+                EntryPayload::Normal(Draft::decode(&rest.split_to(length))?)
+            }
+            What::Draft(_) => return Err(cut()),
+        };
+        Ok(Entry { log_id, payload })
+    });
+    let entries = entries.collect::<Result<Vec<_>>>()?;
+    if !rest.is_empty() {
+        return Err(invalid("a message is longer than what it holds"));
+    }
+    Ok(AppendEntriesRequest { vote, prev_log_id, entries, leader_commit })
+}
+
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| invalid(&error.to_string()))
+}
+
+pub(crate) fn of_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| invalid(&error.to_string()))
+}
+
+fn invalid(what: &str) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, "a node sent what cannot be read")
+        .with_detail(what.to_owned())
+}

@@ -1,0 +1,200 @@
+//! A cluster under test.
+
+use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kit::random::Random;
+use ledger::{BlockReader, BlockWriter, Files, Genesis, LogOptions, MemoryFiles, Parameters};
+use order::{Limits, Orderer, Released};
+use order_raft::{Config, Network, Node, Store, Timing};
+use tokio::runtime::Runtime;
+
+/// What the network does to messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    pub delay_ms_max: u64,
+    /// One in so many is lost; 0: none.
+    pub lost_one_in: u64,
+    pub doubled_one_in: u64,
+}
+
+impl Faults {
+    pub const MANY: Faults = Faults { delay_ms_max: 30, lost_one_in: 8, doubled_one_in: 10 };
+}
+
+struct Wires {
+    random: Random,
+    faults: Faults,
+    nodes: Vec<Option<Node>>,
+    /// From, to: nothing passes.
+    cut: Vec<(usize, usize)>,
+}
+
+struct Wire {
+    from: usize,
+    wires: Arc<Mutex<Wires>>,
+}
+
+impl Network for Wire {
+    fn call(&self, to: u64, request: Bytes) -> BoxFuture<'static, io::Result<Bytes>> {
+        let (from, to, wires) = (self.from, to as usize, Arc::clone(&self.wires));
+        async move {
+            if pass(&wires, from, to).await? {
+                let _ = answer(&wires, to, request.clone()).await;
+            }
+            let answered = answer(&wires, to, request).await?;
+            pass(&wires, to, from).await?;
+            Ok(answered)
+        }
+        .boxed()
+    }
+}
+
+/// One way; whether the message is there twice.
+async fn pass(wires: &Mutex<Wires>, from: usize, to: usize) -> io::Result<bool> {
+    let (delay, doubled, lost) = {
+        let mut wires = wires.lock().unwrap();
+        let Faults { delay_ms_max, lost_one_in, doubled_one_in } = wires.faults;
+        let lost =
+            wires.cut.contains(&(from, to)) || lost_one_in > 0 && wires.random.chance(lost_one_in);
+        let doubled = doubled_one_in > 0 && wires.random.chance(doubled_one_in);
+        (1 + wires.random.below(delay_ms_max + 1), doubled, lost)
+    };
+    tokio::time::sleep(Duration::from_millis(delay)).await;
+    if lost {
+        // The sender learns nothing, for long.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        return Err(io::Error::other("lost"));
+    }
+    Ok(doubled)
+}
+
+async fn answer(wires: &Mutex<Wires>, to: usize, request: Bytes) -> io::Result<Bytes> {
+    let node = wires.lock().unwrap().nodes[to].clone();
+    let node = node.ok_or_else(|| io::Error::other("the node is down"))?;
+    // A node that stops meanwhile never answers.
+    node.answer(request).await
+}
+
+pub struct Cluster {
+    pub runtime: Runtime,
+    pub files: Vec<MemoryFiles>,
+    wires: Arc<Mutex<Wires>>,
+    limits: Limits,
+    pub clock_us: Arc<AtomicI64>,
+}
+
+impl Cluster {
+    pub fn start(nodes: usize, limits: Limits, seed: u64) -> Cluster {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        let genesis = Genesis {
+            ledger_id: *b"a raft cluster 1",
+            time_us: 0,
+            parameters: Parameters::new("calvin"),
+            executor: 1,
+        };
+        let files: Vec<MemoryFiles> = (0..nodes).map(|_| MemoryFiles::new()).collect();
+        for files in &files {
+            BlockWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
+        }
+        let wires = Wires {
+            random: Random::new(seed),
+            faults: Faults::default(),
+            nodes: vec![None; nodes],
+            cut: Vec::new(),
+        };
+        let (wires, clock_us) = (Arc::new(Mutex::new(wires)), Arc::new(AtomicI64::new(0)));
+        let cluster = Cluster { runtime, files, wires, limits, clock_us };
+        (0..nodes).for_each(|node| cluster.begin(node, 0));
+        cluster
+    }
+
+    pub fn size(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Starts a node that is down, which was given `after` deliveries for good.
+    pub fn begin(&self, node: usize, after: u64) {
+        let files: Arc<dyn Files> = Arc::new(self.files[node].clone());
+        let store = open(&files).unwrap();
+        let clock = Arc::clone(&self.clock_us);
+        let config = Config {
+            id: node as u64,
+            members: (0..self.size() as u64).map(|id| (id, [id as u8 + 1; 32])).collect(),
+            limits: self.limits,
+            timing: Timing { patience: Duration::from_secs(3), ..Timing::default() },
+            clock: Arc::new(move || clock.load(Ordering::SeqCst)),
+            is_barrier: |_| false,
+        };
+        let wire = Arc::new(Wire { from: node, wires: Arc::clone(&self.wires) });
+        let mut started = self.runtime.block_on(Node::start(config, store, wire, after)).unwrap();
+        let (parameters_hash, names_seen, carried) = ([7; 32], false, 0);
+        started.released(Released { height: u64::MAX, parameters_hash, names_seen, carried });
+        self.wires.lock().unwrap().nodes[node] = Some(started);
+    }
+
+    /// Stops a node as a power cut does. What was given of its disk's doing is drawn.
+    pub fn crash(&mut self, node: usize, random: &mut Random) {
+        self.files[node] = self.files[node].crash(random);
+        self.stop(node);
+    }
+
+    pub fn stop(&self, node: usize) {
+        let stopped = self.wires.lock().unwrap().nodes[node].take();
+        if let Some(stopped) = stopped {
+            self.runtime.block_on(stopped.stop());
+        }
+    }
+
+    pub fn node(&self, node: usize) -> Option<Node> {
+        self.wires.lock().unwrap().nodes[node].clone()
+    }
+
+    pub fn pass(&self, millis: u64) {
+        let wait = async move { tokio::time::sleep(Duration::from_millis(millis)).await };
+        self.runtime.block_on(wait);
+    }
+
+    pub fn set_faults(&self, faults: Faults) {
+        self.wires.lock().unwrap().faults = faults;
+    }
+
+    /// Nothing passes from the one to the other.
+    pub fn cut(&self, from: usize, to: usize) {
+        self.wires.lock().unwrap().cut.push((from, to));
+    }
+
+    pub fn heal(&self) {
+        self.wires.lock().unwrap().cut.clear();
+        self.set_faults(Faults::default());
+    }
+
+    pub fn leader(&self) -> Option<usize> {
+        let leads = |node: &usize| self.node(*node).is_some_and(|node| node.leads());
+        (0..self.size()).filter(leads).max_by_key(|node| self.node(*node).unwrap().standing().term)
+    }
+}
+
+pub fn options() -> LogOptions {
+    LogOptions { segment_bytes: 64 << 10, zero_fill_bytes: 4 << 10, sync: true }
+}
+
+pub fn open(files: &Arc<dyn Files>) -> io::Result<Store> {
+    let mut reader = BlockReader::open(Arc::clone(files)).map_err(io::Error::other)?;
+    loop {
+        match reader.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(ledger::LogError::TornTail(_)) => break,
+            Err(error) => return Err(io::Error::other(error)),
+        }
+    }
+    let BlockWriter { orders, .. } = BlockWriter::resume(reader, options())?;
+    Store::open(Arc::clone(files), orders)
+}

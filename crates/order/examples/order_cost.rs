@@ -1,0 +1,102 @@
+//! What an envelope costs on this machine, from its encoding to its admission.
+//!
+//!     cargo run --release -p order --example order_cost
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use order::{
+    Ended, Envelope, Limits, Proposal, Remembered, Solo, Submission, Submissions, View,
+    id_of_encoded,
+};
+use types::Origin;
+
+const ENVELOPES: u64 = 10_000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let request = [1; 100];
+    let views: Vec<View<'_>> = (0..ENVELOPES).map(|number| usual(number, &request)).collect();
+    let encoded = views.iter().map(View::encode).collect::<types::Result<Vec<Bytes>>>()?;
+    println!(
+        "an envelope around {} bytes has {}",
+        request.len(),
+        encoded[ENVELOPES as usize - 1].len()
+    );
+
+    report("encode", measure(|| views.iter().for_each(|view| drop(black_box(view.encode())))));
+    report("id of encoded bytes", each(&encoded, |bytes| id_of_encoded(bytes).is_ok()));
+    report("read borrowed", each(&encoded, |bytes| View::read(bytes).is_ok()));
+    report("decode with id", each(&encoded, |bytes| Envelope::decode_with_id(bytes).is_ok()));
+    report("submit and cut", measure(|| solo(&encoded)));
+    let proposal = Proposal { time_us: 0, proposer: [0; 32], seen_height: 0, envelopes: encoded };
+    report("encode and decode in a proposal", measure(|| Proposal::decode(&proposal.encode())));
+    report("admit by sequence, one submitter", measure(|| admit(&views)));
+    let many: Vec<View<'_>> = (0..ENVELOPES).map(|n| of_many(n, &request)).collect();
+    report("admit by sequence, 1000 submitters", measure(|| admit(&many)));
+    let names: Vec<String> = (0..ENVELOPES).map(|number| format!("order {number}")).collect();
+    let keyed = |name| View { submission: Submission::Key(name), ..usual(0, &request) };
+    let keyed: Vec<View<'_>> = names.iter().map(|name| keyed(name.as_str())).collect();
+    report("admit and settle by key", measure(|| admit(&keyed)));
+    report("the same, and encode the state", measure(|| admit(&keyed).encode()));
+    Ok(())
+}
+
+fn usual(number: u64, request: &[u8]) -> View<'_> {
+    View {
+        ledger_id: [7; 16],
+        principal: "tally",
+        submission: Submission::Sequence { submitter: [1; 16], sequence: number },
+        expires_us: 849_000_000_000_000,
+        seen_height: number * 100,
+        settings: Vec::new(),
+        seed: [0; 16],
+        request,
+        signatures: Vec::new(),
+        approvals: Vec::new(),
+    }
+}
+
+fn of_many(number: u64, request: &[u8]) -> View<'_> {
+    let mut submitter = [0; 16];
+    submitter[8..].copy_from_slice(&(number % 1000 * 0x9e37_79b9).to_be_bytes());
+    let submission = Submission::Sequence { submitter, sequence: number / 1000 };
+    View { submission, ..usual(number, request) }
+}
+
+fn solo(encoded: &[Bytes]) -> usize {
+    let mut solo = Solo::new(Limits::default(), [0; 32]);
+    for (number, envelope) in encoded.iter().enumerate() {
+        black_box(solo.submit(envelope.clone(), number)).ok();
+    }
+    std::iter::from_fn(|| solo.cut(0)).map(|(_, attached)| attached.len()).sum()
+}
+
+fn admit(views: &[View<'_>]) -> Submissions {
+    let mut submissions = Submissions::new([7; 16], Remembered::default());
+    submissions.advance(848_999_999_000_000);
+    for (index, view) in views.iter().enumerate() {
+        let place = Origin { height: 1, index: index as u32 };
+        black_box(submissions.admit(view, &[index as u8; 32], place));
+        black_box(submissions.settle(view, place, Ended::Committed)).ok();
+    }
+    submissions
+}
+
+fn each(encoded: &[Bytes], of: impl Fn(&Bytes) -> bool) -> Duration {
+    measure(|| encoded.iter().filter(|bytes| of(bytes)).count())
+}
+
+fn report(what: &str, time: Duration) {
+    println!("{what:<38} {:>8.1} ns each", time.as_nanos() as f64 / ENVELOPES as f64);
+}
+
+/// The fastest of some runs.
+fn measure<T>(mut run: impl FnMut() -> T) -> Duration {
+    let time = |_| {
+        let start = Instant::now();
+        drop(black_box(run()));
+        start.elapsed()
+    };
+    (0..30).map(time).min().unwrap_or_default()
+}

@@ -1,0 +1,107 @@
+//! Functions that give rows: one value each, in an order of their own.
+//!
+//! Nothing is gathered: a row is made when the one before it has been taken, so a LIMIT ends the
+//! longest series. Each row is paid for, and a text that is cut into parts by its length.
+
+use std::ops::ControlFlow;
+
+use types::datetime::{DAY_US, add_months, check_timestamp};
+use types::{Error, Result, SqlState, Value};
+
+use crate::meter::Meter;
+use crate::query::{Interval, RowFunction};
+use crate::run_query::{Flow, Sink};
+
+/// Push the rows of a call.
+pub(crate) fn call(function: RowFunction, inputs: &[Value], meter: &Meter, sink: Sink<'_>) -> Flow {
+    let paid = &mut |value: &Value| {
+        meter.spend(1)?;
+        sink(std::slice::from_ref(value))
+    };
+    match (function, inputs) {
+        (RowFunction::Elements, [Value::Array(elements)]) => each(elements.iter(), paid),
+        (RowFunction::Integers, [Value::Int(first), Value::Int(last), Value::Int(step)]) => {
+            integers(*first, *last, *step, paid)
+        }
+        (RowFunction::Moments(step), [Value::Timestamp(first), Value::Timestamp(last)]) => {
+            moments(*first, *last, step, |us| paid(&Value::Timestamp(us)))
+        }
+        (RowFunction::Moments(step), [Value::Timestamptz(first), Value::Timestamptz(last)]) => {
+            moments(*first, *last, step, |us| paid(&Value::Timestamptz(us)))
+        }
+        (RowFunction::Parts, [Value::Text(text), separator, null]) => {
+            meter.spend_characters(text.len())?;
+            parts(text, separator.as_text(), |part| match null.as_text() == Some(part) {
+                true => paid(&Value::Null),
+                false => paid(&Value::text(part)),
+            })
+        }
+        _ => Ok(ControlFlow::Continue(())),
+    }
+}
+
+fn each<T>(items: impl Iterator<Item = T>, mut sink: impl FnMut(T) -> Flow) -> Flow {
+    for item in items {
+        if sink(item)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+fn no_step() -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero")
+}
+
+fn integers(first: i64, last: i64, step: i64, sink: &mut dyn FnMut(&Value) -> Flow) -> Flow {
+    if step == 0 {
+        return Err(no_step().into());
+    }
+    let within = |i: &i64| if step > 0 { *i <= last } else { *i >= last };
+    let next = |i: &i64| i.checked_add(step).filter(within);
+    each(std::iter::successors(Some(first).filter(within), next), |i| sink(&Value::Int(i)))
+}
+
+/// Each is the one before and a step, so that months which end a month early stay so.
+fn moments(first: i64, last: i64, step: Interval, mut sink: impl FnMut(i64) -> Flow) -> Flow {
+    let length = step.length_us();
+    if length == 0 {
+        return Err(no_step().into());
+    }
+    let mut at = first;
+    while if length > 0 { at <= last } else { at >= last } {
+        if sink(at)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        at = step.after(at)?;
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+impl Interval {
+    /// As comparisons count it: a month is 30 days.
+    fn length_us(self) -> i128 {
+        let days = i128::from(self.months) * 30 + i128::from(self.days);
+        days * i128::from(DAY_US) + i128::from(self.us)
+    }
+
+    /// # Errors
+    /// 22008 beyond the calendar.
+    fn after(self, us: i64) -> Result<i64> {
+        let out_of_range =
+            || Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range");
+        let in_months = add_months(us, self.months)?;
+        let days = i64::from(self.days).checked_mul(DAY_US).ok_or_else(out_of_range)?;
+        let sum = in_months.checked_add(days).and_then(|sum| sum.checked_add(self.us));
+        check_timestamp(sum.ok_or_else(out_of_range)?)
+    }
+}
+
+fn parts(text: &str, separator: Option<&str>, mut sink: impl FnMut(&str) -> Flow) -> Flow {
+    match separator {
+        _ if text.is_empty() => Ok(ControlFlow::Continue(())),
+        None => each(text.chars(), |c| sink(c.encode_utf8(&mut [0; 4]))),
+        Some("") => sink(text),
+        Some(separator) => each(text.split(separator), sink),
+    }
+}

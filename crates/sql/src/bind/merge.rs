@@ -1,0 +1,279 @@
+//! MERGE.
+//!
+//! ```text
+//!   source ⟕ target ON …  ─► which clause each row takes  ─► none: away
+//!                                                          ─► the same target row again: 21000
+//!                         ─► then, row by row: UPDATE, DELETE or INSERT
+//! ```
+//!
+//! All is read, and each row's clause is chosen, before the first change: no clause sees what
+//! another has done. Without a clause that inserts, the join is an inner one, which may look the
+//! target's rows up by their keys, and so reads no others.
+
+use std::sync::Arc;
+
+use procedure::query::Repeats;
+use procedure::{Expr, Query, Reg};
+use sqlparser::ast;
+use types::{ColumnId, Error, Result, SqlState, Value};
+
+use super::aggregates::Place;
+use super::binder::Binder;
+use super::dml::{Dml, Returning, RowResult};
+use super::from::From;
+use super::plan::{Wishes, conjuncts, plan};
+use crate::catalog::Table;
+use crate::merge_syntax::{DEFAULTS, NOTHING};
+
+struct Clause {
+    matched: bool,
+    condition: Option<Expr>,
+    action: Action,
+}
+
+enum Action {
+    Nothing,
+    Update(Vec<(ColumnId, Expr)>),
+    Delete,
+    Insert { columns: Vec<ColumnId>, values: Vec<Expr> },
+}
+
+/// What the actions of all rows have in common.
+struct Merging {
+    table: Arc<Table>,
+    returning: Returning,
+    clauses: Vec<Clause>,
+    /// Columns that are there in a turn, among all of FROM.
+    needed: Vec<ColumnId>,
+    /// Columns of FROM.
+    width: ColumnId,
+}
+
+impl Binder<'_> {
+    pub(super) fn merge(&mut self, merge: &ast::Merge, emit: bool) -> Result<Dml> {
+        let items = match &merge.output {
+            None => None,
+            Some(ast::OutputClause::Returning { select_items, .. }) => Some(&select_items[..]),
+            Some(_) => return Err(Error::unsupported("OUTPUT")),
+        };
+        if merge.clauses.is_empty() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "MERGE without a WHEN clause"));
+        }
+        let alone = |relation: &ast::TableFactor| {
+            [ast::TableWithJoins { relation: relation.clone(), joins: Vec::new() }]
+        };
+        let (table, mut from) = self.target(&alone(&merge.table), &alone(&merge.source))?;
+        let on = self.condition(&from.scope, &merge.on, Place::JoinCondition, "JOIN/ON")?;
+        conjuncts(on, &mut from.conditions);
+        let returning = self.returning_clause(&from.scope, items, emit)?;
+        let mut clauses = Vec::with_capacity(merge.clauses.len());
+        for clause in &merge.clauses {
+            clauses.push(self.merge_clause(&table, &from, clause)?);
+        }
+        check_reachable(&clauses)?;
+        let width = from.scope.width();
+        let mut needed = returning.columns_used();
+        needed.extend(clauses.iter().flat_map(Clause::columns_used));
+        needed.extend(0..table.schema.columns.len() as ColumnId);
+        needed.sort_unstable();
+        needed.dedup();
+        let merging = Merging { table, returning, clauses, needed, width };
+        let query = merging.rows(from)?;
+        let registers = merging.needed.len() + 1;
+        let row = self.for_rows(query, registers, merging.returning.width(), |binder, row| {
+            binder.merge_row(&merging, row, 0)
+        })?;
+        Ok(merging.returning.finish(row))
+    }
+
+    fn merge_clause(
+        &mut self,
+        table: &Arc<Table>,
+        from: &From,
+        clause: &ast::MergeClause,
+    ) -> Result<Clause> {
+        use ast::{MergeAction as A, MergeClauseKind as K};
+        let matched = match clause.clause_kind {
+            K::Matched => true,
+            K::NotMatched | K::NotMatchedByTarget => false,
+            K::NotMatchedBySource => {
+                return Err(Error::unsupported("WHEN NOT MATCHED BY SOURCE"));
+            }
+        };
+        // A row without a match has no target to speak of.
+        let scope = if matched { from.scope.clone() } else { from.in_sight() };
+        let condition = match &clause.predicate {
+            None => None,
+            Some(condition) => Some(self.condition(&scope, condition, Place::Where, "WHEN AND")?),
+        };
+        let action = match &clause.action {
+            A::Delete { .. } => Action::Delete,
+            A::Update(update) => match update.assignments.as_slice() {
+                [one] if one.target.to_string().contains(NOTHING) => Action::Nothing,
+                assignments => Action::Update(self.assignments(&scope, table, assignments)?),
+            },
+            A::Insert(insert) => {
+                let only = |name| names_only(&insert.columns, name);
+                let values = match &insert.kind {
+                    _ if only(NOTHING) || only(DEFAULTS) => None,
+                    ast::MergeInsertKind::Values(values) => match values.rows.as_slice() {
+                        [row] => Some(row.content.as_slice()),
+                        _ => {
+                            return Err(Error::new(
+                                SqlState::SYNTAX_ERROR,
+                                "MERGE inserts one row",
+                            ));
+                        }
+                    },
+                    ast::MergeInsertKind::Row => return Err(Error::unsupported("INSERT ROW")),
+                };
+                match only(NOTHING) {
+                    true => Action::Nothing,
+                    false => {
+                        let names = values.map_or(&[][..], |_| &insert.columns);
+                        let (columns, values) =
+                            self.merged_values(&scope, table, names, values.unwrap_or_default())?;
+                        Action::Insert { columns, values }
+                    }
+                }
+            }
+        };
+        Ok(Clause { matched, condition, action })
+    }
+
+    /// The actions from the given clause on: the row's last register says which it takes.
+    fn merge_row(&mut self, merging: &Merging, row: &[Reg], first: usize) -> Result<RowResult> {
+        let rest = merging.clauses.iter().enumerate().skip(first);
+        let Some((number, clause)) = rest.into_iter().find(|(_, clause)| clause.acts()) else {
+            return Ok(RowResult::none());
+        };
+        let Some(taken) = row.last() else { return Ok(RowResult::none()) };
+        let takes = Expr::equal(Expr::Reg(*taken), number_of(number));
+        self.either(
+            takes,
+            merging.returning.width(),
+            |binder| binder.merge_action(merging, &clause.action, row),
+            |binder| binder.merge_row(merging, row, number + 1),
+        )
+    }
+
+    fn merge_action(
+        &mut self,
+        merging: &Merging,
+        action: &Action,
+        row: &[Reg],
+    ) -> Result<RowResult> {
+        let Merging { table, returning, needed, width, .. } = merging;
+        let old = |column: ColumnId| match needed.binary_search(&column) {
+            Ok(place) => Expr::Reg(row[place]),
+            Err(_) => Expr::Const(Value::Null),
+        };
+        let in_place = |value: &Expr| {
+            let mut value = value.clone();
+            value.map_columns(&mut |column| old(column));
+            value
+        };
+        let own = table.schema.columns.len() as ColumnId;
+        match action {
+            Action::Nothing => Ok(RowResult::none()),
+            Action::Update(assignments) => {
+                let assigned: Vec<(ColumnId, Expr)> =
+                    assignments.iter().map(|(column, value)| (*column, in_place(value))).collect();
+                let mut new = self.update_row(table, &old, &assigned)?;
+                new.extend((own..*width).map(old));
+                self.row_done(returning, &new)
+            }
+            Action::Delete => {
+                self.delete_row(table, &old, 0)?;
+                let values: Vec<Expr> = (0..*width).map(old).collect();
+                self.row_done(returning, &values)
+            }
+            Action::Insert { columns, values } => {
+                let values = values.iter().map(in_place).collect();
+                let beside = (own..*width).map(old).collect();
+                self.insert_merged(table, columns, values, (returning.clone(), beside))
+            }
+        }
+    }
+}
+
+impl Clause {
+    fn acts(&self) -> bool {
+        !matches!(self.action, Action::Nothing)
+    }
+
+    fn columns_used(&self) -> Vec<ColumnId> {
+        let values: Vec<&Expr> = match &self.action {
+            Action::Update(assignments) => assignments.iter().map(|(_, value)| value).collect(),
+            Action::Insert { values, .. } => values.iter().collect(),
+            Action::Nothing | Action::Delete => Vec::new(),
+        };
+        values.into_iter().chain(&self.condition).flat_map(Expr::columns).collect()
+    }
+}
+
+impl Merging {
+    /// The rows that a clause acts on: the columns that are needed, and the clause's number.
+    fn rows(&self, from: From) -> Result<Query> {
+        let From { mut items, mut conditions, .. } = from;
+        let inserts = self.clauses.iter().any(|clause| !clause.matched && clause.acts());
+        if inserts && let Some(target) = items.first_mut() {
+            target.left = Some(std::mem::take(&mut conditions));
+        }
+        items.rotate_left(1);
+        let wishes = Wishes { columns: self.needed.clone(), ..Wishes::default() };
+        let planned = plan(items, conditions, &wishes)?;
+        let mut expressions: Vec<Expr> = self.needed.iter().map(|c| Expr::Column(*c)).collect();
+        expressions.push(self.taken());
+        expressions.iter_mut().for_each(|expr| planned.place(expr));
+        let chosen = Query::Project {
+            input: Box::new(planned.into_query()),
+            expressions: expressions.into(),
+        };
+        let number = self.needed.len() as u16;
+        let acting = Query::Filter {
+            input: Box::new(chosen),
+            condition: Expr::is_null(Expr::Column(number), true),
+        };
+        let key = self.table.schema.primary_key.iter();
+        let by = key.filter_map(|key| self.needed.binary_search(key).ok());
+        Ok(Query::Distinct {
+            input: Box::new(acting),
+            by: by.map(|place| place as u16).collect(),
+            repeats: Repeats::Refused,
+        })
+    }
+
+    /// The number of the clause that a row takes; NULL where none acts on it.
+    fn taken(&self) -> Expr {
+        let key = self.table.schema.primary_key.first().copied().unwrap_or_default();
+        let whens = self.clauses.iter().enumerate().map(|(number, clause)| {
+            let is_of_its_kind = Expr::is_null(Expr::Column(key), clause.matched);
+            let conditions = std::iter::once(is_of_its_kind).chain(clause.condition.clone());
+            let when = Expr::And(conditions.collect());
+            let number = if clause.acts() { number_of(number) } else { Expr::Const(Value::Null) };
+            (when, number)
+        });
+        Expr::Case { whens: whens.collect(), otherwise: Box::new(Expr::Const(Value::Null)) }
+    }
+}
+
+/// Whether a list of columns is one that stands for something else.
+fn names_only(columns: &[ast::ObjectName], name: &str) -> bool {
+    matches!(columns, [one] if one.to_string().contains(name))
+}
+
+fn number_of(clause: usize) -> Expr {
+    Expr::Const(Value::Int(clause as i64))
+}
+
+fn check_reachable(clauses: &[Clause]) -> Result<()> {
+    for matched in [true, false] {
+        let mut of_kind = clauses.iter().filter(|clause| clause.matched == matched);
+        if of_kind.any(|clause| clause.condition.is_none()) && of_kind.next().is_some() {
+            let what = "unreachable WHEN clause specified after unconditional WHEN clause";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+        }
+    }
+    Ok(())
+}

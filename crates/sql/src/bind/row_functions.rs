@@ -1,0 +1,244 @@
+//! Functions that give rows: in FROM, and in a select list.
+//!
+//! In FROM a call is a relation. Where its arguments name columns of relations before it, it is
+//! made anew for each of their rows, with LATERAL or without. In a select list each call becomes
+//! the placeholder `Column(FIRST_CALLED + n)`, and the calls together a relation behind the others:
+//! all side by side, as PostgreSQL has it.
+
+use procedure::query::{Interval, RowFunction};
+use procedure::{Expr, Function, Query};
+use sqlparser::ast;
+use types::cast::CastContext;
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::binder::{Binder, Typed, fold};
+use super::intervals::interval_constant;
+use super::scope::Scope;
+
+/// Below the placeholders of aggregates, above the columns of any FROM clause.
+pub(super) const FIRST_CALLED: u16 = 0x4000;
+
+pub(super) fn gives_rows(name: &str) -> bool {
+    matches!(name, "unnest" | "generate_series" | "generate_subscripts" | "string_to_table")
+}
+
+impl Binder<'_> {
+    /// Binds a call; its rows have one column.
+    pub(super) fn row_function(
+        &mut self,
+        scope: &Scope,
+        name: &str,
+        arguments: &[&ast::Expr],
+    ) -> Result<(Query, DataType)> {
+        if let ("generate_series", [first, last, step]) = (name, arguments)
+            && let Some(step) = interval_constant(step)?
+        {
+            return self.series_of_moments(scope, [first, last], step);
+        }
+        let mut bound = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            bound.push(self.expression(scope, argument)?);
+        }
+        match (name, bound.as_slice()) {
+            ("unnest", [Typed { data_type: DataType::Array(element), expr }]) => {
+                Ok((called(RowFunction::Elements, [expr.clone()]), (**element).clone()))
+            }
+            ("generate_series", [_, _] | [_, _, _]) => self.series(bound),
+            ("generate_subscripts", [Typed { data_type: DataType::Array(_), .. }, ..]) => {
+                self.subscripts(bound)
+            }
+            ("string_to_table", [_, _] | [_, _, _]) => self.parts(bound),
+            _ => Err(does_not_exist(name, &bound)),
+        }
+    }
+
+    fn series(&mut self, bounds: Vec<Typed>) -> Result<(Query, DataType)> {
+        let wide = bounds.iter().any(|b| b.data_type == DataType::Int8);
+        let data_type = if wide { DataType::Int8 } else { DataType::Int4 };
+        let mut inputs = Vec::with_capacity(3);
+        for bound in bounds {
+            if !bound.data_type.is_integer() && bound.data_type != DataType::Unknown {
+                return Err(Error::unsupported(format_args!(
+                    "generate_series over {} with this step",
+                    bound.data_type
+                )));
+            }
+            inputs.push(self.coerce(bound, &data_type, CastContext::Implicit)?);
+        }
+        inputs.resize(3, Expr::Const(Value::Int(1)));
+        Ok((called(RowFunction::Integers, inputs), data_type))
+    }
+
+    /// Dates count as midnights with a time zone.
+    fn series_of_moments(
+        &mut self,
+        scope: &Scope,
+        [first, last]: [&ast::Expr; 2],
+        step: Interval,
+    ) -> Result<(Query, DataType)> {
+        let bounds = vec![self.expression(scope, first)?, self.expression(scope, last)?];
+        let is = |wanted: DataType| bounds.iter().any(|bound| bound.data_type == wanted);
+        let other =
+            |bound: &Typed| !bound.data_type.is_datetime() && bound.data_type != DataType::Unknown;
+        let data_type = match (is(DataType::Timestamptz), is(DataType::Timestamp)) {
+            _ if bounds.iter().any(other) => {
+                return Err(does_not_exist("generate_series", &bounds));
+            }
+            (false, true) => DataType::Timestamp,
+            (true, _) => DataType::Timestamptz,
+            _ if is(DataType::Date) => DataType::Timestamptz,
+            _ => return Err(does_not_exist("generate_series", &bounds)),
+        };
+        let mut inputs = Vec::with_capacity(2);
+        for bound in bounds {
+            inputs.push(self.coerce(bound, &data_type, CastContext::Implicit)?);
+        }
+        Ok((called(RowFunction::Moments(step), inputs), data_type))
+    }
+
+    /// The places of an array's elements.
+    fn subscripts(&mut self, bound: Vec<Typed>) -> Result<(Query, DataType)> {
+        let mut bound = bound.into_iter();
+        let (Some(array), Some(dimension), reverse) = (bound.next(), bound.next(), bound.next())
+        else {
+            return Err(does_not_exist("generate_subscripts", &[]));
+        };
+        let dimension = self.coerce(dimension, &DataType::Int4, CastContext::Implicit)?;
+        let arguments = [array.expr, dimension].into();
+        let length =
+            Expr::Call { function: Function::ArrayLength, arguments, result: DataType::Int4 };
+        let one = || Expr::Const(Value::Int(1));
+        let reverse = match reverse {
+            None => Expr::Const(Value::Bool(false)),
+            Some(reverse) => self.coerce(reverse, &DataType::Bool, CastContext::Implicit)?,
+        };
+        let inputs = match reverse {
+            Expr::Const(Value::Bool(false)) => [one(), length, one()],
+            Expr::Const(Value::Bool(true)) => [length, one(), Expr::Const(Value::Int(-1))],
+            _ => return Err(Error::unsupported("generate_subscripts() in a computed direction")),
+        };
+        Ok((called(RowFunction::Integers, inputs), DataType::Int4))
+    }
+
+    fn parts(&mut self, bound: Vec<Typed>) -> Result<(Query, DataType)> {
+        let mut inputs = Vec::with_capacity(3);
+        for text in bound {
+            if !text.data_type.is_string() && text.data_type != DataType::Unknown {
+                return Err(does_not_exist("string_to_table", &[text]));
+            }
+            inputs.push(self.coerce(text, &DataType::Text, CastContext::Implicit)?);
+        }
+        inputs.resize(3, Expr::Const(Value::Null));
+        Ok((called(RowFunction::Parts, inputs), DataType::Text))
+    }
+
+    /// A call in a select list: its placeholder.
+    pub(super) fn rows_in_select_list(
+        &mut self,
+        scope: &Scope,
+        name: &str,
+        call: &ast::Function,
+    ) -> Result<Typed> {
+        let ast::FunctionArguments::List(list) = &call.args else {
+            return Err(does_not_exist(name, &[]));
+        };
+        let arguments = list.args.iter().map(positional).collect::<Result<Vec<_>>>()?;
+        if self.row_calls.is_none() || self.aggregates.is_inside() {
+            return Err(not_allowed("here"));
+        }
+        // Rows for each row of another call would be one call after the other.
+        let calls = self.row_calls.take();
+        let bound = self.row_function(scope, name, &arguments);
+        self.row_calls = calls;
+        let (query, data_type) = bound?;
+        let calls = self.row_calls.get_or_insert_default();
+        let place = FIRST_CALLED + calls.len() as u16;
+        calls.push(query);
+        Ok(Typed::new(Expr::Column(place), data_type))
+    }
+}
+
+/// Calls in a select list that would not be made for each row, or not for each group.
+pub(super) fn check_calls(outputs: &[Expr], calls: &[Query], grouped: bool) -> Result<()> {
+    if calls.is_empty() {
+        return Ok(());
+    }
+    let mut draws = false;
+    for call in calls {
+        each_input(&mut call.clone(), &mut |input| draws |= input.draws());
+    }
+    if draws {
+        return Err(Error::unsupported("drawing a value for a set-returning function"));
+    }
+    if grouped {
+        return Err(Error::unsupported("a set-returning function beside groups"));
+    }
+    let is_called = |expr: &Expr| expr.columns().iter().any(|column| *column >= FIRST_CALLED);
+    for output in outputs {
+        let mut conditional = None;
+        output.any(&mut |expr| {
+            match expr {
+                Expr::Case { .. } if is_called(expr) => conditional = Some("in CASE"),
+                Expr::Coalesce(_) if is_called(expr) => conditional = Some("in COALESCE"),
+                _ => {}
+            }
+            conditional.is_some()
+        });
+        if let Some(place) = conditional {
+            return Err(not_allowed(place));
+        }
+    }
+    Ok(())
+}
+
+fn not_allowed(place: &str) -> Error {
+    let what = format!("set-returning functions are not allowed {place}");
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+        .with_hint("You might be able to move the set-returning function into a LATERAL FROM item.")
+}
+
+fn called(function: RowFunction, inputs: impl IntoIterator<Item = Expr>) -> Query {
+    Query::Call { function, inputs: inputs.into_iter().map(fold).collect() }
+}
+
+fn does_not_exist(name: &str, arguments: &[Typed]) -> Error {
+    let types: Vec<String> = arguments.iter().map(|a| a.data_type.to_string()).collect();
+    Error::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("function {name}({}) does not exist", types.join(", ")),
+    )
+    .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+}
+
+/// The columns of the rows that a call is made for.
+pub(super) fn needs(call: &Query) -> Vec<u16> {
+    match call {
+        Query::Call { inputs, .. } => inputs.iter().flat_map(Expr::columns).collect(),
+        Query::Beside { inputs, .. } => inputs.iter().flat_map(needs).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Visits what a call is made of.
+pub(super) fn each_input(call: &mut Query, visit: &mut dyn FnMut(&mut Expr)) {
+    match call {
+        Query::Call { inputs, .. } => inputs.iter_mut().for_each(visit),
+        Query::Beside { inputs, .. } => inputs.iter_mut().for_each(|call| each_input(call, visit)),
+        _ => {}
+    }
+}
+
+/// Several calls as one relation.
+pub(super) fn side_by_side(mut calls: Vec<Query>, numbered: bool) -> Query {
+    match calls.len() {
+        1 if !numbered => calls.remove(0),
+        _ => Query::Beside { inputs: calls.into(), numbered },
+    }
+}
+
+pub(super) fn positional(arg: &ast::FunctionArg) -> Result<&ast::Expr> {
+    match arg {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
+        other => Err(Error::unsupported(format_args!("the argument {other}"))),
+    }
+}

@@ -1,0 +1,254 @@
+//! WITH, where what is named or what follows changes data.
+//!
+//! All parts see the data as they were before the statement; what one tells another is what its
+//! RETURNING says. So everything is read first, and the rows of each part are kept in registers, an
+//! array for each column; what RETURNING shows follows from these without a look at the tables.
+//! Then the changes are made, part by part in the order of the text:
+//!
+//! ```text
+//!   read ─► arrays of part 1 ┐
+//!   read ─► arrays of part 2 ├─► answer of a SELECT ─► change 1 ─► change 2 ─► …
+//!           RETURNING of 1 ──┘
+//! ```
+//!
+//! Two parts may insert into one table, or one insert and one change it. Which of two changes of
+//! one row would count is left open by PostgreSQL, and refused here.
+
+use procedure::query::{Aggregate, AggregateFunction, RowFunction};
+use procedure::{Expr, Output, Query, Step};
+use sqlparser::ast;
+use types::{ColumnId, DataType, Error, Result, SqlState};
+
+use super::binder::Binder;
+use super::dml::{Dml, Returning, modifying};
+use super::row_functions::side_by_side;
+use super::select::BoundQuery;
+use crate::names::{fold, object_name};
+use crate::statement::Statement;
+
+/// What is put off until everything is read.
+#[derive(Default)]
+pub(super) struct Late {
+    changes: Vec<Step>,
+    /// The part at hand is named, and its RETURNING wanted.
+    keeps: bool,
+    kept: Option<BoundQuery>,
+}
+
+/// Whether a part of WITH changes data.
+pub(crate) fn names_changes(query: &ast::Query) -> bool {
+    let parts = query.with.iter().flat_map(|with| &with.cte_tables);
+    parts.into_iter().any(|part| modifying(&part.query).is_some())
+}
+
+impl Binder<'_> {
+    /// A SELECT behind parts that change data.
+    pub(super) fn select_with_changes(
+        &mut self,
+        query: &ast::Query,
+        text: &str,
+    ) -> Result<(Statement, Output)> {
+        let outer_ctes = self.ctes.len();
+        self.changing_parts(query)?;
+        let main = ast::Query { with: None, ..query.clone() };
+        let bound = self.query(&main)?;
+        self.ctes.truncate(outer_ctes);
+        self.steps.push(Step::EmitQuery { query: bound.query });
+        self.make_changes();
+        self.program(text, Output::Rows(bound.columns), "SELECT")
+    }
+
+    /// WITH in front of a data-modifying statement.
+    pub(super) fn dml_with(&mut self, query: &ast::Query, emit: bool) -> Result<Dml> {
+        let Some(statement) = modifying(query) else {
+            return Err(Error::new(SqlState::INTERNAL_ERROR, "not a data-modifying statement"));
+        };
+        let outer_ctes = self.ctes.len();
+        match (&query.with, names_changes(query)) {
+            (Some(_), true) => self.changing_parts(query)?,
+            (Some(with), false) => self.common_tables(with)?,
+            (None, _) => {}
+        }
+        let dml = self.nested(|binder| binder.dml(statement, emit));
+        self.ctes.truncate(outer_ctes);
+        self.make_changes();
+        dml
+    }
+
+    fn changing_parts(&mut self, query: &ast::Query) -> Result<()> {
+        let Some(with) = &query.with else { return Ok(()) };
+        if with.recursive {
+            return Err(Error::unsupported("WITH RECURSIVE"));
+        }
+        check_targets(query)?;
+        self.late = Some(Late::default());
+        for part in &with.cte_tables {
+            let mut bound = match modifying(&part.query) {
+                None => self.query(&part.query)?,
+                Some(statement) => self.changing_part(&part.query, statement)?,
+            };
+            for (column, name) in bound.columns.iter_mut().zip(&part.alias.columns) {
+                column.name = fold(&name.name);
+            }
+            self.ctes.push((fold(&part.alias.name), bound));
+        }
+        Ok(())
+    }
+
+    fn changing_part(
+        &mut self,
+        query: &ast::Query,
+        statement: &ast::Statement,
+    ) -> Result<BoundQuery> {
+        if matches!(statement, ast::Statement::Merge(_)) {
+            return Err(Error::unsupported("MERGE in a WITH query"));
+        }
+        if names_changes(query) {
+            return Err(not_on_top());
+        }
+        let outer_ctes = self.ctes.len();
+        if let Some(with) = &query.with {
+            self.common_tables(with)?;
+        }
+        if let Some(late) = &mut self.late {
+            (late.keeps, late.kept) = (true, None);
+        }
+        let bound = self.nested(|binder| binder.dml(statement, false));
+        self.ctes.truncate(outer_ctes);
+        bound?;
+        let kept = self.late.as_mut().and_then(|late| {
+            late.keeps = false;
+            late.kept.take()
+        });
+        let nothing = BoundQuery { query: Query::Values(Box::default()), columns: Vec::new() };
+        Ok(kept.unwrap_or(nothing))
+    }
+
+    /// The changes that were put off.
+    fn make_changes(&mut self) {
+        if let Some(late) = self.late.take() {
+            self.steps.extend(late.changes);
+        }
+    }
+
+    /// Adds the step that changes rows: now, or when everything is read.
+    pub(super) fn change_step(&mut self, step: Step) {
+        match &mut self.late {
+            Some(late) => late.changes.push(step),
+            None => self.steps.push(step),
+        }
+    }
+
+    /// Whether changes are put off.
+    pub(super) fn is_late(&self) -> bool {
+        self.late.is_some()
+    }
+
+    /// Whether others read what the part at hand returns.
+    pub(super) fn keeps_rows(&self) -> bool {
+        self.late.as_ref().is_some_and(|late| late.keeps)
+    }
+
+    /// The rows of a query, read now, as a query over registers.
+    pub(super) fn rows_kept(&mut self, query: Query) -> Result<Query> {
+        let width = query.width();
+        let aggregate = |column: u16| Aggregate {
+            function: AggregateFunction::ArrayAgg,
+            input: Some(Expr::Column(column)),
+            distinct: false,
+            filter: None,
+            result: DataType::Array(Box::new(DataType::Unknown)),
+        };
+        let gathered = Query::Aggregate {
+            input: Box::new(query),
+            groups: Box::default(),
+            aggregates: (0..width).map(aggregate).collect(),
+        };
+        let (arrays, found) = (self.registers(usize::from(width))?, self.register()?);
+        self.steps.push(Step::Fetch {
+            query: gathered,
+            outputs: arrays.clone().into(),
+            found,
+            strict: false,
+        });
+        let elements = arrays.into_iter().map(|array| Query::Call {
+            function: RowFunction::Elements,
+            inputs: [Expr::Reg(array)].into(),
+        });
+        Ok(side_by_side(elements.collect(), false))
+    }
+
+    /// What RETURNING shows of `rows`, where it will be read: `place` says where a column of
+    /// the target, and of what stands beside it, is in them.
+    pub(super) fn keep_returning(
+        &mut self,
+        returning: &Returning,
+        rows: &Query,
+        place: &dyn Fn(ColumnId) -> Option<usize>,
+    ) {
+        let Some(late) = self.late.as_mut().filter(|late| late.keeps) else { return };
+        let Some((exprs, columns)) = returning.shown() else { return };
+        let expressions = exprs.iter().map(|expr| {
+            let mut expr = expr.clone();
+            expr.map_columns(&mut |column| {
+                Expr::Column(place(column).map_or(u16::MAX, |place| place as u16))
+            });
+            expr
+        });
+        let query =
+            Query::Project { input: Box::new(rows.clone()), expressions: expressions.collect() };
+        late.kept = Some(BoundQuery { query, columns: columns.to_vec() });
+    }
+}
+
+pub(super) fn not_on_top() -> Error {
+    let what = "WITH clause containing a data-modifying statement must be at the top level";
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+}
+
+pub(super) fn returns_nothing(name: &str) -> Error {
+    let what = format!("WITH query \"{name}\" does not have a RETURNING clause");
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+}
+
+/// No two parts change rows that are there already in one table.
+fn check_targets(query: &ast::Query) -> Result<()> {
+    let parts = query.with.iter().flat_map(|with| &with.cte_tables);
+    let named = parts.filter_map(|part| modifying(&part.query));
+    let mut seen = Vec::new();
+    for statement in named.chain(modifying(query)) {
+        let Some(target) = changed_table(statement)? else { continue };
+        if seen.contains(&target) {
+            return Err(Error::unsupported(format_args!(
+                "changing rows of \"{target}\" in two parts of one statement"
+            )));
+        }
+        seen.push(target);
+    }
+    Ok(())
+}
+
+/// The table whose rows a statement changes; `None` for one that only adds some.
+fn changed_table(statement: &ast::Statement) -> Result<Option<String>> {
+    use ast::Statement as S;
+    let factor = match statement {
+        S::Insert(insert) => {
+            return match (&insert.table, &insert.on) {
+                (ast::TableObject::TableName(name), Some(_)) => object_name(name).map(Some),
+                _ => Ok(None),
+            };
+        }
+        S::Update(update) => Some(&update.table.relation),
+        S::Delete(delete) => {
+            let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) =
+                &delete.from;
+            from.first().map(|table| &table.relation)
+        }
+        S::Merge(merge) => Some(&merge.table),
+        _ => None,
+    };
+    match factor {
+        Some(ast::TableFactor::Table { name, .. }) => object_name(name).map(Some),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,71 @@
+//! Tokens as sqlparser reads them, and short statements that it does not read.
+
+use sqlparser::ast;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use crate::ddl::{Ddl, Renamed};
+use crate::tokens;
+
+type Read<T> = Result<T, ParserError>;
+
+/// Takes out or writes otherwise what the grammar does not know.
+pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
+    tokens::drop_deferrable(statement);
+    tokens::bare_fetch(statement);
+    tokens::drop_only(statement);
+    tokens::plain_operators(statement);
+    drop_concurrently(statement);
+}
+
+/// Nothing waits for an index to go, so CONCURRENTLY says nothing.
+fn drop_concurrently(tokens: &mut Vec<TokenWithSpan>) {
+    if begins(tokens, &["drop", "index", "concurrently"]) {
+        tokens.remove(2);
+    }
+}
+
+fn begins(tokens: &[TokenWithSpan], words: &[&str]) -> bool {
+    let is = |(token, word): (&TokenWithSpan, &&str)| {
+        matches!(&token.token, Token::Word(known)
+            if known.quote_style.is_none() && known.value.eq_ignore_ascii_case(word))
+    };
+    tokens.len() >= words.len() && tokens.iter().zip(words).all(is)
+}
+
+/// Whether a statement is SET CONSTRAINTS.
+pub(crate) fn sets_constraints(tokens: &[TokenWithSpan]) -> bool {
+    begins(tokens, &["set", "constraints"])
+}
+
+/// `ALTER INDEX | VIEW [IF EXISTS] name RENAME TO name`; `None`: it says something else.
+pub(crate) fn renaming(parser: &mut Parser<'_>) -> Read<Option<Ddl>> {
+    parser.expect_keyword(Keyword::ALTER)?;
+    let what = match parser.parse_keyword(Keyword::INDEX) {
+        true => Renamed::Index,
+        false => {
+            parser.expect_keyword(Keyword::VIEW)?;
+            Renamed::View
+        }
+    };
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let name = parser.parse_object_name(false)?;
+    if !parser.parse_keywords(&[Keyword::RENAME, Keyword::TO]) {
+        return Ok(None);
+    }
+    let to = parser.parse_identifier()?;
+    Ok(Some(Ddl::Rename { what, name, to, if_exists }))
+}
+
+/// What follows SET CONSTRAINTS: names, or none for all of them.
+pub(crate) fn set_constraints(parser: &mut Parser<'_>) -> Read<Vec<ast::ObjectName>> {
+    let names = match parser.parse_keyword(Keyword::ALL) {
+        true => Vec::new(),
+        false => parser.parse_comma_separated(|parser| parser.parse_object_name(false))?,
+    };
+    match parser.parse_one_of_keywords(&[Keyword::DEFERRED, Keyword::IMMEDIATE]) {
+        Some(_) => Ok(names),
+        None => parser.expected("DEFERRED or IMMEDIATE", parser.peek_token()),
+    }
+}

@@ -1,0 +1,36 @@
+//! Giving back what is large where it holds up no other session.
+//!
+//! A session's values go when they are dropped, by the thread that happens to hold them: mostly the
+//! one that moves bytes for all sessions. The tree of a statement of a megabyte, or the writes of a
+//! transaction that is rolled back, are a million allocations to be given back, one by one.
+
+use super::guard::{SHORT_TEXT_BYTES, aside};
+use super::{Prepared, Session};
+use crate::statement::Statement;
+
+impl Session {
+    pub(super) fn forget_transaction(&mut self) {
+        let transaction = self.transaction.take();
+        let is_small = transaction.as_ref().is_none_or(|transaction| transaction.is_small());
+        aside(is_small, || drop(transaction));
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.forget_transaction();
+        let (bound, lifted) = (std::mem::take(&mut self.bound), std::mem::take(&mut self.lifted));
+        aside(self.kept_bytes <= SHORT_TEXT_BYTES as u64, || drop((bound, lifted)));
+    }
+}
+
+impl Drop for Prepared {
+    /// The tree of a long text, and its program, have as many parts as the text has words.
+    fn drop(&mut self) {
+        if self.parsed.text.len() > SHORT_TEXT_BYTES {
+            let statement = std::mem::replace(&mut self.bound.statement, Statement::Empty);
+            let body = self.parsed.take_body();
+            aside(false, || drop((statement, body)));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! CREATE TABLE … AS in a session: two statements of one transaction (see [`crate::table_as`]).
+
+use types::{DataType, Error, Result, SqlState, Value};
+
+use super::{Answer, Session, Tag, plain};
+use crate::statement::Statement;
+use crate::table_as::TableAs;
+
+/// How often it begins anew where others have changed what it read.
+const ATTEMPTS_MAX: usize = 8;
+
+impl Session {
+    /// In the open transaction, or else in one of its own.
+    pub(super) async fn create_table_as(
+        &mut self,
+        made: &TableAs,
+        types: &[DataType],
+        parameters: &[Value],
+    ) -> Result<Answer> {
+        let exists = self.view().versioned.catalog.find_table(&made.name).is_some();
+        if made.if_not_exists && exists {
+            let what = format!("relation \"{}\" already exists, skipping", made.name);
+            self.notices.push(Error::new(SqlState(*b"42P07"), what));
+            return Ok(plain("CREATE TABLE AS"));
+        }
+        if self.transaction.is_some() {
+            return self.create_and_fill(made, types, parameters).await;
+        }
+        let mut attempt = 1;
+        loop {
+            self.begin_implicit_block()?;
+            let answer = match self.create_and_fill(made, types, parameters).await {
+                Ok(answer) => self.end_implicit_block(true).await.map(|()| answer),
+                Err(error) => {
+                    self.end_implicit_block(false).await?;
+                    Err(error)
+                }
+            };
+            match answer {
+                Err(error)
+                    if error.code() == SqlState::SERIALIZATION_FAILURE
+                        && attempt < ATTEMPTS_MAX =>
+                {
+                    attempt += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn create_and_fill(
+        &mut self,
+        made: &TableAs,
+        types: &[DataType],
+        parameters: &[Value],
+    ) -> Result<Answer> {
+        let parsed = self.parse(&made.create)?.remove(0);
+        let create = self.prepare(parsed, &[])?;
+        let Statement::Ddl(ddl) = &create.bound.statement else {
+            return Ok(plain("CREATE TABLE AS"));
+        };
+        self.change_schema(ddl, &made.create).await?;
+        let Some(fill) = &made.fill else { return Ok(plain("CREATE TABLE AS")) };
+        let declared: Vec<_> = types.iter().cloned().map(Some).collect();
+        let parsed = self.parse(fill)?.remove(0);
+        let fill = self.prepare(parsed, &declared)?;
+        match Box::pin(self.execute(&fill, parameters)).await? {
+            Answer::Tag(Tag::Counted(_, rows)) => {
+                Ok(Answer::Tag(Tag::Counted("SELECT".into(), rows)))
+            }
+            answer => Ok(answer),
+        }
+    }
+}

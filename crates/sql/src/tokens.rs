@@ -1,0 +1,246 @@
+//! Tokens as sqlparser has to be given them, where it reads PostgreSQL wrongly or not at all.
+
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
+use types::Result;
+
+use crate::parse::syntax_error;
+
+/// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
+/// are one, strings side by side are an error (not an alias), and TRIM's `FROM` may follow its
+/// direction.
+pub(crate) fn as_sqlparser_reads(
+    sql: &str,
+    tokens: Vec<TokenWithSpan>,
+) -> Result<Vec<TokenWithSpan>> {
+    let mut read: Vec<TokenWithSpan> = Vec::new();
+    // Whether a line ended since the last token.
+    let mut line_ended = false;
+    for token in tokens {
+        match &token.token {
+            Token::Whitespace(space) => {
+                line_ended |= matches!(space, Whitespace::Newline);
+                line_ended |= matches!(space, Whitespace::SingleLineComment { .. });
+                continue;
+            }
+            Token::EOF => continue,
+            _ => {}
+        }
+        let before = read.last_mut();
+        let (before, end) = before.map(|before| (&mut before.token, &mut before.span.end)).unzip();
+        match (before, &token.token) {
+            (
+                Some(Token::SingleQuotedString(start) | Token::EscapedStringLiteral(start)),
+                Token::SingleQuotedString(rest),
+            ) => {
+                if !line_ended {
+                    let message = format!("syntax error at or near \"{}\"", token.token);
+                    return Err(syntax_error(sql, &message, Some(token.span.start)));
+                }
+                start.push_str(rest);
+                end.into_iter().for_each(|end| *end = token.span.end);
+                continue;
+            }
+            (Some(Token::Word(direction)), Token::Word(word))
+                if word.keyword == Keyword::FROM
+                    && direction.quote_style.is_none()
+                    && matches!(
+                        direction.keyword,
+                        Keyword::LEADING | Keyword::TRAILING | Keyword::BOTH
+                    ) =>
+            {
+                continue;
+            }
+            _ => {}
+        }
+        line_ended = false;
+        read.push(token);
+    }
+    Ok(read)
+}
+
+/// Takes `[NOT] DEFERRABLE` out of what begins a transaction or sets its modes: the grammar does
+/// not know it, and it changes nothing. Every snapshot is a block's end, which no later commit
+/// makes unsafe, so there is nothing to wait for.
+pub(crate) fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
+    let is = |place: usize, keyword: Keyword| {
+        tokens.get(place).is_some_and(|token| {
+            matches!(&token.token, Token::Word(word)
+                if word.quote_style.is_none() && word.keyword == keyword)
+        })
+    };
+    let has = |keyword| (0..tokens.len()).any(|place| is(place, keyword));
+    let sets_modes = is(0, Keyword::BEGIN)
+        || is(0, Keyword::START)
+        || is(0, Keyword::SET) && has(Keyword::TRANSACTION);
+    if !sets_modes {
+        return;
+    }
+    let is_comma = |place: usize| tokens.get(place).is_some_and(|t| t.token == Token::Comma);
+    let mut dropped = vec![false; tokens.len()];
+    for last in (1..tokens.len()).filter(|&place| is(place, Keyword::DEFERRABLE)) {
+        let first = if is(last - 1, Keyword::NOT) { last - 1 } else { last };
+        let mode = match (is_comma(first - 1), is_comma(last + 1)) {
+            (true, _) => first - 1..=last,
+            (false, true) => first..=last + 1,
+            (false, false) => first..=last,
+        };
+        dropped[mode].fill(true);
+    }
+    let mut dropped = dropped.into_iter();
+    tokens.retain(|_| dropped.next() == Some(false));
+}
+
+/// Takes the parentheses out of `FETCH FIRST (n) ROWS`, which the grammar does not know.
+pub(crate) fn bare_fetch(tokens: &mut Vec<TokenWithSpan>) {
+    let is_word = |token: &TokenWithSpan, words: &[&str]| {
+        matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+            && words.iter().any(|known| word.value.eq_ignore_ascii_case(known)))
+    };
+    let mut place = 0;
+    while let Some([fetch, first, open, _, close, rows]) =
+        tokens.get(place..).and_then(<[_]>::first_chunk)
+    {
+        if is_word(fetch, &["fetch"])
+            && is_word(first, &["first", "next"])
+            && open.token == Token::LParen
+            && close.token == Token::RParen
+            && is_word(rows, &["row", "rows"])
+        {
+            tokens.remove(place + 4);
+            tokens.remove(place + 2);
+        }
+        place += 1;
+    }
+}
+
+/// The same tokens with the second word replaced by FUNCTION.
+pub(crate) fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut tokens = tokens.to_vec();
+    if let Some(token) = tokens.get_mut(1) {
+        token.token = Token::make_keyword("FUNCTION");
+    }
+    tokens
+}
+
+/// The same tokens without what stands in the first parentheses.
+pub(crate) fn without_arguments(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let place = |token: &Token| tokens.iter().position(|t| t.token == *token);
+    match (place(&Token::LParen), place(&Token::RParen)) {
+        (Some(open), Some(close)) if open < close => {
+            [&tokens[..open], &tokens[close + 1..]].concat()
+        }
+        _ => tokens.to_vec(),
+    }
+}
+
+/// COPY's `(FREEZE on)` as `(FREEZE true)`.
+pub(crate) fn switches_as_booleans(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut tokens = tokens.to_vec();
+    let mut after_option = false;
+    for token in &mut tokens {
+        let Token::Word(word) = &token.token else {
+            after_option = false;
+            continue;
+        };
+        let is = |text: &str| word.value.eq_ignore_ascii_case(text);
+        let switch = match word.quote_style {
+            None if after_option && is("on") => Some("TRUE"),
+            None if after_option && is("off") => Some("FALSE"),
+            _ => None,
+        };
+        after_option = is("freeze") || is("header");
+        if let Some(switch) = switch {
+            token.token = Token::make_keyword(switch);
+        }
+    }
+    tokens
+}
+
+/// `ALTER kind name OWNER TO role`, which changes nothing, since everything has one owner: its
+/// command tag.
+pub(crate) fn changes_owner(tokens: &[TokenWithSpan]) -> Option<&'static str> {
+    const TAGS: [(&str, &str); 6] = [
+        ("DATABASE", "ALTER DATABASE"),
+        ("FUNCTION", "ALTER FUNCTION"),
+        ("PROCEDURE", "ALTER PROCEDURE"),
+        ("SCHEMA", "ALTER SCHEMA"),
+        ("SEQUENCE", "ALTER SEQUENCE"),
+        ("VIEW", "ALTER VIEW"),
+    ];
+    let is = |token: &TokenWithSpan, name: &str| {
+        matches!(&token.token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name))
+    };
+    let [.., owner, to, role] = tokens else { return None };
+    if !(is(owner, "owner") && is(to, "to") && matches!(role.token, Token::Word(_))) {
+        return None;
+    }
+    let kind = tokens.get(1)?;
+    TAGS.iter().find(|(name, _)| is(kind, name)).map(|(_, tag)| *tag)
+}
+
+/// Takes the word out of `FROM ONLY t`: no table has others below it.
+pub(crate) fn drop_only(tokens: &mut Vec<TokenWithSpan>) {
+    let keyword = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    };
+    let mut place = 0;
+    while let Some([before, only, _]) = tokens.get(place..).and_then(<[_]>::first_chunk) {
+        let may_be =
+            matches!(keyword(before), Some(Keyword::FROM | Keyword::JOIN | Keyword::UPDATE));
+        if may_be && keyword(only) == Some(Keyword::ONLY) {
+            tokens.remove(place + 1);
+        }
+        place += 1;
+    }
+}
+
+/// `OPERATOR(pg_catalog.=) ANY` as `= ANY`, which is all that the grammar knows before ANY and ALL.
+pub(crate) fn plain_operators(tokens: &mut Vec<TokenWithSpan>) {
+    let is = |token: &TokenWithSpan, words: &[&str]| {
+        matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+            && words.iter().any(|known| word.value.eq_ignore_ascii_case(known)))
+    };
+    let mut place = 0;
+    while let Some([operator, open, schema, point, _, close, any]) =
+        tokens.get(place..).and_then(<[_]>::first_chunk)
+    {
+        if is(operator, &["operator"])
+            && open.token == Token::LParen
+            && is(schema, &["pg_catalog"])
+            && point.token == Token::Period
+            && close.token == Token::RParen
+            && is(any, &["any", "all", "some"])
+        {
+            tokens.remove(place + 5);
+            tokens.drain(place..place + 4);
+        }
+        place += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::parse;
+
+    fn same(text: &str, plain: &str) {
+        assert_eq!(parse(text).unwrap()[0].body, parse(plain).unwrap()[0].body, "{text}");
+    }
+
+    #[test]
+    fn what_says_nothing_more_is_taken_out() {
+        same("SELECT a FROM ONLY t JOIN only u ON true", "SELECT a FROM t JOIN u ON true");
+        same("UPDATE ONLY t SET a = 1", "UPDATE t SET a = 1");
+        same("DELETE FROM ONLY public.t", "DELETE FROM public.t");
+        same(
+            "SELECT 1 WHERE a OPERATOR(pg_catalog.=) ANY (ARRAY[1])",
+            "SELECT 1 WHERE a = ANY (ARRAY[1])",
+        );
+        same("SELECT a ~~ 'x%', a !~~* 'y'", "SELECT a LIKE 'x%', a NOT ILIKE 'y'");
+        for text in ["ALTER VIEW v OWNER TO ada", "alter schema public owner to \"Ada\""] {
+            assert!(matches!(parse(text).unwrap()[0].body, crate::parse::Body::Nothing(_)));
+        }
+    }
+}
