@@ -175,8 +175,10 @@ fn a_backup_that_is_interrupted_anywhere_leaves_the_one_before_and_the_next_goes
     let operations = probe.operations();
     assert!(operations > 15, "{operations} operations");
     let mut images = 0;
-    for manner in manners {
-        for operation in 0..operations {
+    for (first, manner) in (0..).zip(manners) {
+        // A power cut at each of them, the others each at other ones.
+        let (first, stride) = if first == 0 { (0, 1) } else { (first % 3, 3) };
+        for operation in (first..operations).step_by(stride) {
             let when = format!("{:?}", manner(operation));
             let target = copy_of(&before);
             target.fail_at(Some(manner(operation)));
@@ -198,7 +200,7 @@ fn a_backup_that_is_interrupted_anywhere_leaves_the_one_before_and_the_next_goes
             }
         }
     }
-    assert!(images > 300, "only {images} images");
+    assert!(images > 200, "only {images} images");
 }
 
 /// The very first one, too: before it is whole there is none, and that is said.

@@ -9,10 +9,11 @@ use tokio_postgres::{Client, Error};
 
 use super::*;
 
-/// A short run of what `make torture` does for long.
+/// A short run of what `make torture` does for long; it ends with a loss if a seeded bug is not
+/// found.
 #[test]
 fn kills_torn_disks_and_flipped_bytes_lose_nothing() {
-    let limits = ["--kills", "10", "--load-ms", "200", "--flips", "150", "--seconds", "6"];
+    let limits = ["--kills", "4", "--load-ms", "200", "--flips", "50", "--seconds", "3"];
     let done = run(&[&["--output", "json", "torture"], &limits[..]].concat());
     let report = json(&done);
     assert_eq!(done.status.code(), Some(0), "{report:#}");
@@ -26,7 +27,7 @@ fn kills_torn_disks_and_flipped_bytes_lose_nothing() {
     }
     let mounts = &report["mounts"];
     assert!(mounts["skipped"].is_string() || mounts["kept"].as_u64() > Some(0), "{report:#}");
-    assert!(kills["kills"].as_u64() >= Some(10), "{report:#}");
+    assert!(kills["kills"].as_u64() >= Some(4), "{report:#}");
 }
 
 async fn insert(client: &Client, id: i64, bytes: usize) -> Result<u64, Error> {

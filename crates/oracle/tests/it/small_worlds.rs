@@ -51,7 +51,7 @@ fn every_small_world_over_the_core_alphabet() {
 #[test]
 fn small_worlds_over_the_full_alphabet() {
     let worlds = SmallWorlds::over(&FULL, &Initial::ALL);
-    let stride = if all_of_them() { 1 } else { 1_009 };
+    let stride = if all_of_them() { 1 } else { 2_003 };
     for subject in defaults() {
         let start = Instant::now();
         let count = sweep(&subject, &worlds, stride, 0);
@@ -62,7 +62,8 @@ fn small_worlds_over_the_full_alphabet() {
 #[test]
 fn small_worlds_with_any_option() {
     let worlds = SmallWorlds::over(&FULL, &Initial::ALL);
-    for (offset, subject) in variants().into_iter().enumerate() {
-        sweep(&subject, &worlds, 5_003, offset);
-    }
+    let stride = if all_of_them() { 5_003 } else { 12_007 };
+    parallel::for_each(variants().into_iter().enumerate(), |(offset, subject)| {
+        sweep(&subject, &worlds, stride, offset);
+    });
 }

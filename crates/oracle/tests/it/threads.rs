@@ -37,13 +37,13 @@ fn same_on_any_number_of_workers(subject: &Subject, count: u64) {
 #[test]
 fn the_number_of_workers_is_invisible() {
     for subject in defaults() {
-        same_on_any_number_of_workers(&subject, seeds(20));
+        same_on_any_number_of_workers(&subject, seeds(10));
     }
 }
 
 #[test]
 fn with_any_option_the_number_of_workers_is_invisible() {
     for subject in variants() {
-        same_on_any_number_of_workers(&subject, seeds(3));
+        same_on_any_number_of_workers(&subject, seeds(2));
     }
 }

@@ -130,7 +130,7 @@ const SHALLOW: &[usize] = &[1, 3, 6, 10, 14, 18, 22, 26, 30, 34, 40, 46, 52];
 const DEEP: &[usize] = &[70, 100, 200];
 
 /// Where every head is tried; elsewhere the first, since it is the inside that takes long.
-const UNDER_EVERY_HEAD: &[usize] = &[1, 3, 22, 46];
+const UNDER_EVERY_HEAD: &[usize] = &[3, 46];
 
 /// What is innermost: right, wrong, and a text that ends there.
 const KERNELS: &[&str] = &["1", "a", "b", "c", "t", "1 1", "'a' IN", "("];
@@ -199,9 +199,9 @@ fn no_construct_takes_long_however_deep() {
 
 #[test]
 fn no_two_constructs_take_long_in_turns() {
-    // A sixth of all pairs, spread evenly: all take more than a minute.
+    // Of all pairs one in eighteen, spread evenly: all take minutes.
     let places = (0..WRAPS.len()).flat_map(|a| (0..WRAPS.len()).map(move |b| (a, b)));
-    let some = places.filter(|(a, b)| (5 * a + b) % 6 == 0);
+    let some = places.filter(|(a, b)| (5 * a + b) % 18 == 0);
     sweep(some.map(|(a, b)| [WRAPS[a], WRAPS[b]]).flat_map(|pair| {
         [24, 48].into_iter().flat_map(move |depth| {
             ["a", "1 1"].map(|kernel| format!("SELECT {} FROM t", nested(&pair, kernel, depth)))

@@ -102,6 +102,7 @@ fn no_expression_takes_long_in_a_block_or_cannot_be_ended_outside() {
         let mut client = node.session();
         client.run("CREATE TABLE t (id int PRIMARY KEY, v text)").await.unwrap();
         client.run("INSERT INTO t SELECT n, 'v' FROM generate_series(1, 1000) n").await.unwrap();
+        client.run("SET ledger.transaction_units_max = 10000000").await.unwrap();
         for (place, bomb) in BOMBS.iter().enumerate() {
             let bomb = bomb.replace('V', "repeat('a', 2000000 + length(v))");
             if BOMBS_IN_BLOCKS.contains(&place) {
@@ -189,7 +190,7 @@ fn a_statement_that_waits_for_a_block_can_be_given_up() {
             client.run("CREATE TABLE u (id int PRIMARY KEY)").await.unwrap();
             let mut busy = node.session();
             let slow = "INSERT INTO u SELECT 7 + count(*)
-                FROM t a, t b, generate_series(1, 10) n";
+                FROM t a, t b, generate_series(1, 2) n";
             let slow = tokio::spawn(async move { busy.run(slow).await.map(drop) });
             // A schema change waits for the block that is open, under every protocol.
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -349,10 +350,10 @@ fn the_ledgers_parameters_bound_transactions() {
             let node = Node::new(protocol);
             let mut client = node.session();
             client.run("CREATE TABLE t (id int PRIMARY KEY, v int, w text)").await.unwrap();
-            let fill = "INSERT INTO t SELECT n, 1, '' FROM generate_series(1, 500) n";
+            let fill = "INSERT INTO t SELECT n, 1, '' FROM generate_series(1, 400) n";
             client.run(fill).await.unwrap();
             let much = "UPDATE t SET v = 1 WHERE v < (SELECT count(*) FROM t b, t c)";
-            let long = "UPDATE t SET w = repeat('x', 10000) WHERE id > 100";
+            let long = "UPDATE t SET w = repeat('x', 10000) WHERE id > 250";
             let number = |what: &str| format!("SET ledger.transaction_{what}");
             for begun in ["", "BEGIN"] {
                 for (parameter, low, high, statement, expected) in [
