@@ -120,6 +120,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const CONFINED: &[(&str, &[&str])] = &[
     ("axum", &["node"]),
     ("clap", &["node"]),
+    ("ed25519-zebra", &["ledger"]),
     ("openraft", &["order-raft"]),
     ("pgwire", &["pgfront"]),
     ("prometheus-client", &["node"]),
