@@ -19,6 +19,7 @@
 use std::io;
 use std::sync::Arc;
 
+use kit::flaw::flawed;
 use types::Height;
 
 use super::{FOLDER, Said};
@@ -75,7 +76,8 @@ impl LastVote {
 
     /// Whether a height is above all that was signed.
     pub fn may_sign(&self, height: Height) -> bool {
-        !self.failed && self.said.is_none_or(|last| last.height < height)
+        let is_above = self.said.is_none_or(|last| last.height < height);
+        !self.failed && (is_above || flawed("votes_signed_twice"))
     }
 
     /// Keeps what is going to be signed; durable when this returns. An error for a height that
