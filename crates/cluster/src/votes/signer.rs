@@ -39,6 +39,11 @@ impl Signer {
         self.last.said()
     }
 
+    /// The last vote once more: a crash may have come before it was sent.
+    pub fn again(&self) -> Option<Vote> {
+        self.last.said().map(|said| self.key.sign(self.ledger_id, self.member, said))
+    }
+
     /// A block was executed, behind all before.
     pub fn executed(&mut self, said: Said, time_us: i64) {
         let span = time_us.div_euclid(SPAN_US);

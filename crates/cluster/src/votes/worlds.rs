@@ -197,7 +197,8 @@ impl Node {
     fn start(id: u64, files: MemoryFiles, electors: &Electors, is_faulty: bool) -> Node {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         let signer = Signer::open(&shared, LEDGER, id, key(id)).unwrap();
-        let tally = Tally::new(electors.clone(), None);
+        let mut tally = Tally::new(electors.clone(), None);
+        signer.again().map(|vote| tally.count(vote));
         Node { id, files, signer, tally, height: 0, is_faulty, diverged: false }
     }
 

@@ -97,7 +97,7 @@ impl Membership {
             .enable_all()
             .build()
             .context("cannot start the threads of Raft")?;
-        let (votes, voter) = self::votes(&files, &plan, &secrets, replica)?;
+        let (votes, voter) = start_votes(&files, &plan, &secrets, replica)?;
         let store = Store::open(files, orders).context("cannot go on in the cluster")?;
         let after = store.sequence_of(replica.head().height);
         let config = Config {
@@ -135,7 +135,7 @@ impl Membership {
 }
 
 /// The thread that votes, from the last block on that the replica has executed.
-fn votes(
+fn start_votes(
     files: &Arc<dyn Files>,
     plan: &Plan,
     secrets: &Secrets,

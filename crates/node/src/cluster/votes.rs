@@ -133,13 +133,16 @@ impl Votes {
         if cut > 0 {
             info!(bytes = cut, "the end of votes/certificates could not be read and was cut off");
         }
-        let tally = Tally::new(electors.clone(), kept.last());
+        let mut tally = Tally::new(electors.clone(), kept.last());
+        // Nothing else is known yet that it could come to anything with.
+        let again: VecDeque<Vote> = signer.again().into_iter().collect();
+        again.iter().for_each(|vote| drop(tally.count(*vote)));
         let votes = Arc::new(Votes {
             electors,
             me,
             inbox: Mutex::default(),
             arrived: Condvar::new(),
-            sent: watch::Sender::new(Arc::default()),
+            sent: watch::Sender::new(Arc::new(again)),
             kept: Mutex::new(kept),
             standing: Mutex::default(),
             engine: OnceLock::new(),
