@@ -86,86 +86,110 @@ impl Twin {
     }
 }
 
-/// One world, event by event; what differs, if something does.
-fn compare(seed: u64) -> Result<(), String> {
-    let mut random = Random::new(seed);
-    let electors = electors(3 + random.below(2));
-    let members = electors.keys.len() as u64;
-    let mut twin = Twin {
-        electors: electors.clone(),
-        accepted: Vec::new(),
-        results: BTreeMap::new(),
-        certified: Vec::new(),
-        believed: Vec::new(),
-        refused: BTreeMap::new(),
-        contradicting: BTreeMap::new(),
-    };
-    let mut tally = Tally::new(electors.clone(), None);
-    let mut diverged = BTreeSet::new();
-    for step in 0..30 {
+/// A tally beside its twin.
+struct Pair {
+    electors: Electors,
+    tally: Tally,
+    twin: Twin,
+    diverged: BTreeSet<Height>,
+}
+
+impl Pair {
+    fn new(electors: Electors) -> Pair {
+        let twin = Twin {
+            electors: electors.clone(),
+            accepted: Vec::new(),
+            results: BTreeMap::new(),
+            certified: Vec::new(),
+            believed: Vec::new(),
+            refused: BTreeMap::new(),
+            contradicting: BTreeMap::new(),
+        };
+        let tally = Tally::new(electors.clone(), None);
+        Pair { electors, tally, twin, diverged: BTreeSet::new() }
+    }
+
+    /// Something happens to both: what the one found, and what the other says is certified.
+    fn event(&mut self, random: &mut Random) -> Result<(Vec<Found>, Option<Said>), String> {
+        let members = self.electors.keys.len() as u64;
         let height = 1 + random.below(4);
         let result = 1 + (random.below(4) == 0) as u8;
-        let (found, certified) = match random.below(12) {
+        match random.below(12) {
             0 => {
-                let next = said(twin.results.len() as u64 + 1, result);
-                twin.results.insert(next.height, next);
-                (tally.executed(next), None)
+                let next = said(self.twin.results.len() as u64 + 1, result);
+                self.twin.results.insert(next.height, next);
+                Ok((self.tally.executed(next), None))
             }
             1 => {
-                let says = said(height, result);
-                let votes = (1..=members).filter(|_| random.below(8) > 0);
-                let votes = votes.map(|id| (id, key(id).sign(LEDGER, id, says).signature));
-                let certificate =
-                    Certificate { ledger_id: LEDGER, said: says, votes: votes.collect() };
-                let holds = certificate.votes.len() >= electors.votes;
-                let found = tally.believe(&certificate);
-                if found.is_ok() != holds {
-                    return Err(format!("step {step}: believed: {}", found.is_ok()));
-                }
-                let last = twin.certified.last().map(|said| said.height);
-                let new = holds && Some(height) > last;
-                twin.believed.extend(holds.then_some(says));
-                twin.certified.extend(new.then_some(says));
-                (found.unwrap_or_default(), holds.then_some(says))
+                let voters = (1..=members).filter(|_| random.below(8) > 0).collect();
+                self.believe(said(height, result), voters)
             }
             _ => {
                 let member = 1 + random.below(members);
                 let signer = if random.below(6) == 0 { 1 + random.below(members) } else { member };
-                let vote =
-                    Vote { member, ..key(signer).sign(LEDGER, member, said(height, result)) };
-                twin.vote(vote, signer == member);
-                (tally.count(vote), twin.certify())
+                let vote = key(signer).sign(LEDGER, member, said(height, result));
+                self.twin.vote(vote, signer == member);
+                Ok((self.tally.count(vote), self.twin.certify()))
             }
-        };
+        }
+    }
+
+    fn believe(
+        &mut self,
+        says: Said,
+        voters: Vec<u64>,
+    ) -> Result<(Vec<Found>, Option<Said>), String> {
+        let holds = voters.len() >= self.electors.votes;
+        let votes = voters.into_iter().map(|id| (id, key(id).sign(LEDGER, id, says).signature));
+        let certificate = Certificate { ledger_id: LEDGER, said: says, votes: votes.collect() };
+        let found = self.tally.believe(&certificate);
+        if found.is_ok() != holds {
+            return Err(format!("believed: {}", found.is_ok()));
+        }
+        let last = self.twin.certified.last().map(|said| said.height);
+        let is_above = Some(says.height) > last;
+        self.twin.believed.extend(holds.then_some(says));
+        self.twin.certified.extend((holds && is_above).then_some(says));
+        Ok((found.unwrap_or_default(), holds.then_some(says)))
+    }
+
+    fn compare(&mut self, found: Vec<Found>, certified: Option<Said>) -> Result<(), String> {
         let mut new = None;
         for found in found {
             match found {
                 Found::Certificate(certificate) => {
-                    certificate
-                        .verify(&electors)
-                        .map_err(|error| format!("step {step}: {error}"))?;
+                    certificate.verify(&self.electors).map_err(|error| error.to_string())?;
                     new = Some(certificate.said);
                 }
-                Found::Divergence(divergence) => drop(diverged.insert(divergence.height)),
+                Found::Divergence(divergence) => drop(self.diverged.insert(divergence.height)),
             }
         }
         if new != certified {
-            return Err(format!("step {step}: certified {new:?} instead of {certified:?}"));
+            return Err(format!("certified {new:?} instead of {certified:?}"));
         }
-        // What is certified below the last certificate is not looked for.
-        if diverged != twin.diverged() {
-            return Err(format!("step {step}: {diverged:?} instead of {:?}", twin.diverged()));
+        if self.diverged != self.twin.diverged() {
+            return Err(format!("{:?} instead of {:?}", self.diverged, self.twin.diverged()));
         }
-        for member in 1..=members {
-            let counts = tally.counts_of(member);
-            let refused = twin.refused.get(&member).copied().unwrap_or(0);
-            let contradicting = twin.contradicting.get(&member).copied().unwrap_or(0);
+        for member in self.electors.keys.keys() {
+            let counts = self.tally.counts_of(*member);
+            let refused = self.twin.refused.get(member).copied().unwrap_or(0);
+            let contradicting = self.twin.contradicting.get(member).copied().unwrap_or(0);
             if (counts.refused, counts.contradicting) != (refused, contradicting) {
-                return Err(format!("step {step}: member {member} has {counts:?}"));
+                return Err(format!("member {member} has {counts:?}"));
             }
         }
+        Ok(())
     }
-    Ok(())
+}
+
+/// One world, event by event; what differs, if something does.
+fn compare(seed: u64) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let mut pair = Pair::new(electors(3 + random.below(2)));
+    (0..30).try_for_each(|step| {
+        let (found, certified) = pair.event(&mut random)?;
+        pair.compare(found, certified).map_err(|why| format!("step {step}: {why}"))
+    })
 }
 
 #[test]

@@ -15,7 +15,8 @@ use crate::cli::{Exit, Output};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Fails if less than half of the members answer, if none leads, or if one deviates.
+/// Fails if less than half of the members answer, if none leads, or if one has come to another
+/// result than the others.
 pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     // A node's own folder will do as well.
     let data = match Plan::read(folder)? {
@@ -50,7 +51,8 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         }
     }
     let orders = 2 * up > plan.members.len() && leader.is_some();
-    let agree = deviating(&plan, &reports).is_empty();
+    let diverged = reports.iter().flatten().any(|report| report.votes.diverged.is_some());
+    let agree = !diverged && deviating(&plan, &reports).is_empty();
     Ok(if orders && agree { Exit::Ok } else { Exit::Failed })
 }
 
@@ -105,8 +107,7 @@ fn of_votes(plan: &Plan, reports: &[Option<Report>]) -> String {
     text
 }
 
-/// Members that differ from more than half of all, or that have found so themselves; the highest
-/// such block, and who says so.
+/// Members that more than half of all differ from; the highest such block, and who says so.
 fn deviating(plan: &Plan, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
     let of = |member: u64| {
         let accuse = |(accuser, report): (&cluster::Member, &Option<Report>)| {

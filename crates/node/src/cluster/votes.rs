@@ -134,9 +134,8 @@ impl Votes {
             info!(bytes = cut, "the end of votes/certificates could not be read and was cut off");
         }
         let mut tally = Tally::new(electors.clone(), kept.last());
-        // Nothing else is known yet that it could come to anything with.
         let again: VecDeque<Vote> = signer.again().into_iter().collect();
-        again.iter().for_each(|vote| drop(tally.count(*vote)));
+        let found: Vec<Found> = again.iter().flat_map(|vote| tally.count(*vote)).collect();
         let votes = Arc::new(Votes {
             electors,
             me,
@@ -148,7 +147,7 @@ impl Votes {
             engine: OnceLock::new(),
             cause: OnceLock::new(),
         });
-        let voter = Voter {
+        let mut voter = Voter {
             votes: Arc::clone(&votes),
             signer,
             tally,
@@ -159,6 +158,7 @@ impl Votes {
             is_synced: true,
             signs: true,
         };
+        voter.found(found);
         voter.tell();
         let thread = std::thread::Builder::new().name("votes".into()).spawn(move || voter.run())?;
         Ok((votes, thread))
