@@ -7,8 +7,10 @@ docs/backup-format.md. The section numbers in the comments are those of the firs
     check_chain.py chain DATA_FOLDER [--head HEAD]
     check_chain.py receipt RECEIPT.json HEAD
     check_chain.py row ROW_RECEIPT.json HEAD [--image HEX]
+    check_chain.py certified RECEIPT.json FIRST_BLOCK
 
-A head is the result hash of a block.
+A head is the result hash of a block; a first block is named by its order hash, and names the
+members whose votes certify (docs/votes.md).
 
 Exit codes: 0 everything holds, 1 it does not, 2 wrong usage or unreadable files,
 3 torn or damaged tail (all blocks before it hold; of the results nothing is lost).
@@ -566,6 +568,7 @@ RECEIPT_MEMBERS = {
     "version", "height", "head", "result", "orders", "index", "envelope", "envelope_proof",
     "outcome_index", "outcome", "outcome_proof",
 }  # fmt: skip
+CERTIFIED_MEMBERS = {"first_block", "links", "certificate"}
 
 
 def unhex(text):
@@ -666,9 +669,148 @@ def check_row_receipt(receipt, trusted_head):
     return header, after
 
 
+# docs/votes.md: Ed25519 by the rules of ZIP 215, in the plainest form.
+
+P = 2**255 - 19
+L = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+ROOT = pow(2, (P - 1) // 4, P)
+
+
+def add(a, b):
+    """Of points in extended coordinates."""
+    e = (a[1] - a[0]) * (b[1] - b[0]) % P
+    f = (a[1] + a[0]) * (b[1] + b[0]) % P
+    g, h = 2 * a[3] * b[3] * D % P, 2 * a[2] * b[2] % P
+    e, f, g, h = f - e, h - g, h + g, f + e
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def times(number, point):
+    total = (0, 1, 1, 0)
+    while number:
+        if number & 1:
+            total = add(total, point)
+        point = add(point, point)
+        number >>= 1
+    return total
+
+
+def point_of(data):
+    number = int.from_bytes(data, "little")
+    y, sign = (number & (1 << 255) - 1) % P, number >> 255
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * ROOT % P
+    if (x * x - square) % P:
+        raise Fault("this is no point of the curve")
+    if x & 1 != sign:
+        x = -x % P
+    return x, y, 1, x * y % P
+
+
+BASE = point_of((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
+
+
+def signature_holds(key, message, signature):
+    r, s = point_of(signature[:32]), int.from_bytes(signature[32:], "little")
+    digest = hashlib.sha512(signature[:32] + key + message).digest()
+    k = int.from_bytes(digest, "little") % L
+    right = times(8, add(r, times(k, point_of(key))))
+    left = times(8, times(s, BASE))
+    same = (left[0] * right[2] - right[0] * left[2], left[1] * right[2] - right[1] * left[2])
+    return s < L and all(value % P == 0 for value in same)
+
+
+def electors_of(first_block):
+    """Ledger id, keys by number and the votes that are needed, of the first block's bytes."""
+    header = OrderHeader(first_block[:ORDER_HEADER_BYTES])
+    envelope = first_block[ORDER_HEADER_BYTES:]
+    check_equal("height of the first block", 0, header.height)
+    check_equal("envelopes root", header.envelopes_root, merkle_root([envelope]))
+    if not envelope.startswith(b"tally genesis v2"):
+        raise Fault("the first block's envelope is none of genesis")
+    cursor = Cursor(envelope[16:])
+    cursor.string()
+    cursor.string()
+    others = {}
+    for _ in range(cursor.number("I")):
+        name = cursor.string().decode()
+        others[name] = cursor.string().decode()
+    cursor.finish()
+    if "members" not in others:
+        raise Fault("the ledger has no members")
+    keys = {}
+    for member in others["members"].split(", "):
+        number, key = member.split(" ")[:2]
+        if int(number) in keys:
+            raise Fault("two members have one number")
+        keys[int(number)] = unhex_hash(key)
+    votes = int(others.get("votes", 2 * len(keys) // 3 + 1))
+    liars = int(others.get("liars", max(len(keys) - 1, 0) // 3))
+    if votes > len(keys) or 2 * votes <= len(keys) + liars:
+        raise Fault("the rule of votes does not hold together")
+    return header, keys, votes
+
+
+def check_certificate(data, ledger_id, keys, votes):
+    """Returns the height and the result hash that are certified."""
+    cursor = Cursor(data)
+    check_equal("version of the certificate", 1, cursor.number("B"))
+    check_equal("ledger id of the certificate", ledger_id, cursor.take(16))
+    height, result_hash = cursor.number("Q"), cursor.take(32)
+    members = []
+    for _ in range(cursor.number("H")):
+        member, signature = cursor.number("Q"), cursor.take(64)
+        if members and members[-1] >= member:
+            raise Fault("votes are not in the order of members")
+        if member not in keys:
+            raise Fault(f"{member} is no founding member")
+        message = b"tally vote v1\0\0\0" + ledger_id + struct.pack(">QQ", member, height)
+        if not signature_holds(keys[member], message + result_hash, signature):
+            raise Fault(f"the signature of member {member} is not its own")
+        members.append(member)
+    cursor.finish()
+    if len(members) < votes:
+        raise Fault(f"{len(members)} votes, and {votes} are needed")
+    return height, result_hash, members
+
+
+def check_certified(receipt, trusted_first_block):
+    """Checks a receipt with a certificate by the hash of the first block's order header."""
+    certified = receipt.pop("certified", None) if isinstance(receipt, dict) else None
+    if not isinstance(certified, dict) or set(certified) != CERTIFIED_MEMBERS:
+        raise Fault("this is no receipt with a certificate")
+    first, keys, votes = electors_of(unhex(certified["first_block"]))
+    check_equal("first block", trusted_first_block, first.hash)
+    data = unhex(certified["certificate"])
+    height, result_hash, members = check_certificate(data, first.ledger_id, keys, votes)
+    below = check_receipt(receipt, unhex_hash(receipt.get("head")))
+    decided = below
+    check_equal("ledger id", first.ledger_id, below.ledger_id)
+    for data in unhex_list(certified, "links"):
+        link = ResultHeader(data)
+        check_equal("height of a link", below.height + 1, link.height)
+        check_equal("ledger id of a link", first.ledger_id, link.ledger_id)
+        check_equal("previous result hash", link.previous_hash, below.hash)
+        below = link
+    check_equal("certified height", height, below.height)
+    check_equal("certified result", result_hash, below.hash)
+    return decided, height, members
+
+
 def run(arguments):
     if arguments.command == "chain":
         return run_chain(arguments)
+    if arguments.command == "certified":
+        first_block = unhex_hash(arguments.first_block)
+        with open(arguments.file, encoding="utf-8") as file:
+            value = json.load(file)
+        header, height, members = check_certified(value, first_block)
+        print(f"envelope {value['index']} and its outcome in block {header.height} hold")
+        print(f"members {', '.join(map(str, members))} have certified block {height}")
+        return 0
     trusted_head = unhex_hash(arguments.head)
     with open(arguments.file, encoding="utf-8") as file:
         value = json.load(file)
@@ -710,6 +852,9 @@ def main():
     receipt = commands.add_parser("receipt", help="check one receipt")
     receipt.add_argument("file")
     receipt.add_argument("head", help="the result hash that you trust")
+    certified = commands.add_parser("certified", help="check one receipt with a certificate")
+    certified.add_argument("file")
+    certified.add_argument("first_block", help="the hash of the first block that you trust")
     row = commands.add_parser("row", help="check one row receipt")
     row.add_argument("file")
     row.add_argument("head", help="the result hash that you trust")

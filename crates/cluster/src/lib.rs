@@ -15,10 +15,13 @@
 //! requests, each followed by its answer. A frame has a bound, a connection that says nothing has a
 //! time, and a member may have so many connections.
 //!
-//! *Absence*: what messages mean, ledgers, clients.
+//! **Who came to which result.** Members [vote](votes) on what blocks came to.
+//!
+//! *Absence*: what Raft's messages mean, what blocks hold, clients.
 
 pub mod net;
 pub mod plan;
+pub mod votes;
 
 pub use net::{Answer, Answering, Peers, serve};
 pub use plan::{Member, Plan, Secrets};

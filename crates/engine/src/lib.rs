@@ -40,6 +40,7 @@ mod rest;
 pub mod retention;
 pub mod skip;
 mod state_rows;
+mod tamper;
 pub mod transaction;
 #[cfg(test)]
 mod vectors;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ledger::Hash;
 use types::{Error, Height};
 
 use crate::checkpoint::Taken;
@@ -27,6 +28,9 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct BlockEvent {
     pub height: Height,
+    pub result_hash: Hash,
+    /// Of the order header.
+    pub time_us: i64,
     pub committed: u64,
     pub rejected: u64,
     /// Told to try again.

@@ -84,11 +84,13 @@ pub struct WatchdogSettings {
     /// A fault for tests: the process aborts in a block with a request that holds this text. There
     /// is none in a release build.
     pub aborts_on: Option<&'static str>,
+    /// The same: behind such a block a row in memory is not what the block has made of it.
+    pub tampers_on: Option<&'static str>,
 }
 
 impl Default for WatchdogSettings {
     fn default() -> Self {
-        WatchdogSettings { stuck_after: Duration::from_secs(10), aborts_on: None }
+        WatchdogSettings { stuck_after: Duration::from_secs(10), aborts_on: None, tampers_on: None }
     }
 }
 
@@ -234,14 +236,14 @@ impl Watchdog {
 
     /// Where tests have a block end the process.
     pub(crate) fn fault(&self, batch: &Batch) {
-        let Some(text) = self.shared.settings.aborts_on.filter(|_| cfg!(debug_assertions)) else {
-            return;
-        };
-        let has =
-            |envelope: &[u8]| envelope.windows(text.len()).any(|part| part == text.as_bytes());
-        if batch.envelopes().iter().any(|envelope| has(envelope)) {
+        if holds(batch, self.shared.settings.aborts_on) {
             std::process::abort();
         }
+    }
+
+    /// Whether a row is to be changed behind the ledger's back.
+    pub(crate) fn tampers(&self, batch: &Batch) -> bool {
+        holds(batch, self.shared.settings.tampers_on)
     }
 
     /// All blocks run: there is nothing to remember.
@@ -256,6 +258,13 @@ impl Watchdog {
         }
         self.shared.files.sync_folder(FOLDER)
     }
+}
+
+/// Whether a request of a block holds a test's text. Not in a release build.
+fn holds(batch: &Batch, text: Option<&str>) -> bool {
+    let Some(text) = text.filter(|_| cfg!(debug_assertions)) else { return false };
+    let has = |envelope: &[u8]| envelope.windows(text.len()).any(|part| part == text.as_bytes());
+    batch.envelopes().iter().any(|envelope| has(envelope))
 }
 
 impl Drop for Watchdog {

@@ -50,6 +50,18 @@ pub const TREE: [&str; 9] = [
     "tree_surplus_unseen",
 ];
 
+/// Bugs of votes on results, and what each breaks.
+pub const VOTES: [&str; 4] = [
+    // A signature is taken for its member's.
+    "votes_unchecked",
+    // A member's second vote for a block takes the place of the first.
+    "votes_taken_back",
+    // Votes for different results are counted together.
+    "votes_of_all_counted",
+    // A height is signed again.
+    "votes_signed_twice",
+];
+
 /// Ends a bug when it is dropped.
 #[must_use]
 pub struct Guard(());
@@ -64,7 +76,9 @@ mod switched_on {
 
     /// From now on, until the guard is dropped, this thread's code has this bug, or none.
     pub fn enter(flaw: Option<&'static str>) -> super::Guard {
-        let known = |flaw| super::ALL.contains(&flaw) || super::TREE.contains(&flaw);
+        let known = |flaw| {
+            [&super::ALL[..], &super::TREE, &super::VOTES].iter().any(|list| list.contains(&flaw))
+        };
         assert!(flaw.is_none_or(known), "no flaw {flaw:?}");
         CURRENT.set(flaw);
         super::Guard(())

@@ -202,3 +202,35 @@ fn the_client_checks_row_receipts() {
         assert_eq!(client(&["row", text(&path), &hash]).0, FAULT, "{member}");
     }
 }
+
+#[test]
+fn the_client_checks_certificates() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("certified.json");
+    let certified = crate::votes::certified::tests::certified();
+    let first_block = to_hex(&certified.genesis.to_batch().unwrap().hash());
+    let json = certified.to_json().unwrap();
+    let check = |json: &serde_json::Value, first_block: &str| {
+        std::fs::write(&path, json.to_string()).unwrap();
+        client(&["certified", text(&path), first_block])
+    };
+    let (code, said) = check(&json, &first_block);
+    assert_eq!(code, HOLDS, "{said}");
+    assert!(said.contains("members 1, 3, 4 have certified block 5"), "{said}");
+    assert_eq!(check(&json, &"00".repeat(32)).0, FAULT);
+    assert_eq!(check(&certified.receipt.to_json(), &first_block).0, FAULT);
+    let text_of = |name: &str| json["certified"][name].as_str().unwrap().to_owned();
+    let mut random = Random::new(2);
+    for name in ["first_block", "certificate"].repeat(6) {
+        let mut bytes = crate::hash::from_hex(&text_of(name)).unwrap();
+        let place = random.below(bytes.len() as u64) as usize;
+        bytes[place] ^= 1 << random.below(8);
+        let mut changed = json.clone();
+        changed["certified"][name] = to_hex(&bytes).into();
+        let (code, said) = check(&changed, &first_block);
+        assert_eq!(code, FAULT, "{name}, byte {place}: {said}");
+    }
+    let mut changed = json.clone();
+    changed["certified"]["links"].as_array_mut().unwrap().remove(0);
+    assert_eq!(check(&changed, &first_block).0, FAULT);
+}

@@ -295,7 +295,7 @@ fn check_version(cursor: &Cursor<'_>, version: u16) -> Result<()> {
     Err(cursor.invalid(format!("version {version} is not known")))
 }
 
-fn joined<const N: usize>(fields: &[&[u8]]) -> [u8; N] {
+pub(crate) fn joined<const N: usize>(fields: &[&[u8]]) -> [u8; N] {
     let mut bytes = [0; N];
     let mut rest = &mut bytes[..];
     for field in fields {

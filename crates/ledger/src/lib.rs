@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Envelopes, outcomes and row images are opaque bytes. The canonical bytes of everything here
-//! are documented in `docs/ledger-format.md`, `docs/checkpoint-format.md` and
-//! `docs/backup-format.md`, completely enough to check a chain without this code;
+//! are documented in `docs/ledger-format.md`, `docs/checkpoint-format.md`,
+//! `docs/backup-format.md` and `docs/votes.md`, completely enough to check a chain without this code;
 //! `clients/check_chain.py` does.
 //!
 //! Absence: no SQL, no execution, no storage, no clock. Nothing in a block depends on how it was
@@ -48,6 +48,7 @@ pub mod stream;
 pub(crate) mod testing;
 #[cfg(test)]
 mod vectors;
+pub mod votes;
 mod wire;
 
 pub use batch::{Batch, OrderSeal};
@@ -71,3 +72,4 @@ pub use record::Record;
 pub use result::{BlockResult, CarriedOutcome, ResultSeal};
 pub use row_receipt::RowReceipt;
 pub use stream::Stream;
+pub use votes::{Certificate, CertifiedReceipt, Electors, Said, Vote, VoteKey};

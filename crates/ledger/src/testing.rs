@@ -26,7 +26,11 @@ pub fn genesis() -> Genesis {
 /// Genesis and `blocks` more, each with `transactions` distinct transactions. From block 3 on each
 /// also decides about a transaction that the one before put off.
 pub fn chain(blocks: u64, transactions: u64) -> Vec<Block> {
-    let mut chain = vec![genesis().to_block().unwrap()];
+    chain_of(&genesis(), blocks, transactions)
+}
+
+pub fn chain_of(genesis: &Genesis, blocks: u64, transactions: u64) -> Vec<Block> {
+    let mut chain = vec![genesis.to_block().unwrap()];
     for _ in 1..=blocks {
         chain.push(follow(&chain[chain.len() - 1], transactions));
     }

@@ -139,6 +139,27 @@ pub fn segment_files() -> MemoryFiles {
     files
 }
 
+/// A vote with the seed of its key, and a receipt with a certificate.
+fn votes() -> Value {
+    let (vote, certified) =
+        (crate::votes::tests::vote(2, 9, 7), crate::votes::certified::tests::certified());
+    let ledger_id = crate::votes::tests::LEDGER;
+    json!({
+        "vote": {
+            "seed": to_hex(&[2; 32]),
+            "key": to_hex(&crate::votes::tests::key(2).public()),
+            "ledger_id": to_hex(&ledger_id),
+            "member": vote.member,
+            "height": vote.said.height,
+            "result_hash": to_hex(&vote.said.result_hash),
+            "signed": to_hex(&crate::votes::signed_bytes(ledger_id, 2, &vote.said)),
+            "signature": to_hex(&vote.signature),
+        },
+        "first_block": to_hex(&certified.genesis.to_batch().unwrap().hash()),
+        "receipt": certified.to_json().unwrap(),
+    })
+}
+
 fn segments() -> Value {
     let files = segment_files();
     let file = |path: String| {
@@ -159,6 +180,7 @@ fn vectors_are_current() {
         ("receipt.json", receipt()),
         ("row_receipt.json", row_receipts()),
         ("segment.json", segments()),
+        ("votes.json", votes()),
     ] {
         let path = folder.join(name);
         let text = serde_json::to_string_pretty(&value).unwrap() + "\n";

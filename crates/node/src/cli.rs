@@ -180,6 +180,12 @@ pub struct ClusterInit {
     /// Protocol of the ledger [default: harmony].
     #[arg(long, value_name = "NAME")]
     pub protocol: Option<String>,
+    /// Votes that a certificate takes [default: more than two thirds of the nodes].
+    #[arg(long, value_name = "C")]
+    pub votes: Option<usize>,
+    /// Nodes that may lie, as twice the votes exceed nodes and liars [default: fewer than a third].
+    #[arg(long, value_name = "F")]
+    pub liars: Option<usize>,
 }
 
 #[derive(Args, Debug)]
@@ -336,14 +342,18 @@ pub struct Receipt {
 
 #[derive(Subcommand, Debug)]
 pub enum ReceiptCheck {
-    /// Check a receipt offline, against a head, or a ledger's folder, that you trust.
+    /// Check a receipt offline, against a head, a first block, or a ledger's folder, that you trust.
     Verify {
         /// The receipt's file.
         file: PathBuf,
         /// SHA-256 hash of the deciding block's result header, 64 hexadecimal digits.
         #[arg(long, value_name = "HEX", value_parser = hash)]
-        #[arg(required_unless_present = "data", conflicts_with = "data")]
+        #[arg(required_unless_present_any = ["data", "first_block"])]
+        #[arg(conflicts_with_all = ["data", "first_block"])]
         head: Option<ledger::Hash>,
+        /// Hash of the first block's order header, which names the members whose votes certify.
+        #[arg(long, value_name = "HEX", value_parser = hash, conflicts_with = "data")]
+        first_block: Option<ledger::Hash>,
         /// Trust this ledger's folder for the head, also of a block that was pruned.
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
@@ -431,6 +441,9 @@ mod tests {
         assert!(parse("tally receipt --data d --height 1 --position 0 --index 0").is_err());
         let hash = "0a".repeat(32);
         assert!(parse(&format!("tally receipt verify f --head {hash}")).is_ok());
+        assert!(parse(&format!("tally receipt verify f --first-block {hash}")).is_ok());
+        let both = format!("tally receipt verify f --first-block {hash} --head {hash}");
+        assert!(parse(&both).is_err());
         assert!(parse("tally receipt verify f --head 0a").is_err());
         assert!(parse("tally receipt verify f").is_err());
     }

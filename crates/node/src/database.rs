@@ -32,7 +32,7 @@ use storage::Store;
 use tracing::{error, info, warn};
 
 use crate::analysis;
-use crate::cluster::{self, Joined, Membership};
+use crate::cluster::{self, Joined, Membership, Telling};
 use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
 use crate::folders;
 use crate::memory;
@@ -131,7 +131,12 @@ pub fn open(
         submitter: joined.as_ref().map(|_| draw()).transpose()?,
     };
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
-    let observer = Arc::clone(&metrics);
+    let votes = joined.as_ref().map(|joined| Arc::clone(joined.votes()));
+    if let Some(votes) = &votes {
+        let votes = Arc::clone(votes);
+        _ = metrics.votes.set(Box::new(move || votes.standing()));
+    }
+    let observer = Arc::new(Telling { metrics: Arc::clone(&metrics), votes });
     let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
     let memory = session_memory(settings);
     _ = metrics.session_memory.set(Arc::clone(&memory.pool));
@@ -144,12 +149,14 @@ pub fn open(
     Ok((Database { engine, schema, analyst, memory, commons }, joined))
 }
 
-/// With the fault that a test of a debug build wants.
+/// With the faults that a test of a debug build wants.
 pub fn watchdog_settings() -> WatchdogSettings {
-    let wanted = || std::env::var("TEST_ABORTS_ON").ok();
-    let aborts_on = cfg!(debug_assertions).then(wanted).flatten();
-    let aborts_on = aborts_on.map(|text| &*text.leak());
-    WatchdogSettings { aborts_on, ..WatchdogSettings::default() }
+    let wanted = |name| {
+        let text = cfg!(debug_assertions).then(|| std::env::var(name).ok()).flatten();
+        text.map(|text| &*text.leak())
+    };
+    let (aborts_on, tampers_on) = (wanted("TEST_ABORTS_ON"), wanted("TEST_TAMPERS_ON"));
+    WatchdogSettings { aborts_on, tampers_on, ..WatchdogSettings::default() }
 }
 
 fn session_memory(settings: &Settings) -> SessionMemory {

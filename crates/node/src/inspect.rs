@@ -10,8 +10,8 @@ use serde_json::json;
 use types::printable::{printable, printable_json, printable_page};
 
 use crate::cli::{self, Exit, Output, ReceiptCheck};
-use crate::receipts::{self, Summary};
-use crate::verification::{self, CheckpointVerdict, Verdict, Verification};
+use crate::receipts::{self, Certified, Summary};
+use crate::verification::{self, Certificates, CheckpointVerdict, Verdict, Verification};
 
 pub fn verify(arguments: &cli::Verify, output: Output) -> Result<Exit> {
     let verify = match arguments.from_checkpoint {
@@ -65,6 +65,9 @@ fn verification_text(found: &Verification) -> String {
     for Skipped { first, last, owner, reason } in &found.skips {
         let (owner, reason) = (printable(owner), printable(reason));
         text += &format!("skipped       blocks {first} to {last} by {owner}: {reason}\n");
+    }
+    if let Some(Certificates { last, count }) = &found.certified {
+        text += &format!("certified     block {last}, the last of {count} certificates\n");
     }
     for CheckpointVerdict { height, fault } in &found.checkpoints {
         let state = printable(fault.as_deref().unwrap_or("holds"));
@@ -126,6 +129,9 @@ fn verification_json(found: &Verification) -> serde_json::Value {
         "checkpoints": found.checkpoints.iter().map(|at| json!({
             "height": at.height, "holds": at.fault.is_none(), "fault": at.fault,
         })).collect::<Vec<_>>(),
+        "certified": found.certified.as_ref().map(|it| json!({
+            "last": it.last, "count": it.count,
+        })),
         "verdict": verdict,
     })
 }
@@ -137,8 +143,14 @@ fn change_json(row: &ChangedRow) -> serde_json::Value {
 }
 
 pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
-    if let Some(ReceiptCheck::Verify { file, head, data }) = &arguments.check {
-        return check_receipt(file, head.as_ref(), data.as_deref(), output);
+    if let Some(ReceiptCheck::Verify { file, head, first_block, data }) = &arguments.check {
+        let trusted = match (head, first_block, data) {
+            (Some(head), _, _) => Trusted::Head(head),
+            (None, Some(first_block), _) => Trusted::FirstBlock(first_block),
+            (None, None, Some(data)) => Trusted::Folder(data),
+            (None, None, None) => bail!("--head, --first-block or --data is needed"),
+        };
+        return check_receipt(file, &trusted, output);
     }
     let cli::Receipt { height, index, position, .. } = *arguments;
     let (bytes, summary) = match (&arguments.data, height, index, position) {
@@ -153,17 +165,19 @@ pub fn receipt(arguments: &cli::Receipt, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn check_receipt(
-    file: &Path,
-    head: Option<&Hash>,
-    data: Option<&Path>,
-    output: Output,
-) -> Result<Exit> {
+/// What a receipt is checked against.
+enum Trusted<'a> {
+    Head(&'a Hash),
+    FirstBlock(&'a Hash),
+    Folder(&'a Path),
+}
+
+fn check_receipt(file: &Path, trusted: &Trusted<'_>, output: Output) -> Result<Exit> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let summary = match (head, data) {
-        (Some(head), _) => receipts::check(&bytes, head)?,
-        (None, Some(data)) => receipts::check_by_ledger(&bytes, data)?,
-        (None, None) => bail!("--head or --data is needed"),
+    let summary = match trusted {
+        Trusted::Head(head) => receipts::check(&bytes, head)?,
+        Trusted::FirstBlock(hash) => receipts::check_by_members(&bytes, hash)?,
+        Trusted::Folder(data) => receipts::check_by_ledger(&bytes, data)?,
     };
     print_receipt(&summary, "holds", output);
     Ok(Exit::Ok)
@@ -171,13 +185,16 @@ fn check_receipt(
 
 fn print_receipt(summary: &Summary, state: &str, output: Output) {
     let head = to_hex(&summary.head);
-    let Summary { height, index, decided, user, transaction, outcome, .. } = summary;
+    let Summary { height, index, decided, user, transaction, outcome, certified, .. } = summary;
     match output {
         Output::Text => print!("{}", receipt_text(summary, state)),
         Output::Json => {
             let page = json!({
                 "receipt": state, "height": height, "index": index, "decided": decided,
                 "head": head, "user": user, "transaction": transaction, "outcome": outcome,
+                "certified": certified.as_ref().map(|it| json!({
+                    "height": it.height, "votes": it.members, "members": it.of,
+                })),
             });
             println!("{}", printable_json(&page.to_string()));
         }
@@ -197,6 +214,11 @@ fn receipt_text(summary: &Summary, state: &str) -> String {
         "head         {head}\nuser         {user}\ntransaction  {transaction}\n\
          outcome      {outcome}\n"
     );
+    if let Some(Certified { height, members, of }) = &summary.certified {
+        let members: Vec<String> = members.iter().map(u64::to_string).collect();
+        let members = members.join(", ");
+        text += &format!("certified    at block {height} by members {members} of {of}\n");
+    }
     text
 }
 
@@ -218,6 +240,7 @@ mod tests {
             from: None,
             first_block: 0,
             checkpoints: Vec::new(),
+            certified: None,
             verdict,
         }
     }
@@ -258,6 +281,7 @@ mod tests {
             user: evil(),
             transaction: evil(),
             outcome: evil(),
+            certified: None,
         };
         let shown = receipt_text(&summary, "taken");
         assert_eq!(shown.lines().count(), 8, "{shown}");

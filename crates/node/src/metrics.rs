@@ -25,6 +25,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use types::Error;
 
+use crate::cluster::{Heard, Standing};
+
 /// A count that only grows.
 #[derive(Default)]
 pub struct Counter(AtomicU64);
@@ -158,6 +160,8 @@ pub struct Metrics {
     pub snapshots_given_up: Gauge,
     /// Set where there is an engine for queries over much data.
     pub analysis: OnceLock<Box<dyn Fn() -> Analysis + Send + Sync>>,
+    /// Set where the node is a member of a cluster.
+    pub votes: OnceLock<Box<dyn Fn() -> Standing + Send + Sync>>,
 }
 
 /// What queries over much data hold now, and what they did since the start.
@@ -285,6 +289,7 @@ impl Collector for Reading {
         page.gauge("read_only", help, None, metrics.read_only.get() as f64)?;
         page.past(metrics)?;
         metrics.session_memory.get().map_or(Ok(()), |pool| page.session_memory(pool))?;
+        metrics.votes.get().map_or(Ok(()), |read| page.votes(&read()))?;
         metrics.analysis.get().map_or(Ok(()), |read| page.analysis(&read()))
     }
 }
@@ -365,6 +370,26 @@ impl Page<'_> {
         self.count("image_kept_rows", help, analysis.image_kept_rows)
     }
 
+    fn votes(&mut self, votes: &Standing) -> fmt::Result {
+        let height = |said: &Option<(u64, String)>| said.as_ref().map_or(0, |said| said.0) as f64;
+        let help = "Height of the block whose result this node signed last";
+        self.gauge("signed_height", help, None, height(&votes.signed))?;
+        let help = "Height of the last certificate that this node has";
+        self.gauge("certified_height", help, None, height(&votes.certified))?;
+        let diverged = u8::from(votes.diverged.is_some());
+        self.gauge("diverged", "1: this node's result is not the others'", None, diverged.into())?;
+        let deviating = votes.members.values().filter(|heard| heard.deviates.is_some()).count();
+        let help = "Members whose newest vote is for another result than this node's";
+        self.gauge("deviating_members", help, None, deviating as f64)?;
+        let sum = |count: fn(&Heard) -> u64| votes.members.values().map(count).sum();
+        let help = "Votes of other members that were counted";
+        self.count("votes", help, sum(|heard| heard.counted))?;
+        let help = "Votes whose signature was not their member's";
+        self.count("votes_refused", help, sum(|heard| heard.refused))?;
+        let help = "Votes that contradicted an earlier one of their member";
+        self.count("votes_contradicting", help, sum(|heard| heard.contradicting))
+    }
+
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
         let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
         histogram.encode(&mut self.0.encode_descriptor(name, help, unit, kind)?)
@@ -387,6 +412,8 @@ mod tests {
         let metrics = Arc::new(Metrics::default());
         metrics.block(&BlockEvent {
             height: 17,
+            result_hash: [0; 32],
+            time_us: 0,
             committed: 40,
             rejected: 0,
             retried: 2,

@@ -4,7 +4,9 @@
 //! block deferred it, the block that decided is looked for among those behind it, and the receipt
 //! holds the order headers that lead from the one to the other.
 //!
-//! A receipt's file is JSON (`docs/ledger-format.md`); the packed form is accepted as well.
+//! A receipt's file is JSON (`docs/ledger-format.md`); the packed form is accepted as well. Where
+//! the folder has a certificate at or above the block, the receipt carries it, with the result
+//! headers between the two and the first block that names the members: [`ledger::votes`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +15,11 @@ use anyhow::{Context, Result, bail};
 use engine::Transaction;
 use engine::describe::describe_outcome;
 use engine::transaction::outcome::Told;
+use ledger::votes::Certificates;
 use ledger::{
-    Batch, Block, BlockReader, BlockResult, Files, Hash, LogError, OrderHeader, Receipt, Recorded,
-    ResultHeader, Stream, ZERO_HASH, first_record, read_record,
+    Batch, Block, BlockReader, BlockResult, CertifiedReceipt, Electors, Files, Genesis, Hash,
+    LogError, OrderHeader, Receipt, Recorded, ResultHeader, Stream, ZERO_HASH, first_record,
+    read_record,
 };
 use order::Envelope;
 use types::Error;
@@ -34,6 +38,18 @@ pub struct Summary {
     pub user: String,
     pub transaction: String,
     pub outcome: String,
+    /// By whom, where the receipt has a certificate that was checked.
+    pub certified: Option<Certified>,
+}
+
+/// The certificate at or above a receipt's block.
+#[derive(Debug)]
+pub struct Certified {
+    pub height: u64,
+    /// Those whose votes it holds.
+    pub members: Vec<u64>,
+    /// Of so many.
+    pub of: usize,
 }
 
 /// The receipt of one transaction, by where it was ordered. No node may be using the folder.
@@ -81,8 +97,76 @@ fn of_ordered(files: &Arc<dyn Files>, block: Block, index: u32) -> Result<(Vec<u
         Ok(Told::Deferred) => of_deferred(files, &block.batch, index)?,
         _ => own,
     };
-    let text = serde_json::to_string_pretty(&receipt.to_json())? + "\n";
-    Ok((text.into_bytes(), summary(&receipt)))
+    let (json, certified) = match certified(files, &receipt)? {
+        Some((whole, electors)) => (whole.to_json()?, Some(of_certificate(&whole, &electors))),
+        None => (receipt.to_json(), None),
+    };
+    let text = serde_json::to_string_pretty(&json)? + "\n";
+    Ok((text.into_bytes(), Summary { certified, ..summary(&receipt) }))
+}
+
+/// The receipt with a certificate, if the folder has one at or above its block.
+fn certified(
+    files: &Arc<dyn Files>,
+    receipt: &Receipt,
+) -> Result<Option<(CertifiedReceipt, Electors)>> {
+    let Some(genesis) = genesis(files)? else { return Ok(None) };
+    let electors = Electors::of(genesis.ledger_id, &genesis.parameters)?;
+    let Some(electors) = electors else { return Ok(None) };
+    let kept = Certificates::read(&**files, &electors)?;
+    let covering = kept.map(|kept| kept.covering(receipt.height())).transpose()?.flatten();
+    let Some(certificate) = covering else { return Ok(None) };
+    let mut links = Vec::new();
+    for height in receipt.height() + 1..=certificate.said.height {
+        let result = read_record(&**files, Stream::Results, height)?;
+        let result = result.map(|result| BlockResult::of(&result)).transpose()?;
+        // Not executed here yet.
+        let Some(result) = result else { return Ok(None) };
+        links.push(result.header().clone());
+    }
+    let whole = CertifiedReceipt { receipt: receipt.clone(), genesis, links, certificate };
+    whole.verify_by(&whole.genesis).context("the certificate does not fit the ledger")?;
+    Ok(Some((whole, electors)))
+}
+
+/// `None`: the first block was pruned.
+pub fn genesis(files: &Arc<dyn Files>) -> Result<Option<Genesis>> {
+    if ledger::first_block(&**files)? > 0 {
+        return Ok(None);
+    }
+    let first = read_record(&**files, Stream::Orders, 0)?;
+    let first = first.map(|record| Batch::of(&record)).transpose()?;
+    // An order does not say by which executor its result was made.
+    Ok(first.map(|batch| Genesis::from_batch(&batch, 1)).transpose()?)
+}
+
+fn of_certificate(whole: &CertifiedReceipt, electors: &Electors) -> Certified {
+    Certified {
+        height: whole.certificate.said.height,
+        members: whole.certificate.votes.iter().map(|(member, _)| *member).collect(),
+        of: electors.keys.len(),
+    }
+}
+
+/// What a receipt with a certificate proves under a first block that the caller trusts, by its hash.
+pub fn check_by_members(receipt: &[u8], first_block: &Hash) -> Result<Summary> {
+    let Some(whole) = decode_certified(receipt)? else {
+        let what = "the receipt has no certificate".to_owned();
+        let hint = "Check it against a head that you trust (--head), or against a ledger's folder \
+                    (--data).";
+        return Err(folders::refused(what).with_hint(hint).into());
+    };
+    let electors = whole.verify(first_block).context("the receipt does not hold")?;
+    let certified = Some(of_certificate(&whole, &electors));
+    Ok(Summary { certified, ..summary(&whole.receipt) })
+}
+
+fn decode_certified(receipt: &[u8]) -> Result<Option<CertifiedReceipt>> {
+    if !receipt.starts_with(b"{") {
+        return Ok(None);
+    }
+    let json = serde_json::from_slice(receipt).context("the receipt is not JSON")?;
+    Ok(CertifiedReceipt::from_json(&json)?)
 }
 
 /// The block that decided a transaction is behind the one that deferred it.
@@ -139,6 +223,11 @@ fn pruned(data: &Path, height: u64, first: u64) -> Error {
 /// the results that are there.
 pub fn check_by_ledger(receipt: &[u8], data: &Path) -> Result<Summary> {
     let files = folders::open(data)?;
+    if let (Some(whole), Some(genesis)) = (decode_certified(receipt)?, genesis(&files)?) {
+        let electors = whole.verify_by(&genesis).context("the receipt does not hold")?;
+        let certified = Some(of_certificate(&whole, &electors));
+        return Ok(Summary { certified, ..summary(&whole.receipt) });
+    }
     let height = decode(receipt)?.height();
     let head = head_at(&files, height)?;
     let head = head.with_context(|| {
@@ -177,7 +266,10 @@ fn decode(receipt: &[u8]) -> Result<Receipt> {
         return Ok(Receipt::decode(receipt)?);
     }
     let json = serde_json::from_slice(receipt).context("the receipt is not JSON")?;
-    Ok(Receipt::from_json(&json)?)
+    match CertifiedReceipt::from_json(&json)? {
+        Some(whole) => Ok(whole.receipt),
+        None => Ok(Receipt::from_json(&json)?),
+    }
 }
 
 fn summary(receipt: &Receipt) -> Summary {
@@ -199,6 +291,7 @@ fn summary(receipt: &Receipt) -> Summary {
         user,
         transaction,
         outcome,
+        certified: None,
     }
 }
 

@@ -19,14 +19,15 @@ use engine::{
 use ledger::hash::to_hex;
 use ledger::log::Pruned;
 use ledger::{
-    Batch, BlockReader, BlockResult, ChainVerifier, Damage, Files, Hash, Header, LogReader,
-    OrderHeader, ResultHeader, Stream, ZERO_HASH, checkpoint, first_block, headers,
+    Batch, BlockReader, BlockResult, ChainVerifier, Damage, Electors, Files, Hash, Header,
+    LogReader, OrderHeader, ResultHeader, Stream, ZERO_HASH, checkpoint, first_block, headers,
+    votes,
 };
 use sql::session::schema::Schema;
 use storage::Store;
 
 use crate::database::workers;
-use crate::folders;
+use crate::{folders, receipts};
 
 /// What `tally verify` found.
 #[derive(Debug)]
@@ -51,9 +52,18 @@ pub struct Verification {
     pub unconfirmed: u64,
     /// Blocks that the ledger records as skipped.
     pub skips: Vec<Skipped>,
+    /// Of a member of a cluster: what certificates its folder has, up to the height.
+    pub certified: Option<Certificates>,
     /// All checkpoints up to the height, oldest first.
     pub checkpoints: Vec<CheckpointVerdict>,
     pub verdict: Verdict,
+}
+
+/// Certificates that hold, for results that executing gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Certificates {
+    pub last: u64,
+    pub count: u64,
 }
 
 /// What became of a checkpoint.
@@ -90,11 +100,15 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
     let mut checkpoints = Vec::new();
     let vouched = vouched_from(&files, 0)?;
     let mut contradicted = None;
+    let mut kept = Kept::of(&files)?;
     let mut after = |replica: &Replica, so_far| {
         progress = so_far;
         let height = replica.head().height;
         if let Some(said) = vouched.get(&height).filter(|_| contradicted.is_none()) {
             contradicted = compare_vouched(replica, said);
+        }
+        if let Some(kept) = kept.as_mut().filter(|_| contradicted.is_none()) {
+            contradicted = kept.compare(replica.head());
         }
         if manifests.contains(&height) {
             let fault = check(&*files, replica).err().map(|error| error.to_string());
@@ -121,12 +135,62 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
         height,
         fault: Some("its block is not in the ledger, or not sound".to_owned()),
     }));
-    let found = Verification { checkpoints, ..found };
+    let certified = kept.and_then(|kept| kept.found);
+    let found = Verification { checkpoints, certified, ..found };
     match (contradicted, &found.verdict) {
         (Some(verdict), Verdict::Sound | Verdict::TornTail { .. }) => {
             Ok(Verification { verdict, ..found })
         }
         _ => Ok(found),
+    }
+}
+
+/// A folder's certificates, on the way through its blocks.
+struct Kept {
+    electors: Electors,
+    file: votes::Certificates,
+    next: u64,
+    found: Option<Certificates>,
+}
+
+impl Kept {
+    /// `None`: the folder has none, or not the first block, which names whose votes count.
+    fn of(files: &Arc<dyn Files>) -> Result<Option<Kept>> {
+        let Ok(Some(genesis)) = receipts::genesis(files) else { return Ok(None) };
+        let electors = Electors::of(genesis.ledger_id, &genesis.parameters)?;
+        let Some(electors) = electors else { return Ok(None) };
+        let file = votes::Certificates::read(&**files, &electors)?;
+        Ok(file.map(|file| Kept { electors, file, next: 0, found: None }))
+    }
+
+    /// A block has been executed: what is certified of it?
+    fn compare(&mut self, head: engine::Head) -> Option<Verdict> {
+        let height = head.height;
+        while self.next < self.file.count() {
+            let certificate = match self.file.at(self.next) {
+                Ok(certificate) => certificate,
+                Err(error) => return Some(Verdict::Damaged { height, detail: error.to_string() }),
+            };
+            let said = certificate.said;
+            if said.height > height {
+                break;
+            }
+            self.next += 1;
+            if let Err(error) = certificate.verify(&self.electors) {
+                let why = error.fields().detail.clone().unwrap_or_default();
+                let detail = format!("the certificate of block {}: {why}", said.height);
+                return Some(Verdict::Damaged { height, detail });
+            }
+            if said.height == height && said.result_hash != head.hash {
+                let (here, there) = (to_hex(&head.hash), to_hex(&said.result_hash));
+                let detail =
+                    format!("block {height}: its result is {here}, and {there} is certified");
+                let (transaction, changes) = (None, Vec::new());
+                return Some(Verdict::Differs { height, transaction, changes, detail });
+            }
+            self.found = Some(Certificates { last: said.height, count: self.next });
+        }
+        None
     }
 }
 
@@ -305,6 +369,7 @@ fn found(
         results_torn: None,
         unconfirmed: 0,
         skips: Vec::new(),
+        certified: None,
         checkpoints: Vec::new(),
         verdict: Verdict::Sound,
     };

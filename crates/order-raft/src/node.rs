@@ -214,6 +214,10 @@ impl Node {
     /// The answer to another node's request.
     pub async fn answer(&self, request: Bytes) -> io::Result<Bytes> {
         let raft = self.raft()?;
+        // Asked all the same, it would log an error each time.
+        if raft.metrics().borrow().running_state.is_err() {
+            return Err(io::Error::other("this node takes no part any more"));
+        }
         let answer = match Request::decode(&request).map_err(io::Error::other)? {
             Request::Append(append) => json(&raft.append_entries(append).await),
             Request::Vote(vote) => json(&raft.vote(vote).await),

@@ -190,6 +190,8 @@ struct Shared {
     /// Those that the next block will run under.
     parameters: Mutex<Arc<Parameters>>,
     halted: OnceLock<Error>,
+    /// Why the sequencer has to stop.
+    told_to_halt: OnceLock<Error>,
     checkpoints: Option<Service>,
     retention: Retention,
     log_scheme: &'static str,
@@ -282,6 +284,7 @@ impl Engine {
             head: Mutex::new(head),
             parameters: Mutex::new(Arc::clone(replica.parameters())),
             halted: OnceLock::new(),
+            told_to_halt: OnceLock::new(),
             checkpoints,
             retention,
             log_scheme: journal.scheme(),
@@ -451,6 +454,12 @@ impl Engine {
 
     pub fn is_halted(&self) -> bool {
         self.halt_cause().is_some()
+    }
+
+    /// Has the engine stop before the next block, and serve reads only.
+    pub fn halt(&self, cause: Error) {
+        let _ = self.shared.told_to_halt.set(cause);
+        self.shared.queue.errand();
     }
 
     /// The blocks that were skipped, up to where this engine started.

@@ -18,6 +18,7 @@ use crate::observer::{BlockEvent, Observer};
 use crate::queue::{Cut, Next};
 use crate::replica::{Executed, Halt, RanBlock, ReadyBlock, Replica};
 use crate::request::{Completion, Member, Request, Waiting};
+use crate::tamper;
 use crate::transaction::Body;
 use crate::watchdog::{Running, panic_text};
 
@@ -55,6 +56,8 @@ impl Flight {
         }
         BlockEvent {
             height: self.executed.result.height(),
+            result_hash: self.executed.result.hash(),
+            time_us: self.executed.batch.header().time_us,
             committed,
             rejected,
             retried,
@@ -195,6 +198,9 @@ impl Sequencer {
     /// Does all there is to do, then waits for something to happen. The end: the queue is closed
     /// and drained, and no block is under way.
     fn turn(&mut self) -> Result<Then, Error> {
+        if let Some(cause) = self.shared.told_to_halt.get() {
+            return Err(cause.clone());
+        }
         while let Some(event) = self.happened()? {
             self.follow(event)?;
         }
@@ -439,6 +445,9 @@ impl Sequencer {
     fn publish(&mut self) {
         if let (Some(dog), Some(flight)) = (&self.shared.watchdog, &self.flight) {
             dog.fault(&flight.executed.batch);
+            if dog.tampers(&flight.executed.batch) {
+                tamper::with_a_row(self.replica.store(), flight.executed.batch.height());
+            }
         }
         let shared = Arc::clone(&self.shared);
         let (head, rules) = (self.replica.head(), self.pipeline.rules());

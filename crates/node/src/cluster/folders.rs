@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use cluster::{Plan, plan::Made};
 use engine::limits::ORDERER;
 use ledger::hash::to_hex;
+use ledger::votes::electors::{self, liars_of, votes_of};
 use ledger::{LogOptions, RealFiles};
 use serde_json::json;
 
@@ -19,7 +20,7 @@ use crate::{database, folders};
 const PORTS: u16 = 3;
 
 pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
-    let ClusterInit { folder, nodes, host, port, protocol } = arguments;
+    let ClusterInit { folder, nodes, host, port, protocol, votes, liars } = arguments;
     if folder.exists() && std::fs::read_dir(folder)?.next().is_some() {
         bail!("{} is not empty: choose a new folder", folder.display());
     }
@@ -38,6 +39,12 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     let others = &mut genesis.parameters.others;
     others.insert(ORDERER.to_owned(), RAFT.to_owned());
     others.insert(MEMBERS.to_owned(), plan.founders());
+    // What is not said is written down too: the rule is the ledger's, not a program's.
+    let members = usize::from(*nodes);
+    let (votes, liars) = (votes.unwrap_or(votes_of(members)), liars.unwrap_or(liars_of(members)));
+    electors::check(members, votes, liars)?;
+    others.insert(electors::VOTES.to_owned(), votes.to_string());
+    others.insert(electors::LIARS.to_owned(), liars.to_string());
     engine::check_first_order(&genesis.parameters)?;
     folders::create_private(folder)?;
     for (id, made) in (1..).zip(&made) {
@@ -54,14 +61,20 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
         let files = Arc::new(RealFiles::open(&data)?);
         database::found(files, &genesis, LogOptions::default())?;
     }
+    let first_block = to_hex(&genesis.to_batch()?.hash());
     match output {
         Output::Text => {
-            println!("made {nodes} nodes in {}\n", folder.display());
+            println!("made {nodes} nodes in {}", folder.display());
+            println!("receipts are proven by {votes} votes under the first block {first_block}\n");
             println!("    tally cluster up --folder {}", folder.display());
             println!("    psql postgresql://{}@{host}:{}/tally", settings.owner, port_of(1, 0)?);
         }
         Output::Json => {
-            println!("{}", json!({"ledger_id": plan.ledger_id, "nodes": nodes, "folder": folder}))
+            let made = json!({
+                "ledger_id": plan.ledger_id, "nodes": nodes, "folder": folder, "votes": votes,
+                "liars": liars, "first_block": first_block,
+            });
+            println!("{made}");
         }
     }
     Ok(Exit::Ok)

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
@@ -11,13 +12,14 @@ use engine::{BlockLimits, Elsewhere, Engine, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::to_hex;
-use ledger::{Files, LogWriter, Parameters};
+use ledger::{Electors, Files, LogWriter, Parameters, Said, VoteKey};
 use order_raft::{Config, Node, Standing, Store, Timing};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
+use super::votes::{self, Votes};
 use super::{MEMBERS, RAFT};
 use crate::database::clock;
 
@@ -40,6 +42,7 @@ pub struct Report {
     pub height: u64,
     pub head: String,
     pub halted: Option<String>,
+    pub votes: votes::Standing,
 }
 
 /// A member that takes part, until it leaves.
@@ -47,6 +50,8 @@ pub struct Joined {
     runtime: Option<Runtime>,
     node: Node,
     engine: Arc<OnceLock<Arc<Engine>>>,
+    votes: Arc<Votes>,
+    voter: Option<JoinHandle<()>>,
 }
 
 impl Membership {
@@ -92,6 +97,7 @@ impl Membership {
             .enable_all()
             .build()
             .context("cannot start the threads of Raft")?;
+        let (votes, voter) = start_votes(&files, &plan, &secrets, replica)?;
         let store = Store::open(files, orders).context("cannot go on in the cluster")?;
         let after = store.sequence_of(replica.head().height);
         let config = Config {
@@ -109,8 +115,13 @@ impl Membership {
             let listener = TcpListener::bind(&address).await;
             let listener =
                 listener.with_context(|| format!("cannot listen on {address} for members"))?;
-            let node = Node::start(config, store, peers, after).await?;
-            let face = Arc::new(Face { node: node.clone(), engine: Arc::clone(&engine) });
+            let others: Vec<u64> = config.members.keys().copied().filter(|it| *it != id).collect();
+            let node = Node::start(config, store, peers.clone(), after).await?;
+            let (of_face, engine) = (Arc::clone(&votes), Arc::clone(&engine));
+            let face = Arc::new(Face { node: node.clone(), engine, votes: of_face });
+            for member in others {
+                tokio::spawn(Arc::clone(&votes).send_to(member, peers.clone()));
+            }
             tokio::spawn(async move {
                 if let Err(error) = cluster::serve(listener, &plan, &secrets, face).await {
                     warn!(%error, "members are not answered any more");
@@ -119,8 +130,31 @@ impl Membership {
             anyhow::Ok(node)
         })?;
         info!(id, after, address, "this node is a member of a cluster");
-        Ok(Joined { runtime: Some(runtime), node, engine })
+        Ok(Joined { runtime: Some(runtime), node, engine, votes, voter: Some(voter) })
     }
+}
+
+/// The thread that votes, from the last block on that the replica has executed.
+fn start_votes(
+    files: &Arc<dyn Files>,
+    plan: &Plan,
+    secrets: &Secrets,
+    replica: &Replica,
+) -> Result<(Arc<Votes>, JoinHandle<()>)> {
+    let electors = Electors::of(replica.ledger_id(), replica.parameters())?;
+    let electors = electors.context("the ledger names no members")?;
+    let key = VoteKey::of_pkcs8(secrets.key.secret_der())?;
+    ensure!(
+        plan.keys()?.get(&secrets.id) == Some(&key.public()),
+        "the key in `{}` is not that of member {}",
+        cluster::plan::FOLDER,
+        secrets.id
+    );
+    let started = Votes::start(files, electors, secrets.id, key);
+    let (votes, voter) = started.context("cannot go on voting")?;
+    let head = replica.head();
+    votes.executed(Said { height: head.height, result_hash: head.hash }, head.time_us);
+    Ok((votes, voter))
 }
 
 impl Joined {
@@ -131,6 +165,11 @@ impl Joined {
     /// Whose head is told from now on.
     pub fn tell_of(&self, engine: &Arc<Engine>) {
         let _ = self.engine.set(Arc::clone(engine));
+        self.votes.watch(engine);
+    }
+
+    pub fn votes(&self) -> &Arc<Votes> {
+        &self.votes
     }
 
     /// Takes no part any more. The ledger is in order.
@@ -138,6 +177,10 @@ impl Joined {
         if let Some(runtime) = self.runtime.take() {
             runtime.block_on(self.node.stop());
             runtime.shutdown_background();
+        }
+        self.votes.end();
+        if let Some(voter) = self.voter.take() {
+            let _ = voter.join();
         }
         self.node.store().rest().context("cannot mark the end of the ledger")
     }
@@ -147,12 +190,17 @@ impl Joined {
 struct Face {
     node: Node,
     engine: Arc<OnceLock<Arc<Engine>>>,
+    votes: Arc<Votes>,
 }
 
 impl Answering for Face {
-    fn answer(&self, _from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
+    fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
         let (node, engine) = (self.node.clone(), Arc::clone(&self.engine));
+        let votes = Arc::clone(&self.votes);
         async move {
+            if Votes::is_for(&request) {
+                return votes.answer(from, request);
+            }
             if request != STATUS {
                 return node.answer(request).await;
             }
@@ -162,6 +210,7 @@ impl Answering for Face {
                 height: head.map_or(0, |head| head.height),
                 head: head.map(|head| to_hex(&head.hash)).unwrap_or_default(),
                 halted: engine.get().and_then(|it| it.halt_cause().map(ToString::to_string)),
+                votes: votes.standing(),
             };
             Ok(serde_json::to_vec(&report).map_err(std::io::Error::other)?.into())
         }

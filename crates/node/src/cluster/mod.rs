@@ -7,12 +7,14 @@ mod folders;
 mod join;
 mod processes;
 mod status;
+mod votes;
 
 use anyhow::Result;
 
 use crate::cli::{ClusterAction, Exit, Output};
 
 pub use join::{Joined, Membership, refuse_alone};
+pub use votes::{Heard, Standing, Telling};
 
 /// What the ledger's first block says.
 const RAFT: &str = "raft";

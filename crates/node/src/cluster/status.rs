@@ -15,7 +15,8 @@ use crate::cli::{Exit, Output};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Fails if less than half of the members answer, or none leads.
+/// Fails if less than half of the members answer, if none leads, or if one has come to another
+/// result than the others.
 pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     // A node's own folder will do as well.
     let data = match Plan::read(folder)? {
@@ -40,18 +41,23 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     match output {
         Output::Json => println!("{}", json!({"leader": leader, "members": reports})),
         Output::Text => {
-            println!("member  address                 role      height      behind  unconfirmed");
+            println!(
+                "member  address                 role      height      behind  unconfirmed  voted"
+            );
             for (member, report) in plan.members.iter().zip(&reports) {
                 println!("{:<7} {:<23} {}", member.id, member.address, line(report, newest));
             }
+            print!("{}", types::printable::printable_page(&of_votes(&plan, &reports)));
         }
     }
     let orders = 2 * up > plan.members.len() && leader.is_some();
-    Ok(if orders { Exit::Ok } else { Exit::Failed })
+    let diverged = reports.iter().flatten().any(|report| report.votes.diverged.is_some());
+    let agree = !diverged && deviating(&plan, &reports).is_empty();
+    Ok(if orders && agree { Exit::Ok } else { Exit::Failed })
 }
 
 fn line(report: &Option<Report>, newest: u64) -> String {
-    let Some(Report { standing, height, halted, .. }) = report else {
+    let Some(Report { standing, height, halted, votes, .. }) = report else {
         return "down".to_owned();
     };
     let role = match (halted, standing.leader) {
@@ -63,5 +69,55 @@ fn line(report: &Option<Report>, newest: u64) -> String {
     let unconfirmed = standing.entries.saturating_sub(standing.committed);
     let why = halted.as_ref().or(standing.stopped.as_ref()).map(|why| format!("  {why}"));
     let why = types::printable::printable(&why.unwrap_or_default()).into_owned();
-    format!("{role:<9} {height:<11} {:<7} {unconfirmed}{why}", newest - height)
+    let voted = votes.signed.as_ref().map_or("-".to_owned(), |(height, _)| height.to_string());
+    format!("{role:<9} {height:<11} {:<7} {unconfirmed:<12} {voted}{why}", newest - height)
+}
+
+/// What is certified, and which members are not of one mind with the others.
+fn of_votes(plan: &Plan, reports: &[Option<Report>]) -> String {
+    let certified = reports.iter().flatten().filter_map(|it| it.votes.certified.as_ref()).max();
+    let mut text = match certified {
+        Some((height, result)) => format!("\ncertified  block {height}, result {result}\n"),
+        None => "\ncertified  nothing yet\n".to_owned(),
+    };
+    for (member, height, accusers) in deviating(plan, reports) {
+        let accusers: Vec<String> = accusers.iter().map(u64::to_string).collect();
+        let accusers = accusers.join(", ");
+        text += &format!(
+            "deviates   member {member}: of block {height} it signed another result than {accusers}\n"
+        );
+    }
+    let own = plan.members.iter().zip(reports);
+    for (member, votes) in
+        own.filter_map(|(member, report)| Some((member.id, &report.as_ref()?.votes)))
+    {
+        if let Some(why) = &votes.diverged {
+            text += &format!("diverged   member {member}: {why}\n");
+        }
+        for (other, heard) in &votes.members {
+            if heard.refused + heard.contradicting > 0 {
+                let (refused, contradicting) = (heard.refused, heard.contradicting);
+                text += &format!(
+                    "lies       member {other}, as {member} has heard: {refused} votes that it did \
+                     not sign, {contradicting} that contradict its own\n"
+                );
+            }
+        }
+    }
+    text
+}
+
+/// Members that more than half of all differ from; the highest such block, and who says so.
+fn deviating(plan: &Plan, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
+    let of = |member: u64| {
+        let accuse = |(accuser, report): (&cluster::Member, &Option<Report>)| {
+            let height = report.as_ref()?.votes.members.get(&member)?.deviates?;
+            Some((accuser.id, height))
+        };
+        let found: Vec<(u64, u64)> = plan.members.iter().zip(reports).filter_map(accuse).collect();
+        let height = found.iter().map(|(_, height)| *height).max()?;
+        let accusers: Vec<u64> = found.into_iter().map(|(accuser, _)| accuser).collect();
+        (2 * accusers.len() > plan.members.len()).then_some((member, height, accusers))
+    };
+    plan.members.iter().filter_map(|member| of(member.id)).collect()
 }

@@ -12,49 +12,47 @@ use tokio_postgres::Client;
 
 use super::*;
 
-struct Trial {
+pub struct Trial {
     folder: tempfile::TempDir,
-    nodes: Vec<Option<Node>>,
+    /// What `init` said.
+    pub made: Value,
+    pub nodes: Vec<Option<Node>>,
 }
 
 impl Trial {
-    fn start(nodes: u16) -> Trial {
+    pub fn start(nodes: u16) -> Trial {
+        Trial::start_with(nodes, &[])
+    }
+
+    pub fn start_with(nodes: u16, more: &[&str]) -> Trial {
         let folder = tempfile::tempdir().unwrap();
         let (path_of, port) = (folder.path().join("all"), free_ports(3 * nodes).to_string());
         let count = nodes.to_string();
-        let made = run(&[
-            "cluster",
-            "init",
-            "--folder",
-            path(&path_of),
-            "--nodes",
-            &count,
-            "--port",
-            &port,
-        ]);
+        let init = ["--output", "json", "cluster", "init", "--folder", path(&path_of), "--nodes"];
+        let made = run(&[&init[..], &[&*count, "--port", &port], more].concat());
         assert_eq!(made.status.code(), Some(0), "{made:?}");
-        let mut trial = Trial { folder, nodes: Vec::new() };
+        let mut trial = Trial { folder, made: json(&made), nodes: Vec::new() };
         trial.nodes = (0..nodes.into()).map(|node| Some(Node::start(&trial.data(node)))).collect();
         trial
     }
 
-    fn all(&self) -> PathBuf {
+    pub fn all(&self) -> PathBuf {
         self.folder.path().join("all")
     }
 
-    fn data(&self, node: usize) -> PathBuf {
+    pub fn data(&self, node: usize) -> PathBuf {
         self.all().join(format!("node-{}", node + 1))
     }
 
-    async fn connect(&self, node: usize) -> Client {
+    pub async fn connect(&self, node: usize) -> Client {
         self.nodes[node].as_ref().unwrap().connect().await
     }
 
-    fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         json(&run(&["--output", "json", "cluster", "status", "--folder", path(&self.all())]))
     }
 
-    fn leader(&self) -> usize {
+    pub fn leader(&self) -> usize {
         for _ in 0..100 {
             let leader = self.status()["leader"].as_u64();
             let up = leader.map(|id| id as usize - 1).filter(|node| self.nodes[*node].is_some());
@@ -67,7 +65,7 @@ impl Trial {
     }
 
     /// Until all nodes have come to the same.
-    fn settle(&self) {
+    pub fn settle(&self) {
         for _ in 0..300 {
             let status = self.status();
             let members = status["members"].as_array().unwrap();
@@ -81,7 +79,7 @@ impl Trial {
         panic!("the nodes do not come to the same: {:#}", self.status());
     }
 
-    fn stop(&mut self) {
+    pub fn stop(&mut self) {
         let nodes: Vec<Node> = self.nodes.iter_mut().filter_map(Option::take).collect();
         let stops = nodes.into_iter().map(|mut node| {
             std::thread::spawn(move || assert_eq!(node.signal(Signal::TERM), Some(0)))

@@ -23,6 +23,7 @@ mod proofs;
 mod protocols;
 mod skips;
 mod versions;
+mod votes;
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,0 +1,269 @@
+//! What votes come to.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use kit::flaw::flawed;
+use ledger::hash::to_hex;
+use ledger::votes::{Said, Vote, holds};
+use ledger::{Certificate, Electors, Hash};
+use types::{Error, Height, SqlState};
+
+/// Votes that are kept of a member, the newest.
+pub const VOTES_MAX: usize = 256;
+
+/// Results of this node that are kept, the newest.
+const RESULTS_MAX: usize = 1 << 16;
+
+/// Certified results of blocks that this node has not executed.
+const AWAITED_MAX: usize = 4096;
+
+pub struct Tally {
+    electors: Electors,
+    /// This node's, without gaps, from `first` on.
+    results: VecDeque<Hash>,
+    first: Height,
+    members: BTreeMap<u64, Member>,
+    certified: Option<Said>,
+    awaited: BTreeSet<(Height, Hash)>,
+}
+
+#[derive(Default)]
+struct Member {
+    votes: BTreeMap<Height, Vote>,
+    newest: Option<Said>,
+    counts: Counts,
+    deviates: Option<Height>,
+}
+
+/// What a member has sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    pub counted: u64,
+    /// Votes whose signature is not its own.
+    pub refused: u64,
+    /// Votes for another result than it had signed for the same block.
+    pub contradicting: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    Certificate(Certificate),
+    Divergence(Divergence),
+}
+
+/// This node has come to another result than others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Divergence {
+    pub height: Height,
+    pub here: Hash,
+    pub there: Hash,
+    /// Those who signed the other one.
+    pub members: Vec<u64>,
+    pub certified: bool,
+}
+
+impl Tally {
+    /// `certified`: what was certified last, as it was kept.
+    pub fn new(electors: Electors, certified: Option<Said>) -> Tally {
+        let members = electors.keys.keys().map(|id| (*id, Member::default())).collect();
+        let (results, awaited) = (VecDeque::new(), BTreeSet::new());
+        Tally { electors, results, first: 0, members, certified, awaited }
+    }
+
+    /// What was certified last.
+    pub fn certified(&self) -> Option<Said> {
+        self.certified
+    }
+
+    /// What a member signed last.
+    pub fn newest_of(&self, member: u64) -> Option<Said> {
+        self.members.get(&member)?.newest
+    }
+
+    pub fn counts_of(&self, member: u64) -> Counts {
+        self.members.get(&member).map(|member| member.counts).unwrap_or_default()
+    }
+
+    /// The block of its newest vote, if that is for another result than this node's.
+    pub fn deviates(&self, member: u64) -> Option<Height> {
+        self.members.get(&member)?.deviates
+    }
+
+    /// This node has executed a block, which follows the last one.
+    pub fn executed(&mut self, said: Said) -> Vec<Found> {
+        if self.results.is_empty() || self.first + self.results.len() as u64 != said.height {
+            self.results.clear();
+            self.first = said.height;
+        }
+        self.results.push_back(said.result_hash);
+        if self.results.len() > RESULTS_MAX {
+            self.results.pop_front();
+            self.first += 1;
+        }
+        let mut found = self.judge(said.height);
+        let above = self.awaited.split_off(&(said.height + 1, Hash::default()));
+        for (height, there) in std::mem::replace(&mut self.awaited, above) {
+            if height == said.height && there != said.result_hash {
+                found.push(self.divergence(said, there, true));
+            }
+        }
+        found
+    }
+
+    /// A vote that came from its member, or this node's own.
+    pub fn count(&mut self, vote: Vote) -> Vec<Found> {
+        let Some(key) = self.electors.keys.get(&vote.member) else { return Vec::new() };
+        let Some(member) = self.members.get_mut(&vote.member) else { return Vec::new() };
+        let Said { height, .. } = vote.said;
+        let known = member.votes.get(&height).map(|known| known.said);
+        if known == Some(vote.said) {
+            return Vec::new();
+        }
+        // Votes ascend: an older one that is not known was passed over, or is a lie.
+        if known.is_none() && member.newest.is_some_and(|newest| newest.height >= height) {
+            return Vec::new();
+        }
+        if !holds(&vote, self.electors.ledger_id, key) && !flawed("votes_unchecked") {
+            member.counts.refused += 1;
+            return Vec::new();
+        }
+        if known.is_some() {
+            member.counts.contradicting += 1;
+            if !flawed("votes_taken_back") {
+                return Vec::new();
+            }
+        }
+        member.counts.counted += 1;
+        member.newest = Some(vote.said);
+        member.votes.insert(height, vote);
+        if member.votes.len() > VOTES_MAX {
+            member.votes.pop_first();
+        }
+        self.compare(vote);
+        self.judge(height)
+    }
+
+    /// A certificate that another member keeps, which may be older than the last. Whether it holds
+    /// is checked here.
+    pub fn believe(&mut self, certificate: &Certificate) -> Result<Vec<Found>, Error> {
+        certificate.verify(&self.electors)?;
+        let said = certificate.said;
+        if self.certified.is_none_or(|last| last.height < said.height) {
+            self.certified = Some(said);
+        }
+        let mut found = vec![Found::Certificate(certificate.clone())];
+        found.extend(self.hold_against(said));
+        Ok(found)
+    }
+
+    fn result_of(&self, height: Height) -> Option<Hash> {
+        let place = height.checked_sub(self.first)?;
+        self.results.get(usize::try_from(place).ok()?).copied()
+    }
+
+    /// Whether a member's newest vote is for this node's result.
+    fn compare(&mut self, vote: Vote) {
+        let Said { height, result_hash } = vote.said;
+        let here = self.result_of(height);
+        if let (Some(here), Some(member)) = (here, self.members.get_mut(&vote.member)) {
+            member.deviates = (here != result_hash).then_some(height);
+        }
+    }
+
+    /// What the votes for one block come to.
+    fn judge(&mut self, height: Height) -> Vec<Found> {
+        let votes = self.members.values().filter_map(|member| member.votes.get(&height));
+        let votes: Vec<Vote> = votes.copied().collect();
+        if self.result_of(height).is_some() {
+            votes.iter().for_each(|vote| self.compare_newest(vote));
+        }
+        let mut by_result: BTreeMap<Hash, Vec<&Vote>> = BTreeMap::new();
+        for vote in &votes {
+            let result = if flawed("votes_of_all_counted") {
+                votes[0].said.result_hash
+            } else {
+                vote.said.result_hash
+            };
+            by_result.entry(result).or_default().push(vote);
+        }
+        let is_above = self.certified.is_none_or(|last| last.height < height);
+        let enough = by_result.iter().find(|(_, votes)| votes.len() >= self.electors.votes);
+        if let Some((result_hash, votes)) = enough.filter(|_| is_above) {
+            let said = Said { height, result_hash: *result_hash };
+            let mut votes: Vec<_> = votes.iter().map(|it| (it.member, it.signature)).collect();
+            votes.sort_unstable_by_key(|vote| vote.0);
+            let ledger_id = self.electors.ledger_id;
+            self.certified = Some(said);
+            let certificate = Found::Certificate(Certificate { ledger_id, said, votes });
+            return std::iter::once(certificate).chain(self.hold_against(said)).collect();
+        }
+        let Some(here) = self.result_of(height) else { return Vec::new() };
+        let majority = self.electors.majority();
+        let other =
+            by_result.iter().find(|(there, votes)| **there != here && votes.len() >= majority);
+        let other = other.map(|(there, _)| *there);
+        let said = Said { height, result_hash: here };
+        other.map(|there| self.divergence(said, there, false)).into_iter().collect()
+    }
+
+    fn compare_newest(&mut self, vote: &Vote) {
+        let newest = self.newest_of(vote.member);
+        if newest.is_some_and(|newest| newest.height == vote.said.height) {
+            self.compare(*vote);
+        }
+    }
+
+    /// This node's result, or what it will be, against a certified one.
+    fn hold_against(&mut self, certified: Said) -> Option<Found> {
+        let Said { height, result_hash: there } = certified;
+        match self.result_of(height) {
+            Some(here) if here == there => None,
+            Some(here) => Some(self.divergence(Said { height, result_hash: here }, there, true)),
+            // Before what this run has executed: it will show above.
+            None if !self.results.is_empty() && height < self.first => None,
+            None => {
+                self.awaited.insert((height, there));
+                if self.awaited.len() > AWAITED_MAX {
+                    self.awaited.pop_first();
+                }
+                None
+            }
+        }
+    }
+
+    fn divergence(&self, here: Said, there: Hash, certified: bool) -> Found {
+        let says = Said { result_hash: there, ..here };
+        let signed = |(id, member): (&u64, &Member)| {
+            let vote = member.votes.get(&here.height)?;
+            (vote.said == says).then_some(*id)
+        };
+        Found::Divergence(Divergence {
+            height: here.height,
+            here: here.result_hash,
+            there,
+            members: self.members.iter().filter_map(signed).collect(),
+            certified,
+        })
+    }
+}
+
+impl Divergence {
+    /// Why this node stops, and what to do.
+    pub fn cause(&self) -> Error {
+        let Divergence { height, here, there, members, certified } = self;
+        let (here, there) = (to_hex(here), to_hex(there));
+        let members: Vec<String> = members.iter().map(u64::to_string).collect();
+        let who = match (certified, members.join(", ")) {
+            (true, _) => "is certified".to_owned(),
+            (false, members) => format!("was signed by members {members}"),
+        };
+        let what =
+            format!("this node has come to another result of block {height} than the others");
+        Error::new(SqlState::DATA_CORRUPTED, what)
+            .with_detail(format!("Here it is {here}, and {there} {who}."))
+            .with_hint(
+                "Memory, files or program of this node are not as the others'. Stop it, and see \
+                 what `tally verify` says of its folder; then make it anew from another member.",
+            )
+    }
+}

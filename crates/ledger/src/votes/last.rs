@@ -1,0 +1,179 @@
+//! What this node has signed last: on the disk before a vote leaves, so that no restart signs
+//! another result for the same height.
+//!
+//! ```text
+//! votes/last     slot 0 at 0, slot 1 at 4096; written in turns, each time synced
+//!
+//! offset  bytes  slot
+//!      0      8  "TALLYVOT"
+//!      8      8  sequence     from 1; slot sequence mod 2
+//!     16      8  height
+//!     24     32  result_hash
+//!     56      4  CRC-32 of bytes 0 to 55
+//! ```
+//!
+//! A write that a crash has torn leaves the other slot, and the vote that it was for has never
+//! been sent. Where both slots hold bytes and neither can be read, it is not known what was
+//! signed, and the node must not vote.
+
+use std::io;
+use std::sync::Arc;
+
+use kit::flaw::flawed;
+use types::Height;
+
+use super::{FOLDER, Said};
+use crate::files::{Files, StorageFile};
+
+const PATH: &str = "votes/last";
+const NAME: &str = "last";
+const MAGIC: &[u8; 8] = b"TALLYVOT";
+const SLOT_BYTES: usize = 60;
+const APART: u64 = 4096;
+
+pub struct LastVote {
+    file: Box<dyn StorageFile>,
+    sequence: u64,
+    said: Option<Said>,
+    failed: bool,
+}
+
+impl LastVote {
+    pub fn open(files: &Arc<dyn Files>) -> io::Result<LastVote> {
+        files.create_folder(FOLDER)?;
+        files.sync_folder("")?;
+        let is_there = files.list(FOLDER)?.iter().any(|name| name == NAME);
+        let file = match is_there {
+            true => files.open(PATH)?,
+            false => files.create(PATH)?,
+        };
+        if file.size()? < 2 * APART {
+            file.set_size(2 * APART)?;
+            file.sync()?;
+        }
+        files.sync_folder(FOLDER)?;
+        let mut slots = Vec::new();
+        for slot in 0..2 {
+            let mut bytes = [0; SLOT_BYTES];
+            file.read_at(&mut bytes, slot * APART)?;
+            slots.push(bytes);
+        }
+        let newest = slots.iter().filter_map(read).max_by_key(|(sequence, _)| *sequence);
+        if newest.is_none() && slots.iter().all(|slot| *slot != [0; SLOT_BYTES]) {
+            let what = format!(
+                "{PATH}: neither half can be read, so it is not known what this node has signed; \
+                 make a new member of the cluster instead of it"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        let (sequence, said) = newest.map_or((0, None), |(sequence, said)| (sequence, Some(said)));
+        Ok(LastVote { file, sequence, said, failed: false })
+    }
+
+    pub fn said(&self) -> Option<Said> {
+        self.said
+    }
+
+    /// Whether a height is above all that was signed.
+    pub fn may_sign(&self, height: Height) -> bool {
+        let is_above = self.said.is_none_or(|last| last.height < height);
+        !self.failed && (is_above || flawed("votes_signed_twice"))
+    }
+
+    /// Keeps what is going to be signed; durable when this returns. An error for a height that
+    /// [may not be signed](LastVote::may_sign), and for all after an error of the disk.
+    pub fn put(&mut self, said: Said) -> io::Result<()> {
+        if !self.may_sign(said.height) {
+            return Err(io::Error::other("this height may not be signed any more"));
+        }
+        let sequence = self.sequence + 1;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&sequence.to_be_bytes());
+        bytes.extend_from_slice(&said.height.to_be_bytes());
+        bytes.extend_from_slice(&said.result_hash);
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
+        let written = self.file.write_at(&bytes, sequence % 2 * APART);
+        let written = written.and_then(|()| self.file.sync());
+        self.failed = written.is_err();
+        written?;
+        (self.sequence, self.said) = (sequence, Some(said));
+        Ok(())
+    }
+}
+
+fn read(bytes: &[u8; SLOT_BYTES]) -> Option<(u64, Said)> {
+    let (body, crc) = bytes.split_last_chunk::<4>()?;
+    if crc32fast::hash(body) != u32::from_be_bytes(*crc) {
+        return None;
+    }
+    let body = body.strip_prefix(MAGIC)?;
+    let (sequence, body) = body.split_first_chunk::<8>()?;
+    let (height, result_hash) = body.split_first_chunk::<8>()?;
+    let said =
+        Said { height: u64::from_be_bytes(*height), result_hash: result_hash.try_into().ok()? };
+    Some((u64::from_be_bytes(*sequence), said))
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::random::Random;
+
+    use super::*;
+    use crate::memory_files::MemoryFiles;
+
+    fn said(height: u64) -> Said {
+        Said { height, result_hash: [height as u8; 32] }
+    }
+
+    #[test]
+    fn heights_ascend_over_restarts() {
+        let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        for height in [3, 4, 9] {
+            let mut last = LastVote::open(&files).unwrap();
+            assert!(last.said().is_none_or(|last| last.height < height));
+            last.put(said(height)).unwrap();
+            for not_above in [0, height - 1, height] {
+                let other = Said { height: not_above, result_hash: [0; 32] };
+                assert!(last.put(other).is_err());
+            }
+        }
+        assert_eq!(LastVote::open(&files).unwrap().said(), Some(said(9)));
+    }
+
+    /// At any moment of a crash all votes that were sent are known, so none is contradicted.
+    #[test]
+    fn a_crash_forgets_no_vote_that_was_sent() {
+        let files = MemoryFiles::new();
+        let mut random = Random::new(5);
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        let mut last = LastVote::open(&shared).unwrap();
+        files.remember();
+        let mut sent = Vec::new();
+        for height in 1..8 {
+            last.put(said(height)).unwrap();
+            // What came before was sent at these moments; this one only behind them.
+            sent.resize(files.moments().len(), height - 1);
+        }
+        assert!(!sent.is_empty());
+        for (moment, sent) in files.moments().iter().zip(sent) {
+            for _ in 0..16 {
+                let left: Arc<dyn Files> = Arc::new(moment.crash(&mut random));
+                let found = LastVote::open(&left).unwrap().said().map_or(0, |said| said.height);
+                assert!(found >= sent, "{sent} was sent, and {found} is known");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_not_taken_for_a_start() {
+        let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        let mut last = LastVote::open(&files).unwrap();
+        last.put(said(1)).unwrap();
+        last.put(said(2)).unwrap();
+        let file = files.open(PATH).unwrap();
+        file.write_at(&[9], 30).unwrap();
+        assert_eq!(LastVote::open(&files).unwrap().said(), Some(said(1)));
+        file.write_at(&[9], 30 + APART).unwrap();
+        assert!(LastVote::open(&files).is_err());
+    }
+}

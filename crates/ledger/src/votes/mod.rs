@@ -1,0 +1,197 @@
+//! Votes: who of a cluster came to which result, and the certificates that enough of them make.
+//!
+//! ```text
+//! member 1   result hash of block 103 ─► last (durable) ─► sign ─► vote ─┐
+//! member 2   result hash of block 103 ─► last (durable) ─► sign ─► vote ─┼─► certificate
+//! member 3   result hash of block 103 ─► last (durable) ─► sign ─► vote ─┘   of block 103
+//!
+//! offset  bytes  what is signed       (all numbers big-endian)
+//!      0     16  "tally vote v1" 00 00 00
+//!     16     16  ledger_id
+//!     32      8  member               its number among the electors
+//!     40      8  height
+//!     48     32  result_hash          of the result header of that block
+//!     80
+//!
+//! offset  bytes  certificate
+//!      0      1  version              1
+//!      1     16  ledger_id
+//!     17      8  height
+//!     25     32  result_hash
+//!     57      2  number n of votes
+//!            72  each: member (8), signature (64); members strictly ascending
+//!     59 + 72 n
+//! ```
+//!
+//! Signatures are Ed25519 (RFC 8032), and are checked by the rules of ZIP 215, under which all
+//! implementations agree on what is valid.
+//!
+//! **A vote stands for all blocks below.** A result hash commits to the result before, so a member
+//! need not sign each block, and a block is certified by the certificate at or above its height,
+//! with the result headers between the two ([`certified`]).
+//!
+//! **Two results for one height are never signed.** A member signs ascending heights only, and
+//! keeps the last one ([`last`]) before a vote leaves it.
+//!
+//! **The electors** are the members that stand in the ledger's first block, with the number of
+//! votes that a certificate takes. With n members of which f may lie, c votes are enough if
+//! `2 c > n + f`: two sets of c then share more than f members, one of which is honest and signed
+//! once. So there are no two certificates of one height.
+//!
+//! *Absence*: how votes travel, when a member signs, what it does about those that differ.
+
+pub mod certificate;
+pub mod certified;
+pub mod electors;
+pub mod kept;
+pub mod last;
+
+use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes};
+use types::{Error, Height, Result, SqlState};
+
+use crate::hash::{Hash, TAG_VOTE};
+use crate::header::LedgerId;
+
+pub use certificate::Certificate;
+pub use certified::CertifiedReceipt;
+pub use electors::Electors;
+pub use kept::Certificates;
+pub use last::LastVote;
+
+/// The folder of a node's last vote and of certificates.
+pub const FOLDER: &str = "votes";
+
+pub const SIGNATURE_BYTES: usize = 64;
+const SIGNED_BYTES: usize = 80;
+
+/// The text of what was decided: height and result hash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Said {
+    pub height: Height,
+    pub result_hash: Hash,
+}
+
+/// One member's signature over one result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vote {
+    pub member: u64,
+    pub said: Said,
+    pub signature: [u8; SIGNATURE_BYTES],
+}
+
+/// What a member signs by.
+pub struct VoteKey(SigningKey);
+
+/// What an Ed25519 key's PKCS #8 form has in front of its seed, behind length and version: RFC
+/// 8410, section 7.
+const PKCS8_MIDDLE: [u8; 11] = [0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+const PKCS8_FRONT: usize = 5;
+
+impl VoteKey {
+    pub fn of_seed(seed: [u8; 32]) -> VoteKey {
+        VoteKey(SigningKey::from(seed))
+    }
+
+    /// Of a key in PKCS #8, DER, as TLS has it.
+    pub fn of_pkcs8(der: &[u8]) -> Result<VoteKey> {
+        let seed = der
+            .get(PKCS8_FRONT..)
+            .and_then(|rest| rest.strip_prefix(&PKCS8_MIDDLE))
+            .and_then(|rest| rest.first_chunk::<32>());
+        seed.map(|seed| VoteKey::of_seed(*seed)).ok_or_else(|| {
+            let what = "the key of this node is not an ed25519 key in PKCS #8";
+            Error::new(SqlState::INVALID_TEXT_REPRESENTATION, what)
+        })
+    }
+
+    pub fn public(&self) -> [u8; 32] {
+        VerificationKey::from(&self.0).into()
+    }
+
+    pub fn sign(&self, ledger_id: LedgerId, member: u64, said: Said) -> Vote {
+        let signature = self.0.sign(&signed_bytes(ledger_id, member, &said));
+        Vote { member, said, signature: signature.to_bytes() }
+    }
+}
+
+/// Whether the signature is that of the holder of `key`.
+pub fn holds(vote: &Vote, ledger_id: LedgerId, key: &[u8; 32]) -> bool {
+    let bytes = signed_bytes(ledger_id, vote.member, &vote.said);
+    let signature = Signature::from_bytes(&vote.signature);
+    let key = VerificationKey::try_from(VerificationKeyBytes::from(*key));
+    key.is_ok_and(|key| key.verify(&signature, &bytes).is_ok())
+}
+
+/// What is signed.
+pub fn signed_bytes(ledger_id: LedgerId, member: u64, said: &Said) -> [u8; SIGNED_BYTES] {
+    crate::header::joined(&[
+        TAG_VOTE,
+        &ledger_id,
+        &member.to_be_bytes(),
+        &said.height.to_be_bytes(),
+        &said.result_hash,
+    ])
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use crate::parameters::Parameters;
+
+    use super::*;
+
+    pub const LEDGER: LedgerId = *b"test ledger 0001";
+
+    pub fn key(member: u64) -> VoteKey {
+        VoteKey::of_seed([member as u8; 32])
+    }
+
+    /// As `tally cluster init` writes them.
+    pub fn parameters(members: u64, votes: Option<usize>) -> Parameters {
+        let mut parameters = Parameters::new("serial");
+        let one = |id| format!("{id} {} host-{id}:5", crate::hash::to_hex(&key(id).public()));
+        let all: Vec<String> = (1..=members).map(one).collect();
+        parameters.others.insert(electors::MEMBERS.to_owned(), all.join(", "));
+        if let Some(votes) = votes {
+            parameters.others.insert(electors::VOTES.to_owned(), votes.to_string());
+        }
+        parameters
+    }
+
+    pub fn electors(members: u64) -> Electors {
+        Electors::of(LEDGER, &parameters(members, None)).unwrap().unwrap()
+    }
+
+    pub fn vote(member: u64, height: Height, result: u8) -> Vote {
+        key(member).sign(LEDGER, member, Said { height, result_hash: [result; 32] })
+    }
+
+    #[test]
+    fn a_vote_is_that_of_its_member_ledger_height_and_result() {
+        let vote = vote(2, 9, 7);
+        let holds_with = |vote: &Vote, ledger, member| holds(vote, ledger, &key(member).public());
+        assert!(holds_with(&vote, LEDGER, 2));
+        assert!(!holds_with(&vote, LEDGER, 1));
+        assert!(!holds_with(&vote, *b"test ledger 0002", 2));
+        let said = Said { height: 10, ..vote.said };
+        assert!(!holds_with(&Vote { said, ..vote }, LEDGER, 2));
+        let said = Said { result_hash: [8; 32], ..vote.said };
+        assert!(!holds_with(&Vote { said, ..vote }, LEDGER, 2));
+        assert!(!holds_with(&Vote { member: 3, ..vote }, LEDGER, 2));
+        let mut signature = vote.signature;
+        signature[63] ^= 0x80;
+        assert!(!holds_with(&Vote { signature, ..vote }, LEDGER, 2));
+        let no_key = [2; 32];
+        assert!(!holds(&vote, LEDGER, &no_key));
+    }
+
+    #[test]
+    fn a_key_is_read_as_tls_has_it() {
+        let mut der = vec![0x30, 0x2e, 2, 1, 0];
+        der.extend_from_slice(&PKCS8_MIDDLE);
+        der.extend_from_slice(&[4; 32]);
+        assert_eq!(VoteKey::of_pkcs8(&der).unwrap().public(), key(4).public());
+        assert!(VoteKey::of_pkcs8(&der[..47]).is_err());
+        der[9] = 4;
+        assert!(VoteKey::of_pkcs8(&der).is_err());
+    }
+}
