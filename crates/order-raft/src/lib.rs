@@ -42,6 +42,7 @@
 //!
 //! *Absence*: sockets ([`Network`] is given), what an envelope means, execution.
 
+mod confirm;
 mod draft;
 mod node;
 mod side;

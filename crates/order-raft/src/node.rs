@@ -33,7 +33,7 @@ use openraft::{
     StoredMembership,
 };
 use order::{
-    Certificate, CertificateKind, Delivery, Filling, Orderer, Proposal, Refused, Released,
+    Certificate, CertificateKind, Delivery, Filling, Orderer, Proposal, Refused, Released, Tell,
 };
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
@@ -41,6 +41,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use types::{Error, Height, Result, SqlState};
 
+use crate::confirm::Asking;
 use crate::draft::Draft;
 use crate::store::{Store, failed};
 use crate::wire::{Request, json, of_json};
@@ -57,11 +58,11 @@ type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftErro
 
 /// A handle; clones are the same node.
 #[derive(Clone)]
-pub struct Node(Arc<Shared>);
+pub struct Node(pub(crate) Arc<Shared>);
 
-struct Shared {
-    config: Config,
-    store: Store,
+pub(crate) struct Shared {
+    pub config: Config,
+    pub store: Store,
     raft: OnceLock<Raft<Types>>,
     /// Entries that are committed, as this node knows.
     committed: Arc<Committed>,
@@ -70,6 +71,8 @@ struct Shared {
     pump: Notify,
     /// That this node was started in.
     runtime: Handle,
+    pub network: Arc<dyn Network>,
+    pub asking: Asking,
 }
 
 #[derive(Default)]
@@ -193,6 +196,8 @@ impl Node {
             state: Mutex::new(state),
             pump: Notify::new(),
             runtime: Handle::current(),
+            network: Arc::clone(&network),
+            asking: Asking::default(),
         }));
         if node.0.store.is_new() {
             let members: BTreeSet<u64> = node.0.config.members.keys().copied().collect();
@@ -207,7 +212,7 @@ impl Node {
         Ok(node)
     }
 
-    fn raft(&self) -> io::Result<&Raft<Types>> {
+    pub(crate) fn raft(&self) -> io::Result<&Raft<Types>> {
         self.0.raft.get().ok_or_else(|| io::Error::other("the node is starting"))
     }
 
@@ -223,6 +228,7 @@ impl Node {
                 self.0.pump.notify_one();
                 json(&0)
             }
+            Request::Confirm => json(&self.confirm_as_leader().await?),
         };
         Ok(answer.map_err(io::Error::other)?.into())
     }
@@ -537,6 +543,13 @@ impl Orderer for Node {
 
     fn recorded(&self, height: Height) -> Option<[u8; 32]> {
         self.0.store.hash_of(height).ok()
+    }
+
+    fn confirm(&mut self, tell: Tell) -> bool {
+        if self.0.asking.joins(tell) {
+            self.0.runtime.spawn(self.clone().ask());
+        }
+        true
     }
 
     fn leave(&mut self) {

@@ -108,6 +108,12 @@ impl Store {
         (height > 0).then(|| kept.index_of(height) + 1).unwrap_or(0)
     }
 
+    /// The last block up to an entry.
+    pub(crate) fn height_at(&self, index: u64) -> Height {
+        let kept = self.kept();
+        index + 1 - kept.own_before(index + 1) as u64
+    }
+
     /// Whether a cluster has begun in this folder.
     pub(crate) fn is_new(&self) -> bool {
         self.kept().last.is_none()

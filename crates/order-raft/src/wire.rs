@@ -5,7 +5,8 @@
 //!          vote     1 | JSON
 //!          forward  2 | envelopes: a proposal without more
 //!          nudge    3
-//! answer   JSON; of forward: how many were taken
+//!          confirm  4
+//! answer   JSON; of forward: how many were taken; of confirm: a height
 //! ```
 
 use bytes::{Buf, BufMut, Bytes};
@@ -23,6 +24,7 @@ pub(crate) enum Request {
     Vote(openraft::raft::VoteRequest<u64>),
     Forward(Vec<Bytes>),
     Nudge,
+    Confirm,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,6 +63,7 @@ impl Request {
                 out.extend_from_slice(&proposal.encode());
             }
             Request::Nudge => out.push(3),
+            Request::Confirm => out.push(4),
         }
         Ok(out.into())
     }
@@ -75,6 +78,7 @@ impl Request {
             1 => of_json(&rest).map(Request::Vote),
             2 => Ok(Request::Forward(Proposal::decode(&rest)?.envelopes)),
             3 if rest.is_empty() => Ok(Request::Nudge),
+            4 if rest.is_empty() => Ok(Request::Confirm),
             _ => Err(invalid("a message of an unknown kind")),
         }
     }

@@ -27,7 +27,7 @@ mod wire;
 
 pub use envelope::{Envelope, Seed, Signature, Submission, View, id_of_encoded};
 pub use model::Model;
-pub use orderer::{Filling, Limits, Orderer, Refused, Released};
+pub use orderer::{Filling, Limits, Orderer, Refused, Released, Tell};
 pub use proposal::{Certificate, CertificateKind, Delivery, Proposal, Proposer};
 pub use solo::Solo;
 pub use submissions::{Admission, Ended, Entry, Remembered, Status, Submissions, WINDOW};

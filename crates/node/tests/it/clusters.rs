@@ -12,13 +12,13 @@ use tokio_postgres::Client;
 
 use super::*;
 
-struct Trial {
+pub struct Trial {
     folder: tempfile::TempDir,
-    nodes: Vec<Option<Node>>,
+    pub nodes: Vec<Option<Node>>,
 }
 
 impl Trial {
-    fn start(nodes: u16) -> Trial {
+    pub fn start(nodes: u16) -> Trial {
         let folder = tempfile::tempdir().unwrap();
         let (path_of, port) = (folder.path().join("all"), free_ports(3 * nodes).to_string());
         let count = nodes.to_string();
@@ -38,15 +38,15 @@ impl Trial {
         trial
     }
 
-    fn all(&self) -> PathBuf {
+    pub fn all(&self) -> PathBuf {
         self.folder.path().join("all")
     }
 
-    fn data(&self, node: usize) -> PathBuf {
+    pub fn data(&self, node: usize) -> PathBuf {
         self.all().join(format!("node-{}", node + 1))
     }
 
-    async fn connect(&self, node: usize) -> Client {
+    pub async fn connect(&self, node: usize) -> Client {
         self.nodes[node].as_ref().unwrap().connect().await
     }
 
@@ -54,7 +54,7 @@ impl Trial {
         json(&run(&["--output", "json", "cluster", "status", "--folder", path(&self.all())]))
     }
 
-    fn leader(&self) -> usize {
+    pub fn leader(&self) -> usize {
         for _ in 0..100 {
             let leader = self.status()["leader"].as_u64();
             let up = leader.map(|id| id as usize - 1).filter(|node| self.nodes[*node].is_some());
@@ -67,7 +67,7 @@ impl Trial {
     }
 
     /// Until all nodes have come to the same.
-    fn settle(&self) {
+    pub fn settle(&self) {
         for _ in 0..300 {
             let status = self.status();
             let members = status["members"].as_array().unwrap();
@@ -81,7 +81,7 @@ impl Trial {
         panic!("the nodes do not come to the same: {:#}", self.status());
     }
 
-    fn stop(&mut self) {
+    pub fn stop(&mut self) {
         let nodes: Vec<Node> = self.nodes.iter_mut().filter_map(Option::take).collect();
         let stops = nodes.into_iter().map(|mut node| {
             std::thread::spawn(move || assert_eq!(node.signal(Signal::TERM), Some(0)))
@@ -90,7 +90,7 @@ impl Trial {
     }
 
     /// The heads that an execution of each folder gives.
-    fn verify(&self) -> Vec<String> {
+    pub fn verify(&self) -> Vec<String> {
         let verify = |node| {
             let done = run(&["--output", "json", "verify", path(&self.data(node))]);
             let found = json(&done);
@@ -194,7 +194,7 @@ async fn a_minority_waits() {
     }
     let text = "INSERT INTO notes VALUES (1)";
     let insert = tokio::spawn(async move { client.execute(text, &[]).await });
-    let reader = trial.connect(0).await;
+    let reader = trial.connect_with(0, "-c tally.catch_up_timeout=0").await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!insert.is_finished(), "acknowledged by one of three");
     assert!(ids(&reader).await.is_empty());

@@ -10,6 +10,7 @@ mod commons;
 mod disasters;
 mod doors;
 mod export;
+mod failover;
 mod fuzz;
 mod interrupts;
 mod isolation;
