@@ -17,6 +17,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
 
+use crate::members::Roll;
+
 /// The folder of these files, in the data folder.
 pub const FOLDER: &str = "cluster";
 
@@ -153,6 +155,10 @@ impl Plan {
             Ok((member.id, read.map_err(what)?))
         };
         self.members.iter().map(certificate).collect()
+    }
+
+    pub fn roll(&self) -> io::Result<Roll> {
+        Roll::parse(&self.founders()).map_err(io::Error::other)
     }
 
     /// As it stands in the ledger's first block: numbers, keys and addresses.

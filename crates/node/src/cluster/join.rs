@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use cluster::{Answer, Answering, Peers, Plan, Secrets};
+use cluster::{Answer, Answering, Members, Peers, Plan, Secrets};
 use engine::limits::Limits;
 use engine::{BlockLimits, Elsewhere, Engine, Replica};
 use futures::FutureExt;
@@ -102,7 +102,8 @@ impl Membership {
             clock: clock(),
             is_barrier: engine::is_barrier,
         };
-        let peers = Arc::new(Peers::new(&plan, &secrets)?);
+        let members = Arc::new(Members::new(plan.roll()?));
+        let peers = Arc::new(Peers::new(&plan, &secrets, Arc::clone(&members))?);
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let node = runtime.block_on(async {
@@ -112,7 +113,7 @@ impl Membership {
             let node = Node::start(config, store, peers, after).await?;
             let face = Arc::new(Face { node: node.clone(), engine: Arc::clone(&engine) });
             tokio::spawn(async move {
-                if let Err(error) = cluster::serve(listener, &plan, &secrets, face).await {
+                if let Err(error) = cluster::serve(listener, &plan, &secrets, members, face).await {
                     warn!(%error, "members are not answered any more");
                 }
             });

@@ -1,11 +1,12 @@
 //! `tally cluster status`: what each member tells of itself.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use cluster::{Peers, Plan};
+use cluster::{Members, Peers, Plan};
 use order_raft::Network;
 use serde_json::json;
 
@@ -24,7 +25,8 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     };
     let (plan, secrets) = Plan::read(&data)?.context("the folder is in no cluster")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let peers = Peers::new(&plan, &secrets)?;
+    let members = Arc::new(Members::new(plan.roll()?));
+    let peers = Peers::new(&plan, &secrets, members)?;
     let ask = plan.members.iter().map(|member| {
         let call = peers.call(member.id, Bytes::from_static(STATUS));
         async {
