@@ -64,9 +64,13 @@ struct Peer {
 
 impl Peers {
     pub fn new(plan: &Plan, secrets: &Secrets, members: Arc<Members>) -> io::Result<Peers> {
-        let own = own_certificate(plan, secrets)?;
+        let own = plan.certificate(secrets.id)?;
         let (key, greeting) = (secrets.key.clone_key(), greeting(plan));
         Ok(Peers { own, key, greeting, members, peers: Mutex::default() })
+    }
+
+    pub fn members(&self) -> &Arc<Members> {
+        &self.members
     }
 
     /// Its key and its address may have changed since it was called last.
@@ -156,7 +160,7 @@ pub async fn serve(
     members: Arc<Members>,
     answering: Arc<dyn Answering>,
 ) -> io::Result<()> {
-    let own = own_certificate(plan, secrets)?;
+    let own = plan.certificate(secrets.id)?;
     let expected = Expected::Any(Arc::clone(&members));
     let verifier = Arc::new(ByKey { expected, provider: provider() });
     let config = ServerConfig::builder_with_provider(provider())
@@ -268,11 +272,6 @@ fn greeting(plan: &Plan) -> String {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
-}
-
-fn own_certificate(plan: &Plan, secrets: &Secrets) -> io::Result<CertificateDer<'static>> {
-    let own = plan.certificates()?.remove(&secrets.id);
-    own.ok_or_else(|| io::Error::other("this node is not among the members"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -53,6 +53,9 @@ const AHEAD_MAX: u64 = 2;
 /// How long the pump sleeps at most.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const FORWARD_BYTES_MAX: usize = 1 << 20;
+/// What is said of a node that lacks what the others have pruned.
+pub const TOO_FAR: &str =
+    "the others have pruned blocks that this node lacks: restart it, and it takes the ledger anew";
 
 type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
 
@@ -73,6 +76,8 @@ pub(crate) struct Shared {
     runtime: Handle,
     pub network: Arc<dyn Network>,
     pub asking: Asking,
+    /// The others have pruned what this node lacks.
+    too_far: AtomicBool,
 }
 
 #[derive(Default)]
@@ -184,7 +189,7 @@ impl Node {
             regime: (0, None),
             next: after,
         };
-        let machine = Machine { committed: Arc::clone(&committed) };
+        let machine = Machine { committed: Arc::clone(&committed), store: store.clone() };
         let peers = Peers { network: Arc::clone(&network) };
         let raft = Raft::new(config.id, Arc::new(settings), peers, store.clone(), machine);
         let raft = raft.await.map_err(io::Error::other)?;
@@ -198,6 +203,7 @@ impl Node {
             runtime: Handle::current(),
             network: Arc::clone(&network),
             asking: Asking::default(),
+            too_far: AtomicBool::new(false),
         }));
         if node.0.store.is_new() {
             let members: BTreeSet<u64> = node.0.config.members.keys().copied().collect();
@@ -226,6 +232,10 @@ impl Node {
             Request::Nudge => {
                 self.state().nudged = true;
                 self.0.pump.notify_one();
+                json(&0)
+            }
+            Request::Pruned => {
+                self.0.too_far.store(true, Ordering::Release);
                 json(&0)
             }
             Request::Confirm => json(&self.confirm_as_leader().await?),
@@ -270,8 +280,16 @@ impl Node {
             leader: metrics.current_leader,
             entries: metrics.last_log_index.map_or(0, |last| last + 1),
             committed: self.0.committed.count.load(Ordering::Acquire),
-            stopped: metrics.running_state.err().map(|why| why.to_string()),
+            stopped: match metrics.running_state {
+                Err(why) => Some(why.to_string()),
+                Ok(()) => self.is_too_far().then(|| TOO_FAR.to_owned()),
+            },
         }
+    }
+
+    /// Whether this node lacks blocks that the others have pruned.
+    pub fn is_too_far(&self) -> bool {
+        self.0.too_far.load(Ordering::Acquire)
     }
 
     pub fn leads(&self) -> bool {
@@ -584,6 +602,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What Raft takes for a state machine: it knows how far entries are committed.
 struct Machine {
     committed: Arc<Committed>,
+    store: Store,
+}
+
+impl Machine {
+    /// Stands for the blocks that were pruned: who lacks them is told to take the ledger from
+    /// another member, and is sent nothing by Raft.
+    fn stand_in(&self) -> Option<Snapshot<Types>> {
+        self.store.purged()?;
+        let (last_log_id, last_membership) = lock(&self.committed.last).clone();
+        let snapshot_id = format!("{}", last_log_id.map_or(0, |last| last.index));
+        let meta = SnapshotMeta { last_log_id, last_membership, snapshot_id };
+        Some(Snapshot { meta, snapshot: Box::default() })
+    }
 }
 
 impl RaftStateMachine<Types> for Machine {
@@ -634,11 +665,11 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, StorageError<u64>> {
-        Ok(None)
+        Ok(self.stand_in())
     }
 }
 
-/// The log is never purged, so none is ever needed.
+/// None is ever built: see [`Machine::stand_in`].
 struct NoSnapshots;
 
 impl RaftSnapshotBuilder<Types> for NoSnapshots {
@@ -706,6 +737,9 @@ impl RaftNetwork<Types> for Peer {
         _rpc: InstallSnapshotRequest<Types>,
         _option: RPCOption,
     ) -> RaftResult<InstallSnapshotResponse<u64>, InstallSnapshotError> {
+        if let Ok(request) = Request::Pruned.encode() {
+            let _ = self.network.call(self.to, request).await;
+        }
         Err(RPCError::Unreachable(Unreachable::new(&no_snapshots())))
     }
 }

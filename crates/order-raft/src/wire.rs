@@ -6,6 +6,7 @@
 //!          forward  2 | envelopes: a proposal without more
 //!          nudge    3
 //!          confirm  4
+//!          pruned   5          the receiver lacks blocks that the sender has not any more
 //! answer   JSON; of forward: how many were taken; of confirm: a height
 //! ```
 
@@ -25,6 +26,7 @@ pub(crate) enum Request {
     Forward(Vec<Bytes>),
     Nudge,
     Confirm,
+    Pruned,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,6 +66,7 @@ impl Request {
             }
             Request::Nudge => out.push(3),
             Request::Confirm => out.push(4),
+            Request::Pruned => out.push(5),
         }
         Ok(out.into())
     }
@@ -79,6 +82,7 @@ impl Request {
             2 => Ok(Request::Forward(Proposal::decode(&rest)?.envelopes)),
             3 if rest.is_empty() => Ok(Request::Nudge),
             4 if rest.is_empty() => Ok(Request::Confirm),
+            5 if rest.is_empty() => Ok(Request::Pruned),
             _ => Err(invalid("a message of an unknown kind")),
         }
     }

@@ -23,7 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ledger", &["kit", "types"]),
     ("order", &["kit", "ledger", "types"]),
     ("order-raft", &["ledger", "order", "types"]),
-    ("cluster", &["ledger", "order-raft", "types"]),
+    ("cluster", &["ledger", "order", "order-raft"]),
     ("pipeline", &["concurrency", "kit", "procedure", "storage", "types"]),
     ("oracle", &["concurrency", "kit", "pipeline", "procedure", "protocols", "storage", "types"]),
     ("recovery", &["concurrency", "ledger", "procedure", "storage", "types"]),

@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use cluster::{Plan, plan::Made};
-use engine::limits::ORDERER;
+use engine::limits::{MEMBERS, ORDERER};
 use ledger::hash::to_hex;
 use ledger::{LogOptions, RealFiles};
 use serde_json::json;
 
-use super::{MEMBERS, RAFT};
+use super::RAFT;
 use crate::cli::{ClusterInit, Exit, Output};
 use crate::config::{FILE_NAME, Settings};
 use crate::{database, folders};
 
 /// Ports that a node takes: for clients, for probes, for other members.
-const PORTS: u16 = 3;
+pub const PORTS: u16 = 3;
+/// Of a member whose folder lies beside the others.
+const NUMBER_MAX: u16 = 999;
 
 pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     let ClusterInit { folder, nodes, host, port, protocol } = arguments;
@@ -43,13 +45,7 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     for (id, made) in (1..).zip(&made) {
         let data = node_folder(folder, id);
         folders::create_private(&data)?;
-        let text = format!(
-            "# Made by `tally cluster init`; `tally config show` lists all settings.\n\
-             listen = \"{host}:{}\"\nhttp_listen = \"{host}:{}\"\n",
-            port_of(id, 0)?,
-            port_of(id, 1)?,
-        );
-        std::fs::write(data.join(FILE_NAME), text)?;
+        write_settings(&data, host, port_of(id, 0)?, port_of(id, 1)?)?;
         made.write(&data, &plan)?;
         let files = Arc::new(RealFiles::open(&data)?);
         database::found(files, &genesis, LogOptions::default())?;
@@ -67,15 +63,23 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+pub fn write_settings(data: &Path, host: &str, port: u16, http_port: u16) -> Result<()> {
+    let text = format!(
+        "# Made by `tally cluster`; `tally config show` lists all settings.\n\
+         listen = \"{host}:{port}\"\nhttp_listen = \"{host}:{http_port}\"\n",
+    );
+    Ok(std::fs::write(data.join(FILE_NAME), text)?)
+}
+
 /// Where `init` puts a node.
 pub fn node_folder(folder: &Path, id: u16) -> PathBuf {
     folder.join(format!("node-{id}"))
 }
 
-/// Those that `init` has made.
+/// Those that `init` and `add` have made, by their numbers.
 pub fn node_folders(folder: &Path) -> Result<Vec<PathBuf>> {
-    let found = (1..).map(|id| node_folder(folder, id)).take_while(|path| path.is_dir());
-    let found: Vec<PathBuf> = found.collect();
+    let all = (1..=NUMBER_MAX).map(|id| node_folder(folder, id));
+    let found: Vec<PathBuf> = all.filter(|path| path.is_dir()).collect();
     if found.is_empty() {
         bail!("{} holds no cluster: make one by tally cluster init", folder.display());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use cluster::{Members, Peers, Plan};
+use cluster::{Members, Peers, Plan, Roll};
 use order_raft::Network;
 use serde_json::json;
 
@@ -26,16 +26,22 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     let (plan, secrets) = Plan::read(&data)?.context("the folder is in no cluster")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let members = Arc::new(Members::new(plan.roll()?));
-    let peers = Peers::new(&plan, &secrets, members)?;
-    let ask = plan.members.iter().map(|member| {
-        let call = peers.call(member.id, Bytes::from_static(STATUS));
-        async {
-            let answer = tokio::time::timeout(PATIENCE, call).await.ok()?.ok()?;
-            serde_json::from_slice::<Report>(&answer).ok()
-        }
-    });
-    let asked = async { futures::future::join_all(ask).await };
-    let reports: Vec<Option<Report>> = runtime.block_on(asked);
+    let peers = Peers::new(&plan, &secrets, Arc::clone(&members))?;
+    let ask = |roll: &Roll| {
+        let calls: Vec<_> = roll.0.keys().map(|id| report(&peers, *id)).collect();
+        runtime.block_on(async { futures::future::join_all(calls).await })
+    };
+    let mut roll = members.now();
+    let mut reports = ask(&roll);
+    // Members may have come and gone since the folder was made.
+    let newest = reports.iter().flatten().max_by_key(|report| report.height);
+    if let Some(Ok(named)) = newest.map(|report| Roll::parse(&report.members))
+        && named != roll
+    {
+        members.set(named.clone());
+        reports = ask(&named);
+        roll = named;
+    }
     let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
     let up = reports.iter().flatten().count();
     let leader = reports.iter().flatten().find_map(|report| report.standing.leader);
@@ -43,13 +49,19 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         Output::Json => println!("{}", json!({"leader": leader, "members": reports})),
         Output::Text => {
             println!("member  address                 role      height      behind  unconfirmed");
-            for (member, report) in plan.members.iter().zip(&reports) {
-                println!("{:<7} {:<23} {}", member.id, member.address, line(report, newest));
+            for ((id, known), report) in roll.0.iter().zip(&reports) {
+                println!("{id:<7} {:<23} {}", known.address, line(report, newest));
             }
         }
     }
-    let orders = 2 * up > plan.members.len() && leader.is_some();
+    let orders = 2 * up > roll.0.len() && leader.is_some();
     Ok(if orders { Exit::Ok } else { Exit::Failed })
+}
+
+async fn report(peers: &Peers, id: u64) -> Option<Report> {
+    let call = peers.call(id, Bytes::from_static(STATUS));
+    let answer = tokio::time::timeout(PATIENCE, call).await.ok()?.ok()?;
+    serde_json::from_slice(&answer).ok()
 }
 
 fn line(report: &Option<Report>, newest: u64) -> String {

@@ -50,7 +50,7 @@ impl Trial {
         self.nodes[node].as_ref().unwrap().connect().await
     }
 
-    fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         json(&run(&["--output", "json", "cluster", "status", "--folder", path(&self.all())]))
     }
 
@@ -102,7 +102,7 @@ impl Trial {
 }
 
 /// The first of so many ports in a row that are free.
-fn free_ports(count: u16) -> u16 {
+pub fn free_ports(count: u16) -> u16 {
     // Tests that run beside each other look in other places.
     static CALLS: AtomicU16 = AtomicU16::new(0);
     let apart = 60 * CALLS.fetch_add(1, Ordering::SeqCst);

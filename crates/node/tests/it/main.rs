@@ -14,6 +14,7 @@ mod failover;
 mod fuzz;
 mod interrupts;
 mod isolation;
+mod joining;
 mod layouts;
 mod locks;
 mod log_schemes;
