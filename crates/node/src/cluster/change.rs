@@ -22,7 +22,7 @@ use engine::{Body, Engine, Submitter};
 use ledger::hash::{hash_from_hex, to_hex};
 use serde_json::{Value as Json, json};
 
-use super::folders::{PORTS, node_folder, node_folders, write_settings};
+use super::folders::{node_folder, node_folders, write_settings};
 use crate::backup::node_address;
 use crate::cli::{self, ClusterAdd, Exit, Output};
 use crate::{configure, folders, http, secrets};

@@ -16,7 +16,7 @@ use crate::config::{FILE_NAME, Settings};
 use crate::{database, folders};
 
 /// Ports that a node takes: for clients, for probes, for other members.
-pub const PORTS: u16 = 3;
+const PORTS: u16 = 3;
 /// Of a member whose folder lies beside the others.
 const NUMBER_MAX: u16 = 999;
 

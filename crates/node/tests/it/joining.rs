@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tokio_postgres::Client;
 
-use super::clusters::Trial;
+use super::clusters::{Trial, free_ports};
 use super::*;
 
 const TABLE: &str = "CREATE TABLE notes (id bigint PRIMARY KEY, text text)";
@@ -73,7 +73,7 @@ async fn a_member_is_added_under_load_and_another_one_removed() {
     let ends = Arc::new(AtomicBool::new(false));
     let load = tokio::spawn(load(trial.connect(1).await, 1_000_000, Arc::clone(&ends)));
     let all = trial.all();
-    let port = super::clusters::free_ports(3).to_string();
+    let port = free_ports(3).to_string();
     let add = ["--output", "json", "cluster", "add", "--folder", path(&all), "--port", &port];
     let added = run(&add);
     assert_eq!(added.status.code(), Some(0), "{added:?}");
