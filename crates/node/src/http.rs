@@ -1,5 +1,5 @@
-//! The second port: `/livez`, `/readyz`, `/metrics`, `/head`, `/checkpoint`, `/prune`, `/members`. Reading is
-//! free for those that reach it, changing needs a token ([`guard`]).
+//! The second port: `/livez`, `/readyz`, `/metrics`, `/head`, `/checkpoint`, `/prune`,
+//! `/members`. Reading is free for those that reach it, changing needs a token ([`guard`]).
 //!
 //! Live means that the process answers; ready means that the ledger was read and sessions are
 //! admitted. A node that is starting or stopping, or that serves reads only because the disk

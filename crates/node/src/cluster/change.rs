@@ -1,8 +1,8 @@
 //! `tally cluster add` and `remove`: a transaction of the ledger's owner that names other members.
 //!
 //! ```text
-//! add      GET /members: the next number ─► keys and a folder ─► POST /members?add=4&key=…&address=…
-//! remove                                                         POST /members?remove=4
+//! add      GET /members: the next number ─► keys, a folder ─► POST /members?add=4&key=…&address=…
+//! remove                                                      POST /members?remove=4
 //! a node   reads its ledger's members, and submits SET ledger.members for its owner
 //! ```
 //!
