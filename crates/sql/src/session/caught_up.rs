@@ -9,7 +9,8 @@
 //! *A new session* waits, before its first statement, until its node has released what the cluster
 //! had ordered when it connected. So whoever loses a node and connects to another one needs nothing
 //! more. *A session that is there* is told by its client what that has seen elsewhere.
-//! *Linearizable reads* wait as a new session does, before each message that is not in a transaction block.
+//! *Linearizable reads* wait as a new session does, before each message that is not in a
+//! transaction block.
 //!
 //! Each wait is bounded by `tally.catch_up_timeout`, beside `statement_timeout`. With zero a new
 //! session takes its node as it is. A lone node waits for nothing.
