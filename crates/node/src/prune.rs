@@ -229,8 +229,8 @@ fn by_node(observed: &Observed, to_block: u64) -> Result<Pruned> {
     goes_on(observed)?;
     ensure!(
         folder.files.list(order_raft::SIDE_FOLDER)?.is_empty(),
-        "nothing was pruned: a member of a cluster is pruned while its node is stopped, as it may be \
-         sending blocks to others"
+        "nothing was pruned: a member of a cluster is pruned while its node is stopped, as it may \
+         be sending blocks to others"
     );
     let pruned = prune(&*folder.files, to_block, archive, &mut |_| goes_on(observed))?;
     let Pruned { first_block, segments, bytes } = pruned;
