@@ -1,7 +1,7 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
 .PHONY: help demo run run-analytics test test-components schedules miri other-architecture \
-	overflow sim torture fuzz soak bench-postgres bench-durability \
+	overflow sim torture torture-cluster fuzz soak bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics clean
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
@@ -37,6 +37,7 @@ help:
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
 	@echo "make sim             whole nodes in one thread, a thousand worlds from a thousand seeds"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
+	@echo "make torture-cluster  three nodes, SIGKILLs and SIGSTOPs of leaders and followers: nothing lost"
 	@echo "make fuzz            statements, large values, wire messages that no driver sends; another session waits for none"
 	@echo "make soak            two hours of everything at full load: memory must stay flat"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
@@ -120,6 +121,11 @@ sim:
 torture:
 	cargo build $(LEAN)
 	cargo run --quiet $(LEAN) -- torture --seconds $(TORTURE_SECONDS) \
+		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
+
+torture-cluster:
+	cargo build $(LEAN)
+	cargo run --quiet $(LEAN) -- torture --cluster 3 --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
 
 fuzz:

@@ -739,10 +739,10 @@ def electors_of(first_block):
         name = cursor.string().decode()
         others[name] = cursor.string().decode()
     cursor.finish()
-    if "members" not in others:
-        raise Fault("the ledger has no members")
+    if "electors" not in others:
+        raise Fault("the ledger has no electors")
     keys = {}
-    for member in others["members"].split(", "):
+    for member in others["electors"].split(", "):
         number, key = member.split(" ")[:2]
         if int(number) in keys:
             raise Fault("two members have one number")

@@ -3,13 +3,13 @@
 //! ```text
 //!   node 1                                          node 2
 //!   Peers::call ─► a connection, kept ── TLS 1.3 ──► serve ─► who is it? ─► answer
-//!                  frame: length, bytes              its certificate is that of a member
+//!                  frame: length, bytes              its key is that of a member
 //! ```
 //!
-//! **Who may talk.** Each node has an ed25519 key and a certificate that it signed itself; all
-//! certificates stand in the [plan](plan) that every node has. Both ends show theirs, and one that
-//! is not a member's is refused before a byte of a message is read. The key is also the name that a
-//! node proposes blocks under.
+//! **Who may talk.** Each node has an ed25519 key and a certificate that it signed itself; the
+//! keys of the [members] stand in the ledger. Both ends show theirs, and one that is not a member's
+//! is refused before a byte of a message is read. The key is also the name that a node proposes
+//! blocks under.
 //!
 //! **What may be said.** The first frame names the ledger and the version of this protocol; then
 //! requests, each followed by its answer. A frame has a bound, a connection that says nothing has a
@@ -19,9 +19,12 @@
 //!
 //! *Absence*: what Raft's messages mean, what blocks hold, clients.
 
+mod keys;
+pub mod members;
 pub mod net;
 pub mod plan;
 pub mod votes;
 
+pub use members::{Members, Roll};
 pub use net::{Answer, Answering, Peers, serve};
 pub use plan::{Member, Plan, Secrets};

@@ -9,9 +9,8 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use order_raft::Network;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -19,6 +18,8 @@ use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 use tracing::{debug, warn};
 
+use crate::keys::{ByKey, Expected, key_of};
+use crate::members::{Key, Known, Members};
 use crate::plan::{Plan, Secrets, server_name};
 
 /// Of a message, which may hold one envelope of any size.
@@ -32,8 +33,9 @@ const GREETING_TIME: Duration = Duration::from_secs(2);
 const IDLE_TIME: Duration = Duration::from_secs(60);
 /// Connections to a peer that are kept for the next message.
 const KEPT_MAX: usize = 4;
-/// Connections that are served, for each member.
+/// Connections that are served, for each member, of as many as there may be.
 const SERVED_MAX: usize = 16;
+const MEMBERS_MAX: usize = 16;
 
 /// What a node does with a member's request.
 pub trait Answering: Send + Sync + 'static {
@@ -44,50 +46,64 @@ pub type Answer = io::Result<Bytes>;
 
 /// The way to the other members.
 pub struct Peers {
-    peers: BTreeMap<u64, Arc<Peer>>,
+    own: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+    greeting: String,
+    members: Arc<Members>,
+    /// Those that were called.
+    peers: Mutex<BTreeMap<u64, Arc<Peer>>>,
 }
 
 struct Peer {
     id: u64,
-    address: String,
+    known: Known,
     greeting: String,
     connector: TlsConnector,
     kept: Mutex<Vec<client::TlsStream<TcpStream>>>,
 }
 
 impl Peers {
-    pub fn new(plan: &Plan, secrets: &Secrets) -> io::Result<Peers> {
-        let own = plan.certificates()?.remove(&secrets.id);
-        let own = own.ok_or_else(|| io::Error::other("this node is not among the members"))?;
+    pub fn new(plan: &Plan, secrets: &Secrets, members: Arc<Members>) -> io::Result<Peers> {
+        let own = plan.certificate(secrets.id)?;
+        let (key, greeting) = (secrets.key.clone_key(), greeting(plan));
+        Ok(Peers { own, key, greeting, members, peers: Mutex::default() })
+    }
+
+    pub fn members(&self) -> &Arc<Members> {
+        &self.members
+    }
+
+    /// Its key and its address may have changed since it was called last.
+    fn peer(&self, id: u64) -> io::Result<Arc<Peer>> {
+        let mut peers = lock(&self.peers);
+        let Some(known) = self.members.known(id) else {
+            peers.remove(&id);
+            return Err(io::Error::other(format!("{id} is no member")));
+        };
+        if let Some(peer) = peers.get(&id).filter(|peer| peer.known == known) {
+            return Ok(Arc::clone(peer));
+        }
+        let expected = Expected::One(known.key);
+        let verifier = Arc::new(ByKey { expected, provider: provider() });
         let config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(io::Error::other)?
-            .with_root_certificates(roots(plan)?)
-            .with_client_auth_cert(vec![own], secrets.key.clone_key())
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_auth_cert(vec![self.own.clone()], self.key.clone_key())
             .map_err(io::Error::other)?;
         let connector = TlsConnector::from(Arc::new(config));
-        let peers = plan.members.iter().map(|member| {
-            let peer = Peer {
-                id: member.id,
-                address: member.address.clone(),
-                greeting: greeting(plan),
-                connector: connector.clone(),
-                kept: Mutex::default(),
-            };
-            (member.id, Arc::new(peer))
-        });
-        Ok(Peers { peers: peers.collect() })
+        let (greeting, kept) = (self.greeting.clone(), Mutex::default());
+        let peer = Arc::new(Peer { id, known, greeting, connector, kept });
+        peers.insert(id, Arc::clone(&peer));
+        Ok(peer)
     }
 }
 
 impl Network for Peers {
     fn call(&self, to: u64, request: Bytes) -> BoxFuture<'static, io::Result<Bytes>> {
-        let peer = self.peers.get(&to).cloned();
-        async move {
-            let peer = peer.ok_or_else(|| io::Error::other(format!("{to} is no member")))?;
-            peer.call(request).await
-        }
-        .boxed()
+        let peer = self.peer(to);
+        async move { peer?.call(request).await }.boxed()
     }
 }
 
@@ -116,7 +132,7 @@ impl Peer {
     }
 
     async fn connect(&self) -> io::Result<client::TlsStream<TcpStream>> {
-        let stream = TcpStream::connect(&self.address).await?;
+        let stream = TcpStream::connect(&self.known.address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from(server_name(self.id)).map_err(io::Error::other)?;
         let mut stream = self.connector.connect(name, stream).await?;
@@ -141,13 +157,12 @@ pub async fn serve(
     listener: TcpListener,
     plan: &Plan,
     secrets: &Secrets,
+    members: Arc<Members>,
     answering: Arc<dyn Answering>,
 ) -> io::Result<()> {
-    let certificates = plan.certificates()?;
-    let own = certificates.get(&secrets.id).cloned();
-    let own = own.ok_or_else(|| io::Error::other("this node is not among the members"))?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots(plan)?.into(), provider());
-    let verifier = verifier.build().map_err(io::Error::other)?;
+    let own = plan.certificate(secrets.id)?;
+    let expected = Expected::Any(Arc::clone(&members));
+    let verifier = Arc::new(ByKey { expected, provider: provider() });
     let config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(io::Error::other)?
@@ -155,8 +170,7 @@ pub async fn serve(
         .with_single_cert(vec![own], secrets.key.clone_key())
         .map_err(io::Error::other)?;
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let members = Arc::new(certificates);
-    let room = Arc::new(Semaphore::new(SERVED_MAX * plan.members.len()));
+    let room = Arc::new(Semaphore::new(SERVED_MAX * MEMBERS_MAX));
     let greeting = greeting(plan);
     loop {
         let (stream, from) = match listener.accept().await {
@@ -178,7 +192,7 @@ pub async fn serve(
             let _place = place;
             let greeted = timeout(GREETING_TIME, greet(stream, &acceptor, &members, &greeting));
             match greeted.await {
-                Ok(Ok((member, stream))) => answer_all(member, stream, &*answering).await,
+                Ok(Ok((key, stream))) => answer_all(key, stream, &members, &*answering).await,
                 Ok(Err(error)) => warn!(%from, %error, "a connection was refused"),
                 Err(_) => debug!(%from, "a connection said nothing"),
             }
@@ -191,28 +205,30 @@ type Served = server::TlsStream<TcpStream>;
 async fn greet(
     stream: TcpStream,
     acceptor: &TlsAcceptor,
-    members: &BTreeMap<u64, CertificateDer<'static>>,
+    members: &Members,
     expected: &str,
-) -> io::Result<(u64, Served)> {
+) -> io::Result<(Key, Served)> {
     stream.set_nodelay(true)?;
     let mut stream = acceptor.accept(stream).await?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|shown| shown.first());
-    let member = members.iter().find(|(_, certificate)| Some(*certificate) == shown);
-    let member = member.map(|(id, _)| *id);
-    let member = member.ok_or_else(|| io::Error::other("its certificate is no member's"))?;
+    let key = shown.and_then(key_of);
+    let member = key.and_then(|key| Some((members.id_of(&key)?, key)));
+    let (member, key) = member.ok_or_else(|| io::Error::other("its key is no member's"))?;
     let said = read_frame(&mut stream, GREETING_BYTES_MAX).await?;
     if said != expected.as_bytes() {
         let said = String::from_utf8_lossy(&said).into_owned();
         let what = format!("member {member} says {said:?}, this node is of {expected:?}");
         return Err(io::Error::other(what));
     }
-    Ok((member, stream))
+    Ok((key, stream))
 }
 
-async fn answer_all(member: u64, mut stream: Served, answering: &dyn Answering) {
+/// As long as the key is a member's.
+async fn answer_all(key: Key, mut stream: Served, members: &Members, answering: &dyn Answering) {
     loop {
         let request = timeout(IDLE_TIME, read_frame(&mut stream, FRAME_BYTES_MAX)).await;
         let Ok(Ok(request)) = request else { return };
+        let Some(member) = members.id_of(&key) else { return };
         let framed = match answering.answer(member, request).await {
             Ok(answer) => [&[0], &answer[..]].concat(),
             Err(error) => {
@@ -258,14 +274,6 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn roots(plan: &Plan) -> io::Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    for certificate in plan.certificates()?.into_values() {
-        roots.add(certificate).map_err(io::Error::other)?;
-    }
-    Ok(roots)
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
@@ -309,17 +317,27 @@ mod tests {
         (plan, secrets)
     }
 
+    fn members_of(plan: &Plan) -> Arc<Members> {
+        Arc::new(Members::new(plan.roll().unwrap()))
+    }
+
+    fn peers_of(plan: &Plan, secrets: &Secrets) -> Peers {
+        Peers::new(plan, secrets, members_of(plan)).unwrap()
+    }
+
     #[tokio::test]
     async fn members_are_answered_and_nobody_else() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let nowhere = "127.0.0.1:1".to_owned();
         let (plan_of_ours, secrets) = plan("ours", &[address.clone(), nowhere.clone()]);
-        let peers = Peers::new(&plan_of_ours, &secrets[1]).unwrap();
+        let peers = peers_of(&plan_of_ours, &secrets[1]);
         let (theirs, strangers) = plan("ours", &[address.clone(), nowhere.clone()]);
         let mut ours = plan_of_ours.clone();
+        let members = members_of(&plan_of_ours);
+        let door = Arc::clone(&members);
         tokio::spawn(async move {
-            serve(listener, &plan_of_ours, &secrets[0], Arc::new(Echo)).await.unwrap();
+            serve(listener, &plan_of_ours, &secrets[0], door, Arc::new(Echo)).await.unwrap();
         });
         for said in ["a", "bcd", ""] {
             let answer = peers.call(1, Bytes::from(said)).await.unwrap();
@@ -330,12 +348,20 @@ mod tests {
         assert!(peers.call(1, Bytes::from("no")).await.is_err());
         assert!(peers.call(2, Bytes::from("a")).await.is_err(), "nobody is there");
         assert!(peers.call(3, Bytes::from("a")).await.is_err(), "no such member");
-        let stranger = Peers::new(&theirs, &strangers[1]).unwrap();
+        let stranger = peers_of(&theirs, &strangers[1]);
         assert!(stranger.call(1, Bytes::from("a")).await.is_err(), "no member's certificate");
         ours.members[1] = theirs.members[1].clone();
-        let forger = Peers::new(&ours, &strangers[1]).unwrap();
+        let forger = peers_of(&ours, &strangers[1]);
         assert!(forger.call(1, Bytes::from("a")).await.is_err(), "not the member's certificate");
         assert!(peers.call(1, Bytes::from("a")).await.is_ok(), "others go on");
+        let mut fewer = members.now();
+        let removed = fewer.0.remove(&2).unwrap();
+        members.set(fewer.clone());
+        assert!(peers.call(1, Bytes::from("a")).await.is_err(), "it was removed");
+        fewer.0.insert(3, removed);
+        members.set(fewer);
+        let answer = peers.call(1, Bytes::from("a")).await.unwrap();
+        assert_eq!(answer, &[3, b'a'][..], "under another number");
     }
 
     #[tokio::test]
@@ -344,9 +370,10 @@ mod tests {
         let address = listener.local_addr().unwrap().to_string();
         let (ours, secrets) = plan("ours", &[address, "127.0.0.1:1".to_owned()]);
         let other = Plan { ledger_id: "other".to_owned(), ..ours.clone() };
-        let peers = Peers::new(&other, &secrets[1]).unwrap();
+        let peers = peers_of(&other, &secrets[1]);
         tokio::spawn(async move {
-            serve(listener, &ours, &secrets[0], Arc::new(Echo)).await.unwrap();
+            let members = members_of(&ours);
+            serve(listener, &ours, &secrets[0], members, Arc::new(Echo)).await.unwrap();
         });
         assert!(peers.call(1, Bytes::from("a")).await.is_err());
     }

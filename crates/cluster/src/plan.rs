@@ -17,6 +17,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
 
+use crate::members::Roll;
+
 /// The folder of these files, in the data folder.
 pub const FOLDER: &str = "cluster";
 
@@ -42,7 +44,8 @@ pub struct Member {
     pub address: String,
     /// Its public key: 64 hexadecimal digits.
     pub key: String,
-    /// In PEM.
+    /// In PEM. Only its own is of use to a node.
+    #[serde(default)]
     pub certificate: String,
 }
 
@@ -119,9 +122,7 @@ impl Plan {
 
     fn check(&self, id: u64) -> io::Result<()> {
         let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
-        if self.certificates()?.len() != self.members.len()
-            || self.keys()?.len() != self.members.len()
-        {
+        if self.keys()?.len() != self.members.len() {
             return invalid("two members have the same number");
         }
         if !self.members.iter().any(|member| member.id == id) {
@@ -144,15 +145,14 @@ impl Plan {
         self.members.iter().map(key).collect()
     }
 
-    pub(crate) fn certificates(&self) -> io::Result<BTreeMap<u64, CertificateDer<'static>>> {
-        let certificate = |member: &Member| {
-            let read = CertificateDer::from_pem_slice(member.certificate.as_bytes());
-            let what = |error| {
-                io::Error::other(format!("the certificate of member {}: {error}", member.id))
-            };
-            Ok((member.id, read.map_err(what)?))
-        };
-        self.members.iter().map(certificate).collect()
+    pub(crate) fn certificate(&self, id: u64) -> io::Result<CertificateDer<'static>> {
+        let member = self.member(id).ok_or_else(|| io::Error::other("it is not a member"))?;
+        let read = CertificateDer::from_pem_slice(member.certificate.as_bytes());
+        read.map_err(|error| io::Error::other(format!("the certificate of member {id}: {error}")))
+    }
+
+    pub fn roll(&self) -> io::Result<Roll> {
+        Roll::parse(&self.founders()).map_err(io::Error::other)
     }
 
     /// As it stands in the ledger's first block: numbers, keys and addresses.

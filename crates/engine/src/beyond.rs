@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use order::{Orderer, Refused, Released};
+use order::{Orderer, Refused, Released, Tell};
 use types::{Error, Height, SqlState};
 
 use crate::queue::{Cut, Ticket, request_of};
@@ -81,6 +81,11 @@ impl Beyond {
 
     pub fn wake_by(&self, wake: Arc<dyn Fn() + Send + Sync>) {
         lock(&self.orderer).wake_by(wake);
+    }
+
+    /// See [`Orderer::confirm`].
+    pub fn confirm(&self, tell: Tell) -> bool {
+        lock(&self.orderer).confirm(tell)
     }
 
     pub fn leave(&self) {

@@ -30,6 +30,7 @@ pub mod language;
 pub mod limits;
 pub mod live;
 pub mod locks;
+pub mod members;
 pub mod observer;
 pub mod parameter_types;
 pub mod queue;

@@ -49,6 +49,9 @@ const ALL: [Limit; 7] = [VERSION, ENVELOPE, EXPIRY, ATTEMPTS, UNITS, BYTES, STAT
 /// when the ledger begins, for good.
 pub const ORDERER: &str = "orderer";
 
+/// Who they are, where it is several nodes: see [`crate::members`].
+pub const MEMBERS: &str = "members";
+
 impl Limits {
     /// Who orders, if it is not the node alone.
     pub fn orderer(parameters: &Parameters) -> Option<&str> {

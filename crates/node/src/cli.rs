@@ -160,6 +160,30 @@ pub enum ClusterAction {
         #[arg(long, value_name = "DIR", default_value = "tally-cluster")]
         folder: PathBuf,
     },
+    /// Add a member, while the others run: it gets the ledger from them, then it votes.
+    Add(ClusterAdd),
+    /// Remove a member, while the others run: they refuse it from then on.
+    Remove {
+        /// The folder that init has made.
+        #[arg(long, value_name = "DIR", default_value = "tally-cluster")]
+        folder: PathBuf,
+        /// Its number.
+        #[arg(long, value_name = "N")]
+        member: u64,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct ClusterAdd {
+    /// The folder that init has made; the new node's comes to lie in it.
+    #[arg(long, value_name = "DIR", default_value = "tally-cluster")]
+    pub folder: PathBuf,
+    /// Host that it listens on, as the others reach it.
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    pub host: String,
+    /// First of its three ports.
+    #[arg(long, value_name = "PORT")]
+    pub port: u16,
 }
 
 #[derive(Args, Debug)]

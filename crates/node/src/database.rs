@@ -52,6 +52,9 @@ pub fn open(
     metrics: Arc<Metrics>,
 ) -> Result<(Database, Option<Joined>)> {
     let membership = Membership::find(&settings.data)?;
+    if let Some(membership) = &membership {
+        membership.complete(&settings.data, &files)?;
+    }
     let options = log_options(settings);
     let rows = row_folders(settings)?;
     let pins = PinFolder::open(files.clone()).context("cannot read the names of pinned blocks")?;

@@ -1,5 +1,5 @@
-//! The second port: `/livez`, `/readyz`, `/metrics`, `/head`, `/checkpoint`, `/prune`. Reading is
-//! free for those that reach it, changing needs a token ([`guard`]).
+//! The second port: `/livez`, `/readyz`, `/metrics`, `/head`, `/checkpoint`, `/prune`,
+//! `/members`. Reading is free for those that reach it, changing needs a token ([`guard`]).
 //!
 //! Live means that the process answers; ready means that the ledger was read and sessions are
 //! admitted. A node that is starting or stopping, or that serves reads only because the disk
@@ -29,6 +29,7 @@ use tokio::net::TcpListener;
 use types::SqlState;
 
 use crate::checkpoints;
+use crate::cluster;
 use crate::folders;
 use crate::metrics::Metrics;
 use crate::prune;
@@ -53,6 +54,8 @@ pub struct Observed {
     /// Set as soon as there is one.
     engine: OnceLock<Arc<Engine>>,
     pub folder: OnceLock<prune::Folder>,
+    /// The ledger's owner, for whom members are changed.
+    pub owner: OnceLock<String>,
     pub metrics: Arc<Metrics>,
 }
 
@@ -92,6 +95,7 @@ pub async fn serve(listener: TcpListener, observed: Arc<Observed>, guard: Arc<Gu
         .route("/metrics", routing::get(metrics))
         .route("/head", routing::get(head))
         .route("/prune", routing::post(prune_blocks))
+        .route("/members", routing::get(members).post(change_members))
         .route("/checkpoint", routing::get(checkpoint_standing).post(take_checkpoint))
         .with_state(observed)
         .layer(middleware::from_fn_with_state(guard, guard::admit));
@@ -159,6 +163,30 @@ async fn prune_blocks(
             (StatusCode::CONFLICT, format!("{error:#}\n{hint}\n")).into_response()
         }
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
+    }
+}
+
+async fn members(State(observed): State<Arc<Observed>>) -> Response {
+    match observed.engine.get().map(|engine| cluster::shown(engine)) {
+        Some(Ok(shown)) => json_page(&shown),
+        Some(Err(error)) => (StatusCode::CONFLICT, format!("{error:#}\n")).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response(),
+    }
+}
+
+async fn change_members(
+    State(observed): State<Arc<Observed>>,
+    RawQuery(request): RawQuery,
+) -> Response {
+    let (Some(engine), Some(owner)) = (observed.engine.get(), observed.owner.get()) else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
+    };
+    match cluster::by_request(engine, owner, &request.unwrap_or_default()).await {
+        Ok(shown) => json_page(&shown),
+        Err(error) => {
+            let hint = folders::hint_of(&error).unwrap_or_default();
+            (StatusCode::CONFLICT, format!("{error:#}\n{hint}\n")).into_response()
+        }
     }
 }
 

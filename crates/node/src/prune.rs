@@ -80,10 +80,6 @@ pub fn prune(
     archive: Option<&Path>,
     report: backup::Report<'_>,
 ) -> Result<Pruned> {
-    ensure!(
-        files.list(order_raft::SIDE_FOLDER)?.is_empty(),
-        "nothing was pruned: a member of a cluster keeps all blocks, for members that were away"
-    );
     let checkpoint = oldest_checkpoint(files)?;
     let last = closed_up_to(files, to_block.min(checkpoint))?.last().map(|segment| segment.last);
     copy_to_archive(files, archive, last, report)?;
@@ -231,6 +227,11 @@ fn by_node(observed: &Observed, to_block: u64) -> Result<Pruned> {
     let _alone = folder.pruning.lock().unwrap_or_else(|e| e.into_inner());
     let archive = folder.archive.as_deref();
     goes_on(observed)?;
+    ensure!(
+        folder.files.list(order_raft::SIDE_FOLDER)?.is_empty(),
+        "nothing was pruned: a member of a cluster is pruned while its node is stopped, as it may \
+         be sending blocks to others"
+    );
     let pruned = prune(&*folder.files, to_block, archive, &mut |_| goes_on(observed))?;
     let Pruned { first_block, segments, bytes } = pruned;
     observed.metrics.first_block.set(first_block);

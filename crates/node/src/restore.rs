@@ -84,7 +84,37 @@ impl Until {
     }
 }
 
+/// What came of it.
+pub struct Restored {
+    pub height: u64,
+    pub head: Hash,
+    /// The checkpoint whose blocks were not executed, if there was one, and that of the end.
+    from: Option<u64>,
+    taken: u64,
+}
+
 pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
+    let Restored { height, head, from, taken } = make(arguments)?;
+    let head = to_hex(&head);
+    match output {
+        Output::Text => {
+            if let Some(from) = from {
+                println!("from          checkpoint {from}; blocks up to it were not executed");
+            }
+            println!("height        {height}\nhead          {head}");
+        }
+        Output::Json => println!(
+            "{}",
+            json!({
+                "height": height, "head": head, "checkpoint": taken,
+                "from_checkpoint": from,
+            })
+        ),
+    }
+    Ok(Exit::Ok)
+}
+
+pub fn make(arguments: &cli::Restore) -> Result<Restored> {
     let until = Until::of(arguments)?;
     let target = &arguments.data;
     ensure_new(target)?;
@@ -115,24 +145,7 @@ pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
     })?;
     step.end("every hash, root and effect is as recorded");
     finish(&RealFiles::open(target)?)?;
-    let head = to_hex(&settled.head);
-    let taken = settled.taken.height;
-    match output {
-        Output::Text => {
-            if let Some(from) = from {
-                println!("from          checkpoint {from}; blocks up to it were not executed");
-            }
-            println!("height        {height}\nhead          {head}");
-        }
-        Output::Json => println!(
-            "{}",
-            json!({
-                "height": height, "head": head, "checkpoint": taken,
-                "from_checkpoint": from,
-            })
-        ),
-    }
-    Ok(Exit::Ok)
+    Ok(Restored { height, head: settled.head, from, taken: settled.taken.height })
 }
 
 fn ensure_new(folder: &Path) -> Result<()> {

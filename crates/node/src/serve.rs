@@ -65,6 +65,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let (opening, metrics) = (settings.clone(), observed.metrics.clone());
     let files = folders::open_to_write(&settings.data)?;
     let _ = observed.folder.set(Folder::new(settings, files.clone()));
+    let _ = observed.owner.set(settings.owner.clone());
     take_secrets(settings, &mut front, &guard)?;
     let reloadable = front.reloadable(settings, guard);
     tokio::spawn(async move {

@@ -127,7 +127,7 @@ struct Doors {
 impl pgfront::Database for Doors {
     type Session = Session;
 
-    fn open_session(&self, options: SessionOptions) -> Result<Session, Error> {
+    async fn open_session(&self, options: SessionOptions) -> Result<Session, Error> {
         let is_known = DATABASES.contains(&options.database.as_str());
         if !is_known && options.database != options.user {
             let message = format!("database \"{}\" does not exist", options.database);
@@ -153,6 +153,7 @@ impl pgfront::Database for Doors {
         for (name, value) in &options.settings {
             inner.settings.set(name, Some(value))?;
         }
+        inner.arrive().await?;
         Ok(Session { inner, _counted: self.metrics.sessions.hold() })
     }
 
@@ -192,6 +193,14 @@ struct Session {
 impl pgfront::Session for Session {
     type Parsed = Source;
     type Statement = Statement;
+
+    fn wants_to_catch_up(&self) -> bool {
+        self.inner.wants_to_catch_up()
+    }
+
+    async fn catch_up(&mut self) -> Result<(), Error> {
+        self.inner.catch_up().await
+    }
 
     fn parse(&mut self, text: &str) -> Result<Vec<Source>, Error> {
         self.inner.read(text)

@@ -42,7 +42,9 @@
 //!
 //! *Absence*: sockets ([`Network`] is given), what an envelope means, execution.
 
+mod confirm;
 mod draft;
+mod follow;
 mod node;
 mod side;
 mod store;
@@ -58,7 +60,8 @@ use futures::future::BoxFuture;
 use order::{Limits, Proposer};
 
 pub use draft::Draft;
-pub use node::{Node, Standing};
+pub use node::{Node, Standing, TOO_FAR};
+pub use side::begin_behind;
 pub use store::Store;
 
 openraft::declare_raft_types!(
@@ -87,7 +90,8 @@ pub trait Network: Send + Sync + 'static {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
     pub heartbeat: Duration,
-    /// A follower that hears nothing for so long stands for election; each draws anew.
+    /// A follower that hears nothing for `election_max`, in which the leader may still be one, and
+    /// for so long again stands for election; each draws anew.
     pub election_min: Duration,
     pub election_max: Duration,
     /// An envelope that was forwarded is sent again after so long.
@@ -98,8 +102,8 @@ impl Default for Timing {
     fn default() -> Self {
         Timing {
             heartbeat: Duration::from_millis(100),
-            election_min: Duration::from_millis(400),
-            election_max: Duration::from_millis(800),
+            election_min: Duration::from_millis(300),
+            election_max: Duration::from_millis(600),
             patience: Duration::from_secs(5),
         }
     }

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ use openraft::{
     StoredMembership,
 };
 use order::{
-    Certificate, CertificateKind, Delivery, Filling, Orderer, Proposal, Refused, Released,
+    Certificate, CertificateKind, Delivery, Filling, Orderer, Proposal, Refused, Released, Tell,
 };
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
@@ -41,6 +41,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use types::{Error, Height, Result, SqlState};
 
+use crate::confirm::Asking;
 use crate::draft::Draft;
 use crate::store::{Store, failed};
 use crate::wire::{Request, json, of_json};
@@ -52,16 +53,19 @@ const AHEAD_MAX: u64 = 2;
 /// How long the pump sleeps at most.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const FORWARD_BYTES_MAX: usize = 1 << 20;
+/// What is said of a node that lacks what the others have pruned.
+pub const TOO_FAR: &str =
+    "the others have pruned blocks that this node lacks: restart it, and it takes the ledger anew";
 
 type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
 
 /// A handle; clones are the same node.
 #[derive(Clone)]
-pub struct Node(Arc<Shared>);
+pub struct Node(pub(crate) Arc<Shared>);
 
-struct Shared {
-    config: Config,
-    store: Store,
+pub(crate) struct Shared {
+    pub config: Config,
+    pub store: Store,
     raft: OnceLock<Raft<Types>>,
     /// Entries that are committed, as this node knows.
     committed: Arc<Committed>,
@@ -70,6 +74,10 @@ struct Shared {
     pump: Notify,
     /// That this node was started in.
     runtime: Handle,
+    pub network: Arc<dyn Network>,
+    pub asking: Asking,
+    /// The others have pruned what this node lacks.
+    too_far: AtomicBool,
 }
 
 #[derive(Default)]
@@ -181,7 +189,7 @@ impl Node {
             regime: (0, None),
             next: after,
         };
-        let machine = Machine { committed: Arc::clone(&committed) };
+        let machine = Machine { committed: Arc::clone(&committed), store: store.clone() };
         let peers = Peers { network: Arc::clone(&network) };
         let raft = Raft::new(config.id, Arc::new(settings), peers, store.clone(), machine);
         let raft = raft.await.map_err(io::Error::other)?;
@@ -193,6 +201,9 @@ impl Node {
             state: Mutex::new(state),
             pump: Notify::new(),
             runtime: Handle::current(),
+            network: Arc::clone(&network),
+            asking: Asking::default(),
+            too_far: AtomicBool::new(false),
         }));
         if node.0.store.is_new() {
             let members: BTreeSet<u64> = node.0.config.members.keys().copied().collect();
@@ -207,7 +218,7 @@ impl Node {
         Ok(node)
     }
 
-    fn raft(&self) -> io::Result<&Raft<Types>> {
+    pub(crate) fn raft(&self) -> io::Result<&Raft<Types>> {
         self.0.raft.get().ok_or_else(|| io::Error::other("the node is starting"))
     }
 
@@ -227,6 +238,11 @@ impl Node {
                 self.0.pump.notify_one();
                 json(&0)
             }
+            Request::Pruned => {
+                self.0.too_far.store(true, Ordering::Release);
+                json(&0)
+            }
+            Request::Confirm => json(&self.confirm_as_leader().await?),
         };
         Ok(answer.map_err(io::Error::other)?.into())
     }
@@ -268,8 +284,16 @@ impl Node {
             leader: metrics.current_leader,
             entries: metrics.last_log_index.map_or(0, |last| last + 1),
             committed: self.0.committed.count.load(Ordering::Acquire),
-            stopped: metrics.running_state.err().map(|why| why.to_string()),
+            stopped: match metrics.running_state {
+                Err(why) => Some(why.to_string()),
+                Ok(()) => self.is_too_far().then(|| TOO_FAR.to_owned()),
+            },
         }
+    }
+
+    /// Whether this node lacks blocks that the others have pruned.
+    pub fn is_too_far(&self) -> bool {
+        self.0.too_far.load(Ordering::Acquire)
     }
 
     pub fn leads(&self) -> bool {
@@ -543,6 +567,13 @@ impl Orderer for Node {
         self.0.store.hash_of(height).ok()
     }
 
+    fn confirm(&mut self, tell: Tell) -> bool {
+        if self.0.asking.joins(tell) {
+            self.0.runtime.spawn(self.clone().ask());
+        }
+        true
+    }
+
     fn leave(&mut self) {
         let node = self.clone();
         self.0.runtime.spawn(async move { node.stop().await });
@@ -575,6 +606,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What Raft takes for a state machine: it knows how far entries are committed.
 struct Machine {
     committed: Arc<Committed>,
+    store: Store,
+}
+
+impl Machine {
+    /// Stands for the blocks that were pruned: who lacks them is told to take the ledger from
+    /// another member, and is sent nothing by Raft.
+    fn stand_in(&self) -> Option<Snapshot<Types>> {
+        self.store.purged()?;
+        let (last_log_id, last_membership) = lock(&self.committed.last).clone();
+        let snapshot_id = format!("{}", last_log_id.map_or(0, |last| last.index));
+        let meta = SnapshotMeta { last_log_id, last_membership, snapshot_id };
+        Some(Snapshot { meta, snapshot: Box::default() })
+    }
 }
 
 impl RaftStateMachine<Types> for Machine {
@@ -625,11 +669,11 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, StorageError<u64>> {
-        Ok(None)
+        Ok(self.stand_in())
     }
 }
 
-/// The log is never purged, so none is ever needed.
+/// None is ever built: see [`Machine::stand_in`].
 struct NoSnapshots;
 
 impl RaftSnapshotBuilder<Types> for NoSnapshots {
@@ -697,6 +741,9 @@ impl RaftNetwork<Types> for Peer {
         _rpc: InstallSnapshotRequest<Types>,
         _option: RPCOption,
     ) -> RaftResult<InstallSnapshotResponse<u64>, InstallSnapshotError> {
+        if let Ok(request) = Request::Pruned.encode() {
+            let _ = self.network.call(self.to, request).await;
+        }
         Err(RPCError::Unreachable(Unreachable::new(&no_snapshots())))
     }
 }

@@ -82,6 +82,15 @@ impl State {
     }
 }
 
+/// Makes the entries of Raft's own those that another node has up to the last order in this folder.
+/// Votes that were given here stay.
+pub fn begin_behind(files: &Arc<dyn Files>, own: &[u8]) -> io::Result<()> {
+    let own: Vec<Own> = serde_json::from_slice(own).map_err(io::Error::other)?;
+    let mut side = Side::open(files)?;
+    let vote = side.state.vote;
+    side.put(Event::All(State { vote, own, cutting: None }))
+}
+
 pub(crate) struct Side {
     file: Box<dyn StorageFile>,
     offset: u64,

@@ -51,6 +51,8 @@ struct Kept {
     /// Of the last order.
     time_us: i64,
     last: Option<LogId<u64>>,
+    /// The last entry that was pruned before this start.
+    purged: Option<LogId<u64>>,
     recent: BTreeMap<u64, Entry<Types>>,
     recent_bytes: usize,
     /// Of the newest orders.
@@ -75,7 +77,8 @@ impl Store {
         let head = head.ok_or_else(|| invalid("the folder holds no ledger".to_owned()))?;
         let head = read_order(&*files, head)?;
         let (ledger_id, time_us) = (head.header().ledger_id, head.header().time_us);
-        let (last, recent, reader) = (None, BTreeMap::new(), None);
+        let first = ledger::first_block(&*files).map_err(io::Error::other)?;
+        let (last, purged, recent, reader) = (None, None, BTreeMap::new(), None);
         let (recent_bytes, hashes) = (0, BTreeMap::new());
         let mut kept = Kept {
             files,
@@ -84,12 +87,17 @@ impl Store {
             ledger_id,
             time_us,
             last,
+            purged,
             recent,
             recent_bytes,
             hashes,
             reader,
         };
         kept.last = kept.find_last()?;
+        if first > 1 {
+            let purged = kept.index_of(first).checked_sub(1);
+            kept.purged = purged.and_then(|index| kept.id_of(index));
+        }
         Ok(Store(Arc::new(Mutex::new(kept))))
     }
 
@@ -108,6 +116,24 @@ impl Store {
         (height > 0).then(|| kept.index_of(height) + 1).unwrap_or(0)
     }
 
+    /// Raft's own entries that come before a block, for [`crate::begin_behind`].
+    pub fn own_up_to(&self, height: Height) -> io::Result<Vec<u8>> {
+        let kept = self.kept();
+        let before = if height == 0 { 0 } else { kept.own_before(kept.index_of(height)) };
+        serde_json::to_vec(&kept.side.state.own[..before]).map_err(io::Error::other)
+    }
+
+    /// The last entry of which the order is not in the folder any more.
+    pub(crate) fn purged(&self) -> Option<LogId<u64>> {
+        self.kept().purged
+    }
+
+    /// The last block up to an entry.
+    pub(crate) fn height_at(&self, index: u64) -> Height {
+        let kept = self.kept();
+        index + 1 - kept.own_before(index + 1) as u64
+    }
+
     /// Whether a cluster has begun in this folder.
     pub(crate) fn is_new(&self) -> bool {
         self.kept().last.is_none()
@@ -118,7 +144,7 @@ impl Store {
     }
 
     /// The hash of a block's order.
-    pub(crate) fn hash_of(&self, height: Height) -> io::Result<Hash> {
+    pub fn hash_of(&self, height: Height) -> io::Result<Hash> {
         let mut kept = self.kept();
         match kept.hashes.get(&height) {
             Some(hash) => Ok(*hash),
@@ -386,7 +412,8 @@ impl RaftLogStorage<Types> for Store {
     type LogReader = Store;
 
     async fn get_log_state(&mut self) -> Result<LogState<Types>> {
-        Ok(LogState { last_purged_log_id: None, last_log_id: self.kept().last })
+        let kept = self.kept();
+        Ok(LogState { last_purged_log_id: kept.purged, last_log_id: kept.last })
     }
 
     async fn get_log_reader(&mut self) -> Store {
@@ -420,7 +447,7 @@ impl RaftLogStorage<Types> for Store {
         cut.map_err(|error| failed(ErrorVerb::Delete, error))
     }
 
-    /// Nothing is ever purged: the log is the ledger.
+    /// The log is the ledger: what goes of it is pruned while no node runs on it.
     async fn purge(&mut self, _log_id: LogId<u64>) -> Result<()> {
         Ok(())
     }

@@ -5,7 +5,9 @@
 //!          vote     1 | JSON
 //!          forward  2 | envelopes: a proposal without more
 //!          nudge    3
-//! answer   JSON; of forward: how many were taken
+//!          confirm  4
+//!          pruned   5          the receiver lacks blocks that the sender has not any more
+//! answer   JSON; of forward: how many were taken; of confirm: a height
 //! ```
 
 use bytes::{Buf, BufMut, Bytes};
@@ -23,6 +25,8 @@ pub(crate) enum Request {
     Vote(openraft::raft::VoteRequest<u64>),
     Forward(Vec<Bytes>),
     Nudge,
+    Confirm,
+    Pruned,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,6 +65,8 @@ impl Request {
                 out.extend_from_slice(&proposal.encode());
             }
             Request::Nudge => out.push(3),
+            Request::Confirm => out.push(4),
+            Request::Pruned => out.push(5),
         }
         Ok(out.into())
     }
@@ -75,6 +81,8 @@ impl Request {
             1 => of_json(&rest).map(Request::Vote),
             2 => Ok(Request::Forward(Proposal::decode(&rest)?.envelopes)),
             3 if rest.is_empty() => Ok(Request::Nudge),
+            4 if rest.is_empty() => Ok(Request::Confirm),
+            5 if rest.is_empty() => Ok(Request::Pruned),
             _ => Err(invalid("a message of an unknown kind")),
         }
     }

@@ -21,13 +21,15 @@ pub mod envelope;
 pub mod model;
 mod orderer;
 mod proposal;
+mod roll;
 mod solo;
 pub mod submissions;
 mod wire;
 
 pub use envelope::{Envelope, Seed, Signature, Submission, View, id_of_encoded};
 pub use model::Model;
-pub use orderer::{Filling, Limits, Orderer, Refused, Released};
+pub use orderer::{Filling, Limits, Orderer, Refused, Released, Tell};
 pub use proposal::{Certificate, CertificateKind, Delivery, Proposal, Proposer};
+pub use roll::{Key, Known, Roll};
 pub use solo::Solo;
 pub use submissions::{Admission, Ended, Entry, Remembered, Status, Submissions, WINDOW};

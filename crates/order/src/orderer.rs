@@ -37,6 +37,9 @@ use types::{Error, Height, Result, SqlState};
 
 use crate::proposal::Delivery;
 
+/// Is told a height.
+pub type Tell = Box<dyn FnOnce(Height) + Send>;
+
 /// See the module.
 pub trait Orderer {
     /// Hands over an envelope to be ordered, or refuses it at once.
@@ -66,6 +69,13 @@ pub trait Orderer {
     /// the block was delivered.
     fn recorded(&self, _height: Height) -> Option<[u8; 32]> {
         None
+    }
+
+    /// Asks the others for the last block that more than half of them had when this was called, of
+    /// which `tell` is told. What is dropped untold was not confirmed: ask again. False: there are
+    /// no others.
+    fn confirm(&mut self, _tell: Tell) -> bool {
+        false
     }
 
     /// Its node executes nothing any more, so it is no node to lead others.

@@ -30,7 +30,10 @@ pub trait Database: Send + Sync + 'static {
     type Session: Session;
 
     /// Called once per connection, after authentication.
-    fn open_session(&self, options: SessionOptions) -> Result<Self::Session, Error>;
+    fn open_session(
+        &self,
+        options: SessionOptions,
+    ) -> impl Future<Output = Result<Self::Session, Error>> + Send;
 
     /// How `user` has to prove itself.
     fn authentication(&self, user: &str, peer: Peer) -> Authentication;
@@ -75,6 +78,16 @@ pub trait Session: Send + 'static {
     type Parsed: Send;
     /// What the session needs to execute a statement.
     type Statement: Send + Sync + 'static;
+
+    /// Whether [`Session::catch_up`] has something to do before the client's next commands.
+    fn wants_to_catch_up(&self) -> bool {
+        false
+    }
+
+    /// Called before the first of the commands between two answers, where it is wanted.
+    fn catch_up(&mut self) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// Cuts `sql` into statements. Names are not looked up yet, since an earlier statement of the
     /// same text may create what a later one uses. Empty text has no statements.

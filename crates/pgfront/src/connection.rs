@@ -86,6 +86,8 @@ pub struct Connection<'a, S, N: Session> {
     in_implicit_block: bool,
     /// The client waits for what is in the output buffer.
     reply_due: bool,
+    /// No command has come since the client was told to send its next.
+    is_first: bool,
 }
 
 impl<'a, S, N> Connection<'a, S, N>
@@ -107,6 +109,7 @@ where
             skipping: false,
             in_implicit_block: false,
             reply_due: false,
+            is_first: true,
         }
     }
 
@@ -177,6 +180,14 @@ where
             }
             _ => self.check_eviction()?,
         }
+        if std::mem::take(&mut self.is_first) && self.session.wants_to_catch_up() {
+            let cancel = &self.registration.control.cancel;
+            let caught = self.session.catch_up();
+            let caught = finish(caught, self.wire, cancel, &mut self.reply_due).await;
+            if caught.is_err() {
+                return self.failed(caught, frame.kind == kind::QUERY).await;
+            }
+        }
         match frame.kind {
             kind::QUERY => return self.query(&frame).await,
             kind::FUNCTION_CALL => {
@@ -199,8 +210,19 @@ where
             kind::CLOSE => self.close(&frame).map_err(Failure::from),
             other => Err(malformed(format!("invalid frontend message type {other}")).into()),
         };
+        self.failed(outcome, false).await
+    }
+
+    /// Reports an error, if it is one: a simple query ends with it, and of others the rest up to
+    /// Sync is skipped.
+    async fn failed(
+        &mut self,
+        outcome: Result<(), Failure>,
+        is_simple: bool,
+    ) -> Result<(), Closed> {
         match outcome {
             Ok(()) => Ok(()),
+            outcome if is_simple => self.conclude(outcome).await,
             Err(Failure::Connection(closed)) => Err(closed),
             Err(Failure::Statement(error)) => {
                 self.skipping = true;
@@ -263,6 +285,7 @@ where
             self.put_notifications();
         }
         reply::ready_for_query(&mut self.wire.output, status);
+        self.is_first = true;
         self.reply_due = true;
         self.check_eviction()
     }

@@ -236,7 +236,7 @@ where
 
     put_parameters(&mut wire.output, &options, &server.options.server_version)
         .map_err(Closed::Fatal)?;
-    let session = server.database.open_session(options).map_err(Closed::Fatal)?;
+    let session = server.database.open_session(options).await.map_err(Closed::Fatal)?;
     let control = &registration.control;
     let key =
         BackendKeyData::new(control.process_id, SecretKey::Bytes(control.secret.clone().into()));

@@ -23,7 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ledger", &["kit", "types"]),
     ("order", &["kit", "ledger", "types"]),
     ("order-raft", &["ledger", "order", "types"]),
-    ("cluster", &["kit", "ledger", "order-raft", "types"]),
+    ("cluster", &["kit", "ledger", "order", "order-raft", "types"]),
     ("pipeline", &["concurrency", "kit", "procedure", "storage", "types"]),
     ("oracle", &["concurrency", "kit", "pipeline", "procedure", "protocols", "storage", "types"]),
     ("recovery", &["concurrency", "ledger", "procedure", "storage", "types"]),

@@ -49,6 +49,7 @@
 //! [held back](crate::journal) are written first.
 
 mod arriving;
+mod caught_up;
 mod hands;
 mod memory;
 mod sequencer;
@@ -64,7 +65,7 @@ use order::{Seed, Submission, View, WINDOW};
 use pipeline::Barrier;
 use procedure::Budget;
 use storage::{Snapshot, Store};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use types::{Error, Height, SqlState};
 
 use crate::beyond::{Beyond, Elsewhere, not_known};
@@ -187,6 +188,8 @@ struct Shared {
     language: Arc<dyn Language>,
     observer: Arc<dyn Observer>,
     head: Mutex<Head>,
+    /// The height of it, for those who wait for one.
+    published: watch::Sender<Height>,
     /// Those that the next block will run under.
     parameters: Mutex<Arc<Parameters>>,
     halted: OnceLock<Error>,
@@ -282,6 +285,7 @@ impl Engine {
             language,
             observer,
             head: Mutex::new(head),
+            published: watch::Sender::new(head.height),
             parameters: Mutex::new(Arc::clone(replica.parameters())),
             halted: OnceLock::new(),
             told_to_halt: OnceLock::new(),
@@ -493,6 +497,7 @@ struct AtTheEnd(Arc<Shared>);
 impl Drop for AtTheEnd {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::SeqCst);
+        self.0.published.send_modify(|_| ());
         self.0.retention.end();
         self.0.forget_pending();
         drop(self.0.take_errands());

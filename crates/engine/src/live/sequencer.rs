@@ -465,6 +465,7 @@ impl Sequencer {
         self.running.remove(&head.height);
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = head;
         shared.released.store(head.height, Ordering::Release);
+        shared.published.send_replace(head.height);
         shared.released_us.store(head.time_us, Ordering::Release);
         let mut parameters = shared.parameters.lock().unwrap_or_else(|e| e.into_inner());
         if !Arc::ptr_eq(&parameters, self.replica.parameters()) {

@@ -13,7 +13,8 @@ use types::{Error, Height, Origin, Position, SqlState, Stamp};
 use crate::effects::{Effects, Step};
 use crate::images;
 use crate::language::{Language, ObjectChange, SchemaChange};
-use crate::limits::{Limits, ORDERER};
+use crate::limits::{Limits, MEMBERS, ORDERER};
+use crate::members::{self, LAST_MEMBER};
 use crate::request::{Compiled, Member, Request, Verdict};
 use crate::state_rows::Rooting;
 use crate::transaction::outcome::{Fate, OUTCOME_BYTES_MAX};
@@ -427,6 +428,7 @@ impl Replica {
                 self.check_follows_deferred(value)?;
                 next
             }
+            (MEMBERS, _) => members::changed(&self.parameters, value)?,
             (_, Some(next)) => next?,
             _ => return Err(unknown_parameter(name)),
         };
@@ -708,6 +710,7 @@ pub(crate) fn shown_parameter(parameters: &ledger::Parameters, name: &str) -> Op
     match name {
         "protocol" => Some(parameters.protocol.clone()),
         ORDERER => Some(Limits::orderer(parameters).unwrap_or("solo").to_owned()),
+        MEMBERS | LAST_MEMBER => parameters.others.get(name).cloned(),
         _ => Limits::show(parameters, name),
     }
 }

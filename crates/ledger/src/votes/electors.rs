@@ -1,7 +1,8 @@
-//! Who may vote, and how many votes are enough: parameters of the ledger's first block.
+//! Who may vote, and how many votes are enough: parameters of the ledger's first block, which do not
+//! change when members come and go.
 //!
 //! ```text
-//! members     "1 <key> <address>, 2 <key> <address>, …"     number, 64 hexadecimal digits, host
+//! electors    "1 <key> <address>, 2 <key> <address>, …"     number, 64 hexadecimal digits, host
 //! votes       that a certificate takes; more than two thirds of the members if it is not named
 //! liars       members that may lie; fewer than a third of them if it is not named
 //! ```
@@ -15,7 +16,7 @@ use crate::header::LedgerId;
 use crate::parameters::Parameters;
 
 /// Names of the parameters.
-pub const MEMBERS: &str = "members";
+pub const ELECTORS: &str = "electors";
 pub const VOTES: &str = "votes";
 pub const LIARS: &str = "liars";
 
@@ -33,7 +34,7 @@ pub struct Electors {
 impl Electors {
     /// `None`: the ledger has one node, and no votes.
     pub fn of(ledger_id: LedgerId, parameters: &Parameters) -> Result<Option<Electors>> {
-        let Some(members) = parameters.others.get(MEMBERS) else { return Ok(None) };
+        let Some(members) = parameters.others.get(ELECTORS) else { return Ok(None) };
         let mut keys = BTreeMap::new();
         for member in members.split(", ") {
             let mut words = member.split(' ');
@@ -148,7 +149,7 @@ mod tests {
         let mut bad = parameters(2, None);
         bad.others.insert(LIARS.to_owned(), "2".to_owned());
         assert!(of(&bad).is_err());
-        bad.others.insert(MEMBERS.to_owned(), "1 ab there".to_owned());
+        bad.others.insert(ELECTORS.to_owned(), "1 ab there".to_owned());
         assert!(of(&bad).is_err());
     }
 }

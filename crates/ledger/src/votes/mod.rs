@@ -150,7 +150,7 @@ pub(crate) mod tests {
         let mut parameters = Parameters::new("serial");
         let one = |id| format!("{id} {} host-{id}:5", crate::hash::to_hex(&key(id).public()));
         let all: Vec<String> = (1..=members).map(one).collect();
-        parameters.others.insert(electors::MEMBERS.to_owned(), all.join(", "));
+        parameters.others.insert(electors::ELECTORS.to_owned(), all.join(", "));
         if let Some(votes) = votes {
             parameters.others.insert(electors::VOTES.to_owned(), votes.to_string());
         }

@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use cluster::{Plan, plan::Made};
-use engine::limits::ORDERER;
+use engine::limits::{MEMBERS, ORDERER};
 use ledger::hash::to_hex;
 use ledger::votes::electors::{self, liars_of, votes_of};
 use ledger::{LogOptions, RealFiles};
 use serde_json::json;
 
-use super::{MEMBERS, RAFT};
+use super::RAFT;
 use crate::cli::{ClusterInit, Exit, Output};
 use crate::config::{FILE_NAME, Settings};
 use crate::{database, folders};
 
 /// Ports that a node takes: for clients, for probes, for other members.
 const PORTS: u16 = 3;
+/// Of a member whose folder lies beside the others.
+const NUMBER_MAX: u16 = 999;
 
 pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     let ClusterInit { folder, nodes, host, port, protocol, votes, liars } = arguments;
@@ -39,6 +41,7 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     let others = &mut genesis.parameters.others;
     others.insert(ORDERER.to_owned(), RAFT.to_owned());
     others.insert(MEMBERS.to_owned(), plan.founders());
+    others.insert(electors::ELECTORS.to_owned(), plan.founders());
     // What is not said is written down too: the rule is the ledger's, not a program's.
     let members = usize::from(*nodes);
     let (votes, liars) = (votes.unwrap_or(votes_of(members)), liars.unwrap_or(liars_of(members)));
@@ -50,13 +53,7 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     for (id, made) in (1..).zip(&made) {
         let data = node_folder(folder, id);
         folders::create_private(&data)?;
-        let text = format!(
-            "# Made by `tally cluster init`; `tally config show` lists all settings.\n\
-             listen = \"{host}:{}\"\nhttp_listen = \"{host}:{}\"\n",
-            port_of(id, 0)?,
-            port_of(id, 1)?,
-        );
-        std::fs::write(data.join(FILE_NAME), text)?;
+        write_settings(&data, host, port_of(id, 0)?, port_of(id, 1)?)?;
         made.write(&data, &plan)?;
         let files = Arc::new(RealFiles::open(&data)?);
         database::found(files, &genesis, LogOptions::default())?;
@@ -80,15 +77,23 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+pub fn write_settings(data: &Path, host: &str, port: u16, http_port: u16) -> Result<()> {
+    let text = format!(
+        "# Made by `tally cluster`; `tally config show` lists all settings.\n\
+         listen = \"{host}:{port}\"\nhttp_listen = \"{host}:{http_port}\"\n",
+    );
+    Ok(std::fs::write(data.join(FILE_NAME), text)?)
+}
+
 /// Where `init` puts a node.
 pub fn node_folder(folder: &Path, id: u16) -> PathBuf {
     folder.join(format!("node-{id}"))
 }
 
-/// Those that `init` has made.
+/// Those that `init` and `add` have made, by their numbers.
 pub fn node_folders(folder: &Path) -> Result<Vec<PathBuf>> {
-    let found = (1..).map(|id| node_folder(folder, id)).take_while(|path| path.is_dir());
-    let found: Vec<PathBuf> = found.collect();
+    let all = (1..=NUMBER_MAX).map(|id| node_folder(folder, id));
+    let found: Vec<PathBuf> = all.filter(|path| path.is_dir()).collect();
     if found.is_empty() {
         bail!("{} holds no cluster: make one by tally cluster init", folder.display());
     }

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use cluster::{Answer, Answering, Peers, Plan, Secrets};
-use engine::limits::Limits;
+use cluster::{Answer, Answering, Members, Peers, Plan, Roll, Secrets};
+use engine::limits::{Limits, MEMBERS};
 use engine::{BlockLimits, Elsewhere, Engine, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -19,8 +19,9 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
+use super::follow::Following;
 use super::votes::{self, Votes};
-use super::{MEMBERS, RAFT};
+use super::{RAFT, fetch, remote};
 use crate::database::clock;
 
 /// Threads that Raft runs on: one waits for the disk while the other answers.
@@ -42,6 +43,8 @@ pub struct Report {
     pub height: u64,
     pub head: String,
     pub halted: Option<String>,
+    /// As its ledger names them.
+    pub members: String,
     pub votes: votes::Standing,
 }
 
@@ -71,13 +74,27 @@ impl Membership {
             Some(other) => bail!("the ledger is ordered by {other}, which this program lacks"),
             None => bail!("the ledger is that of a lone node: it cannot join a cluster"),
         }
-        let founders = parameters.others.get(MEMBERS).map_or("", String::as_str);
-        ensure!(
-            founders == self.plan.founders(),
-            "the members in the folder `{}` are not those of the ledger's first block",
-            cluster::plan::FOLDER
-        );
-        Ok(())
+        let (id, own) = (self.secrets.id, self.own_key()?);
+        match roll_of(parameters)?.0.get(&id) {
+            Some(known) if known.key != own => {
+                bail!("the key of this folder is not that of the ledger's member {id}")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn own_key(&self) -> Result<[u8; 32]> {
+        let own = self.plan.keys()?.remove(&self.secrets.id);
+        own.context("this node is not among the members")
+    }
+
+    /// Takes the ledger from another member, where the folder has none that the others can go on
+    /// with.
+    pub fn complete(&self, data: &Path, files: &Arc<dyn Files>) -> Result<()> {
+        let members = Arc::new(Members::new(self.plan.roll()?));
+        let peers = Peers::new(&self.plan, &self.secrets, members)?;
+        fetch::complete(data, files, peers, self.secrets.id)
+            .context("cannot take the ledger from another member")
     }
 
     /// Takes part behind the last block that the replica has executed. Not within a runtime.
@@ -90,15 +107,20 @@ impl Membership {
     ) -> Result<Joined> {
         self.check(replica)?;
         let Membership { plan, secrets } = self;
-        let id = secrets.id;
+        let (id, mut roll) = (secrets.id, roll_of(replica.parameters())?);
+        if !roll.0.contains_key(&id) {
+            // It was added by a block that is not here yet.
+            roll.0.extend(plan.roll()?.0);
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("raft")
             .enable_all()
             .build()
             .context("cannot start the threads of Raft")?;
-        let (votes, voter) = start_votes(&files, &plan, &secrets, replica)?;
-        let store = Store::open(files, orders).context("cannot go on in the cluster")?;
+        let (votes, voter) = start_votes(&files, &secrets, replica)?;
+        let store =
+            Store::open(Arc::clone(&files), orders).context("cannot go on in the cluster")?;
         let after = store.sequence_of(replica.head().height);
         let config = Config {
             id,
@@ -108,7 +130,8 @@ impl Membership {
             clock: clock(),
             is_barrier: engine::is_barrier,
         };
-        let peers = Arc::new(Peers::new(&plan, &secrets)?);
+        let members = Arc::new(Members::new(roll));
+        let peers = Arc::new(Peers::new(&plan, &secrets, Arc::clone(&members))?);
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let node = runtime.block_on(async {
@@ -117,13 +140,24 @@ impl Membership {
                 listener.with_context(|| format!("cannot listen on {address} for members"))?;
             let others: Vec<u64> = config.members.keys().copied().filter(|it| *it != id).collect();
             let node = Node::start(config, store, peers.clone(), after).await?;
-            let (of_face, engine) = (Arc::clone(&votes), Arc::clone(&engine));
-            let face = Arc::new(Face { node: node.clone(), engine, votes: of_face });
+            let face = Arc::new(Face {
+                node: node.clone(),
+                engine: Arc::clone(&engine),
+                files,
+                votes: Arc::clone(&votes),
+            });
             for member in others {
                 tokio::spawn(Arc::clone(&votes).send_to(member, peers.clone()));
             }
+            let following = Following {
+                node: node.clone(),
+                engine: Arc::clone(&engine),
+                id,
+                members: Arc::clone(&members),
+            };
+            tokio::spawn(following.run());
             tokio::spawn(async move {
-                if let Err(error) = cluster::serve(listener, &plan, &secrets, face).await {
+                if let Err(error) = cluster::serve(listener, &plan, &secrets, members, face).await {
                     warn!(%error, "members are not answered any more");
                 }
             });
@@ -137,19 +171,12 @@ impl Membership {
 /// The thread that votes, from the last block on that the replica has executed.
 fn start_votes(
     files: &Arc<dyn Files>,
-    plan: &Plan,
     secrets: &Secrets,
     replica: &Replica,
 ) -> Result<(Arc<Votes>, JoinHandle<()>)> {
     let electors = Electors::of(replica.ledger_id(), replica.parameters())?;
     let electors = electors.context("the ledger names no members")?;
     let key = VoteKey::of_pkcs8(secrets.key.secret_der())?;
-    ensure!(
-        plan.keys()?.get(&secrets.id) == Some(&key.public()),
-        "the key in `{}` is not that of member {}",
-        cluster::plan::FOLDER,
-        secrets.id
-    );
     let started = Votes::start(files, electors, secrets.id, key);
     let (votes, voter) = started.context("cannot go on voting")?;
     let head = replica.head();
@@ -190,6 +217,7 @@ impl Joined {
 struct Face {
     node: Node,
     engine: Arc<OnceLock<Arc<Engine>>>,
+    files: Arc<dyn Files>,
     votes: Arc<Votes>,
 }
 
@@ -197,6 +225,18 @@ impl Answering for Face {
     fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
         let (node, engine) = (self.node.clone(), Arc::clone(&self.engine));
         let votes = Arc::clone(&self.votes);
+        if let Some((&remote::MARK, ask)) = request.split_first() {
+            let (files, ask) = (Arc::clone(&self.files), request.slice_ref(ask));
+            return async move {
+                // It reads files.
+                let answer = move || {
+                    let engine = engine.get().map(|engine| &**engine);
+                    remote::answer(&ask, &*files, node.store(), engine)
+                };
+                tokio::task::spawn_blocking(answer).await.map_err(std::io::Error::other)?
+            }
+            .boxed();
+        }
         async move {
             if Votes::is_for(&request) {
                 return votes.answer(from, request);
@@ -210,12 +250,18 @@ impl Answering for Face {
                 height: head.map_or(0, |head| head.height),
                 head: head.map(|head| to_hex(&head.hash)).unwrap_or_default(),
                 halted: engine.get().and_then(|it| it.halt_cause().map(ToString::to_string)),
+                members: engine.get().and_then(|it| it.parameter(MEMBERS).ok()).unwrap_or_default(),
                 votes: votes.standing(),
             };
             Ok(serde_json::to_vec(&report).map_err(std::io::Error::other)?.into())
         }
         .boxed()
     }
+}
+
+/// The members that a ledger names.
+fn roll_of(parameters: &Parameters) -> Result<Roll> {
+    Ok(Roll::parse(parameters.others.get(MEMBERS).map_or("", String::as_str))?)
 }
 
 /// Refuses to go on, without the others, in a ledger that several nodes order.

@@ -1,11 +1,12 @@
 //! `tally cluster status`: what each member tells of itself.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use cluster::{Peers, Plan};
+use cluster::{Members, Peers, Plan, Roll};
 use order_raft::Network;
 use serde_json::json;
 
@@ -25,16 +26,23 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     };
     let (plan, secrets) = Plan::read(&data)?.context("the folder is in no cluster")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let peers = Peers::new(&plan, &secrets)?;
-    let ask = plan.members.iter().map(|member| {
-        let call = peers.call(member.id, Bytes::from_static(STATUS));
-        async {
-            let answer = tokio::time::timeout(PATIENCE, call).await.ok()?.ok()?;
-            serde_json::from_slice::<Report>(&answer).ok()
-        }
-    });
-    let asked = async { futures::future::join_all(ask).await };
-    let reports: Vec<Option<Report>> = runtime.block_on(asked);
+    let members = Arc::new(Members::new(plan.roll()?));
+    let peers = Peers::new(&plan, &secrets, Arc::clone(&members))?;
+    let ask = |roll: &Roll| {
+        let calls: Vec<_> = roll.0.keys().map(|id| report(&peers, *id)).collect();
+        runtime.block_on(async { futures::future::join_all(calls).await })
+    };
+    let mut roll = members.now();
+    let mut reports = ask(&roll);
+    // Members may have come and gone since the folder was made.
+    let newest = reports.iter().flatten().max_by_key(|report| report.height);
+    if let Some(Ok(named)) = newest.map(|report| Roll::parse(&report.members))
+        && named != roll
+    {
+        members.set(named.clone());
+        reports = ask(&named);
+        roll = named;
+    }
     let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
     let up = reports.iter().flatten().count();
     let leader = reports.iter().flatten().find_map(|report| report.standing.leader);
@@ -44,16 +52,22 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
             println!(
                 "member  address                 role      height      behind  unconfirmed  voted"
             );
-            for (member, report) in plan.members.iter().zip(&reports) {
-                println!("{:<7} {:<23} {}", member.id, member.address, line(report, newest));
+            for ((id, known), report) in roll.0.iter().zip(&reports) {
+                println!("{id:<7} {:<23} {}", known.address, line(report, newest));
             }
-            print!("{}", types::printable::printable_page(&of_votes(&plan, &reports)));
+            print!("{}", types::printable::printable_page(&of_votes(&roll, &reports)));
         }
     }
-    let orders = 2 * up > plan.members.len() && leader.is_some();
+    let orders = 2 * up > roll.0.len() && leader.is_some();
     let diverged = reports.iter().flatten().any(|report| report.votes.diverged.is_some());
-    let agree = !diverged && deviating(&plan, &reports).is_empty();
+    let agree = !diverged && deviating(&roll, &reports).is_empty();
     Ok(if orders && agree { Exit::Ok } else { Exit::Failed })
+}
+
+async fn report(peers: &Peers, id: u64) -> Option<Report> {
+    let call = peers.call(id, Bytes::from_static(STATUS));
+    let answer = tokio::time::timeout(PATIENCE, call).await.ok()?.ok()?;
+    serde_json::from_slice(&answer).ok()
 }
 
 fn line(report: &Option<Report>, newest: u64) -> String {
@@ -74,23 +88,21 @@ fn line(report: &Option<Report>, newest: u64) -> String {
 }
 
 /// What is certified, and which members are not of one mind with the others.
-fn of_votes(plan: &Plan, reports: &[Option<Report>]) -> String {
+fn of_votes(roll: &Roll, reports: &[Option<Report>]) -> String {
     let certified = reports.iter().flatten().filter_map(|it| it.votes.certified.as_ref()).max();
     let mut text = match certified {
         Some((height, result)) => format!("\ncertified  block {height}, result {result}\n"),
         None => "\ncertified  nothing yet\n".to_owned(),
     };
-    for (member, height, accusers) in deviating(plan, reports) {
+    for (member, height, accusers) in deviating(roll, reports) {
         let accusers: Vec<String> = accusers.iter().map(u64::to_string).collect();
         let accusers = accusers.join(", ");
         text += &format!(
             "deviates   member {member}: of block {height} it signed another result than {accusers}\n"
         );
     }
-    let own = plan.members.iter().zip(reports);
-    for (member, votes) in
-        own.filter_map(|(member, report)| Some((member.id, &report.as_ref()?.votes)))
-    {
+    let own = roll.0.keys().zip(reports);
+    for (member, votes) in own.filter_map(|(id, report)| Some((id, &report.as_ref()?.votes))) {
         if let Some(why) = &votes.diverged {
             text += &format!("diverged   member {member}: {why}\n");
         }
@@ -108,16 +120,16 @@ fn of_votes(plan: &Plan, reports: &[Option<Report>]) -> String {
 }
 
 /// Members that more than half of all differ from; the highest such block, and who says so.
-fn deviating(plan: &Plan, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
+fn deviating(roll: &Roll, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
     let of = |member: u64| {
-        let accuse = |(accuser, report): (&cluster::Member, &Option<Report>)| {
+        let accuse = |(accuser, report): (&u64, &Option<Report>)| {
             let height = report.as_ref()?.votes.members.get(&member)?.deviates?;
-            Some((accuser.id, height))
+            Some((*accuser, height))
         };
-        let found: Vec<(u64, u64)> = plan.members.iter().zip(reports).filter_map(accuse).collect();
+        let found: Vec<(u64, u64)> = roll.0.keys().zip(reports).filter_map(accuse).collect();
         let height = found.iter().map(|(_, height)| *height).max()?;
         let accusers: Vec<u64> = found.into_iter().map(|(accuser, _)| accuser).collect();
-        (2 * accusers.len() > plan.members.len()).then_some((member, height, accusers))
+        (2 * accusers.len() > roll.0.len()).then_some((member, height, accusers))
     };
-    plan.members.iter().filter_map(|member| of(member.id)).collect()
+    roll.0.keys().filter_map(|id| of(*id)).collect()
 }

@@ -134,7 +134,8 @@ impl Votes {
             info!(bytes = cut, "the end of votes/certificates could not be read and was cut off");
         }
         let mut tally = Tally::new(electors.clone(), kept.last());
-        let again: VecDeque<Vote> = signer.again().into_iter().collect();
+        let again = signer.again().filter(|_| electors.keys.contains_key(&me));
+        let again: VecDeque<Vote> = again.into_iter().collect();
         let found: Vec<Found> = again.iter().flat_map(|vote| tally.count(*vote)).collect();
         let votes = Arc::new(Votes {
             electors,
@@ -147,6 +148,7 @@ impl Votes {
             engine: OnceLock::new(),
             cause: OnceLock::new(),
         });
+        let signs = votes.electors.keys.contains_key(&me);
         let mut voter = Voter {
             votes: Arc::clone(&votes),
             signer,
@@ -156,7 +158,7 @@ impl Votes {
             block_at: Instant::now(),
             synced_at: Instant::now(),
             is_synced: true,
-            signs: true,
+            signs,
         };
         voter.found(found);
         voter.tell();

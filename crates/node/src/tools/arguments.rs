@@ -54,6 +54,10 @@ pub struct Torture {
     /// Most bytes to flip in a small ledger's folder, one at a time.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub flips: u64,
+    /// Kill and freeze the nodes of a cluster of so many instead of all the rest.
+    #[arg(long, value_name = "NODES")]
+    #[arg(value_parser = clap::value_parser!(u16).range(3..=9))]
+    pub cluster: Option<u16>,
     /// What clients do and when kills come follows from it [default: another one each time].
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

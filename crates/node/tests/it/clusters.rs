@@ -88,7 +88,7 @@ impl Trial {
     }
 
     /// The heads that an execution of each folder gives.
-    fn verify(&self) -> Vec<String> {
+    pub fn verify(&self) -> Vec<String> {
         let verify = |node| {
             let done = run(&["--output", "json", "verify", path(&self.data(node))]);
             let found = json(&done);
@@ -100,7 +100,7 @@ impl Trial {
 }
 
 /// The first of so many ports in a row that are free.
-fn free_ports(count: u16) -> u16 {
+pub fn free_ports(count: u16) -> u16 {
     // Tests that run beside each other look in other places.
     static CALLS: AtomicU16 = AtomicU16::new(0);
     let apart = 60 * CALLS.fetch_add(1, Ordering::SeqCst);
@@ -192,7 +192,7 @@ async fn a_minority_waits() {
     }
     let text = "INSERT INTO notes VALUES (1)";
     let insert = tokio::spawn(async move { client.execute(text, &[]).await });
-    let reader = trial.connect(0).await;
+    let reader = trial.connect_with(0, "-c tally.catch_up_timeout=0").await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!insert.is_finished(), "acknowledged by one of three");
     assert!(ids(&reader).await.is_empty());

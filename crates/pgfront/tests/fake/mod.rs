@@ -34,7 +34,7 @@ impl Fake {
 impl Database for Fake {
     type Session = FakeSession;
 
-    fn open_session(&self, options: SessionOptions) -> Result<FakeSession> {
+    async fn open_session(&self, options: SessionOptions) -> Result<FakeSession> {
         if options.database == "nowhere" {
             let message = "database \"nowhere\" does not exist";
             return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message));

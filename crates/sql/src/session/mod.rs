@@ -20,6 +20,7 @@
 mod analysis;
 mod blocks;
 mod calls;
+mod caught_up;
 mod chance;
 pub mod changes;
 pub mod commons;
@@ -51,7 +52,7 @@ use kit::pool::{Lease, Pool};
 use procedure::{Column, Frame, Output, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
-use types::{DataType, Error, Result, SqlState, TableId, Value, Zone};
+use types::{DataType, Error, Height, Result, SqlState, TableId, Value, Zone};
 
 use crate::analyst::{Analyst, AnalyticalPlan, RowBatches, held};
 use crate::bind::{PastQuery, bind_in_session};
@@ -267,6 +268,8 @@ pub struct Session {
     runs: Arc<()>,
     /// The block that the last query read.
     last_read: Option<Head>,
+    /// The newest block that it has read or that holds what it wrote, here or where it was before.
+    seen_height: Height,
     drawn: Drawn,
     /// Told to the client with the next answer.
     notices: Vec<Error>,
@@ -315,6 +318,7 @@ impl Session {
             guard,
             runs: Arc::default(),
             last_read: None,
+            seen_height: 0,
             drawn: Drawn::default(),
             notices: Vec::new(),
         }

@@ -6,7 +6,7 @@ use engine::transaction::Asked;
 use types::{Error, Result, SqlState, Value};
 
 use super::chance::NO_SEED;
-use super::settings::boolean;
+use super::settings::{SEEN_HEIGHT, boolean};
 use super::{Answer, Session, Tag, plain};
 
 impl Session {
@@ -61,6 +61,11 @@ impl Session {
             }
             self.check_as_of_setting(value)?;
         }
+        if name == SEEN_HEIGHT
+            && let Some(height) = value.and_then(|value| value.parse().ok())
+        {
+            self.wait_for_seen(height).await?;
+        }
         if name.eq_ignore_ascii_case("transaction_read_only") {
             let read_only = match value {
                 Some(value) => boolean(name, value)?,
@@ -108,8 +113,10 @@ impl Session {
                     Some(transaction) => transaction.is_read_only(),
                     None => self.settings.read_only(),
                 };
-                vec![[Value::from(if read_only { "on" } else { "off" })].into()]
+                vec![[on_or_off(read_only || self.serves_reads_only())].into()]
             }
+            "in_hot_standby" => vec![[on_or_off(self.serves_reads_only())].into()],
+            SEEN_HEIGHT => vec![[Value::from(self.seen_height.to_string())].into()],
             "role" => vec![[Value::from("none")].into()],
             "session_authorization" => vec![[Value::text(&self.info.user)].into()],
             "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
@@ -122,4 +129,8 @@ impl Session {
         };
         Ok(Answer::Rows { rows, tag: Tag::Plain("SHOW".into()), lease: None })
     }
+}
+
+fn on_or_off(is_on: bool) -> Value {
+    Value::from(if is_on { "on" } else { "off" })
 }

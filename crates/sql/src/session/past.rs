@@ -157,6 +157,7 @@ impl Session {
     /// A query has read the state at a block.
     pub(super) fn has_read(&mut self, head: Head) {
         self.last_read = Some(head);
+        self.has_seen(head.height);
         if self.settings.report_snapshot() {
             let block = shown(&head);
             self.settings.report("tally.last_snapshot_block", block);

@@ -49,6 +49,7 @@ struct Timeouts {
     idle_in_transaction: Duration,
     fetch: Duration,
     lock: Duration,
+    catch_up: Duration,
 }
 
 /// What all that a session has set may take.
@@ -56,15 +57,22 @@ const BYTES_MAX: usize = 256 << 10;
 
 const TRANSACTION_KEY: &str = "tally.transaction_key";
 
+/// How long a session waits until its node has what others have ordered.
+pub(super) const CATCH_UP_TIMEOUT: &str = "tally.catch_up_timeout";
+
+/// The newest block that a session has seen, here or elsewhere.
+pub(super) const SEEN_HEIGHT: &str = "tally.seen_height";
+
 /// What an envelope can hold.
 const TRANSACTION_KEY_BYTES_MAX: usize = 255;
 
-const TIMEOUTS: [&str; 5] = [
+const TIMEOUTS: [&str; 6] = [
     "statement_timeout",
     "idle_session_timeout",
     "idle_in_transaction_session_timeout",
     "tally.fetch_timeout",
     "lock_timeout",
+    CATCH_UP_TIMEOUT,
 ];
 
 impl Timeouts {
@@ -74,8 +82,9 @@ impl Timeouts {
             let value = value.or(find(name).ok().map(|known| known.default));
             value.and_then(duration).unwrap_or_default()
         };
-        let [statement, idle_session, idle_in_transaction, fetch, lock] = TIMEOUTS.map(of);
-        Timeouts { statement, idle_session, idle_in_transaction, fetch, lock }
+        let [statement, idle_session, idle_in_transaction, fetch, lock, catch_up] =
+            TIMEOUTS.map(of);
+        Timeouts { statement, idle_session, idle_in_transaction, fetch, lock, catch_up }
     }
 }
 
@@ -236,6 +245,25 @@ impl Settings {
         Some(self.timeouts.fetch).filter(|timeout| !timeout.is_zero())
     }
 
+    /// How long a session waits for its node to have what others have; `None`: not at all.
+    pub fn catch_up_timeout(&self) -> Option<Duration> {
+        Some(self.timeouts.catch_up).filter(|timeout| !timeout.is_zero())
+    }
+
+    /// Whether what is read has to be the newest of all nodes.
+    pub fn linearizable_reads(&self) -> bool {
+        self.changed.get("tally.linearizable_reads").is_some_and(|value| is_on(value))
+    }
+
+    /// What the client says that it has seen.
+    pub fn seen_height(&self) -> Height {
+        self.changed.get(SEEN_HEIGHT).and_then(|value| value.parse().ok()).unwrap_or(0)
+    }
+
+    pub fn report_seen_height(&self) -> bool {
+        self.changed.get("tally.report_seen_height").is_some_and(|value| is_on(value))
+    }
+
     /// Bytes that a query outside of blocks may hold.
     pub fn query_memory(&self) -> u64 {
         let said = self.changed.get(QUERY_MEMORY);
@@ -293,9 +321,11 @@ fn zone_of(values: &Values) -> Zone {
     name.and_then(|name| zones::find(name).ok()).unwrap_or_default()
 }
 
-const BOOLEANS: [&str; 4] = [
+const BOOLEANS: [&str; 6] = [
     "default_transaction_deferrable",
     "default_transaction_read_only",
+    "tally.linearizable_reads",
+    "tally.report_seen_height",
     "tally.report_snapshot",
     "transaction_deferrable",
 ];
@@ -360,6 +390,7 @@ fn check(name: &str, value: &str) -> Result<()> {
         "tally.as_of_block" if !value.is_empty() && value.parse::<Height>().is_err() => {
             invalid("Use a block's number, or an empty string for the newest block.")
         }
+        SEEN_HEIGHT if value.parse::<Height>().is_err() => invalid("Use a block's number."),
         TRANSACTION_KEY if value.len() > TRANSACTION_KEY_BYTES_MAX => {
             invalid("A key has at most 255 bytes.")
         }

@@ -176,7 +176,7 @@ fn spawn(folder: &Path, port: u16, http_port: u16, settings: &[impl AsRef<str>])
 }
 
 /// This executable, with none of the settings that the caller's environment may hold.
-fn tally() -> Result<Command> {
+pub fn tally() -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TALLY_") {

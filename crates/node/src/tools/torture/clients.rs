@@ -66,6 +66,31 @@ impl Round {
         }
     }
 
+    /// The same over all nodes of a cluster; the first recording client is idle.
+    pub fn spread(
+        runtime: &Runtime,
+        targets: &[Target],
+        models: &[Model],
+        banking: u64,
+        seed: u64,
+    ) -> Round {
+        let stop = Arc::new(AtomicBool::new(false));
+        let target = |i: usize| targets[i % targets.len()].clone();
+        let record = |(i, model): (usize, &Model)| match i {
+            0 => {
+                let idle = Told { acknowledged: model.sequence, ..Told::default() };
+                runtime.spawn(std::future::ready(Ok(idle)))
+            }
+            i => runtime.spawn(record(target(i), model.cursor(), stop.clone())),
+        };
+        let bank = |i| runtime.spawn(bank(target(i as usize), seed.wrapping_add(i), stop.clone()));
+        Round {
+            recording: models.iter().enumerate().map(record).collect(),
+            banking: (0..banking).map(bank).collect(),
+            stop,
+        }
+    }
+
     /// Waits for all of them: they end with the node, or after the operation at hand.
     pub fn end(self, runtime: &Runtime) -> Result<Ended> {
         self.stop.store(true, Ordering::Relaxed);
@@ -97,8 +122,8 @@ impl From<Error> for Failure {
         };
         match said.code().code() {
             "40001" | "40P01" => Failure::Retry,
-            // Stopping, starting, and a disk that fails.
-            "57P01" | "57P02" | "57P03" | "58030" | "53100" | "25006" => Failure::Gone,
+            // Stopping, starting, a disk that fails, and a node that lost its cluster.
+            "57P01" | "57P02" | "57P03" | "58030" | "53100" | "25006" | "08007" => Failure::Gone,
             code => Failure::Wrong(anyhow::anyhow!("{code}: {}", said.message())),
         }
     }

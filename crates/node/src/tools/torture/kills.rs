@@ -96,9 +96,9 @@ pub enum End {
 
 impl End {
     /// From 0 to 1.
-    fn part(&self, report: &Report, began: Instant) -> f64 {
+    pub fn part(&self, done: u64, began: Instant) -> f64 {
         match self {
-            End::Kills(kills) => report.kills as f64 / (*kills).max(1) as f64,
+            End::Kills(kills) => done as f64 / (*kills).max(1) as f64,
             End::Time(Until(None)) => 0.0,
             End::Time(Until(Some(end))) => {
                 let all = end.saturating_duration_since(began).as_secs_f64();
@@ -119,12 +119,12 @@ pub fn run(
     let report = &mut report.kills;
     let began = Instant::now();
     let mut random = Random::new(seed);
-    while end.part(report, began) < 1.0 {
+    while end.part(report.kills, began) < 1.0 {
         let folder = folder.join(report.generations.to_string());
         let mut victim = Victim::start(&folder, arguments, random.next_u64())?;
         report.generations += 1;
         for _ in 0..ROUNDS_PER_GENERATION {
-            let part = end.part(report, began);
+            let part = end.part(report.kills, began);
             if part >= 1.0 {
                 break;
             }

@@ -5,6 +5,7 @@
 //! decoders         hostile bytes                                               [`decoders`]
 //! real disks       a full one and a read-only one, with clients                [`mounts`]
 //! kills            SIGKILL of nodes and of commands, and images of their disks [`kills`]
+//! cluster          instead of all this: nodes of one that die and freeze     [`cluster`]
 //! flips            single bytes of a small ledger's folder                     [`flips`]
 //! ```
 //!
@@ -14,6 +15,7 @@
 
 mod check;
 mod clients;
+mod cluster;
 mod decoders;
 mod disk;
 mod flips;
@@ -46,6 +48,7 @@ pub struct Report {
     pub mounts: mounts::Report,
     pub kills: kills::Report,
     pub flips: Option<flips::Report>,
+    pub cluster: Option<cluster::Report>,
     pub losses: u64,
     pub loss: Option<String>,
     pub total_s: f64,
@@ -95,6 +98,9 @@ fn torture(
     began: Instant,
 ) -> Result<()> {
     let limit = Duration::from_secs(arguments.seconds);
+    if let Some(nodes) = arguments.cluster {
+        return of_cluster(nodes, arguments, folder, report, began + limit);
+    }
     let after = |percent: u32| Until(Some(began + limit * percent / 100));
     in_memory(report, &after(DISK_PERCENT))?;
     decode(report, &after(DISK_PERCENT + DECODERS_PERCENT))?;
@@ -121,6 +127,26 @@ fn torture(
     })?;
     step.end(&format!("{} flips", flips.flips));
     report.flips = Some(flips);
+    Ok(())
+}
+
+fn of_cluster(
+    nodes: u16,
+    arguments: &arguments::Torture,
+    folder: &Path,
+    report: &mut Report,
+    over: Instant,
+) -> Result<()> {
+    let step = Progress::begin("kills and frozen nodes of a cluster");
+    let end = match arguments.kills {
+        Some(kills) => kills::End::Kills(kills),
+        None => kills::End::Time(Until(Some(over))),
+    };
+    let done = report.cluster.insert(cluster::Report::default());
+    let load = (nodes, arguments.load_ms);
+    let killing = cluster::run(&folder.join("cluster"), load, report.seed, &end, &step, done);
+    killing.with_context(|| format!("after {} kills", done.kills))?;
+    step.end(&format!("{} kills", done.kills));
     Ok(())
 }
 

@@ -1,11 +1,19 @@
 //! The report as text.
 
-use super::{Report, disk, kills, mounts};
+use super::{Report, cluster, disk, kills, mounts};
 
 pub fn page(report: &Report) -> String {
     let Report { seed, disk, mounts, kills, flips, losses, loss, .. } = report;
     let Report { inputs, inputs_accepted, total_s, .. } = report;
     let mut text = format!("seed                  {seed}\n");
+    if let Some(cluster) = &report.cluster {
+        text += &cluster::page(cluster);
+        text += &format!("losses                {losses}\ntime                  {total_s:.0} s\n");
+        if let Some(loss) = loss {
+            text += &format!("\nLOST: {loss}\n");
+        }
+        return text;
+    }
     text += &of_disk(disk);
     text += &format!("hostile bytes         {inputs} inputs, {inputs_accepted} accepted\n");
     text += &of_mounts(mounts);

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use types::{Error, Result, SqlState};
 
-use super::TRANSACTION_KEY;
+use super::{CATCH_UP_TIMEOUT, SEEN_HEIGHT, TRANSACTION_KEY};
 use crate::session::guard::QUERY_MEMORY;
 
 /// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
@@ -62,6 +62,7 @@ static HEEDED: &[Known] = &[
     known("extra_float_digits", "1"),
     known("idle_in_transaction_session_timeout", "0"),
     known("idle_session_timeout", "0"),
+    fixed("in_hot_standby", "off"),
     fixed("integer_datetimes", "on"),
     known("lock_timeout", "0"),
     fixed("max_identifier_length", "63"),
@@ -74,10 +75,14 @@ static HEEDED: &[Known] = &[
     known("standard_conforming_strings", "on"),
     known("statement_timeout", "0"),
     known("tally.as_of_block", ""),
+    known(CATCH_UP_TIMEOUT, "5s"),
     known("tally.fetch_timeout", "10min"),
     known(QUERY_MEMORY, "256MB"),
     fixed("tally.last_snapshot_block", ""),
+    known("tally.linearizable_reads", "off"),
+    known("tally.report_seen_height", "off"),
     known("tally.report_snapshot", "off"),
+    known(SEEN_HEIGHT, "0"),
     fixed("tally.snapshot_block", ""),
     known(TRANSACTION_KEY, ""),
     reported("TimeZone", "UTC"),

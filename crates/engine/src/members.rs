@@ -1,0 +1,119 @@
+//! Changes of who keeps the ledger of a cluster.
+//!
+//! ```text
+//! SET ledger.members = '1 8f… a:5462, 2 03… b:5462, 4 d1… d:5462'      4 is new
+//! ```
+//!
+//! The parameter says who the members are from the next block on; what follows (their door, who
+//! orders) is the nodes' business. A change adds one member, removes one, or gives one another
+//! address: two that go at once could be a majority. A number that a member had is never given to
+//! another one, so `last_member` is kept.
+
+use ledger::Parameters;
+use order::{Known, Roll};
+use types::{Error, Result, SqlState};
+
+use crate::limits::{Limits, MEMBERS};
+
+/// The highest number that a member has had.
+pub const LAST_MEMBER: &str = "last_member";
+
+/// The parameters with other members.
+pub(crate) fn changed(parameters: &Parameters, value: &str) -> Result<Parameters> {
+    if Limits::orderer(parameters).is_none() {
+        let what = "a ledger that one node keeps has no members";
+        return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+            .with_hint("A cluster is made by tally cluster init."));
+    }
+    let (before, next) = (Roll::parse(&shown(parameters))?, Roll::parse(value)?);
+    let newest = last_member(parameters, &before);
+    let ids = before.0.keys().chain(next.0.keys());
+    let mut differing: Vec<u64> = ids.copied().collect();
+    differing.sort_unstable();
+    differing.dedup();
+    differing.retain(|id| before.0.get(id) != next.0.get(id));
+    match differing[..] {
+        [] => {}
+        [id] => check_one(id, before.0.get(&id), next.0.get(&id), newest)?,
+        _ => {
+            let what = "members are changed one at a time";
+            return Err(invalid(what).with_detail(format!("{differing:?} differ.")));
+        }
+    }
+    let mut changed = parameters.clone();
+    let last = newest.max(next.0.keys().last().copied().unwrap_or(0));
+    changed.others.insert(MEMBERS.to_owned(), next.to_string());
+    changed.others.insert(LAST_MEMBER.to_owned(), last.to_string());
+    Ok(changed)
+}
+
+fn check_one(id: u64, before: Option<&Known>, next: Option<&Known>, newest: u64) -> Result<()> {
+    match (before, next) {
+        (None, Some(_)) if id <= newest => {
+            let what = format!("a member has had the number {id}");
+            Err(invalid(&what).with_hint(format!("The next free number is {}.", newest + 1)))
+        }
+        (Some(before), Some(next)) if before.key != next.key => {
+            let what = format!("member {id} cannot be given another key");
+            Err(invalid(&what).with_hint("Add a new member, then remove the old one."))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The number that the next member can have.
+pub fn next_member(parameters: &Parameters) -> Result<u64> {
+    Ok(last_member(parameters, &Roll::parse(&shown(parameters))?) + 1)
+}
+
+fn last_member(parameters: &Parameters, roll: &Roll) -> u64 {
+    let kept = parameters.others.get(LAST_MEMBER).and_then(|text| text.parse().ok());
+    kept.unwrap_or(0).max(roll.0.keys().last().copied().unwrap_or(0))
+}
+
+fn shown(parameters: &Parameters) -> String {
+    parameters.others.get(MEMBERS).cloned().unwrap_or_default()
+}
+
+fn invalid(what: &str) -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, what.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::ORDERER;
+
+    fn member(id: u64) -> String {
+        format!("{id} {} host:{id}", format!("{id:02x}").repeat(32))
+    }
+
+    fn roll(ids: &[u64]) -> String {
+        ids.iter().map(|id| member(*id)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn cluster(ids: &[u64]) -> Parameters {
+        let mut parameters = Parameters::new("harmony");
+        parameters.others.insert(ORDERER.to_owned(), "raft".to_owned());
+        parameters.others.insert(MEMBERS.to_owned(), roll(ids));
+        parameters
+    }
+
+    #[test]
+    fn one_member_at_a_time_and_no_number_twice() {
+        let founded = cluster(&[1, 2, 3]);
+        let four = changed(&founded, &roll(&[1, 2, 3, 4])).unwrap();
+        assert_eq!(four.others[MEMBERS], roll(&[1, 2, 3, 4]));
+        let three = changed(&four, &roll(&[1, 2, 3])).unwrap();
+        assert_eq!(next_member(&three).unwrap(), 5);
+        for wrong in [&[1, 2, 3, 4][..], &[1], &[1, 2, 5], &[]] {
+            assert!(changed(&three, &roll(wrong)).is_err(), "{wrong:?}");
+        }
+        let five = changed(&three, &roll(&[1, 2, 3, 5])).unwrap();
+        let moved = roll(&[1, 2, 3, 5]).replace("host:5", "elsewhere:5");
+        assert!(changed(&five, &moved).is_ok(), "another address");
+        let forged = roll(&[1, 2, 3, 5]).replace(&"05".repeat(32), &"06".repeat(32));
+        assert!(changed(&five, &forged).is_err(), "another key");
+        assert!(changed(&Parameters::new("harmony"), &roll(&[1])).is_err(), "a lone node");
+    }
+}

@@ -1,0 +1,136 @@
+//! `tally cluster add` and `remove`: a transaction of the ledger's owner that names other members.
+//!
+//! ```text
+//! add      GET /members: the next number ─► keys, a folder ─► POST /members?add=4&key=…&address=…
+//! remove                                                      POST /members?remove=4
+//! a node   reads its ledger's members, and submits SET ledger.members for its owner
+//! ```
+//!
+//! The second port of any node will do; the command finds it, and its token, in a folder of the
+//! cluster. What follows from the change is [the nodes' business](super::follow).
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use cluster::plan::{Made, Member, Plan};
+use cluster::{Roll, members::Known};
+use concurrency::Outcome;
+use engine::limits::MEMBERS;
+use engine::members::LAST_MEMBER;
+use engine::transaction::Asked;
+use engine::{Body, Engine, Submitter};
+use ledger::hash::{hash_from_hex, to_hex};
+use serde_json::{Value as Json, json};
+
+use super::folders::{node_folder, node_folders, write_settings};
+use crate::backup::node_address;
+use crate::cli::{self, ClusterAdd, Exit, Output};
+use crate::{configure, folders, http, secrets};
+
+pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
+    let ClusterAdd { folder, host, port } = arguments;
+    let shown = ask(folder, None)?;
+    let id = shown["next"].as_u64().and_then(|id| u16::try_from(id).ok());
+    let id = id.context("the node does not tell the next number")?;
+    let data = node_folder(folder, id);
+    ensure!(!data.exists(), "{} is there already", data.display());
+    let made = Made::new(id.into(), format!("{host}:{}", port + 2))?;
+    let plan = plan_of(&shown, &made.member)?;
+    folders::create_private(&data)?;
+    write_settings(&data, host, *port, port + 1)?;
+    made.write(&data, &plan)?;
+    let Member { key, address, .. } = &made.member;
+    ask(folder, Some(&format!("add={id}&key={key}&address={address}")))?;
+    match output {
+        Output::Text => {
+            println!("member {id} is added; its ledger comes from the others:\n");
+            println!("    tally serve --data {}", data.display());
+        }
+        Output::Json => println!("{}", json!({"member": id, "folder": data})),
+    }
+    Ok(Exit::Ok)
+}
+
+pub fn remove(folder: &Path, member: u64, output: Output) -> Result<Exit> {
+    ask(folder, Some(&format!("remove={member}")))?;
+    match output {
+        Output::Text => {
+            println!("member {member} is removed: stop its node, the others refuse it");
+        }
+        Output::Json => println!("{}", json!({"member": member})),
+    }
+    Ok(Exit::Ok)
+}
+
+/// What the new node begins with.
+fn plan_of(shown: &Json, own: &Member) -> Result<Plan> {
+    let text = |name: &str| shown[name].as_str().context("the node does not tell its members");
+    let member = |(id, Known { key, address }): (u64, Known)| Member {
+        id,
+        address,
+        key: to_hex(&key),
+        certificate: String::new(),
+    };
+    let others = Roll::parse(text("members")?)?.0.into_iter().map(member);
+    let members = others.chain([own.clone()]).collect();
+    Ok(Plan { ledger_id: text("ledger_id")?.to_owned(), members })
+}
+
+/// The first node of the folder that answers. `change`: what is to be changed.
+fn ask(folder: &Path, change: Option<&str>) -> Result<Json> {
+    let mut why = anyhow!("no node of {} runs", folder.display());
+    for data in node_folders(folder)? {
+        let data = data.to_str().map(str::to_owned);
+        let flags = cli::Settings { data, ..cli::Settings::default() };
+        let settings = configure::resolve(&flags)?.settings;
+        let Ok(address) = node_address(&settings) else { continue };
+        let answer = match change {
+            None => http::get(address, "/members", None),
+            Some(change) => {
+                let Ok(token) = secrets::token_of_node(&settings) else { continue };
+                http::post(address, &format!("/members?{change}"), &token)
+            }
+        };
+        match answer {
+            Ok(answer) if answer.is_ok => return Ok(serde_json::from_str(&answer.body)?),
+            Ok(answer) => bail!("{}", answer.body.trim()),
+            Err(error) => why = anyhow!("{data}: {error}", data = settings.data.display()),
+        }
+    }
+    Err(why)
+}
+
+/// What a node tells of its ledger's members.
+pub fn shown(engine: &Engine) -> Result<Json> {
+    let members = engine.parameter(MEMBERS).context("the ledger is that of a lone node")?;
+    let last = Roll::parse(&members)?.0.into_keys().max().unwrap_or(0);
+    let had = engine.parameter(LAST_MEMBER).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let ledger_id = to_hex(&engine.ledger_id());
+    Ok(json!({"ledger_id": ledger_id, "members": members, "next": last.max(had) + 1}))
+}
+
+/// Has the ledger name other members, as the request says, for its owner.
+pub async fn by_request(engine: &Engine, owner: &str, request: &str) -> Result<Json> {
+    let mut roll = Roll::parse(&engine.parameter(MEMBERS)?)?;
+    let word =
+        |name: &str| request.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    match (word("add"), word("key"), word("address"), word("remove")) {
+        (Some(id), Some(key), Some(address), None) => {
+            let key = hash_from_hex(key).map_err(|_| anyhow!("{key:?} is no key"))?;
+            let known = Known { key, address: address.to_owned() };
+            ensure!(roll.0.insert(id.parse()?, known).is_none(), "{id} is a member already");
+        }
+        (None, None, None, Some(id)) => {
+            ensure!(roll.0.remove(&id.parse()?).is_some(), "{id} is no member");
+            ensure!(!roll.0.is_empty(), "the last member cannot be removed");
+        }
+        _ => bail!("add, key and address are needed, or remove"),
+    }
+    let body = Body::Parameter { name: MEMBERS.to_owned(), value: roll.to_string() };
+    let submitter = Submitter { principal: owner, key: None, seed: [0; 16] };
+    let answer = engine.submit(submitter, &Asked::from(&body), None)?;
+    match answer.await.context("the node is stopping")??.outcome {
+        Outcome::Committed(_) => shown(engine),
+        Outcome::Rejected(error) | Outcome::Retry(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,175 @@
+//! A member without a ledger, or far behind, takes one from another member.
+//!
+//! ```text
+//! joining/copy      what another member has: newest checkpoint, headers, blocks     1 copied
+//! joining/ledger    the same, every record checked and executed                     2 restored
+//! joining/DONE      the third step may be done                                      3
+//! orders/ results/ checkpoints/ …-headers/ raft/                                    4 moved here
+//! ```
+//!
+//! 1. The copy is a [backup](ledger::backup) over the network: resumable at any byte, each
+//!    checkpoint's groups compared with the digests that its manifest names, each record with its
+//!    checksum and the chain that ends in the hash which the other member named at first.
+//! 2. It is restored as any backup is: a checkpoint counts if the ledger vouches for it, and the
+//!    blocks behind it are executed and compared.
+//! 3. From here on what this folder had before is not looked at, but for the votes that it gave.
+//! 4. Raft's own entries, so that the log of orders is that of the cluster again.
+//!
+//! A crash leaves this to be done again, or to go on.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cluster::Peers;
+use ledger::backup::{self, Head};
+use ledger::hash::hash_from_hex;
+use ledger::{BlockReader, Files, RealFiles};
+use tokio::runtime::Runtime;
+use tracing::{info, warn};
+use types::{Error, SqlState};
+
+use super::remote::{FOLDERS, Heads, RemoteFiles};
+use crate::cli;
+use crate::{folders, restore};
+
+const JOINING: &str = "joining";
+const DONE: &str = "DONE";
+const CLEARED: &str = "CLEARED";
+const OWN: &str = "own.json";
+/// How often others are asked that do not answer.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
+/// Makes sure that the folder has a ledger which the others can go on with.
+pub fn complete(data: &Path, files: &Arc<dyn Files>, peers: Peers, own: u64) -> Result<()> {
+    let joining = data.join(JOINING);
+    if joining.join(DONE).exists() {
+        return install(data, files, &joining);
+    }
+    let next = next_block(files)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let (runtime, peers) = (Arc::new(runtime?), Arc::new(peers));
+    let mut told = false;
+    loop {
+        let all = found(&peers, own, &runtime);
+        if let Some(next) = next {
+            // One of those that have its next block will send it.
+            let is_far = !all.is_empty() && all.iter().all(|(_, heads)| heads.first > next);
+            if !is_far {
+                return Ok(());
+            }
+            warn!(next, "the other members have pruned what this one lacks: it begins anew");
+        }
+        if let Some((remote, heads)) = all.into_iter().next() {
+            match fetch(&joining, &remote) {
+                Ok(()) => return install(data, files, &joining),
+                Err(error) => {
+                    let (from, height) = (remote.from, heads.height);
+                    warn!(from, height, "the ledger was not taken, tried again: {error:#}");
+                }
+            }
+        } else if !std::mem::replace(&mut told, true) {
+            info!("waits for another member to take the ledger from; is this one added?");
+        }
+        std::thread::sleep(ASK_EVERY);
+    }
+}
+
+/// The block behind the last one; `None`: there is no ledger. What is wrong with one is for the
+/// start to say.
+fn next_block(files: &Arc<dyn Files>) -> Result<Option<u64>> {
+    if files.list("orders")?.is_empty() {
+        return Ok(None);
+    }
+    let Ok(mut reader) = BlockReader::open_at(Arc::clone(files), u64::MAX) else {
+        return Ok(Some(u64::MAX));
+    };
+    while let Ok(Some(_)) = reader.next() {}
+    Ok(Some(reader.next_height()))
+}
+
+/// The others that answer, the one that is furthest first.
+fn found(peers: &Arc<Peers>, own: u64, runtime: &Arc<Runtime>) -> Vec<(RemoteFiles, Heads)> {
+    let members = peers.members().now().0;
+    let remote = |from| {
+        let (peers, runtime) = (Arc::clone(peers), Arc::clone(runtime));
+        RemoteFiles { from, peers, runtime }
+    };
+    let others: Vec<_> = members.into_keys().filter(|id| *id != own).map(remote).collect();
+    let asked = others.iter().map(RemoteFiles::ask_heads);
+    let heads = runtime.block_on(async { futures::future::join_all(asked).await });
+    let answered = others.into_iter().zip(heads);
+    let mut found: Vec<_> = answered.filter_map(|(files, heads)| Some((files, heads?))).collect();
+    found.sort_by_key(|(_, heads)| std::cmp::Reverse(heads.height));
+    found
+}
+
+fn fetch(joining: &Path, remote: &RemoteFiles) -> Result<()> {
+    folders::create_private(joining)?;
+    let (copy, ledger) = (joining.join("copy"), joining.join("ledger"));
+    let taken = {
+        let target = RealFiles::open(&copy)?;
+        let mut head = || head_of(&remote.heads().map_err(unreadable)?);
+        backup::take(remote, &target, &mut head, &mut |_| Ok(()))?
+    };
+    if ledger.exists() {
+        fs::remove_dir_all(&ledger)?;
+    }
+    let (archive, to_block, to_time) = (Vec::new(), Some(taken.head.height), None);
+    let arguments = cli::Restore { from: copy, archive, data: ledger.clone(), to_block, to_time };
+    restore::make(&arguments)?;
+    let own = remote.own_up_to(taken.head.height)?;
+    fs::write(joining.join(OWN), &own)?;
+    fs::File::open(joining.join(OWN))?.sync_all()?;
+    fs::File::create(joining.join(DONE))?.sync_all()?;
+    fs::File::open(joining)?.sync_all()?;
+    info!(from = remote.from, height = taken.head.height, bytes = taken.bytes, "took the ledger");
+    Ok(())
+}
+
+fn head_of(heads: &Heads) -> types::Result<Head> {
+    let hash = |text: &str| hash_from_hex(text).map_err(|_| unreadable_head(text));
+    Ok(Head {
+        height: heads.height,
+        hash: hash(&heads.hash)?,
+        order_hash: hash(&heads.order_hash)?,
+    })
+}
+
+fn unreadable(error: std::io::Error) -> Error {
+    Error::new(SqlState::IO_ERROR, format!("a member does not tell its head: {error}"))
+}
+
+fn unreadable_head(text: &str) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, format!("a member names {text:?} as a hash"))
+}
+
+/// Goes on where an earlier run of it stopped.
+fn install(data: &Path, files: &Arc<dyn Files>, joining: &Path) -> Result<()> {
+    let (ledger, cleared) = (joining.join("ledger"), joining.join(CLEARED));
+    if !cleared.exists() {
+        for folder in FOLDERS.map(|name| data.join(name)).iter().filter(|path| path.exists()) {
+            fs::remove_dir_all(folder)?;
+        }
+        fs::File::create(&cleared)?.sync_all()?;
+        fs::File::open(joining)?.sync_all()?;
+    }
+    for name in FOLDERS {
+        let from = ledger.join(name);
+        if from.exists() {
+            fs::rename(&from, data.join(name))?;
+        }
+    }
+    fs::File::open(data)?.sync_all()?;
+    let own = joining.join(OWN);
+    let bytes = fs::read(&own).with_context(|| own.display().to_string())?;
+    order_raft::begin_behind(files, &bytes)?;
+    // The mark goes first: half of the rest would be nothing to install from.
+    fs::remove_file(joining.join(DONE))?;
+    fs::File::open(joining)?.sync_all()?;
+    fs::remove_dir_all(joining)?;
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! The nodes of a cluster as processes of this machine.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::http;
+use crate::tools::demo::node_process::{run_tally, tally};
+use crate::tools::demo::pgbench::Target;
+
+const READY_WITHIN: Duration = Duration::from_secs(120);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const SAME_WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(10);
+/// For clients, for probes, for other nodes.
+const PORTS: u16 = 3;
+/// Each of them under those that the system gives to clients by itself.
+const PORTS_FROM: u16 = 20_000;
+const PORTS_TO: u16 = 32_000;
+
+pub struct Nodes {
+    folder: PathBuf,
+    port: u16,
+    children: Vec<Option<Child>>,
+}
+
+impl Nodes {
+    pub fn start(folder: &Path, count: u16) -> Result<Nodes> {
+        let port = free_ports(PORTS * count)?;
+        let (text, nodes) = (text_of(folder)?, count.to_string());
+        let port_text = port.to_string();
+        let made = run_tally(&[
+            "cluster", "init", "--folder", text, "--nodes", &nodes, "--port", &port_text,
+        ])?;
+        ensure!(made.success, "no cluster could be made: {}", made.output);
+        let mut children = Vec::new();
+        children.resize_with(count.into(), || None);
+        let mut nodes = Nodes { folder: folder.to_owned(), port, children };
+        (0..count.into()).try_for_each(|node| nodes.launch(node))?;
+        nodes.wait_until_ready()?;
+        Ok(nodes)
+    }
+
+    pub fn count(&self) -> usize {
+        self.children.len()
+    }
+
+    pub fn target(&self, node: usize) -> Target {
+        Target::local(self.port + PORTS * node as u16)
+    }
+
+    fn data(&self, node: usize) -> PathBuf {
+        self.folder.join(format!("node-{}", node + 1))
+    }
+
+    pub fn launch(&mut self, node: usize) -> Result<()> {
+        let path = self.folder.join(format!("node-{}.log", node + 1));
+        let log = File::options().create(true).append(true).open(path)?;
+        let mut child = tally()?;
+        child.arg("serve").arg("--data").arg(self.data(node));
+        let child = child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        self.children[node] = Some(child.context("cannot start a node")?);
+        Ok(())
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, node: usize) -> Result<()> {
+        if let Some(mut child) = self.children[node].take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    pub fn freeze(&self, node: usize) -> Result<()> {
+        self.signal(node, Signal::STOP)
+    }
+
+    pub fn thaw(&self, node: usize) -> Result<()> {
+        self.signal(node, Signal::CONT)
+    }
+
+    fn signal(&self, node: usize, signal: Signal) -> Result<()> {
+        if let Some(child) = &self.children[node] {
+            kill_process(Pid::from_child(child), signal)?;
+        }
+        Ok(())
+    }
+
+    /// All that run.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        let began = Instant::now();
+        for node in 0..self.count() {
+            let Some(child) = &mut self.children[node] else { continue };
+            let address = ([127, 0, 0, 1], self.port + PORTS * node as u16 + 1).into();
+            while !http::get(address, "/readyz", Some(ANSWER_WITHIN)).is_ok_and(|it| it.is_ok) {
+                if let Some(status) = child.try_wait()? {
+                    bail!("node {} ended by itself: {status}", node + 1);
+                }
+                ensure!(began.elapsed() < READY_WITHIN, "node {} is not ready", node + 1);
+                std::thread::sleep(POLL);
+            }
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> Result<serde_json::Value> {
+        let folder = text_of(&self.folder)?;
+        Ok(run_tally(&["--output", "json", "cluster", "status", "--folder", folder])?.json)
+    }
+
+    /// The one that leads.
+    pub fn leader(&self) -> Result<usize> {
+        let began = Instant::now();
+        while began.elapsed() < SAME_WITHIN {
+            if let Some(id) = self.status()?["leader"].as_u64() {
+                return Ok(id as usize - 1);
+            }
+            std::thread::sleep(POLL);
+        }
+        bail!("no node leads")
+    }
+
+    /// Until all have come to the same: height and head.
+    pub fn settle(&self) -> Result<(u64, String)> {
+        let began = Instant::now();
+        loop {
+            let status = self.status()?;
+            let members = status["members"].as_array().cloned().unwrap_or_default();
+            let first = members.first().map(|member| member["head"].clone());
+            let same = members.iter().all(|it| Some(&it["head"]) == first.as_ref());
+            if let (true, Some(head)) = (same, first.as_ref().and_then(|head| head.as_str())) {
+                return Ok((members[0]["height"].as_u64().unwrap_or(0), head.to_owned()));
+            }
+            ensure!(began.elapsed() < SAME_WITHIN, "the nodes do not come to the same: {status}");
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// SIGTERM of all, each of which has to end well.
+    pub fn stop(&mut self) -> Result<()> {
+        for node in 0..self.count() {
+            self.signal(node, Signal::TERM)?;
+        }
+        for (node, child) in self.children.iter_mut().enumerate() {
+            if let Some(mut child) = child.take() {
+                let status = child.wait()?;
+                ensure!(status.success(), "node {} did not stop cleanly: {status}", node + 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The head that an execution of the folder gives.
+    pub fn verify(&self, node: usize) -> Result<String> {
+        let found = run_tally(&["--output", "json", "verify", text_of(&self.data(node))?])?;
+        ensure!(found.success, "verify of node {}: {}", node + 1, found.output);
+        let head = found.json["head"].as_str();
+        head.map(str::to_owned).context("verify names no head")
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for mut child in self.children.iter_mut().filter_map(Option::take) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn text_of(path: &Path) -> Result<&str> {
+    path.to_str().context("the folder's name is not UTF-8")
+}
+
+/// The first of so many in a row that are free.
+fn free_ports(count: u16) -> Result<u16> {
+    let from = PORTS_FROM + (std::process::id() % 9_000) as u16;
+    let free = |port: &u16| {
+        let bound: Vec<_> =
+            (*port..port + count).map(|it| TcpListener::bind(("127.0.0.1", it))).collect();
+        bound.iter().all(Result::is_ok)
+    };
+    let found = (from..PORTS_TO).step_by(count.into()).find(free);
+    found.context("no ports are free")
+}

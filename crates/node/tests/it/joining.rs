@@ -1,0 +1,182 @@
+//! Members that come, go, and lack what the others have pruned.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tokio_postgres::Client;
+
+use super::clusters::{Trial, free_ports};
+use super::*;
+
+const TABLE: &str = "CREATE TABLE notes (id bigint PRIMARY KEY, text text)";
+
+/// On the ports that its own configuration names, where `tally cluster add` asks it.
+fn start(data: &Path) -> Node {
+    let segments = ["--set", "segment_bytes_max=65536", "--set", "block_bytes_max=65536"];
+    let mut child = tally(&["--output", "json", "serve", "--data", path(data)])
+        .args(segments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    Node { child, ready: serde_json::from_str(&line).unwrap_or_default() }
+}
+
+impl Trial {
+    /// The nodes of a new cluster, as they stand in their folders.
+    fn as_configured(nodes: u16) -> Trial {
+        let mut trial = Trial::start(nodes);
+        for node in 0..usize::from(nodes) {
+            trial.nodes[node].take().unwrap().signal(Signal::TERM);
+        }
+        trial.nodes = (0..nodes.into()).map(|node| Some(start(&trial.data(node)))).collect();
+        trial
+    }
+}
+
+async fn insert(client: &Client, ids: std::ops::Range<i64>) {
+    for id in ids {
+        let text = format!("INSERT INTO notes VALUES ({id}, repeat('x', 200))");
+        client.batch_execute(&text).await.unwrap();
+    }
+}
+
+async fn count(client: &Client) -> i64 {
+    client.query_one("SELECT count(*) FROM notes", &[]).await.unwrap().get(0)
+}
+
+/// How long the slowest write took.
+async fn load(client: Client, from: i64, ends: Arc<AtomicBool>) -> Duration {
+    let mut slowest = Duration::ZERO;
+    for id in from.. {
+        if ends.load(Ordering::SeqCst) {
+            break;
+        }
+        let began = Instant::now();
+        insert(&client, id..id + 1).await;
+        slowest = slowest.max(began.elapsed());
+    }
+    slowest
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_is_added_under_load_and_another_one_removed() {
+    let mut trial = Trial::as_configured(3);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    insert(&client, 0..200).await;
+    let ends = Arc::new(AtomicBool::new(false));
+    let load = tokio::spawn(load(trial.connect(1).await, 1_000_000, Arc::clone(&ends)));
+    let all = trial.all();
+    let port = free_ports(3).to_string();
+    let add = ["--output", "json", "cluster", "add", "--folder", path(&all), "--port", &port];
+    let added = run(&add);
+    assert_eq!(added.status.code(), Some(0), "{added:?}");
+    assert_eq!(json(&added)["member"], 4);
+    trial.nodes.push(Some(start(&trial.data(3))));
+    let newcomer = trial.connect(3).await;
+    assert!(count(&newcomer).await >= 200);
+    // Learner first, then voter: three of four are a majority only if it votes.
+    let voting = || trial.status()["members"].as_array().unwrap().len() == 4;
+    assert!(voting(), "{:#}", trial.status());
+    insert(&newcomer, 200..210).await;
+    ends.store(true, Ordering::SeqCst);
+    let slowest = load.await.unwrap();
+    assert!(slowest < Duration::from_secs(5), "joining stopped the others: {slowest:?}");
+    trial.settle();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    let leader = trial.leader();
+    trial.nodes[leader].take().unwrap().signal(Signal::KILL);
+    let other = if leader == 3 { 0 } else { 3 };
+    insert(&trial.connect(other).await, 300..310).await;
+    trial.nodes[leader] = Some(start(&trial.data(leader)));
+    trial.settle();
+
+    // The leader itself goes.
+    let leader = trial.leader();
+    let id = (leader + 1).to_string();
+    let remove = ["cluster", "remove", "--folder", path(&all), "--member", &id];
+    let removed = run(&remove);
+    assert_eq!(removed.status.code(), Some(0), "{removed:?}");
+    let left: Vec<usize> = (0..4).filter(|node| *node != leader).collect();
+    let client = trial.connect(left[0]).await;
+    insert(&client, 400..410).await;
+    let refused = run(&remove);
+    assert_eq!(refused.status.code(), Some(1), "it is no member any more");
+    // The others do not answer it, not even what they are.
+    let mut alone = None;
+    for _ in 0..100 {
+        let asked = run(&["cluster", "status", "--folder", path(&trial.data(leader))]);
+        alone = asked.status.code();
+        if alone == Some(1) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(alone, Some(1));
+    trial.nodes[leader].take().unwrap().signal(Signal::KILL);
+    // Two of three.
+    trial.nodes[left[1]].take().unwrap().signal(Signal::KILL);
+    insert(&trial.connect(left[2]).await, 500..510).await;
+    trial.nodes[left[1]] = Some(start(&trial.data(left[1])));
+    let expected = count(&trial.connect(left[0]).await).await;
+    for node in left {
+        assert_eq!(count(&trial.connect(node).await).await, expected);
+    }
+    trial.settle();
+    trial.stop();
+    let heads: BTreeSet<String> = trial.verify().into_iter().collect();
+    assert!(heads.len() <= 2, "the one that was removed has an earlier one: {heads:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_lacks_what_was_pruned_takes_the_ledger_anew() {
+    let mut trial = Trial::as_configured(3);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    insert(&client, 0..20).await;
+    trial.settle();
+    let away = (trial.leader() + 1) % 3;
+    trial.nodes[away].take().unwrap().signal(Signal::KILL);
+    let rest: Vec<usize> = (0..3).filter(|node| *node != away).collect();
+    let client = trial.connect(rest[0]).await;
+    insert(&client, 20..500).await;
+    for node in &rest {
+        let data = trial.data(*node);
+        let refused = run(&["prune", "--data", path(&data), "--to-block", "400"]);
+        assert_eq!(refused.status.code(), Some(1), "it may be sending them");
+        let taken = run(&["checkpoint", "--data", path(&data)]);
+        assert_eq!(taken.status.code(), Some(0), "{taken:?}");
+    }
+    insert(&client, 500..600).await;
+    drop(client);
+    trial.stop();
+    for node in &rest {
+        let data = trial.data(*node);
+        let pruned =
+            run(&["--output", "json", "prune", "--data", path(&data), "--to-block", "400"]);
+        assert_eq!(pruned.status.code(), Some(0), "{pruned:?}");
+        assert!(json(&pruned)["first_block"].as_u64().unwrap() > 30, "{:#}", json(&pruned));
+    }
+    for node in &rest {
+        trial.nodes[*node] = Some(start(&trial.data(*node)));
+    }
+    insert(&trial.connect(rest[1]).await, 600..620).await;
+    trial.nodes[away] = Some(start(&trial.data(away)));
+    assert_eq!(count(&trial.connect(away).await).await, 620);
+    insert(&trial.connect(away).await, 620..630).await;
+    // One of those that were pruned is not needed: the one that was away votes.
+    trial.nodes[rest[0]].take().unwrap().signal(Signal::KILL);
+    insert(&trial.connect(away).await, 630..640).await;
+    trial.nodes[rest[0]] = Some(start(&trial.data(rest[0])));
+    trial.settle();
+    trial.stop();
+    let heads = trial.verify();
+    assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
+}

@@ -1,0 +1,101 @@
+//! What the cluster has ordered by now, as more than half of it says.
+//!
+//! ```text
+//!   a session ─ confirm ─┐                     leader: its commit index is c
+//!   another one ─────────┼─ one question ────► are you led by me still? ───► the others
+//!   a third ─────────────┘ ◄──── height of c ─────────── more than half: yes
+//! ```
+//!
+//! The answer is at least as new as all that was acknowledged anywhere when the question was put:
+//! what was acknowledged before stands in the leader's log below its commit index, or under the
+//! entry that begins its term; and that it leads is said by more than half of the nodes *after*
+//! the question. Who waits until its own node has executed so far reads what nothing
+//! acknowledged before is missing from (a linearizable read).
+//!
+//! **Cost.** Two round trips, without a sync, from a follower; one from the leader. One question is
+//! under way at a time, and who asks meanwhile joins the next: joining the one under way would be
+//! too early.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use order::Tell;
+use tokio::time::{sleep, timeout};
+use types::Height;
+
+use crate::node::Node;
+use crate::wire::{Request, of_json};
+
+/// Before it is asked again, as no leader was found.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Those who want to know.
+#[derive(Default)]
+pub(crate) struct Asking(Mutex<Questions>);
+
+#[derive(Default)]
+struct Questions {
+    waiting: Vec<Tell>,
+    under_way: bool,
+}
+
+impl Asking {
+    /// Whether a task is to be started that asks.
+    pub fn joins(&self, tell: Tell) -> bool {
+        let mut questions = self.lock();
+        questions.waiting.push(tell);
+        !std::mem::replace(&mut questions.under_way, true)
+    }
+
+    /// Those for whom a question is put now.
+    fn next(&self) -> Vec<Tell> {
+        let mut questions = self.lock();
+        questions.under_way = !questions.waiting.is_empty();
+        std::mem::take(&mut questions.waiting)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Questions> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Node {
+    /// Until all were told, or dropped.
+    pub(crate) async fn ask(self) {
+        let limit = self.0.config.timing.election_max;
+        loop {
+            let telling = self.0.asking.next();
+            if telling.is_empty() {
+                return;
+            }
+            match timeout(limit, self.confirmed()).await {
+                Ok(Ok(height)) => telling.into_iter().for_each(|tell| tell(height)),
+                _ => {
+                    // Their askers ask again, those that have not given up.
+                    drop(telling);
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn confirmed(&self) -> io::Result<Height> {
+        let leader = self.raft()?.metrics().borrow().current_leader;
+        match leader {
+            Some(leader) if leader == self.0.config.id => self.confirm_as_leader().await,
+            Some(leader) => {
+                let request = Request::Confirm.encode().map_err(io::Error::other)?;
+                let answer = self.0.network.call(leader, request).await?;
+                of_json(&answer).map_err(io::Error::other)
+            }
+            None => Err(io::Error::other("no node leads")),
+        }
+    }
+
+    /// Fails on a node that does not lead any more.
+    pub(crate) async fn confirm_as_leader(&self) -> io::Result<Height> {
+        let (read, _) = self.raft()?.get_read_log_id().await.map_err(io::Error::other)?;
+        Ok(read.map_or(0, |read| self.0.store.height_at(read.index)))
+    }
+}

@@ -1,0 +1,63 @@
+//! Raft's members become those that the ledger names.
+//!
+//! ```text
+//! ledger   1 2 3     1 2 3 4
+//! raft     1 2 3     1 2 3 (4 learns) … 4 has nearly all ─► 1 2 3 4 vote
+//! ```
+//!
+//! A new member votes only when it has what the others have, so that adding one does not make a
+//! majority of such that cannot answer. The leader takes one step at a time and is asked again; a
+//! new leader goes on where the old one stopped, as both see the ledger and Raft's own entries.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use openraft::{ChangeMembers, EmptyNode, RaftMetrics};
+
+use crate::node::Node;
+
+/// A learner with so many entries to come may vote.
+const NEARLY: u64 = 64;
+
+impl Node {
+    /// Members of Raft as this node knows it, be they voters or learners.
+    pub fn raft_members(&self) -> BTreeSet<u64> {
+        let Ok(raft) = self.raft() else { return BTreeSet::new() };
+        let metrics = raft.metrics().borrow().clone();
+        metrics.membership_config.membership().nodes().map(|(id, _)| *id).collect()
+    }
+
+    /// Takes a step towards these members, on the leader; elsewhere nothing happens. Whether there
+    /// is none left to take.
+    pub async fn follow(&self, members: &BTreeSet<u64>) -> io::Result<bool> {
+        let raft = self.raft()?;
+        let metrics = raft.metrics().borrow().clone();
+        if metrics.current_leader != Some(self.0.config.id) {
+            return Ok(false);
+        }
+        let membership = metrics.membership_config.membership();
+        let voters: BTreeSet<u64> = membership.voter_ids().collect();
+        let known: BTreeSet<u64> = membership.nodes().map(|(id, _)| *id).collect();
+        if let Some(new) = members.difference(&known).next() {
+            raft.add_learner(*new, EmptyNode {}, false).await.map_err(io::Error::other)?;
+            return Ok(false);
+        }
+        let is_joint = membership.get_joint_config().len() > 1;
+        if !is_joint && voters == *members && known == *members {
+            return Ok(true);
+        }
+        if members.difference(&voters).any(|learner| !is_near(&metrics, *learner)) {
+            return Ok(false);
+        }
+        let change = ChangeMembers::ReplaceAllVoters(members.clone());
+        raft.change_membership(change, false).await.map_err(io::Error::other)?;
+        Ok(false)
+    }
+}
+
+fn is_near(metrics: &RaftMetrics<u64, EmptyNode>, learner: u64) -> bool {
+    let last = metrics.last_log_index.unwrap_or(0);
+    let replication = metrics.replication.as_ref().and_then(|all| all.get(&learner));
+    let has = replication.copied().flatten();
+    has.is_some_and(|has| has.index.saturating_add(NEARLY) >= last)
+}
