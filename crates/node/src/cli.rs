@@ -366,7 +366,7 @@ pub struct Receipt {
 
 #[derive(Subcommand, Debug)]
 pub enum ReceiptCheck {
-    /// Check a receipt offline, against a head, a first block, or a ledger's folder, that you trust.
+    /// Check a receipt offline, against a head, a first block or a ledger's folder.
     Verify {
         /// The receipt's file.
         file: PathBuf,

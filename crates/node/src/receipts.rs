@@ -148,7 +148,7 @@ fn of_certificate(whole: &CertifiedReceipt, electors: &Electors) -> Certified {
     }
 }
 
-/// What a receipt with a certificate proves under a first block that the caller trusts, by its hash.
+/// What a receipt with a certificate proves under a first block whose hash the caller trusts.
 pub fn check_by_members(receipt: &[u8], first_block: &Hash) -> Result<Summary> {
     let Some(whole) = decode_certified(receipt)? else {
         let what = "the receipt has no certificate".to_owned();

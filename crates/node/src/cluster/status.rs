@@ -133,3 +133,41 @@ fn deviating(roll: &Roll, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>
     };
     roll.0.keys().filter_map(|id| of(*id)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::cluster::{Heard, Standing};
+
+    fn plan(members: u64) -> Plan {
+        let member = |id| cluster::Member {
+            id,
+            address: String::new(),
+            key: String::new(),
+            certificate: String::new(),
+        };
+        Plan { ledger_id: String::new(), members: (1..=members).map(member).collect() }
+    }
+
+    /// Of a node that has heard another result from these.
+    fn report(deviating: &[u64]) -> Option<Report> {
+        let heard = |id: &u64| (*id, Heard { deviates: Some(9), ..Heard::default() });
+        let members: BTreeMap<u64, Heard> = deviating.iter().map(heard).collect();
+        let (id, term, leader, entries, committed, stopped) = (1, 1, Some(1), 9, 9, None);
+        let standing = order_raft::Standing { id, term, leader, entries, committed, stopped };
+        let votes = Standing { members, ..Standing::default() };
+        Some(Report { standing, height: 9, head: String::new(), halted: None, votes })
+    }
+
+    #[test]
+    fn a_member_deviates_if_most_say_so() {
+        let plan = plan(3);
+        let all = [report(&[2]), report(&[1, 3]), report(&[2])];
+        assert_eq!(deviating(&plan, &all), [(2, 9, vec![1, 3])]);
+        assert!(of_votes(&plan, &all).contains("deviates   member 2: of block 9"));
+        assert!(deviating(&plan, &[report(&[2]), report(&[1, 3]), None]).is_empty());
+        assert!(deviating(&plan, &[report(&[2]), report(&[]), report(&[])]).is_empty());
+    }
+}

@@ -444,12 +444,11 @@ impl Voter {
         // It signs nothing that it knows to be wrong.
         self.signs = false;
         let cause = divergence.cause();
+        let why = describe(&cause);
         if self.votes.cause.set(cause).is_err() {
             return;
         }
-        let Divergence { height, here, there, .. } = divergence;
-        let (here, there) = (to_hex(here), to_hex(there));
-        error!(height, here, there, "this node has come to another result than the others");
+        error!(height = divergence.height, "{why}");
         self.votes.stop();
     }
 
@@ -479,8 +478,9 @@ impl Voter {
 }
 
 fn describe(cause: &Error) -> String {
-    let detail = cause.fields().detail.as_deref().unwrap_or_default();
-    format!("{}: {detail}", cause.message())
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let (detail, hint) = (text(&cause.fields().detail), text(&cause.fields().hint));
+    format!("{}: {detail} {hint}", cause.message())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
