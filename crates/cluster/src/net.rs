@@ -33,6 +33,9 @@ const GREETING_TIME: Duration = Duration::from_secs(2);
 const IDLE_TIME: Duration = Duration::from_secs(60);
 /// Connections to a peer that are kept for the next message.
 const KEPT_MAX: usize = 4;
+/// Calls to a peer that may be under way, and how long one may be.
+const CALLS_MAX: usize = 12;
+const EXCHANGE_TIME: Duration = Duration::from_secs(10);
 /// Connections that are served, for each member, of as many as there may be.
 const SERVED_MAX: usize = 16;
 const MEMBERS_MAX: usize = 16;
@@ -59,6 +62,8 @@ struct Peer {
     known: Known,
     greeting: String,
     connector: TlsConnector,
+    /// For calls that are not answered yet.
+    room: Arc<Semaphore>,
     kept: Mutex<Vec<client::TlsStream<TcpStream>>>,
 }
 
@@ -94,7 +99,8 @@ impl Peers {
             .map_err(io::Error::other)?;
         let connector = TlsConnector::from(Arc::new(config));
         let (greeting, kept) = (self.greeting.clone(), Mutex::default());
-        let peer = Arc::new(Peer { id, known, greeting, connector, kept });
+        let room = Arc::new(Semaphore::new(CALLS_MAX));
+        let peer = Arc::new(Peer { id, known, greeting, connector, room, kept });
         peers.insert(id, Arc::clone(&peer));
         Ok(peer)
     }
@@ -103,7 +109,19 @@ impl Peers {
 impl Network for Peers {
     fn call(&self, to: u64, request: Bytes) -> BoxFuture<'static, io::Result<Bytes>> {
         let peer = self.peer(to);
-        async move { peer?.call(request).await }.boxed()
+        async move {
+            let peer = peer?;
+            let room = Arc::clone(&peer.room).try_acquire_owned();
+            let room = room.map_err(|_| io::Error::other("it has not answered earlier calls"))?;
+            // Who gives up an answer leaves the connection to the next call: one that is made anew
+            // for each try may never come so far.
+            let exchange = tokio::spawn(async move {
+                let _room = room;
+                timeout(EXCHANGE_TIME, peer.call(request)).await.map_err(io::Error::other)?
+            });
+            exchange.await.map_err(io::Error::other)?
+        }
+        .boxed()
     }
 }
 

@@ -8,8 +8,10 @@ use crate::config::{LogFormat, Settings};
 
 /// Starts logging for the rest of the process.
 pub fn start(settings: &Settings) -> Result<(), String> {
-    let filter =
-        EnvFilter::try_new(&settings.log_level).map_err(|error| format!("`log_level`: {error}"))?;
+    // A member that is down makes Raft tell of each try, ten times a second; `openraft=info` in the
+    // setting has it back.
+    let filter = format!("openraft=off,{}", settings.log_level);
+    let filter = EnvFilter::try_new(filter).map_err(|error| format!("`log_level`: {error}"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -60,7 +60,7 @@ use futures::future::BoxFuture;
 use order::{Limits, Proposer};
 
 pub use draft::Draft;
-pub use node::{Node, Standing, TOO_FAR};
+pub use node::{Node, Standing};
 pub use side::begin_behind;
 pub use store::Store;
 
@@ -101,7 +101,7 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Timing {
-            heartbeat: Duration::from_millis(100),
+            heartbeat: Duration::from_millis(150),
             election_min: Duration::from_millis(300),
             election_max: Duration::from_millis(600),
             patience: Duration::from_secs(5),

@@ -54,7 +54,7 @@ const AHEAD_MAX: u64 = 2;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const FORWARD_BYTES_MAX: usize = 1 << 20;
 /// What is said of a node that lacks what the others have pruned.
-pub const TOO_FAR: &str =
+const TOO_FAR: &str =
     "the others have pruned blocks that this node lacks: restart it, and it takes the ledger anew";
 
 type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use cluster::{Members, Roll};
 use engine::Engine;
 use engine::limits::MEMBERS;
-use order_raft::{Node, TOO_FAR};
+use order_raft::Node;
 use tracing::{debug, error, info};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -36,8 +36,10 @@ impl Following {
         let (mut done, mut told) = (false, false);
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            if self.node.is_too_far() && !std::mem::replace(&mut told, true) {
-                error!("{TOO_FAR}");
+            if let Some(why) = self.node.standing().stopped
+                && !std::mem::replace(&mut told, true)
+            {
+                error!("this node takes no part in the order any more: {why}");
             }
             let Some(Ok(now)) = self.engine.get().map(|engine| engine.parameter(MEMBERS)) else {
                 continue;

@@ -17,7 +17,7 @@ impl Trial {
         listen.rsplit(':').next().unwrap().to_owned()
     }
 
-    fn freeze(&self, node: usize, signal: Signal) {
+    pub fn freeze(&self, node: usize, signal: Signal) {
         let pid = Pid::from_child(&self.nodes[node].as_ref().unwrap().child);
         kill_process(pid, signal).unwrap();
     }

@@ -27,6 +27,7 @@ use super::clients::Round;
 use super::kills::{End, create};
 use super::model::Model;
 use crate::progress::Progress;
+use crate::tools::demo::pgbench::Target;
 
 /// One of them is idle: it is the one that changes protocols, to such that a cluster refuses.
 const RECORDING_CLIENTS: i64 = 7;
@@ -195,6 +196,7 @@ impl Victims {
         let ranges: Vec<Range> = ended.told.iter().map(Range::from).collect();
         let asked = self.random.below(count as u64) as usize;
         let target = self.nodes.target(asked);
+        self.runtime.block_on(takes_sessions(&target))?;
         let compared = settle(&target, &mut self.models, &ranges);
         let compared = self.runtime.block_on(compared);
         compared.with_context(|| format!("after {blow:?} of {hit:?}, asking node {asked}"))?;
@@ -267,6 +269,19 @@ async fn writes_again(prober: &Client, struck: Instant) -> Result<u64> {
             // It ran beside another write of the purse.
             Err(error) if error.code().is_some_and(|code| code.code() == "40001") => {}
             Err(error) => return Err(error).context("a survivor refuses a write"),
+        }
+    }
+}
+
+/// A node takes sessions when a leader is found again, which a slow machine takes longer for than a
+/// session waits.
+async fn takes_sessions(target: &Target) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        match target.connect().await {
+            Ok(_) => return Ok(()),
+            Err(error) if began.elapsed() > WRITES_AGAIN_MAX => return Err(error),
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
