@@ -59,6 +59,8 @@ const TRANSACTION_KEY: &str = "tally.transaction_key";
 /// What an envelope can hold.
 const TRANSACTION_KEY_BYTES_MAX: usize = 255;
 
+pub(super) const DEFAULT_SEARCH_PATH: &str = "\"$user\", public";
+
 const TIMEOUTS: [&str; 5] = [
     "statement_timeout",
     "idle_session_timeout",
@@ -209,6 +211,11 @@ impl Settings {
         self.changed.clear();
         self.timeouts = Timeouts::default();
         self.zone = Zone::default();
+    }
+
+    /// Where names without a schema are looked for.
+    pub fn search_path(&self) -> &str {
+        self.changed.get("search_path").map_or(DEFAULT_SEARCH_PATH, String::as_str)
     }
 
     pub fn zone(&self) -> &Zone {
