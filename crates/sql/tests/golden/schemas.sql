@@ -53,10 +53,7 @@ SELECT s.t.* FROM s.t WHERE id = 1;
 SELECT nope.t.v FROM s.t;
 -- ERROR 42P01: missing FROM-clause entry for table "nope.t"
 SELECT public.t.v FROM s.t;
--- v text
--- s
--- child
--- SELECT 2
+-- ERROR 42P01: missing FROM-clause entry for table "public.t"
 SELECT * FROM s.u;
 -- ERROR 42P01: relation "s.u" does not exist
 SELECT * FROM nope.t;
@@ -105,6 +102,7 @@ CREATE INDEX i ON t (v);
 CREATE INDEX i ON s.t (id);
 -- ERROR 42P07: relation "i" already exists
 CREATE TABLE s.serials (id serial PRIMARY KEY);
+-- CREATE TABLE
 DROP INDEX s.i;
 -- DROP INDEX
 ALTER TABLE s.t RENAME TO u;
@@ -122,15 +120,19 @@ SELECT nextval('q');
 CREATE TABLE s.counted (id int PRIMARY KEY, v text);
 -- CREATE TABLE
 INSERT INTO s.counted VALUES (1, 'a'), (2, 'b');
--- ERROR 08P01: "INSERT INTO s.counted (v) VALUES ('a'), ('b')" takes 0 arguments, but 0 were given
+-- INSERT 0 2
 SELECT * FROM s.counted;
 -- id integer | v text
--- SELECT 0
+-- 1 | a
+-- 2 | b
+-- SELECT 2
 CREATE VIEW s.w AS SELECT v FROM s.counted;
 -- CREATE VIEW
 SELECT * FROM s.w;
 -- v text
--- SELECT 0
+-- a
+-- b
+-- SELECT 2
 DROP TABLE s.counted;
 -- ERROR 2BP01: cannot drop table s.counted because other objects depend on it
 -- DETAIL: view s.w depends on table s.counted
@@ -140,7 +142,7 @@ DROP TABLE s.counted;
 
 DROP SCHEMA s;
 -- ERROR 2BP01: cannot drop schema s because other objects depend on it
--- DETAIL: "s"."w" depends on schema s
+-- DETAIL: s.w depends on schema s
 -- HINT: Use DROP ... CASCADE to drop the dependent objects too.
 DROP SCHEMA nope;
 -- ERROR 3F000: schema "nope" does not exist
