@@ -1,7 +1,7 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
 .PHONY: help demo run run-analytics test test-components schedules miri other-architecture \
-	overflow sim torture torture-cluster fuzz soak bench-postgres bench-durability \
+	compatibility overflow sim torture torture-cluster fuzz soak bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics clean
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
@@ -31,6 +31,7 @@ help:
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
 	@echo "make test            all tests of what make run has"
 	@echo "make test-components tests of analytics, and one transaction through each driver"
+	@echo "make compatibility   other projects' own suites against a node and PostgreSQL, into docs/compatibility.md"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
 	@echo "make miri            storage under Miri, and its record protocol under a weak memory"
 	@echo "make other-architecture  golden ledgers and vectors on aarch64, by QEMU"
@@ -83,6 +84,12 @@ test-components:
 	cargo test $(WITH) --lib --bins --tests -- $(WITHOUT)
 	cargo build $(WITH) --example tokio_client
 	PROGRAMS=$(PROGRAMS) tests/clients/run.sh
+
+# SQLAlchemy's and Django's, from their registry: some half an hour each, on both servers.
+compatibility:
+	scripts/install-deps psql python postgres
+	cargo build --package node
+	PROGRAMS=$(PROGRAMS) scripts/compatibility
 
 # Another cfg is another build of everything below, in a folder of its own.
 schedules:

@@ -116,11 +116,11 @@ impl ContextProvider for Names<'_> {
             let provider = SystemTable::new(Arc::clone(system), number, columns);
             return Ok(provider_as_source(Arc::new(provider)));
         }
-        let in_public = name.schema().is_none_or(|schema| schema == "public");
-        if let Some(view) = self.request.catalog.view(table).filter(|_| in_public) {
+        let key = sql::names::key(name.schema().unwrap_or(sql::names::PUBLIC), table);
+        if let Some(view) = self.request.catalog.view(&key) {
             return self.view(view);
         }
-        match self.request.catalog.find_table(table).filter(|_| in_public) {
+        match self.request.catalog.find_table(&key) {
             Some(found) => {
                 self.reads_tables.set(true);
                 let provider = SnapshotTable::unbound(found.schema.clone());

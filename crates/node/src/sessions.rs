@@ -16,6 +16,7 @@ use pgfront::{
 use procedure::Output;
 use sql::SessionInfo;
 use sql::analyst::{Row, RowBatches};
+use sql::search_path::SearchPath;
 use sql::session::lifted::Source;
 use sql::session::{self, Answer, Signal, Status, commons};
 use tokio::sync::watch;
@@ -141,6 +142,7 @@ impl pgfront::Database for Doors {
             backend_pid: options.process_id,
             server_version: SERVER_VERSION.to_owned(),
             zone: Zone::default(),
+            path: SearchPath::default(),
         };
         let database = Arc::clone(&self.database);
         let (raised, withdraw) = (options.cancel.flag(), options.cancel.withdraw());

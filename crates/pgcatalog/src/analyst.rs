@@ -27,6 +27,9 @@ use crate::query::{About, Prepared, about};
 use crate::relation;
 use crate::world::{Activity, Locks, Row, Session, World};
 
+/// Search paths for which the newest schema is kept as system tables show it.
+const PATHS_MAX: usize = 4;
+
 /// Answers queries over system catalogs, and leaves the others to another engine.
 pub struct SystemAnalyst {
     others: Option<Arc<dyn Analyst>>,
@@ -34,8 +37,8 @@ pub struct SystemAnalyst {
     roles: Vec<String>,
     memory: Memory,
     locks: Locks,
-    /// The newest version of the schema that somebody asked about.
-    world: Mutex<Option<(u64, Arc<World>)>>,
+    /// The newest version of the schema that was asked about, by search path.
+    world: Mutex<Vec<(u64, Arc<World>)>>,
 }
 
 impl SystemAnalyst {
@@ -50,11 +53,17 @@ impl SystemAnalyst {
 
     fn world(&self, request: &QueryRequest<'_>) -> Arc<World> {
         let mut kept = self.world.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match &*kept {
-            Some((version, world)) if *version == request.version => Arc::clone(world),
-            _ => {
-                let world = Arc::new(World::new(Arc::clone(request.catalog)));
-                *kept = Some((request.version, Arc::clone(&world)));
+        let is_it = |(version, world): &&(u64, Arc<World>)| {
+            *version == request.version && world.path == request.info.path
+        };
+        match kept.iter().find(is_it) {
+            Some((_, world)) => Arc::clone(world),
+            None => {
+                let (catalog, path) = (Arc::clone(request.catalog), request.info.path.clone());
+                let world = Arc::new(World::on_path(catalog, path));
+                kept.retain(|(version, _)| *version == request.version);
+                kept.truncate(PATHS_MAX - 1);
+                kept.push((request.version, Arc::clone(&world)));
                 world
             }
         }

@@ -3,6 +3,7 @@
 use procedure::{Expr, Function};
 use sql::catalog::{ForeignKey, ReferenceAction};
 use sql::ddl::{ParameterMode, Returns, RoutineKind};
+use sql::names;
 use sql::{Catalog, Routine, Table};
 use types::{ColumnId, DataType, IndexId, TableId, Value};
 
@@ -71,7 +72,7 @@ fn modifiers(data_type: &DataType, modifier: i32) -> String {
 /// A column's default.
 pub fn default_text(catalog: &Catalog, expr: &Expr, data_type: &DataType) -> String {
     if let Some(sequence) = next_value(expr).and_then(|id| catalog.sequence_by_id(id)) {
-        let name = quoted(&sequence.name).replace('\'', "''");
+        let name = key_quoted(&sequence.name).replace('\'', "''");
         return format!("nextval('{name}'::regclass)");
     }
     match expr {
@@ -82,6 +83,14 @@ pub fn default_text(catalog: &Catalog, expr: &Expr, data_type: &DataType) -> Str
             format!("({})::{to}", default_text(catalog, input, to))
         }
         other => procedure::explain::expression(other),
+    }
+}
+
+/// A key with its schema, where that is not public.
+fn key_quoted(key: &str) -> String {
+    match names::split(key) {
+        (names::PUBLIC, name) => quoted(name),
+        (schema, name) => format!("{}.{}", quoted(schema), quoted(name)),
     }
 }
 
@@ -149,7 +158,7 @@ pub fn index_definition(world: &World, number: u32, column: i64, pretty: bool) -
         "CREATE {}INDEX {} ON {}{} USING btree ({})",
         if unique { "UNIQUE " } else { "" },
         quoted(name),
-        if pretty { "" } else { "public." },
+        if pretty { String::new() } else { format!("{}.", quoted(table.namespace())) },
         quoted(table.name()),
         quoted_list(table, columns)
     ))
@@ -197,14 +206,14 @@ fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String>
     Some(format!(
         "FOREIGN KEY ({}) REFERENCES {}({}){actions}{deferral}{validity}",
         quoted_list(table, &key.columns),
-        quoted(parent.name()),
+        key_quoted(parent.key()),
         quoted_list(parent, &key.parent_columns)
     ))
 }
 
 pub fn view_definition(world: &World, number: u32) -> Option<String> {
     let (schema, name) = world.names().relations.get(&number)?;
-    if let Some(view) = world.catalog.view(name).filter(|_| *schema == "public") {
+    if let Some(view) = world.catalog.view(&names::key(schema, name)) {
         return Some(format!(" {};", view.text));
     }
     let relation = &relation::all()[relation::place(schema, name)?];
@@ -283,7 +292,9 @@ pub fn routine_definition(world: &World, number: u32) -> Option<String> {
         RoutineKind::Procedure => "PROCEDURE",
     };
     let arguments = routine_arguments(world, number, true)?;
-    let mut text = format!("CREATE OR REPLACE {kind} public.{}({arguments})\n", quoted(name));
+    let (schema, name) = names::split(name);
+    let (schema, name) = (quoted(schema), quoted(name));
+    let mut text = format!("CREATE OR REPLACE {kind} {schema}.{name}({arguments})\n");
     if let Some(result) = routine_result(world, number) {
         text += &format!(" RETURNS {result}\n");
     }

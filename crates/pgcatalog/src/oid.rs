@@ -8,7 +8,7 @@
 //! ┌───┬────────┬───────────────────┬─────────────┐
 //! │ 0 │ kind   │ table             │ ordinal     │  index, column default, row type
 //! ├───┼────────┼───────────────────┴─────────────┤
-//! │ 0 │ kind   │ hash of (table, name)           │  constraint, routine, view: known by name alone
+//! │ 0 │ kind   │ hash of (table, name)           │  constraint, routine, view, schema: by name
 //! ├───┼────────┼─────────────────────────────────┤
 //! │ 0 │ 0      │ 16384 + table                   │  table, in the range of PostgreSQL's users
 //! └───┴────────┴─────────────────────────────────┘
@@ -49,6 +49,7 @@ pub struct Numbers {
     constraints: BTreeMap<(TableId, String), u32>,
     routines: BTreeMap<String, u32>,
     views: BTreeMap<String, ViewNumbers>,
+    namespaces: BTreeMap<String, u32>,
 }
 
 /// What belongs to a view.
@@ -92,7 +93,18 @@ impl Numbers {
             };
             numbers.views.insert(view.name.clone(), of_view);
         }
+        for name in catalog.namespaces() {
+            let number = match name {
+                sql::names::PUBLIC => PUBLIC,
+                name => free(VIEW, fnv(b"schema", name)),
+            };
+            numbers.namespaces.insert(name.to_owned(), number);
+        }
         numbers
+    }
+
+    pub fn namespace(&self, name: &str) -> u32 {
+        self.namespaces.get(name).copied().unwrap_or(PUBLIC)
     }
 
     pub fn constraint(&self, table: TableId, name: &str) -> u32 {

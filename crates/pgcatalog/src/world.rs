@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use sql::Catalog;
+use sql::names;
+use sql::search_path::SearchPath;
 use sql::session::settings::CursorSeen;
 use types::{Result, TableId, Value};
 
@@ -85,6 +87,8 @@ pub struct Activity {
 #[derive(Debug)]
 pub struct World {
     pub catalog: Arc<Catalog>,
+    /// Where names without a schema are looked for.
+    pub path: SearchPath,
     pub numbers: Numbers,
     /// By place in [`relation::all`].
     contents: Vec<OnceLock<Arc<Contents>>>,
@@ -117,7 +121,7 @@ pub type Lookup = HashMap<Value, Vec<usize>>;
 /// What `regclass` and its kin print and read.
 #[derive(Debug, Default)]
 pub struct Names {
-    pub relations: HashMap<u32, (&'static str, String)>,
+    pub relations: HashMap<u32, (String, String)>,
     pub routines: HashMap<u32, String>,
     pub types: HashMap<u32, String>,
 }
@@ -142,10 +146,14 @@ impl Contents {
 
 impl World {
     pub fn new(catalog: Arc<Catalog>) -> World {
+        World::on_path(catalog, SearchPath::default())
+    }
+
+    pub fn on_path(catalog: Arc<Catalog>, path: SearchPath) -> World {
         let numbers = Numbers::of(&catalog);
         let contents = relation::all().iter().map(|_| OnceLock::new()).collect();
         let (names, comments, views) = Default::default();
-        World { catalog, numbers, contents, names, comments, views }
+        World { catalog, path, numbers, contents, names, comments, views }
     }
 
     /// The rows of the relation at this place of [`relation::all`].
@@ -190,24 +198,37 @@ impl World {
         })
     }
 
-    /// A relation by name; `pg_catalog` is looked through before `public`.
+    /// A relation by name; `pg_catalog` is looked through before the search path.
     pub fn relation_oid(&self, schema: Option<&str>, name: &str) -> Option<u32> {
         let system = |schema| relation::place(schema, name).map(|p| relation::all()[p].oid);
-        let user = || {
-            let table = self.catalog.find_table(name).map(|table| oid::table(table.id()));
+        let user = |schema: &str| {
+            let key = names::key(schema, name);
+            let table = self.catalog.find_table(&key).map(|table| oid::table(table.id()));
             let index = || {
-                let (table, index) = self.catalog.find_index(name)?;
+                let (table, index) = self.catalog.find_index(&key)?;
                 Some(oid::index(table.id(), index))
             };
-            let view = || self.numbers.view(name).map(|view| view.relation);
-            let sequence = || self.catalog.find_sequence(name).map(|s| oid::table(s.id));
+            let view = || self.numbers.view(&key).map(|view| view.relation);
+            let sequence = || self.catalog.find_sequence(&key).map(|s| oid::table(s.id));
             table.or_else(view).or_else(sequence).or_else(index)
         };
         match schema {
-            None => system("pg_catalog").or_else(user),
-            Some("public") => user(),
-            Some(schema) => system(schema),
+            None => system("pg_catalog").or_else(|| self.schemas().find_map(user)),
+            Some(schema) => system(schema).or_else(|| user(schema)),
         }
+    }
+
+    /// Schemas in which names are looked for, behind `pg_catalog`.
+    pub fn schemas(&self) -> impl Iterator<Item = &str> {
+        self.path.schemas(&self.catalog)
+    }
+
+    /// All schemas, with their numbers.
+    pub fn namespaces(&self) -> Vec<(u32, &str)> {
+        let system =
+            [(oid::PG_CATALOG, "pg_catalog"), (oid::INFORMATION_SCHEMA, "information_schema")];
+        let users = self.catalog.namespaces().map(|name| (self.numbers.namespace(name), name));
+        system.into_iter().chain(users).collect()
     }
 }
 

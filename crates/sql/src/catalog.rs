@@ -11,6 +11,7 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
 use crate::ddl::{Commented, CreateFunction};
+use crate::names::{self, PUBLIC};
 use crate::sequence::{Identity, Sequence};
 
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub struct Catalog {
     /// Counts the DDL statements applied; plans are valid for one version.
     pub version: u64,
     pub(crate) next_table: u32,
+    /// Schemas, but those of the system.
+    pub(crate) namespaces: BTreeSet<String>,
     pub(crate) tables: BTreeMap<TableId, Arc<Table>>,
     pub(crate) table_names: BTreeMap<String, TableId>,
     pub(crate) routines: BTreeMap<String, Arc<Routine>>,
@@ -144,12 +147,23 @@ pub struct Routine {
 impl Catalog {
     /// The catalog of a ledger without blocks.
     pub fn genesis() -> Catalog {
-        Catalog { next_table: 1, ..Catalog::default() }
+        let namespaces = [PUBLIC.to_owned()].into();
+        Catalog { next_table: 1, namespaces, ..Catalog::default() }
     }
 
+    /// Schemas that are not the system's, by name.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.iter().map(String::as_str)
+    }
+
+    pub fn has_namespace(&self, name: &str) -> bool {
+        self.namespaces.contains(name)
+    }
+
+    /// By its [key](crate::names), as everything here that goes by a name.
     pub fn table(&self, name: &str) -> Result<&Arc<Table>> {
         self.find_table(name).ok_or_else(|| match name.starts_with("pg_") {
-            true => crate::names::no_catalog(name),
+            true => names::no_catalog(name),
             false => {
                 Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
             }
@@ -228,7 +242,9 @@ impl Catalog {
 
     /// The index of that name and its table; primary keys count as index 0.
     pub fn find_index(&self, name: &str) -> Option<(&Arc<Table>, IndexId)> {
-        self.tables.values().find_map(|table| {
+        let (namespace, name) = names::split(name);
+        let mut tables = self.tables.values().filter(|table| table.namespace() == namespace);
+        tables.find_map(|table| {
             if !table.schema.hidden_row_id && table.primary_key_name == name {
                 return Some((table, 0));
             }
@@ -252,8 +268,18 @@ impl Table {
         self.schema.id
     }
 
+    /// Its own name, without the schema's.
     pub fn name(&self) -> &str {
+        names::bare(&self.schema.name)
+    }
+
+    /// What the catalog knows it by.
+    pub fn key(&self) -> &str {
         &self.schema.name
+    }
+
+    pub fn namespace(&self) -> &str {
+        names::schema_of(&self.schema.name)
     }
 
     pub fn column_type(&self, column: ColumnId) -> &DataType {

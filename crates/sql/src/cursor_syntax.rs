@@ -289,7 +289,9 @@ fn body_of(sql: &str, tokens: &[TokenWithSpan], read: CursorSyntax) -> Read<Body
     let start = Some(Start { location, characters: place.characters });
     let text = sql[begin..place.offset(last.span.end)].to_owned();
     let (cover, as_of) = (Cover::default(), None);
-    let query = Box::new(Parsed { text, body, placeholders: 0, as_of, cover, start });
+    let has_path = false;
+    let query = Parsed { text, body, placeholders: 0, as_of, cover, has_path, start };
+    let query = Box::new(query);
     Ok(Body::Declare { declaration, query })
 }
 

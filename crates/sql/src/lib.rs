@@ -32,6 +32,7 @@ pub mod plpgsql;
 mod precedence;
 mod rewrites;
 pub mod router;
+pub mod search_path;
 pub mod sequence;
 mod sequence_syntax;
 pub mod session;

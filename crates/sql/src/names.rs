@@ -1,7 +1,102 @@
-//! Names: folding, and the one schema there is.
+//! Names: folding, and the schemas that objects live in.
+//!
+//! The catalog knows relations and routines by *keys*: one string that says schema and name as SQL
+//! would, so that a key can be shown, ordered and compared without a second field.
+//!
+//! ```text
+//!   public.t          t
+//!   s.t               s.t
+//!   s."a.b"           s."a.b"        a part with a dot in it, or that begins with a quote,
+//!   public."a.b"      "a.b"          is quoted
+//! ```
+//!
+//! *Invariant.* Two objects never share a key: outside of quotes a key has a dot if and only if its
+//! schema is another than public. Ledgers from before there were schemas have keys of public alone.
+//!
+//! A name without a schema means public, in all that has been through
+//! [`search_path`](crate::search_path), which writes schemas into a statement's tree.
+
+use std::borrow::Cow;
 
 use sqlparser::ast;
 use types::{Error, Result, SqlState};
+
+/// The schema that is always meant where none is said.
+pub const PUBLIC: &str = "public";
+
+/// Schemas that belong to the system.
+pub const SYSTEM_SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
+
+/// What the catalog knows an object by.
+pub fn key(schema: &str, name: &str) -> String {
+    match schema {
+        PUBLIC => part(name).into_owned(),
+        schema => format!("{}.{}", part(schema), part(name)),
+    }
+}
+
+/// The key of another name in the schema of this one.
+pub fn beside(other: &str, name: &str) -> String {
+    key(schema_of(other), name)
+}
+
+fn part(name: &str) -> Cow<'_, str> {
+    match name.contains('.') || name.starts_with('"') {
+        true => Cow::Owned(format!("\"{}\"", name.replace('"', "\"\""))),
+        false => Cow::Borrowed(name),
+    }
+}
+
+/// Schema and name of a key.
+pub fn split(key: &str) -> (&str, &str) {
+    let end = match key.strip_prefix('"') {
+        None => key.find('.').unwrap_or(key.len()),
+        Some(rest) => (end_of_quoted(rest) + 2).min(key.len()),
+    };
+    match key.get(end + 1..) {
+        None => (PUBLIC, unquoted(key)),
+        Some(name) => (unquoted(&key[..end]), unquoted(name)),
+    }
+}
+
+/// Where the quote is that ends a quoted part.
+fn end_of_quoted(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() && (bytes[at] != b'"' || bytes.get(at + 1) == Some(&b'"')) {
+        at += if bytes[at] == b'"' { 2 } else { 1 };
+    }
+    at
+}
+
+fn unquoted(part: &str) -> &str {
+    let inside = part.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inside.unwrap_or(part)
+}
+
+/// The name in a key.
+pub fn bare(key: &str) -> &str {
+    split(key).1
+}
+
+/// The schema in a key.
+pub fn schema_of(key: &str) -> &str {
+    split(key).0
+}
+
+/// A key as SQL text, in quotes.
+pub(crate) fn as_sql(key: &str) -> String {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    match split(key) {
+        (PUBLIC, name) => quoted(name),
+        (schema, name) => format!("{}.{}", quoted(schema), quoted(name)),
+    }
+}
+
+/// There is no such schema.
+pub fn no_schema(schema: &str) -> Error {
+    Error::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist"))
+}
 
 /// An identifier as the catalog knows it: unless quoted, its letters of ASCII are small ones.
 pub fn fold(ident: &ast::Ident) -> String {
@@ -30,22 +125,26 @@ pub fn twice_in_side(name: &str, side: &str) -> Error {
     Error::new(SqlState::AMBIGUOUS_COLUMN, what)
 }
 
-/// The name of a table, index, procedure…; `public.` may stand before it.
+/// The key of a table, index, procedure…; a name without a schema is of public.
 pub fn object_name(name: &ast::ObjectName) -> Result<String> {
     let parts = parts(name)?;
     match parts.as_slice() {
-        [name] => Ok(name.clone()),
-        [schema, name] if schema == "public" => Ok(name.clone()),
-        [database, schema, name] if schema == "public" && database == "tally" => Ok(name.clone()),
-        [.., schema, name] if matches!(schema.as_str(), "pg_catalog" | "information_schema") => {
+        [name] => Ok(key(PUBLIC, name)),
+        [.., schema, name] if SYSTEM_SCHEMAS.contains(&schema.as_str()) => {
             Err(no_catalog(&format!("{schema}.{name}")))
         }
-        [.., schema, _] => Err(Error::new(
-            SqlState::INVALID_SCHEMA_NAME,
-            format!("schema \"{schema}\" does not exist"),
-        )
-        .with_hint("Everything lives in the schema public.")),
+        [schema, name] => Ok(key(schema, name)),
+        [database, schema, name] if database == "tally" => Ok(key(schema, name)),
+        [_, _, _, ..] => Err(Error::unsupported("a name in another database")),
         [] => Err(Error::new(SqlState::SYNTAX_ERROR, "empty name")),
+    }
+}
+
+/// The name of what lives in no schema: a column, a constraint, a prepared statement.
+pub fn simple_name(name: &ast::ObjectName) -> Result<String> {
+    match parts(name)?.pop() {
+        Some(name) => Ok(name),
+        None => Err(Error::new(SqlState::SYNTAX_ERROR, "empty name")),
     }
 }
 
@@ -79,4 +178,29 @@ fn parts(name: &ast::ObjectName) -> Result<Vec<String>> {
         }
     };
     name.0.iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_taken_apart_as_they_were_put_together() {
+        let names = ["t", "a.b", "\"q", ".", "a\"b", "T", "public"];
+        let mut keys = std::collections::BTreeSet::new();
+        for schema in names {
+            for name in names {
+                let key = key(schema, name);
+                let doubled = |name: &str| match name.starts_with('"') {
+                    true => name.replace('"', "\"\""),
+                    false => name.to_owned(),
+                };
+                assert_eq!(split(&key), (&*doubled(schema), &*doubled(name)), "{key}");
+                assert!(keys.insert(key));
+            }
+        }
+        assert_eq!(split("t"), ("public", "t"));
+        assert_eq!(beside("s.t", "u"), "s.u");
+        assert_eq!(as_sql("s.t"), "\"s\".\"t\"");
+    }
 }

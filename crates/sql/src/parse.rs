@@ -46,6 +46,8 @@ pub struct Parsed {
     /// The block that it reads, if its text says so.
     pub as_of: Option<AsOf>,
     pub(crate) cover: Cover,
+    /// Its text begins with the search path that its names were settled by.
+    pub(crate) has_path: bool,
     /// Where it stands in what the client sent; `None`: it is not the client's own text.
     pub(crate) start: Option<Start>,
 }
@@ -142,7 +144,9 @@ impl Parsed {
         let text = merge_syntax::shown(&statement.to_string());
         let Parsed { placeholders, as_of, .. } = *self;
         let cover = self.cover.clone();
-        Ok(Some((Parsed { text, body, placeholders, as_of, cover, start: None }, options)))
+        let has_path = false;
+        let explained = Parsed { text, body, placeholders, as_of, cover, has_path, start: None };
+        Ok(Some((explained, options)))
     }
 
     /// What a DECLARE says, and its query.
@@ -255,11 +259,14 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             false => placeholders(&statement),
         };
         let (text, cover) = (text.to_owned(), Cover::default());
-        parsed.push(Parsed { text, body, placeholders, as_of, cover, start });
+        parsed.push(Parsed { text, body, placeholders, as_of, cover, has_path: false, start });
     }
     if parsed.is_empty() {
         let (text, body, cover) = (String::new(), Body::Empty, Cover::default());
-        parsed.push(Parsed { text, body, placeholders: 0, as_of: None, cover, start: None });
+        let has_path = false;
+        let nothing =
+            Parsed { text, body, placeholders: 0, as_of: None, cover, has_path, start: None };
+        parsed.push(nothing);
     }
     Ok(parsed)
 }

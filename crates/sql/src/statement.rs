@@ -13,6 +13,7 @@ use crate::cursor_syntax::{Declaration, Direction};
 use crate::ddl::Ddl;
 use crate::explain::ExplainOptions;
 use crate::router::Reason;
+use crate::search_path::SearchPath;
 use crate::sequence::Sequence;
 use crate::session::Prepared;
 use crate::table_as::TableAs;
@@ -191,6 +192,8 @@ pub struct SessionInfo {
     pub server_version: String,
     /// What it reads and shows times in. No replica binds in another than UTC.
     pub zone: Zone,
+    /// Where it looks for names without a schema.
+    pub path: SearchPath,
     /// Whether the user may do what concerns all of them: change the ledger's parameters, pin
     /// blocks.
     pub is_owner: bool,
@@ -204,6 +207,7 @@ impl Default for SessionInfo {
             backend_pid: 0,
             server_version: SERVER_VERSION.into(),
             zone: Zone::default(),
+            path: SearchPath::default(),
             is_owner: true,
         }
     }

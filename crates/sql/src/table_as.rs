@@ -147,7 +147,10 @@ impl Definition {
             format!("{} {data_type}", quoted(given.unwrap_or(&column.name)))
         });
         let listed: Vec<String> = listed.collect();
-        let (shown, options) = (quoted(&name), &self.options);
+        // Where the name has a schema, by whatever path these are read again.
+        let parts = self.name.0.iter().filter_map(|part| part.as_ident());
+        let parts: Vec<String> = parts.map(|part| quoted(&fold(part))).collect();
+        let (shown, options) = (parts.join("."), &self.options);
         let create = format!("CREATE TABLE {shown} ({}) {options}", listed.join(", "));
         let fill = format!("INSERT INTO {shown} {}", self.query);
         Ok(TableAs {

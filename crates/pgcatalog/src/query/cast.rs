@@ -94,10 +94,10 @@ impl Names<'_> {
         let names = self.world.names();
         let name = match system {
             SystemType::Regclass => names.relations.get(&oid).map(|(schema, name)| {
-                let name = describe::quoted(name);
-                match *schema {
-                    "public" | "pg_catalog" => name,
-                    schema => format!("{schema}.{name}"),
+                let quoted = describe::quoted(name);
+                match self.world.relation_oid(None, name) == Some(oid) {
+                    true => quoted,
+                    false => format!("{}.{quoted}", describe::quoted(schema)),
                 }
             }),
             SystemType::Regtype => {
@@ -111,7 +111,11 @@ impl Names<'_> {
                     }
                 })
             }
-            SystemType::Regnamespace => schema_name(oid).map(str::to_owned),
+            SystemType::Regnamespace => {
+                let schemas = self.world.namespaces();
+                let found = schemas.into_iter().find(|(number, _)| *number == oid);
+                found.map(|(_, name)| describe::quoted(name))
+            }
             SystemType::Regrole if oid == oid::OWNER => Some("tally".to_owned()),
             _ => None,
         };
@@ -151,7 +155,10 @@ impl Names<'_> {
             SystemType::Regproc | SystemType::Regprocedure => {
                 by_name(&names.routines, name.split('(').next().unwrap_or(name))
             }
-            SystemType::Regnamespace => SCHEMAS.iter().find(|s| s.1 == name).map(|s| s.0),
+            SystemType::Regnamespace => {
+                let schemas = self.world.namespaces();
+                schemas.into_iter().find(|schema| schema.1 == name).map(|schema| schema.0)
+            }
             SystemType::Regrole => (name == "tally").then_some(oid::OWNER),
             _ => None,
         }
@@ -170,16 +177,6 @@ fn object_number(number: i64, from: &DataType) -> Result<Value> {
     unsigned
         .map(Value::from)
         .ok_or_else(|| Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "OID out of range"))
-}
-
-pub const SCHEMAS: [(u32, &str); 3] = [
-    (oid::PG_CATALOG, "pg_catalog"),
-    (oid::PUBLIC, "public"),
-    (oid::INFORMATION_SCHEMA, "information_schema"),
-];
-
-pub fn schema_name(oid: u32) -> Option<&'static str> {
-    SCHEMAS.iter().find(|schema| schema.0 == oid).map(|schema| schema.1)
 }
 
 fn array_of(element: &DataType) -> DataType {

@@ -184,18 +184,20 @@ impl Binder<'_> {
         alias: Option<&ast::TableAlias>,
     ) -> Result<Source> {
         let world = self.world;
-        let name = users_name(parts).ok_or_else(|| missing_table(&parts.join(".")))?;
-        let called = alias.map_or_else(|| name.to_owned(), |alias| fold(&alias.name));
-        let schema = alias.is_none().then(|| "public".to_owned());
+        let missing = || missing_table(&parts.join("."));
+        let name = users_name(parts).ok_or_else(missing)?;
+        let (schema, bare) = sql::names::split(&name);
+        let called = alias.map_or_else(|| bare.to_owned(), |alias| fold(&alias.name));
+        let schema = alias.is_none().then(|| schema.to_owned());
         let renamed = |mut columns: Vec<Column>| {
             alias.map_or(Ok(()), |alias| rename(&mut columns, alias)).map(|()| columns)
         };
-        if let Some(view) = world.catalog.view(name) {
+        if let Some(view) = world.catalog.view(&name) {
             let query = self.view(view)?;
             let columns = renamed(query.columns.clone())?;
             return Ok(self.leaf(schema, called, columns, LeafKind::Query(Box::new(query)), 0));
         }
-        let table = world.catalog.find_table(name).ok_or_else(|| missing_table(name))?;
+        let table = world.catalog.find_table(&name).ok_or_else(missing)?;
         let visible = || table.schema.visible_columns();
         let columns = visible().map(|(_, c)| Column::new(&*c.name, c.data_type.clone())).collect();
         let kind = LeafKind::Table {
@@ -347,11 +349,11 @@ pub fn system_relation(parts: &[String]) -> Option<usize> {
     }
 }
 
-/// The name of a user's table or view, without what may stand before it.
-pub fn users_name(parts: &[String]) -> Option<&str> {
+/// What the catalog knows a user's table or view by.
+pub fn users_name(parts: &[String]) -> Option<String> {
     match parts {
-        [name] => Some(name),
-        [schema, name] | [_, schema, name] if schema == "public" => Some(name),
+        [name] => Some(sql::names::key(sql::names::PUBLIC, name)),
+        [schema, name] | [_, schema, name] => Some(sql::names::key(schema, name)),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use types::arithmetic::check_made_bytes;
 use types::value::VALUE_WEIGHT;
 use types::{DataType, Result, SystemType, Value};
 
-use super::cast::{Names, SCHEMAS};
+use super::cast::Names;
 use super::eval::Run;
 use super::text_functions as text;
 use crate::describe;
@@ -181,10 +181,12 @@ fn no(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Bool(false))
 }
 
-/// Everything but `information_schema` is on the search path.
+/// Whether its name alone means it, by the search path.
 fn relation_is_visible(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
-    let known = run.world.names().relations.get(&oid_of(&a[0]));
-    Ok(known.map_or(Value::Null, |(schema, _)| Value::Bool(*schema != "information_schema")))
+    let this = oid_of(&a[0]);
+    let known = run.world.names().relations.get(&this);
+    let is_meant = |(_, name): &(String, String)| run.world.relation_oid(None, name) == Some(this);
+    Ok(known.map_or(Value::Null, |name| Value::Bool(is_meant(name))))
 }
 
 static VISIBLE: &[Function] = &[
@@ -253,7 +255,11 @@ static CATALOG: &[Function] = &[
     function("pg_get_statisticsobjdef_columns", 1, &[Oid], Gives::Text, nothing),
     function("pg_get_serial_sequence", 2, &[Text, Text], Gives::Text, |run, a, _| {
         let (table, column) = (a[0].to_string(), a[1].to_string());
-        Ok(run.world.catalog.serial_sequence(&table, &column)?.map_or(Value::Null, Value::text))
+        Ok({
+            let world = run.world;
+            let owned = world.catalog.serial_sequence(&world.path, &table, &column)?;
+            owned.map_or(Value::Null, Value::text)
+        })
     }),
     function("pg_sequence_last_value", 1, &[Oid], Gives::Int8, nothing),
     function("obj_description", 1, &[Oid, Text], Gives::Text, |run, a, _| {
@@ -352,7 +358,9 @@ static SESSION: &[Function] =
         }),
         function("current_database", 0, &[], Gives::Name, database),
         function("current_catalog", 0, &[], Gives::Name, database),
-        function("current_schema", 0, &[], Gives::Name, |_, _, _| Ok(Value::text("public"))),
+        function("current_schema", 0, &[], Gives::Name, |run, _, _| {
+            Ok(run.world.schemas().next().map_or(Value::Null, Value::text))
+        }),
         function("current_user", 0, &[], Gives::Name, user),
         function("session_user", 0, &[], Gives::Name, user),
         function("current_role", 0, &[], Gives::Name, user),
@@ -363,10 +371,10 @@ static SESSION: &[Function] =
             let found = settings.clone().find(|(name, _)| name == "client_encoding");
             Ok(Value::text(found.map_or("UTF8", |(_, value)| value)))
         }),
-        function("current_schemas", 1, &[Bool], Gives::Names, |_, a, _| {
-            let implicit = a[0].as_bool() == Some(true);
-            let schemas = SCHEMAS.iter().take(2).map(|schema| Value::text(schema.1));
-            Ok(Value::from(schemas.skip(usize::from(!implicit)).collect::<Vec<_>>()))
+        function("current_schemas", 1, &[Bool], Gives::Names, |run, a, _| {
+            let implicit = (a[0].as_bool() == Some(true)).then_some("pg_catalog");
+            let schemas = implicit.into_iter().chain(run.world.schemas());
+            Ok(Value::from(schemas.map(Value::text).collect::<Vec<_>>()))
         }),
         function("pg_backend_pid", 0, &[], Gives::Int4, |run, _, _| {
             Ok(Value::Int(run.session.backend_pid.into()))

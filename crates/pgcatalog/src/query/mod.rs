@@ -256,7 +256,7 @@ fn look<'a>(
         if is_cte || is_called && parts.last().is_some_and(|name| is_function(name)) {
             continue;
         }
-        let view = from::users_name(parts).and_then(|name| catalog.view(name));
+        let view = from::users_name(parts).and_then(|name| catalog.view(&name));
         match (from::system_relation(parts), view) {
             (Some(_), _) => about.system = true,
             (None, Some(view)) if seen.insert(&view.name) => {

@@ -5,14 +5,13 @@ use types::Value;
 use super::{Facts, Rows, oid};
 use crate::memory::{Memory, Used};
 use crate::oid as number;
-use crate::query::cast::SCHEMAS;
 use crate::world::Locked;
 
 const UTF8: i64 = 6;
 const DEFAULT_TABLESPACE: u32 = 1663;
 
-pub fn pg_namespace(_: &Facts<'_>, rows: &mut Rows<'_>) {
-    for (this, name) in SCHEMAS {
+pub fn pg_namespace(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for (this, name) in facts.world.namespaces() {
         rows.row(&[
             ("oid", oid(this)),
             ("nspname", Value::text(name)),

@@ -32,7 +32,7 @@ pub fn comments(world: &World) -> Comments {
                 (relations, numbers.view(name).map_or(0, |view| view.relation), 0)
             }
             Commented::Routine(name) => (routines, numbers.routine(name), 0),
-            Commented::Schema => (schemas, number::PUBLIC, 0),
+            Commented::Schema(name) => (schemas, numbers.namespace(name), 0),
             Commented::Database => (databases, number::DATABASE, 0),
         };
         (at, text.to_owned())

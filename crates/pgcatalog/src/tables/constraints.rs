@@ -110,7 +110,7 @@ fn constraint(
     let mut all = vec![
         ("oid", oid(facts.world.numbers.constraint(table.id(), name))),
         ("conname", Value::text(name)),
-        ("connamespace", oid(number::PUBLIC)),
+        ("connamespace", oid(facts.world.numbers.namespace(table.namespace()))),
         ("contype", Value::text(kind)),
         ("convalidated", Value::Bool(true)),
         ("conrelid", oid(number::table(table.id()))),

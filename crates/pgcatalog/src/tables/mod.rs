@@ -119,7 +119,8 @@ fn none(attribute: &Attribute) -> Value {
 pub fn names(world: &World) -> Names {
     let mut names = Names::default();
     for relation in relation::all() {
-        names.relations.insert(relation.oid, (relation.schema, relation.name.to_owned()));
+        let name = (relation.schema.to_owned(), relation.name.to_owned());
+        names.relations.insert(relation.oid, name);
     }
     relations::names(world, &mut names);
     constants::names(&mut names);

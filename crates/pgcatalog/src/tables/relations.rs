@@ -41,21 +41,26 @@ pub fn indexes(table: &Table) -> impl Iterator<Item = Index<'_>> {
 pub fn names(world: &World, names: &mut Names) {
     for table in world.catalog.tables() {
         let id = table.id();
-        names.relations.insert(number::table(id), ("public", table.name().to_owned()));
+        let schema = table.namespace().to_owned();
         for index in indexes(table) {
-            let name = index.name.to_owned();
-            names.relations.insert(number::index(id, index.id), ("public", name));
+            let name = (schema.clone(), index.name.to_owned());
+            names.relations.insert(number::index(id, index.id), name);
         }
+        names.relations.insert(number::table(id), (schema, table.name().to_owned()));
     }
     for sequence in world.catalog.sequences() {
-        let name = sequence.name.clone();
-        names.relations.insert(number::table(sequence.id), ("public", name));
+        names.relations.insert(number::table(sequence.id), parts(&sequence.name));
     }
     for view in world.catalog.views() {
         if let Some(numbers) = world.numbers.view(&view.name) {
-            names.relations.insert(numbers.relation, ("public", view.name.clone()));
+            names.relations.insert(numbers.relation, parts(&view.name));
         }
     }
+}
+
+fn parts(key: &str) -> (String, String) {
+    let (schema, name) = sql::names::split(key);
+    (schema.to_owned(), name.to_owned())
 }
 
 fn schema_oid(name: &str) -> u32 {
@@ -70,18 +75,21 @@ pub fn pg_class(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         system_class(relation, rows);
     }
     for table in facts.world.catalog.tables() {
-        table_class(table, rows);
-        indexes(table).for_each(|index| index_class(table, &index, rows));
+        let schema = facts.world.numbers.namespace(table.namespace());
+        table_class(table, schema, rows);
+        indexes(table).for_each(|index| index_class((table, schema), &index, rows));
     }
-    facts.world.views().iter().for_each(|view| view_class(view, rows));
-    facts.world.catalog.sequences().for_each(|sequence| sequences::class(sequence, rows));
+    let world = facts.world;
+    world.views().iter().for_each(|view| view_class(world, view, rows));
+    world.catalog.sequences().for_each(|sequence| sequences::class(world, sequence, rows));
 }
 
-fn view_class(view: &ViewColumns, rows: &mut Rows<'_>) {
+fn view_class(world: &World, view: &ViewColumns, rows: &mut Rows<'_>) {
+    let (schema, name) = sql::names::split(&view.name);
     rows.row(&[
         ("oid", oid(view.numbers.relation)),
-        ("relname", Value::text(&view.name)),
-        ("relnamespace", oid(number::PUBLIC)),
+        ("relname", Value::text(name)),
+        ("relnamespace", oid(world.numbers.namespace(schema))),
         ("reltype", oid(view.numbers.row_type)),
         ("relowner", oid(number::OWNER)),
         ("reltuples", Value::Float(-1.0)),
@@ -128,7 +136,7 @@ fn system_class(relation: &Relation, rows: &mut Rows<'_>) {
     ]);
 }
 
-fn table_class(table: &Table, rows: &mut Rows<'_>) {
+fn table_class(table: &Table, schema: u32, rows: &mut Rows<'_>) {
     let id = table.id();
     let refers = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
     let options = match table.layout {
@@ -138,7 +146,7 @@ fn table_class(table: &Table, rows: &mut Rows<'_>) {
     rows.row(&[
         ("oid", oid(number::table(id))),
         ("relname", Value::text(table.name())),
-        ("relnamespace", oid(number::PUBLIC)),
+        ("relnamespace", oid(schema)),
         ("reltype", oid(number::row_type(id))),
         ("relowner", oid(number::OWNER)),
         ("relam", oid(number::HEAP)),
@@ -156,11 +164,11 @@ fn table_class(table: &Table, rows: &mut Rows<'_>) {
     ]);
 }
 
-fn index_class(table: &Table, index: &Index<'_>, rows: &mut Rows<'_>) {
+fn index_class((table, schema): (&Table, u32), index: &Index<'_>, rows: &mut Rows<'_>) {
     rows.row(&[
         ("oid", oid(number::index(table.id(), index.id))),
         ("relname", Value::text(index.name)),
-        ("relnamespace", oid(number::PUBLIC)),
+        ("relnamespace", oid(schema)),
         ("relowner", oid(number::OWNER)),
         ("relam", oid(number::BTREE)),
         ("relfilenode", oid(number::index(table.id(), index.id))),

@@ -2,6 +2,7 @@
 
 use sql::Routine;
 use sql::ddl::{ParameterMode, Returns, RoutineKind};
+use sql::names::{bare, schema_of};
 use types::{DataType, SystemType, Value};
 
 use super::{Facts, Rows, ints, oid};
@@ -82,8 +83,8 @@ fn routine_row(world: &World, name: &str, routine: &Routine, rows: &mut Rows<'_>
     };
     rows.row(&[
         ("oid", oid(this)),
-        ("proname", Value::text(name)),
-        ("pronamespace", oid(number::PUBLIC)),
+        ("proname", Value::text(bare(name))),
+        ("pronamespace", oid(world.numbers.namespace(schema_of(name)))),
         ("proowner", oid(number::OWNER)),
         ("prolang", oid(language(&definition.language))),
         ("procost", Value::Float(100.0)),

@@ -1,5 +1,6 @@
 //! Sequences, and the columns that they go with.
 
+use sql::names::split;
 use sql::sequence::Sequence;
 use types::Value;
 
@@ -7,17 +8,19 @@ use super::relations::attribute_number;
 use super::{Facts, Rows, oid};
 use crate::describe::next_value;
 use crate::oid as number;
+use crate::world::World;
 
 /// `pg_class` itself, as `pg_depend` names it.
 const PG_CLASS: u32 = 1259;
 const PG_ATTRDEF: u32 = 2604;
 
-pub fn class(sequence: &Sequence, rows: &mut Rows<'_>) {
+pub fn class(world: &World, sequence: &Sequence, rows: &mut Rows<'_>) {
+    let (schema, name) = split(&sequence.name);
     let id = number::table(sequence.id);
     rows.row(&[
         ("oid", oid(id)),
-        ("relname", Value::text(&sequence.name)),
-        ("relnamespace", oid(number::PUBLIC)),
+        ("relname", Value::text(name)),
+        ("relnamespace", oid(world.numbers.namespace(schema))),
         ("relowner", oid(number::OWNER)),
         ("relfilenode", oid(id)),
         ("reltuples", Value::Float(1.0)),

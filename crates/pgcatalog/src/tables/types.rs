@@ -1,5 +1,6 @@
 //! Types: the built-in ones are constants; each table has a row type and that one's array.
 
+use sql::names::{bare, split};
 use types::Value;
 
 use super::{Facts, Rows, oid};
@@ -18,21 +19,25 @@ fn functions(numbers: &[u32; 4]) -> impl Iterator<Item = (&'static str, Value)> 
 pub fn pg_type(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     for table in facts.world.catalog.tables() {
         let (row, array) = (number::row_type(table.id()), number::array_of_row_type(table.id()));
-        row_type(table.name(), number::table(table.id()), [row, array], rows);
+        let relation = number::table(table.id());
+        row_type(facts.world, table.key(), relation, [row, array], rows);
     }
     for view in facts.world.views() {
         let of = view.numbers;
-        row_type(&view.name, of.relation, [of.row_type, of.array_of_row_type], rows);
+        let types = [of.row_type, of.array_of_row_type];
+        row_type(facts.world, &view.name, of.relation, types, rows);
     }
 }
 
 /// The type of a relation's rows, and that of arrays of them.
-fn row_type(name: &str, relation: u32, [row, array]: [u32; 2], rows: &mut Rows<'_>) {
+fn row_type(world: &World, key: &str, relation: u32, [row, array]: [u32; 2], rows: &mut Rows<'_>) {
+    let (schema, name) = split(key);
+    let schema = world.numbers.namespace(schema);
     let shared = |this: u32, name: String, kind: &str, category: &str| {
         vec![
             ("oid", oid(this)),
             ("typname", Value::text(name)),
-            ("typnamespace", oid(number::PUBLIC)),
+            ("typnamespace", oid(schema)),
             ("typowner", oid(number::OWNER)),
             ("typlen", Value::Int(-1)),
             ("typtype", Value::text(kind)),
@@ -63,8 +68,9 @@ pub fn names(world: &World, names: &mut Names) {
     }
     for view in world.catalog.views() {
         if let Some(numbers) = world.numbers.view(&view.name) {
-            names.types.insert(numbers.row_type, view.name.clone());
-            names.types.insert(numbers.array_of_row_type, format!("_{}", view.name));
+            let name = bare(&view.name);
+            names.types.insert(numbers.row_type, name.to_owned());
+            names.types.insert(numbers.array_of_row_type, format!("_{name}"));
         }
     }
 }

@@ -12,7 +12,7 @@ use super::constraints::NewKey;
 use super::insert::is_default;
 use super::scope::Scope;
 use crate::catalog::Table;
-use crate::names::{fold, object_name};
+use crate::names::{fold, simple_name};
 use crate::sequence::Identity;
 
 /// A data-modifying statement that has become steps.
@@ -411,7 +411,7 @@ fn changed_already(table: &Table) -> Error {
 /// What SET names: a column without a relation's name in front.
 fn set_column(table: &Table, name: &ast::ObjectName) -> Result<ColumnId> {
     match name.0.as_slice() {
-        [_] => table.column_named(&object_name(name)?),
+        [_] => table.column_named(&simple_name(name)?),
         parts => {
             let first =
                 parts.first().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();

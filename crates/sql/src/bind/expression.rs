@@ -212,7 +212,12 @@ impl Binder<'_> {
     fn qualified_column(&mut self, scope: &Scope, parts: &[String]) -> Result<Typed> {
         let (qualifier, name) = match parts {
             [qualifier, name] => (qualifier, name),
-            [schema, qualifier, name] if schema == "public" => (qualifier, name),
+            [schema, qualifier, name] if scope.is_in_schema(schema, qualifier) => (qualifier, name),
+            [schema, qualifier, _] if schema != "public" || scope.relation(qualifier).is_some() => {
+                let what = format!("missing FROM-clause entry for table \"{schema}.{qualifier}\"");
+                return Err(Error::new(SqlState::UNDEFINED_TABLE, what));
+            }
+            [_, qualifier, name] => (qualifier, name),
             _ => {
                 return Err(Error::unsupported(format_args!("the name {}", parts.join("."))));
             }

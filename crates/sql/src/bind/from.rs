@@ -13,7 +13,7 @@ use super::row_functions::{each_input, gives_rows, needs, positional, side_by_si
 use super::scope::{Scope, ScopeColumn};
 use super::with::returns_nothing;
 use crate::catalog::{Table, View};
-use crate::names::{fold, not_in_side, object_name};
+use crate::names::{bare, fold, not_in_side, object_name, simple_name};
 
 /// A bound FROM clause: names, relations, and the conditions of its inner joins.
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Binder<'_> {
             let shown = from.scope.relations.iter().skip(first).flat_map(|r| &r.columns);
             let mut shown = shown.filter(|column| !column.hidden).map(|column| &column.name);
             for column in columns {
-                from.scope.merges_late |= shown.next() != Some(&object_name(column)?);
+                from.scope.merges_late |= shown.next() != Some(&simple_name(column)?);
             }
         }
         match outer {
@@ -127,7 +127,7 @@ impl Binder<'_> {
             }
             ast::JoinConstraint::Using(columns) => {
                 for column in columns {
-                    let name = object_name(column)?;
+                    let name = simple_name(column)?;
                     on.push(self.using(from, &name, left_relations)?);
                 }
             }
@@ -200,8 +200,9 @@ impl Binder<'_> {
     ) -> Result<()> {
         let path = name;
         let name = object_name(path).map_err(|error| self.at(path.span(), error))?;
-        let shown = alias.map_or_else(|| name.clone(), |a| fold(&a.name));
-        if let Some((_, bound)) = self.ctes.iter().rfind(|(cte, _)| *cte == name) {
+        let shown = alias.map_or_else(|| bare(&name).to_owned(), |a| fold(&a.name));
+        let mut ctes = self.ctes.iter().filter(|_| path.0.len() == 1);
+        if let Some((_, bound)) = ctes.rfind(|(cte, _)| cte == bare(&name)) {
             if bound.columns.is_empty() {
                 return Err(returns_nothing(&name));
             }

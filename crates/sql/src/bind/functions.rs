@@ -79,7 +79,7 @@ impl Binder<'_> {
             "version" => Value::text(format!("PostgreSQL {} (Tallystick)", session.server_version)),
             "current_user" | "session_user" | "user" | "current_role" => Value::text(&session.user),
             "current_database" | "current_catalog" => Value::text(&session.database),
-            "current_schema" => Value::text("public"),
+            "current_schema" => session.path.first(self.catalog).map_or(Value::Null, Value::text),
             "pg_backend_pid" => Value::Int(i64::from(session.backend_pid)),
             "pg_is_in_recovery" => Value::Bool(false),
             _ => return Ok(None),

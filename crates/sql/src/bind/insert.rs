@@ -11,7 +11,7 @@ use super::constraints::first_in_index;
 use super::dml::{Dml, Returning, RowResult};
 use super::scope::Scope;
 use crate::catalog::Table;
-use crate::names::{fold, object_name};
+use crate::names::{fold, simple_name};
 use crate::sequence::Identity;
 use crate::sequence_syntax::{Overriding, overriding};
 
@@ -78,7 +78,7 @@ impl Binder<'_> {
         }
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
-            let column = table.column_named(&object_name(name)?);
+            let column = table.column_named(&simple_name(name)?);
             let column = column.map_err(|error| self.at(name.span(), error))?;
             if columns.contains(&column) {
                 return Err(Error::new(
@@ -580,7 +580,7 @@ fn arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16> {
             })
         }
         ast::ConflictTarget::OnConstraint(name) => {
-            let name = object_name(name)?;
+            let name = simple_name(name)?;
             let found = candidates.find(|index| match index {
                 0 => table.primary_key_name == name,
                 n => table.schema.indexes[usize::from(*n) - 1].name == name,

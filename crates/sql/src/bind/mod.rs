@@ -56,7 +56,7 @@ pub(crate) use routine::parameter_defaults;
 pub use routine::{compile_routine, parameter_columns, result_columns};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
-pub(crate) use sequences::quoted;
+pub(crate) use sequences::{name_in, quoted, written};
 pub use session_calls::{SessionCall, SessionFunction};
 pub(crate) use with::names_changes;
 
@@ -88,7 +88,11 @@ pub fn bind_in_session(
         Body::Statement(statement) => binder.statement(statement, &parsed.text)?,
         Body::CreateRoutine { procedure, definition } => {
             let ddl = Ddl::CreateRoutine {
-                function: Box::new(CreateFunction::from_ast(definition, *procedure)?),
+                function: Box::new(CreateFunction::from_ast(
+                    definition,
+                    *procedure,
+                    &session.path,
+                )?),
                 or_replace: definition.or_replace,
             };
             (Statement::Ddl(ddl), Output::Tag)
@@ -111,7 +115,7 @@ pub fn bind_in_session(
             (Statement::CreateTableAs(Arc::new(made)), Output::Tag)
         }
         Body::Do { language, body } => {
-            let function = CreateFunction::anonymous(language, body)?;
+            let function = CreateFunction::anonymous(language, body, &session.path)?;
             let mut procedure = compile_routine(catalog, &function)?;
             (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
             (Statement::Procedure(Arc::new(procedure)), Output::Tag)
@@ -232,6 +236,30 @@ impl Binder<'_> {
 fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
     use ast::Statement as S;
     Ok(Some(match statement {
+        S::CreateSchema {
+            schema_name,
+            if_not_exists,
+            with: None,
+            options: None,
+            default_collate_spec: None,
+            clone: None,
+        } => Ddl::CreateSchema {
+            name: match schema_name {
+                // Schemas have no owners.
+                ast::SchemaName::Simple(name) | ast::SchemaName::NamedAuthorization(name, _) => {
+                    schema_name_of(name)?
+                }
+                ast::SchemaName::UnnamedAuthorization(owner) => crate::names::fold(owner),
+            },
+            if_not_exists: *if_not_exists,
+        },
+        S::Drop { object_type: ast::ObjectType::Schema, if_exists, names, cascade, .. } => {
+            Ddl::DropSchemas {
+                names: names.iter().map(schema_name_of).collect::<Result<_>>()?,
+                if_exists: *if_exists,
+                cascade: *cascade,
+            }
+        }
         S::CreateTable(create) => Ddl::CreateTable(Box::new(create.clone())),
         S::AlterTable(alter) => Ddl::AlterTable(Box::new(alter.clone())),
         S::CreateIndex(create) => Ddl::CreateIndex(Box::new(create.clone())),
@@ -271,9 +299,16 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
     }))
 }
 
+fn schema_name_of(name: &ast::ObjectName) -> Result<String> {
+    match name.0.as_slice() {
+        [_] => crate::names::simple_name(name),
+        _ => Err(Error::new(SqlState::SYNTAX_ERROR, format!("{name} is no name of a schema"))),
+    }
+}
+
 /// A foreign key that SET CONSTRAINTS may name. All are checked at once, whatever it says.
 fn check_deferrable(catalog: &Catalog, name: &ast::ObjectName) -> Result<()> {
-    let name = crate::names::object_name(name)?;
+    let name = crate::names::simple_name(name)?;
     let mut keys = catalog.tables().flat_map(|table| &table.foreign_keys);
     match keys.find(|key| key.name == name) {
         Some(key) if key.deferrable.is_some() => Ok(()),

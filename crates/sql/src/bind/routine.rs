@@ -58,7 +58,7 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
     let mut binder = Binder::new(catalog, &session, types);
     for (i, parameter) in function.parameters.iter().enumerate() {
         binder.variables.push(Variable {
-            qualifier: function.name.clone(),
+            qualifier: crate::names::bare(&function.name).to_owned(),
             name: parameter.name.clone(),
             qualified_only: false,
             value: Expr::Reg(procedure::Reg(i as u16)),
@@ -66,7 +66,8 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
         });
     }
     let columns = result_columns(function);
-    let statements = parse(&function.body)?;
+    let mut statements = parse(&function.body)?;
+    statements.iter_mut().try_for_each(|parsed| function.path.settle(catalog, parsed))?;
     statements.iter().try_for_each(Parsed::reads_newest)?;
     for (i, parsed) in statements.iter().enumerate() {
         let last = i + 1 == statements.len();

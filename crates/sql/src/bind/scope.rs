@@ -104,6 +104,24 @@ impl Scope {
         self.relations.iter().find(|r| r.name == name)
     }
 
+    /// Whether a relation is called so, and is a table of that schema; what is no table is in
+    /// public.
+    pub fn is_in_schema(&self, schema: &str, name: &str) -> bool {
+        let Some(relation) = self.relation(name) else { return false };
+        let table = relation.table.as_ref();
+        table.map_or(crate::names::PUBLIC, |table| table.namespace()) == schema
+    }
+
+    /// The relation of `name.*` or `schema.name.*`.
+    pub fn named(&self, name: &sqlparser::ast::ObjectName) -> Result<String> {
+        let key = crate::names::object_name(name)?;
+        let (schema, name_alone) = crate::names::split(&key);
+        match name.0.len() == 1 || self.is_in_schema(schema, name_alone) {
+            true => Ok(name_alone.to_owned()),
+            false => Ok(key),
+        }
+    }
+
     /// `name.column`; `None` if there is no such relation.
     pub fn find_qualified(&self, name: &str, column: &str) -> Result<Option<(Expr, DataType)>> {
         let Some(relation) = self.relation(name) else {

@@ -383,7 +383,7 @@ impl Binder<'_> {
                 expand(scope, None, outputs)?;
             }
             S::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
-                let name = crate::names::object_name(name)?;
+                let name = scope.named(name)?;
                 if scope.relation(&name).is_none() {
                     return Err(Error::new(
                         SqlState::UNDEFINED_TABLE,

@@ -16,6 +16,7 @@ use super::binder::{Binder, Typed};
 use super::scope::Scope;
 use crate::catalog::Catalog;
 use crate::names::{fold, function_name};
+use crate::search_path::SearchPath;
 use crate::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
 use crate::statement::Statement;
 
@@ -50,7 +51,7 @@ impl Binder<'_> {
                 else {
                     return Ok(None);
                 };
-                let owned = self.catalog.serial_sequence(&table, &column)?;
+                let owned = self.catalog.serial_sequence(&self.session.path, &table, &column)?;
                 let value = owned.map_or(Value::Null, |name| Value::text(&name));
                 return Ok(Some(Typed::new(Expr::Const(value), DataType::Text)));
             }
@@ -62,7 +63,10 @@ impl Binder<'_> {
     /// The sequence that an argument names.
     fn sequence_of(&self, which: &Typed) -> Result<Arc<Sequence>> {
         match constant(&which.expr) {
-            Some(name) => self.catalog.sequence(&plain_name(&name)?).cloned(),
+            Some(name) => {
+                let key = self.session.path.relation(self.catalog, &name)?;
+                self.catalog.sequence(&key).cloned()
+            }
             None => Err(Error::unsupported("a sequence that is not named by a constant")
                 .with_hint("Write its name: nextval('name').")),
         }
@@ -173,11 +177,19 @@ impl Binder<'_> {
 
 impl Catalog {
     /// `pg_get_serial_sequence`: of a table's name as SQL has it, and of a column's as it is.
-    pub fn serial_sequence(&self, table: &str, column: &str) -> Result<Option<String>> {
-        let table = self.table(&plain_name(table)?)?;
+    pub fn serial_sequence(
+        &self,
+        path: &SearchPath,
+        table: &str,
+        column: &str,
+    ) -> Result<Option<String>> {
+        let table = self.table(&path.relation(self, table)?)?;
         let column = table.column_named(column)?;
         let owned = self.owned_sequences(table.id(), Some(column));
-        Ok(owned.first().map(|sequence| format!("public.{}", quoted(&sequence.name))))
+        Ok(owned.first().map(|sequence| {
+            let (schema, name) = crate::names::split(&sequence.name);
+            format!("{}.{}", quoted(schema), quoted(name))
+        }))
     }
 }
 
@@ -222,19 +234,24 @@ fn constant(expr: &Expr) -> Option<String> {
     }
 }
 
-/// A name as SQL text has it, `public.` before it or not.
-fn plain_name(text: &str) -> Result<String> {
+/// A name as SQL text has it, a schema before it or not.
+pub(crate) fn name_in(text: &str) -> Result<ast::ObjectName> {
     let wrong = || {
         let what = format!("invalid name syntax: \"{text}\"");
         Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
     };
     match crate::parse::parse_expression(text) {
-        Ok(ast::Expr::Identifier(name)) => Ok(fold(&name)),
-        Ok(ast::Expr::CompoundIdentifier(parts)) => {
-            let parts = parts.into_iter().map(ast::ObjectNamePart::Identifier).collect();
-            crate::names::object_name(&ast::ObjectName(parts))
-        }
+        Ok(ast::Expr::Identifier(name)) => Ok(ast::ObjectName::from(vec![name])),
+        Ok(ast::Expr::CompoundIdentifier(parts)) => Ok(ast::ObjectName::from(parts)),
         _ => Err(wrong()),
+    }
+}
+
+/// A key as SQL is written that is read again, by whatever path.
+pub(crate) fn written(key: &str) -> String {
+    match crate::names::split(key) {
+        (crate::names::PUBLIC, name) => quoted(name),
+        (schema, name) => format!("{}.{}", quoted(schema), quoted(name)),
     }
 }
 

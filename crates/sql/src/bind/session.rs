@@ -11,7 +11,7 @@ use super::binder::Binder;
 use crate::copy::CopyOptions;
 use crate::ddl::data_type;
 use crate::explain::{ExplainOptions, Explained};
-use crate::names::{fold, object_name};
+use crate::names::{fold, object_name, simple_name};
 use crate::session::settings;
 use crate::statement::{Discarded, Isolation, Statement, TableLock, TransactionModes};
 use crate::zones;
@@ -90,7 +90,7 @@ impl Binder<'_> {
         if !self.steps.is_empty() {
             return Err(Error::unsupported("a subquery as an argument"));
         }
-        Ok(Statement::Execute { name: object_name(name)?, arguments })
+        Ok(Statement::Execute { name: simple_name(name)?, arguments })
     }
 
     fn explain(
@@ -218,26 +218,9 @@ fn accepted(statement: &ast::Statement) -> Result<Statement> {
             channel: fold(channel),
             payload: payload.clone().unwrap_or_default(),
         },
-        S::CreateSchema {
-            schema_name: ast::SchemaName::Simple(name),
-            if_not_exists: true,
-            with: None,
-            options: None,
-            default_collate_spec: None,
-            clone: None,
-        } if is_public(name) => Statement::Nothing("CREATE SCHEMA"),
-        S::CreateSchema { schema_name: ast::SchemaName::Simple(name), .. } if is_public(name) => {
-            let what = "schema \"public\" already exists";
-            return Err(Error::new(SqlState(*b"42P06"), what));
-        }
         S::CreateExtension(extension) => create_extension(extension)?,
         other => return Err(unsupported_statement(other)),
     })
-}
-
-fn is_public(name: &ast::ObjectName) -> bool {
-    matches!(name.0.as_slice(),
-        [ast::ObjectNamePart::Identifier(name)] if fold(name) == "public")
 }
 
 /// Those whose functions are built in need no more than to be named.

@@ -12,7 +12,7 @@ use super::sequence::{Counted, next_value};
 use super::table::{Draft, column_constraints, default_of, generation, orphans, refuse_deferred};
 use super::{ColumnSource, SequenceOptions, StoreChange};
 use crate::catalog::{Generated, Table};
-use crate::names::{fold, object_name};
+use crate::names::{as_sql, beside, fold, object_name, simple_name};
 use crate::sequence::Identity;
 
 impl Transition {
@@ -27,9 +27,9 @@ impl Transition {
             self.refuse_if_viewed(&name, operation)?;
             let mut draft = Draft::alter(&table);
             self.alter_once(&mut draft, operation)?;
-            if draft.table.name() != name {
+            if draft.table.key() != name {
                 self.catalog.table_names.remove(&name);
-                name = draft.table.name().to_owned();
+                name = draft.table.key().to_owned();
                 self.catalog.table_names.insert(name.clone(), table.id());
             }
             self.put(draft.table);
@@ -75,7 +75,10 @@ impl Transition {
             }
             O::RenameTable {
                 table_name: ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name),
-            } => self.rename_table(draft, &object_name(name)?),
+            } => {
+                let new = beside(draft.table.key(), &simple_name(name)?);
+                self.rename_table(draft, &new)
+            }
             O::AlterColumn { column_name, op } => {
                 let column = draft.table.column_named(&fold(column_name))?;
                 self.alter_column(draft, column, op)
@@ -130,7 +133,7 @@ impl Transition {
                 table.name()
             ),
         );
-        let table = quoted(table.name());
+        let table = as_sql(table.key());
         self.require_no_row(&format!("SELECT 1 FROM {table} WHERE NOT ({text}) LIMIT 1"), error)
     }
 
@@ -208,11 +211,11 @@ impl Transition {
             ));
         }
         let name = match name {
-            Some(name) if self.catalog.relation_exists(&name) => {
+            Some(name) if self.catalog.relation_exists(&beside(table.key(), &name)) => {
                 return Err(relation_exists(&name));
             }
             Some(name) => name,
-            None => self.free_name(&format!("{}_pkey", table.name())),
+            None => self.free_name(table.key(), &format!("{}_pkey", table.name())),
         };
         for column in &columns {
             self.require_not_null(&table, *column)?;
@@ -239,11 +242,8 @@ impl Transition {
             return Ok(());
         }
         let name = table.column_name(column);
-        let text = format!(
-            "SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1",
-            quoted(table.name()),
-            quoted(name)
-        );
+        let text =
+            format!("SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1", as_sql(table.key()), quoted(name));
         self.require_no_row(&text, contains_nulls(table, name))
     }
 
@@ -252,7 +252,7 @@ impl Transition {
         let constraints = column_constraints(definition);
         if let Some(counted) = Counted::of(definition)? {
             let (place, name) = (draft.next_place(), fold(&definition.name));
-            self.add_counted((table.id(), table.name()), (place, &name), counted)?;
+            self.add_counted((table.id(), table.key()), (place, &name), counted)?;
         }
         let place = draft.add_column(&self.catalog, definition)?;
         let counted = self.catalog.owned_sequences(table.id(), Some(place)).pop();
@@ -288,7 +288,7 @@ impl Transition {
         let nulls = value.is_null() && counted.is_none();
         if nulls && !draft.table.schema.columns[usize::from(place)].nullable {
             let name = draft.table.column_name(place);
-            let text = format!("SELECT 1 FROM {} LIMIT 1", quoted(table.name()));
+            let text = format!("SELECT 1 FROM {} LIMIT 1", as_sql(table.key()));
             self.require_no_row(&text, contains_nulls(&table, name))?;
         }
         let old_columns = table.schema.columns.len() as ColumnId;
@@ -538,7 +538,7 @@ impl Transition {
         let data_type = table.column_type(column).clone();
         let options = SequenceOptions::from(options.unwrap_or_default());
         let counted = Counted::Identity(data_type.clone(), identity, options);
-        self.add_counted((table.id(), table.name()), (column, &name), counted)?;
+        self.add_counted((table.id(), table.key()), (column, &name), counted)?;
         let owned = self.catalog.owned_sequences(table.id(), Some(column));
         let identity = owned.iter().find(|s| s.owner.is_some_and(|o| o.identity.is_some()));
         draft.table.defaults[place] = identity.map(|sequence| next_value(sequence, &data_type));

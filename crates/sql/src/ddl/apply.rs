@@ -11,7 +11,7 @@ use super::table::Draft;
 use super::{ColumnSource, CreateFunction, Ddl, RoutineKind, StoreChange, Validation};
 use crate::bind::{Binder, compile_routine, parameter_defaults};
 use crate::catalog::{Catalog, Reference, Routine, Table};
-use crate::names::{fold, object_name};
+use crate::names::{self, as_sql, beside, fold, object_name, simple_name};
 use crate::parse::parse_query;
 use crate::statement::SessionInfo;
 
@@ -68,13 +68,20 @@ impl Transition {
                 self.drop_views(names, *if_exists, *cascade)?
             }
             Ddl::Rename { what, name, to, if_exists } => {
-                self.rename(*what, (&object_name(name)?, &fold(to)), *if_exists)?;
+                let name = object_name(name)?;
+                self.rename(*what, (&name, &beside(&name, &fold(to))), *if_exists)?;
             }
             Ddl::CreateRoutine { function, or_replace } => {
                 return self.create_routine(function, *or_replace);
             }
             Ddl::DropRoutines { kind, names, if_exists } => {
                 return self.drop_routines(*kind, names, *if_exists);
+            }
+            Ddl::CreateSchema { name, if_not_exists } => {
+                return self.create_schema(name, *if_not_exists);
+            }
+            Ddl::DropSchemas { names, if_exists, cascade } => {
+                self.drop_schemas(names, *if_exists, *cascade)?;
             }
             Ddl::CommentOnConstraint { name, table, text } => {
                 return self.comment_on_constraint(name, table, text.as_deref());
@@ -96,6 +103,7 @@ impl Transition {
             }
             return Err(relation_exists(&name));
         }
+        self.check_namespace(&name)?;
         let id = TableId(self.catalog.next_table);
         self.catalog.next_table += 1;
         for (column, column_name, counted) in counted_columns(create)? {
@@ -109,7 +117,7 @@ impl Transition {
         Ok(())
     }
 
-    fn drop_tables(
+    pub(super) fn drop_tables(
         &mut self,
         names: &[ast::ObjectName],
         if_exists: bool,
@@ -131,7 +139,7 @@ impl Transition {
         }
         let ids: Vec<TableId> = dropped.iter().map(|t| t.id()).collect();
         for table in &dropped {
-            self.drop_views_on("table", table.name(), &[], cascade)?;
+            self.drop_views_on("table", table.key(), &[], cascade)?;
             for reference in &table.referenced_by {
                 if ids.contains(&reference.child) {
                     continue;
@@ -146,7 +154,7 @@ impl Transition {
         }
         for table in dropped {
             self.drop_owned(table.id(), None, cascade)?;
-            self.catalog.table_names.remove(table.name());
+            self.catalog.table_names.remove(table.key());
             if self.catalog.tables.remove(&table.id()).is_some() {
                 self.store.push(StoreChange::DropTable(table.id()));
             }
@@ -238,10 +246,10 @@ impl Transition {
             table.column_named(&fold(included))?;
         }
         let name = match &create.name {
-            Some(name) => object_name(name)?,
-            None => self.free_name(&draft.default_name(&columns, "idx")),
+            Some(name) => simple_name(name)?,
+            None => self.free_name(table.key(), &draft.default_name(&columns, "idx")),
         };
-        if self.catalog.relation_exists(&name) {
+        if self.catalog.relation_exists(&beside(table.key(), &name)) {
             return match create.if_not_exists {
                 true => Ok(()),
                 false => Err(relation_exists(&name)),
@@ -285,7 +293,7 @@ impl Transition {
         let not_null: Vec<String> = names.iter().map(|n| format!("{n} IS NOT NULL")).collect();
         let text = format!(
             "SELECT 1 FROM {} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
-            quoted(table.name()),
+            as_sql(table.key()),
             not_null.join(" AND "),
             names.join(", ")
         );
@@ -397,6 +405,7 @@ impl Transition {
                 ));
             }
         }
+        self.check_namespace(&function.name)?;
         let procedure = compile_routine(&self.catalog, function)?;
         let routine = Routine {
             defaults: parameter_defaults(&self.catalog, function)?,
@@ -483,9 +492,9 @@ impl Transition {
         self.catalog.tables.insert(table.id(), Arc::new(table));
     }
 
-    /// PostgreSQL numbers default names that are taken.
-    pub(super) fn free_name(&self, wanted: &str) -> String {
-        free_name(wanted, |name| self.catalog.relation_exists(name))
+    /// A name in the schema of a relation. PostgreSQL numbers default names that are taken.
+    pub(super) fn free_name(&self, beside: &str, wanted: &str) -> String {
+        free_name(wanted, |name| self.catalog.relation_exists(&names::beside(beside, name)))
     }
 
     /// All rows anew: column i of the new row is `columns[i]`.
@@ -522,7 +531,10 @@ fn failing(procedure: &Procedure, error: Error) -> Procedure {
 }
 
 pub(super) fn relation_exists(name: &str) -> Error {
-    Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
+    Error::new(
+        SqlState::DUPLICATE_TABLE,
+        format!("relation \"{}\" already exists", names::bare(name)),
+    )
 }
 
 /// A name as SQL text, whatever is in it.

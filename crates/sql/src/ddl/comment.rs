@@ -24,7 +24,7 @@ pub enum Commented {
     Sequence(TableId),
     View(String),
     Routine(String),
-    Schema,
+    Schema(String),
     Database,
 }
 
@@ -134,7 +134,7 @@ impl Catalog {
                 }
             }
             K::Schema => match name_alone(name) {
-                Some(name) if name == "public" => Ok(Commented::Schema),
+                Some(name) if self.has_namespace(&name) => Ok(Commented::Schema(name)),
                 _ => Err(Error::new(
                     SqlState::INVALID_SCHEMA_NAME,
                     format!("schema \"{name}\" does not exist"),
@@ -196,7 +196,8 @@ impl Catalog {
             Commented::Sequence(id) => self.sequence_by_id(*id).is_some(),
             Commented::View(name) => self.view(name).is_some(),
             Commented::Routine(name) => self.routine(name).is_some(),
-            Commented::Schema | Commented::Database => true,
+            Commented::Schema(name) => self.has_namespace(name),
+            Commented::Database => true,
         }
     }
 }
@@ -276,13 +277,13 @@ mod tests {
         let expected = format!(
             "Table({id:?}) it's mine; Column({id:?}, 2) third; Index({id:?}, 0) key; \
              Constraint({id:?}, \"t_pkey\") key, too; Sequence({sequence:?}) counts; \
-             Routine(\"f\") sums; Schema all"
+             Routine(\"f\") sums; Schema(\"public\") all"
         );
         assert_eq!(all(&catalog), expected);
         for text in ["DROP TABLE t", "DROP SEQUENCE s", "DROP FUNCTION f"] {
             catalog = after(&catalog, text).unwrap();
         }
-        assert_eq!(all(&catalog), "Schema all");
+        assert_eq!(all(&catalog), "Schema(\"public\") all");
     }
 
     #[test]

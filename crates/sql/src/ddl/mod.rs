@@ -12,6 +12,7 @@ mod options;
 mod rename;
 mod retype;
 mod routine;
+mod schemas;
 mod sequence;
 mod table;
 mod view;
@@ -91,6 +92,15 @@ pub enum Ddl {
         names: Vec<ast::ObjectName>,
         if_exists: bool,
     },
+    CreateSchema {
+        name: String,
+        if_not_exists: bool,
+    },
+    DropSchemas {
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+    },
     CommentOnConstraint {
         name: ast::Ident,
         table: ast::ObjectName,
@@ -117,6 +127,8 @@ impl Ddl {
             Ddl::DropIndexes { .. } => "DROP INDEX",
             Ddl::CreateView(_) => "CREATE VIEW",
             Ddl::DropViews { .. } => "DROP VIEW",
+            Ddl::CreateSchema { .. } => "CREATE SCHEMA",
+            Ddl::DropSchemas { .. } => "DROP SCHEMA",
             Ddl::CreateRoutine { function, .. } => match function.kind {
                 RoutineKind::Procedure => "CREATE PROCEDURE",
                 RoutineKind::Function => "CREATE FUNCTION",

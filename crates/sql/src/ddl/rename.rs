@@ -11,6 +11,7 @@ use super::apply::{Transition, relation_exists};
 use super::table::Draft;
 use super::{Commented, StoreChange};
 use crate::catalog::View;
+use crate::names::{bare, beside};
 
 /// What is renamed by a statement of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,9 +57,9 @@ impl Transition {
 
     fn name_index(&mut self, draft: &mut Draft, index: types::IndexId, new: &str) {
         match index.checked_sub(1) {
-            None => draft.table.primary_key_name = new.to_owned(),
+            None => draft.table.primary_key_name = bare(new).to_owned(),
             Some(place) => {
-                draft.schema().indexes[usize::from(place)].name = new.to_owned();
+                draft.schema().indexes[usize::from(place)].name = bare(new).to_owned();
                 let schema = (*draft.table.schema).clone();
                 self.store.push(StoreChange::Describe(schema));
             }
@@ -94,7 +95,7 @@ impl Transition {
             return Err(draft.duplicate_constraint(new));
         }
         if let Some(index) = unique.map(|(index, _)| index).or(is_key.then_some(0)) {
-            if self.catalog.relation_exists(new) {
+            if self.catalog.relation_exists(&beside(table.key(), new)) {
                 return Err(relation_exists(new));
             }
             self.name_index(draft, index, new);

@@ -115,7 +115,7 @@ impl Transition {
             );
             let text = format!(
                 "SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1",
-                quoted(table.name()),
+                crate::names::as_sql(table.key()),
                 quoted(name)
             );
             self.require_no_row(&text, error)?;

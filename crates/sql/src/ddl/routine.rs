@@ -5,6 +5,7 @@ use types::{DataType, Error, Result, SqlState};
 
 use crate::ddl::data_type;
 use crate::names::{fold, object_name};
+use crate::search_path::SearchPath;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RoutineKind {
@@ -22,6 +23,8 @@ pub struct CreateFunction {
     /// Folded: `plpgsql` or `sql`.
     pub language: String,
     pub body: String,
+    /// By which names in its body are settled.
+    pub path: SearchPath,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +56,7 @@ impl CreateFunction {
     pub(crate) fn from_ast(
         definition: &ast::CreateFunction,
         is_procedure: bool,
+        path: &SearchPath,
     ) -> Result<CreateFunction> {
         let kind = match is_procedure {
             true => RoutineKind::Procedure,
@@ -82,11 +86,16 @@ impl CreateFunction {
             returns: returns(definition, is_procedure)?,
             language,
             body: body_text(definition)?,
+            path: path.clone(),
         })
     }
 
     /// The block of a DO statement, as a procedure.
-    pub(crate) fn anonymous(language: &str, body: &str) -> Result<CreateFunction> {
+    pub(crate) fn anonymous(
+        language: &str,
+        body: &str,
+        path: &SearchPath,
+    ) -> Result<CreateFunction> {
         check_language(language)?;
         if language != "plpgsql" {
             let what = format!("language \"{language}\" does not support inline code execution");
@@ -99,6 +108,7 @@ impl CreateFunction {
             returns: Returns::Void,
             language: language.to_owned(),
             body: body.to_owned(),
+            path: path.clone(),
         })
     }
 

@@ -10,7 +10,7 @@ use types::{ColumnId, DataType, Error, Result, SqlState, TableId};
 use super::StoreChange;
 use super::apply::{Transition, relation_exists};
 use crate::catalog::{Catalog, Table};
-use crate::names::{fold, object_name};
+use crate::names::{bare, beside, fold, object_name};
 use crate::sequence::{Identity, Sequence, SequenceOwner};
 
 /// What a statement says of a sequence; `None` where it says nothing.
@@ -149,6 +149,7 @@ impl Transition {
                 false => Err(relation_exists(&name)),
             };
         }
+        self.check_namespace(&name)?;
         if options.restart.is_some() {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "RESTART is for ALTER SEQUENCE"));
         }
@@ -186,8 +187,8 @@ impl Transition {
         (column, name): (ColumnId, &str),
         counted: Counted,
     ) -> Result<()> {
-        let wanted = format!("{}_{name}_seq", table.1);
-        let sequence_name = self.free_name(&wanted);
+        let wanted = format!("{}_{name}_seq", bare(table.1));
+        let sequence_name = beside(table.1, &self.free_name(table.1, &wanted));
         let (data_type, identity, options) = match counted {
             Counted::Serial(data_type) => (data_type, None, SequenceOptions::default()),
             Counted::Identity(data_type, identity, options) => {
@@ -216,7 +217,7 @@ impl Transition {
         };
         match change {
             AlterSequence::Rename(to) => {
-                let to = fold(to);
+                let to = beside(&name, &fold(to));
                 if self.catalog.relation_exists(&to) {
                     return Err(relation_exists(&to));
                 }

@@ -15,7 +15,7 @@ use super::options::layout_of;
 use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
 use crate::catalog::{Catalog, CheckConstraint, ForeignKey, Generated, ReferenceAction, Table};
-use crate::names::{fold, object_name};
+use crate::names::{as_sql, bare, beside, fold, object_name};
 use crate::statement::SessionInfo;
 
 /// Name of the column that is the key of a table without one.
@@ -53,7 +53,7 @@ impl Draft {
                 indexes: Vec::new(),
                 hidden_row_id: false,
             }),
-            primary_key_name: format!("{name}_pkey"),
+            primary_key_name: format!("{}_pkey", bare(name)),
             layout,
             defaults: Vec::new(),
             checks: Vec::new(),
@@ -79,7 +79,7 @@ impl Draft {
         if primary_keys > 1 {
             return Err(Error::new(
                 SqlState::INVALID_TABLE_DEFINITION,
-                format!("multiple primary keys for table \"{name}\" are not allowed"),
+                format!("multiple primary keys for table \"{}\" are not allowed", bare(name)),
             ));
         }
         if primary_keys == 0 {
@@ -105,7 +105,8 @@ impl Draft {
             ast::TableConstraint::PrimaryKey(key) => {
                 refuse_deferred(key.characteristics.as_ref())?;
                 let columns = self.index_columns(&key.columns)?;
-                let is_taken = |name: &str| catalog.relation_exists(name);
+                let table = self.table.key().to_owned();
+                let is_taken = |name: &str| catalog.relation_exists(&beside(&table, name));
                 self.table.primary_key_name = match &key.name {
                     Some(name) if is_taken(&fold(name)) => {
                         return Err(relation_exists(&fold(name)));
@@ -309,7 +310,8 @@ impl Draft {
         }
         let columns = self.index_columns(&unique.columns)?;
         let taken = |name: &str| {
-            catalog.relation_exists(name) || self.table.live_indexes().any(|(_, i)| i.name == name)
+            catalog.relation_exists(&beside(self.table.key(), name))
+                || self.table.live_indexes().any(|(_, i)| i.name == name)
         };
         let name = match &unique.name {
             Some(name) => fold(name),
@@ -412,7 +414,7 @@ impl Draft {
             return Err(Error::new(SqlState::SYNTAX_ERROR, what));
         }
         let parent_name = object_name(&foreign.foreign_table)?;
-        let parent = match parent_name == self.table.name() {
+        let parent = match parent_name == self.table.key() {
             true => Arc::new(self.table.clone()),
             false => catalog.table(&parent_name)?.clone(),
         };
@@ -459,8 +461,8 @@ pub(super) fn orphans(
     let present: Vec<String> = columns.iter().map(|c| format!("{} IS NOT NULL", own(c))).collect();
     format!(
         "SELECT 1 FROM {} c LEFT JOIN {} p ON {} WHERE {} AND {} IS NULL LIMIT 1",
-        quoted(child.name()),
-        quoted(parent.name()),
+        as_sql(child.key()),
+        as_sql(parent.key()),
         on.join(" AND "),
         present.join(" AND "),
         parent_columns.first().map(theirs).unwrap_or_default(),

@@ -29,6 +29,7 @@ impl Transition {
             None if !self.catalog.relation_exists(&name) => {}
             _ => return Err(relation_exists(&name)),
         }
+        self.check_namespace(&name)?;
         let view = View {
             reads: relations(&self.catalog, &create.query)?,
             columns: create.columns.iter().map(|column| fold(&column.name)).collect(),

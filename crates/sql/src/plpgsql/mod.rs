@@ -43,7 +43,8 @@ use crate::ddl::CreateFunction;
 /// Compiles the body of a PL/pgSQL procedure or function.
 pub fn compile(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
     let names: Vec<String> = lower::parameter_names(function).collect();
-    let (body, reads) = parse::parse_body(&function.body, &names)?;
+    let names_settled = (&function.path, catalog);
+    let (body, reads) = parse::parse_body(&function.body, &names, names_settled)?;
     lower::lower(catalog, function, &body, reads)
 }
 

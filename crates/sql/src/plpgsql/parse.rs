@@ -9,10 +9,16 @@ use super::syntax::{
     Target, TypeName,
 };
 use super::tokens::{NESTING_MAX, Reads, Tokens, at_line, is_range, is_word};
+use crate::catalog::Catalog;
+use crate::search_path::SearchPath;
 
 /// Parse a whole body. `parameters` are the names that `$1`, `$2`… stand for.
-pub fn parse_body(body: &str, parameters: &[String]) -> Result<(Block, Reads)> {
-    let mut parser = Parser { tokens: Tokens::new(body, parameters)?, depth: 0 };
+pub fn parse_body(
+    body: &str,
+    parameters: &[String],
+    path: (&SearchPath, &Catalog),
+) -> Result<(Block, Reads)> {
+    let mut parser = Parser { tokens: Tokens::new(body, parameters, path)?, depth: 0 };
     let reads = parser.tokens.reads();
     if *parser.tokens.peek() == Token::Sharp {
         return Err(Error::unsupported("a # option of PL/pgSQL"));
@@ -23,12 +29,12 @@ pub fn parse_body(body: &str, parameters: &[String]) -> Result<(Block, Reads)> {
     if parser.tokens.at_end() { Ok((block, reads)) } else { Err(parser.tokens.unexpected()) }
 }
 
-struct Parser {
-    tokens: Tokens,
+struct Parser<'a> {
+    tokens: Tokens<'a>,
     depth: usize,
 }
 
-impl Parser {
+impl Parser<'_> {
     fn label(&mut self) -> Result<Option<String>> {
         if !self.tokens.take(&Token::ShiftLeft) {
             return Ok(None);
@@ -568,7 +574,7 @@ impl Parser {
 }
 
 /// `INTO [STRICT] target, …` at the cursor.
-fn remove_into(tokens: &mut Tokens) -> Result<Into> {
+fn remove_into(tokens: &mut Tokens<'_>) -> Result<Into> {
     let mut length = 1;
     if is_word(tokens.peek_at(length), "strict") {
         length += 1;

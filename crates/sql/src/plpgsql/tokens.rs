@@ -12,10 +12,12 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
 use types::{Error, Result, SqlState};
 
 use super::syntax::Expr;
+use crate::catalog::Catalog;
 use crate::clauses::settle;
 use crate::depth::check_tokens;
 use crate::dialect::Ledger;
 use crate::precedence::mend;
+use crate::search_path::SearchPath;
 
 /// The token that stands for `..`, which SQL does not have.
 const RANGE: &str = "..";
@@ -30,14 +32,20 @@ pub struct Reads {
     pub row_count: bool,
 }
 
-pub struct Tokens {
+pub struct Tokens<'a> {
     tokens: Vec<TokenWithSpan>,
     at: usize,
+    /// By which names are settled.
+    path: (&'a SearchPath, &'a Catalog),
 }
 
-impl Tokens {
+impl<'a> Tokens<'a> {
     /// `parameters` are the names that `$1`, `$2`… stand for.
-    pub fn new(body: &str, parameters: &[String]) -> Result<Self> {
+    pub fn new(
+        body: &str,
+        parameters: &[String],
+        path: (&'a SearchPath, &'a Catalog),
+    ) -> Result<Self> {
         crate::size::check_text(body)?;
         let tokens = Tokenizer::new(&Ledger::for_tokens(0), body)
             .tokenize_with_location()
@@ -47,7 +55,7 @@ impl Tokens {
             .filter(|token| !matches!(token.token, Token::Whitespace(_)))
             .map(|token| without_placeholder(token, parameters))
             .collect::<Result<_>>()?;
-        Ok(Tokens { tokens: with_ranges(tokens), at: 0 })
+        Ok(Tokens { tokens: with_ranges(tokens), at: 0, path })
     }
 
     pub fn reads(&self) -> Reads {
@@ -159,7 +167,7 @@ impl Tokens {
     }
 
     /// Cut out what lies before the first token that `stop` accepts; that token is next.
-    pub fn until(&mut self, stop: impl Fn(&Token) -> bool) -> Result<Tokens> {
+    pub fn until(&mut self, stop: impl Fn(&Token) -> bool) -> Result<Tokens<'a>> {
         let Some(length) = self.distance(&stop) else {
             let end = self.distance(|token| *token == Token::SemiColon);
             self.at += end.unwrap_or(self.tokens.len() - self.at.min(self.tokens.len()));
@@ -170,24 +178,24 @@ impl Tokens {
         if tokens.is_empty() {
             return Err(self.unexpected());
         }
-        Ok(Tokens { tokens, at: 0 })
+        Ok(Tokens { tokens, at: 0, path: self.path })
     }
 
-    pub fn until_word(&mut self, word: &str) -> Result<Tokens> {
+    pub fn until_word(&mut self, word: &str) -> Result<Tokens<'a>> {
         self.until(|token| is_word(token, word))
     }
 
     /// Cut out what is left before the end of the statement, and step over the semicolon.
-    pub fn until_semicolon(&mut self) -> Result<Tokens> {
+    pub fn until_semicolon(&mut self) -> Result<Tokens<'a>> {
         let tokens = self.until(|token| *token == Token::SemiColon)?;
         self.advance();
         Ok(tokens)
     }
 
     /// Remove the next `length` tokens.
-    pub fn remove(&mut self, length: usize) -> Tokens {
+    pub fn remove(&mut self, length: usize) -> Tokens<'a> {
         let tokens = self.tokens.drain(self.at..self.at + length).collect();
-        Tokens { tokens, at: 0 }
+        Tokens { tokens, at: 0, path: self.path }
     }
 
     pub fn prepend_word(&mut self, word: &str) {
@@ -243,6 +251,8 @@ impl Tokens {
         let mut parsed = parse(&mut parser).map_err(|error| not_sql(error, line))?;
         mend(&mut parsed);
         settle(&mut parsed)?;
+        let (path, catalog) = self.path;
+        path.settle_part(catalog, &mut parsed)?;
         match parser.peek_token().token {
             Token::EOF => Ok(parsed),
             token => Err(syntax_error_near(&token, line)),

@@ -63,6 +63,7 @@ use crate::explain::ExplainOptions;
 use crate::origins::{self, Origin};
 use crate::parse::{Cover, Parsed, parse};
 use crate::router;
+use crate::search_path::SearchPath;
 use crate::size;
 use crate::statement::{Bound, SessionInfo, Statement};
 use chance::NO_SEED;
@@ -251,6 +252,8 @@ pub struct Session {
     database: Arc<Database>,
     info: SessionInfo,
     pub settings: Settings,
+    /// The setting that its path was made of.
+    path_set: String,
     transaction: Option<Box<OpenTransaction>>,
     /// An error ended the transaction's usefulness; only its end is accepted.
     failed: bool,
@@ -306,6 +309,7 @@ impl Session {
             database,
             info,
             settings: Settings::default(),
+            path_set: String::new(),
             transaction: None,
             failed: false,
             bound: FxHashMap::default(),
@@ -367,6 +371,8 @@ impl Session {
             return Ok(prepared);
         }
         let is_short = parsed.text.len() <= SHORT_TEXT_BYTES;
+        // What is recorded may begin with the path.
+        let sent = if cachable { parsed.text.clone() } else { String::new() };
         let mut prepared = aside(is_short, || self.bind(&versioned, parsed, types, true))?;
         match &prepared.bound.statement {
             Statement::Execute { name, .. } => {
@@ -382,7 +388,7 @@ impl Session {
         }
         let prepared = Arc::new(prepared);
         if cachable && self.has_room_for(prepared.parsed.text.len()) {
-            self.bound.insert(prepared.parsed.text.clone(), Arc::clone(&prepared));
+            self.bound.insert(sent, Arc::clone(&prepared));
         }
         Ok(prepared)
     }
@@ -422,6 +428,8 @@ impl Session {
             let explained = self.bind(versioned, explained, told, analyst)?;
             return Ok(Prepared::explaining(parsed, types, explained, options));
         }
+        let mut parsed = parsed;
+        self.info.path.settle(&versioned.catalog, &mut parsed)?;
         let (bound, mut parsed) = self.bind_by(&self.info, versioned, parsed, &declared)?;
         let bound = match bound {
             // Who knows system tables knows their types, as which the client sends its values.
@@ -442,9 +450,14 @@ impl Session {
         if writes {
             self.check_zone(&bound)?;
             // As every replica will bind it, which knows the user but not the session.
-            let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
+            let (user, path) = (self.info.user.clone(), self.info.path.clone());
+            let canonical = SessionInfo { user, path, ..SessionInfo::default() };
             let (again, same) = self.bind_by(&canonical, versioned, parsed, &declared)?;
             (bound, parsed) = (again?, same);
+        }
+        if (writes || matches!(bound.statement, Statement::Ddl(_))) && !parsed.has_path {
+            parsed.text.insert_str(0, &self.info.path.prefix(&versioned.catalog));
+            parsed.has_path = true;
         }
         let scanned = match &bound.statement {
             Statement::Procedure(query) | Statement::CopyOut { query, .. } => {
@@ -474,10 +487,15 @@ impl Session {
         }
     }
 
-    /// What was bound in another time zone is bound again.
+    /// What was bound in another time zone, or by another path, is bound again.
     fn settle_zone(&mut self) {
         if self.info.zone != *self.settings.zone() {
             self.info.zone = self.settings.zone().clone();
+            self.forget_bound();
+        }
+        if self.path_set != self.settings.search_path() {
+            self.path_set = self.settings.search_path().to_owned();
+            self.info.path = SearchPath::of_setting(&self.path_set, &self.info.user);
             self.forget_bound();
         }
     }

@@ -40,6 +40,7 @@ use crate::bind::bind_in_session;
 use crate::catalog::Catalog;
 use crate::ddl::Ddl;
 use crate::parse::parse;
+use crate::search_path::SearchPath;
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::last_changes::LastChanges;
 use crate::session::sequences::Stocks;
@@ -232,13 +233,18 @@ fn compile_for_ledger(
     text: &str,
     types: &ParameterTypes,
 ) -> Result<Bound> {
-    let info = SessionInfo { user: user.to_owned(), ..SessionInfo::default() };
-    let parsed = parse(text)?;
-    let [parsed] = parsed.as_slice() else {
+    let mut parsed = parse(text)?;
+    let set = parsed.first().filter(|_| parsed.len() == 2);
+    let path = set.and_then(SearchPath::set_by);
+    let (Some(mut statement), true) = (parsed.pop(), parsed.len() == usize::from(path.is_some()))
+    else {
         return Err(Error::new(SqlState::SYNTAX_ERROR, "a transaction holds one statement"));
     };
-    parsed.reads_newest()?;
-    bind_in_session(catalog, &info, parsed, &types.declared())
+    let path = path.unwrap_or_default();
+    path.settle(catalog, &mut statement)?;
+    let info = SessionInfo { user: user.to_owned(), path, ..SessionInfo::default() };
+    statement.reads_newest()?;
+    bind_in_session(catalog, &info, &statement, &types.declared())
 }
 
 /// Arguments were read by the types that the sender's schema gave them. Their number is the

@@ -44,7 +44,7 @@ use super::chance::{NO_SEED, new_seed};
 use super::guard::aside;
 use super::locking::Locking;
 use super::{Answer, Session, Tag, View};
-use crate::bind::quoted;
+use crate::bind::written;
 use crate::catalog::Catalog;
 use crate::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
 
@@ -623,12 +623,12 @@ impl Session {
 }
 
 fn take_values_text(sequence: &Sequence, count: u64) -> String {
-    let name = quoted(&sequence.name).replace('\'', "''");
+    let name = written(&sequence.name).replace('\'', "''");
     format!("SELECT {TAKE_VALUES}('{name}', {count})")
 }
 
 fn set_value_text(sequence: &Sequence, value: i64, called: bool) -> String {
-    let name = quoted(&sequence.name).replace('\'', "''");
+    let name = written(&sequence.name).replace('\'', "''");
     format!("SELECT {SET_VALUE}('{name}', {value}, {called})")
 }
 

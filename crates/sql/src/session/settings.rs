@@ -66,6 +66,8 @@ pub(super) const SEEN_HEIGHT: &str = "tally.seen_height";
 /// What an envelope can hold.
 const TRANSACTION_KEY_BYTES_MAX: usize = 255;
 
+pub(super) const DEFAULT_SEARCH_PATH: &str = "\"$user\", public";
+
 const TIMEOUTS: [&str; 6] = [
     "statement_timeout",
     "idle_session_timeout",
@@ -218,6 +220,11 @@ impl Settings {
         self.changed.clear();
         self.timeouts = Timeouts::default();
         self.zone = Zone::default();
+    }
+
+    /// Where names without a schema are looked for.
+    pub fn search_path(&self) -> &str {
+        self.changed.get("search_path").map_or(DEFAULT_SEARCH_PATH, String::as_str)
     }
 
     pub fn zone(&self) -> &Zone {

@@ -59,7 +59,7 @@ impl Session {
         let Statement::Ddl(ddl) = &create.bound.statement else {
             return Ok(plain("CREATE TABLE AS"));
         };
-        self.change_schema(ddl, &made.create).await?;
+        self.change_schema(ddl, &create.parsed.text).await?;
         let Some(fill) = &made.fill else { return Ok(plain("CREATE TABLE AS")) };
         let declared: Vec<_> = types.iter().cloned().map(Some).collect();
         let parsed = self.parse(fill)?.remove(0);

@@ -98,8 +98,7 @@ select nam from d;
 select * from nosuch;
 -- ERROR 42P01: relation "nosuch" does not exist
 select * from nosuch.d;
--- ERROR 3F000: schema "nosuch" does not exist
--- HINT: Everything lives in the schema public.
+-- ERROR 42P01: relation "nosuch.d" does not exist
 select 'a'::character varying(2), pg_typeof(1), pg_typeof('x'), pg_typeof(1.5), true;
 -- varchar character varying(2) | pg_typeof text | pg_typeof text | pg_typeof text | bool boolean
 -- a | integer | unknown | numeric | t

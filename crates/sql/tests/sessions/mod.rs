@@ -13,6 +13,7 @@ mod migrations;
 mod online;
 mod past;
 mod schema_changes;
+mod schemas;
 mod sequences;
 mod tables_as;
 mod types;

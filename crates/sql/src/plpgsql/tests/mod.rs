@@ -113,7 +113,7 @@ fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> 
 fn catalog_of(tables: impl IntoIterator<Item = Arc<Table>>) -> Catalog {
     let mut catalog = Catalog::genesis();
     for table in tables {
-        catalog.table_names.insert(table.name().to_string(), table.id());
+        catalog.table_names.insert(table.key().to_string(), table.id());
         catalog.tables.insert(table.id(), table);
     }
     catalog

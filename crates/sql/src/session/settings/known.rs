@@ -68,7 +68,7 @@ static HEEDED: &[Known] = &[
     fixed("max_identifier_length", "63"),
     fixed("max_index_keys", "32"),
     fixed("max_prepared_transactions", "0"),
-    known("search_path", "\"$user\", public"),
+    known("search_path", super::DEFAULT_SEARCH_PATH),
     fixed("server_encoding", "UTF8"),
     fixed("server_version", types::version::SERVER_VERSION),
     fixed("server_version_num", types::version::SERVER_VERSION_NUM),

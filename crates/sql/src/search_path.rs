@@ -1,0 +1,578 @@
+//! Names without a schema: which object a session means, settled once, before anything is bound.
+//!
+//! ```text
+//!   SET search_path TO s, public;  SELECT … FROM t, u          what a client sends
+//!        │                                                     s has a t, public has a u
+//!        ▼
+//!   [`SearchPath::settle`]:       SELECT … FROM s.t, public.u  what is bound, planned, explained
+//!   [`SearchPath::prefix`]:       SET search_path TO …; …      what the ledger records
+//! ```
+//!
+//! The path is no state that replicas share: it is a session's. So a statement is given schemas in
+//! its tree, and whatever comes after (binder, analyst, views) takes a name without one for what is
+//! in public, or in a WITH. Where the path is the usual one, `public` alone, nothing is done at all.
+//!
+//! A text that is recorded under another path begins with a SET of it: bodies of routines, names in
+//! strings and in views are settled by every replica in the same way, against the schema at that
+//! place of the ledger. The path that is recorded names schemas that there are, and never `$user`.
+//!
+//! *Invariant.* Settling twice is settling once: a name that was found has a schema afterwards.
+//!
+//! Departures: routines of public are found by any path; `pg_temp` is not there; a plan that was
+//! prepared keeps what its names meant.
+//!
+//! *Cost.* One walk through the tree, of sessions that have set a path, once for each binding.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use sqlparser::ast::{self, Ident, ObjectName, VisitMut, VisitorMut};
+use types::{Error, Result, SqlState};
+
+use crate::bind::{name_in, quoted};
+use crate::catalog::Catalog;
+use crate::ddl::{AlterSequence, Ddl, SequenceOptions};
+use crate::names::{PUBLIC, fold, key, object_name};
+use crate::parse::{Body, Parsed};
+
+/// Schemas in the order in which names are looked for, whether they exist or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchPath(Arc<[String]>);
+
+impl Default for SearchPath {
+    fn default() -> SearchPath {
+        SearchPath([PUBLIC.to_owned()].into())
+    }
+}
+
+impl SearchPath {
+    /// Of the setting's text, a list of identifiers.
+    pub fn of_setting(text: &str, user: &str) -> SearchPath {
+        let mut names: Vec<String> = Vec::new();
+        for name in listed(text) {
+            let name = if name == "$user" { user.to_owned() } else { name };
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        SearchPath(names.into())
+    }
+
+    /// Those that there are, without the system's, which come first whatever the path says.
+    pub fn schemas<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a str> {
+        self.0.iter().map(String::as_str).filter(|name| catalog.has_namespace(name))
+    }
+
+    /// Whether a name without a schema means what is in public.
+    pub fn is_usual(&self, catalog: &Catalog) -> bool {
+        let mut schemas = self.schemas(catalog);
+        (schemas.next(), schemas.next()) == (Some(PUBLIC), None)
+    }
+
+    /// Where what has no schema in its name is made.
+    pub fn first<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a str> {
+        self.schemas(catalog).next()
+    }
+
+    /// What a recorded text begins with; nothing under the usual path.
+    pub fn prefix(&self, catalog: &Catalog) -> String {
+        if self.is_usual(catalog) {
+            return String::new();
+        }
+        let names: Vec<String> = self.schemas(catalog).map(quoted).collect();
+        match names.is_empty() {
+            true => "SET search_path TO ''; ".to_owned(),
+            false => format!("SET search_path TO {}; ", names.join(", ")),
+        }
+    }
+
+    /// The path that a recorded text begins with.
+    pub(crate) fn set_by(parsed: &Parsed) -> Option<SearchPath> {
+        let Body::Statement(statement) = &parsed.body else { return None };
+        let ast::Statement::Set(ast::Set::SingleAssignment { variable, values, .. }) = &**statement
+        else {
+            return None;
+        };
+        if variable.to_string() != "search_path" {
+            return None;
+        }
+        let name = |value: &ast::Expr| match value {
+            ast::Expr::Identifier(name) => fold(name),
+            _ => String::new(),
+        };
+        let names = values.iter().map(name).filter(|name| !name.is_empty());
+        Some(SearchPath(names.collect()))
+    }
+
+    /// The key of the relation that a text names; of public where there is none.
+    ///
+    /// # Errors
+    /// It is no name.
+    pub fn relation(&self, catalog: &Catalog, text: &str) -> Result<String> {
+        let mut name = name_in(text)?;
+        if !self.is_usual(catalog) {
+            Settler::new(self, catalog).relation(&mut name);
+        }
+        object_name(&name)
+    }
+
+    /// Gives schemas to the names of a statement.
+    ///
+    /// # Errors
+    /// 3F000: something is to be made, and the path names no schema that there is. 42P01: a
+    /// relation of public is named, which is not on the path.
+    pub(crate) fn settle(&self, catalog: &Catalog, parsed: &mut Parsed) -> Result<()> {
+        match self.is_usual(catalog) {
+            true => Ok(()),
+            false => Settler::new(self, catalog).body(&mut parsed.body),
+        }
+    }
+
+    /// The same for a part of a routine's body.
+    pub(crate) fn settle_part(&self, catalog: &Catalog, part: &mut impl VisitMut) -> Result<()> {
+        match self.is_usual(catalog) {
+            true => Ok(()),
+            false => Settler::new(self, catalog).visit(part),
+        }
+    }
+}
+
+/// Identifiers between commas, folded unless they are quoted.
+fn listed(text: &str) -> Vec<String> {
+    let (mut names, mut name, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut rest = text.trim().chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '"' if is_quoted && rest.peek() == Some(&'"') => {
+                rest.next();
+                name.push('"');
+            }
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => names.push(std::mem::take(&mut name)),
+            c if is_quoted => name.push(c),
+            c if c.is_whitespace() => {}
+            c => name.push(c.to_ascii_lowercase()),
+        }
+    }
+    names.push(name);
+    names
+}
+
+struct Settler<'a> {
+    catalog: &'a Catalog,
+    schemas: Vec<&'a str>,
+    /// Names of WITH in sight, query by query.
+    common: Vec<Vec<String>>,
+    /// WITH clauses that are put back behind their queries.
+    taken: Vec<Option<ast::With>>,
+    /// The next relation is a function's name.
+    is_call: bool,
+}
+
+fn with_schema(name: &mut ObjectName, schema: &str) {
+    let schema = Ident::with_quote('"', schema);
+    name.0.insert(0, ast::ObjectNamePart::Identifier(schema));
+}
+
+/// A name without a schema.
+fn alone(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [ast::ObjectNamePart::Identifier(name)] => Some(fold(name)),
+        _ => None,
+    }
+}
+
+impl<'a> Settler<'a> {
+    fn new(path: &'a SearchPath, catalog: &'a Catalog) -> Settler<'a> {
+        let schemas = path.schemas(catalog).collect();
+        let (common, taken) = Default::default();
+        Settler { catalog, schemas, common, taken, is_call: false }
+    }
+
+    fn visit(&mut self, part: &mut impl VisitMut) -> Result<()> {
+        match VisitMut::visit(part, self) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+
+    /// Whether it was found, has a schema already, or is nowhere: all but one that is in public
+    /// alone, which is not on the path.
+    fn relation(&self, name: &mut ObjectName) -> bool {
+        let Some(bare) = alone(name) else { return true };
+        let has = |schema: &&&str| self.catalog.relation_exists(&key(schema, &bare));
+        match self.schemas.iter().find(has) {
+            Some(schema) => with_schema(name, schema),
+            None => return bare.starts_with("pg_") || !self.catalog.relation_exists(&bare),
+        }
+        true
+    }
+
+    fn must_find(&self, name: &mut ObjectName) -> Result<()> {
+        match self.relation(name) {
+            true => Ok(()),
+            false => Err(Error::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("relation \"{name}\" does not exist"),
+            )
+            .with_hint("It is in the schema public, which is not on the search path.")),
+        }
+    }
+
+    fn routine(&self, name: &mut ObjectName) {
+        let Some(bare) = alone(name) else { return };
+        let has = |schema: &&&str| self.catalog.routine(&key(schema, &bare)).is_some();
+        if let Some(schema) = self.schemas.iter().find(has).filter(|schema| **schema != PUBLIC) {
+            with_schema(name, schema);
+        }
+    }
+
+    fn made(&self, name: &mut ObjectName) -> Result<()> {
+        if alone(name).is_none() {
+            return Ok(());
+        }
+        let Some(schema) = self.schemas.first() else {
+            let what = "no schema has been selected to create in";
+            return Err(Error::new(SqlState::INVALID_SCHEMA_NAME, what));
+        };
+        with_schema(name, schema);
+        Ok(())
+    }
+
+    /// Names of what is dropped: of those that are nowhere, none is taken for one in public.
+    fn dropped(&self, names: &mut Vec<ObjectName>, if_exists: bool) -> Result<()> {
+        let mut missing = Ok(());
+        names.retain_mut(|name| match self.must_find(name) {
+            Ok(()) => true,
+            Err(_) if if_exists => false,
+            Err(error) => {
+                missing = Err(error);
+                true
+            }
+        });
+        missing
+    }
+
+    fn body(&mut self, body: &mut Body) -> Result<()> {
+        match body {
+            Body::Statement(statement) => self.visit(&mut **statement),
+            Body::CreateRoutine { definition, .. } => {
+                self.made(&mut definition.name)?;
+                self.visit(&mut **definition)
+            }
+            Body::DropRoutine { definition, .. } => {
+                definition.func_desc.iter_mut().for_each(|desc| self.routine(&mut desc.name));
+                Ok(())
+            }
+            Body::TableAs(definition) => {
+                self.visit(&mut *definition.query)?;
+                self.made(&mut definition.name)
+            }
+            Body::Ddl(ddl) => self.ddl(ddl),
+            Body::Declare { query, .. } => self.body(&mut query.body),
+            _ => Ok(()),
+        }
+    }
+
+    /// What sqlparser has no tree for.
+    fn ddl(&mut self, ddl: &mut Ddl) -> Result<()> {
+        match ddl {
+            Ddl::CreateSequence { name, options, .. } => {
+                self.options(options)?;
+                self.made(name)
+            }
+            Ddl::AlterSequence { name, change, .. } => {
+                if let AlterSequence::Options(options) = change {
+                    self.options(options)?;
+                }
+                self.must_find(name)
+            }
+            Ddl::AlterIdentity { table: name, .. }
+            | Ddl::Rename { name, .. }
+            | Ddl::CommentOnConstraint { table: name, .. } => self.must_find(name),
+            _ => Ok(()),
+        }
+    }
+
+    /// OWNED BY names a column.
+    fn options(&self, options: &mut SequenceOptions) -> Result<()> {
+        match &mut options.owned_by {
+            Some(Some(column)) => self.column(column),
+            _ => Ok(()),
+        }
+    }
+
+    /// `table.column`.
+    fn column(&self, name: &mut ObjectName) -> Result<()> {
+        let Some(column) = name.0.pop() else { return Ok(()) };
+        let found = self.must_find(name);
+        name.0.push(column);
+        found
+    }
+
+    fn constraint(&self, constraint: &mut ast::TableConstraint) -> Result<()> {
+        match constraint {
+            ast::TableConstraint::ForeignKey(key) => self.must_find(&mut key.foreign_table),
+            _ => Ok(()),
+        }
+    }
+
+    fn column_options(&self, column: &mut ast::ColumnDef) -> Result<()> {
+        for option in &mut column.options {
+            if let ast::ColumnOption::ForeignKey(key) = &mut option.option {
+                self.must_find(&mut key.foreign_table)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn create_table(&self, create: &mut ast::CreateTable) -> Result<()> {
+        self.made(&mut create.name)?;
+        let own = create.name.0.last().and_then(|part| part.as_ident()).map(fold);
+        // What is about to be made is found where it will be.
+        let parent = |key: &mut ast::ForeignKeyConstraint| {
+            if alone(&key.foreign_table).is_some_and(|name| Some(name) == own) {
+                key.foreign_table.clone_from(&create.name);
+            }
+            self.must_find(&mut key.foreign_table)
+        };
+        for constraint in &mut create.constraints {
+            if let ast::TableConstraint::ForeignKey(key) = constraint {
+                parent(key)?;
+            }
+        }
+        let options = create.columns.iter_mut().flat_map(|column| &mut column.options);
+        for option in options {
+            if let ast::ColumnOption::ForeignKey(key) = &mut option.option {
+                parent(key)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn alter_table(&self, alter: &mut ast::AlterTable) -> Result<()> {
+        use ast::AlterTableOperation as O;
+        for operation in &mut alter.operations {
+            match operation {
+                O::AddConstraint { constraint, .. } => self.constraint(constraint)?,
+                O::AddColumn { column_def, .. } => self.column_options(column_def)?,
+                _ => {}
+            }
+        }
+        match (self.must_find(&mut alter.name), alter.if_exists) {
+            (Err(_), true) => {
+                with_schema(&mut alter.name, "");
+                Ok(())
+            }
+            (found, _) => found,
+        }
+    }
+
+    fn comment(&self, kind: ast::CommentObject, name: &mut ObjectName) -> Result<()> {
+        use ast::CommentObject as K;
+        match kind {
+            K::Table | K::View | K::Index | K::Sequence => self.must_find(name),
+            K::Column => self.column(name),
+            K::Function | K::Procedure => {
+                self.routine(name);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn statement(&mut self, statement: &mut ast::Statement) -> Result<()> {
+        use ast::Statement as S;
+        match statement {
+            S::CreateTable(create) => self.create_table(create),
+            S::AlterTable(alter) => self.alter_table(alter),
+            S::CreateView(create) => self.made(&mut create.name),
+            S::Call(call) => {
+                self.routine(&mut call.name);
+                Ok(())
+            }
+            S::Comment { object_type, object_name, .. } => self.comment(*object_type, object_name),
+            S::Copy { source: ast::CopySource::Table { table_name, .. }, .. } => {
+                self.must_find(table_name)
+            }
+            S::Lock(lock) => {
+                lock.tables.iter_mut().try_for_each(|target| self.must_find(&mut target.name))
+            }
+            S::Drop { object_type, names, if_exists, .. } => match object_type {
+                ast::ObjectType::Table
+                | ast::ObjectType::View
+                | ast::ObjectType::Index
+                | ast::ObjectType::Sequence => self.dropped(names, *if_exists),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+fn flow(result: Result<()>) -> ControlFlow<Error> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+impl VisitorMut for Settler<'_> {
+    type Break = Error;
+
+    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
+        flow(self.statement(statement))
+    }
+
+    /// The queries of WITH see the names before them, or all where it is RECURSIVE.
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Error> {
+        let mut with = query.with.take();
+        let names = self.common.last().cloned().unwrap_or_default();
+        self.common.push(names);
+        if let Some(with) = &mut with {
+            let add = |settler: &mut Self, table: &ast::Cte| {
+                let name = fold(&table.alias.name);
+                settler.common.last_mut().into_iter().for_each(|names| names.push(name.clone()));
+            };
+            if with.recursive {
+                with.cte_tables.iter().for_each(|table| add(self, table));
+            }
+            for table in &mut with.cte_tables {
+                VisitMut::visit(&mut table.query, self)?;
+                add(self, table);
+            }
+        }
+        self.taken.push(with);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Error> {
+        query.with = self.taken.pop().flatten();
+        self.common.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<Error> {
+        match factor {
+            ast::TableFactor::Table { name, args: Some(_), .. } => {
+                self.routine(name);
+                self.is_call = true;
+            }
+            ast::TableFactor::Function { name, .. } => self.routine(name),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<Error> {
+        if std::mem::take(&mut self.is_call) {
+            return ControlFlow::Continue(());
+        }
+        let is_common = |bare: String| self.common.last().is_some_and(|all| all.contains(&bare));
+        match alone(name).is_some_and(is_common) {
+            true => ControlFlow::Continue(()),
+            false => flow(self.must_find(name)),
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Error> {
+        if let ast::Expr::Function(call) = expr {
+            self.routine(&mut call.name);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Statement, bind, parse};
+
+    fn catalog() -> Catalog {
+        let mut catalog = Catalog::genesis();
+        for text in [
+            "CREATE SCHEMA a",
+            "CREATE SCHEMA \"B.c\"",
+            "CREATE TABLE t (x int PRIMARY KEY)",
+            "CREATE TABLE a.t (x int PRIMARY KEY)",
+            "CREATE TABLE u (x int PRIMARY KEY)",
+            "CREATE TABLE \"B.c\".w (x int PRIMARY KEY)",
+        ] {
+            let parsed = parse(text).unwrap().remove(0);
+            match bind(&catalog, &parsed, &[]).unwrap().statement {
+                Statement::Ddl(ddl) => catalog = catalog.apply(&ddl).unwrap().0,
+                other => panic!("{other:?}"),
+            }
+        }
+        catalog
+    }
+
+    fn settled(catalog: &Catalog, path: &str, text: &str) -> String {
+        let path = SearchPath::of_setting(path, "tally");
+        let mut parsed = parse(text).unwrap().remove(0);
+        if let Err(error) = path.settle(catalog, &mut parsed) {
+            return error.code().as_str().to_owned();
+        }
+        let once = parsed.clone();
+        path.settle(catalog, &mut parsed).unwrap();
+        assert_eq!(parsed, once, "settled twice: {text}");
+        match parsed.body {
+            Body::Statement(statement) => statement.to_string().replace('"', ""),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn names_mean_what_the_path_finds_first() {
+        let catalog = catalog();
+        for (path, text, meant) in [
+            ("$user, public", "SELECT * FROM t", "SELECT * FROM t"),
+            ("a, public", "SELECT * FROM t, u", "SELECT * FROM a.t, public.u"),
+            ("public, a", "SELECT * FROM t, u", "SELECT * FROM public.t, public.u"),
+            ("a", "SELECT * FROM u", "42P01"),
+            ("a", "SELECT * FROM nope", "SELECT * FROM nope"),
+            ("\"B.c\"", "SELECT * FROM w", "SELECT * FROM B.c.w"),
+            ("a", "DROP TABLE u", "42P01"),
+            ("nope", "CREATE TABLE n (x int)", "3F000"),
+            ("a", "CREATE TABLE n (x INT)", "CREATE TABLE a.n (x INT)"),
+            ("public, a", "CREATE TABLE n (x INT)", "CREATE TABLE public.n (x INT)"),
+            (
+                "a",
+                "WITH t AS (SELECT * FROM t) SELECT * FROM t WHERE x IN (SELECT x FROM t)",
+                "WITH t AS (SELECT * FROM a.t) SELECT * FROM t WHERE x IN (SELECT x FROM t)",
+            ),
+            (
+                "a",
+                "WITH RECURSIVE t AS (SELECT * FROM t) SELECT * FROM t",
+                "WITH RECURSIVE t AS (SELECT * FROM t) SELECT * FROM t",
+            ),
+            (
+                "a, public",
+                "INSERT INTO t SELECT * FROM u",
+                "INSERT INTO a.t SELECT * FROM public.u",
+            ),
+            ("a", "DELETE FROM t", "DELETE FROM a.t"),
+            ("a", "SELECT * FROM pg_class", "SELECT * FROM pg_class"),
+        ] {
+            assert_eq!(settled(&catalog, path, text), meant, "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_recorded_path_is_read_again() {
+        let catalog = catalog();
+        for setting in ["a, public", "\"B.c\", a", "a", "", "nope"] {
+            let path = SearchPath::of_setting(setting, "tally");
+            let text = format!("{}SELECT 1", path.prefix(&catalog));
+            let parsed = parse(&text).unwrap();
+            assert_eq!(parsed.len(), 2, "{text}");
+            let again = SearchPath::set_by(&parsed[0]).unwrap();
+            let names = |path: &SearchPath| -> Vec<String> {
+                path.schemas(&catalog).map(str::to_owned).collect()
+            };
+            assert_eq!(names(&again), names(&path), "{text}");
+        }
+        assert_eq!(SearchPath::default().prefix(&catalog), "");
+        assert_eq!(SearchPath::of_setting("\"$user\", public", "tally").prefix(&catalog), "");
+    }
+}
