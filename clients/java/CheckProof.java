@@ -656,7 +656,8 @@ public final class CheckProof {
             Trust trust = trusted(line.substring(0, space));
             byte[] proof = HEX.parseHex(line.substring(space + 1));
             try {
-                answers.append("ok ").append(verify(proof, trust));
+                String says = verify(proof, trust);
+                answers.append("ok ").append(says);
             } catch (Refused why) {
                 answers.append("no ").append(why.getMessage());
             }
