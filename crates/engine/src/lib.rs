@@ -32,6 +32,7 @@ pub mod live;
 pub mod locks;
 pub mod observer;
 pub mod parameter_types;
+pub mod proving;
 pub mod queue;
 pub mod recovery;
 pub mod replica;
