@@ -388,8 +388,8 @@ func parseNote(data []byte) (text string, lines []signature, head signedHead, ok
 		return
 	}
 	for _, line := range signatures {
-		rest, dashed := strings.CutPrefix(line, "— ")
-		name, encoded, spaced := strings.Cut(rest, " ")
+		dashed := strings.HasPrefix(line, "— ")
+		name, encoded, spaced := strings.Cut(strings.TrimPrefix(line, "— "), " ")
 		signed := base64Bytes(encoded)
 		if !dashed || !spaced || !isName(name) || len(signed) < 5 {
 			return
@@ -529,7 +529,12 @@ func readRows(data []byte) (body, error) {
 		}
 		bounds := keys{treeKey(table, first), treeKey(table, first), false}
 		if !bytes.Equal(first, last) || wanted.extends {
-			cut := func(key []byte) []byte { return treeKey(table, key[:min(len(key), 92)]) }
+			cut := func(key []byte) []byte {
+				if len(key) > 92 {
+					key = key[:92]
+				}
+				return treeKey(table, key)
+			}
 			bounds = keys{cut(first), cut(last), wanted.extends || len(last) > 92}
 		}
 		shown, holds := verifyState(proof, head.stateRoot, bounds)

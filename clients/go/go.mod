@@ -1,3 +1,3 @@
 module checkproof
 
-go 1.21
+go 1.19

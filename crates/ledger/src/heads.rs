@@ -21,7 +21,7 @@
 //! ```
 //!
 //! **Nothing waits for it.** The file follows from the results, is brought up to date when it is
-//! asked for, and may be lost: it is then made again. Whoever makes a proof checks it before giving
+//! asked for, and may be lost: it is then made again. What makes a proof checks it before giving
 //! it away, so damage is found there; a slot that a crash tore is at the end, where the next
 //! [`HeadTree::open`] compares the last leaf with the ledger's.
 //!

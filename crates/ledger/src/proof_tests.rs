@@ -2,6 +2,7 @@
 //! verifiers in `clients` are run on it by `tests/clients/verifiers`.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use kit::random::Random;
 use proofs::TreeKey;
@@ -14,7 +15,7 @@ use crate::memory_files::MemoryFiles;
 use crate::note::{SignedHead, Signer};
 use crate::testing as support;
 
-/// A ledger whose headers name state roots, and whoever signs its heads.
+/// A ledger whose headers name state roots, and the key that signs its heads.
 struct World {
     blocks: Vec<Block>,
     headers: Vec<ResultHeader>,
@@ -548,4 +549,13 @@ fn files_are_read_in_both_forms() {
         let file = json.to_string();
         assert_eq!(Proof::read_file(file.as_bytes()), Err(Refused::Malformed));
     }
+}
+
+/// `clients/check_proof.py`, which knows nothing but the pages, answers what the vectors say.
+#[test]
+fn a_verifier_that_shares_no_line_agrees() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let script = root.join("tests/clients/verifiers");
+    let done = Command::new("python3").arg(script).env("VERIFIERS", "python").output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
 }
