@@ -35,6 +35,7 @@ mod named;
 mod parameters;
 mod past;
 mod programs;
+mod proofs;
 mod release;
 pub mod schema;
 pub mod sequences;
@@ -267,6 +268,8 @@ pub struct Session {
     runs: Arc<()>,
     /// The block that the last query read.
     last_read: Option<Head>,
+    /// The block that decided its last transaction which committed, and where that was ordered.
+    last_commit: Option<(types::Height, types::Origin)>,
     drawn: Drawn,
     /// Told to the client with the next answer.
     notices: Vec<Error>,
@@ -315,6 +318,7 @@ impl Session {
             guard,
             runs: Arc::default(),
             last_read: None,
+            last_commit: None,
             drawn: Drawn::default(),
             notices: Vec::new(),
         }
@@ -576,6 +580,7 @@ impl Session {
                 self.declare((declaration, text), query, parameters, view).await
             }
             Statement::Past(PastQuery::Outcome { key }) => self.run_outcome(key, parameters).await,
+            Statement::Past(PastQuery::Proof(query)) => self.run_proof(query, parameters).await,
             Statement::Past(query) => self.run_past(query, parameters, &view),
             Statement::SessionCalls { calls, row } => {
                 self.run_session_calls(calls, row, parameters).await

@@ -170,7 +170,7 @@ impl Session {
             // It is in a block.
             Err(_) => submitted.answer.await,
         };
-        answer.unwrap_or_else(|_| {
+        let answer = answer.unwrap_or_else(|_| {
             Err(Error::new(
                 SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
                 "the node stopped before the transaction was acknowledged",
@@ -179,7 +179,11 @@ impl Session {
                 "SELECT * FROM tally_outcome('key') tells, where tally.transaction_key named one; \
                  otherwise look for its effects before you send it again.",
             ))
-        })
+        });
+        if let Ok(Completion { height, origin, outcome: Outcome::Committed(_) }) = &answer {
+            self.last_commit = Some((*height, *origin));
+        }
+        answer
     }
 
     /// What a transaction locked stays locked until its COMMIT is answered.
