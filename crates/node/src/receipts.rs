@@ -71,18 +71,28 @@ fn block_at(files: &Arc<dyn Files>, data: &Path, height: u64) -> Result<Block> {
     whole(recorded)
 }
 
+/// The receipt of a transaction, by where it was ordered, from a folder that its node may be using.
+pub fn receipt_of(files: &Arc<dyn Files>, height: u64, index: u32) -> Result<Receipt> {
+    let data = Path::new("this node");
+    receipt_in(files, &block_at(files, data, height)?, index)
+}
+
 fn of_ordered(files: &Arc<dyn Files>, block: Block, index: u32) -> Result<(Vec<u8>, Summary)> {
+    let receipt = receipt_in(files, &block, index)?;
+    let text = serde_json::to_string_pretty(&receipt.to_json())? + "\n";
+    Ok((text.into_bytes(), summary(&receipt)))
+}
+
+fn receipt_in(files: &Arc<dyn Files>, block: &Block, index: u32) -> Result<Receipt> {
     let height = block.height();
-    let Some(own) = Receipt::of(&block, index) else {
+    let Some(own) = Receipt::of(block, index) else {
         let count = block.batch.envelopes().len();
         bail!("block {height} has no transaction {index}; it has {count}");
     };
-    let receipt = match Told::decode(&own.outcome) {
-        Ok(Told::Deferred) => of_deferred(files, &block.batch, index)?,
-        _ => own,
-    };
-    let text = serde_json::to_string_pretty(&receipt.to_json())? + "\n";
-    Ok((text.into_bytes(), summary(&receipt)))
+    match Told::decode(&own.outcome) {
+        Ok(Told::Deferred) => of_deferred(files, &block.batch, index),
+        _ => Ok(own),
+    }
 }
 
 /// The block that decided a transaction is behind the one that deferred it.
@@ -147,7 +157,8 @@ pub fn check_by_ledger(receipt: &[u8], data: &Path) -> Result<Summary> {
     check(receipt, &head)
 }
 
-fn head_at(files: &Arc<dyn Files>, height: u64) -> Result<Option<Hash>> {
+/// The hash of a block's result, also of a block that was pruned.
+pub fn head_at(files: &Arc<dyn Files>, height: u64) -> Result<Option<Hash>> {
     let first = first_record(&**files, Stream::Results)?;
     if height >= first {
         return Ok(read_record(&**files, Stream::Results, height)?.map(|result| result.hash()));
