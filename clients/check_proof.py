@@ -371,7 +371,7 @@ class Consistency:
             raise Refused("origin")
         if not are_consistent(old, new, self.hashes):
             raise Refused("consistency")
-        return f"consistency {old[0]} {new[0]}"
+        return f"consistency {old[0]}:{old[1].hex()} {new[0]}:{new[1].hex()}"
 
 
 def check_anchor(header, kind, anchor, trust):

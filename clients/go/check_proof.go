@@ -584,7 +584,7 @@ func readConsistency(data []byte) (body, error) {
 		recent, err := trust.key.open(newer)
 		failed(&err, old.origin == recent.origin, "origin")
 		failed(&err, areConsistent(old, recent, hashes), "consistency")
-		return fmt.Sprintf("consistency %d %d", old.size, recent.size), err
+		return fmt.Sprintf("consistency %d:%x %d:%x", old.size, old.root, recent.size, recent.root), err
 	}
 	return body{nil, check}, nil
 }

@@ -319,7 +319,11 @@ public final class CheckProof {
         return !name.isEmpty() && name.chars().noneMatch(c -> c == ' ' || c == '+' || c == '\n');
     }
 
-    record SignedHead(String origin, long size, byte[] root) {}
+    record SignedHead(String origin, long size, byte[] root) {
+        String told() {
+            return size + ":" + HEX.formatHex(root);
+        }
+    }
 
     record SignatureLine(String name, byte[] signed) {}
 
@@ -569,7 +573,7 @@ public final class CheckProof {
             SignedHead recent = trust.key.open(newer);
             require(old.origin.equals(recent.origin), "origin");
             require(areConsistent(old, recent, hashes), "consistency");
-            return "consistency " + old.size + " " + recent.size;
+            return "consistency " + old.told() + " " + recent.told();
         }
     }
 

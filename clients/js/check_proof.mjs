@@ -386,7 +386,8 @@ function readConsistency(data) {
     const [old, recent] = [trust.open(older), trust.open(newer)];
     if (old.origin !== recent.origin) throw new Refused("origin");
     if (!areConsistent(old, recent, hashes)) throw new Refused("consistency");
-    return `consistency ${old.size} ${recent.size}`;
+    const told = ({ size, root }) => `${size}:${root.toString("hex")}`;
+    return `consistency ${told(old)} ${told(recent)}`;
   };
   return { check };
 }

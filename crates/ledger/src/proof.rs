@@ -216,7 +216,7 @@ pub enum Proven {
     Receipt(Box<Receipt>),
     Rows { height: u64, range: KeyRange, rows: Vec<ProvenRow> },
     Head { height: u64, head: Hash },
-    Consistency { old: u64, new: u64 },
+    Consistency { old: SignedHead, new: SignedHead },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -246,7 +246,10 @@ impl std::fmt::Display for Proven {
                 })
             }
             Proven::Head { height, head } => write!(f, "head {height} {}", to_hex(head)),
-            Proven::Consistency { old, new } => write!(f, "consistency {old} {new}"),
+            Proven::Consistency { old, new } => {
+                let (was, is) = (to_hex(&old.root), to_hex(&new.root));
+                write!(f, "consistency {}:{was} {}:{is}", old.size, new.size)
+            }
         }
     }
 }
@@ -308,9 +311,7 @@ impl Proof {
                 if old.origin != new.origin {
                     return Err(Refused::Origin);
                 }
-                let sized = |head: &SignedHead| (head.size, head.root);
-                let ((old, old_root), (new, new_root)) = (sized(&old), sized(&new));
-                match consistent((old, &old_root), (new, &new_root), hashes) {
+                match consistent((old.size, &old.root), (new.size, &new.root), hashes) {
                     true => Ok(Proven::Consistency { old, new }),
                     false => Err(Refused::Consistency),
                 }
