@@ -1,4 +1,4 @@
-//! Proofs of rows from a running engine: the newest state that has a root, and the images beside it.
+//! Proofs of rows from a running engine: the newest state that has a root, and images beside it.
 //!
 //! ```text
 //!   session ── errand ──► sequencer, between two blocks: header, tree (a copy costs nothing)
@@ -6,13 +6,13 @@
 //!      └─ until the block is released ─► images, at its height ─► compared with the tree ─► proof
 //! ```
 //!
-//! The tree has hashes, the store has rows, and blocks go on meanwhile. So the images are read at the
+//! The tree has hashes, the store has rows, and blocks go on meanwhile. So images are read at the
 //! tree's height while that can still be read, else at the newest one; and the proof is checked as
 //! its client will check it. Where a row was changed in between it does not hold, and the whole is
 //! done again. What leaves here holds, whatever happened.
 //!
-//! **Bounds**: [`ROWS_MAX`] rows, [`BYTES_MAX`] bytes. A range with more is refused before its proof
-//! is made.
+//! **Bounds**: [`ROWS_MAX`] rows, [`BYTES_MAX`] bytes. A range with more is refused before its
+//! proof is made.
 //!
 //! **Cost**: a look-up and a walk down the tree for a row; for a range a scan of it, and a hash for
 //! each row.

@@ -2,8 +2,8 @@
 //! names the root ([`crate::note`]), and proofs in it of logarithmic size.
 //!
 //! A head commits to everything before it, but by a chain: to get from a head to a block 10 million
-//! below it takes as many headers. In the tree, whose leaf *i* is the head of block *i*, it takes 24
-//! hashes. Two kinds of proofs (RFC 9162, 2.1.3 and 2.1.4):
+//! below it takes as many headers. In the tree, whose leaf *i* is the head of block *i*, it takes
+//! 24 hashes. Two kinds of proofs (RFC 9162, 2.1.3 and 2.1.4):
 //!
 //! ```text
 //! inclusion     block i has this head in the ledger of n blocks that was signed

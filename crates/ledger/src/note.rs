@@ -11,8 +11,8 @@
 //!
 //! The signature is over the text above the empty line, its newline included. A **key id** is the
 //! first four bytes of SHA-256(name ‖ newline ‖ 01 ‖ public key); a **verifier key** is the text
-//! `name+key id+base64(01 ‖ public key)`. Lines of other signers, such as cosignatures of witnesses,
-//! may stand beside the node's and are passed over, as are further lines of the text.
+//! `name+key id+base64(01 ‖ public key)`. Lines of other signers, such as cosignatures of
+//! witnesses, may stand beside the node's and are passed over, as are further lines of the text.
 //!
 //! **What a signature says**: that this node held this ledger. Two signed heads of which neither
 //! begins the other are evidence against the key that both bear.

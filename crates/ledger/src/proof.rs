@@ -25,8 +25,8 @@
 //! consistency: string old note, string new note, u8 count, hashes
 //! ```
 //!
-//! **What rows prove.** All rows of a range of keys, with their images, in the state behind a block:
-//! of one key a row, or that there is none. The client knows which table and keys it asked for, and
+//! **What rows prove.** All rows of a range of keys, with their images, in the state behind a
+//! block: of one key a row, or that there is none. The client knows which table and keys it asked for, and
 //! compares: a proof that holds may be the answer to another question.
 //!
 //! **Refusals** have one word each, and the same in every verifier: bytes are read to the end

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Nothing here is on the way of a block: the tree of heads ([`ledger::heads`]) follows from the
-//! results, and is brought up to date by those that ask. The first to ask after a long time waits for
-//! that: some two hashes a block, and reading the results.
+//! results, and is brought up to date by those that ask. The first to ask after a long time waits
+//! for that: some two hashes a block, and reading the results.
 //!
 //! The key is the node's own, a file of its folder (`secrets`); its name is the ledger's origin.
 

@@ -1,5 +1,5 @@
 //! Functions that answer with proofs: `tally_last_commit`, `tally_receipt`, `tally_row_proof` and
-//! others, which `docs/proofs.md` lists. Like those about the past they are statements of their own.
+//! others, which `docs/proofs.md` lists. Like those about the past they stand alone.
 
 use std::sync::Arc;
 
