@@ -18,6 +18,9 @@ FUZZ_SECONDS ?= 600
 # TPC-H's scale factor, and CH-benCHmark's warehouses, for comparing answers.
 ANALYTICS_SCALE ?= 0.1
 
+# Random edits of proofs that five verifiers must answer alike.
+PROOF_EDITS ?= 20000
+
 # Where cargo puts what it has built for tests.
 PROGRAMS = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug
 
@@ -30,7 +33,7 @@ help:
 	@echo "make run-analytics   the same with DataFusion for large queries, which takes longer to build"
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
 	@echo "make test            all tests of what make run has"
-	@echo "make test-components tests of analytics, and one transaction through each driver"
+	@echo "make test-components tests of analytics, a transaction through each driver, five verifiers"
 	@echo "make compatibility   other projects' own suites against a node and PostgreSQL, into docs/compatibility.md"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
 	@echo "make miri            storage under Miri, and its record protocol under a weak memory"
@@ -84,6 +87,8 @@ test-components:
 	cargo test $(WITH) --lib --bins --tests -- $(WITHOUT)
 	cargo build $(WITH) --example tokio_client
 	PROGRAMS=$(PROGRAMS) tests/clients/run.sh
+	cargo build --package ledger --example check_proofs
+	PROGRAMS=$(PROGRAMS) tests/clients/verifiers $(PROOF_EDITS)
 
 # SQLAlchemy's and Django's, from their registry: some half an hour each, on both servers.
 compatibility:

@@ -33,6 +33,7 @@ pub mod locks;
 pub mod members;
 pub mod observer;
 pub mod parameter_types;
+pub mod proving;
 pub mod queue;
 pub mod recovery;
 pub mod replica;

@@ -247,6 +247,12 @@ impl Roots {
         Ok(())
     }
 
+    /// A copy of the tree, if it is there and has this root.
+    pub fn tree_of(&self, root: &Hash) -> Option<StateTree> {
+        let kept = self.kept.lock();
+        kept.as_ref().map(|rows| &rows.tree).filter(|tree| tree.root() == *root).cloned()
+    }
+
     /// What a block that has run has to do with the tree. `names`: whether the next one names it.
     pub fn rooting(
         &mut self,

@@ -13,8 +13,8 @@
 //!
 //! Envelopes, outcomes and row images are opaque bytes. The canonical bytes of everything here
 //! are documented in `docs/ledger-format.md`, `docs/checkpoint-format.md`,
-//! `docs/backup-format.md` and `docs/votes.md`, completely enough to check a chain without this
-//! code; `clients/check_chain.py` does.
+//! `docs/backup-format.md`, `docs/votes.md` and `docs/proofs.md`, completely enough to check a chain
+//! without this code; `clients/check_chain.py` does.
 //!
 //! Absence: no SQL, no execution, no storage, no clock. Nothing in a block depends on how it was
 //! stored; only [`files`] touches a disk.
@@ -32,11 +32,14 @@ pub mod genesis;
 pub mod hash;
 pub mod header;
 pub mod headers;
+pub mod heads;
 mod intercepted;
 pub mod log;
 pub mod memory_files;
 pub mod merkle;
+pub mod note;
 pub mod parameters;
+pub mod proof;
 pub mod prune;
 pub mod receipt;
 pub mod record;
@@ -60,13 +63,16 @@ pub use genesis::Genesis;
 pub use hash::{Hash, ZERO_HASH};
 pub use header::{Header, LedgerId, OrderHeader, ResultHeader};
 pub use headers::{HeaderPiece, Link};
+pub use heads::HeadTree;
 pub use intercepted::{Intercepted, Interceptor};
 pub use log::{
     BlockReader, BlockWriter, Damage, LogError, LogOptions, LogReader, LogWriter,
     QUARANTINE_FOLDER, Recorded, TornTail, first_block, first_record, read_block, read_record,
 };
 pub use memory_files::MemoryFiles;
+pub use note::{SignedHead, Signer, Verifier};
 pub use parameters::Parameters;
+pub use proof::{Anchor, Body, KeyRange, Proof, Trust};
 pub use receipt::Receipt;
 pub use record::Record;
 pub use result::{BlockResult, CarriedOutcome, ResultSeal};

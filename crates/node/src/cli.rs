@@ -78,6 +78,8 @@ pub enum Command {
     /// Take the receipt of one transaction, or check one against a head that you trust.
     #[command(args_conflicts_with_subcommands = true)]
     Receipt(Receipt),
+    /// Check a proof that a node gave, or show the key that its heads are signed with.
+    Proof(Proof),
     /// Write, check or show the configuration.
     Config(Config),
     #[cfg(feature = "tools")]
@@ -381,6 +383,35 @@ pub enum ReceiptCheck {
         /// Trust this ledger's folder for the head, also of a block that was pruned.
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct Proof {
+    #[command(subcommand)]
+    pub action: ProofAction,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ProofAction {
+    /// Check a proof offline, against a head or a verifier key that you trust.
+    #[command(after_help = EXIT_CODES)]
+    Verify {
+        /// The proof's file, as SELECT tally_row_proof(…) and others answer it.
+        file: PathBuf,
+        /// SHA-256 hash of a result header, 64 hexadecimal digits.
+        #[arg(long, value_name = "HEX", value_parser = hash)]
+        #[arg(required_unless_present = "key", conflicts_with = "key")]
+        head: Option<ledger::Hash>,
+        /// Key of a node, as `tally proof key` or SELECT tally_verifier_key() tells.
+        #[arg(long, value_name = "KEY")]
+        key: Option<String>,
+    },
+    /// Print the verifier key of a node, which is made if there is none.
+    Key {
+        /// The node's data folder.
+        #[arg(long, value_name = "DIR", default_value = "tally-data")]
+        data: PathBuf,
     },
 }
 

@@ -26,6 +26,8 @@ use ledger::{
 };
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
+use sql::proofs::LedgerProofs;
+use sql::session::commons::Commons;
 use sql::session::schema::Schema;
 use sql::session::{Database, SessionMemory};
 use storage::Store;
@@ -37,7 +39,9 @@ use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
 use crate::folders;
 use crate::memory;
 use crate::metrics::Metrics;
+use crate::proving::Keeper;
 use crate::prune;
+use crate::secrets;
 
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
@@ -105,8 +109,12 @@ pub fn open(
     };
     let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
-    let checkpointer =
-        Checkpointer::new(files, settings.checkpoint_keep as usize, base, &passed_over);
+    let checkpointer = Checkpointer::new(
+        Arc::clone(&files),
+        settings.checkpoint_keep as usize,
+        base,
+        &passed_over,
+    );
     let service = service_settings(settings);
     let stopped = stopped.as_ref().map(Stopped::cause);
     // There is nothing new to write down.
@@ -143,9 +151,12 @@ pub fn open(
     let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
     let memory = session_memory(settings);
     _ = metrics.session_memory.set(Arc::clone(&memory.pool));
-    let commons = Arc::default();
+    let commons: Arc<Commons> = Arc::default();
     let analyst = Some(analysis::analyst(&engine, &commons, settings, &metrics)?);
     let engine = Arc::new(engine);
+    let key = secrets::node_key(&settings.data).context("cannot have a key that signs heads")?;
+    let keeper: Arc<dyn LedgerProofs> = Arc::new(Keeper::new(files, Arc::clone(&engine), key));
+    _ = commons.proofs.set(keeper);
     if let Some(joined) = &joined {
         joined.tell_of(&engine);
     }

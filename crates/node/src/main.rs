@@ -19,6 +19,8 @@ mod logs;
 mod memory;
 mod metrics;
 mod progress;
+mod proof;
+mod proving;
 mod prune;
 mod receipts;
 mod reload;
@@ -76,6 +78,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Skip(arguments) => skip::run(arguments, cli.output),
         Command::Export(arguments) => export::run(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
+        Command::Proof(arguments) => proof::run(&arguments.action, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
         Command::Cluster(arguments) => cluster::run(&arguments.action, cli.output),
         #[cfg(feature = "tools")]

@@ -87,22 +87,32 @@ fn block_at(files: &Arc<dyn Files>, data: &Path, height: u64) -> Result<Block> {
     whole(recorded)
 }
 
+/// The receipt of a transaction, by where it was ordered, from a folder that its node may be using.
+pub fn receipt_of(files: &Arc<dyn Files>, height: u64, index: u32) -> Result<Receipt> {
+    let data = Path::new("this node");
+    receipt_in(files, &block_at(files, data, height)?, index)
+}
+
 fn of_ordered(files: &Arc<dyn Files>, block: Block, index: u32) -> Result<(Vec<u8>, Summary)> {
-    let height = block.height();
-    let Some(own) = Receipt::of(&block, index) else {
-        let count = block.batch.envelopes().len();
-        bail!("block {height} has no transaction {index}; it has {count}");
-    };
-    let receipt = match Told::decode(&own.outcome) {
-        Ok(Told::Deferred) => of_deferred(files, &block.batch, index)?,
-        _ => own,
-    };
+    let receipt = receipt_in(files, &block, index)?;
     let (json, certified) = match certified(files, &receipt)? {
         Some((whole, electors)) => (whole.to_json()?, Some(of_certificate(&whole, &electors))),
         None => (receipt.to_json(), None),
     };
     let text = serde_json::to_string_pretty(&json)? + "\n";
     Ok((text.into_bytes(), Summary { certified, ..summary(&receipt) }))
+}
+
+fn receipt_in(files: &Arc<dyn Files>, block: &Block, index: u32) -> Result<Receipt> {
+    let height = block.height();
+    let Some(own) = Receipt::of(block, index) else {
+        let count = block.batch.envelopes().len();
+        bail!("block {height} has no transaction {index}; it has {count}");
+    };
+    match Told::decode(&own.outcome) {
+        Ok(Told::Deferred) => of_deferred(files, &block.batch, index),
+        _ => Ok(own),
+    }
 }
 
 /// The receipt with a certificate, if the folder has one at or above its block.
@@ -236,7 +246,8 @@ pub fn check_by_ledger(receipt: &[u8], data: &Path) -> Result<Summary> {
     check(receipt, &head)
 }
 
-fn head_at(files: &Arc<dyn Files>, height: u64) -> Result<Option<Hash>> {
+/// The hash of a block's result, also of a block that was pruned.
+pub fn head_at(files: &Arc<dyn Files>, height: u64) -> Result<Option<Hash>> {
     let first = first_record(&**files, Stream::Results)?;
     if height >= first {
         return Ok(read_record(&**files, Stream::Results, height)?.map(|result| result.hash()));

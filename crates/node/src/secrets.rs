@@ -1,11 +1,12 @@
-//! What a node knows and others must not: who may read its files, and two secrets of its own.
+//! What a node knows and others must not: who may read its files, and three secrets of its own.
 //!
 //! | File in the data folder | What it is for |
 //! |---|---|
 //! | `http-token` | a request that changes something has to show it |
 //! | `salt-secret` | makes up salts for users that do not exist |
+//! | `node-key` | signs heads: what others take for this node's word |
 //!
-//! Both are 32 random bytes in 64 hexadecimal digits, made at the first start. They are no part of
+//! All are 32 random bytes in 64 hexadecimal digits, made at the first start. They are no part of
 //! the ledger: a backup does not hold them, and one that is gone is made anew.
 //!
 //! Modes are checked as `ssh` does it, before anything is read: a key, a password file or a ledger
@@ -22,6 +23,7 @@ use types::{Error, SqlState};
 use crate::config::{FileModes, Settings};
 
 const SALT_SECRET: &str = "salt-secret";
+const NODE_KEY: &str = "node-key";
 const HTTP_TOKEN: &str = "http-token";
 const TOKEN_CHARACTERS_MIN: usize = 16;
 
@@ -32,6 +34,10 @@ pub fn check_modes(settings: &Settings) -> Result<()> {
     }
     if settings.data.exists() {
         check_mode(&settings.data, "700")?;
+    }
+    let key = settings.data.join(NODE_KEY);
+    if key.exists() {
+        check_mode(&key, "600")?;
     }
     let files = [&settings.tls_key, &settings.password_file, &settings.http_token_file];
     files.into_iter().flatten().try_for_each(|path| check_mode(path, "600"))
@@ -62,6 +68,11 @@ fn refused(what: String, command: &str) -> anyhow::Error {
 /// What makes up salts for users that do not exist.
 pub fn salt_secret(folder: &Path) -> Result<[u8; 32]> {
     read_or_make(&folder.join(SALT_SECRET))
+}
+
+/// What heads are signed with.
+pub fn node_key(folder: &Path) -> Result<[u8; 32]> {
+    read_or_make(&folder.join(NODE_KEY))
 }
 
 /// What a request has to show that changes something, as a node takes it.

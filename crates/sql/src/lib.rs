@@ -30,6 +30,7 @@ pub mod parse;
 mod place;
 pub mod plpgsql;
 mod precedence;
+pub mod proofs;
 mod rewrites;
 pub mod router;
 pub mod search_path;

@@ -20,7 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("concurrency", &["kit", "procedure", "storage", "types"]),
     ("multiversion", &["concurrency", "kit", "procedure", "storage", "types"]),
     ("protocols", &["concurrency", "kit", "multiversion", "procedure", "storage", "types"]),
-    ("ledger", &["kit", "types"]),
+    ("ledger", &["kit", "proofs", "types"]),
     ("order", &["kit", "ledger", "types"]),
     ("order-raft", &["ledger", "order", "types"]),
     ("cluster", &["kit", "ledger", "order", "order-raft", "types"]),

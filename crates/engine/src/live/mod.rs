@@ -76,6 +76,7 @@ use crate::language::Language;
 use crate::limits::Limits;
 use crate::locks::SessionLocks;
 use crate::observer::Observer;
+use crate::proving::ProvableState;
 use crate::queue::{BlockLimits, Queue, Ticket};
 use crate::recovery::Progress;
 use crate::replica::{Head, KeyStanding, Replica};
@@ -155,6 +156,9 @@ enum Errand {
     },
     /// The checkpoint service wants a boundary.
     Boundary,
+    State {
+        reply: oneshot::Sender<Option<ProvableState>>,
+    },
 }
 
 pub struct Engine {
@@ -354,6 +358,13 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let (principal, key) = (principal.to_owned(), key.to_owned());
         self.shared.ask(Errand::Key { principal, key, reply });
+        answer.await.map_err(|_| shutting_down())
+    }
+
+    /// The newest state whose header names its root; `None` if the newest block's does not.
+    pub(crate) async fn provable_state(&self) -> Result<Option<ProvableState>, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.ask(Errand::State { reply });
         answer.await.map_err(|_| shutting_down())
     }
 

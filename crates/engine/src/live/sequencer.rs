@@ -537,6 +537,9 @@ impl Sequencer {
                     let _ = reply.send(self.replica.key_standing(&principal, &key));
                 }
                 Errand::Boundary => {}
+                Errand::State { reply } => {
+                    let _ = reply.send(self.replica.provable_state());
+                }
             }
         }
         self.leave_boundary();

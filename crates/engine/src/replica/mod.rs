@@ -56,6 +56,7 @@ use types::{Error, Height, Origin, Position, Stamp};
 use crate::effects::Effects;
 use crate::language::Language;
 use crate::limits::{EXECUTOR, Limits, unknown_executor};
+use crate::proving::ProvableState;
 use crate::request::{Member, Request};
 use crate::skip::Skipped;
 use crate::state_rows::Roots;
@@ -316,6 +317,12 @@ impl Replica {
 
     pub fn language(&self) -> &Arc<dyn Language> {
         &self.language
+    }
+
+    /// The state behind the newest block, where its header names the root.
+    pub(crate) fn provable_state(&self) -> Option<ProvableState> {
+        let tree = self.roots.tree_of(&self.result.state_root)?;
+        Some(ProvableState { header: self.result.clone(), tree })
     }
 
     pub fn head(&self) -> Head {

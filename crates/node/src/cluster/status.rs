@@ -138,17 +138,14 @@ fn deviating(roll: &Roll, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>
 mod tests {
     use std::collections::BTreeMap;
 
+    use order::Known;
+
     use super::*;
     use crate::cluster::{Heard, Standing};
 
-    fn plan(members: u64) -> Plan {
-        let member = |id| cluster::Member {
-            id,
-            address: String::new(),
-            key: String::new(),
-            certificate: String::new(),
-        };
-        Plan { ledger_id: String::new(), members: (1..=members).map(member).collect() }
+    fn roll(members: u64) -> Roll {
+        let known = |id: u64| (id, Known { key: [id as u8; 32], address: String::new() });
+        Roll((1..=members).map(known).collect())
     }
 
     /// Of a node that has heard another result from these.
@@ -158,16 +155,17 @@ mod tests {
         let (id, term, leader, entries, committed, stopped) = (1, 1, Some(1), 9, 9, None);
         let standing = order_raft::Standing { id, term, leader, entries, committed, stopped };
         let votes = Standing { members, ..Standing::default() };
-        Some(Report { standing, height: 9, head: String::new(), halted: None, votes })
+        let (head, members) = (String::new(), String::new());
+        Some(Report { standing, height: 9, head, halted: None, members, votes })
     }
 
     #[test]
     fn a_member_deviates_if_most_say_so() {
-        let plan = plan(3);
+        let roll = roll(3);
         let all = [report(&[2]), report(&[1, 3]), report(&[2])];
-        assert_eq!(deviating(&plan, &all), [(2, 9, vec![1, 3])]);
-        assert!(of_votes(&plan, &all).contains("deviates   member 2: of block 9"));
-        assert!(deviating(&plan, &[report(&[2]), report(&[1, 3]), None]).is_empty());
-        assert!(deviating(&plan, &[report(&[2]), report(&[]), report(&[])]).is_empty());
+        assert_eq!(deviating(&roll, &all), [(2, 9, vec![1, 3])]);
+        assert!(of_votes(&roll, &all).contains("deviates   member 2: of block 9"));
+        assert!(deviating(&roll, &[report(&[2]), report(&[1, 3]), None]).is_empty());
+        assert!(deviating(&roll, &[report(&[2]), report(&[]), report(&[])]).is_empty());
     }
 }

@@ -11,7 +11,7 @@ use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, TableId};
 
-use super::Binder;
+use super::{Binder, ProofQuery};
 use crate::catalog::Table;
 use crate::statement::Statement;
 
@@ -39,6 +39,7 @@ pub enum PastQuery {
         table: TableId,
         key: Vec<Expr>,
     },
+    Proof(ProofQuery),
 }
 
 impl Binder<'_> {
@@ -80,13 +81,13 @@ impl Binder<'_> {
                 (PastQuery::Outcome { key }, outcome_columns())
             }
             "tally_history" => self.history_call(call)?,
-            _ => return Ok(None),
+            _ => return self.proof_call(name, call),
         };
         Ok(Some((Statement::Past(query), Output::Rows(columns))))
     }
 
     /// So many arguments at most, as these types.
-    fn past_arguments<const N: usize>(
+    pub(super) fn past_arguments<const N: usize>(
         &mut self,
         call: &ast::Function,
         types: &[DataType; N],
@@ -135,7 +136,7 @@ impl Binder<'_> {
     }
 }
 
-fn literal(argument: &ast::FunctionArg) -> Option<String> {
+pub(super) fn literal(argument: &ast::FunctionArg) -> Option<String> {
     let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Value(value))) = argument
     else {
         return None;
@@ -146,7 +147,7 @@ fn literal(argument: &ast::FunctionArg) -> Option<String> {
     }
 }
 
-fn wanted(usage: &str) -> Error {
+pub(super) fn wanted(usage: &str) -> Error {
     Error::new(SqlState::UNDEFINED_FUNCTION, "no such call").with_hint(format!("Use {usage}."))
 }
 
@@ -159,7 +160,7 @@ fn outcome_columns() -> Vec<Column> {
     ]
 }
 
-fn column(name: &str, data_type: DataType) -> Column {
+pub(super) fn column(name: &str, data_type: DataType) -> Column {
     Column { name: name.to_owned(), data_type }
 }
 

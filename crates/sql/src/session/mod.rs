@@ -36,6 +36,7 @@ mod named;
 mod parameters;
 mod past;
 mod programs;
+mod proofs;
 mod release;
 pub mod schema;
 pub mod sequences;
@@ -273,6 +274,8 @@ pub struct Session {
     last_read: Option<Head>,
     /// The newest block that it has read or that holds what it wrote, here or where it was before.
     seen_height: Height,
+    /// The block that decided its last transaction which committed, and where that was ordered.
+    last_commit: Option<(Height, types::Origin)>,
     drawn: Drawn,
     /// Told to the client with the next answer.
     notices: Vec<Error>,
@@ -323,6 +326,7 @@ impl Session {
             runs: Arc::default(),
             last_read: None,
             seen_height: 0,
+            last_commit: None,
             drawn: Drawn::default(),
             notices: Vec::new(),
         }
@@ -598,6 +602,7 @@ impl Session {
                 self.declare((declaration, text), query, parameters, view).await
             }
             Statement::Past(PastQuery::Outcome { key }) => self.run_outcome(key, parameters).await,
+            Statement::Past(PastQuery::Proof(query)) => self.run_proof(query, parameters).await,
             Statement::Past(query) => self.run_past(query, parameters, &view),
             Statement::SessionCalls { calls, row } => {
                 self.run_session_calls(calls, row, parameters).await

@@ -236,8 +236,8 @@ impl Session {
                 });
                 skips.collect()
             }
-            PastQuery::Outcome { .. } => {
-                let what = "tally_outcome is answered by the sequencer";
+            PastQuery::Outcome { .. } | PastQuery::Proof(_) => {
+                let what = "outcomes and proofs are answered by the sequencer";
                 return Err(Error::new(SqlState::INTERNAL_ERROR, what));
             }
             PastQuery::History { table, key } => {

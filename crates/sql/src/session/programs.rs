@@ -182,6 +182,9 @@ impl Session {
         });
         if let Ok(completion) = &answer {
             self.has_seen(completion.height);
+            if matches!(completion.outcome, Outcome::Committed(_)) {
+                self.last_commit = Some((completion.height, completion.origin));
+            }
         }
         answer
     }

@@ -16,12 +16,16 @@ use parking_lot::Mutex;
 use advisory::AdvisoryLocks;
 use channels::Channels;
 
+use crate::proofs::LedgerProofs;
+
 #[derive(Default)]
 pub struct Commons {
     pub advisory: Arc<AdvisoryLocks>,
     pub channels: Arc<Channels>,
     /// Set by the front end that has the connections; without one there is no session to signal.
     pub signals: OnceLock<Arc<dyn Signals>>,
+    /// Set by whoever has the ledger's files.
+    pub proofs: OnceLock<Arc<dyn LedgerProofs>>,
     /// Users by the number of their session.
     users: Mutex<BTreeMap<i32, String>>,
 }

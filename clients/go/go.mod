@@ -1,0 +1,3 @@
+module checkproof
+
+go 1.19
