@@ -26,8 +26,8 @@
 //! ```
 //!
 //! **What rows prove.** All rows of a range of keys, with their images, in the state behind a
-//! block: of one key a row, or that there is none. The client knows which table and keys it asked for, and
-//! compares: a proof that holds may be the answer to another question.
+//! block: of one key a row, or that there is none. The client knows which table and keys it asked
+//! for, and compares: a proof that holds may be the answer to another question.
 //!
 //! **Refusals** have one word each, and the same in every verifier: bytes are read to the end
 //! first, then the anchor is checked, then the body.
