@@ -31,6 +31,7 @@ fn function(parameters: &[(&str, ParameterMode, DataType)], returns: Returns) ->
         returns,
         language: "plpgsql".to_string(),
         body: String::new(),
+        path: SearchPath::default(),
     }
 }
 
