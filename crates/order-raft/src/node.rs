@@ -238,9 +238,11 @@ impl Node {
                 self.0.pump.notify_one();
                 json(&0)
             }
-            Request::Pruned => {
-                self.0.too_far.store(true, Ordering::Release);
-                json(&0)
+            Request::Pruned(last) => {
+                let committed = self.0.committed.count.load(Ordering::Acquire) > last.index;
+                let has = committed && self.0.store.has(&last);
+                self.0.too_far.store(!has, Ordering::Release);
+                json(&has)
             }
             Request::Confirm => json(&self.confirm_as_leader().await?),
         };
@@ -610,11 +612,11 @@ struct Machine {
 }
 
 impl Machine {
-    /// Stands for the blocks that were pruned: who lacks them is told to take the ledger from
-    /// another member, and is sent nothing by Raft.
+    /// Stands for the blocks that were pruned. It is never sent: a member is asked whether it has
+    /// the last of them, and if it lacks it is told to take the ledger from another one.
     fn stand_in(&self) -> Option<Snapshot<Types>> {
-        self.store.purged()?;
-        let (last_log_id, last_membership) = lock(&self.committed.last).clone();
+        let purged = self.store.purged()?;
+        let (last_log_id, last_membership) = self.store.standing_at(Some(purged.index));
         let snapshot_id = format!("{}", last_log_id.map_or(0, |last| last.index));
         let meta = SnapshotMeta { last_log_id, last_membership, snapshot_id };
         Some(Snapshot { meta, snapshot: Box::default() })
@@ -738,11 +740,16 @@ impl RaftNetwork<Types> for Peer {
 
     async fn install_snapshot(
         &mut self,
-        _rpc: InstallSnapshotRequest<Types>,
-        _option: RPCOption,
+        rpc: InstallSnapshotRequest<Types>,
+        option: RPCOption,
     ) -> RaftResult<InstallSnapshotResponse<u64>, InstallSnapshotError> {
-        if let Ok(request) = Request::Pruned.encode() {
-            let _ = self.network.call(self.to, request).await;
+        let last = rpc.meta.last_log_id;
+        let has = match last {
+            Some(last) => self.ask::<bool>(Request::Pruned(last), &option).await?,
+            None => false,
+        };
+        if has {
+            return Ok(InstallSnapshotResponse { vote: rpc.vote });
         }
         Err(RPCError::Unreachable(Unreachable::new(&no_snapshots())))
     }

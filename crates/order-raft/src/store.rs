@@ -123,6 +123,11 @@ impl Store {
         serde_json::to_vec(&kept.side.state.own[..before]).map_err(io::Error::other)
     }
 
+    pub(crate) fn has(&self, id: &LogId<u64>) -> bool {
+        let kept = self.kept();
+        kept.last.is_some_and(|last| last.index >= id.index) && kept.id_of(id.index) == Some(*id)
+    }
+
     /// The last entry of which the order is not in the folder any more.
     pub(crate) fn purged(&self) -> Option<LogId<u64>> {
         self.kept().purged

@@ -6,7 +6,7 @@
 //!          forward  2 | envelopes: a proposal without more
 //!          nudge    3
 //!          confirm  4
-//!          pruned   5          the receiver lacks blocks that the sender has not any more
+//!          pruned   5 | JSON   do you have this entry? the sender has none before it any more
 //! answer   JSON; of forward: how many were taken; of confirm: a height
 //! ```
 
@@ -26,7 +26,8 @@ pub(crate) enum Request {
     Forward(Vec<Bytes>),
     Nudge,
     Confirm,
-    Pruned,
+    /// The last entry of those that the sender has not any more.
+    Pruned(LogId<u64>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -66,7 +67,10 @@ impl Request {
             }
             Request::Nudge => out.push(3),
             Request::Confirm => out.push(4),
-            Request::Pruned => out.push(5),
+            Request::Pruned(last) => {
+                out.push(5);
+                out.extend_from_slice(&json(last)?);
+            }
         }
         Ok(out.into())
     }
@@ -82,7 +86,7 @@ impl Request {
             2 => Ok(Request::Forward(Proposal::decode(&rest)?.envelopes)),
             3 if rest.is_empty() => Ok(Request::Nudge),
             4 if rest.is_empty() => Ok(Request::Confirm),
-            5 if rest.is_empty() => Ok(Request::Pruned),
+            5 => of_json(&rest).map(Request::Pruned),
             _ => Err(invalid("a message of an unknown kind")),
         }
     }

@@ -143,7 +143,8 @@ async fn a_member_that_lacks_what_was_pruned_takes_the_ledger_anew() {
     insert(&client, 0..20).await;
     trial.settle();
     let away = (trial.leader() + 1) % 3;
-    trial.nodes[away].take().unwrap().signal(Signal::KILL);
+    trial.freeze(away, Signal::STOP);
+    let mut frozen = trial.nodes[away].take().unwrap();
     let rest: Vec<usize> = (0..3).filter(|node| *node != away).collect();
     let client = trial.connect(rest[0]).await;
     insert(&client, 20..500).await;
@@ -168,12 +169,28 @@ async fn a_member_that_lacks_what_was_pruned_takes_the_ledger_anew() {
         trial.nodes[*node] = Some(start(&trial.data(*node)));
     }
     insert(&trial.connect(rest[1]).await, 600..620).await;
+    // It runs, and says why it goes no further.
+    rustix::process::kill_process(rustix::process::Pid::from_child(&frozen.child), Signal::CONT)
+        .unwrap();
+    let says =
+        || trial.status()["members"][away]["standing"]["stopped"].as_str().map(str::to_owned);
+    let mut said = None;
+    for _ in 0..200 {
+        said = says();
+        if said.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(said.is_some_and(|said| said.contains("restart it")), "{:#}", trial.status());
+    insert(&trial.connect(rest[0]).await, 620..630).await;
+    frozen.signal(Signal::KILL);
     trial.nodes[away] = Some(start(&trial.data(away)));
-    assert_eq!(count(&trial.connect(away).await).await, 620);
-    insert(&trial.connect(away).await, 620..630).await;
+    assert_eq!(count(&trial.connect(away).await).await, 630);
+    insert(&trial.connect(away).await, 630..640).await;
     // One of those that were pruned is not needed: the one that was away votes.
     trial.nodes[rest[0]].take().unwrap().signal(Signal::KILL);
-    insert(&trial.connect(away).await, 630..640).await;
+    insert(&trial.connect(away).await, 640..650).await;
     trial.nodes[rest[0]] = Some(start(&trial.data(rest[0])));
     trial.settle();
     trial.stop();

@@ -252,3 +252,116 @@ fn forged_blocks_are_found_by_running_them_and_the_rows_are_named() {
     // Nothing changed is nothing found.
     assert_eq!(verdict("same", 2, b"two", b"two").0, Some(0));
 }
+
+/// A client that has nothing but the node's key, or a head, checks what it was told in SQL, by this
+/// program and by one that shares no line with it.
+#[test]
+fn what_a_running_node_proves_holds_for_two_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let node = Node::start(&data);
+    let file = folder.path().join("proof");
+    let theirs = |trust: &str| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/check_proof.py");
+        let done = Command::new("python3").arg(script).arg(&file).arg(trust).output().unwrap();
+        (done.status.code(), String::from_utf8(done.stdout).unwrap())
+    };
+    let ours = |flag: &str, trust: &str| {
+        let done = run(&["proof", "verify", path(&file), flag, trust]);
+        (done.status.code(), String::from_utf8(done.stdout).unwrap())
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = node.connect().await;
+        let ask = async |text: &str| -> Result<String, tokio_postgres::Error> {
+            let rows = client.query(text, &[]).await?;
+            Ok(rows[0].get::<_, String>(0))
+        };
+        let code = async |text: &str| {
+            let error = ask(text).await.unwrap_err();
+            let error = error.as_db_error().unwrap();
+            (error.code().code().to_owned(), error.hint().unwrap_or_default().to_owned())
+        };
+        let setup =
+            "CREATE TABLE notes (owner bigint, id bigint, note text, PRIMARY KEY (owner, id))";
+        client.batch_execute(setup).await.unwrap();
+        let (state, hint) = code("SELECT tally_row_proof('notes', 1, 1)").await;
+        assert_eq!((&*state, &*hint), ("55000", "SET ledger.state_root = 1"));
+        client.batch_execute("SET ledger.state_root = 1").await.unwrap();
+        let old = ask("SELECT tally_signed_head()").await.unwrap();
+        let insert =
+            "INSERT INTO notes SELECT n / 10, n, 'note ' || n FROM generate_series(1, 99) n";
+        client.batch_execute(insert).await.unwrap();
+        let told = client.query_one("SELECT * FROM tally_last_commit()", &[]).await.unwrap();
+        let (block, index): (i64, i64) = (told.get("block"), told.get("index"));
+        let head: String = told.get("head");
+        let key = ask("SELECT tally_verifier_key()").await.unwrap();
+        let printed = run(&["proof", "key", "--data", path(&data)]);
+        assert_eq!(String::from_utf8(printed.stdout).unwrap().trim_end(), key);
+
+        let row = "SELECT tally_row_proof('notes', 4, 42)";
+        for (text, rows) in [
+            (row, 1),
+            ("SELECT tally_absence_proof('notes', 4, 52)", 0),
+            ("SELECT tally_range_proof('notes', 3, 4)", 20),
+            ("SELECT tally_range_proof('notes', NULL, 0)", 9),
+            ("SELECT tally_prefix_proof('notes', 9)", 10),
+            ("SELECT tally_prefix_proof('notes')", 99),
+        ] {
+            let proof = ask(text).await.unwrap();
+            std::fs::write(&file, &proof).unwrap();
+            let (exit, says) = ours("--key", &key);
+            assert_eq!(exit, Some(0), "{text}");
+            assert_eq!(theirs(&key), (exit, says.clone()), "{text}");
+            assert_eq!(says.split(' ').count() - 4, rows, "{text}: {says}");
+            // Of the newest block, which is the one that the client was told of.
+            assert_eq!(ours("--head", &head), (exit, says));
+            let wrong = "00".repeat(32);
+            assert_eq!((ours("--head", &wrong).0, theirs(&wrong).0), (Some(1), Some(1)));
+        }
+        let receipt = ask(&format!("SELECT tally_receipt({block}, {index})")).await.unwrap();
+        let header = ask(&format!("SELECT tally_head_proof({block})")).await.unwrap();
+        for proof in [receipt, header] {
+            std::fs::write(&file, &proof).unwrap();
+            assert_eq!(theirs(&key).0, Some(0), "{proof}");
+            assert_eq!(ours("--key", &key), theirs(&key));
+            assert_eq!(ours("--head", &head), theirs(&head));
+        }
+        let size = |head: &str| head.lines().nth(1).unwrap().to_owned();
+        let new = ask("SELECT tally_signed_head()").await.unwrap();
+        let (old, new) = (size(&old), size(&new));
+        let text = format!("SELECT tally_consistency_proof({old}, {new})");
+        std::fs::write(&file, ask(&text).await.unwrap()).unwrap();
+        let (exit, says) = theirs(&key);
+        assert_eq!((exit, &says), (Some(0), &ours("--key", &key).1));
+        assert!(says.starts_with(&format!("consistency {old}:")), "{says}");
+        assert!(says.contains(&format!(" {new}:")), "{says}");
+
+        assert_eq!(code("SELECT tally_row_proof('notes', 4, 52)").await.0, "P0002");
+        assert_eq!(code("SELECT tally_absence_proof('notes', 4, 42)").await.0, "21000");
+        assert_eq!(code("SELECT tally_receipt(99999, 0)").await.0, "22023");
+        assert_eq!(code("SELECT tally_consistency_proof(1, 99999)").await.0, "22023");
+        assert_eq!(code("SELECT tally_row_proof('notes', 4)").await.0, "42883");
+        assert_eq!(code("SELECT tally_range_proof('notes', 4, 3)").await.0, "22023");
+        // While rows change, what is answered holds.
+        let writer = node.connect().await;
+        let writing = tokio::spawn(async move {
+            for _ in 0..40 {
+                let text = "UPDATE notes SET note = note || '.' WHERE owner = 4";
+                writer.execute(text, &[]).await.unwrap();
+            }
+        });
+        let mut lengths = std::collections::BTreeSet::new();
+        for _ in 0..10 {
+            std::fs::write(&file, ask(row).await.unwrap()).unwrap();
+            let (exit, says) = ours("--key", &key);
+            assert_eq!(exit, Some(0));
+            lengths.insert(says.len());
+        }
+        writing.await.unwrap();
+        std::fs::write(&file, ask(row).await.unwrap()).unwrap();
+        lengths.insert(ours("--key", &key).1.len());
+        assert!(lengths.len() > 1, "no proof was of a changed row");
+    });
+    let mode = std::fs::metadata(data.join("node-key")).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+}
