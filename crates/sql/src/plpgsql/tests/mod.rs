@@ -12,6 +12,7 @@ use types::{ColumnSchema, DataType, Error, Result, Stop, TableId, TableSchema, V
 
 use crate::catalog::{Catalog, Table};
 use crate::ddl::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
+use crate::search_path::SearchPath;
 
 /// A function's head: `name(a bigint, …)` and what it returns.
 fn function(parameters: &[(&str, ParameterMode, DataType)], returns: Returns) -> CreateFunction {
