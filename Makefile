@@ -77,8 +77,8 @@ test:
 	cargo test --doc --package procedure
 
 # Tests of a node that is the same with analytics and without.
-WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints disasters doors fuzz log_schemes \
-	proofs skips))
+WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disasters doors failover \
+	fuzz joining log_schemes proofs skips votes))
 
 test-components: WITH = --package analytics --package bench --package node \
 	--features node/analytics,bench/analytics

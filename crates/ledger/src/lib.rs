@@ -13,8 +13,8 @@
 //!
 //! Envelopes, outcomes and row images are opaque bytes. The canonical bytes of everything here
 //! are documented in `docs/ledger-format.md`, `docs/checkpoint-format.md`,
-//! `docs/backup-format.md`, `docs/votes.md` and `docs/proofs.md`, completely enough to check a chain
-//! without this code; `clients/check_chain.py` does.
+//! `docs/backup-format.md`, `docs/votes.md` and `docs/proofs.md`, completely enough to check a
+//! chain without this code; `clients/check_chain.py` does.
 //!
 //! Absence: no SQL, no execution, no storage, no clock. Nothing in a block depends on how it was
 //! stored; only [`files`] touches a disk.

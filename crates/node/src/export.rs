@@ -22,6 +22,7 @@ use engine::{Language, recover};
 use procedure::Column;
 use serde_json::json;
 use sql::copy::{CopyFormatter, CopyOptions};
+use sql::names;
 use sql::session::schema::Schema;
 use storage::{LATEST, Store, Table};
 use types::ColumnId;
@@ -39,7 +40,7 @@ pub fn run(arguments: &cli::Export, output: Output) -> Result<Exit> {
     std::fs::create_dir_all(&arguments.to)
         .with_context(|| format!("cannot make the folder {}", arguments.to.display()))?;
     let path_of = |table: Arc<Table>| {
-        let name = format!("{}.{}", file_stem(&table.schema().name), arguments.format.suffix());
+        let name = format!("{}.{}", file_stem(name_of(&table)), arguments.format.suffix());
         (table, arguments.to.join(name))
     };
     let files: Vec<(Arc<Table>, PathBuf)> = chosen.into_iter().map(path_of).collect();
@@ -60,7 +61,7 @@ pub fn run(arguments: &cli::Export, output: Output) -> Result<Exit> {
             }
             Output::Json => {
                 let page = json!({
-                    "table": &*table.schema().name, "file": path.display().to_string(),
+                    "table": name_of(&table), "file": path.display().to_string(),
                     "rows": rows, "height": replica.head().height,
                 });
                 println!("{}", printable_json(&page.to_string()));
@@ -70,6 +71,15 @@ pub fn run(arguments: &cli::Export, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// As its owner wrote it, where it is in the schema that is meant if none is said.
+fn name_of(table: &Table) -> &str {
+    let key = &table.schema().name;
+    match names::schema_of(key) {
+        names::PUBLIC => names::bare(key),
+        _ => key,
+    }
+}
+
 /// The tables of these names, or all.
 fn chosen(store: &Store, names: &[String]) -> Result<Vec<Arc<Table>>> {
     let tables = store.tables();
@@ -77,9 +87,9 @@ fn chosen(store: &Store, names: &[String]) -> Result<Vec<Arc<Table>>> {
         return Ok(tables);
     }
     let named = |name: &String| {
-        let found = tables.iter().find(|table| *table.schema().name == **name);
+        let found = tables.iter().find(|table| name_of(table) == **name);
         found.cloned().with_context(|| {
-            let all: Vec<_> = tables.iter().map(|table| table.schema().name.to_string()).collect();
+            let all: Vec<&str> = tables.iter().map(|table| name_of(table)).collect();
             format!("there is no table \"{name}\"; there are: {}", all.join(", "))
         })
     };

@@ -22,7 +22,7 @@ fn electors(members: u64) -> Electors {
     let mut parameters = Parameters::new("serial");
     let one = |id| format!("{id} {} host:1", to_hex(&key(id).public()));
     let all: Vec<String> = (1..=members).map(one).collect();
-    parameters.others.insert("members".to_owned(), all.join(", "));
+    parameters.others.insert("electors".to_owned(), all.join(", "));
     Electors::of(LEDGER, &parameters).unwrap().unwrap()
 }
 

@@ -1,5 +1,5 @@
-//! Who may vote, and how many votes are enough: parameters of the ledger's first block, which do not
-//! change when members come and go.
+//! Who may vote, and how many votes are enough: parameters of the ledger's first block, which
+//! do not change when members come and go.
 //!
 //! ```text
 //! electors    "1 <key> <address>, 2 <key> <address>, …"     number, 64 hexadecimal digits, host
