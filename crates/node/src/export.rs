@@ -87,7 +87,7 @@ fn chosen(store: &Store, names: &[String]) -> Result<Vec<Arc<Table>>> {
         return Ok(tables);
     }
     let named = |name: &String| {
-        let found = tables.iter().find(|table| name_of(table) == **name);
+        let found = tables.iter().find(|table| name_of(table) == name.as_str());
         found.cloned().with_context(|| {
             let all: Vec<&str> = tables.iter().map(|table| name_of(table)).collect();
             format!("there is no table \"{name}\"; there are: {}", all.join(", "))
