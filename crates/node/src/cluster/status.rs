@@ -1,6 +1,6 @@
 //! `tally cluster status`: what each member tells of itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,33 +16,18 @@ use crate::cli::{Exit, Output};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// The members, and what each of them tells; none of one that does not answer.
+type Told = (Roll, Vec<Option<Report>>);
+
 /// Fails if less than half of the members answer, if none leads, or if one has come to another
 /// result than the others.
 pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     // A node's own folder will do as well.
-    let data = match Plan::read(folder)? {
-        Some(_) => folder.to_owned(),
-        None => node_folders(folder)?.swap_remove(0),
+    let folders = match Plan::read(folder)? {
+        Some(_) => vec![folder.to_owned()],
+        None => node_folders(folder)?,
     };
-    let (plan, secrets) = Plan::read(&data)?.context("the folder is in no cluster")?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let members = Arc::new(Members::new(plan.roll()?));
-    let peers = Peers::new(&plan, &secrets, Arc::clone(&members))?;
-    let ask = |roll: &Roll| {
-        let calls: Vec<_> = roll.0.keys().map(|id| report(&peers, *id)).collect();
-        runtime.block_on(async { futures::future::join_all(calls).await })
-    };
-    let mut roll = members.now();
-    let mut reports = ask(&roll);
-    // Members may have come and gone since the folder was made.
-    let newest = reports.iter().flatten().max_by_key(|report| report.height);
-    if let Some(Ok(named)) = newest.map(|report| Roll::parse(&report.members))
-        && named != roll
-    {
-        members.set(named.clone());
-        reports = ask(&named);
-        roll = named;
-    }
+    let (roll, reports) = first_answered(&folders)?;
     let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
     let up = reports.iter().flatten().count();
     let leader = reports.iter().flatten().find_map(|report| report.standing.leader);
@@ -62,6 +47,46 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     let diverged = reports.iter().flatten().any(|report| report.votes.diverged.is_some());
     let agree = !diverged && deviating(&roll, &reports).is_empty();
     Ok(if orders && agree { Exit::Ok } else { Exit::Failed })
+}
+
+/// By the first folder that most members answer; else by the one that the most do. The others
+/// refuse the keys of a member that was removed.
+fn first_answered(folders: &[PathBuf]) -> Result<Told> {
+    let mut best: Option<Told> = None;
+    let answers = |told: &Told| told.1.iter().flatten().count();
+    for data in folders {
+        let told = ask(data)?;
+        if 2 * answers(&told) > told.1.len() {
+            return Ok(told);
+        }
+        if best.as_ref().is_none_or(|best| answers(best) < answers(&told)) {
+            best = Some(told);
+        }
+    }
+    best.context("there is no node to ask for")
+}
+
+/// Asks all members with the keys of one of them.
+fn ask(data: &Path) -> Result<Told> {
+    let (plan, secrets) = Plan::read(data)?.context("the folder is in no cluster")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let members = Arc::new(Members::new(plan.roll()?));
+    let peers = Peers::new(&plan, &secrets, Arc::clone(&members))?;
+    let ask = |roll: &Roll| {
+        let calls: Vec<_> = roll.0.keys().map(|id| report(&peers, *id)).collect();
+        runtime.block_on(async { futures::future::join_all(calls).await })
+    };
+    let (roll, reports) = (members.now(), ask(&members.now()));
+    // Members may have come and gone since the folder was made.
+    let newest = reports.iter().flatten().max_by_key(|report| report.height);
+    match newest.map(|report| Roll::parse(&report.members)) {
+        Some(Ok(named)) if named != roll => {
+            members.set(named.clone());
+            let reports = ask(&named);
+            Ok((named, reports))
+        }
+        _ => Ok((roll, reports)),
+    }
 }
 
 async fn report(peers: &Peers, id: u64) -> Option<Report> {
