@@ -587,11 +587,16 @@ impl Store {
 
     /// Bytes of the tables and of what older snapshots see of them, free places left out.
     pub fn used_bytes(&self) -> u64 {
+        self.current_bytes() + self.gone_bytes()
+    }
+
+    /// The same without tables that are gone.
+    pub fn current_bytes(&self) -> u64 {
         let catalog = self.current.load();
         let tables: u64 = catalog.tables().map(|table| table.used_bytes()).sum();
         let undo = self.undo.chunks_in_use() * UndoSpace::chunk_bytes();
         let parked = self.garbage.lock().parked_bytes();
-        tables + undo + parked + self.gone_bytes()
+        tables + undo + parked
     }
 
     /// Of tables that were dropped or written anew, and that a snapshot shows still.

@@ -47,7 +47,7 @@ impl MemoryBound {
 
     fn look(&self, store: &Store) {
         // Tables that are gone leave with their last reader, which no refusal hastens.
-        let used_bytes = store.used_bytes().saturating_sub(store.usage().gone_bytes);
+        let used_bytes = store.current_bytes();
         self.used_bytes.store(used_bytes, Ordering::Relaxed);
         self.is_full.store(used_bytes > self.bytes_max, Ordering::Relaxed);
     }
