@@ -41,13 +41,7 @@ impl Certificates {
     /// Goes on behind what is there. Also: how many bytes at the end could not be read, and were
     /// cut off.
     pub fn open(files: &Arc<dyn Files>, electors: &Electors) -> io::Result<(Certificates, u64)> {
-        files.create_folder(FOLDER)?;
-        files.sync_folder("")?;
-        let is_there = files.list(FOLDER)?.iter().any(|name| name == NAME);
-        let file = match is_there {
-            true => files.open(PATH)?,
-            false => files.create(PATH)?,
-        };
+        let file = super::open_or_create(&**files, NAME)?;
         let header = header(electors);
         // A file that never came to hold its header holds nothing else.
         if file.size()? < HEADER_BYTES {
@@ -58,10 +52,6 @@ impl Certificates {
         files.sync_folder(FOLDER)?;
         let mut kept = Certificates::of(file, electors)?;
         let size = kept.file.size()?;
-        kept.count = (size - HEADER_BYTES) / kept.record_bytes();
-        while kept.count > 0 && kept.at(kept.count - 1).is_err() {
-            kept.count -= 1;
-        }
         let end = HEADER_BYTES + kept.count * kept.record_bytes();
         if end < size {
             kept.file.set_size(end)?;
@@ -83,21 +73,23 @@ impl Certificates {
         if size < HEADER_BYTES {
             return Ok(None);
         }
-        let mut kept = Certificates::of(file, electors)?;
-        kept.count = (size - HEADER_BYTES) / kept.record_bytes();
-        while kept.count > 0 && kept.at(kept.count - 1).is_err() {
-            kept.count -= 1;
-        }
-        Ok(Some(kept))
+        Certificates::of(file, electors).map(Some)
     }
 
+    /// What a file holds up to the last certificate that can be read.
     fn of(file: Box<dyn StorageFile>, electors: &Electors) -> io::Result<Certificates> {
         let mut found = [0; HEADER_BYTES as usize];
         file.read_at(&mut found, 0)?;
         if found != header(electors) {
             return Err(damaged("its header is not the one of this ledger and its members"));
         }
-        Ok(Certificates { file, votes: electors.votes, count: 0, last: None })
+        let size = file.size()?;
+        let mut kept = Certificates { file, votes: electors.votes, count: 0, last: None };
+        kept.count = (size - HEADER_BYTES) / kept.record_bytes();
+        while kept.count > 0 && kept.at(kept.count - 1).is_err() {
+            kept.count -= 1;
+        }
+        Ok(kept)
     }
 
     fn record_bytes(&self) -> u64 {

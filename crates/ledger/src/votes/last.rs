@@ -40,13 +40,7 @@ pub struct LastVote {
 
 impl LastVote {
     pub fn open(files: &Arc<dyn Files>) -> io::Result<LastVote> {
-        files.create_folder(FOLDER)?;
-        files.sync_folder("")?;
-        let is_there = files.list(FOLDER)?.iter().any(|name| name == NAME);
-        let file = match is_there {
-            true => files.open(PATH)?,
-            false => files.create(PATH)?,
-        };
+        let file = super::open_or_create(&**files, NAME)?;
         if file.size()? < 2 * APART {
             file.set_size(2 * APART)?;
             file.sync()?;

@@ -49,6 +49,7 @@ pub mod last;
 use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes};
 use types::{Error, Height, Result, SqlState};
 
+use crate::files::{Files, StorageFile};
 use crate::hash::{Hash, TAG_VOTE};
 use crate::header::LedgerId;
 
@@ -60,6 +61,18 @@ pub use last::LastVote;
 
 /// The folder of a node's last vote and of certificates.
 pub const FOLDER: &str = "votes";
+
+/// A file of the folder, made with it where there is none; its name is durable once the folder is
+/// synced.
+fn open_or_create(files: &dyn Files, name: &str) -> std::io::Result<Box<dyn StorageFile>> {
+    files.create_folder(FOLDER)?;
+    files.sync_folder("")?;
+    let path = format!("{FOLDER}/{name}");
+    match files.list(FOLDER)?.iter().any(|known| known == name) {
+        true => files.open(&path),
+        false => files.create(&path),
+    }
+}
 
 pub const SIGNATURE_BYTES: usize = 64;
 const SIGNED_BYTES: usize = 80;
