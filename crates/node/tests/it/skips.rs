@@ -11,6 +11,20 @@ use types::Height;
 
 use crate::{Node, json, path, run, tally};
 
+/// A ledger of a table with a row and of these statements, as a node leaves it that never ran its
+/// blocks.
+async fn ordered_alone(data: &Path, statements: &[&str]) {
+    let mut node = Node::start(data);
+    let client = node.connect().await;
+    client.batch_execute("CREATE TABLE t (a int PRIMARY KEY)").await.unwrap();
+    client.batch_execute("INSERT INTO t VALUES (1)").await.unwrap();
+    for statement in statements {
+        client.batch_execute(statement).await.unwrap();
+    }
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    std::fs::remove_dir_all(data.join("results")).unwrap();
+}
+
 /// Leaves what a start, or a node, does that dies in the last block: once it is called.
 fn died_in_last(data: &Path) -> Height {
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(data).unwrap());
@@ -26,15 +40,8 @@ fn died_in_last(data: &Path) -> Height {
 async fn a_block_that_fails_twice_is_stopped_before_and_skipped() {
     let data = TempDir::new().unwrap();
     let data = data.path();
-    let mut node = Node::start(data);
-    let client = node.connect().await;
-    client.batch_execute("CREATE TABLE t (a int PRIMARY KEY)").await.unwrap();
-    client.batch_execute("INSERT INTO t VALUES (1)").await.unwrap();
-    client.batch_execute("SET tally.transaction_key = 'poison'").await.unwrap();
-    client.batch_execute("INSERT INTO t VALUES (2)").await.unwrap();
-    assert_eq!(node.signal(Signal::TERM), Some(0));
-    // As a node that never ran the block.
-    std::fs::remove_dir_all(data.join("results")).unwrap();
+    let poison = ["SET tally.transaction_key = 'poison'", "INSERT INTO t VALUES (2)"];
+    ordered_alone(data, &poison).await;
 
     let height = died_in_last(data);
     let skip = |height: Height, more: &[&str]| {
@@ -159,13 +166,7 @@ async fn a_block_that_ends_two_starts_at_once_is_stopped_before() {
 async fn a_restore_does_not_end_within_what_is_skipped() {
     let data = TempDir::new().unwrap();
     let data = data.path();
-    let mut node = Node::start(data);
-    let client = node.connect().await;
-    client.batch_execute("CREATE TABLE t (a int PRIMARY KEY)").await.unwrap();
-    client.batch_execute("INSERT INTO t VALUES (1)").await.unwrap();
-    client.batch_execute("INSERT INTO t VALUES (2)").await.unwrap();
-    assert_eq!(node.signal(Signal::TERM), Some(0));
-    std::fs::remove_dir_all(data.join("results")).unwrap();
+    ordered_alone(data, &["INSERT INTO t VALUES (2)"]).await;
     let height = died_in_last(data);
     died_in_last(data);
     let told = height.to_string();
