@@ -1,16 +1,13 @@
 //! `AT TIME ZONE`: what a clock on the wall of a place shows at a moment, and the other way round.
 //!
-//! A time that a clock there never shows is that of a clock which was not put forward; one that it
-//! shows twice is the later one. PostgreSQL reads both so.
+//! Clocks are those of [`sql::zones`], for as long as the database of zones has rules.
 
-use chrono::{DateTime, Datelike, MappedLocalTime, NaiveDateTime, Offset, TimeDelta, TimeZone};
-use chrono_tz::{TZ_VARIANTS, Tz};
+use chrono::{DateTime, Datelike, NaiveDateTime};
+use chrono_tz::Tz;
+use sql::zones;
 use types::{DataType, Error, Result, Value};
 
 use crate::sql_types::EPOCH_US;
-
-/// No clock is put forward by more.
-const LONGEST_GAP: TimeDelta = TimeDelta::hours(25);
 
 /// Names of zones that are abbreviations as well, which have no summer.
 const ABBREVIATIONS: [&str; 4] = ["CET", "EET", "MET", "WET"];
@@ -23,21 +20,21 @@ pub(crate) fn find(name: &str) -> Option<Tz> {
     if ABBREVIATIONS.iter().any(|short| short.eq_ignore_ascii_case(name)) {
         return None;
     }
-    TZ_VARIANTS.into_iter().find(|zone| zone.name().eq_ignore_ascii_case(name))
+    zones::of_place(name)
 }
 
 /// A timestamp with a zone as one without, or the other way round.
 pub(crate) fn at(zone: Tz, value: Value) -> Result<Value> {
-    let moved = |us: i64, offset: fn(Tz, i64) -> Option<i64>| match us {
+    let moved = |us: i64, sign: i64, ahead_s: fn(Tz, NaiveDateTime) -> i64| match us {
         i64::MIN | i64::MAX => Some(us),
-        us => us.checked_add(offset(zone, us)?),
+        us => us.checked_add(sign * ahead_s(zone, clock(us)?) * 1_000_000),
     };
     let moved = match value {
         Value::Date(_) => {
             return at(zone, types::cast::cast(&value, &DataType::Timestamptz, true)?);
         }
-        Value::Timestamptz(us) => moved(us, ahead).map(Value::Timestamp),
-        Value::Timestamp(us) => moved(us, behind).map(Value::Timestamptz),
+        Value::Timestamptz(us) => moved(us, 1, zones::ahead_s).map(Value::Timestamp),
+        Value::Timestamp(us) => moved(us, -1, zones::ahead_when_shown_s).map(Value::Timestamptz),
         _ => return Err(Error::unsupported("AT TIME ZONE of this type")),
     };
     moved.ok_or_else(|| {
@@ -46,31 +43,9 @@ pub(crate) fn at(zone: Tz, value: Value) -> Result<Value> {
     })
 }
 
-/// By how much the zone's clocks are ahead of UTC, at a moment of UTC.
-fn ahead(zone: Tz, us: i64) -> Option<i64> {
-    Some(us_of(zone.offset_from_utc_datetime(&clock(us)?)))
-}
-
-/// By how much they are behind, when they show a time.
-fn behind(zone: Tz, us: i64) -> Option<i64> {
-    let shown = clock(us)?;
-    let offset = match zone.offset_from_local_datetime(&shown) {
-        MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => offset,
-        MappedLocalTime::None => {
-            let before = shown.checked_sub_signed(LONGEST_GAP)?;
-            zone.offset_from_local_datetime(&before).latest()?
-        }
-    };
-    Some(-us_of(offset))
-}
-
 fn clock(us: i64) -> Option<NaiveDateTime> {
     let shown = DateTime::from_timestamp_micros(us.checked_add(EPOCH_US)?)?.naive_utc();
     (shown.year() < YEAR_MAX).then_some(shown)
-}
-
-fn us_of(offset: impl Offset) -> i64 {
-    i64::from(offset.fix().local_minus_utc()) * 1_000_000
 }
 
 #[cfg(test)]

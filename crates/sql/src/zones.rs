@@ -63,12 +63,33 @@ pub fn find(text: &str) -> Result<Zone> {
     if let Some(ahead_s) = hours(name) {
         return ahead(ahead_s);
     }
-    let zone = TZ_VARIANTS.into_iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
-    match (zone, posix(name)) {
+    match (of_place(name), posix(name)) {
         (Some(zone), _) => Ok(Zone::of(Arc::new(Named(zone)))),
         (None, Some(0)) => Ok(Zone::default()),
         (None, Some(ahead_s)) => Ok(Zone::of(Arc::new(Fixed { name: name.to_owned(), ahead_s }))),
         (None, None) => Err(unknown(text)),
+    }
+}
+
+/// The zone of the database that has this name, in letters of any case.
+pub fn of_place(name: &str) -> Option<Tz> {
+    TZ_VARIANTS.into_iter().find(|zone| zone.name().eq_ignore_ascii_case(name))
+}
+
+/// By how many seconds a place's clocks are ahead of UTC, at a moment of UTC.
+pub fn ahead_s(zone: Tz, utc: NaiveDateTime) -> i64 {
+    seconds(zone.offset_from_utc_datetime(&utc))
+}
+
+/// The same, when they show a time: one that they never show is that of clocks which were not put
+/// forward, one that they show twice is the later one.
+pub fn ahead_when_shown_s(zone: Tz, shown: NaiveDateTime) -> i64 {
+    match zone.offset_from_local_datetime(&shown) {
+        MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => seconds(offset),
+        MappedLocalTime::None => {
+            let before = zone.offset_from_local_datetime(&(shown - LONGEST_GAP));
+            before.latest().map_or(0, seconds)
+        }
     }
 }
 
@@ -114,8 +135,7 @@ pub fn spelled(text: &str) -> String {
     match find(text) {
         Ok(zone) if zone.is_utc() => {
             let name = text.trim();
-            let known = TZ_VARIANTS.into_iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
-            known.map_or("UTC", |zone| zone.name()).to_owned()
+            of_place(name).map_or("UTC", |zone| zone.name()).to_owned()
         }
         Ok(zone) => zone.name().to_owned(),
         Err(_) => text.to_owned(),
@@ -185,23 +205,11 @@ impl Clocks for Named {
     }
 
     fn ahead_s(&self, utc_us: i64) -> i64 {
-        clock(utc_us).map_or(0, |at| seconds(self.0.offset_from_utc_datetime(&at)))
+        clock(utc_us).map_or(0, |at| ahead_s(self.0, at))
     }
 
     fn ahead_when_shown_s(&self, local_us: i64) -> i64 {
-        let Some(shown) = clock(local_us) else {
-            return 0;
-        };
-        match self.0.offset_from_local_datetime(&shown) {
-            MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => {
-                seconds(offset)
-            }
-            // As before the clocks were put forward.
-            MappedLocalTime::None => {
-                let before = self.0.offset_from_local_datetime(&(shown - LONGEST_GAP));
-                before.latest().map_or(0, seconds)
-            }
-        }
+        clock(local_us).map_or(0, |shown| ahead_when_shown_s(self.0, shown))
     }
 }
 
