@@ -364,7 +364,7 @@ mod tests {
         let large = Bytes::from(vec![7; 3 << 20]);
         assert_eq!(peers.call(1, large.clone()).await.unwrap().len(), large.len() + 1);
         assert!(peers.call(1, Bytes::from("no")).await.is_err());
-        assert!(peers.call(2, Bytes::from("a")).await.is_err(), "nobody is there");
+        assert!(peers.call(2, Bytes::from("a")).await.is_err(), "no member listens");
         assert!(peers.call(3, Bytes::from("a")).await.is_err(), "no such member");
         let stranger = peers_of(&theirs, &strangers[1]);
         assert!(stranger.call(1, Bytes::from("a")).await.is_err(), "no member's certificate");

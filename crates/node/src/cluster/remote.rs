@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Only what belongs to the ledger can be asked for: no keys, no passwords, no settings. Chunks are
-//! bounded, and whoever reads keeps the last one: files are read from front to back.
+//! bounded, and the reader keeps the last one: files are read from front to back.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

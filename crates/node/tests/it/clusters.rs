@@ -61,7 +61,7 @@ impl Trial {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("nobody leads: {}", self.status());
+        panic!("no node leads: {}", self.status());
     }
 
     /// Until all nodes have come to the same.
@@ -205,7 +205,7 @@ async fn a_minority_waits() {
     trial.settle();
     trial.stop();
     let checkpoint = run(&["checkpoint", "--data", path(&trial.data(0))]);
-    assert_eq!(checkpoint.status.code(), Some(1), "nobody adds to the ledger alone");
+    assert_eq!(checkpoint.status.code(), Some(1), "no member adds to the ledger alone");
     std::fs::remove_dir_all(trial.data(0).join("cluster")).unwrap();
     let alone = run(&["serve", "--data", path(&trial.data(0)), "--listen", "127.0.0.1:0"]);
     assert_eq!(alone.status.code(), Some(1));

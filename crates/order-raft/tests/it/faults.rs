@@ -149,7 +149,7 @@ fn history(nodes: usize, seed: u64) {
     }
     for delivery in trial.agreed.iter().filter_map(|it| it.content.as_ref()) {
         let known = |it: &Bytes| trial.submitted.contains(it) || it.starts_with(b"the last");
-        assert!(delivery.envelopes.iter().all(known), "an envelope that nobody submitted");
+        assert!(delivery.envelopes.iter().all(known), "an envelope that no client submitted");
     }
     same_records(&trial);
 }

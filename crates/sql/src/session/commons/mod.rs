@@ -24,7 +24,7 @@ pub struct Commons {
     pub channels: Arc<Channels>,
     /// Set by the front end that has the connections; without one there is no session to signal.
     pub signals: OnceLock<Arc<dyn Signals>>,
-    /// Set by whoever has the ledger's files.
+    /// Set by the node, which has the ledger's files.
     pub proofs: OnceLock<Arc<dyn LedgerProofs>>,
     /// Users by the number of their session.
     users: Mutex<BTreeMap<i32, String>>,
