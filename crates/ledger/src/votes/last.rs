@@ -3,18 +3,20 @@
 //!
 //! ```text
 //! votes/last     slot 0 at 0, slot 1 at 4096; written in turns, each time synced
+//!                copies of both at 8192 and 12288, written with them
 //!
 //! offset  bytes  slot
 //!      0      8  "TALLYVOT"
-//!      8      8  sequence     from 1; slot sequence mod 2
+//!      8      8  sequence     from 1; slot sequence mod 2 and its copy
 //!     16      8  height
 //!     24     32  result_hash
 //!     56      4  CRC-32 of bytes 0 to 55
 //! ```
 //!
 //! A write that a crash has torn leaves the other slot, and the vote that it was for has never
-//! been sent. Where both slots hold bytes and neither can be read, it is not known what was
-//! signed, and the node must not vote.
+//! been sent. A page that rots later leaves the copy, or the vote that was sent last would be
+//! taken for a torn one. Where both slots hold bytes and no copy can be read, it is not known what
+//! was signed, and the node must not vote.
 
 use std::io;
 use std::sync::Arc;
@@ -30,6 +32,8 @@ const NAME: &str = "last";
 const MAGIC: &[u8; 8] = b"TALLYVOT";
 const SLOT_BYTES: usize = 60;
 const APART: u64 = 4096;
+const SLOTS: u64 = 2;
+const COPIES: u64 = 2;
 
 pub struct LastVote {
     file: Box<dyn StorageFile>,
@@ -41,21 +45,23 @@ pub struct LastVote {
 impl LastVote {
     pub fn open(files: &Arc<dyn Files>) -> io::Result<LastVote> {
         let file = super::open_or_create(&**files, NAME)?;
-        if file.size()? < 2 * APART {
-            file.set_size(2 * APART)?;
+        if file.size()? < COPIES * SLOTS * APART {
+            file.set_size(COPIES * SLOTS * APART)?;
             file.sync()?;
         }
         files.sync_folder(FOLDER)?;
-        let mut slots = Vec::new();
-        for slot in 0..2 {
+        let mut newest = None;
+        let mut is_written = [false; SLOTS as usize];
+        for page in 0..COPIES * SLOTS {
             let mut bytes = [0; SLOT_BYTES];
-            file.read_at(&mut bytes, slot * APART)?;
-            slots.push(bytes);
+            file.read_at(&mut bytes, page * APART)?;
+            is_written[(page % SLOTS) as usize] |= bytes != [0; SLOT_BYTES];
+            let found = read(&bytes);
+            newest = newest.into_iter().chain(found).max_by_key(|(sequence, _)| *sequence);
         }
-        let newest = slots.iter().filter_map(read).max_by_key(|(sequence, _)| *sequence);
-        if newest.is_none() && slots.iter().all(|slot| *slot != [0; SLOT_BYTES]) {
+        if newest.is_none() && is_written == [true; SLOTS as usize] {
             let what = format!(
-                "{PATH}: neither half can be read, so it is not known what this node has signed; \
+                "{PATH}: no copy can be read, so it is not known what this node has signed; \
                  make a new member of the cluster instead of it"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
@@ -86,8 +92,11 @@ impl LastVote {
         bytes.extend_from_slice(&said.height.to_be_bytes());
         bytes.extend_from_slice(&said.result_hash);
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
-        let written = self.file.write_at(&bytes, sequence % 2 * APART);
-        let written = written.and_then(|()| self.file.sync());
+        let mut write = |copy| {
+            let page = copy * SLOTS + sequence % SLOTS;
+            self.file.write_at(&bytes, page * APART)
+        };
+        let written = (0..COPIES).try_for_each(&mut write).and_then(|()| self.file.sync());
         self.failed = written.is_err();
         written?;
         (self.sequence, self.said) = (sequence, Some(said));
@@ -165,9 +174,15 @@ mod tests {
         last.put(said(1)).unwrap();
         last.put(said(2)).unwrap();
         let file = files.open(PATH).unwrap();
-        file.write_at(&[9], 30).unwrap();
+        let rot = |page: u64| file.write_at(&[9], 30 + page * APART).unwrap();
+        // The one that was sent last, whichever of its pages rots.
+        rot(0);
+        assert_eq!(LastVote::open(&files).unwrap().said(), Some(said(2)));
+        rot(1);
+        assert_eq!(LastVote::open(&files).unwrap().said(), Some(said(2)));
+        rot(2);
         assert_eq!(LastVote::open(&files).unwrap().said(), Some(said(1)));
-        file.write_at(&[9], 30 + APART).unwrap();
+        rot(3);
         assert!(LastVote::open(&files).is_err());
     }
 }
