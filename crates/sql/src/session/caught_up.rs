@@ -7,8 +7,8 @@
 //! ```
 //!
 //! *A new session* waits, before its first statement, until its node has released what the cluster
-//! had ordered when it connected. So a client that loses a node and connects to another one needs nothing
-//! more. *A session that is there* is told by its client what that has seen elsewhere.
+//! had ordered when it connected. So a client that loses a node and connects to another one needs
+//! nothing more. *A session that is there* is told by its client what that has seen elsewhere.
 //! *Linearizable reads* wait as a new session does, before each message that is not in a
 //! transaction block.
 //!
