@@ -33,7 +33,7 @@ help:
 	@echo "make run-analytics   the same with DataFusion for large queries, which takes longer to build"
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
 	@echo "make test            all tests of what make run has"
-	@echo "make test-components tests of analytics, a transaction through each driver, five verifiers"
+	@echo "make test-components tests of analytics, a transaction through each driver, a Kafka broker, five verifiers"
 	@echo "make compatibility   other projects' own suites against a node and PostgreSQL, into docs/compatibility.md"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
 	@echo "make miri            storage under Miri, and its record protocol under a weak memory"
@@ -83,8 +83,10 @@ WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disast
 test-components: WITH = --package analytics --package bench --package node \
 	--features node/analytics,bench/analytics
 test-components:
-	scripts/install-deps psql pgbench drivers
+	scripts/install-deps psql pgbench drivers kafka
 	cargo test $(WITH) --lib --bins --tests -- $(WITHOUT)
+	scripts/kafka fetch
+	cargo test --package order-kafka --features broker --test broker
 	cargo build $(WITH) --example tokio_client
 	PROGRAMS=$(PROGRAMS) tests/clients/run.sh
 	cargo build --package ledger --example check_proofs

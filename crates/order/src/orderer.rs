@@ -58,6 +58,12 @@ pub trait Orderer {
     /// longer kept.
     fn resume(&mut self, after: u64, time_us: i64) -> Result<()>;
 
+    /// Envelopes that are waited for no more, as what orders them cannot be reached, and what their
+    /// clients are told.
+    fn given_up(&mut self) -> Vec<(Bytes, Error)> {
+        Vec::new()
+    }
+
     /// Refuses envelopes from now on, with this cause. What was accepted is still delivered.
     fn close(&mut self, why: Error);
 

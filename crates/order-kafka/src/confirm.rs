@@ -1,0 +1,67 @@
+//! What was ordered before a question, for reads that miss nothing which was acknowledged.
+//!
+//! What was acknowledged before stands in a batch that ended at a record of the topic. So the end
+//! of the topic is asked for, *after* the question; when this node has read so far, the last batch
+//! that it has cut is the answer. One question is under way at a time, and who asks meanwhile joins
+//! the next.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use order::Tell;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use types::Height;
+
+use crate::LogError;
+use crate::node::Node;
+
+/// For an answer, before the question is dropped: who wants to know asks again.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Those who want to know.
+#[derive(Default)]
+pub(crate) struct Asking {
+    waiting: Mutex<Vec<Tell>>,
+    came: Notify,
+}
+
+impl Asking {
+    pub fn join(&self, tell: Tell) {
+        self.lock().push(tell);
+        self.came.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Tell>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    /// Answers, for ever.
+    pub(crate) async fn ask(self) {
+        loop {
+            self.asking().came.notified().await;
+            let telling = std::mem::take(&mut *self.asking().lock());
+            if telling.is_empty() {
+                continue;
+            }
+            match timeout(PATIENCE, self.confirmed()).await {
+                Ok(Ok(height)) => telling.into_iter().for_each(|tell| tell(height)),
+                _ => {
+                    drop(telling);
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn confirmed(&self) -> Result<Height, LogError> {
+        let (_, end) = self.log().ends().await?;
+        let mut read = self.read_up_to();
+        let there = read.wait_for(|offset| *offset >= end).await.map(|offset| *offset);
+        there.map_err(|_| LogError::Away("this node stops".to_owned()))?;
+        Ok(self.standing().sequence)
+    }
+}

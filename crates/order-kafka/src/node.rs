@@ -1,0 +1,751 @@
+//! One node: a task that reads the topic, one that appends to it, and the queues of both.
+//!
+//! ```text
+//! reader   make sure that it is the same topic ─► read ─► cutter ─► ready ─► poll
+//!               ▲                                  │
+//!               └────────── after any error ───────┘
+//! sender   outbox ─► one bundle ─► append, the same bytes again and again until it is answered
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ledger::{Batch, Files, LogReader, Stream};
+use order::{Delivery, Filling, Orderer, Proposal, Refused, Released, Tell};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
+use types::{Error, Height, Result, SqlState};
+
+use crate::confirm::Asking;
+use crate::cutter::{Cutter, Position};
+use crate::positions::{EVERY, Positions};
+use crate::record::{Bundle, Cuts, Marker, OVERHEAD_BYTES, Record};
+use crate::{Config, Log, LogError};
+
+/// Batches that a node asks for beyond what it has executed: one is executed while another is
+/// ordered, and what comes meanwhile gathers for the next.
+const AHEAD_MAX: u64 = 2;
+/// Of one record, which brokers take by default.
+const RECORD_BYTES_MAX: usize = 1_000_000;
+/// What may be cut and not polled before reading pauses.
+const READY_MAX: usize = 64;
+const READY_BYTES_MAX: usize = 64 << 20;
+/// How long the tasks sleep at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A handle; clones are the same node.
+#[derive(Clone)]
+pub struct Node(Arc<Shared>);
+
+struct Shared {
+    config: Config,
+    log: Arc<dyn Log>,
+    files: Arc<dyn Files>,
+    state: Mutex<State>,
+    /// For the sender.
+    pump: Notify,
+    /// For the reader, when something was polled.
+    polled: Notify,
+    /// Offset that was read up to.
+    read: watch::Sender<u64>,
+    /// Why this node orders no more.
+    stopped: watch::Sender<Option<Error>>,
+    wake: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    asking: Asking,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+struct Waiting {
+    envelope: Bytes,
+    /// When it was sent last.
+    sent: Option<Instant>,
+}
+
+struct State {
+    outbox: VecDeque<Waiting>,
+    outbox_bytes: usize,
+    /// How often the outbox holds an envelope.
+    held: HashMap<Bytes, usize>,
+    given_up: Vec<(Bytes, Error)>,
+    nudged: bool,
+    closed: Option<Error>,
+    released: Released,
+    /// `None`: the topic's first record is not known yet.
+    cutter: Option<Cutter>,
+    positions: Positions,
+    /// What is in the ledger already: it is compared, and not delivered.
+    recorded: u64,
+    ready: VecDeque<Delivery>,
+    ready_bytes: usize,
+    /// Of this life's last record.
+    number: u64,
+    /// The last batch whose end this node has asked for.
+    asked: u64,
+    /// The open batch, and since when it is.
+    opened: Option<(u64, Instant)>,
+    record_bytes_max: usize,
+    /// Since when the topic cannot be read, or appended to, and why.
+    unread: Option<(Instant, String)>,
+    unsent: Option<(Instant, String)>,
+}
+
+/// How a node stands, for people.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Standing {
+    /// Of the next record of the topic.
+    pub offset: u64,
+    /// The last batch that was cut, in which the ledger's blocks are counted too.
+    pub sequence: u64,
+    /// Why brokers cannot be reached, if they cannot.
+    pub away: Option<String>,
+    /// Why it takes no part any more.
+    pub stopped: Option<String>,
+}
+
+/// Why the reader cannot go on.
+enum Trouble {
+    Again(String),
+    /// There is nothing to go on with.
+    Stop(Error),
+}
+
+impl From<LogError> for Trouble {
+    fn from(error: LogError) -> Trouble {
+        Trouble::Again(match error {
+            LogError::Away(why) => why,
+            LogError::OutOfRange => "the offset is not in the topic".to_owned(),
+            LogError::NoTopic => "there is no such topic".to_owned(),
+            LogError::TooLarge => "the record is larger than the topic takes".to_owned(),
+        })
+    }
+}
+
+enum Next {
+    Append(Bytes),
+    Wait(Duration),
+}
+
+impl Node {
+    /// Takes part from now on, behind the delivery `after`, the last block of the ledger in
+    /// `files`. Runs in the current runtime.
+    pub fn start(
+        config: Config,
+        log: Arc<dyn Log>,
+        files: Arc<dyn Files>,
+        after: u64,
+    ) -> io::Result<Node> {
+        let positions = Positions::open(&files)?;
+        let (parameters_hash, names_seen, carried) = ([0; 32], false, 0);
+        let state = State {
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            held: HashMap::new(),
+            given_up: Vec::new(),
+            nudged: false,
+            closed: None,
+            released: Released { height: after, parameters_hash, names_seen, carried },
+            cutter: positions.up_to(after).cloned().map(Cutter::at),
+            positions,
+            recorded: after,
+            ready: VecDeque::new(),
+            ready_bytes: 0,
+            number: 0,
+            asked: 0,
+            opened: None,
+            record_bytes_max: RECORD_BYTES_MAX,
+            unread: None,
+            unsent: None,
+        };
+        let node = Node(Arc::new(Shared {
+            config,
+            log,
+            files,
+            state: Mutex::new(state),
+            pump: Notify::new(),
+            polled: Notify::new(),
+            read: watch::Sender::new(0),
+            stopped: watch::Sender::new(None),
+            wake: Mutex::default(),
+            asking: Asking::default(),
+            tasks: Mutex::default(),
+        }));
+        let runtime = Handle::current();
+        let tasks = [
+            runtime.spawn(node.clone().follow()).abort_handle(),
+            runtime.spawn(node.clone().send()).abort_handle(),
+            runtime.spawn(node.clone().ask()).abort_handle(),
+        ];
+        lock(&node.0.tasks).extend(tasks);
+        Ok(node)
+    }
+
+    /// Takes no part any more.
+    pub fn stop(&self) {
+        lock(&self.0.tasks).drain(..).for_each(|task| task.abort());
+    }
+
+    /// Completes when this node can go on no more, with the cause.
+    pub async fn stopped(&self) -> Error {
+        let mut stopped = self.0.stopped.subscribe();
+        let cause = stopped.wait_for(Option::is_some).await.map(|cause| cause.clone());
+        let ended = || Error::new(SqlState::INTERNAL_ERROR, "the orderer has ended");
+        cause.ok().flatten().unwrap_or_else(ended)
+    }
+
+    pub fn standing(&self) -> Standing {
+        let state = self.state();
+        let (offset, sequence) = match &state.cutter {
+            Some(cutter) => (cutter.offset(), cutter.sequence()),
+            None => (0, state.recorded),
+        };
+        let away = state.unread.as_ref().or(state.unsent.as_ref()).map(|(_, why)| why.clone());
+        let stopped = self.0.stopped.borrow().as_ref().map(ToString::to_string);
+        Standing { offset, sequence: sequence.max(state.recorded), away, stopped }
+    }
+
+    /// The position to begin at behind a block, for [`crate::begin_behind`].
+    pub fn position_up_to(&self, height: Height) -> Vec<u8> {
+        self.state().positions.up_to(height).map(Position::encode).unwrap_or_default()
+    }
+
+    pub(crate) fn asking(&self) -> &Asking {
+        &self.0.asking
+    }
+
+    pub(crate) fn log(&self) -> &Arc<dyn Log> {
+        &self.0.log
+    }
+
+    pub(crate) fn read_up_to(&self) -> watch::Receiver<u64> {
+        self.0.read.subscribe()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0.state)
+    }
+
+    fn wake(&self) {
+        let wake = lock(&self.0.wake).clone();
+        if let Some(wake) = wake {
+            wake();
+        }
+    }
+
+    /// The reader.
+    async fn follow(self) {
+        let (mut is_sure, mut compared) = (false, None);
+        loop {
+            match self.follow_on(&mut is_sure, &mut compared).await {
+                Ok(()) => self.state().unread = None,
+                Err(Trouble::Again(why)) => {
+                    is_sure = false;
+                    self.is_away(why);
+                    sleep(self.0.config.timing.again).await;
+                }
+                Err(Trouble::Stop(cause)) => {
+                    self.0.stopped.send_replace(Some(cause));
+                    self.wake();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn is_away(&self, why: String) {
+        let mut state = self.state();
+        if state.unread.is_none() {
+            tracing::warn!(topic = self.0.config.topic, why, "the topic cannot be read; waiting");
+            state.unread = Some((Instant::now(), why));
+        }
+    }
+
+    async fn follow_on(
+        &self,
+        is_sure: &mut bool,
+        compared: &mut Option<LogReader>,
+    ) -> Result<(), Trouble> {
+        if !*is_sure {
+            self.make_sure().await?;
+            *is_sure = true;
+            self.0.pump.notify_one();
+        }
+        while self.is_full() {
+            let _ = timeout(LOOK_AGAIN, self.0.polled.notified()).await;
+        }
+        let Some(from) = self.state().cutter.as_ref().map(Cutter::offset) else {
+            *is_sure = false;
+            return Ok(());
+        };
+        let records = self.0.log.read(from).await?;
+        if self.take(records, compared)? {
+            self.wake();
+        }
+        self.0.pump.notify_one();
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        let state = self.state();
+        state.ready.len() >= READY_MAX || state.ready_bytes >= READY_BYTES_MAX
+    }
+
+    /// Whether the topic is the one that this node has read, and has what comes next. A topic that
+    /// is new gets its marker.
+    async fn make_sure(&self) -> Result<(), Trouble> {
+        let place = self.state().cutter.as_ref().map(|it| (it.offset(), it.last_crc()));
+        let (first, end) = match (self.0.log.ends().await, place) {
+            (Err(LogError::NoTopic), None) if self.state().recorded == 0 => {
+                self.0.log.create().await?;
+                return Err(Trouble::Again("the topic was just made".to_owned()));
+            }
+            (Err(LogError::NoTopic), _) if self.is_away_for_long() => {
+                return Err(self.lost("there is no such topic any more"));
+            }
+            (ends, _) => ends?,
+        };
+        let Some((next, crc)) = place else { return self.begin(first, end).await };
+        if next > end {
+            let what = format!("it ends at record {end}, and this node has read up to {next}");
+            return Err(self.lost(&what));
+        }
+        if first > next {
+            let what = format!("its records before {first} were deleted, and {next} comes next");
+            return Err(self.lost(&what));
+        }
+        if let Some(before) = next.checked_sub(1).filter(|before| *before >= first) {
+            let found = self.one(before).await?;
+            if crc32fast::hash(&found) != crc {
+                let what = format!("record {before} is not the one that this node has read");
+                return Err(self.lost(&what));
+            }
+        }
+        Ok(())
+    }
+
+    async fn one(&self, offset: u64) -> Result<Bytes, Trouble> {
+        let found = self.0.log.read(offset).await?.into_iter().find(|(at, _)| *at == offset);
+        let (_, found) = found.ok_or_else(|| Trouble::Again(format!("no record {offset}")))?;
+        Ok(found)
+    }
+
+    /// Begins with the topic's first record.
+    async fn begin(&self, first: u64, end: u64) -> Result<(), Trouble> {
+        let Config { ledger_id, limits, life, .. } = &self.0.config;
+        let recorded = self.state().recorded;
+        if first > 0 {
+            return Err(self.lost("its first records were deleted"));
+        }
+        if end == 0 {
+            if recorded > 0 {
+                let what = format!("it is empty, and this node's ledger has {recorded} blocks");
+                return Err(self.lost(&what));
+            }
+            let marker = Marker { log: *life, ledger_id: *ledger_id, cuts: Cuts::of(limits) };
+            self.0.log.append(marker.encode()).await?;
+        }
+        let bytes = self.one(0).await?;
+        let marker = match Record::decode(&bytes) {
+            Ok(Record::Marker(marker)) => marker,
+            _ => return Err(self.foreign("its first record is no ledger's")),
+        };
+        if marker.ledger_id != *ledger_id {
+            let other = ledger::hash::to_hex(&marker.ledger_id);
+            return Err(self.foreign(&format!("it is the topic of ledger {other}")));
+        }
+        let position = Position::behind(&marker, &bytes);
+        let mut state = self.state();
+        // The way back to the beginning, should the first records go.
+        keep(&mut state.positions, &position);
+        state.cutter = Some(Cutter::at(position));
+        Ok(())
+    }
+
+    fn is_away_for_long(&self) -> bool {
+        let limit = self.0.config.timing.away;
+        self.state().unread.as_ref().is_some_and(|(since, _)| since.elapsed() >= limit)
+    }
+
+    fn lost(&self, what: &str) -> Trouble {
+        let topic = &self.0.config.topic;
+        let why = format!("the topic {topic:?} is not what this node has read from: {what}");
+        let error = Error::new(SqlState::DATA_CORRUPTED, why)
+            .with_detail("It was truncated, deleted, made anew, or its retention has ended.")
+            .with_hint(
+                "Nothing that was answered is lost: the ledgers hold it. Restore the topic; or, if \
+                 other nodes go on, empty this node's folder but for `cluster` and its settings \
+                 and start it: it takes the ledger from another one.",
+            );
+        Trouble::Stop(error)
+    }
+
+    fn foreign(&self, what: &str) -> Trouble {
+        let topic = &self.0.config.topic;
+        let why = format!("the topic {topic:?} cannot order this ledger: {what}");
+        let error = Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, why)
+            .with_hint("Name another topic in order_topic, the same on all nodes of the ledger.");
+        Trouble::Stop(error)
+    }
+
+    /// Cuts what was read; whether there is something to poll.
+    fn take(
+        &self,
+        records: Vec<(u64, Bytes)>,
+        compared: &mut Option<LogReader>,
+    ) -> Result<bool, Trouble> {
+        let mut state = self.state();
+        let State { cutter: Some(cutter), positions, ready, ready_bytes, recorded, .. } =
+            &mut *state
+        else {
+            return Ok(false);
+        };
+        for (offset, bytes) in records {
+            if offset < cutter.offset() {
+                continue;
+            }
+            let stepped = cutter.step(offset, &bytes);
+            let stepped = stepped.map_err(|error| self.lost(error.message()))?;
+            if let Some(why) = stepped.void {
+                tracing::warn!(offset, why, "a record of the topic is passed over");
+            }
+            for (delivery, position) in stepped.cut {
+                if delivery.sequence.is_multiple_of(EVERY) {
+                    keep(positions, &position);
+                }
+                if delivery.sequence <= *recorded {
+                    self.compare(&delivery, compared)?;
+                } else {
+                    *ready_bytes += bytes_of(&delivery);
+                    ready.push_back(delivery);
+                }
+            }
+        }
+        let (open, offset) = (cutter.sequence() + 1, cutter.offset());
+        let is_open = cutter.open(&self.0.config.life).0;
+        state.opened = match state.opened {
+            _ if !is_open => None,
+            Some((number, since)) if number == open => Some((number, since)),
+            _ => Some((open, Instant::now())),
+        };
+        let any = !state.ready.is_empty();
+        drop(state);
+        self.0.read.send_replace(offset);
+        Ok(any)
+    }
+
+    /// What the ledger has is what the topic says.
+    fn compare(&self, delivery: &Delivery, reader: &mut Option<LogReader>) -> Result<(), Trouble> {
+        let height = delivery.sequence;
+        let again = |error: ledger::LogError| Trouble::Again(error.to_string());
+        let usable = reader.take().filter(|it| it.next_height() <= height);
+        let mut reading = match usable {
+            Some(reading) => reading,
+            None => {
+                let files = Arc::clone(&self.0.files);
+                let Ok(reading) = LogReader::open_at(files, Stream::Orders, height) else {
+                    return Ok(());
+                };
+                reading
+            }
+        };
+        while reading.next_height() <= height {
+            let Some(record) = reading.next_record().map_err(again)? else { return Ok(()) };
+            // It may have been pruned.
+            if record.height() > height {
+                break;
+            }
+            if record.height() < height {
+                continue;
+            }
+            let batch = Batch::of(&record).map_err(Trouble::Stop)?;
+            let content = delivery.content.as_ref();
+            let is_same = content.is_some_and(|it| {
+                it.envelopes == batch.envelopes() && it.proposer == batch.header().proposer
+            });
+            if !is_same {
+                let what = format!("batch {height} in it is not block {height} of the ledger");
+                return Err(self.lost(&what));
+            }
+        }
+        *reader = Some(reading);
+        Ok(())
+    }
+
+    /// The sender.
+    async fn send(self) {
+        loop {
+            if self.0.stopped.borrow().is_some() {
+                return;
+            }
+            match self.next() {
+                Next::Append(record) => self.append(record).await,
+                Next::Wait(limit) => {
+                    let _ = timeout(limit, self.0.pump.notified()).await;
+                }
+            }
+        }
+    }
+
+    async fn append(&self, record: Bytes) {
+        loop {
+            match self.0.log.append(record.clone()).await {
+                Ok(()) => {
+                    self.state().unsent = None;
+                    return;
+                }
+                Err(LogError::TooLarge) => {
+                    self.too_large(&record);
+                    return;
+                }
+                Err(error) => {
+                    let Trouble::Again(why) = Trouble::from(error) else { return };
+                    self.state().unsent.get_or_insert((Instant::now(), why));
+                    sleep(self.0.config.timing.again).await;
+                }
+            }
+        }
+    }
+
+    /// Smaller records from now on; an envelope that alone is too large is given up.
+    fn too_large(&self, record: &Bytes) {
+        let Ok(Record::Bundle(bundle)) = Record::decode(record) else { return };
+        let mut state = self.state();
+        state.record_bytes_max = (record.len() / 2).max(OVERHEAD_BYTES);
+        match &bundle.proposal.envelopes[..] {
+            [envelope] => state.give_up(envelope, too_large(envelope.len())),
+            envelopes => state.is_not_sent(envelopes),
+        }
+    }
+
+    /// What there is to append.
+    fn next(&self) -> Next {
+        let Config { life, timing, clock, proposer, .. } = &self.0.config;
+        let mut state = self.state();
+        let Some(cutter) = &state.cutter else { return Next::Wait(LOOK_AGAIN) };
+        let (log, limits) = (cutter.log(), *cutter.limits());
+        let (last, (is_open, is_own)) = (cutter.sequence(), cutter.open(life));
+        let is_idle = last.saturating_sub(state.released.height) < AHEAD_MAX;
+        let envelopes = state.unsent(&limits, timing.lost);
+        let forced = std::mem::take(&mut state.nudged);
+        if envelopes.is_empty() && !forced {
+            if !is_open || !is_idle || state.asked > last {
+                return Next::Wait(LOOK_AGAIN);
+            }
+            let since = state.opened.map_or(Duration::ZERO, |(_, since)| since.elapsed());
+            if !is_own && since < timing.cut {
+                return Next::Wait(timing.cut - since);
+            }
+        }
+        let cut = if is_idle || forced { last + 1 } else { 0 };
+        state.asked = state.asked.max(cut);
+        state.number += 1;
+        let Released { height, names_seen, carried, .. } = state.released;
+        let (number, carried) = (state.number, carried as u64);
+        drop(state);
+        let seen_height = if names_seen { height } else { 0 };
+        let (time_us, proposer) = (clock(), *proposer);
+        let proposal = Proposal { time_us, proposer, seen_height, envelopes };
+        let bundle = Bundle { log, life: *life, number, cut, forced, carried, proposal };
+        Next::Append(bundle.encode())
+    }
+}
+
+impl State {
+    /// Envelopes for one record.
+    fn unsent(&mut self, limits: &order::Limits, lost: Duration) -> Vec<Bytes> {
+        let (mut filling, mut bytes) = (Filling::default(), OVERHEAD_BYTES);
+        let (mut unsent, mut misfits) = (Vec::new(), Vec::new());
+        let is_away = self.unread.is_some() || !self.ready.is_empty();
+        for waiting in &mut self.outbox {
+            if waiting.sent.is_some_and(|sent| is_away || sent.elapsed() < lost) {
+                continue;
+            }
+            bytes += waiting.envelope.len() + 8;
+            let is_full = bytes > self.record_bytes_max && !unsent.is_empty();
+            if is_full || !filling.takes(waiting.envelope.len(), limits) {
+                if unsent.is_empty() {
+                    misfits.push(waiting.envelope.clone());
+                    continue;
+                }
+                break;
+            }
+            waiting.sent = Some(Instant::now());
+            unsent.push(waiting.envelope.clone());
+        }
+        for misfit in misfits {
+            self.give_up(&misfit, too_large(misfit.len()));
+        }
+        unsent
+    }
+
+    fn is_not_sent(&mut self, envelopes: &[Bytes]) {
+        for waiting in &mut self.outbox {
+            if envelopes.contains(&waiting.envelope) {
+                waiting.sent = None;
+            }
+        }
+    }
+
+    fn give_up(&mut self, envelope: &Bytes, why: Error) {
+        if self.remove(envelope) {
+            self.given_up.push((envelope.clone(), why));
+        }
+    }
+
+    /// What was delivered is not sent any more; of copies, one. Whether it was there.
+    fn remove(&mut self, envelope: &Bytes) -> bool {
+        let Some(count) = self.held.get_mut(envelope) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.held.remove(envelope);
+        }
+        let place = self.outbox.iter().position(|waiting| waiting.envelope == *envelope);
+        if let Some(waiting) = place.and_then(|place| self.outbox.remove(place)) {
+            self.outbox_bytes -= waiting.envelope.len();
+        }
+        true
+    }
+
+    /// Why brokers cannot be reached, if that lasts for so long.
+    fn away(&self, limit: Duration) -> Option<&str> {
+        let both = [&self.unread, &self.unsent];
+        let mut since = both.into_iter().flatten().filter(|(since, _)| since.elapsed() >= limit);
+        since.next().map(|(_, why)| why.as_str())
+    }
+}
+
+impl Orderer for Node {
+    fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
+        let Config { limits, timing, topic, .. } = &self.0.config;
+        let mut state = self.state();
+        if let Some(why) = &state.closed {
+            return Err(Refused::Closed(why.clone()));
+        }
+        let (count, bytes) = (state.outbox.len(), state.outbox_bytes);
+        limits.admit(envelope.len(), count, bytes)?;
+        if envelope.len() + OVERHEAD_BYTES > RECORD_BYTES_MAX {
+            let bytes_max = RECORD_BYTES_MAX - OVERHEAD_BYTES;
+            return Err(Refused::TooLarge { bytes: envelope.len(), bytes_max });
+        }
+        if let Some(why) = state.away(timing.away) {
+            return Err(Refused::Closed(not_sent(topic, why)));
+        }
+        state.outbox_bytes += envelope.len();
+        *state.held.entry(envelope.clone()).or_default() += 1;
+        state.outbox.push_back(Waiting { envelope, sent: None });
+        drop(state);
+        self.0.pump.notify_one();
+        Ok(())
+    }
+
+    fn nudge(&mut self) {
+        self.state().nudged = true;
+        self.0.pump.notify_one();
+    }
+
+    fn poll(&mut self, _now_us: i64) -> Option<Delivery> {
+        let mut state = self.state();
+        let delivery = state.ready.pop_front()?;
+        state.ready_bytes -= bytes_of(&delivery);
+        state.recorded = delivery.sequence;
+        for envelope in delivery.content.iter().flat_map(|content| &content.envelopes) {
+            if state.outbox.is_empty() {
+                break;
+            }
+            state.remove(envelope);
+        }
+        drop(state);
+        self.0.polled.notify_one();
+        Some(delivery)
+    }
+
+    fn given_up(&mut self) -> Vec<(Bytes, Error)> {
+        let Config { timing, topic, .. } = &self.0.config;
+        let mut state = self.state();
+        if let Some(why) = state.away(timing.away).map(str::to_owned) {
+            let told = |waiting: Waiting| {
+                let error = match waiting.sent {
+                    None => not_sent(topic, &why),
+                    Some(_) => not_known(topic, &why),
+                };
+                (waiting.envelope, error)
+            };
+            let all: Vec<_> = state.outbox.drain(..).map(told).collect();
+            state.given_up.extend(all);
+            state.held.clear();
+            state.outbox_bytes = 0;
+        }
+        std::mem::take(&mut state.given_up)
+    }
+
+    fn resume(&mut self, after: u64, _time_us: i64) -> Result<()> {
+        let mut state = self.state();
+        state.cutter = state.positions.up_to(after).cloned().map(Cutter::at);
+        (state.recorded, state.ready_bytes, state.opened) = (after, 0, None);
+        state.ready.clear();
+        Ok(())
+    }
+
+    fn close(&mut self, why: Error) {
+        self.state().closed.get_or_insert(why);
+    }
+
+    fn released(&mut self, released: Released) {
+        self.state().released = released;
+        self.0.pump.notify_one();
+    }
+
+    fn confirm(&mut self, tell: Tell) -> bool {
+        self.0.asking.join(tell);
+        true
+    }
+
+    fn leave(&mut self) {
+        self.stop();
+    }
+
+    fn wake_by(&mut self, wake: Arc<dyn Fn() + Send + Sync>) {
+        *lock(&self.0.wake) = Some(wake);
+        self.wake();
+    }
+}
+
+fn keep(positions: &mut Positions, position: &Position) {
+    if let Err(error) = positions.put(position) {
+        tracing::warn!(%error, "the position in the topic cannot be kept: a start reads more");
+    }
+}
+
+fn bytes_of(delivery: &Delivery) -> usize {
+    let envelopes = delivery.content.iter().flat_map(|content| &content.envelopes);
+    envelopes.map(Bytes::len).sum()
+}
+
+fn too_large(bytes: usize) -> Error {
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction is too large for the topic")
+        .with_detail(format!("It has {bytes} bytes."))
+        .with_hint("Split it into several transactions, or raise max.message.bytes of the topic.")
+}
+
+fn not_sent(topic: &str, why: &str) -> Error {
+    let what = "the brokers that order transactions cannot be reached";
+    Error::new(SqlState::CANNOT_CONNECT_NOW, what)
+        .with_detail(format!("The transaction is in no block. Topic {topic:?}: {why}."))
+        .with_hint("Try again when they are back; reads are answered meanwhile.")
+}
+
+fn not_known(topic: &str, why: &str) -> Error {
+    let what = "whether the transaction is in the ledger is not known";
+    Error::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, what)
+        .with_detail(format!("The brokers have not answered. Topic {topic:?}: {why}."))
+        .with_hint("With an idempotency key it can be sent again.")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
