@@ -1,6 +1,6 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run run-analytics test test-components schedules miri other-architecture \
+.PHONY: help demo run run-analytics test test-components test-kafka schedules miri other-architecture \
 	compatibility overflow sim torture torture-cluster fuzz soak bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics clean
 
@@ -33,7 +33,8 @@ help:
 	@echo "make run-analytics   the same with DataFusion for large queries, which takes longer to build"
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
 	@echo "make test            all tests of what make run has"
-	@echo "make test-components tests of analytics, a transaction through each driver, a Kafka broker, five verifiers"
+	@echo "make test-components tests of analytics, a transaction through each driver, five verifiers"
+	@echo "make test-kafka      the orderer over Kafka and a real broker, which is killed and started again"
 	@echo "make compatibility   other projects' own suites against a node and PostgreSQL, into docs/compatibility.md"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
 	@echo "make miri            storage under Miri, and its record protocol under a weak memory"
@@ -71,9 +72,13 @@ dist:
 dist-analytics:
 	cargo build $(DIST) --features analytics
 
+# Orderers that no node has yet: their libraries are half a hundred crates.
+ORDERERS = order-kafka order-comet
+
 test:
 	scripts/install-deps psql pgbench python
-	cargo test --workspace --exclude analytics --lib --bins --tests --examples
+	cargo test --workspace $(addprefix --exclude ,analytics $(ORDERERS)) \
+		--lib --bins --tests --examples
 	cargo test --doc --package procedure
 
 # Tests of a node that is the same with analytics and without.
@@ -83,14 +88,19 @@ WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disast
 test-components: WITH = --package analytics --package bench --package node \
 	--features node/analytics,bench/analytics
 test-components:
-	scripts/install-deps psql pgbench drivers kafka
+	scripts/install-deps psql pgbench drivers
 	cargo test $(WITH) --lib --bins --tests -- $(WITHOUT)
-	scripts/kafka fetch
-	cargo test --package order-kafka --features broker --test broker
+	cargo test $(addprefix --package ,$(ORDERERS)) --lib --tests
 	cargo build $(WITH) --example tokio_client
 	PROGRAMS=$(PROGRAMS) tests/clients/run.sh
 	cargo build --package ledger --example check_proofs
 	PROGRAMS=$(PROGRAMS) tests/clients/verifiers $(PROOF_EDITS)
+
+# A broker from its registry, killed and started again.
+test-kafka:
+	scripts/install-deps kafka
+	scripts/kafka fetch
+	cargo test --package order-kafka --features broker --test broker
 
 # SQLAlchemy's and Django's, from their registry: some half an hour each, on both servers.
 compatibility:

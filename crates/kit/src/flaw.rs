@@ -62,6 +62,18 @@ pub const VOTES: [&str; 4] = [
     "votes_signed_twice",
 ];
 
+/// Bugs of what CometBFT asks its application, and what each breaks.
+pub const COMET: [&str; 4] = [
+    // A block that comes again is delivered again.
+    "comet_replays_run",
+    // A block is named as done of which CometBFT has kept no answer.
+    "comet_info_ahead",
+    // A proposed block holds all that waits.
+    "comet_overfilled",
+    // Blocks bear the times that they were proposed with.
+    "comet_time_as_given",
+];
+
 /// Ends a bug when it is dropped.
 #[must_use]
 pub struct Guard(());
@@ -77,7 +89,8 @@ mod switched_on {
     /// From now on, until the guard is dropped, this thread's code has this bug, or none.
     pub fn enter(flaw: Option<&'static str>) -> super::Guard {
         let known = |flaw| {
-            [&super::ALL[..], &super::TREE, &super::VOTES].iter().any(|list| list.contains(&flaw))
+            let lists = [&super::ALL[..], &super::TREE, &super::VOTES, &super::COMET];
+            lists.iter().any(|list| list.contains(&flaw))
         };
         assert!(flaw.is_none_or(known), "no flaw {flaw:?}");
         CURRENT.set(flaw);

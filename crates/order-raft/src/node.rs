@@ -174,8 +174,13 @@ impl Node {
             last: Mutex::new(last),
             wake: Mutex::default(),
         });
-        let released =
-            Released { height: 0, parameters_hash: ZERO_HASH, names_seen: false, carried: 0 };
+        let released = Released {
+            height: 0,
+            result_hash: ZERO_HASH,
+            parameters_hash: ZERO_HASH,
+            names_seen: false,
+            carried: 0,
+        };
         let state = State {
             outbox: VecDeque::new(),
             outbox_bytes: 0,

@@ -95,6 +95,8 @@ pub trait Orderer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Released {
     pub height: Height,
+    /// The head's.
+    pub result_hash: [u8; 32],
     /// Of the parameters that the next block is executed under.
     pub parameters_hash: [u8; 32],
     /// Whether blocks name what their proposer had seen: they do where snapshots may lie further

@@ -428,6 +428,7 @@ impl Replica {
     pub fn released(&self) -> Released {
         Released {
             height: self.head.height,
+            result_hash: self.head.hash,
             parameters_hash: self.parameters_hash,
             names_seen: self.rules().lag > 1,
             carried: self.deferred_to_next(),

@@ -116,7 +116,13 @@ impl Member {
         let _inside = runtime.enter();
         let mut node = Node::start(config, Arc::new(topic), shared, after).unwrap();
         let (parameters_hash, names_seen, carried) = ([0; 32], false, 0);
-        node.released(Released { height: u64::MAX, parameters_hash, names_seen, carried });
+        node.released(Released {
+            height: u64::MAX,
+            result_hash: [0; 32],
+            parameters_hash,
+            names_seen,
+            carried,
+        });
         Member { node, files, given: Vec::new() }
     }
 

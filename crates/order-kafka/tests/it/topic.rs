@@ -209,7 +209,13 @@ impl Cluster {
         let log = Arc::new(self.topic.clone());
         let mut started = Node::start(config, log, files, after).unwrap();
         let (parameters_hash, names_seen, carried) = ([7; 32], false, 0);
-        started.released(Released { height: u64::MAX, parameters_hash, names_seen, carried });
+        started.released(Released {
+            height: u64::MAX,
+            result_hash: [0; 32],
+            parameters_hash,
+            names_seen,
+            carried,
+        });
         self.nodes[node] = Some(started);
     }
 

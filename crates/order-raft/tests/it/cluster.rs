@@ -134,8 +134,13 @@ impl Cluster {
         };
         let wire = Arc::new(Wire { from: node, wires: Arc::clone(&self.wires) });
         let mut started = self.runtime.block_on(Node::start(config, store, wire, after)).unwrap();
-        let (parameters_hash, names_seen, carried) = ([7; 32], false, 0);
-        started.released(Released { height: u64::MAX, parameters_hash, names_seen, carried });
+        started.released(Released {
+            height: u64::MAX,
+            result_hash: [0; 32],
+            parameters_hash: [7; 32],
+            names_seen: false,
+            carried: 0,
+        });
         self.wires.lock().unwrap().nodes[node] = Some(started);
     }
 

@@ -1,0 +1,204 @@
+//! What CometBFT asks over its socket, and the answers.
+//!
+//! ```text
+//! message  [ length: varint | Request or Response of tendermint.abci, protocol buffers ]
+//! ```
+//!
+//! CometBFT opens four connections, for the consensus, the mempool, questions and snapshots; each
+//! has a thread here, and is answered in turn. The messages are those of 0.38, which 0.39 speaks,
+//! from `tendermint-proto`. Its servers (`tendermint-abci`, `tower-abci`) are not used: the one
+//! listens on TCP alone, where any program of the machine could order, both take messages of any
+//! length, and what is left of them is the hundred lines below.
+//!
+//! An error is answered by an exception, at which CometBFT ends itself; so it does when a
+//! connection is lost, and so it never outlives its node.
+
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use bytes::Bytes;
+use prost::Message;
+use prost::encoding::{decode_varint, encode_varint};
+use tendermint_proto::v0_38::abci::request::Value as Ask;
+use tendermint_proto::v0_38::abci::response::Value as Told;
+use tendermint_proto::v0_38::abci::{
+    ExecTxResult, Misbehavior, Request, RequestFinalizeBlock, RequestInitChain, RequestQuery,
+    Response, ResponseCheckTx, ResponseCommit, ResponseEcho, ResponseException,
+    ResponseFinalizeBlock, ResponseFlush, ResponseInfo, ResponseInitChain, ResponseListSnapshots,
+    ResponsePrepareProposal, ResponseProcessProposal, ResponseQuery,
+};
+use tracing::{error, warn};
+
+use crate::app::{Address, Block};
+use crate::node::Shared;
+
+/// Of a message; a block has fewer.
+const MESSAGE_BYTES_MAX: u64 = 100 << 20;
+/// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
+const EPOCH_S: i64 = 946_684_800;
+const ACCEPT: i32 = 1;
+const REJECT: i32 = 2;
+
+/// Until CometBFT closes the connection, or is to end.
+pub(crate) fn answer_all(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
+    let mut from = BufReader::with_capacity(64 << 10, stream);
+    let mut to = BufWriter::with_capacity(64 << 10, stream);
+    while let Some(request) = read(&mut from)? {
+        let Some(ask) = request.value else {
+            return Err(io::Error::other("CometBFT asks for what this program does not know"));
+        };
+        let flushes = matches!(ask, Ask::Flush(_));
+        let (told, ends) = match answer(shared, ask) {
+            Ok(told) => (told, false),
+            Err(what) => {
+                if !shared.has_ended() {
+                    error!("CometBFT is refused: {what}");
+                    shared.complain(&what);
+                }
+                (Told::Exception(ResponseException { error: what }), true)
+            }
+        };
+        write(&mut to, &Response { value: Some(told) })?;
+        if flushes || ends || from.buffer().is_empty() {
+            to.flush()?;
+        }
+        if ends {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn read(from: &mut impl BufRead) -> io::Result<Option<Request>> {
+    let mut length = Vec::with_capacity(10);
+    loop {
+        let mut byte = [0];
+        if from.read(&mut byte)? == 0 {
+            return Ok(None);
+        }
+        length.push(byte[0]);
+        if byte[0] < 0x80 || length.len() == 10 {
+            break;
+        }
+    }
+    let length = decode_varint(&mut &length[..]).map_err(io::Error::other)?;
+    if length > MESSAGE_BYTES_MAX {
+        return Err(io::Error::other(format!("a message of {length} bytes")));
+    }
+    let mut bytes = Vec::with_capacity((length as usize).min(1 << 20));
+    from.take(length).read_to_end(&mut bytes)?;
+    if (bytes.len() as u64) < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Request::decode(Bytes::from(bytes)).map(Some).map_err(io::Error::other)
+}
+
+fn write(to: &mut impl Write, response: &Response) -> io::Result<()> {
+    let bytes = response.encode_to_vec();
+    let mut length = Vec::with_capacity(10);
+    encode_varint(bytes.len() as u64, &mut length);
+    to.write_all(&length)?;
+    to.write_all(&bytes)
+}
+
+fn answer(shared: &Shared, ask: Ask) -> Result<Told, String> {
+    let app = || shared.app();
+    Ok(match ask {
+        Ask::Echo(echo) => Told::Echo(ResponseEcho { message: echo.message }),
+        Ask::Flush(_) => Told::Flush(ResponseFlush {}),
+        Ask::Info(_) => {
+            let (height, hash) = shared.wait(|app| Ok(app.info()))?;
+            Told::Info(ResponseInfo {
+                data: "tally".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                app_version: 0,
+                last_block_height: height as i64,
+                last_block_app_hash: if height == 0 { Bytes::new() } else { owned(&hash) },
+            })
+        }
+        Ask::InitChain(asked) => Told::InitChain(init(shared, &asked)?),
+        Ask::Query(asked) => Told::Query(query(shared, &asked)),
+        Ask::CheckTx(asked) => Told::CheckTx(match app().check(&asked.tx) {
+            Ok(()) => ResponseCheckTx::default(),
+            Err(error) => {
+                let log = error.message().to_owned();
+                ResponseCheckTx { code: 1, log, ..ResponseCheckTx::default() }
+            }
+        }),
+        Ask::PrepareProposal(asked) => {
+            let bytes_max = usize::try_from(asked.max_tx_bytes).unwrap_or(0);
+            let txs = app().prepare(&asked.txs, bytes_max);
+            Told::PrepareProposal(ResponsePrepareProposal { txs })
+        }
+        Ask::ProcessProposal(asked) => {
+            let processed = app().process(&asked.txs);
+            if let Err(error) = &processed {
+                let (height, from) = (asked.height, shared.who(&asked.proposer_address));
+                warn!(height, from, "a proposed block is refused: {}", error.message());
+            }
+            let status = if processed.is_ok() { ACCEPT } else { REJECT };
+            Told::ProcessProposal(ResponseProcessProposal { status })
+        }
+        Ask::FinalizeBlock(asked) => Told::FinalizeBlock(finalize(shared, asked)?),
+        Ask::Commit(_) => {
+            app().commit();
+            Told::Commit(ResponseCommit { retain_height: 0 })
+        }
+        Ask::ListSnapshots(_) => Told::ListSnapshots(ResponseListSnapshots::default()),
+        other => return Err(format!("this program has no answer to {other:?}")),
+    })
+}
+
+fn init(shared: &Shared, asked: &RequestInitChain) -> Result<ResponseInitChain, String> {
+    let expected = &shared.settings.chain_id;
+    if asked.chain_id != *expected {
+        let given = &asked.chain_id;
+        return Err(format!("CometBFT is of chain {given}, and the ledger's is {expected}"));
+    }
+    let app_hash = owned(&shared.app().first_hash()?);
+    Ok(ResponseInitChain { app_hash, ..ResponseInitChain::default() })
+}
+
+fn finalize(shared: &Shared, asked: RequestFinalizeBlock) -> Result<ResponseFinalizeBlock, String> {
+    for misbehavior in &asked.misbehavior {
+        tell_of(shared, misbehavior);
+    }
+    let time = asked.time.unwrap_or_default();
+    let time_us = time.seconds.saturating_sub(EPOCH_S).saturating_mul(1_000_000);
+    let tx_results = vec![ExecTxResult::default(); asked.txs.len()];
+    let block = Block {
+        height: asked.height as u64,
+        hash: asked.hash,
+        time_us: time_us.saturating_add(i64::from(time.nanos) / 1_000),
+        proposer: address(&asked.proposer_address)?,
+        txs: asked.txs,
+    };
+    let hash = shared.finalize(&block)?;
+    let app_hash = owned(&hash);
+    Ok(ResponseFinalizeBlock { tx_results, app_hash, ..ResponseFinalizeBlock::default() })
+}
+
+/// The evidence that CometBFT has put into a block.
+fn tell_of(shared: &Shared, misbehavior: &Misbehavior) {
+    let who = misbehavior.validator.as_ref().map(|it| shared.who(&it.address));
+    let (member, height) = (who.unwrap_or_default(), misbehavior.height);
+    error!(member, height, "a member has signed two blocks of one height: {misbehavior:?}");
+}
+
+/// Other nodes of CometBFT are known by their keys, which are the members'.
+fn query(shared: &Shared, asked: &RequestQuery) -> ResponseQuery {
+    let id = asked.path.strip_prefix("/p2p/filter/id/");
+    let is_refused = id.is_some_and(|id| !shared.settings.is_member(id));
+    if is_refused {
+        warn!(id, "CometBFT of a stranger is refused");
+    }
+    ResponseQuery { code: u32::from(is_refused), ..ResponseQuery::default() }
+}
+
+fn address(bytes: &[u8]) -> Result<Address, String> {
+    bytes.try_into().map_err(|_| format!("an address of {} bytes", bytes.len()))
+}
+
+fn owned(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}

@@ -1,0 +1,188 @@
+//! CometBFT as a child of the node: started, started again when it ends, stopped.
+//!
+//! It does not outlive the node, however that ends: the sockets that it asks are closed then, at
+//! which CometBFT ends itself. Until it has, its files are locked, and a second one that a new node
+//! starts ends at once and is started again.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tracing::{info, warn};
+
+use crate::node::Shared;
+
+const LOG: &str = "cometbft.log";
+/// Larger than that at a start it becomes the old one.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+/// Of its end that is looked at for a cause.
+const TAIL_BYTES: u64 = 16 << 10;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// One that ran for so long was well.
+const WELL: Duration = Duration::from_secs(30);
+/// Between being asked to end and being killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs CometBFT until the node ends.
+pub(crate) fn keep(shared: &Shared, home: &Path, program: &Path) {
+    let mut pause = PAUSE_MIN;
+    while !shared.has_ended() {
+        let began = Instant::now();
+        match start(home, program) {
+            Ok(mut child) => {
+                info!(id = child.id(), "CometBFT is started");
+                let ended = wait(shared, &mut child);
+                if shared.has_ended() {
+                    return;
+                }
+                let status = ended.map_or_else(|error| error.to_string(), |it| it.to_string());
+                let why = cause(&tail(home));
+                warn!(status, "CometBFT has ended, and is started again: {why}");
+                shared.complain(&format!("CometBFT has ended: {why}"));
+            }
+            Err(error) => {
+                let program = program.display();
+                let what = format!(
+                    "{program} cannot be started: {error}; CometBFT 0.39.4 is installed by `go \
+                     install github.com/cometbft/cometbft/cmd/cometbft@v0.39.4`, and the setting \
+                     `cometbft` says where it is"
+                );
+                warn!("{what}");
+                shared.complain(&what);
+            }
+        }
+        if began.elapsed() >= WELL {
+            pause = PAUSE_MIN;
+        }
+        let until = Instant::now() + pause;
+        while Instant::now() < until && !shared.has_ended() {
+            sleep(LOOK_EVERY);
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+fn start(home: &Path, program: &Path) -> io::Result<Child> {
+    match fs::remove_file(home.join("rpc.sock")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let log = home.join(LOG);
+    if fs::metadata(&log).is_ok_and(|log| log.len() > LOG_BYTES_MAX) {
+        fs::rename(&log, home.join("cometbft.log.old"))?;
+    }
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(log)?;
+    // In a group of its own: a terminal's interrupt is for the node, which ends it in order.
+    Command::new(program)
+        .args(["start", "--home"])
+        .arg(home)
+        .current_dir(home)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+}
+
+fn wait(shared: &Shared, child: &mut Child) -> io::Result<std::process::ExitStatus> {
+    let mut asked = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if shared.has_ended() {
+            let since = *asked.get_or_insert_with(|| {
+                signal(child);
+                Instant::now()
+            });
+            if since.elapsed() > GRACE {
+                child.kill()?;
+                return child.wait();
+            }
+        }
+        sleep(LOOK_EVERY);
+    }
+}
+
+fn signal(child: &Child) {
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let _ = id.map(|id| kill_process(id, Signal::TERM));
+}
+
+fn tail(home: &Path) -> String {
+    let read = || -> io::Result<String> {
+        let mut file = File::open(home.join(LOG))?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    read().unwrap_or_default()
+}
+
+/// What CometBFT's last words mean for a node, and what to do.
+fn cause(tail: &str) -> String {
+    let known = [
+        (
+            "wrong Block.Header.AppHash",
+            "the others have executed a block to another result than this node: see `tally \
+             cluster status`, stop the node, and take its ledger from another member's copy",
+        ),
+        (
+            "AppHash does not match",
+            "its blocks were executed to another result than this ledger holds: put the folders \
+             of the ledger and `cometbft` back from one copy",
+        ),
+        (
+            "is higher than core",
+            "its blocks end before this ledger's: put the folders of the ledger and `cometbft` \
+             back from one copy",
+        ),
+        ("address already in use", "its port is taken: see `laddr` in cometbft/config/config.toml"),
+        (
+            "resource temporarily unavailable",
+            "another CometBFT, of an earlier start, holds its files: it is waited for",
+        ),
+    ];
+    let said = |words: &str| tail.rfind(words);
+    let newest = known.iter().filter_map(|(words, means)| Some((said(words)?, means))).max();
+    match newest {
+        Some((_, means)) => (*means).to_owned(),
+        None => {
+            let last = tail.lines().rev().find(|line| !line.trim().is_empty());
+            format!("its log ends with {:?}", last.unwrap_or_default())
+        }
+    }
+}
+
+/// Where a program is found: a path as it is, a name in PATH.
+pub fn find(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return program.is_file().then(|| program.to_owned());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|it| it.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_cause_is_told() {
+        let tail = "panic: bind: address already in use\nE[..] wrong Block.Header.AppHash. ...\n";
+        assert!(cause(tail).contains("another result than this node"));
+        let tail = "wrong Block.Header.AppHash\nbind: address already in use\n";
+        assert!(cause(tail).contains("its port is taken"));
+        assert!(cause("one\ntwo \n\n").contains("\"two \""));
+    }
+}
