@@ -394,7 +394,7 @@ impl Node {
         let topic = &self.0.config.topic;
         let why = format!("the topic {topic:?} cannot order this ledger: {what}");
         let error = Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, why)
-            .with_hint("Name another topic in order_topic, the same on all nodes of the ledger.");
+            .with_hint("Take another topic, the same on all nodes of the ledger.");
         Trouble::Stop(error)
     }
 
