@@ -1,7 +1,9 @@
 //! Frames over mutual TLS.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 use tracing::{debug, warn};
 
@@ -36,6 +38,10 @@ const KEPT_MAX: usize = 4;
 /// Calls to a peer that may be under way, and how long one may be.
 const CALLS_MAX: usize = 12;
 const EXCHANGE_TIME: Duration = Duration::from_secs(10);
+/// How long a member is left alone that could not be reached: at first, and at most. Less than an
+/// election takes, so that one which comes back is not missed in it.
+const DIAL_AGAIN_MIN: Duration = Duration::from_millis(20);
+const DIAL_AGAIN_MAX: Duration = Duration::from_millis(250);
 /// Connections that are served, for each member, of as many as there may be.
 const SERVED_MAX: usize = 16;
 const MEMBERS_MAX: usize = 16;
@@ -55,6 +61,7 @@ pub struct Peers {
     members: Arc<Members>,
     /// Those that were called.
     peers: Mutex<BTreeMap<u64, Arc<Peer>>>,
+    dials: Arc<AtomicU64>,
 }
 
 struct Peer {
@@ -65,13 +72,52 @@ struct Peer {
     /// For calls that are not answered yet.
     room: Arc<Semaphore>,
     kept: Mutex<Vec<client::TlsStream<TcpStream>>>,
+    /// Held by the one call that dials.
+    dialling: tokio::sync::Mutex<Dialling>,
+    dials: Arc<AtomicU64>,
+}
+
+/// When a member may be dialled again that could not be reached.
+#[derive(Default)]
+struct Dialling {
+    failures: u32,
+    refused: Option<(Instant, String)>,
+}
+
+impl Dialling {
+    fn may(&self) -> io::Result<()> {
+        match &self.refused {
+            Some((until, why)) if Instant::now() < *until => {
+                let what = format!("it could not be reached a moment ago: {why}");
+                Err(io::Error::new(io::ErrorKind::NotConnected, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        let pause = DIAL_AGAIN_MIN.saturating_mul(1 << self.failures.min(8)).min(DIAL_AGAIN_MAX);
+        self.failures += 1;
+        self.refused = Some((Instant::now() + jittered(pause), error.to_string()));
+    }
+}
+
+/// Half of it to all of it, so that members do not dial in step.
+fn jittered(pause: Duration) -> Duration {
+    let drawn = RandomState::new().build_hasher().finish();
+    pause / 2 + pause.mul_f64(drawn as f64 / u64::MAX as f64 / 2.0)
 }
 
 impl Peers {
     pub fn new(plan: &Plan, secrets: &Secrets, members: Arc<Members>) -> io::Result<Peers> {
         let own = plan.certificate(secrets.id)?;
         let (key, greeting) = (secrets.key.clone_key(), greeting(plan));
-        Ok(Peers { own, key, greeting, members, peers: Mutex::default() })
+        Ok(Peers { own, key, greeting, members, peers: Mutex::default(), dials: Arc::default() })
+    }
+
+    /// Connections to members that were tried.
+    pub fn dials(&self) -> u64 {
+        self.dials.load(Ordering::Relaxed)
     }
 
     pub fn members(&self) -> &Arc<Members> {
@@ -100,7 +146,9 @@ impl Peers {
         let connector = TlsConnector::from(Arc::new(config));
         let (greeting, kept) = (self.greeting.clone(), Mutex::default());
         let room = Arc::new(Semaphore::new(CALLS_MAX));
-        let peer = Arc::new(Peer { id, known, greeting, connector, room, kept });
+        let (dialling, dials) = (tokio::sync::Mutex::default(), Arc::clone(&self.dials));
+        let peer = Peer { id, known, greeting, connector, room, kept, dialling, dials };
+        let peer = Arc::new(peer);
         peers.insert(id, Arc::clone(&peer));
         Ok(peer)
     }
@@ -135,8 +183,7 @@ impl Peer {
             self.keep(kept);
             return Ok(answer);
         }
-        let mut fresh =
-            timeout(GREETING_TIME, self.connect()).await.map_err(io::Error::other)??;
+        let mut fresh = self.dial().await?;
         let answer = exchange(&mut fresh, &request).await?;
         self.keep(fresh);
         Ok(answer)
@@ -147,6 +194,20 @@ impl Peer {
         if kept.len() < KEPT_MAX {
             kept.push(stream);
         }
+    }
+
+    /// One call at a time, and none for a while behind one that failed, whoever asks.
+    async fn dial(&self) -> io::Result<client::TlsStream<TcpStream>> {
+        let mut dialling = self.dialling.lock().await;
+        dialling.may()?;
+        self.dials.fetch_add(1, Ordering::Relaxed);
+        let connected = timeout(GREETING_TIME, self.connect()).await;
+        let connected = connected.map_err(io::Error::other).flatten();
+        match &connected {
+            Ok(_) => *dialling = Dialling::default(),
+            Err(error) => dialling.failed(error),
+        }
+        connected
     }
 
     async fn connect(&self) -> io::Result<client::TlsStream<TcpStream>> {
@@ -380,6 +441,46 @@ mod tests {
         members.set(fewer);
         let answer = peers.call(1, Bytes::from("a")).await.unwrap();
         assert_eq!(answer, &[3, b'a'][..], "under another number");
+    }
+
+    #[tokio::test]
+    async fn a_member_that_is_down_is_dialled_now_and_then_however_often_it_is_called() {
+        // A port that refuses until the member is back.
+        let held = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = held.local_addr().unwrap().to_string();
+        drop(held);
+        let (plan, secrets) = plan("ours", &[address.clone(), "127.0.0.1:1".to_owned()]);
+        let peers = Arc::new(peers_of(&plan, &secrets[1]));
+        let began = Instant::now();
+        let calling = (0..8).map(|_| {
+            let peers = Arc::clone(&peers);
+            tokio::spawn(async move {
+                let mut calls = 0;
+                while began.elapsed() < Duration::from_secs(2) {
+                    assert!(peers.call(1, Bytes::from("a")).await.is_err());
+                    calls += 1;
+                    tokio::task::yield_now().await;
+                }
+                calls
+            })
+        });
+        let calls: u64 = futures::future::join_all(calling).await.into_iter().flatten().sum();
+        let dials = peers.dials();
+        // 2 s by at least 125 ms, and five shorter pauses before.
+        assert!((4..=21).contains(&dials), "{dials} dials for {calls} calls");
+        assert!(calls > 10 * dials, "the others are refused at once");
+        let listener = TcpListener::bind(&address).await.unwrap();
+        let members = members_of(&plan);
+        tokio::spawn(async move {
+            serve(listener, &plan, &secrets[0], members, Arc::new(Echo)).await.unwrap();
+        });
+        let back = Instant::now();
+        while peers.call(1, Bytes::from("a")).await.is_err() {
+            assert!(back.elapsed() < 4 * DIAL_AGAIN_MAX, "it is back and not dialled");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(peers.call(1, Bytes::from("a")).await.is_ok());
+        assert_eq!(peers.dials() - dials, 1, "a connection is kept");
     }
 
     #[tokio::test]

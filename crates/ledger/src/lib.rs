@@ -66,7 +66,7 @@ pub use headers::{HeaderPiece, Link};
 pub use heads::HeadTree;
 pub use intercepted::{Intercepted, Interceptor};
 pub use log::{
-    BlockReader, BlockWriter, Damage, LogError, LogOptions, LogReader, LogWriter,
+    BlockReader, BlockWriter, Damage, LogError, LogOptions, LogReader, LogWriter, Lookup,
     QUARANTINE_FOLDER, Recorded, TornTail, first_block, first_record, read_block, read_record,
 };
 pub use memory_files::MemoryFiles;

@@ -35,6 +35,7 @@
 
 mod blocks;
 mod cut;
+mod lookup;
 mod reader;
 mod records;
 mod writer;
@@ -47,8 +48,9 @@ use types::{Error, Height, SqlState};
 use crate::stream::Stream;
 
 pub use blocks::{BlockReader, BlockWriter, Pruned, Recorded, first_block, read_block};
+pub use lookup::{Lookup, read_record};
 pub(crate) use reader::list_segments;
-pub use reader::{LogReader, first_record, read_record};
+pub use reader::{LogReader, first_record};
 pub(crate) use records::{Place, SegmentRecords};
 pub use writer::{LogOptions, LogWriter, QUARANTINE_FOLDER};
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each entry is on stable storage before those behind it are written to the other place. The
-//! newest entries are kept in memory, bounded in bytes; others are read from the segments in order,
-//! by a reader that stays where it was.
+//! newest entries are kept in memory, bounded in bytes; others are read from the segments, each by
+//! [its offset](Lookup), as several readers are at several places.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ledger::{
-    Batch, Files, Hash, LedgerId, LogReader, LogWriter, OrderSeal, Record, Stream, read_record,
+    Batch, Files, Hash, LedgerId, LogWriter, Lookup, OrderSeal, Record, Stream, read_record,
 };
 use openraft::storage::{LogFlushed, LogState, RaftLogStorage};
 use openraft::{
@@ -57,7 +57,7 @@ struct Kept {
     recent_bytes: usize,
     /// Of the newest orders.
     hashes: BTreeMap<Height, Hash>,
-    reader: Option<LogReader>,
+    lookup: Lookup,
 }
 
 impl Store {
@@ -78,7 +78,8 @@ impl Store {
         let head = read_order(&*files, head)?;
         let (ledger_id, time_us) = (head.header().ledger_id, head.header().time_us);
         let first = ledger::first_block(&*files).map_err(io::Error::other)?;
-        let (last, purged, recent, reader) = (None, None, BTreeMap::new(), None);
+        let (last, purged, recent) = (None, None, BTreeMap::new());
+        let lookup = Lookup::new(Stream::Orders);
         let (recent_bytes, hashes) = (0, BTreeMap::new());
         let mut kept = Kept {
             files,
@@ -91,7 +92,7 @@ impl Store {
             recent,
             recent_bytes,
             hashes,
-            reader,
+            lookup,
         };
         kept.last = kept.find_last()?;
         if first > 1 {
@@ -153,7 +154,7 @@ impl Store {
         let mut kept = self.kept();
         match kept.hashes.get(&height) {
             Some(hash) => Ok(*hash),
-            None => kept.read(height).map(|batch| batch.hash()),
+            None => Ok(kept.read(height)?.hash()),
         }
     }
 
@@ -303,7 +304,7 @@ impl Kept {
     fn truncate(&mut self, index: u64) -> io::Result<()> {
         // Of the first batch at the index or behind it.
         let height = self.height_of(index).min(self.orders.next_height());
-        self.reader = None;
+        self.lookup.forget();
         drop(self.hashes.split_off(&height));
         let gone = self.recent.split_off(&index);
         self.recent_bytes -= gone.values().map(bytes_of).sum::<usize>();
@@ -336,23 +337,17 @@ impl Kept {
         Ok(Some(Entry { log_id, payload: EntryPayload::Normal(draft) }))
     }
 
-    /// An order from its segment. The reader has read the segment as it was then.
+    /// An order from its segment. Its hash is asked for when its block is executed, soon.
     fn read(&mut self, height: Height) -> io::Result<Batch> {
-        for fresh in [false, true] {
-            let usable = self.reader.take().filter(|it| it.next_height() <= height && !fresh);
-            let mut reader = match usable {
-                Some(reader) => reader,
-                None => LogReader::open_at(Arc::clone(&self.files), Stream::Orders, height)
-                    .map_err(io::Error::other)?,
-            };
-            while let Ok(Some(record)) = reader.next_record() {
-                if record.height() == height {
-                    self.reader = Some(reader);
-                    return Batch::of(&record).map_err(io::Error::other);
-                }
-            }
+        let record = self.lookup.record(&*self.files, height).map_err(io::Error::other)?;
+        let record = record.ok_or_else(|| missing(height))?;
+        let batch = Batch::of(&record).map_err(io::Error::other)?;
+        self.hashes.insert(height, record.hash());
+        while self.hashes.len() > HASHES_MAX {
+            let is_newest = self.hashes.last_key_value().is_some_and(|(it, _)| *it == height);
+            let _ = if is_newest { self.hashes.pop_first() } else { self.hashes.pop_last() };
         }
-        Err(io::Error::other(format!("block {height} cannot be read")))
+        Ok(batch)
     }
 }
 
@@ -365,8 +360,12 @@ fn bytes_of(entry: &Entry<Types>) -> usize {
 
 fn read_order(files: &dyn Files, height: Height) -> io::Result<Batch> {
     let record = read_record(files, Stream::Orders, height).map_err(io::Error::other)?;
-    let record = record.ok_or_else(|| io::Error::other(format!("block {height} is missing")))?;
+    let record = record.ok_or_else(|| missing(height))?;
     Batch::of(&record).map_err(io::Error::other)
+}
+
+fn missing(height: Height) -> io::Error {
+    io::Error::other(format!("block {height} is missing"))
 }
 
 fn invalid(what: String) -> io::Error {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kit::flaw::flawed;
 use types::Height;
 
-use super::reader::{LogReader, first_record, read_record};
+use super::lookup::read_record;
+use super::reader::{LogReader, first_record};
 use super::writer::{LogOptions, LogWriter};
 use super::{Damage, LogError, TornTail};
 use crate::files::Files;

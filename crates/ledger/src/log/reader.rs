@@ -7,7 +7,7 @@ use bytes::Bytes;
 use types::Height;
 
 use super::{Damage, LogError, TornTail};
-use crate::files::{Files, StorageFile, read_all};
+use crate::files::{Files, read_all};
 use crate::hash::{Hash, to_hex};
 use crate::header::LedgerId;
 use crate::headers::{self, Link};
@@ -474,81 +474,6 @@ impl OpenSegment {
 /// [`LogReader::first_height`] without one.
 pub fn first_record(files: &dyn Files, stream: Stream) -> Result<Height> {
     Ok(list_segments(files, stream)?.first().copied().unwrap_or(0))
-}
-
-/// One record by its height, without reading those around it. `None` beyond the end; the caller
-/// asks for records that it knows to be written.
-pub fn read_record(files: &dyn Files, stream: Stream, height: Height) -> Result<Option<Record>> {
-    let segments = list_segments(files, stream)?;
-    let before = segments.partition_point(|first| *first <= height);
-    let Some(first_height) = before.checked_sub(1).map(|index| segments[index]) else {
-        return Ok(None);
-    };
-    let path = segment_path(stream, first_height);
-    let file = files.open(&path)?;
-    let size = file.size()?;
-    let mut offset = 0;
-    let damage = |at: Height, offset: u64, what: &str| {
-        let (file, what) = (path.clone(), what.to_owned());
-        LogError::Damage(Damage { height: at, file, offset, what })
-    };
-    let mut bytes = [0; SEGMENT_HEADER_BYTES];
-    if size < bytes.len() as u64 {
-        return Err(damage(first_height, offset, "the segment header is cut"));
-    }
-    file.read_at(&mut bytes, offset)?;
-    let header = SegmentHeader::decode(&bytes).map_err(|what| damage(first_height, 0, what))?;
-    offset += SEGMENT_HEADER_BYTES as u64;
-    for at in first_height..=height {
-        let mut bytes = [0; RECORD_HEADER_BYTES];
-        if size - offset < bytes.len() as u64 {
-            return Ok(None);
-        }
-        file.read_at(&mut bytes, offset)?;
-        if bytes == [0; RECORD_HEADER_BYTES] {
-            return Ok(None);
-        }
-        let frame = match RecordHeader::decode(&bytes, header.salt) {
-            Ok(frame) => frame,
-            Err(_) if is_mark(&*file, &header, (offset, size), at)? => return Ok(None),
-            Err(what) => return Err(damage(at, offset, what)),
-        };
-        let start = offset + RECORD_HEADER_BYTES as u64;
-        let length = u64::from(frame.length);
-        if length > size - start {
-            return Err(damage(at, offset, "the record is cut"));
-        }
-        if at < height {
-            offset = start + length;
-            continue;
-        }
-        let mut payload = vec![0; frame.length as usize];
-        file.read_at(&mut payload, start)?;
-        if salted_crc(header.salt, &payload) != frame.payload_crc {
-            return Err(damage(at, offset, "the record's checksum does not match"));
-        }
-        let record = Record::from_payload(stream, payload.into())
-            .map_err(|error| damage(at, offset, &error.to_string()))?;
-        if record.height() != height {
-            return Err(damage(at, offset, "the record holds another block"));
-        }
-        return Ok(Some(record));
-    }
-    Ok(None)
-}
-
-fn is_mark(
-    file: &dyn StorageFile,
-    header: &SegmentHeader,
-    (offset, size): (u64, u64),
-    height: Height,
-) -> Result<bool> {
-    if size - offset < MARK_BYTES as u64 {
-        return Ok(false);
-    }
-    let mut bytes = [0; MARK_BYTES];
-    file.read_at(&mut bytes, offset)?;
-    Ok(Mark::decode(&bytes, header.salt).is_some_and(|mark| mark.height == height))
 }
 
 /// Whether no record was ever written to a segment.

@@ -3,6 +3,7 @@ mod crashes;
 mod ends;
 mod faults;
 mod flips;
+mod lookups;
 
 use std::sync::Arc;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use types::Height;
 
 use super::TornTail;
-use super::reader::{LastSegment, LogEnd, LogReader, read_record};
+use super::lookup::read_record;
+use super::reader::{LastSegment, LogEnd, LogReader};
 use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile, read_all};
 use crate::hash::{Hash, ZERO_HASH};
 use crate::header::LedgerId;
