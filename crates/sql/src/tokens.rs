@@ -1,14 +1,14 @@
 //! Tokens as sqlparser has to be given them, where it reads PostgreSQL wrongly or not at all.
 
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
-use types::Result;
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Whitespace};
+use types::{Error, Result};
 
 use crate::parse::syntax_error;
 
 /// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
-/// are one, strings side by side are an error (not an alias), and TRIM's `FROM` may follow its
-/// direction.
+/// are one, strings side by side are an error (not an alias), so is a number with a word right
+/// behind it, and TRIM's `FROM` may follow its direction.
 pub(crate) fn as_sqlparser_reads(
     sql: &str,
     tokens: Vec<TokenWithSpan>,
@@ -26,6 +26,10 @@ pub(crate) fn as_sqlparser_reads(
             Token::EOF => continue,
             _ => {}
         }
+        // A suffix that some dialects know, and PostgreSQL does not.
+        if let Token::Number(digits, true) = &token.token {
+            return Err(junk(sql, &format!("{digits}L"), token.span.start));
+        }
         let before = read.last_mut();
         let (before, end) = before.map(|before| (&mut before.token, &mut before.span.end)).unzip();
         match (before, &token.token) {
@@ -40,6 +44,12 @@ pub(crate) fn as_sqlparser_reads(
                 start.push_str(rest);
                 end.into_iter().for_each(|end| *end = token.span.end);
                 continue;
+            }
+            (Some(Token::Number(digits, _)), Token::Word(word))
+                if word.quote_style.is_none()
+                    && end.as_deref().is_some_and(|end| *end == token.span.start) =>
+            {
+                return Err(junk(sql, &format!("{digits}{}", word.value), token.span.start));
             }
             (Some(Token::Word(direction)), Token::Word(word))
                 if word.keyword == Keyword::FROM
@@ -57,6 +67,11 @@ pub(crate) fn as_sqlparser_reads(
         read.push(token);
     }
     Ok(read)
+}
+
+fn junk(sql: &str, shown: &str, at: Location) -> Error {
+    let message = format!("trailing junk after numeric literal at or near \"{shown}\"");
+    syntax_error(sql, &message, Some(at))
 }
 
 /// Takes `[NOT] DEFERRABLE` out of what begins a transaction or sets its modes: the grammar does
@@ -227,6 +242,18 @@ mod tests {
 
     fn same(text: &str, plain: &str) {
         assert_eq!(parse(text).unwrap()[0].body, parse(plain).unwrap()[0].body, "{text}");
+    }
+
+    #[test]
+    fn a_word_right_behind_a_number_is_junk() {
+        for junk in ["a", "_", "\u{a0}", "\u{200b}", "\u{2003}FROM", "é", "L", "OR"] {
+            let error = parse(&format!("SELECT 1{junk}")).unwrap_err();
+            assert_eq!(error.code(), types::SqlState::SYNTAX_ERROR, "{junk:?}");
+            assert!(error.message().contains(&format!("\"1{junk}\"")), "{error:?}");
+        }
+        for text in ["SELECT 1 a", "SELECT 1\"a\"", "SELECT 1e5", "SELECT 1.5, 1", "SELECT 'a'b"] {
+            assert!(parse(text).is_ok(), "{text}");
+        }
     }
 
     #[test]
