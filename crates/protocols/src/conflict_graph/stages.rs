@@ -184,7 +184,7 @@ mod tests {
         (0..stages.len()).map(|stage| stages.members(stage)).collect()
     }
 
-    /// Sharma 2021, 4.5: stages follow the topological order of the conflict graph.
+    /// Sharma 2020, 4.6.3: stages follow the topological order of the conflict graph.
     #[test]
     fn a_transaction_comes_one_stage_after_the_latest_that_it_conflicts_with() {
         let graph = Graph::new(6, &[vec![(0, 2), (2, 3), (1, 3), (0, 4)]]);
