@@ -1,6 +1,6 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run run-analytics test test-components test-kafka schedules miri other-architecture \
+.PHONY: help demo run run-analytics test test-long test-components test-kafka schedules miri other-architecture \
 	compatibility overflow sim torture torture-cluster fuzz soak bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics clean
 
@@ -33,6 +33,7 @@ help:
 	@echo "make run-analytics   the same with DataFusion for large queries, which takes longer to build"
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
 	@echo "make test            all tests of what make run has"
+	@echo "make test-long       the oracle's tests without gaps and with twenty times the seeds: an hour"
 	@echo "make test-components tests of analytics, a transaction through each driver, five verifiers"
 	@echo "make test-kafka      the orderer over Kafka and a real broker, which is killed and started again"
 	@echo "make compatibility   other projects' own suites against a node and PostgreSQL, into docs/compatibility.md"
@@ -81,9 +82,17 @@ test:
 		--lib --bins --tests --examples
 	cargo test --doc --package procedure
 
+# What make test takes samples of.
+test-long: export TALLY_ORACLE_SMALL = all
+test-long: export TALLY_ORACLE_SEEDS = 20
+test-long: export TALLY_SIM_SEEDS = 1000
+test-long: export SEEDS = 100
+test-long:
+	cargo test --package oracle --package recovery --package sim --package sql --lib --tests
+
 # Tests of a node that is the same with analytics and without.
 WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disasters doors failover \
-	fuzz joining log_schemes proofs skips votes))
+	fuzz joining log_schemes proofs skips torture votes))
 
 test-components: WITH = --package analytics --package bench --package node \
 	--features node/analytics,bench/analytics

@@ -10,6 +10,7 @@ use oracle::subjects::{Subject, defaults, variants};
 /// Worlds at a stride (1: all), with a stride that shares no factor with the number of programs,
 /// so that all combinations are met.
 fn sweep(subject: &Subject, worlds: &SmallWorlds, stride: usize, offset: usize) -> usize {
+    assert!(stride == 1 || !worlds.count().is_multiple_of(stride), "{stride} leaves out some");
     let crew = Crew::new(1);
     let mut count = 0;
     let mut batch: Vec<SmallWorld> = Vec::with_capacity(BATCH);
@@ -32,18 +33,20 @@ fn sweep(subject: &Subject, worlds: &SmallWorlds, stride: usize, offset: usize) 
     count
 }
 
-/// `TALLY_ORACLE_SMALL=all`: the full alphabet without gaps.
+/// `TALLY_ORACLE_SMALL=all`: both alphabets without gaps.
 fn all_of_them() -> bool {
     std::env::var("TALLY_ORACLE_SMALL").is_ok_and(|value| value == "all")
 }
 
 /// From a state in which one record is there and one is not; from the others by the sample below.
+/// Each protocol begins at another world, so that together they see them all.
 #[test]
 fn every_small_world_over_the_core_alphabet() {
     let worlds = SmallWorlds::over(&CORE, &[Initial::First]);
-    parallel::for_each(defaults(), |subject| {
+    let stride = if all_of_them() { 1 } else { 7 };
+    parallel::for_each(defaults().into_iter().enumerate(), |(number, subject)| {
         let start = Instant::now();
-        let count = sweep(&subject, &worlds, 1, 0);
+        let count = sweep(&subject, &worlds, stride, number % stride);
         println!("{}: {count} worlds in {:?}", subject.name, start.elapsed());
     });
 }
