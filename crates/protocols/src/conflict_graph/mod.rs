@@ -17,10 +17,10 @@
 //! *Invariants.* Members of a stage do not conflict; the claimed serial order is the block order.
 //! Nothing is ever retried but an interactive transaction whose reads are stale.
 //!
-//! *Not PWV.* PWV (Faleiro, Abadi, Hellerstein, VLDB 2017) builds a dependency graph over a batch as
-//! well, but divides transactions into pieces and shows a piece's writes as soon as nothing before it
-//! can abort; this shows none before the stage is over. It is slower than PWV on long transactions
-//! and hot records, so no figure takes it for PWV.
+//! *Not PWV.* PWV (Faleiro, Abadi, Hellerstein, VLDB 2017) builds a dependency graph over a batch
+//! as well, but divides transactions into pieces and shows a piece's writes as soon as nothing
+//! before it can abort; this shows none before the stage is over. It is slower than PWV on long
+//! transactions and hot records, so no figure takes it for PWV.
 //!
 //! *Departures.* Intervals are on keys of indexes, not on any column of a predicate: two predicates
 //! on different indexes meet at the records that somebody writes, as
