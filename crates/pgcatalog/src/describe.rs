@@ -191,7 +191,8 @@ pub fn constraint_definition(world: &World, number: u32, pretty: bool) -> Option
 fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String> {
     let parent = world.catalog.table_by_id(key.parent)?;
     let shown = |clause: &str, action| match action {
-        ReferenceAction::Reject => String::new(),
+        ReferenceAction::NoAction => String::new(),
+        ReferenceAction::Restrict => format!(" {clause} RESTRICT"),
         ReferenceAction::Cascade => format!(" {clause} CASCADE"),
         ReferenceAction::SetNull => format!(" {clause} SET NULL"),
         ReferenceAction::SetDefault => format!(" {clause} SET DEFAULT"),

@@ -109,11 +109,20 @@ pub struct ForeignKey {
 /// What becomes of rows whose parent goes, or takes another key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReferenceAction {
-    /// NO ACTION and RESTRICT alike.
-    Reject,
+    /// Refused if a child is left without a parent when the statement ends.
+    NoAction,
+    /// Refused if the key was a child's, even if another row has it when the statement ends.
+    Restrict,
     Cascade,
     SetNull,
     SetDefault,
+}
+
+impl ReferenceAction {
+    /// Whether nothing is done to the child.
+    pub fn rejects(self) -> bool {
+        matches!(self, ReferenceAction::NoAction | ReferenceAction::Restrict)
+    }
 }
 
 /// `child.foreign_keys[key]` points at the table that has this.

@@ -67,7 +67,8 @@ fn keys(facts: &Facts<'_>, table: &Table, rows: &mut Rows<'_>) {
 
 fn foreign_key(facts: &Facts<'_>, table: &Table, key: &ForeignKey, rows: &mut Rows<'_>) {
     let letter = |action| match action {
-        ReferenceAction::Reject => "a",
+        ReferenceAction::NoAction => "a",
+        ReferenceAction::Restrict => "r",
         ReferenceAction::Cascade => "c",
         ReferenceAction::SetNull => "n",
         ReferenceAction::SetDefault => "d",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use procedure::{Expr, Query, Step};
+use procedure::{Expr, Query, Reg, Step};
 use sqlparser::ast::{self, Spanned};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
@@ -10,6 +10,7 @@ use super::binder::{Binder, Typed};
 use super::constraints::first_in_index;
 use super::dml::{Dml, Returning, RowResult};
 use super::scope::Scope;
+use super::settle::Waits;
 use crate::catalog::Table;
 use crate::names::{fold, simple_name};
 use crate::sequence::Identity;
@@ -158,7 +159,9 @@ impl Binder<'_> {
                 (bound.query, types.collect())
             }
         };
-        if self.is_late() {
+        let is_settled =
+            self.rows_await_parents(&plan.table) && plan.index_to_settle_by().is_some();
+        if self.is_late() || is_settled {
             return self.insert_late(plan, query, &types);
         }
         let returned = plan.returning.width();
@@ -179,7 +182,8 @@ impl Binder<'_> {
         .map(|row| plan.returning.finish(row))
     }
 
-    /// Rows that are computed whole, defaults and all, before anything is changed.
+    /// Rows that are computed whole, defaults and all, before anything is changed, and looked at
+    /// again when all is.
     fn insert_late(&mut self, plan: &InsertPlan, query: Query, types: &[DataType]) -> Result<Dml> {
         let table = &plan.table;
         let may_leave = !matches!(plan.conflict, Conflict::Reject);
@@ -195,24 +199,31 @@ impl Binder<'_> {
                 table.column_type(*column),
             )?);
         }
-        let mut row = self.whole_row(plan, &values);
-        // What is drawn is drawn once, and generated columns follow from that.
-        if !table.generated.is_empty() && row.iter().any(Expr::draws) {
-            return Err(Error::unsupported("drawn values beside generated columns within WITH"));
-        }
-        for (column, generated) in &table.generated {
-            let mut value = generated.value.clone();
-            value.map_columns(&mut |c| row[usize::from(c)].clone());
-            row[usize::from(*column)] = value;
-        }
+        let row = self.whole_row(plan, &values);
         let rows = Query::Project { input: Box::new(query), expressions: row.into() };
-        let rows = self.rows_kept(rows)?;
+        // What is drawn is drawn once, and generated columns follow from that.
+        let mut rows = self.rows_kept(rows)?;
+        if !table.generated.is_empty() {
+            let columns = 0..table.schema.columns.len() as ColumnId;
+            let value = |column| match table.generated(column) {
+                Some(generated) => generated.value.clone(),
+                None => Expr::Column(column),
+            };
+            let expressions = columns.map(value).collect();
+            rows = Query::Project { input: Box::new(rows), expressions };
+        }
         self.keep_returning(&plan.returning, &rows, &|column| Some(usize::from(column)));
         let (width, returned) = (table.schema.columns.len(), plan.returning.width());
-        let row = self.for_rows(rows, width, returned, |binder, row| {
-            let row: Vec<Expr> = row.iter().map(|register| Expr::Reg(*register)).collect();
-            binder.insert_row(plan, &row)
+        let looked_for = plan.index_to_settle_by();
+        let waits = Waits { parents: looked_for.is_some(), children: false };
+        let row = self.waiting(waits, |binder| {
+            binder.for_rows(rows.clone(), width, returned, |binder, row| {
+                binder.insert_row(plan, &in_registers(row))
+            })
         })?;
+        if let Some(by_index) = looked_for {
+            self.settle_inserted(table, &rows, by_index)?;
+        }
         Ok(plan.returning.finish(row))
     }
 
@@ -462,11 +473,15 @@ impl Binder<'_> {
             identities: Vec::new(),
             overriding: None,
         };
-        let values = (0..columns.len() as u16).map(|i| Expr::Reg(procedure::Reg(i)));
+        let values = (0..columns.len() as u16).map(|i| Expr::Reg(Reg(i)));
         let row = self.insert_values(&plan, values.collect())?;
         self.steps.push(Step::CountRows { by: row.count });
         Ok(())
     }
+}
+
+fn in_registers(row: &[Reg]) -> Vec<Expr> {
+    row.iter().map(|register| Expr::Reg(*register)).collect()
 }
 
 struct InsertPlan {
@@ -481,6 +496,21 @@ struct InsertPlan {
 }
 
 impl InsertPlan {
+    /// How rows are found again at the statement's end: `Some(None)`: they are what was given;
+    /// `None`: they cannot be.
+    fn index_to_settle_by(&self) -> Option<Option<u16>> {
+        match &self.conflict {
+            Conflict::Reject => Some(None),
+            Conflict::Nothing(Some(index)) => Some(Some(*index)),
+            Conflict::Nothing(None) => (!self.table.schema.hidden_row_id).then_some(Some(0)),
+            Conflict::Update { index, assignments, .. } => {
+                let key = self.table.index_columns(*index);
+                let stays = !assignments.iter().any(|(column, _)| key.contains(column));
+                stays.then_some(Some(*index))
+            }
+        }
+    }
+
     /// # Errors
     /// 428C9 for a column that always makes its values itself.
     fn check_may_give(&self, column: ColumnId) -> Result<()> {
@@ -547,7 +577,7 @@ fn is_plain(query: &ast::Query) -> bool {
 }
 
 /// The row of `VALUES` with one row.
-fn single_row(query: &ast::Query) -> Option<&[ast::Expr]> {
+pub(super) fn single_row(query: &ast::Query) -> Option<&[ast::Expr]> {
     match &*query.body {
         ast::SetExpr::Values(values) if is_plain(query) => match values.rows.as_slice() {
             [row] => Some(&row.content),

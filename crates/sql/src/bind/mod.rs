@@ -35,6 +35,7 @@ mod select;
 mod sequences;
 mod session;
 mod session_calls;
+mod settle;
 mod subquery;
 mod update;
 mod with;

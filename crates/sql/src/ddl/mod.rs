@@ -15,6 +15,7 @@ mod routine;
 mod schemas;
 mod sequence;
 mod table;
+pub(crate) mod truncate;
 mod view;
 
 use std::sync::Arc;

@@ -403,8 +403,9 @@ impl Draft {
         }
         let own: Vec<String> = foreign.columns.iter().map(fold).collect();
         let columns = self.columns_named(&own)?;
-        let sets = |action| !matches!(action, ReferenceAction::Reject | ReferenceAction::Cascade);
-        if (sets(on_delete) || on_update != ReferenceAction::Reject)
+        let sets =
+            |action: ReferenceAction| !action.rejects() && action != ReferenceAction::Cascade;
+        if (sets(on_delete) || !on_update.rejects())
             && columns.iter().any(|column| self.table.generated(*column).is_some())
         {
             let clause = if sets(on_delete) { "ON DELETE" } else { "ON UPDATE" };
@@ -670,7 +671,8 @@ fn is_primary_key(constraint: &ast::TableConstraint) -> bool {
 fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
     use ast::ReferentialAction as A;
     match action {
-        None | Some(A::NoAction | A::Restrict) => ReferenceAction::Reject,
+        None | Some(A::NoAction) => ReferenceAction::NoAction,
+        Some(A::Restrict) => ReferenceAction::Restrict,
         Some(A::Cascade) => ReferenceAction::Cascade,
         Some(A::SetNull) => ReferenceAction::SetNull,
         Some(A::SetDefault) => ReferenceAction::SetDefault,

@@ -651,11 +651,10 @@ impl Session {
 
     async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
         let tag = ddl.tag();
-        if let Ddl::Truncate { names, restart_identity: false, .. } = ddl
+        if let Ddl::Truncate { names, restart_identity: false, cascade } = ddl
             && self.transaction.is_some()
         {
-            let names = names.iter().map(ToString::to_string).collect();
-            return self.truncate_in_transaction(names).await;
+            return self.truncate_in_transaction(names, *cascade).await;
         }
         if let Ddl::CreateView(create) = ddl {
             self.check_view(&create.query.to_string())?;

@@ -12,11 +12,12 @@ mod locks;
 mod migrations;
 mod online;
 mod past;
+mod references;
 mod schema_changes;
 mod schemas;
 mod sequences;
-mod tables_as;
 mod settings;
+mod tables_as;
 mod types;
 mod zones;
 
