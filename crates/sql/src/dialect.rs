@@ -100,6 +100,11 @@ impl Dialect for Ledger {
             || POSTGRESQL.is_reserved_for_identifier(keyword)
     }
 
+    // `INSERT … SELECT 1 ON CONFLICT`: ON is no name.
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser<'_>) -> bool {
+        *keyword != Keyword::ON && POSTGRESQL.is_column_alias(keyword, parser)
+    }
+
     fn prec_value(&self, precedence: Precedence) -> u8 {
         POSTGRESQL.prec_value(precedence)
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use procedure::query::Repeats;
 use procedure::{Expr, Query, Reg, Step};
 use sqlparser::ast::{self, Spanned};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
@@ -9,6 +10,7 @@ use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 use super::binder::{Binder, Typed};
 use super::constraints::first_in_index;
 use super::dml::{Dml, Returning, RowResult};
+use super::plan::{Item, Source, Wishes, plan as plan_of};
 use super::scope::Scope;
 use super::settle::Waits;
 use crate::catalog::Table;
@@ -161,7 +163,7 @@ impl Binder<'_> {
         };
         let is_settled =
             self.rows_await_parents(&plan.table) && plan.index_to_settle_by().is_some();
-        if self.is_late() || is_settled {
+        if self.is_late() || is_settled || matches!(plan.conflict, Conflict::Update { .. }) {
             return self.insert_late(plan, query, &types);
         }
         let returned = plan.returning.width();
@@ -217,8 +219,18 @@ impl Binder<'_> {
         let looked_for = plan.index_to_settle_by();
         let waits = Waits { parents: looked_for.is_some(), children: false };
         let row = self.waiting(waits, |binder| {
-            binder.for_rows(rows.clone(), width, returned, |binder, row| {
-                binder.insert_row(plan, &in_registers(row))
+            let Some(marked) = marked_repeats(plan, &rows)? else {
+                return binder.for_rows(rows.clone(), width, returned, |binder, row| {
+                    binder.insert_row(plan, &in_registers(row))
+                });
+            };
+            binder.for_rows(marked, width + 1, returned, |binder, row| {
+                let (row, repeated) = row.split_at(width);
+                let row = in_registers(row);
+                binder.check_row(&plan.table, &row, &|_| true);
+                let is_new = repeated.iter().map(|register| Expr::negated(Expr::Reg(*register)));
+                is_new.for_each(|is_new| binder.require(is_new, changed_twice(), None));
+                binder.insert_checked_row(plan, &row)
             })
         })?;
         if let Some(by_index) = looked_for {
@@ -261,6 +273,10 @@ impl Binder<'_> {
     /// Inserts a row of which every column has its value.
     fn insert_row(&mut self, plan: &InsertPlan, row: &[Expr]) -> Result<RowResult> {
         self.check_row(&plan.table, row, &|_| true);
+        self.insert_checked_row(plan, row)
+    }
+
+    fn insert_checked_row(&mut self, plan: &InsertPlan, row: &[Expr]) -> Result<RowResult> {
         match &plan.conflict {
             Conflict::Reject => self.insert_checked(plan, row),
             Conflict::Nothing(index) => self.insert_or_leave(plan, row, *index),
@@ -482,6 +498,49 @@ impl Binder<'_> {
 
 fn in_registers(row: &[Reg]) -> Vec<Expr> {
     row.iter().map(|register| Expr::Reg(*register)).collect()
+}
+
+fn changed_twice() -> Error {
+    let what = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+    let hint = "Ensure that no rows proposed for insertion within the same command have duplicate \
+                constrained values.";
+    Error::new(SqlState::CARDINALITY_VIOLATION, what).with_hint(hint)
+}
+
+/// The rows of ON CONFLICT DO UPDATE, and whether one before has come to the same row: it was
+/// inserted or changed it, which leaves out those that the condition keeps from it.
+fn marked_repeats(plan: &InsertPlan, rows: &Query) -> Result<Option<Query>> {
+    let Conflict::Update { index, condition, .. } = &plan.conflict else { return Ok(None) };
+    let table = &plan.table;
+    let width = table.schema.columns.len() as u16;
+    let key = table.index_columns(*index);
+    let marked = |input: Query, counts: Option<u16>| {
+        let (input, by) = (Box::new(input), key.into());
+        Query::Distinct { input, by, repeats: Repeats::Marked(counts) }
+    };
+    let Some(condition) = condition else { return Ok(Some(marked(rows.clone(), None))) };
+    let given = Item { source: Source::Query(rows.clone()), offset: 0, width, left: None };
+    let pairs = key.iter().map(|c| Expr::equal(Expr::Column(width + c), Expr::Column(*c)));
+    let source = Source::Table(table.clone());
+    let there = Item { source, offset: width, width, left: Some(pairs.collect()) };
+    // In the clause, the table's columns come first and EXCLUDED's behind them.
+    let mut condition = condition.clone();
+    condition.map_columns(&mut |c| Expr::Column(if c < width { width + c } else { c - width }));
+    let own = table.schema.primary_key.first().copied().unwrap_or_default();
+    let is_free = Expr::is_null(Expr::Column(width + own), false);
+    let columns: Vec<u16> = (0..2 * width).collect();
+    let planned =
+        plan_of(vec![given, there], Vec::new(), &Wishes { columns, ..Wishes::default() })?;
+    let mut expressions: Vec<Expr> = (0..width).map(Expr::Column).collect();
+    expressions.push(Expr::Or([is_free, condition].into()));
+    expressions.iter_mut().for_each(|expr| planned.place(expr));
+    let input = Box::new(planned.into_query());
+    let flagged = Query::Project { input, expressions: expressions.into() };
+    // Without the flag again.
+    let mut columns: Vec<Expr> = (0..=width).map(Expr::Column).collect();
+    columns[usize::from(width)] = Expr::Column(width + 1);
+    let input = Box::new(marked(flagged, Some(width)));
+    Ok(Some(Query::Project { input, expressions: columns.into() }))
 }
 
 struct InsertPlan {
