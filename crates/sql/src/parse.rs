@@ -2,7 +2,7 @@
 //!
 //! The text is cut into tokens once; semicolons cut it into statements, so that every statement
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
-//! sqlparser does the grammar, but for one precedence (module `precedence`). A few things are
+//! sqlparser does the grammar, but for some precedences (module `precedence`). Some things are
 //! recognised before it, because its PostgreSQL dialect reads them differently or not at all:
 //! CREATE/DROP PROCEDURE (the same grammar as FUNCTION), AS OF (module `as_of`), cursors (module
 //! `cursor_syntax`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT,
@@ -284,7 +284,8 @@ fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&Ledger::for_tokens(0), sql)
         .tokenize_with_location()
         .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
-    let tokens = tokens::as_sqlparser_reads(sql, tokens)?;
+    let mut tokens = tokens::as_sqlparser_reads(sql, tokens)?;
+    rewrites::spell_isnull(&mut tokens);
     size::check_tokens(tokens.len())?;
     Ok(tokens)
 }

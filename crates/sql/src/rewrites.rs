@@ -19,6 +19,33 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     drop_concurrently(statement);
 }
 
+/// `a ISNULL` is `a IS NULL`. A function may be called so, and what AS names.
+pub(crate) fn spell_isnull(tokens: &mut Vec<TokenWithSpan>) {
+    let ends_operand = |token: &Token| match token {
+        Token::Word(word) => word.keyword != Keyword::AS,
+        Token::RParen | Token::RBracket | Token::Number(..) | Token::Placeholder(_) => true,
+        other => matches!(other, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_)),
+    };
+    let is_it = |at: usize| {
+        let is_call = tokens.get(at + 1).is_some_and(|next| next.token == Token::LParen);
+        at > 0
+            && begins(&tokens[at..], &["isnull"])
+            && !is_call
+            && ends_operand(&tokens[at - 1].token)
+    };
+    if !(0..tokens.len()).any(is_it) {
+        return;
+    }
+    let spelt = (0..tokens.len()).flat_map(|at| {
+        let TokenWithSpan { token, span } = &tokens[at];
+        let words = if is_it(at) { &["IS", "NULL"][..] } else { &[] };
+        let kept = words.is_empty().then(|| token.clone());
+        let tokens = words.iter().map(|word| Token::make_keyword(word)).chain(kept);
+        tokens.map(|token| TokenWithSpan { token, span: *span }).collect::<Vec<_>>()
+    });
+    *tokens = spelt.collect();
+}
+
 /// Nothing waits for an index to go, so CONCURRENTLY says nothing.
 fn drop_concurrently(tokens: &mut Vec<TokenWithSpan>) {
     if begins(tokens, &["drop", "index", "concurrently"]) {

@@ -14,6 +14,7 @@ use super::scope::Scope;
 use super::sequences;
 use crate::ddl::data_type;
 use crate::names::fold as fold_name;
+use crate::precedence::SYMMETRIC;
 
 impl Binder<'_> {
     /// Binds an expression over the columns in `scope`.
@@ -403,6 +404,16 @@ impl Binder<'_> {
         low: &ast::Expr,
         high: &ast::Expr,
     ) -> Result<Typed> {
+        if let ast::Expr::Prefixed { prefix, value } = low
+            && prefix.value == SYMMETRIC
+        {
+            let sides = [
+                self.between(scope, expr, false, value, high)?.expr,
+                self.between(scope, expr, false, high, value)?.expr,
+            ];
+            let either = Typed::new(fold(Expr::Or(sides.into())), DataType::Bool);
+            return Ok(negated_if(negated, either));
+        }
         let (above, below) = match negated {
             false => (BinaryOp::GreaterOrEqual, BinaryOp::LessOrEqual),
             true => (BinaryOp::Less, BinaryOp::Greater),
