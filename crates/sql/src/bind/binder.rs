@@ -232,7 +232,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The parameter's number, if `typed` is one that nobody has given a type yet.
-    fn untyped_parameter(&self, typed: &Typed) -> Option<usize> {
+    pub(super) fn untyped_parameter(&self, typed: &Typed) -> Option<usize> {
         match &typed.expr {
             Expr::Reg(register) if typed.data_type == DataType::Unknown => {
                 let number = usize::from(register.0);

@@ -8,7 +8,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::aggregates::{Place, aggregate_function};
 use super::binder::{Binder, Typed, fold};
-use super::operators::negated_if;
+use super::operators::{elements_without_blanks, negated_if, without_blanks};
 use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::sequences;
@@ -155,7 +155,14 @@ impl Binder<'_> {
             Some((place, data_type)) => {
                 let register = procedure::Reg(place as u16);
                 let data_type = data_type.clone().unwrap_or(DataType::Unknown);
-                Ok(Typed::new(Expr::Reg(register), data_type))
+                let value = Expr::Reg(register);
+                let value = match &data_type {
+                    _ if !self.char_parameters.contains(&place) => value,
+                    DataType::Text => without_blanks(value),
+                    DataType::Array(_) => elements_without_blanks(value),
+                    _ => value,
+                };
+                Ok(Typed::new(value, data_type))
             }
             None => Err(Error::new(
                 SqlState::UNDEFINED_PARAMETER,
