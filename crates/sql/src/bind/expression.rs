@@ -9,6 +9,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::aggregates::{Place, aggregate_function};
 use super::binder::{Binder, Typed, fold};
 use super::operators::{elements_without_blanks, negated_if, without_blanks};
+use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::sequences;
@@ -595,6 +596,9 @@ impl Binder<'_> {
             return self.rows_in_select_list(scope, &name, call);
         }
         if call.filter.is_some() {
+            if let Some(error) = refused::not_there_yet(&name) {
+                return Err(error);
+            }
             return Err(Error::new(
                 SqlState::WRONG_OBJECT_TYPE,
                 format!("FILTER specified, but {name} is not an aggregate function"),

@@ -49,8 +49,17 @@ impl Binder<'_> {
         let identities = self.catalog.identities(table.id());
         let overriding = overriding(insert);
         let beside = Vec::new();
-        let plan =
-            InsertPlan { table, columns, conflict, returning, beside, identities, overriding };
+        let is_listed = !insert.columns.is_empty();
+        let plan = InsertPlan {
+            table,
+            columns,
+            is_listed,
+            conflict,
+            returning,
+            beside,
+            identities,
+            overriding,
+        };
         match &insert.source {
             None if self.is_late() => {
                 let nothing = Query::Values([Box::default()].into());
@@ -138,18 +147,18 @@ impl Binder<'_> {
             plan.columns.iter().map(|c| plan.table.column_type(*c).clone()).collect();
         let (query, types) = match &*query.body {
             ast::SetExpr::Values(values) if is_plain(query) => {
+                let mut widths = values.rows.iter().map(|row| row.content.len());
+                let first = widths.next().unwrap_or_default();
+                if widths.any(|width| width != first) {
+                    let what = "VALUES lists must all be the same length";
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+                }
                 let mut rows = Vec::with_capacity(values.rows.len());
                 for row in &values.rows {
                     let values = self.row_of_values(plan, &Scope::default(), &row.content)?;
                     rows.push(values.into_boxed_slice());
                 }
                 let width = rows.first().map_or(0, |row| row.len());
-                if rows.iter().any(|row| row.len() != width) {
-                    return Err(Error::new(
-                        SqlState::SYNTAX_ERROR,
-                        "VALUES lists must all be the same length",
-                    ));
-                }
                 (Query::Values(rows.into()), targets[..width].to_vec())
             }
             _ => {
@@ -439,7 +448,8 @@ impl Binder<'_> {
         values: &[ast::Expr],
     ) -> Result<(Vec<ColumnId>, Vec<Expr>)> {
         let columns = self.target_columns(table, names)?;
-        let plan = self.merged(table, columns, (Returning::default(), Vec::new()));
+        let mut plan = self.merged(table, columns, (Returning::default(), Vec::new()));
+        plan.is_listed = !names.is_empty();
         let values = self.row_of_values(&plan, scope, values)?;
         Ok((plan.columns, values))
     }
@@ -465,6 +475,7 @@ impl Binder<'_> {
         InsertPlan {
             table: table.clone(),
             columns,
+            is_listed: false,
             conflict: Conflict::Reject,
             returning,
             beside,
@@ -482,6 +493,7 @@ impl Binder<'_> {
         let plan = InsertPlan {
             table: table.clone(),
             columns: columns.to_vec(),
+            is_listed: true,
             conflict: Conflict::Reject,
             returning: Returning::default(),
             beside: Vec::new(),
@@ -546,6 +558,8 @@ fn marked_repeats(plan: &InsertPlan, rows: &Query) -> Result<Option<Query>> {
 struct InsertPlan {
     table: Arc<Table>,
     columns: Vec<ColumnId>,
+    /// The statement names its columns.
+    is_listed: bool,
     conflict: Conflict,
     returning: Returning,
     /// What RETURNING may show behind the table's columns.
@@ -612,8 +626,7 @@ impl InsertPlan {
             ));
         }
         // Without a column list, columns at the end may be left out.
-        let all = self.table.schema.visible_columns().count() == self.columns.len();
-        match values < self.columns.len() && !all {
+        match values < self.columns.len() && self.is_listed {
             true => Err(Error::new(
                 SqlState::SYNTAX_ERROR,
                 "INSERT has more target columns than expressions",

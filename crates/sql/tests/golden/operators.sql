@@ -90,3 +90,58 @@ select * from between_them;
 -- id integer
 -- 1
 -- SELECT 1
+
+-- # What INSERT is given
+create table two (id int primary key, v int default 7);
+-- CREATE TABLE
+insert into two(id, v) values (11);
+-- ERROR 42601: INSERT has more target columns than expressions
+insert into two(id) values (11, 12);
+-- ERROR 42601: INSERT has more expressions than target columns
+insert into two(id, v) values (1, 2), (3);
+-- ERROR 42601: VALUES lists must all be the same length
+insert into two(id, v) select 1;
+-- ERROR 42601: INSERT has more target columns than expressions
+insert into two values (11);
+-- INSERT 0 1
+insert into two(v, id) values (1);
+-- ERROR 42601: INSERT has more target columns than expressions
+merge into two using (values (1)) s(id) on false when not matched then insert (id, v) values (5);
+-- ERROR 42601: INSERT has more target columns than expressions
+select * from two;
+-- id integer | v integer
+-- 11 | 7
+-- SELECT 1
+
+-- # Functions
+select to_hex(-3), to_hex(-3::bigint), to_hex(255), to_hex(2147483647);
+-- to_hex text | to_hex text | to_hex text | to_hex text
+-- fffffffd | fffffffffffffffd | ff | 7fffffff
+-- SELECT 1
+create table names (v varchar(5), c char(3));
+-- CREATE TABLE
+insert into names values ('b', 'x'), ('a', 'y');
+-- INSERT 0 2
+select min(v), max(v) from names;
+-- min text | max text
+-- a | b
+-- SELECT 1
+select min(c) from names;
+-- min character(3)
+-- x  
+-- SELECT 1
+select count(distinct *) from names;
+-- ERROR 42601: syntax error at or near "*"
+-- HINT: Name the columns that are to be distinct.
+select count(distinct v) from names;
+-- count bigint
+-- 2
+-- SELECT 1
+select string_agg(v, ',') filter (where v > 'a') from names;
+-- ERROR 0A000: function string_agg() is not supported
+-- HINT: Compute it in the client.
+select bit_or(1) filter (where true) from names;
+-- ERROR 0A000: function bit_or() is not supported
+-- HINT: Compute it in the client.
+select lower('A') filter (where true);
+-- ERROR 42809: FILTER specified, but lower is not an aggregate function
