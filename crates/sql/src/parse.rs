@@ -415,7 +415,11 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         }
         _ => parser.parse_statement().map(classify),
     };
-    let body = body.map_err(|e| parser_error(sql, e))?;
+    let body = body.map_err(|error| match rewrites::conflicts_by_expression(tokens) {
+        false => parser_error(sql, error),
+        true => Error::unsupported("ON CONFLICT with an expression, a collation or a condition")
+            .with_hint("Name the columns of a unique index, or say ON CONSTRAINT and its name."),
+    })?;
     if !matches!(body, Body::DropRoutine { procedure: true, .. }) {
         expect_end(sql, &mut parser)?;
     }

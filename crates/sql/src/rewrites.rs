@@ -66,6 +66,26 @@ pub(crate) fn sets_constraints(tokens: &[TokenWithSpan]) -> bool {
     begins(tokens, &["set", "constraints"])
 }
 
+/// Whether ON CONFLICT names what an index is made of by more than its columns' names.
+pub(crate) fn conflicts_by_expression(tokens: &[TokenWithSpan]) -> bool {
+    let is = |at: usize, text: &str| tokens.get(at..).is_some_and(|rest| begins(rest, &[text]));
+    let opens = |at: &usize| {
+        is(*at, "on")
+            && is(at + 1, "conflict")
+            && tokens.get(at + 2).is_some_and(|token| token.token == Token::LParen)
+    };
+    let Some(at) = (0..tokens.len()).find(opens) else { return false };
+    let list = &tokens[at + 3..];
+    let is_name = |token: &&TokenWithSpan| matches!(token.token, Token::Word(_) | Token::Comma);
+    let names = list.iter().take_while(is_name).count();
+    let separated = list[..names].chunks(2).all(|pair| {
+        let word = matches!(pair[0].token, Token::Word(_));
+        word && pair.get(1).is_none_or(|comma| comma.token == Token::Comma)
+    });
+    let closes = list.get(names).is_some_and(|token| token.token == Token::RParen);
+    !separated || !closes || is(at + 4 + names, "where")
+}
+
 /// `ALTER INDEX | VIEW [IF EXISTS] name RENAME TO name`; `None`: it says something else.
 pub(crate) fn renaming(parser: &mut Parser<'_>) -> Read<Option<Ddl>> {
     parser.expect_keyword(Keyword::ALTER)?;

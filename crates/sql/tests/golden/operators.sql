@@ -145,3 +145,70 @@ select bit_or(1) filter (where true) from names;
 -- HINT: Compute it in the client.
 select lower('A') filter (where true);
 -- ERROR 42809: FILTER specified, but lower is not an aggregate function
+
+-- # Joins in parentheses
+create table l (id int primary key, v int);
+-- CREATE TABLE
+create table r (id int primary key, v int);
+-- CREATE TABLE
+insert into l values (1, 10), (2, 20), (3, 30);
+-- INSERT 0 3
+insert into r values (1, 100), (3, 300);
+-- INSERT 0 2
+select l.id, r.v from (l left join r on l.id = r.id) order by l.id;
+-- id integer | v integer
+-- 1 | 100
+-- 2 | NULL
+-- 3 | 300
+-- SELECT 3
+select * from (l join r using (id)) order by 1;
+-- id integer | v integer | v integer
+-- 1 | 10 | 100
+-- 3 | 30 | 300
+-- SELECT 2
+select n.id, l.v, r.v from num n join (l left join r on l.id = r.id) on n.id = l.id order by 1;
+-- id integer | v integer | v integer
+-- 1 | 10 | 100
+-- 2 | 20 | NULL
+-- SELECT 2
+select n.id, l.v, r.v from num n left join (l join r on l.id = r.id) on n.id = l.id order by 1;
+-- id integer | v integer | v integer
+-- 1 | 10 | 100
+-- 2 | NULL | NULL
+-- SELECT 2
+select n.id, l.v, r.v from num n left join (l join r on l.id = r.id and id = 1) on n.id = l.id;
+-- ERROR 42702: column reference "id" is ambiguous
+select n.id, l.v, r.v from num n left join (l join r on l.id = r.id and n.id = 1) on n.id = l.id;
+-- ERROR 42P01: missing FROM-clause entry for table "n"
+select x.id, y.id from ((l x join l y on x.id = y.id) cross join r) where r.id = 1 order by 1;
+-- id integer | id integer
+-- 1 | 1
+-- 2 | 2
+-- 3 | 3
+-- SELECT 3
+select l.id from l right join (r join num on r.id = num.id) on l.id = r.id;
+-- id integer
+-- 1
+-- SELECT 1
+select * from (l join r on l.id = r.id) as j;
+-- ERROR 0A000: a join in parentheses with an alias is not supported
+
+-- # Refused, and by which code
+select nextval('nope');
+-- ERROR 42P01: relation "nope" does not exist
+create function nothing() returns trigger language plpgsql as $$ begin return null; end $$;
+-- ERROR 0A000: triggers is not supported
+insert into two values (1, 1) on conflict (lower(id)) do nothing;
+-- ERROR 0A000: ON CONFLICT with an expression, a collation or a condition is not supported
+-- HINT: Name the columns of a unique index, or say ON CONSTRAINT and its name.
+insert into two values (1, 1) on conflict (id) where v > 0 do nothing;
+-- ERROR 0A000: ON CONFLICT with an expression, a collation or a condition is not supported
+-- HINT: Name the columns of a unique index, or say ON CONSTRAINT and its name.
+insert into two values (1, 1) on conflict (id, (v + 1)) do nothing;
+-- ERROR 0A000: ON CONFLICT with an expression, a collation or a condition is not supported
+-- HINT: Name the columns of a unique index, or say ON CONSTRAINT and its name.
+insert into two values (1, 1) on conflict (id, v) do nothing;
+-- ERROR 42P10: there is no unique or exclusion constraint matching the ON CONFLICT specification
+insert into two values (1, 1) on conflict (id v) do nothing;
+-- ERROR 0A000: ON CONFLICT with an expression, a collation or a condition is not supported
+-- HINT: Name the columns of a unique index, or say ON CONSTRAINT and its name.

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod chance;
+mod codes;
 mod commons;
 mod cursors;
 mod deferral;
