@@ -198,14 +198,9 @@ fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String>
         ReferenceAction::SetDefault => format!(" {clause} SET DEFAULT"),
     };
     let actions = shown("ON UPDATE", key.on_update) + &shown("ON DELETE", key.on_delete);
-    let deferral = match key.deferrable {
-        None => "",
-        Some(false) => " DEFERRABLE",
-        Some(true) => " DEFERRABLE INITIALLY DEFERRED",
-    };
     let validity = if key.validated { "" } else { " NOT VALID" };
     Some(format!(
-        "FOREIGN KEY ({}) REFERENCES {}({}){actions}{deferral}{validity}",
+        "FOREIGN KEY ({}) REFERENCES {}({}){actions}{validity}",
         quoted_list(table, &key.columns),
         key_quoted(parent.key()),
         quoted_list(parent, &key.parent_columns)

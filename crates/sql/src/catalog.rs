@@ -100,8 +100,6 @@ pub struct ForeignKey {
     pub parent_index: IndexId,
     pub on_delete: ReferenceAction,
     pub on_update: ReferenceAction,
-    /// DEFERRABLE, and whether INITIALLY DEFERRED: it is checked at once all the same.
-    pub deferrable: Option<bool>,
     /// Not NOT VALID.
     pub validated: bool,
 }

@@ -83,7 +83,10 @@ pub(crate) enum Body {
         definition: ast::DropFunction,
     },
     /// SET CONSTRAINTS, with the names of those that are to be set.
-    SetConstraints(Vec<ast::ObjectName>),
+    SetConstraints {
+        names: Vec<ast::ObjectName>,
+        deferred: bool,
+    },
     /// Accepted without effect; the command tag.
     Nothing(&'static str),
     Rollback,
@@ -407,7 +410,8 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         }
         [Keyword::SET, ..] if rewrites::sets_constraints(tokens) => {
             skip(&mut parser, 2);
-            rewrites::set_constraints(&mut parser).map(Body::SetConstraints)
+            rewrites::set_constraints(&mut parser)
+                .map(|(names, deferred)| Body::SetConstraints { names, deferred })
         }
         [Keyword::COPY, ..] => {
             parser = parser.with_tokens_with_locations(tokens::switches_as_booleans(tokens));

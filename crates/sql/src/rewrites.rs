@@ -105,14 +105,14 @@ pub(crate) fn renaming(parser: &mut Parser<'_>) -> Read<Option<Ddl>> {
     Ok(Some(Ddl::Rename { what, name, to, if_exists }))
 }
 
-/// What follows SET CONSTRAINTS: names, or none for all of them.
-pub(crate) fn set_constraints(parser: &mut Parser<'_>) -> Read<Vec<ast::ObjectName>> {
+/// What follows SET CONSTRAINTS: names, or none for all of them, and whether they are to wait.
+pub(crate) fn set_constraints(parser: &mut Parser<'_>) -> Read<(Vec<ast::ObjectName>, bool)> {
     let names = match parser.parse_keyword(Keyword::ALL) {
         true => Vec::new(),
         false => parser.parse_comma_separated(|parser| parser.parse_object_name(false))?,
     };
     match parser.parse_one_of_keywords(&[Keyword::DEFERRED, Keyword::IMMEDIATE]) {
-        Some(_) => Ok(names),
+        Some(word) => Ok((names, word == Keyword::DEFERRED)),
         None => parser.expected("DEFERRED or IMMEDIATE", parser.peek_token()),
     }
 }

@@ -83,8 +83,6 @@ fn foreign_key(facts: &Facts<'_>, table: &Table, key: &ForeignKey, rows: &mut Ro
         &[
             ("conindid", oid(number::index(key.parent, key.parent_index))),
             ("confrelid", oid(number::table(key.parent))),
-            ("condeferrable", Value::Bool(key.deferrable.is_some())),
-            ("condeferred", Value::Bool(key.deferrable == Some(true))),
             ("convalidated", Value::Bool(key.validated)),
             ("confupdtype", Value::text(letter(key.on_update))),
             ("confdeltype", Value::text(letter(key.on_delete))),

@@ -392,7 +392,7 @@ impl Draft {
         catalog: &Catalog,
         foreign: &ast::ForeignKeyConstraint,
     ) -> Result<String> {
-        let deferrable = deferral(foreign.characteristics.as_ref())?;
+        refuse_deferred(foreign.characteristics.as_ref())?;
         if foreign.match_kind.is_some_and(|kind| kind != ast::ConstraintReferenceMatchKind::Simple)
         {
             return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
@@ -441,7 +441,6 @@ impl Draft {
             parent_index,
             on_delete,
             on_update,
-            deferrable,
             validated: true,
         });
         Ok(orphans)
@@ -679,9 +678,11 @@ fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
     }
 }
 
-/// Whether a foreign key may be deferred, and is at first.
-fn deferral(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<Option<bool>> {
-    let Some(said) = characteristics else { return Ok(None) };
+/// No constraint waits for COMMIT.
+pub(super) fn refuse_deferred(
+    characteristics: Option<&ast::ConstraintCharacteristics>,
+) -> Result<()> {
+    let Some(said) = characteristics else { return Ok(()) };
     if said.enforced == Some(false) {
         return Err(Error::unsupported("a constraint that is not enforced"));
     }
@@ -690,17 +691,12 @@ fn deferral(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<
         let what = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
         return Err(Error::new(SqlState::SYNTAX_ERROR, what));
     }
-    Ok((deferred || said.deferrable == Some(true)).then_some(deferred))
-}
-
-pub(super) fn refuse_deferred(
-    characteristics: Option<&ast::ConstraintCharacteristics>,
-) -> Result<()> {
-    match characteristics {
-        Some(c) if c.deferrable == Some(true) || c.enforced == Some(false) => {
-            Err(Error::unsupported("a deferrable or unenforced constraint"))
-        }
-        _ => Ok(()),
+    match deferred || said.deferrable == Some(true) {
+        false => Ok(()),
+        true => Err(Error::unsupported("a DEFERRABLE constraint").with_hint(
+            "Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert \
+             parents first, or both in one statement.",
+        )),
     }
 }
 

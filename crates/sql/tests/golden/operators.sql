@@ -212,3 +212,23 @@ insert into two values (1, 1) on conflict (id, v) do nothing;
 insert into two values (1, 1) on conflict (id v) do nothing;
 -- ERROR 0A000: ON CONFLICT with an expression, a collation or a condition is not supported
 -- HINT: Name the columns of a unique index, or say ON CONSTRAINT and its name.
+create table later (id int primary key, t int references two deferrable initially deferred);
+-- ERROR 0A000: a DEFERRABLE constraint is not supported
+-- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
+create table later (id int primary key, t int references two deferrable);
+-- ERROR 0A000: a DEFERRABLE constraint is not supported
+-- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
+create table later (id int primary key, t int references two initially deferred not deferrable);
+-- ERROR 42601: constraint declared INITIALLY DEFERRED must be DEFERRABLE
+create table later (id int primary key, t int references two not deferrable initially immediate);
+-- CREATE TABLE
+alter table later add unique (t) deferrable;
+-- ERROR 0A000: a DEFERRABLE constraint is not supported
+-- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
+set constraints all immediate;
+-- SET CONSTRAINTS
+set constraints all deferred;
+-- ERROR 0A000: SET CONSTRAINTS … DEFERRED is not supported
+-- HINT: Foreign keys are checked at the end of each statement: insert parents first, or both in one statement.
+set constraints later_t_fkey deferred;
+-- ERROR 42809: constraint "later_t_fkey" is not deferrable
