@@ -99,13 +99,13 @@ impl Binder<'_> {
         Ok(RowResult { count: one_if(found), returned: Vec::new() })
     }
 
-    fn update_by_rows(
-        &mut self,
-        table: &Arc<Table>,
-        assignments: Vec<(ColumnId, Expr)>,
-        from: From,
+    /// What has to be known of a row to write and to check its new values.
+    fn columns_to_update(
+        &self,
+        table: &Table,
+        assignments: &[(ColumnId, Expr)],
         returning: &Returning,
-    ) -> Result<Dml> {
+    ) -> Vec<ColumnId> {
         let changed = |c: ColumnId| assignments.iter().any(|(a, _)| *a == c);
         let mut needed = table.schema.primary_key.clone();
         needed.extend(returning.columns_used());
@@ -129,6 +129,18 @@ impl Binder<'_> {
         }
         needed.sort_unstable();
         needed.dedup();
+        needed
+    }
+
+    fn update_by_rows(
+        &mut self,
+        table: &Arc<Table>,
+        assignments: Vec<(ColumnId, Expr)>,
+        from: From,
+        returning: &Returning,
+    ) -> Result<Dml> {
+        let changed = |c: ColumnId| assignments.iter().any(|(a, _)| *a == c);
+        let needed = self.columns_to_update(table, &assignments, returning);
         let width = from.scope.width();
         let mut query = rows_of_join(table, from, &needed)?;
         let is_one = !self.is_late() && matches!(query, Query::Get { .. });

@@ -1,6 +1,6 @@
 //! Statements that concern the session and its transaction alone.
 
-use types::{Error, Result, Value};
+use types::{Error, Result, SqlState, Value};
 
 use super::transaction::SessionMark;
 use super::{Answer, Prepared, Session, Tag, plain};
@@ -38,27 +38,8 @@ impl Session {
                 self.roll_back();
                 Ok(plain("ROLLBACK"))
             }
-            Statement::Savepoint(name) => {
-                self.open_transaction("SAVEPOINT")?;
-                let (cursors, settings) = (self.cursors.mark(), self.settings.mark());
-                let marks = SessionMark { cursors, settings };
-                self.open_transaction("SAVEPOINT")?.savepoint(name.clone(), marks);
-                Ok(plain("SAVEPOINT"))
-            }
-            Statement::Release(name) => {
-                let outer = self.open_transaction("RELEASE SAVEPOINT")?.release(name)?;
-                self.settings.release(outer.map(|marks| marks.settings));
-                Ok(plain("RELEASE"))
-            }
-            Statement::RollbackTo(name) => {
-                let (locks, marks) =
-                    self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
-                locks.into_iter().for_each(|lock| _ = self.advisory.unlock(lock));
-                self.cursors.return_to(marks.cursors);
-                self.settings.return_to(marks.settings);
-                self.failed = false;
-                self.forget_unknown_sequences();
-                Ok(plain("ROLLBACK"))
+            Statement::Savepoint(_) | Statement::Release(_) | Statement::RollbackTo(_) => {
+                self.run_savepoint(statement)
             }
             Statement::Set { name, value, local } => {
                 if *local && self.transaction.is_none() {
@@ -98,6 +79,34 @@ impl Session {
             Statement::Nothing(tag) => Ok(plain(tag)),
             Statement::Empty => Ok(plain("")),
             _ => Err(Error::unsupported(&prepared.parsed.text)),
+        }
+    }
+
+    fn run_savepoint(&mut self, statement: &Statement) -> Result<Answer> {
+        match statement {
+            Statement::Savepoint(name) => {
+                self.open_transaction("SAVEPOINT")?;
+                let (cursors, settings) = (self.cursors.mark(), self.settings.mark());
+                let marks = SessionMark { cursors, settings };
+                self.open_transaction("SAVEPOINT")?.savepoint(name.clone(), marks);
+                Ok(plain("SAVEPOINT"))
+            }
+            Statement::Release(name) => {
+                let outer = self.open_transaction("RELEASE SAVEPOINT")?.release(name)?;
+                self.settings.release(outer.map(|marks| marks.settings));
+                Ok(plain("RELEASE"))
+            }
+            Statement::RollbackTo(name) => {
+                let (locks, marks) =
+                    self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
+                locks.into_iter().for_each(|lock| _ = self.advisory.unlock(lock));
+                self.cursors.return_to(marks.cursors);
+                self.settings.return_to(marks.settings);
+                self.failed = false;
+                self.forget_unknown_sequences();
+                Ok(plain("ROLLBACK"))
+            }
+            _ => Err(Error::new(SqlState::INTERNAL_ERROR, "no statement about savepoints")),
         }
     }
 }
