@@ -283,7 +283,7 @@ impl pgfront::Session for Session {
     fn take_notices(&mut self) -> Vec<Notice> {
         let notice = |content: Error| Notice {
             severity: match content.code().0 {
-                [b'0', b'1', ..] => NoticeSeverity::Warning,
+                [b'0', b'1', ..] | [b'2', b'5', ..] => NoticeSeverity::Warning,
                 _ => NoticeSeverity::Notice,
             },
             content,

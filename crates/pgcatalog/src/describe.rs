@@ -191,20 +191,16 @@ pub fn constraint_definition(world: &World, number: u32, pretty: bool) -> Option
 fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String> {
     let parent = world.catalog.table_by_id(key.parent)?;
     let shown = |clause: &str, action| match action {
-        ReferenceAction::Reject => String::new(),
+        ReferenceAction::NoAction => String::new(),
+        ReferenceAction::Restrict => format!(" {clause} RESTRICT"),
         ReferenceAction::Cascade => format!(" {clause} CASCADE"),
         ReferenceAction::SetNull => format!(" {clause} SET NULL"),
         ReferenceAction::SetDefault => format!(" {clause} SET DEFAULT"),
     };
     let actions = shown("ON UPDATE", key.on_update) + &shown("ON DELETE", key.on_delete);
-    let deferral = match key.deferrable {
-        None => "",
-        Some(false) => " DEFERRABLE",
-        Some(true) => " DEFERRABLE INITIALLY DEFERRED",
-    };
     let validity = if key.validated { "" } else { " NOT VALID" };
     Some(format!(
-        "FOREIGN KEY ({}) REFERENCES {}({}){actions}{deferral}{validity}",
+        "FOREIGN KEY ({}) REFERENCES {}({}){actions}{validity}",
         quoted_list(table, &key.columns),
         key_quoted(parent.key()),
         quoted_list(parent, &key.parent_columns)

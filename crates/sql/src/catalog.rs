@@ -100,8 +100,6 @@ pub struct ForeignKey {
     pub parent_index: IndexId,
     pub on_delete: ReferenceAction,
     pub on_update: ReferenceAction,
-    /// DEFERRABLE, and whether INITIALLY DEFERRED: it is checked at once all the same.
-    pub deferrable: Option<bool>,
     /// Not NOT VALID.
     pub validated: bool,
 }
@@ -109,11 +107,20 @@ pub struct ForeignKey {
 /// What becomes of rows whose parent goes, or takes another key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReferenceAction {
-    /// NO ACTION and RESTRICT alike.
-    Reject,
+    /// Refused if a child is left without a parent when the statement ends.
+    NoAction,
+    /// Refused if the key was a child's, even if another row has it when the statement ends.
+    Restrict,
     Cascade,
     SetNull,
     SetDefault,
+}
+
+impl ReferenceAction {
+    /// Whether nothing is done to the child.
+    pub fn rejects(self) -> bool {
+        matches!(self, ReferenceAction::NoAction | ReferenceAction::Restrict)
+    }
 }
 
 /// `child.foreign_keys[key]` points at the table that has this.

@@ -2,7 +2,7 @@
 //!
 //! The text is cut into tokens once; semicolons cut it into statements, so that every statement
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
-//! sqlparser does the grammar, but for one precedence (module `precedence`). A few things are
+//! sqlparser does the grammar, but for some precedences (module `precedence`). Some things are
 //! recognised before it, because its PostgreSQL dialect reads them differently or not at all:
 //! CREATE/DROP PROCEDURE (the same grammar as FUNCTION), AS OF (module `as_of`), cursors (module
 //! `cursor_syntax`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT,
@@ -83,7 +83,10 @@ pub(crate) enum Body {
         definition: ast::DropFunction,
     },
     /// SET CONSTRAINTS, with the names of those that are to be set.
-    SetConstraints(Vec<ast::ObjectName>),
+    SetConstraints {
+        names: Vec<ast::ObjectName>,
+        deferred: bool,
+    },
     /// Accepted without effect; the command tag.
     Nothing(&'static str),
     Rollback,
@@ -284,7 +287,8 @@ fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&Ledger::for_tokens(0), sql)
         .tokenize_with_location()
         .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
-    let tokens = tokens::as_sqlparser_reads(sql, tokens)?;
+    let mut tokens = tokens::as_sqlparser_reads(sql, tokens)?;
+    rewrites::spell_isnull(&mut tokens);
     size::check_tokens(tokens.len())?;
     Ok(tokens)
 }
@@ -406,7 +410,8 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         }
         [Keyword::SET, ..] if rewrites::sets_constraints(tokens) => {
             skip(&mut parser, 2);
-            rewrites::set_constraints(&mut parser).map(Body::SetConstraints)
+            rewrites::set_constraints(&mut parser)
+                .map(|(names, deferred)| Body::SetConstraints { names, deferred })
         }
         [Keyword::COPY, ..] => {
             parser = parser.with_tokens_with_locations(tokens::switches_as_booleans(tokens));
@@ -414,7 +419,11 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         }
         _ => parser.parse_statement().map(classify),
     };
-    let body = body.map_err(|e| parser_error(sql, e))?;
+    let body = body.map_err(|error| match rewrites::conflicts_by_expression(tokens) {
+        false => parser_error(sql, error),
+        true => Error::unsupported("ON CONFLICT with an expression, a collation or a condition")
+            .with_hint("Name the columns of a unique index, or say ON CONSTRAINT and its name."),
+    })?;
     if !matches!(body, Body::DropRoutine { procedure: true, .. }) {
         expect_end(sql, &mut parser)?;
     }

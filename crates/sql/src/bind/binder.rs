@@ -63,6 +63,10 @@ pub struct Binder<'a> {
     pub(super) ctes: Vec<(String, super::select::BoundQuery)>,
     /// Changes that are put off, in a statement of several parts.
     pub(super) late: Option<super::with::Late>,
+    /// Parameters that were compared with a `char(n)` before anything else gave them a type.
+    pub(super) char_parameters: Vec<usize>,
+    /// What waits for the end of the statement at hand.
+    pub(super) settling: Option<super::settle::Settling>,
     /// Tables whose rows are being given new keys, the innermost last.
     pub(super) changing: Vec<types::TableId>,
     /// Calls that give rows, of the select list at hand; `None` where there can be none.
@@ -109,6 +113,8 @@ impl<'a> Binder<'a> {
             aggregates: super::aggregates::Aggregates::default(),
             ctes: Vec::new(),
             late: None,
+            char_parameters: Vec::new(),
+            settling: None,
             changing: Vec::new(),
             row_calls: None,
             depth: 0,
@@ -226,7 +232,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The parameter's number, if `typed` is one that nobody has given a type yet.
-    fn untyped_parameter(&self, typed: &Typed) -> Option<usize> {
+    pub(super) fn untyped_parameter(&self, typed: &Typed) -> Option<usize> {
         match &typed.expr {
             Expr::Reg(register) if typed.data_type == DataType::Unknown => {
                 let number = usize::from(register.0);

@@ -35,6 +35,7 @@ mod select;
 mod sequences;
 mod session;
 mod session_calls;
+mod settle;
 mod subquery;
 mod update;
 mod with;
@@ -122,8 +123,14 @@ pub fn bind_in_session(
             (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
             (Statement::Procedure(Arc::new(procedure)), Output::Tag)
         }
-        Body::SetConstraints(names) => {
+        Body::SetConstraints { names, deferred } => {
             names.iter().try_for_each(|name| check_deferrable(catalog, name))?;
+            if *deferred {
+                return Err(Error::unsupported("SET CONSTRAINTS … DEFERRED").with_hint(
+                    "Foreign keys are checked at the end of each statement: insert parents first, \
+                     or both in one statement.",
+                ));
+            }
             (Statement::Nothing("SET CONSTRAINTS"), Output::Tag)
         }
         Body::Nothing(tag) => (Statement::Nothing(tag), Output::Tag),
@@ -308,12 +315,11 @@ fn schema_name_of(name: &ast::ObjectName) -> Result<String> {
     }
 }
 
-/// A foreign key that SET CONSTRAINTS may name. All are checked at once, whatever it says.
+/// What SET CONSTRAINTS names: there are no constraints that it could.
 fn check_deferrable(catalog: &Catalog, name: &ast::ObjectName) -> Result<()> {
     let name = crate::names::simple_name(name)?;
     let mut keys = catalog.tables().flat_map(|table| &table.foreign_keys);
     match keys.find(|key| key.name == name) {
-        Some(key) if key.deferrable.is_some() => Ok(()),
         Some(_) => {
             let what = format!("constraint \"{name}\" is not deferrable");
             Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what))

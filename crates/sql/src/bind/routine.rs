@@ -237,7 +237,7 @@ impl Binder<'_> {
         query: &ast::Query,
     ) -> Result<Option<(Statement, Output)>> {
         let Some((call, alias)) = lone_call(query) else {
-            return Ok(None);
+            return self.past_columns(query);
         };
         let Ok(name) = crate::names::object_name(&call.name) else {
             return Ok(None);
@@ -305,17 +305,7 @@ impl Binder<'_> {
 
 /// The only call in `SELECT f(…)` or `SELECT * FROM f(…)`, with its column's alias.
 fn lone_call(query: &ast::Query) -> Option<(ast::Function, Option<String>)> {
-    let ast::SetExpr::Select(select) = &*query.body else {
-        return None;
-    };
-    let bare = query.with.is_none()
-        && query.order_by.is_none()
-        && query.limit_clause.is_none()
-        && select.selection.is_none()
-        && select.distinct.is_none();
-    if !bare {
-        return None;
-    }
+    let select = plain_select(query)?;
     match (select.projection.as_slice(), select.from.as_slice()) {
         ([ast::SelectItem::UnnamedExpr(ast::Expr::Function(call))], []) => {
             Some((call.clone(), None))
@@ -333,6 +323,19 @@ fn lone_call(query: &ast::Query) -> Option<(ast::Function, Option<String>)> {
         }
         _ => None,
     }
+}
+
+/// A SELECT of nothing but a list and FROM.
+pub(super) fn plain_select(query: &ast::Query) -> Option<&ast::Select> {
+    let ast::SetExpr::Select(select) = &*query.body else {
+        return None;
+    };
+    let is_plain = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && select.selection.is_none()
+        && select.distinct.is_none();
+    is_plain.then_some(&**select)
 }
 
 pub(super) fn function_call(name: &ast::ObjectName, args: &[ast::FunctionArg]) -> ast::Function {

@@ -23,6 +23,8 @@ use super::binder::Binder;
 use super::dml::{Dml, Returning, modifying};
 use super::row_functions::side_by_side;
 use super::select::BoundQuery;
+use super::settle::Settling;
+use crate::catalog::Catalog;
 use crate::names::{fold, object_name};
 use crate::statement::Statement;
 
@@ -48,14 +50,18 @@ impl Binder<'_> {
         query: &ast::Query,
         text: &str,
     ) -> Result<(Statement, Output)> {
-        let outer_ctes = self.ctes.len();
-        self.changing_parts(query)?;
-        let main = ast::Query { with: None, ..query.clone() };
-        let bound = self.query(&main)?;
-        self.ctes.truncate(outer_ctes);
-        self.steps.push(Step::EmitQuery { query: bound.query });
-        self.make_changes();
-        self.program(text, Output::Rows(bound.columns), "SELECT")
+        let settling = |catalog: &Catalog| Settling::of_query(catalog, query);
+        let columns = self.settled(settling, |binder| {
+            let outer_ctes = binder.ctes.len();
+            binder.changing_parts(query)?;
+            let main = ast::Query { with: None, ..query.clone() };
+            let bound = binder.query(&main)?;
+            binder.ctes.truncate(outer_ctes);
+            binder.steps.push(Step::EmitQuery { query: bound.query });
+            binder.make_changes();
+            Ok(bound.columns)
+        })?;
+        self.program(text, Output::Rows(columns), "SELECT")
     }
 
     /// WITH in front of a data-modifying statement.

@@ -184,38 +184,7 @@ impl Transition {
         cascade: bool,
         restart_identity: bool,
     ) -> Result<()> {
-        let mut tables: Vec<Arc<Table>> = Vec::new();
-        for name in names {
-            tables.push(self.catalog.table(&object_name(name)?)?.clone());
-        }
-        let mut next = 0;
-        while let Some(table) = tables.get(next).cloned() {
-            next += 1;
-            for reference in &table.referenced_by {
-                if tables.iter().any(|t| t.id() == reference.child) {
-                    continue;
-                }
-                let Some(child) = self.catalog.table_by_id(reference.child) else {
-                    continue;
-                };
-                if !cascade {
-                    return Err(Error::new(
-                        SqlState::FEATURE_NOT_SUPPORTED,
-                        "cannot truncate a table referenced in a foreign key constraint",
-                    )
-                    .with_detail(format!(
-                        "Table \"{}\" references \"{}\".",
-                        child.name(),
-                        table.name()
-                    ))
-                    .with_hint(format!(
-                        "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
-                        child.name()
-                    )));
-                }
-                tables.push(child.clone());
-            }
-        }
+        let tables = self.catalog.truncated(names, cascade)?;
         let mut ids: Vec<TableId> = tables.iter().map(|t| t.id()).collect();
         ids.sort_unstable();
         ids.dedup();

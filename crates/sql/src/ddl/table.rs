@@ -392,7 +392,7 @@ impl Draft {
         catalog: &Catalog,
         foreign: &ast::ForeignKeyConstraint,
     ) -> Result<String> {
-        let deferrable = deferral(foreign.characteristics.as_ref())?;
+        refuse_deferred(foreign.characteristics.as_ref())?;
         if foreign.match_kind.is_some_and(|kind| kind != ast::ConstraintReferenceMatchKind::Simple)
         {
             return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
@@ -403,8 +403,9 @@ impl Draft {
         }
         let own: Vec<String> = foreign.columns.iter().map(fold).collect();
         let columns = self.columns_named(&own)?;
-        let sets = |action| !matches!(action, ReferenceAction::Reject | ReferenceAction::Cascade);
-        if (sets(on_delete) || on_update != ReferenceAction::Reject)
+        let sets =
+            |action: ReferenceAction| !action.rejects() && action != ReferenceAction::Cascade;
+        if (sets(on_delete) || !on_update.rejects())
             && columns.iter().any(|column| self.table.generated(*column).is_some())
         {
             let clause = if sets(on_delete) { "ON DELETE" } else { "ON UPDATE" };
@@ -440,7 +441,6 @@ impl Draft {
             parent_index,
             on_delete,
             on_update,
-            deferrable,
             validated: true,
         });
         Ok(orphans)
@@ -670,16 +670,19 @@ fn is_primary_key(constraint: &ast::TableConstraint) -> bool {
 fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
     use ast::ReferentialAction as A;
     match action {
-        None | Some(A::NoAction | A::Restrict) => ReferenceAction::Reject,
+        None | Some(A::NoAction) => ReferenceAction::NoAction,
+        Some(A::Restrict) => ReferenceAction::Restrict,
         Some(A::Cascade) => ReferenceAction::Cascade,
         Some(A::SetNull) => ReferenceAction::SetNull,
         Some(A::SetDefault) => ReferenceAction::SetDefault,
     }
 }
 
-/// Whether a foreign key may be deferred, and is at first.
-fn deferral(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<Option<bool>> {
-    let Some(said) = characteristics else { return Ok(None) };
+/// No constraint waits for COMMIT.
+pub(super) fn refuse_deferred(
+    characteristics: Option<&ast::ConstraintCharacteristics>,
+) -> Result<()> {
+    let Some(said) = characteristics else { return Ok(()) };
     if said.enforced == Some(false) {
         return Err(Error::unsupported("a constraint that is not enforced"));
     }
@@ -688,17 +691,12 @@ fn deferral(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<
         let what = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
         return Err(Error::new(SqlState::SYNTAX_ERROR, what));
     }
-    Ok((deferred || said.deferrable == Some(true)).then_some(deferred))
-}
-
-pub(super) fn refuse_deferred(
-    characteristics: Option<&ast::ConstraintCharacteristics>,
-) -> Result<()> {
-    match characteristics {
-        Some(c) if c.deferrable == Some(true) || c.enforced == Some(false) => {
-            Err(Error::unsupported("a deferrable or unenforced constraint"))
-        }
-        _ => Ok(()),
+    match deferred || said.deferrable == Some(true) {
+        false => Ok(()),
+        true => Err(Error::unsupported("a DEFERRABLE constraint").with_hint(
+            "Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert \
+             parents first, or both in one statement.",
+        )),
     }
 }
 

@@ -55,7 +55,9 @@ impl<'a> Tokens<'a> {
             .filter(|token| !matches!(token.token, Token::Whitespace(_)))
             .map(|token| without_placeholder(token, parameters))
             .collect::<Result<_>>()?;
-        Ok(Tokens { tokens: with_ranges(tokens), at: 0, path })
+        let mut tokens = with_ranges(tokens);
+        crate::rewrites::spell_isnull(&mut tokens);
+        Ok(Tokens { tokens, at: 0, path })
     }
 
     pub fn reads(&self) -> Reads {

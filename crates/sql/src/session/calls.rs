@@ -88,16 +88,35 @@ impl Session {
     ) -> Result<Answer> {
         let began_us = self.database.engine.now_us();
         let mut registers = parameters.to_vec();
+        if calls.iter().any(|call| call.function == SessionFunction::SetConfig) {
+            self.settings.begin_to_keep();
+        }
         let outcome = self.call_all(calls, &mut registers, began_us).await;
         if self.transaction.is_none() {
             self.end_transaction_locks();
         }
-        outcome?;
+        let row = match outcome {
+            Ok(()) => self.row_of(calls, row, &registers).await,
+            Err(error) => Err(error),
+        };
+        // A statement is a transaction of its own.
+        if self.transaction.is_none() {
+            self.settings.transaction_ended(row.is_ok());
+        }
+        row
+    }
+
+    async fn row_of(
+        &mut self,
+        calls: &[SessionCall],
+        row: &[Expr],
+        registers: &[Value],
+    ) -> Result<Answer> {
         let catalog = Arc::clone(&self.view().versioned.catalog);
         let mut values = Vec::with_capacity(row.len());
         for value in row {
             let value = self.with_values(value, &catalog).await?;
-            values.push(self.argument(&value, &registers)?);
+            values.push(self.argument(&value, registers)?);
         }
         let rows = match (calls, &values[..]) {
             ([SessionCall { function: SessionFunction::ListeningChannels, .. }], _) => {

@@ -601,9 +601,11 @@ impl Session {
             Statement::Declare { declaration, query } => {
                 self.declare((declaration, text), query, parameters, view).await
             }
-            Statement::Past(PastQuery::Outcome { key }) => self.run_outcome(key, parameters).await,
-            Statement::Past(PastQuery::Proof(query)) => self.run_proof(query, parameters).await,
-            Statement::Past(query) => self.run_past(query, parameters, &view),
+            Statement::Past(PastQuery::Columns { of, places }) => {
+                let answer = self.run_about_past(of, parameters, &view).await?;
+                Ok(past::only_columns(answer, places))
+            }
+            Statement::Past(query) => self.run_about_past(query, parameters, &view).await,
             Statement::SessionCalls { calls, row } => {
                 self.run_session_calls(calls, row, parameters).await
             }
@@ -651,11 +653,10 @@ impl Session {
 
     async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
         let tag = ddl.tag();
-        if let Ddl::Truncate { names, restart_identity: false, .. } = ddl
+        if let Ddl::Truncate { names, restart_identity: false, cascade } = ddl
             && self.transaction.is_some()
         {
-            let names = names.iter().map(ToString::to_string).collect();
-            return self.truncate_in_transaction(names).await;
+            return self.truncate_in_transaction(names, *cascade).await;
         }
         if let Ddl::CreateView(create) = ddl {
             self.check_view(&create.query.to_string())?;

@@ -26,6 +26,13 @@ use crate::as_of::AsOf;
 use crate::bind::PastQuery;
 use crate::statement::Statement;
 
+/// Of each row the values at these places.
+pub(super) fn only_columns(answer: Answer, places: &[usize]) -> Answer {
+    let Answer::Rows { rows, tag, lease } = answer else { return answer };
+    let chosen = |row: Box<[Value]>| places.iter().map(|&place| row[place].clone()).collect();
+    Answer::Rows { rows: rows.into_iter().map(chosen).collect(), tag, lease }
+}
+
 /// Whether a statement shows anything of a snapshot.
 pub(super) fn reads(statement: &Statement) -> bool {
     matches!(
@@ -181,6 +188,19 @@ impl Session {
         }
     }
 
+    pub(super) async fn run_about_past(
+        &mut self,
+        query: &PastQuery,
+        parameters: &[Value],
+        view: &View,
+    ) -> Result<Answer> {
+        match query {
+            PastQuery::Outcome { key } => self.run_outcome(key, parameters).await,
+            PastQuery::Proof(query) => self.run_proof(query, parameters).await,
+            query => self.run_past(query, parameters, view),
+        }
+    }
+
     pub(super) fn run_past(
         &mut self,
         query: &PastQuery,
@@ -236,7 +256,7 @@ impl Session {
                 });
                 skips.collect()
             }
-            PastQuery::Outcome { .. } | PastQuery::Proof(_) => {
+            PastQuery::Outcome { .. } | PastQuery::Proof(_) | PastQuery::Columns { .. } => {
                 let what = "outcomes and proofs are answered by the sequencer";
                 return Err(Error::new(SqlState::INTERNAL_ERROR, what));
             }

@@ -1,6 +1,7 @@
 //! A session's settings: what SET, SHOW and drivers' startup parameters speak of.
 
 mod known;
+mod undo;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use super::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
 use crate::zones;
 pub use known::CLIENT_ENCODINGS;
 use known::{Known, all, find};
+pub use undo::SettingsMark;
+use undo::{Pending, UndoLog};
 
 /// Texts by name; those that are an application's own have two parts.
 type Values = BTreeMap<Cow<'static, str>, String>;
@@ -21,6 +24,8 @@ pub struct Settings {
     changed: Values,
     /// What the open transaction's end makes of them; `None` while it has set nothing.
     pending: Option<Pending>,
+    /// What its savepoints lead back to.
+    undo: UndoLog,
     /// Told to the client with the next answer.
     unreported: Vec<(String, String)>,
     timeouts: Timeouts,
@@ -96,13 +101,6 @@ impl Default for Timeouts {
     }
 }
 
-/// SET obeys the transaction around it, and SET LOCAL ends with it.
-#[derive(Clone, Debug)]
-struct Pending {
-    after_rollback: Values,
-    after_commit: Values,
-}
-
 impl Settings {
     pub fn show(&self, name: &str) -> Result<(Cow<'static, str>, String)> {
         let known = find(name)?;
@@ -167,48 +165,6 @@ impl Settings {
                 format!("a session's settings can take at most {BYTES_MAX} bytes"),
             )),
         }
-    }
-
-    /// [`Settings::set`] within a transaction: its end may take the value back.
-    pub fn set_in_transaction(
-        &mut self,
-        name: &str,
-        value: Option<&str>,
-        local: bool,
-    ) -> Result<()> {
-        let before = self.changed.clone();
-        self.set(name, value)?;
-        let pending = self.pending.get_or_insert_with(|| Pending {
-            after_rollback: before.clone(),
-            after_commit: before,
-        });
-        if !local {
-            let known = find(name)?;
-            match self.changed.get(&known.name) {
-                Some(value) => pending.after_commit.insert(known.name, value.clone()),
-                None => pending.after_commit.remove(&known.name),
-            };
-        }
-        Ok(())
-    }
-
-    pub fn transaction_ended(&mut self, committed: bool) {
-        let Some(pending) = self.pending.take() else {
-            return;
-        };
-        let values = match committed {
-            true => pending.after_commit,
-            false => pending.after_rollback,
-        };
-        for known in all().iter().filter(|known| known.reported) {
-            if values.get(&known.name) != self.changed.get(&known.name) {
-                let value = values.get(&known.name).map_or(known.default, String::as_str);
-                self.unreported.push((known.name.to_string(), value.to_owned()));
-            }
-        }
-        self.timeouts = Timeouts::of(&values);
-        self.zone = zone_of(&values);
-        self.changed = values;
     }
 
     pub fn reset_all(&mut self) {
