@@ -443,6 +443,7 @@ impl Session {
             bound => bound,
         };
         let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
+        bound.check_columns()?;
         let writes = match &bound.statement {
             Statement::Procedure(procedure) => !procedure.read_only,
             Statement::CopyIn { .. } => true,
