@@ -13,7 +13,7 @@ use pgfront::{
     Authentication, Backends, Bounds, ColumnDescription, Format, Listener, Notice, NoticeSeverity,
     Notification, Options, Peer, Prepared, Response, SessionOptions, Tag, TransactionStatus,
 };
-use procedure::Output;
+use procedure::{NoticeLevel, Output};
 use sql::SessionInfo;
 use sql::search_path::SearchPath;
 use sql::session::lifted::Source;
@@ -280,12 +280,15 @@ impl pgfront::Session for Session {
     }
 
     fn take_notices(&mut self) -> Vec<Notice> {
-        let notice = |content: Error| Notice {
-            severity: match content.code().0 {
-                [b'0', b'1', ..] => NoticeSeverity::Warning,
-                _ => NoticeSeverity::Notice,
+        let notice = |notice: procedure::Notice| Notice {
+            severity: match notice.level {
+                NoticeLevel::Debug => NoticeSeverity::Debug,
+                NoticeLevel::Log => NoticeSeverity::Log,
+                NoticeLevel::Info => NoticeSeverity::Info,
+                NoticeLevel::Notice => NoticeSeverity::Notice,
+                NoticeLevel::Warning => NoticeSeverity::Warning,
             },
-            content,
+            content: notice.content,
         };
         self.inner.take_notices().into_iter().map(notice).collect()
     }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use procedure::{Expr, Interrupt};
+use procedure::{Expr, Interrupt, Notice, NoticeLevel};
 use tokio::time;
 use types::{Error, Result, SqlState, Value};
 
@@ -214,7 +214,8 @@ impl Session {
     }
 
     fn warn(&mut self, what: String) {
-        self.notices.push(Error::new(WARNING, what));
+        let content = Error::new(WARNING, what);
+        self.notices.push(Notice { level: NoticeLevel::Warning, content });
     }
 
     /// Ends another session, or what it runs; whether there was one.

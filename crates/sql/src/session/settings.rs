@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use procedure::NoticeLevel;
 use types::{DataType, Error, Height, Result, SqlState, Value, Zone};
 
 use super::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
@@ -104,6 +105,20 @@ struct Pending {
 }
 
 impl Settings {
+    /// What `client_min_messages` says; `None`: none but errors.
+    pub fn least_notice(&self) -> Option<NoticeLevel> {
+        let text = self.show("client_min_messages").map(|(_, text)| text).unwrap_or_default();
+        match text.to_ascii_lowercase().as_str() {
+            "error" | "fatal" | "panic" => None,
+            "warning" => Some(NoticeLevel::Warning),
+            "log" => Some(NoticeLevel::Log),
+            "debug" | "debug1" | "debug2" | "debug3" | "debug4" | "debug5" => {
+                Some(NoticeLevel::Debug)
+            }
+            _ => Some(NoticeLevel::Notice),
+        }
+    }
+
     pub fn show(&self, name: &str) -> Result<(Cow<'static, str>, String)> {
         let known = find(name)?;
         let value = self.changed.get(&known.name).cloned();
@@ -397,6 +412,9 @@ fn check(name: &str, value: &str) -> Result<()> {
         "tally.as_of_block" if !value.is_empty() && value.parse::<Height>().is_err() => {
             invalid("Use a block's number, or an empty string for the newest block.")
         }
+        "client_min_messages" if !is(&MESSAGE_LEVELS) => {
+            invalid("Use debug5 to debug1, log, notice, warning, or error.")
+        }
         SEEN_HEIGHT if value.parse::<Height>().is_err() => invalid("Use a block's number."),
         TRANSACTION_KEY if value.len() > TRANSACTION_KEY_BYTES_MAX => {
             invalid("A key has at most 255 bytes.")
@@ -407,6 +425,11 @@ fn check(name: &str, value: &str) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+const MESSAGE_LEVELS: [&str; 12] = [
+    "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "info", "notice", "warning",
+    "error", "fatal",
+];
 
 const LEVELS: [&str; 4] = ["serializable", "repeatable read", "read committed", "read uncommitted"];
 

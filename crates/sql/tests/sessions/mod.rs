@@ -10,6 +10,7 @@ mod joined;
 mod keys;
 mod locks;
 mod migrations;
+mod notices;
 mod online;
 mod past;
 mod schema_changes;

@@ -57,6 +57,7 @@ static HEEDED: &[Known] = &[
     reported("DateStyle", "ISO, MDY"),
     fixed("default_table_access_method", "heap"),
     known("default_transaction_deferrable", "off"),
+    known("client_min_messages", "notice"),
     known("default_transaction_isolation", "serializable"),
     reported("default_transaction_read_only", "off"),
     known("extra_float_digits", "1"),
@@ -95,7 +96,6 @@ static HEEDED: &[Known] = &[
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("backend_flush_after", "0"),
     ("check_function_bodies", "on"),
-    ("client_min_messages", "notice"),
     ("commit_siblings", "5"),
     ("compute_query_id", "auto"),
     ("constraint_exclusion", "partition"),
