@@ -251,7 +251,7 @@ impl pgfront::Session for Session {
     }
 
     async fn copy_in_data(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.inner.copy_data(bytes)
+        self.inner.copy_data(bytes).await
     }
 
     async fn copy_in_done(&mut self) -> Result<Response, Error> {

@@ -635,7 +635,9 @@ impl Session {
                 self.guard.set_budget(engine.budget());
                 let text_and_bytes = (text.clone(), engine.envelope_bytes_max());
                 let how = (options, &self.info.zone);
-                let copy = CopyIn::new(text_and_bytes, Arc::clone(row), how, &self.guard);
+                let block_rows = self.copy_block_rows();
+                let (row, guard) = (Arc::clone(row), &self.guard);
+                let copy = CopyIn::new(text_and_bytes, row, how, block_rows, guard);
                 self.copy = Some(copy);
                 let is_binary = options.format == CopyFormat::Binary;
                 Ok(Answer::CopyIn { columns: columns.len(), is_binary })

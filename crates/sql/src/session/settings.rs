@@ -59,6 +59,8 @@ const BYTES_MAX: usize = 256 << 10;
 const TRANSACTION_KEY: &str = "tally.transaction_key";
 
 /// How long a session waits until its node has what others have ordered.
+/// Rows of a COPY outside of a transaction that are a transaction of their own; 0: all are one.
+pub(super) const COPY_ROWS_PER_BLOCK: &str = "tally.copy_rows_per_block";
 pub(super) const CATCH_UP_TIMEOUT: &str = "tally.catch_up_timeout";
 
 /// The newest block that a session has seen, here or elsewhere.
@@ -292,6 +294,12 @@ impl Settings {
         said.and_then(|text| memory(text)).unwrap_or(QUERY_MEMORY_BYTES)
     }
 
+    /// Rows of a COPY that are a transaction of their own; `None`: all are one.
+    pub fn copy_rows_per_block(&self) -> Option<usize> {
+        let said = self.changed.get(COPY_ROWS_PER_BLOCK)?.parse().ok();
+        said.filter(|rows| *rows > 0)
+    }
+
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.unreported)
     }
@@ -411,6 +419,9 @@ fn check(name: &str, value: &str) -> Result<()> {
         }
         "tally.as_of_block" if !value.is_empty() && value.parse::<Height>().is_err() => {
             invalid("Use a block's number, or an empty string for the newest block.")
+        }
+        COPY_ROWS_PER_BLOCK if value.parse::<u32>().is_err() => {
+            invalid("Use a number of rows, or 0 for all of them together.")
         }
         "client_min_messages" if !is(&MESSAGE_LEVELS) => {
             invalid("Use debug5 to debug1, log, notice, warning, or error.")

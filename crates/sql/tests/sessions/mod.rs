@@ -3,6 +3,7 @@
 mod bounds;
 mod chance;
 mod commons;
+mod copies;
 mod cursors;
 mod deferral;
 mod interactive;
