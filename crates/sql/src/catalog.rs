@@ -65,6 +65,8 @@ pub struct Table {
     pub defaults: Vec<Option<Expr>>,
     /// Columns whose values follow from the others of their row, ascending.
     pub generated: Vec<(ColumnId, Generated)>,
+    /// Unique indexes that CREATE UNIQUE INDEX made: those are no constraints.
+    pub bare_unique: BTreeSet<IndexId>,
     pub checks: Vec<CheckConstraint>,
     pub foreign_keys: Vec<ForeignKey>,
     /// Foreign keys of other tables (or this one) that point here.
@@ -316,6 +318,19 @@ impl Table {
             0 => &self.schema.primary_key,
             n => &self.schema.indexes[usize::from(n) - 1].columns,
         }
+    }
+
+    /// UNIQUE constraints, each the index that keeps it.
+    pub fn unique_constraints(&self) -> impl Iterator<Item = (IndexId, &types::IndexSchema)> {
+        let unique = self.live_indexes().filter(|(_, index)| index.unique);
+        unique.filter(|(id, _)| !self.bare_unique.contains(id))
+    }
+
+    pub(crate) fn has_constraint(&self, name: &str) -> bool {
+        (self.primary_key_name == name && !self.schema.hidden_row_id)
+            || self.unique_constraints().any(|(_, index)| index.name == name)
+            || self.checks.iter().any(|check| check.name == name)
+            || self.foreign_keys.iter().any(|key| key.name == name)
     }
 
     /// Secondary indexes that are not dropped.

@@ -20,7 +20,7 @@ use types::{Error, Result, SqlState};
 use crate::as_of::{self, AsOf};
 use crate::bind::{modifying, names_changes};
 use crate::clauses::settle;
-use crate::copy::CopyOptions;
+use crate::copy::{self, CopyOptions};
 use crate::cursor_syntax::{self, Declaration, Direction};
 use crate::ddl::Ddl;
 use crate::depth;
@@ -424,6 +424,11 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         true => Error::unsupported("ON CONFLICT with an expression, a collation or a condition")
             .with_hint("Name the columns of a unique index, or say ON CONSTRAINT and its name."),
     })?;
+    if let Body::Statement(statement) = &body
+        && let ast::Statement::Copy { to, target, .. } = &**statement
+    {
+        copy::check_target(*to, target)?;
+    }
     if !matches!(body, Body::DropRoutine { procedure: true, .. }) {
         expect_end(sql, &mut parser)?;
     }

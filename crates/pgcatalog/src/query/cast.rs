@@ -40,6 +40,10 @@ impl Names<'_> {
     fn as_system(&self, value: &Value, from: &DataType, to: SystemType) -> Result<Value> {
         match (value, to) {
             (Value::Text(text), to) if to.is_object() => self.object(text, to),
+            // Columns of system tables have these types, and no values.
+            (_, SystemType::Interval | SystemType::PgLsn) => {
+                Err(Error::unsupported(format_args!("type {}", to.name())))
+            }
             (Value::Text(text), SystemType::Char) => {
                 Ok(Value::text(text.chars().next().map(String::from).unwrap_or_default()))
             }

@@ -46,9 +46,8 @@ fn mentioned(condition: &procedure::Expr, used: &mut Vec<ColumnId>) {
     used.dedup();
 }
 
-/// An index that CREATE UNIQUE INDEX made is no constraint in PostgreSQL; here both are the same.
 fn keys(facts: &Facts<'_>, table: &Table, rows: &mut Rows<'_>) {
-    for index in indexes(table).filter(|index| index.unique) {
+    for index in indexes(table).filter(|index| index.is_constraint) {
         let kind = if index.id == 0 { "p" } else { "u" };
         constraint(
             facts,

@@ -685,7 +685,7 @@ fn arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16> {
             let name = simple_name(name)?;
             let found = candidates.find(|index| match index {
                 0 => table.primary_key_name == name,
-                n => table.schema.indexes[usize::from(*n) - 1].name == name,
+                n => table.unique_constraints().any(|(id, index)| id == *n && index.name == name),
             });
             found.ok_or_else(|| {
                 Error::new(

@@ -184,8 +184,8 @@ impl Binder<'_> {
             S::Delete(_) => self.dml_statement(statement, text, "DELETE"),
             S::Merge(_) => self.dml_statement(statement, text, "MERGE"),
             S::Call(call) => self.call_statement(call),
-            S::Copy { source, to, target, options, legacy_options, .. } => {
-                self.copy(source, *to, target, options, legacy_options, text)
+            S::Copy { source, to, options, legacy_options, .. } => {
+                self.copy(source, *to, (options, legacy_options), text)
             }
             _ => match ddl(statement)? {
                 Some(ddl) => Ok((Statement::Ddl(ddl), Output::Tag)),

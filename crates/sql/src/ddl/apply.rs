@@ -224,7 +224,10 @@ impl Transition {
                 false => Err(relation_exists(&name)),
             };
         }
-        self.add_index(&mut draft, name, columns, create.unique)?;
+        let index = self.add_index(&mut draft, name, columns, create.unique)?;
+        if create.unique {
+            draft.table.bare_unique.insert(index);
+        }
         self.put(draft.table);
         Ok(())
     }
@@ -236,7 +239,7 @@ impl Transition {
         name: String,
         columns: Vec<u16>,
         unique: bool,
-    ) -> Result<()> {
+    ) -> Result<types::IndexId> {
         if unique {
             let error = Error::new(
                 SqlState::UNIQUE_VIOLATION,
@@ -248,7 +251,7 @@ impl Transition {
         let schema = IndexSchema { name, columns, unique, dropped: false };
         let index = draft.push_index(schema.clone());
         self.store.push(StoreChange::CreateIndex { table: draft.table.id(), index, schema });
-        Ok(())
+        Ok(index)
     }
 
     /// No two rows with the same values, none of them NULL.
@@ -314,6 +317,17 @@ impl Transition {
             let table = table.clone();
             if index == 0 {
                 return Err(Error::unsupported("dropping a primary key's index"));
+            }
+            if let Some((_, index)) = table.unique_constraints().find(|(id, _)| *id == index) {
+                let (name, table) = (&index.name, table.name());
+                return Err(Error::new(
+                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!(
+                        "cannot drop index {name} because constraint {name} on table {table} \
+                         requires it"
+                    ),
+                )
+                .with_hint(format!("You can drop constraint {name} on table {table} instead.")));
             }
             self.refuse_if_referenced(&table, index)?;
             self.store.push(StoreChange::DropIndex { table: table.id(), index });

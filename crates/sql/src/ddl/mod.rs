@@ -14,6 +14,7 @@ mod retype;
 mod routine;
 mod schemas;
 mod sequence;
+mod skipped;
 mod table;
 pub(crate) mod truncate;
 mod view;

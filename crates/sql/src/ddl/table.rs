@@ -56,6 +56,7 @@ impl Draft {
             primary_key_name: format!("{}_pkey", bare(name)),
             layout,
             defaults: Vec::new(),
+            bare_unique: Default::default(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use procedure::draws::Draws;
+use procedure::{Notice, NoticeLevel};
 use storage::Snapshot;
 use types::{Error, Result, SqlState};
 
@@ -25,7 +26,8 @@ impl Session {
             Some(transaction) => {
                 if !transaction.implicit {
                     let what = "there is already a transaction in progress";
-                    self.notices.push(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+                    let content = Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what);
+                    self.notices.push(Notice { level: NoticeLevel::Warning, content });
                 }
                 transaction.implicit = false;
                 if read_only {
@@ -142,14 +144,14 @@ impl Session {
     pub(super) fn warn_without_transaction(&mut self) {
         if self.transaction.as_ref().is_none_or(|transaction| transaction.implicit) {
             let what = "there is no transaction in progress";
-            self.notices.push(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+            self.warn(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
         }
     }
 
     /// A statement that lasts as long as its transaction, which ends with it.
     pub(super) fn warn_without_block(&mut self, statement: &str) {
         let what = format!("{statement} can only be used in transaction blocks");
-        self.notices.push(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+        self.warn(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
     }
 
     pub(super) fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {

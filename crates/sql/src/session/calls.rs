@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use procedure::{Expr, Interrupt};
+use procedure::{Expr, Interrupt, Notice, NoticeLevel};
 use tokio::time;
 use types::{Error, Result, SqlState, Value};
 
@@ -220,7 +220,7 @@ impl Session {
         let unlocked = self.advisory.unlock(Wanted { key, exclusive, level: Level::Session });
         if !unlocked {
             let mode = if exclusive { "ExclusiveLock" } else { "ShareLock" };
-            self.warn(format!("you don't own a lock of type {mode}"));
+            self.warn(Error::new(WARNING, format!("you don't own a lock of type {mode}")));
         }
         unlocked
     }
@@ -232,8 +232,8 @@ impl Session {
         }
     }
 
-    fn warn(&mut self, what: String) {
-        self.notices.push(Error::new(WARNING, what));
+    pub(super) fn warn(&mut self, content: Error) {
+        self.notices.push(Notice { level: NoticeLevel::Warning, content });
     }
 
     /// Ends another session, or what it runs; whether there was one.
@@ -251,7 +251,10 @@ impl Session {
             false => signals.cancel(process),
         });
         if !sent {
-            self.warn(format!("PID {process} is not a PostgreSQL server process"));
+            self.warn(Error::new(
+                WARNING,
+                format!("PID {process} is not a PostgreSQL server process"),
+            ));
         }
         let until = Duration::from_millis(u64::try_from(patience_ms).unwrap_or(0));
         let since = Instant::now();

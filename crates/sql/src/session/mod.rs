@@ -50,7 +50,7 @@ use concurrency::Outcome;
 use engine::transaction::Asked;
 use engine::{Body, Engine, Head, ParameterTypes};
 use kit::pool::{Lease, Pool};
-use procedure::{Column, Frame, Output, ProgramResult};
+use procedure::{Column, Frame, Notice, NoticeLevel, Output, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
 use types::{DataType, Error, Height, Result, SqlState, TableId, Value, Zone};
@@ -278,7 +278,7 @@ pub struct Session {
     last_commit: Option<(Height, types::Origin)>,
     drawn: Drawn,
     /// Told to the client with the next answer.
-    notices: Vec<Error>,
+    notices: Vec<Notice>,
     /// Covers the rows that the statement at hand answers.
     answered: Option<Lease>,
     /// Covers the statements that were prepared by name.
@@ -332,8 +332,22 @@ impl Session {
         }
     }
 
-    pub fn take_notices(&mut self) -> Vec<Error> {
-        std::mem::take(&mut self.notices)
+    /// Those that matter enough for what `client_min_messages` says; INFO always does.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        let mut notices = std::mem::take(&mut self.notices);
+        if !notices.is_empty() {
+            let least = self.settings.least_notice();
+            notices.retain(|notice| {
+                notice.level == NoticeLevel::Info
+                    || least.is_some_and(|least| notice.level >= least)
+            });
+        }
+        notices
+    }
+
+    /// Tells the client something with the answer.
+    fn tell(&mut self, content: Error) {
+        self.notices.push(Notice { level: NoticeLevel::Notice, content });
     }
 
     pub fn status(&self) -> Status {
@@ -443,6 +457,7 @@ impl Session {
             bound => bound,
         };
         let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
+        bound.check_columns()?;
         let writes = match &bound.statement {
             Statement::Procedure(procedure) => !procedure.read_only,
             Statement::CopyIn { .. } => true,
@@ -525,11 +540,9 @@ impl Session {
         let told: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
         let again = self.bind(&view.versioned, prepared.parsed.clone(), &told, true)?;
         if again.bound.output != prepared.bound.output {
-            return Err(Error::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cached plan must not change result type",
-            )
-            .with_hint("The schema was changed since: prepare the statement again."));
+            return Err(Error::changed_result_type(
+                "The schema was changed since: prepare the statement again.",
+            ));
         }
         self.run(&Arc::new(again), parameters, view).await
     }
@@ -624,7 +637,9 @@ impl Session {
                 self.guard.set_budget(engine.budget());
                 let text_and_bytes = (text.clone(), engine.envelope_bytes_max());
                 let how = (options, &self.info.zone);
-                let copy = CopyIn::new(text_and_bytes, Arc::clone(row), how, &self.guard);
+                let block_rows = self.copy_block_rows();
+                let (row, guard) = (Arc::clone(row), &self.guard);
+                let copy = CopyIn::new(text_and_bytes, row, how, block_rows, guard);
                 self.copy = Some(copy);
                 let is_binary = options.format == CopyFormat::Binary;
                 Ok(Answer::CopyIn { columns: columns.len(), is_binary })
@@ -661,6 +676,8 @@ impl Session {
         if let Ddl::CreateView(create) = ddl {
             self.check_view(&create.query.to_string())?;
         }
+        let skipped = ddl.skipped(&self.view().versioned.catalog);
+        skipped.into_iter().for_each(|notice| self.tell(notice));
         if let Some(transaction) = &mut self.transaction {
             let change = SchemaText { ddl, text };
             transaction.change_schema(change, self.database.engine.store())?;

@@ -220,7 +220,7 @@ impl Session {
                 let pin = || retention.pin(&name, &self.info.user, block, reader);
                 let pinned = aside(false, pin)?.head.height;
                 let notice = "a restart may lose the block, and keeps its name";
-                self.notices.push(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
+                self.tell(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
                     "A start can read the blocks behind its checkpoint, and none before.",
                 ));
                 vec![[Value::Int(pinned as i64)].into()]
@@ -357,7 +357,7 @@ impl Session {
         });
         let rows: Vec<_> = rows.collect();
         let notice = format!("the history is complete from block {complete_from} on");
-        self.notices.push(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
+        self.tell(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
             "Of older versions those are shown that a readable block still has; the ledger \
                  holds every change.",
         ));

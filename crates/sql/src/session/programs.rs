@@ -35,11 +35,15 @@ impl Session {
         view: View,
         locking: Locking,
     ) -> Result<ProgramResult> {
-        let Some(asked) = asked else {
-            return self.query(&work, view, locking).await;
+        let mut result = match asked {
+            None => self.query(&work, view, locking).await?,
+            Some(asked) => {
+                drop(view);
+                self.write(asked, work, draws).await?
+            }
         };
-        drop(view);
-        self.write(asked, work, draws).await
+        self.notices.append(&mut result.notices);
+        Ok(result)
     }
 
     /// Run what cannot write: in the transaction, or on the newest durable block.

@@ -369,7 +369,7 @@ impl Language for Schema {
         check_seed(&draws, seed)?;
         overlay.evaluate_all().map_err(failed_since)?;
         self.install(current, overlay.catalog(), store);
-        let answer = ProgramResult { count, rows: Vec::new() };
+        let answer = ProgramResult { count, ..ProgramResult::default() };
         Ok(Migrated { answer, changes, writes: overlay.take_writes(), now_us })
     }
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use procedure::NoticeLevel;
 use types::{DataType, Error, Height, Result, SqlState, Value, Zone};
 
 use super::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
@@ -63,6 +64,8 @@ const BYTES_MAX: usize = 256 << 10;
 const TRANSACTION_KEY: &str = "tally.transaction_key";
 
 /// How long a session waits until its node has what others have ordered.
+/// Rows of a COPY outside of a transaction that are a transaction of their own; 0: all are one.
+pub(super) const COPY_ROWS_PER_BLOCK: &str = "tally.copy_rows_per_block";
 pub(super) const CATCH_UP_TIMEOUT: &str = "tally.catch_up_timeout";
 
 /// The newest block that a session has seen, here or elsewhere.
@@ -102,6 +105,20 @@ impl Default for Timeouts {
 }
 
 impl Settings {
+    /// What `client_min_messages` says; `None`: none but errors.
+    pub fn least_notice(&self) -> Option<NoticeLevel> {
+        let text = self.show("client_min_messages").map(|(_, text)| text).unwrap_or_default();
+        match text.to_ascii_lowercase().as_str() {
+            "error" | "fatal" | "panic" => None,
+            "warning" => Some(NoticeLevel::Warning),
+            "log" => Some(NoticeLevel::Log),
+            "debug" | "debug1" | "debug2" | "debug3" | "debug4" | "debug5" => {
+                Some(NoticeLevel::Debug)
+            }
+            _ => Some(NoticeLevel::Notice),
+        }
+    }
+
     pub fn show(&self, name: &str) -> Result<(Cow<'static, str>, String)> {
         let known = find(name)?;
         let value = self.changed.get(&known.name).cloned();
@@ -233,6 +250,12 @@ impl Settings {
         said.and_then(|text| memory(text)).unwrap_or(QUERY_MEMORY_BYTES)
     }
 
+    /// Rows of a COPY that are a transaction of their own; `None`: all are one.
+    pub fn copy_rows_per_block(&self) -> Option<usize> {
+        let said = self.changed.get(COPY_ROWS_PER_BLOCK)?.parse().ok();
+        said.filter(|rows| *rows > 0)
+    }
+
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.unreported)
     }
@@ -353,6 +376,12 @@ fn check(name: &str, value: &str) -> Result<()> {
         "tally.as_of_block" if !value.is_empty() && value.parse::<Height>().is_err() => {
             invalid("Use a block's number, or an empty string for the newest block.")
         }
+        COPY_ROWS_PER_BLOCK if value.parse::<u32>().is_err() => {
+            invalid("Use a number of rows, or 0 for all of them together.")
+        }
+        "client_min_messages" if !is(&MESSAGE_LEVELS) => {
+            invalid("Use debug5 to debug1, log, notice, warning, or error.")
+        }
         SEEN_HEIGHT if value.parse::<Height>().is_err() => invalid("Use a block's number."),
         TRANSACTION_KEY if value.len() > TRANSACTION_KEY_BYTES_MAX => {
             invalid("A key has at most 255 bytes.")
@@ -363,6 +392,11 @@ fn check(name: &str, value: &str) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+const MESSAGE_LEVELS: [&str; 12] = [
+    "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "info", "notice", "warning",
+    "error", "fatal",
+];
 
 const LEVELS: [&str; 4] = ["serializable", "repeatable read", "read committed", "read uncommitted"];
 

@@ -297,7 +297,7 @@ impl OpenTransaction {
 
     /// A statement has written for good.
     pub fn keep(&mut self, asked: Asked, work: Work, answered: &ProgramResult, draws: Draws) {
-        let ProgramResult { count, rows } = answered.clone();
+        let ProgramResult { count, rows, .. } = answered.clone();
         let write = Write { request: asked.request, work: Some(work) };
         self.writes.push((write, Expectation { count, rows }));
         self.draws = draws;

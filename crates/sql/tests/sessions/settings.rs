@@ -12,7 +12,8 @@ async fn shown(client: &mut Client, name: &str) -> String {
 /// What the last statement warned of.
 fn warned(client: &mut Client) -> Vec<String> {
     let notices = client.session.take_notices();
-    notices.iter().map(|notice| format!("{} {}", notice.code(), notice.fields().message)).collect()
+    let said = notices.iter().map(|notice| &notice.content);
+    said.map(|said| format!("{} {}", said.code(), said.fields().message)).collect()
 }
 
 #[test]
