@@ -68,6 +68,15 @@ impl Dialect for Ledger {
         self.burn().err().map(Err)
     }
 
+    fn parse_infix(
+        &self,
+        parser: &mut Parser<'_>,
+        left: &Expr,
+        _: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        distinct_from(parser, left, self.prec_value(Precedence::Is))
+    }
+
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
         match self.burn() {
             Ok(()) => POSTGRESQL.get_next_precedence(parser),
@@ -139,4 +148,24 @@ impl Dialect for Ledger {
         supports_unicode_string_literal,
         supports_xml_expressions,
     );
+}
+
+/// `IS [NOT] DISTINCT FROM`, whose right side sqlparser takes for all that follows: a chain of them
+/// by AND or OR would nest as deeply as it is long.
+fn distinct_from(
+    parser: &mut Parser<'_>,
+    left: &Expr,
+    precedence: u8,
+) -> Option<Result<Expr, ParserError>> {
+    use Keyword::{DISTINCT, FROM, IS, NOT};
+    let negated = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
+    if !negated && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
+        return None;
+    }
+    let right = parser.parse_subexpr(precedence).map(Box::new);
+    let left = Box::new(left.clone());
+    Some(right.map(|right| match negated {
+        true => Expr::IsNotDistinctFrom(left, right),
+        false => Expr::IsDistinctFrom(left, right),
+    }))
 }

@@ -84,7 +84,7 @@ mod tests {
             ),
             (
                 "a IS DISTINCT FROM b OR c IS DISTINCT FROM d OR e",
-                "(a IS DISTINCT FROM b) OR ((c IS DISTINCT FROM d) OR e)",
+                "((a IS DISTINCT FROM b) OR (c IS DISTINCT FROM d)) OR e",
             ),
             // These were right, and stay.
             ("a IS DISTINCT FROM b = c", "a IS DISTINCT FROM (b = c)"),
