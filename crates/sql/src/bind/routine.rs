@@ -212,9 +212,9 @@ impl Binder<'_> {
             .with_hint("To call a function, use SELECT."));
         }
         let arguments = self.routine_arguments(&routine, call)?;
-        let statement =
-            Statement::Call { procedure: routine.procedure.clone(), arguments, tag: "CALL" };
-        Ok((statement, routine.procedure.output.clone()))
+        let procedure = routine.procedure(self.catalog);
+        let statement = Statement::Call { procedure: procedure.clone(), arguments, tag: "CALL" };
+        Ok((statement, procedure.output.clone()))
     }
 
     fn routine_called(&mut self, name: &str, call: &ast::Function) -> Result<Arc<Routine>> {
@@ -253,15 +253,15 @@ impl Binder<'_> {
             .with_hint("To call a procedure, use CALL."));
         }
         let arguments = self.routine_arguments(&routine, &call)?;
-        let mut output = match &routine.procedure.output {
+        let procedure = routine.procedure(self.catalog);
+        let mut output = match &procedure.output {
             Output::Rows(columns) => columns.clone(),
             Output::Tag => vec![Column { name: name.clone(), data_type: DataType::Void }],
         };
         if let (Some(alias), [column]) = (alias, output.as_mut_slice()) {
             column.name = alias;
         }
-        let statement =
-            Statement::Call { procedure: routine.procedure.clone(), arguments, tag: "SELECT" };
+        let statement = Statement::Call { procedure, arguments, tag: "SELECT" };
         Ok(Some((statement, Output::Rows(output))))
     }
 
