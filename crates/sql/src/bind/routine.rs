@@ -37,6 +37,8 @@ pub(crate) fn parameter_defaults(
         defaults.push(match &parameter.default {
             None => None,
             Some(expr) => {
+                binder.clause = "in DEFAULT expressions";
+                binder.bound_by_text(expr.to_string().len());
                 let typed = binder.bare_expression(expr)?;
                 Some(binder.assign(typed, &parameter.name, &parameter.data_type)?)
             }
@@ -56,6 +58,7 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
     let session = SessionInfo::default();
     let types: Vec<_> = function.input_types().cloned().map(Some).collect();
     let mut binder = Binder::new(catalog, &session, types);
+    binder.bound_by_text(function.body.len());
     for (i, parameter) in function.parameters.iter().enumerate() {
         binder.variables.push(Variable {
             qualifier: crate::names::bare(&function.name).to_owned(),

@@ -5,6 +5,7 @@ mod chance;
 mod commons;
 mod cursors;
 mod deferral;
+mod hostile;
 mod interactive;
 mod joined;
 mod keys;
