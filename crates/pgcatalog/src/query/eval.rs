@@ -310,8 +310,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sets the operand of that number, and tells what it was: what is within a body may have one of
-    /// the same number.
+    /// Sets the operand of that number, and tells what it was: what is within a body may have
+    /// one of the same number.
     fn give(&self, number: usize, value: Value) -> Value {
         let mut given = self.given.borrow_mut();
         if given.len() <= number {
