@@ -4,12 +4,13 @@
 //! session, a block or a cached plan can keep the one it was made with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use procedure::{Expr, Procedure};
+use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
+use crate::bind::{compile_routine, parameter_columns, result_columns};
 use crate::ddl::{Commented, CreateFunction};
 use crate::names::{self, PUBLIC};
 use crate::sequence::{Identity, Sequence};
@@ -150,7 +151,50 @@ pub struct Routine {
     pub definition: CreateFunction,
     /// Defaults of the trailing parameters that have one, bound and cast.
     pub defaults: Vec<Option<Expr>>,
-    pub procedure: Arc<Procedure>,
+    /// Compiled against the one catalog that has this value, when something asks first: most
+    /// schema changes concern few routines, and which is not known before they are compiled.
+    pub(crate) compiled: OnceLock<Arc<Procedure>>,
+}
+
+impl Routine {
+    /// Its program under `catalog`, which it is of. One that no longer compiles says why when it is
+    /// called.
+    pub fn procedure(&self, catalog: &Catalog) -> Arc<Procedure> {
+        let compile = || {
+            let compiled = compile_routine(catalog, &self.definition);
+            Arc::new(compiled.unwrap_or_else(|error| failing(&self.definition, error)))
+        };
+        Arc::clone(self.compiled.get_or_init(compile))
+    }
+
+    /// The same routine of another catalog.
+    pub(crate) fn of_another(&self) -> Routine {
+        Routine {
+            definition: self.definition.clone(),
+            defaults: self.defaults.clone(),
+            compiled: OnceLock::new(),
+        }
+    }
+}
+
+fn failing(definition: &CreateFunction, error: Error) -> Procedure {
+    let parameters = parameter_columns(definition);
+    let columns = result_columns(definition);
+    Procedure {
+        name: definition.name.clone(),
+        registers: u16::try_from(parameters.len()).unwrap_or(u16::MAX),
+        parameters,
+        register_names: Box::default(),
+        body: [Step::Raise { error: OnError::from(error) }].into(),
+        output: match columns.is_empty() {
+            true => Output::Tag,
+            false => Output::Rows(columns),
+        },
+        tag: "CALL".into(),
+        read_only: true,
+        draws: false,
+        sequences: Box::default(),
+    }
 }
 
 impl Catalog {

@@ -29,7 +29,6 @@ use crate::explain::ExplainOptions;
 use crate::merge_syntax;
 use crate::names::fold;
 use crate::place::{Source, Start};
-use crate::precedence::mend;
 use crate::rewrites;
 use crate::sequence_syntax;
 use crate::size;
@@ -230,7 +229,6 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         match &mut body {
             Body::Statement(tree) => {
                 depth::check_tree(&statement, tree)?;
-                mend(tree);
                 made = Definition::of(tree, taken)?;
                 match &mut made {
                     Some(definition) => settle(&mut *definition.query)?,
@@ -249,7 +247,6 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             }
             Body::CreateRoutine { definition, .. } => {
                 depth::check_tree(&statement, definition)?;
-                mend(definition);
             }
             _ => {}
         }
@@ -277,7 +274,6 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
 /// What is done to every tree.
 fn finish(tokens: &[TokenWithSpan], tree: &mut ast::Statement) -> Result<()> {
     depth::check_tree(tokens, tree)?;
-    mend(tree);
     settle(tree)
 }
 
@@ -299,9 +295,8 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
     depth::check_tokens(&tokens)?;
     let dialect = Ledger::for_tokens(tokens.len());
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.clone());
-    let mut expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
+    let expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
     depth::check_tree(&tokens, &expression)?;
-    mend(&mut expression);
     expect_end(sql, &mut parser)?;
     Ok(expression)
 }

@@ -10,24 +10,19 @@
 //!   NOT EXISTS (q) IS NULL    (NOT EXISTS (q)) IS NULL       NOT (EXISTS (q) IS NULL)
 //! ```
 //!
-//! *Comparisons in a row.* `a < b = c` has no meaning, nor has `a LIKE b LIKE c`.
+//! *Comparisons in a row.* `a < b = c` has no meaning, nor has `a LIKE b LIKE c`, nor
+//! `a IS DISTINCT FROM b IS NULL`.
 //!
-//! *`IS DISTINCT FROM` among AND, OR and NOT.* To sqlparser the right side of `IS [NOT] DISTINCT
-//! FROM` is all that follows, where PostgreSQL ends it at AND and OR:
+//! *The right side of `IS [NOT] DISTINCT FROM`.* To sqlparser it is all that follows, where
+//! PostgreSQL ends it at AND and OR. A chain of them would nest as deeply as it is long:
 //!
 //! ```text
 //!   x AND a IS DISTINCT FROM b OR c
 //!   sqlparser      x AND (a IS DISTINCT FROM (b OR c))
 //!   PostgreSQL    (x AND (a IS DISTINCT FROM b)) OR c
 //! ```
-//!
-//! Parentheses are nodes of their own, so an AND or OR without them on the right side is such a
-//! mistake and nothing else. It goes around what it is in, from the inside to the outside: first
-//! around the IS, then around a NOT or an AND to the left, which bind more tightly than it.
 
-use std::ops::ControlFlow;
-
-use sqlparser::ast::{self, BinaryOperator as Op, Expr, UnaryOperator, VisitMut, VisitorMut};
+use sqlparser::ast::{self, BinaryOperator as Op, Expr, UnaryOperator};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
@@ -37,6 +32,7 @@ const SIGN: u8 = 125;
 /// What operators have that have no precedence of their own.
 const OTHER: u8 = 70;
 const BETWEEN: u8 = 60;
+const IS: u8 = 40;
 const NOT: u8 = 30;
 
 /// Stands before the lower bound of `BETWEEN SYMMETRIC`.
@@ -71,8 +67,27 @@ fn is_word(token: &Token, text: &str) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
 }
 
-/// `a BETWEEN SYMMETRIC b AND c`, whose lower bound becomes `SYMMETRIC b`.
+/// What stands behind an operand and is read otherwise than by sqlparser; `None`: nothing does.
 pub(crate) fn infix(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    distinct_from(parser, left).or_else(|| between(parser, left))
+}
+
+fn distinct_from(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    use Keyword as K;
+    let negated = parser.parse_keywords(&[K::IS, K::NOT, K::DISTINCT, K::FROM]);
+    if !negated && !parser.parse_keywords(&[K::IS, K::DISTINCT, K::FROM]) {
+        return None;
+    }
+    let right = parser.parse_subexpr(IS).map(Box::new);
+    let left = Box::new(left.clone());
+    Some(right.map(|right| match negated {
+        true => Expr::IsNotDistinctFrom(left, right),
+        false => Expr::IsDistinctFrom(left, right),
+    }))
+}
+
+/// `a BETWEEN SYMMETRIC b AND c`, whose lower bound becomes `SYMMETRIC b`.
+fn between(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
     let next = |n| &parser.peek_nth_token_ref(n).token;
     let negated = is_word(next(0), "not");
     let between = usize::from(negated);
@@ -112,6 +127,9 @@ pub(crate) fn refuse_chain(parser: &Parser<'_>, left: &Expr) -> Result<(), Parse
             token,
             Token::Eq | Token::Neq | Token::Lt | Token::LtEq | Token::Gt | Token::GtEq
         ),
+        Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..) => {
+            ["is", "isnull", "notnull"].iter().any(|word| is_word(token, word))
+        }
         Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } | Expr::Between { .. } => {
             let words = [Keyword::LIKE, Keyword::ILIKE, Keyword::SIMILAR, Keyword::BETWEEN];
             let next = |n| match &parser.peek_nth_token_ref(n).token {
@@ -130,51 +148,6 @@ pub(crate) fn refuse_chain(parser: &Parser<'_>, left: &Expr) -> Result<(), Parse
 
 fn is_comparison(op: &Op) -> bool {
     matches!(op, Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq)
-}
-
-/// Makes what was parsed mean what it means in PostgreSQL.
-pub(crate) fn mend(parsed: &mut impl VisitMut) {
-    let _ = parsed.visit(&mut Mend);
-}
-
-struct Mend;
-
-impl VisitorMut for Mend {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let right = match expr {
-            Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => right,
-            Expr::UnaryOp { op: UnaryOperator::Not, expr: right } => right,
-            Expr::BinaryOp { op: Op::And, right, .. } if is_or(right) => right,
-            _ => return ControlFlow::Continue(()),
-        };
-        if !is_loose(right) {
-            return ControlFlow::Continue(());
-        }
-        // The whole of the right side takes this one's place, and this one that of its first part.
-        let mut whole = std::mem::replace(&mut **right, placeholder());
-        let mut first = &mut whole;
-        while let Expr::BinaryOp { op: Op::And | Op::Or, left, .. } = first {
-            first = left;
-        }
-        std::mem::swap(&mut **right, first);
-        std::mem::swap(expr, first);
-        *expr = whole;
-        ControlFlow::Continue(())
-    }
-}
-
-fn is_or(expr: &Expr) -> bool {
-    matches!(expr, Expr::BinaryOp { op: Op::Or, .. })
-}
-
-fn is_loose(expr: &Expr) -> bool {
-    matches!(expr, Expr::BinaryOp { op: Op::And | Op::Or, .. })
-}
-
-fn placeholder() -> Expr {
-    Expr::Value(ast::Value::Null.with_empty_span())
 }
 
 #[cfg(test)]
@@ -222,6 +195,8 @@ mod tests {
             "a LIKE b LIKE c",
             "a NOT LIKE b NOT ILIKE c",
             "a BETWEEN 1 AND 2 LIKE b",
+            "a IS DISTINCT FROM b IS DISTINCT FROM c",
+            "a IS NOT DISTINCT FROM b IS NULL",
         ] {
             assert_eq!(parse_expression(text).unwrap_err().code().as_str(), "42601", "{text}");
         }
@@ -261,7 +236,7 @@ mod tests {
             ),
             (
                 "a IS DISTINCT FROM b OR c IS DISTINCT FROM d OR e",
-                "(a IS DISTINCT FROM b) OR ((c IS DISTINCT FROM d) OR e)",
+                "((a IS DISTINCT FROM b) OR (c IS DISTINCT FROM d)) OR e",
             ),
             // These were right, and stay.
             ("a IS DISTINCT FROM b = c", "a IS DISTINCT FROM (b = c)"),

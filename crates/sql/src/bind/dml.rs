@@ -319,7 +319,7 @@ impl Binder<'_> {
             }
             if size > 0 {
                 // Each use is a copy.
-                self.count(size)?;
+                self.count_of_schema(size)?;
                 let mut value = generated.value.clone();
                 value.map_columns(&mut |c| of(&c).map_or(Expr::Column(c), |(_, v)| v.clone()));
                 assigned.push((*column, value));

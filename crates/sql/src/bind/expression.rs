@@ -42,7 +42,16 @@ impl Binder<'_> {
         name: &str,
     ) -> Result<Expr> {
         let outside = std::mem::replace(&mut self.aggregates.place, place);
-        let bound = self.expression(scope, expr);
+        let clause = match name {
+            "WHERE" => "in WHERE",
+            "HAVING" => "in HAVING",
+            "JOIN/ON" => "in JOIN conditions",
+            _ => self.clause,
+        };
+        // A select list that is being bound may have them, and its HAVING not.
+        let row_calls = self.row_calls.take();
+        let bound = self.within(clause, |binder| binder.expression(scope, expr));
+        self.row_calls = row_calls;
         self.aggregates.place = outside;
         self.boolean(bound?, name)
     }

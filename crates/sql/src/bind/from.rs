@@ -235,12 +235,14 @@ impl Binder<'_> {
         let path = name;
         let name = object_name(path).map_err(|error| self.at(path.span(), error))?;
         let shown = alias.map_or_else(|| bare(&name).to_owned(), |a| fold(&a.name));
-        let mut ctes = self.ctes.iter().filter(|_| path.0.len() == 1);
-        if let Some((_, bound)) = ctes.rfind(|(cte, _)| cte == bare(&name)) {
+        let common = match path.0.len() {
+            1 => self.common_table(bare(&name))?,
+            _ => None,
+        };
+        if let Some(bound) = common {
             if bound.columns.is_empty() {
                 return Err(returns_nothing(&name));
             }
-            let bound = bound.clone();
             let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
             return add_derived(from, &shown, columns.collect(), alias, bound.query);
         }
@@ -269,6 +271,7 @@ impl Binder<'_> {
         alias: Option<&ast::TableAlias>,
     ) -> Result<()> {
         self.view_uses.add_one()?;
+        self.add_text(view.text.len());
         let outside = (std::mem::take(&mut self.ctes), self.source.take());
         let in_view = std::mem::replace(&mut self.in_view, true);
         let bound = self.nested(|binder| binder.query(&view.query));

@@ -42,7 +42,7 @@ mod with;
 
 use std::sync::Arc;
 
-use procedure::{Output, Procedure, Query, Step, draws};
+use procedure::{Interrupt, Output, Procedure, Query, Step, draws};
 use sqlparser::ast;
 use types::cast::{CastContext, cast_context};
 use types::{DataType, Error, Result, SqlState};
@@ -81,12 +81,25 @@ pub fn bind_in_session(
     parsed: &Parsed,
     parameters: &[Option<DataType>],
 ) -> Result<Bound> {
+    bind_interruptibly(catalog, session, parsed, parameters, None)
+}
+
+/// [`bind_in_session`], until its client gives it up.
+pub(crate) fn bind_interruptibly(
+    catalog: &Catalog,
+    session: &SessionInfo,
+    parsed: &Parsed,
+    parameters: &[Option<DataType>],
+    interrupt: Option<&dyn Interrupt>,
+) -> Result<Bound> {
     let mut types = parameters.to_vec();
     types.resize(types.len().max(parsed.placeholders), None);
     let known = |t: Option<DataType>| t.filter(|t| *t != DataType::Unknown);
     let types = types.into_iter().map(known).collect();
     let mut binder = Binder::new(catalog, session, types);
     binder.source = parsed.source();
+    binder.bound_by_text(parsed.text.len());
+    binder.interrupt = interrupt;
     let (statement, output) = match &parsed.body {
         Body::Statement(statement) => binder.statement(statement, &parsed.text)?,
         Body::CreateRoutine { procedure, definition } => {

@@ -1,8 +1,8 @@
 //! Text and CSV as COPY FROM reads them.
 //!
 //! Text: one line a row, fields between delimiters, backslash escapes, `\N` for NULL. CSV: fields
-//! may be quoted, a quoted field may hold line ends, and an unquoted empty field is NULL. The parser
-//! keeps only the unfinished row between two pieces.
+//! may be quoted, a quoted field may hold line ends, and an unquoted empty field is NULL. The
+//! parser keeps only the unfinished row between two pieces.
 
 use std::ops::Range;
 

@@ -207,6 +207,8 @@ impl Draft {
         let session = SessionInfo::default();
         let mut binder = Binder::new(catalog, &session, Vec::new());
         let scope = Scope::of_table(&Arc::new(self.table.clone()));
+        binder.clause = "in column generation expressions";
+        binder.bound_by_text(expr.to_string().len());
         let typed = binder.expression(&scope, expr)?;
         let value = binder.assign(typed, name, &to)?;
         if !binder.steps.is_empty() {
@@ -333,6 +335,8 @@ impl Draft {
         let session = SessionInfo::default();
         let mut binder = Binder::new(catalog, &session, Vec::new());
         let scope = Scope::of_table(&Arc::new(self.table.clone()));
+        binder.clause = "in check constraints";
+        binder.bound_by_text(check.expr.to_string().len());
         let typed = binder.expression(&scope, &check.expr)?;
         let condition = binder.boolean(typed, "CHECK")?;
         if !binder.steps.is_empty() {
@@ -552,6 +556,8 @@ pub(super) fn comparable(
 fn default_value(catalog: &Catalog, expr: &ast::Expr, column: &str, to: &DataType) -> Result<Expr> {
     let session = SessionInfo::default();
     let mut binder = Binder::new(catalog, &session, Vec::new());
+    binder.clause = "in DEFAULT expressions";
+    binder.bound_by_text(expr.to_string().len());
     let typed = binder.bare_expression(expr)?;
     let value = binder.assign(typed, column, to)?;
     if !binder.steps.is_empty() {

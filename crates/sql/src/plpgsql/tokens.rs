@@ -16,7 +16,6 @@ use crate::catalog::Catalog;
 use crate::clauses::settle;
 use crate::depth::check_tokens;
 use crate::dialect::Ledger;
-use crate::precedence::mend;
 use crate::search_path::SearchPath;
 
 /// The token that stands for `..`, which SQL does not have.
@@ -251,7 +250,6 @@ impl<'a> Tokens<'a> {
             .with_tokens_with_locations(self.tokens[self.at..].to_vec());
         check_tokens(&self.tokens[self.at..])?;
         let mut parsed = parse(&mut parser).map_err(|error| not_sql(error, line))?;
-        mend(&mut parsed);
         settle(&mut parsed)?;
         let (path, catalog) = self.path;
         path.settle_part(catalog, &mut parsed)?;

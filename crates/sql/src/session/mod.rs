@@ -50,13 +50,13 @@ use concurrency::Outcome;
 use engine::transaction::Asked;
 use engine::{Body, Engine, Head, ParameterTypes};
 use kit::pool::{Lease, Pool};
-use procedure::{Column, Frame, Notice, NoticeLevel, Output, ProgramResult};
+use procedure::{Column, Frame, Interrupt, Notice, NoticeLevel, Output, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
 use types::{DataType, Error, Height, Result, SqlState, TableId, Value, Zone};
 
 use crate::analyst::{Analyst, AnalyticalPlan, RowBatches, held};
-use crate::bind::{PastQuery, bind_in_session};
+use crate::bind::{PastQuery, bind_interruptibly};
 use crate::copy::{CopyFormat, CopyFormatter};
 use crate::cursor_syntax::Declaration;
 use crate::ddl::Ddl;
@@ -420,11 +420,17 @@ impl Session {
         declared: &[Option<DataType>],
     ) -> Result<(Result<Bound>, Parsed)> {
         if parsed.text.len() <= SHORT_TEXT_BYTES {
-            return Ok((bind_in_session(&versioned.catalog, info, &parsed, declared), parsed));
+            let guard: &dyn Interrupt = &*self.guard;
+            let catalog = &versioned.catalog;
+            let bound = bind_interruptibly(catalog, info, &parsed, declared, Some(guard));
+            return Ok((bound, parsed));
         }
-        let given = (Arc::clone(&versioned.catalog), info.clone(), parsed, declared.to_vec());
-        self.guard.apart(given, |(catalog, info, parsed, declared)| {
-            Ok((bind_in_session(&catalog, &info, &parsed, &declared), parsed))
+        let (catalog, guard) = (Arc::clone(&versioned.catalog), Arc::clone(&self.guard));
+        let given = (catalog, guard, info.clone(), parsed, declared.to_vec());
+        self.guard.apart(given, |(catalog, guard, info, parsed, declared)| {
+            let guard: &dyn Interrupt = &*guard;
+            let bound = bind_interruptibly(&catalog, &info, &parsed, &declared, Some(guard));
+            Ok((bound, parsed))
         })
     }
 

@@ -193,7 +193,7 @@ fn compile_write(
                 let what = format!("procedure {name} does not exist");
                 Error::new(SqlState::UNDEFINED_FUNCTION, what)
             })?;
-            let procedure = Arc::clone(&routine.procedure);
+            let procedure = routine.procedure(catalog);
             check_arguments(&procedure, &arguments)?;
             let arguments = draws.arguments(&procedure, arguments)?;
             Ok(Work::Statement(Statement { procedure, arguments }))

@@ -7,6 +7,7 @@ mod commons;
 mod copies;
 mod cursors;
 mod deferral;
+mod hostile;
 mod interactive;
 mod joined;
 mod keys;
