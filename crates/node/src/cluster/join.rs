@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
@@ -23,6 +24,7 @@ use super::follow::Following;
 use super::votes::{self, Votes};
 use super::{RAFT, fetch, remote};
 use crate::database::clock;
+use crate::metrics::Order;
 
 /// Threads that Raft runs on: one waits for the disk while the other answers.
 const THREADS: usize = 2;
@@ -52,6 +54,7 @@ pub struct Report {
 pub struct Joined {
     runtime: Option<Runtime>,
     node: Node,
+    peers: Arc<Peers>,
     engine: Arc<OnceLock<Arc<Engine>>>,
     votes: Arc<Votes>,
     voter: Option<JoinHandle<()>>,
@@ -104,6 +107,7 @@ impl Membership {
         orders: LogWriter,
         replica: &Replica,
         limits: BlockLimits,
+        ahead_max: Option<Duration>,
     ) -> Result<Joined> {
         self.check(replica)?;
         let Membership { plan, secrets } = self;
@@ -128,10 +132,12 @@ impl Membership {
             limits: limits.of_batches(),
             timing: Timing::default(),
             clock: clock(),
+            ahead_max,
             is_barrier: engine::is_barrier,
         };
         let members = Arc::new(Members::new(roll));
         let peers = Arc::new(Peers::new(&plan, &secrets, Arc::clone(&members))?);
+        let dialling = Arc::clone(&peers);
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let node = runtime.block_on(async {
@@ -164,7 +170,14 @@ impl Membership {
             anyhow::Ok(node)
         })?;
         info!(id, after, address, "this node is a member of a cluster");
-        Ok(Joined { runtime: Some(runtime), node, engine, votes, voter: Some(voter) })
+        Ok(Joined {
+            runtime: Some(runtime),
+            node,
+            peers: dialling,
+            engine,
+            votes,
+            voter: Some(voter),
+        })
     }
 }
 
@@ -187,6 +200,24 @@ fn start_votes(
 impl Joined {
     pub fn orderer(&self) -> Elsewhere {
         Box::new(self.node.clone())
+    }
+
+    /// For the metrics.
+    pub fn tells_order(&self) -> Box<dyn Fn() -> Order + Send + Sync> {
+        let (node, peers) = (self.node.clone(), Arc::clone(&self.peers));
+        Box::new(move || {
+            let standing = node.standing();
+            let committed = standing.committed.checked_sub(1);
+            Order {
+                leader: standing.leader.unwrap_or(0),
+                leads: standing.leader == Some(standing.id),
+                term: standing.term,
+                ordered_height: node.store().height(),
+                committed_height: committed.map_or(0, |index| node.store().height_at(index)),
+                dials: peers.dials(),
+                hindered: standing.hindered.is_some(),
+            }
+        })
     }
 
     /// Whose head is told from now on.
