@@ -141,6 +141,7 @@ pub fn open(
         watchdog: Some(watchdog),
         stopped,
         elsewhere: joined.as_ref().map(Joined::orderer),
+        waits_for_room: true,
         submitter: joined.as_ref().map(|_| draw()).transpose()?,
     };
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
