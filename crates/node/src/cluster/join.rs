@@ -144,11 +144,14 @@ impl Membership {
             let listener = TcpListener::bind(&address).await;
             let listener =
                 listener.with_context(|| format!("cannot listen on {address} for members"))?;
+            let head = replica.head();
             let others: Vec<u64> = config.members.keys().copied().filter(|it| *it != id).collect();
             let node = Node::start(config, store, peers.clone(), after).await?;
             let face = Arc::new(Face {
                 node: node.clone(),
                 engine: Arc::clone(&engine),
+                found: Said { height: head.height, result_hash: head.hash },
+                named: named_in(replica.parameters()).to_owned(),
                 files,
                 votes: Arc::clone(&votes),
             });
@@ -248,6 +251,10 @@ impl Joined {
 struct Face {
     node: Node,
     engine: Arc<OnceLock<Arc<Engine>>>,
+    /// What its start came to, which it tells until there is an engine: the newest block, and the
+    /// members.
+    found: Said,
+    named: String,
     files: Arc<dyn Files>,
     votes: Arc<Votes>,
 }
@@ -255,7 +262,7 @@ struct Face {
 impl Answering for Face {
     fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
         let (node, engine) = (self.node.clone(), Arc::clone(&self.engine));
-        let votes = Arc::clone(&self.votes);
+        let (votes, found) = (Arc::clone(&self.votes), self.found);
         if let Some((&remote::MARK, ask)) = request.split_first() {
             let (files, ask) = (Arc::clone(&self.files), request.slice_ref(ask));
             return async move {
@@ -268,6 +275,7 @@ impl Answering for Face {
             }
             .boxed();
         }
+        let named = self.named.clone();
         async move {
             if Votes::is_for(&request) {
                 return votes.answer(from, request);
@@ -276,12 +284,17 @@ impl Answering for Face {
                 return node.answer(request).await;
             }
             let head = engine.get().map(|engine| engine.head());
+            let (height, hash) =
+                head.map_or((found.height, found.result_hash), |head| (head.height, head.hash));
             let report = Report {
                 standing: node.standing(),
-                height: head.map_or(0, |head| head.height),
-                head: head.map(|head| to_hex(&head.hash)).unwrap_or_default(),
+                height,
+                head: to_hex(&hash),
                 halted: engine.get().and_then(|it| it.halt_cause().map(ToString::to_string)),
-                members: engine.get().and_then(|it| it.parameter(MEMBERS).ok()).unwrap_or_default(),
+                members: engine
+                    .get()
+                    .map_or(Ok(named), |it| it.parameter(MEMBERS))
+                    .unwrap_or_default(),
                 votes: votes.standing(),
             };
             Ok(serde_json::to_vec(&report).map_err(std::io::Error::other)?.into())
@@ -292,7 +305,11 @@ impl Answering for Face {
 
 /// The members that a ledger names.
 fn roll_of(parameters: &Parameters) -> Result<Roll> {
-    Ok(Roll::parse(parameters.others.get(MEMBERS).map_or("", String::as_str))?)
+    Ok(Roll::parse(named_in(parameters))?)
+}
+
+fn named_in(parameters: &Parameters) -> &str {
+    parameters.others.get(MEMBERS).map_or("", String::as_str)
 }
 
 /// Refuses to go on, without the others, in a ledger that several nodes order.
