@@ -6,8 +6,10 @@
 //!          forward  2 | envelopes: a proposal without more
 //!          nudge    3
 //!          confirm  4
+//!          clock    6          what does your clock say?
+//!          lead     7          stand for election: the leader stops
 //!          pruned   5 | JSON   do you have this entry? the sender has none before it any more
-//! answer   JSON; of forward: how many were taken; of confirm: a height
+//! answer   JSON; of forward: how many were taken; of confirm: a height; of clock: its time
 //! ```
 
 use bytes::{Buf, BufMut, Bytes};
@@ -26,6 +28,8 @@ pub(crate) enum Request {
     Forward(Vec<Bytes>),
     Nudge,
     Confirm,
+    Clock,
+    Lead,
     /// The last entry of those that the sender has not any more.
     Pruned(LogId<u64>),
 }
@@ -67,6 +71,8 @@ impl Request {
             }
             Request::Nudge => out.push(3),
             Request::Confirm => out.push(4),
+            Request::Clock => out.push(6),
+            Request::Lead => out.push(7),
             Request::Pruned(last) => {
                 out.push(5);
                 out.extend_from_slice(&json(last)?);
@@ -86,6 +92,8 @@ impl Request {
             2 => Ok(Request::Forward(Proposal::decode(&rest)?.envelopes)),
             3 if rest.is_empty() => Ok(Request::Nudge),
             4 if rest.is_empty() => Ok(Request::Confirm),
+            6 if rest.is_empty() => Ok(Request::Clock),
+            7 if rest.is_empty() => Ok(Request::Lead),
             5 => of_json(&rest).map(Request::Pruned),
             _ => Err(invalid("a message of an unknown kind")),
         }

@@ -24,6 +24,7 @@ mod mixed_sizes;
 mod proofs;
 mod protocols;
 mod skips;
+mod undecided;
 mod versions;
 mod votes;
 
