@@ -34,8 +34,9 @@
 //! A node that stops forgets its outbox, as [`order::Orderer`] allows.
 //!
 //! **Faults borne**: nodes that stop, at any moment, as long as more than half run; messages that
-//! are lost, late, doubled; disks that lose what was not synced. Not: a disk that loses what it
-//! said was synced, nodes that lie.
+//! are lost, late, doubled; disks that lose what was not synced; a folder that was emptied or put
+//! back from a copy, as long as the others are not ([`recall`]). Not: a disk that loses what it said
+//! was synced, nodes that lie.
 //!
 //! **Cost.** A lone batch takes a sync of the leader's, a round trip and a sync of a follower's.
 //! Syncs block a thread of the runtime that the node was started in: give it one of its own.
@@ -45,7 +46,9 @@
 mod confirm;
 mod draft;
 mod follow;
+mod machine;
 mod node;
+mod recall;
 mod side;
 mod store;
 mod wire;
@@ -61,7 +64,7 @@ use order::{Limits, Proposer};
 
 pub use draft::Draft;
 pub use node::{Node, Standing};
-pub use side::begin_behind;
+pub use side::{begin_behind, forget, go_on_alone};
 pub use store::Store;
 
 openraft::declare_raft_types!(

@@ -26,10 +26,8 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use openraft::storage::RaftStateMachine;
 use openraft::{
-    EmptyNode, Entry, EntryPayload, ErrorVerb, LogId, OptionalSend, Raft, RaftNetwork,
-    RaftNetworkFactory, RaftSnapshotBuilder, Snapshot, SnapshotMeta, SnapshotPolicy, StorageError,
+    EmptyNode, EntryPayload, LogId, Raft, RaftNetwork, RaftNetworkFactory, SnapshotPolicy,
     StoredMembership,
 };
 use order::{
@@ -43,7 +41,8 @@ use types::{Error, Height, Result, SqlState};
 
 use crate::confirm::Asking;
 use crate::draft::Draft;
-use crate::store::{Store, failed};
+use crate::machine::{Machine, no_snapshots};
+use crate::store::{PARTED, Store};
 use crate::wire::{Request, json, of_json};
 use crate::{Config, Network, Types};
 
@@ -56,6 +55,9 @@ const FORWARD_BYTES_MAX: usize = 1 << 20;
 /// What is said of a node that lacks what the others have pruned.
 const TOO_FAR: &str =
     "the others have pruned blocks that this node lacks: restart it, and it takes the ledger anew";
+
+/// See [`crate::recall`].
+const LACKS_LEAST: &str = "a leader needs what this node may have helped to commit";
 
 type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
 
@@ -78,18 +80,29 @@ pub(crate) struct Shared {
     pub asking: Asking,
     /// The others have pruned what this node lacks.
     too_far: AtomicBool,
+    /// Why it takes no part yet.
+    pub waits: Mutex<Option<String>>,
+    pub stopped: AtomicBool,
+    /// Whether it may be elected: see [`crate::recall`].
+    stands: AtomicBool,
+}
+
+impl Shared {
+    pub fn committed_count(&self) -> u64 {
+        self.committed.count.load(Ordering::Acquire)
+    }
 }
 
 #[derive(Default)]
-struct Committed {
+pub(crate) struct Committed {
     /// One more than the index of the last.
-    count: AtomicU64,
-    last: Mutex<(Option<LogId<u64>>, StoredMembership<u64, EmptyNode>)>,
+    pub count: AtomicU64,
+    pub last: Mutex<(Option<LogId<u64>>, StoredMembership<u64, EmptyNode>)>,
     wake: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
 }
 
 impl Committed {
-    fn wake(&self) {
+    pub fn wake(&self) {
         let wake = lock(&self.wake).clone();
         if let Some(wake) = wake {
             wake();
@@ -148,6 +161,8 @@ pub struct Standing {
     pub committed: u64,
     /// Why it takes no part any more.
     pub stopped: Option<String>,
+    /// Why it takes no part yet.
+    pub waits: Option<String>,
 }
 
 impl Node {
@@ -168,7 +183,7 @@ impl Node {
             let what = format!("delivery {after} is not in the log");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        let settings = settings(&config)?;
+        settings(&config)?;
         let committed = Arc::new(Committed {
             count: AtomicU64::new(after),
             last: Mutex::new(last),
@@ -194,10 +209,6 @@ impl Node {
             regime: (0, None),
             next: after,
         };
-        let machine = Machine { committed: Arc::clone(&committed), store: store.clone() };
-        let peers = Peers { network: Arc::clone(&network) };
-        let raft = Raft::new(config.id, Arc::new(settings), peers, store.clone(), machine);
-        let raft = raft.await.map_err(io::Error::other)?;
         let node = Node(Arc::new(Shared {
             config,
             store,
@@ -206,21 +217,43 @@ impl Node {
             state: Mutex::new(state),
             pump: Notify::new(),
             runtime: Handle::current(),
-            network: Arc::clone(&network),
+            network,
             asking: Asking::default(),
             too_far: AtomicBool::new(false),
+            waits: Mutex::default(),
+            stopped: AtomicBool::new(false),
+            stands: AtomicBool::new(false),
         }));
-        if node.0.store.is_new() {
-            let members: BTreeSet<u64> = node.0.config.members.keys().copied().collect();
+        match node.0.store.is_in_doubt() {
+            true => drop(tokio::spawn(node.clone().recall())),
+            false => node.begin().await?,
+        }
+        Ok(node)
+    }
+
+    /// From now on it has a Raft.
+    pub(crate) async fn begin(&self) -> io::Result<()> {
+        let Shared { config, store, committed, network, .. } = &*self.0;
+        let machine = Machine { committed: Arc::clone(committed), store: store.clone() };
+        let peers = Peers { network: Arc::clone(network), store: store.clone() };
+        let settings = Arc::new(settings(config)?);
+        let raft = Raft::new(config.id, settings, peers, store.clone(), machine);
+        let raft = raft.await.map_err(io::Error::other)?;
+        raft.runtime_config().elect(store.may_stand());
+        if store.is_new() {
+            let members: BTreeSet<u64> = config.members.keys().copied().collect();
             match raft.initialize(members).await {
                 // Others have begun, and this node has heard of it.
                 Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
                 Err(error) => return Err(io::Error::other(error)),
             }
         }
-        let _ = node.0.raft.set(raft);
-        tokio::spawn(pump(node.clone(), network));
-        Ok(node)
+        let _ = self.0.raft.set(raft);
+        tokio::spawn(pump(self.clone(), Arc::clone(network)));
+        if self.0.stopped.load(Ordering::Acquire) {
+            self.stop().await;
+        }
+        Ok(())
     }
 
     pub(crate) fn raft(&self) -> io::Result<&Raft<Types>> {
@@ -229,14 +262,23 @@ impl Node {
 
     /// The answer to another node's request.
     pub async fn answer(&self, request: Bytes) -> io::Result<Bytes> {
+        let request = Request::decode(&request).map_err(io::Error::other)?;
+        if let Request::Recall(asking) = request {
+            let recalled = json(&self.recalled_for(asking).await);
+            return Ok(recalled.map_err(io::Error::other)?.into());
+        }
         let raft = self.raft()?;
         // Asked all the same, it would log an error each time.
         if raft.metrics().borrow().running_state.is_err() {
             return Err(io::Error::other("this node takes no part any more"));
         }
-        let answer = match Request::decode(&request).map_err(io::Error::other)? {
+        let answer = match request {
             Request::Append(append) => json(&raft.append_entries(append).await),
+            Request::Vote(vote) if !self.0.store.may_vote_for(vote.last_log_id) => {
+                return Err(io::Error::other(LACKS_LEAST));
+            }
             Request::Vote(vote) => json(&raft.vote(vote).await),
+            Request::Recall(_) => return Err(io::Error::other("it was answered")),
             Request::Forward(envelopes) => json(&self.take_forwarded(envelopes)),
             Request::Nudge => {
                 self.state().nudged = true;
@@ -282,7 +324,9 @@ impl Node {
     pub fn standing(&self) -> Standing {
         let Ok(raft) = self.raft() else {
             let (id, term, leader, stopped) = (self.0.config.id, 0, None, None);
-            return Standing { id, term, leader, entries: 0, committed: 0, stopped };
+            let waits = lock(&self.0.waits).clone();
+            let (entries, committed) = (self.0.store.entries(), self.0.committed_count());
+            return Standing { id, term, leader, entries, committed, stopped, waits };
         };
         let metrics = raft.metrics().borrow().clone();
         Standing {
@@ -292,9 +336,10 @@ impl Node {
             entries: metrics.last_log_index.map_or(0, |last| last + 1),
             committed: self.0.committed.count.load(Ordering::Acquire),
             stopped: match metrics.running_state {
-                Err(why) => Some(why.to_string()),
+                Err(why) => Some(in_plain_words(why.to_string())),
                 Ok(()) => self.is_too_far().then(|| TOO_FAR.to_owned()),
             },
+            waits: None,
         }
     }
 
@@ -319,6 +364,7 @@ impl Node {
 
     /// Takes no part any more.
     pub async fn stop(&self) {
+        self.0.stopped.store(true, Ordering::Release);
         if let Some(raft) = self.0.raft.get() {
             let _ = raft.shutdown().await;
         }
@@ -440,6 +486,10 @@ impl Node {
             let metrics = raft.metrics().borrow().clone();
             (metrics.current_term, metrics.current_leader, metrics.last_applied)
         };
+        if !self.0.stands.load(Ordering::Acquire) && self.0.store.may_stand() {
+            raft.runtime_config().elect(true);
+            self.0.stands.store(true, Ordering::Release);
+        }
         self.enter((term, leader));
         let id = self.0.config.id;
         match leader {
@@ -606,99 +656,23 @@ fn settings(config: &Config) -> io::Result<openraft::Config> {
     settings.validate().map_err(io::Error::other)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Without what Raft puts around it.
+fn in_plain_words(why: String) -> String {
+    if why.contains(PARTED) { PARTED.to_owned() } else { why }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-/// What Raft takes for a state machine: it knows how far entries are committed.
-struct Machine {
-    committed: Arc<Committed>,
-    store: Store,
-}
-
-impl Machine {
-    /// Stands for the blocks that were pruned. It is never sent: a member is asked whether it has
-    /// the last of them, and if it lacks it is told to take the ledger from another one.
-    fn stand_in(&self) -> Option<Snapshot<Types>> {
-        let purged = self.store.purged()?;
-        let (last_log_id, last_membership) = self.store.standing_at(Some(purged.index));
-        let snapshot_id = format!("{}", last_log_id.map_or(0, |last| last.index));
-        let meta = SnapshotMeta { last_log_id, last_membership, snapshot_id };
-        Some(Snapshot { meta, snapshot: Box::default() })
-    }
-}
-
-impl RaftStateMachine<Types> for Machine {
-    type SnapshotBuilder = NoSnapshots;
-
-    async fn applied_state(
-        &mut self,
-    ) -> Result<(Option<LogId<u64>>, StoredMembership<u64, EmptyNode>), StorageError<u64>> {
-        Ok(lock(&self.committed.last).clone())
-    }
-
-    async fn apply<I>(&mut self, entries: I) -> Result<Vec<()>, StorageError<u64>>
-    where
-        I: IntoIterator<Item = Entry<Types>> + OptionalSend,
-        I::IntoIter: OptionalSend,
-    {
-        let mut applied = Vec::new();
-        for entry in entries {
-            let mut last = lock(&self.committed.last);
-            last.0 = Some(entry.log_id);
-            if let EntryPayload::Membership(members) = entry.payload {
-                last.1 = StoredMembership::new(Some(entry.log_id), members);
-            }
-            drop(last);
-            self.committed.count.store(entry.log_id.index + 1, Ordering::Release);
-            applied.push(());
-        }
-        self.committed.wake();
-        Ok(applied)
-    }
-
-    async fn get_snapshot_builder(&mut self) -> NoSnapshots {
-        NoSnapshots
-    }
-
-    async fn begin_receiving_snapshot(
-        &mut self,
-    ) -> Result<Box<io::Cursor<Vec<u8>>>, StorageError<u64>> {
-        Err(no_snapshots())
-    }
-
-    async fn install_snapshot(
-        &mut self,
-        _meta: &SnapshotMeta<u64, EmptyNode>,
-        _snapshot: Box<io::Cursor<Vec<u8>>>,
-    ) -> Result<(), StorageError<u64>> {
-        Err(no_snapshots())
-    }
-
-    async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, StorageError<u64>> {
-        Ok(self.stand_in())
-    }
-}
-
-/// None is ever built: see [`Machine::stand_in`].
-struct NoSnapshots;
-
-impl RaftSnapshotBuilder<Types> for NoSnapshots {
-    async fn build_snapshot(&mut self) -> Result<Snapshot<Types>, StorageError<u64>> {
-        Err(no_snapshots())
-    }
-}
-
-fn no_snapshots() -> StorageError<u64> {
-    failed(ErrorVerb::Read, io::Error::other("the ledger is the log, and has no snapshots"))
 }
 
 struct Peers {
     network: Arc<dyn Network>,
+    store: Store,
 }
 
 struct Peer {
     network: Arc<dyn Network>,
+    store: Store,
     to: u64,
 }
 
@@ -706,7 +680,7 @@ impl RaftNetworkFactory<Types> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, to: u64, _node: &EmptyNode) -> Peer {
-        Peer { network: Arc::clone(&self.network), to }
+        Peer { network: Arc::clone(&self.network), store: self.store.clone(), to }
     }
 }
 
@@ -739,6 +713,10 @@ impl RaftNetwork<Types> for Peer {
         rpc: VoteRequest<u64>,
         option: RPCOption,
     ) -> RaftResult<VoteResponse<u64>, openraft::error::Infallible> {
+        if !self.store.may_vote_for(rpc.last_log_id) {
+            let lacks = io::Error::other(LACKS_LEAST);
+            return Err(RPCError::Unreachable(Unreachable::new(&lacks)));
+        }
         let answer: Result<_, RaftError<u64>> = self.ask(Request::Vote(rpc), &option).await?;
         answer.map_err(|error| RPCError::Network(NetworkError::new(&error)))
     }

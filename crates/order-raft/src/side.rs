@@ -14,16 +14,18 @@
 //! **Taking back** spans two places, and is done again by the next start if a crash came between:
 //! first `cut` is written here, then the records go, then `done` is written.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
 use ledger::files::read_all;
-use ledger::{Files, StorageFile};
-use openraft::{EmptyNode, LogId, Membership, Vote};
+use ledger::{Files, Identity, StorageFile};
+use openraft::{CommittedLeaderId, EmptyNode, LogId, Membership, Vote};
 use serde::{Deserialize, Serialize};
 use types::Height;
 
 use crate::SIDE_FOLDER;
+use crate::recall::{Doubt, Settled};
 
 /// What is longer is no event.
 const EVENT_BYTES_MAX: usize = 16 << 20;
@@ -52,6 +54,16 @@ pub(crate) struct State {
     pub own: Vec<Own>,
     /// Records from this block on are being taken back.
     pub cutting: Option<Height>,
+    /// See [`crate::recall`].
+    pub doubt: Option<Doubt>,
+    /// Drawn when this file was begun.
+    pub life: u64,
+    /// Lives of the others, as they were when this node began, all of them new.
+    pub met: BTreeMap<u64, u64>,
+    /// No candidate gets this node's vote that has less.
+    pub least: Option<LogId<u64>>,
+    /// Of the file that this stands in.
+    pub place: Option<Identity>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -82,13 +94,38 @@ impl State {
     }
 }
 
+/// What the folder held is gone, or will be: what it gave its word for is forgotten.
+pub fn forget(files: &Arc<dyn Files>) -> io::Result<()> {
+    let mut side = Side::open(files)?;
+    let State { vote, least, life, place, .. } = side.state;
+    let doubt = Some(Doubt::Lost);
+    side.put(Event::All(State { vote, doubt, least, life, place, ..State::default() }))
+}
+
+/// Has this member go on alone, by its owner's word, behind the block `last`, the last in this folder:
+/// it is the only voter, whatever others may have. A folder without votes begins a log of terms.
+pub fn go_on_alone(files: &Arc<dyn Files>, member: u64, last: Height) -> io::Result<()> {
+    let mut side = Side::open(files)?;
+    let State { vote, mut own, life, place, .. } = side.state.clone();
+    let voted = vote.map_or(0, |vote| vote.leader_id().get_term());
+    let written = own.last().map_or(0, |own| own.id.leader_id.term);
+    let term = voted.max(written) + 1;
+    // Behind all that is there, unless nothing says which terms that is of.
+    let index = if own.is_empty() { 0 } else { last + own.len() as u64 };
+    let members = Membership::new(vec![BTreeSet::from([member])], None);
+    let id = LogId::new(CommittedLeaderId::new(term, member), index);
+    own.push(Own { id, what: What::Members(members) });
+    let vote = Some(Vote::new(term, member));
+    side.put(Event::All(State { vote, own, life, place, ..State::default() }))
+}
+
 /// Makes the entries of Raft's own those that another node has up to the last order in this folder.
-/// Votes that were given here stay.
+/// Votes that were given here stay, and so does what is in doubt.
 pub fn begin_behind(files: &Arc<dyn Files>, own: &[u8]) -> io::Result<()> {
     let own: Vec<Own> = serde_json::from_slice(own).map_err(io::Error::other)?;
     let mut side = Side::open(files)?;
-    let vote = side.state.vote;
-    side.put(Event::All(State { vote, own, cutting: None }))
+    let state = State { own, cutting: None, ..side.state.clone() };
+    side.put(Event::All(state))
 }
 
 pub(crate) struct Side {
@@ -103,16 +140,21 @@ impl Side {
         files.create_folder(SIDE_FOLDER)?;
         files.sync_folder("")?;
         let numbers = numbers(&**files)?;
-        let mut state = State::default();
+        let (doubt, life) = (Some(Doubt::New), files.salt());
+        let mut state = State { doubt, life, ..State::default() };
         for number in numbers.iter().rev() {
-            let bytes = read_all(&*files.open(&path(*number))?)?;
-            if let Some(read) = read(&bytes, *number)? {
+            let file = files.open(&path(*number))?;
+            if let Some(read) = read(&read_all(&*file)?, *number)? {
                 state = read;
+                if state.place != file.identity()? {
+                    state.doubt.get_or_insert(Doubt::Copied);
+                }
                 break;
             }
         }
         let next = numbers.last().map_or(1, |last| last + 1);
         let file = files.create(&path(next))?;
+        state.place = file.identity()?;
         let mut side = Side { file, offset: 0, state: State::default(), failed: false };
         side.put(Event::All(state))?;
         files.sync_folder(SIDE_FOLDER)?;
@@ -133,6 +175,16 @@ impl Side {
 
     pub fn put_cut(&mut self, index: u64, height: Height) -> io::Result<()> {
         self.put(Event::Cut { index, height })
+    }
+
+    pub fn put_settled(&mut self, settled: Settled) -> io::Result<()> {
+        let Settled { vote, least, lives } = settled;
+        let met = match self.state.doubt {
+            Some(Doubt::New) => lives,
+            _ => self.state.met.clone(),
+        };
+        let state = State { vote, least, doubt: None, met, ..self.state.clone() };
+        self.put(Event::All(state))
     }
 
     pub fn put_done(&mut self) -> io::Result<()> {
@@ -193,7 +245,7 @@ fn event(bytes: &[u8]) -> Option<(Event, &[u8])> {
 }
 
 fn damaged(number: u64, what: &str) -> io::Error {
-    let what = format!("{}: {what}; restore the node's folder from another", path(number));
+    let what = format!("{}: {what}", path(number));
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -210,11 +262,9 @@ fn numbers(files: &dyn Files) -> io::Result<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use kit::random::Random;
     use ledger::MemoryFiles;
-    use openraft::CommittedLeaderId;
-
-    use super::*;
 
     fn own(index: u64) -> Own {
         Own { id: LogId::new(CommittedLeaderId::new(index, 1), index), what: What::Blank }
@@ -237,9 +287,31 @@ mod tests {
         assert_eq!(side.state.own, [own(1), own(2), own(3)]);
         for _ in 0..3 {
             let again = Side::open(&files).unwrap();
-            assert_eq!(again.state, side.state);
+            let there = State { place: again.state.place, ..side.state.clone() };
+            assert_eq!(again.state, there);
             assert_eq!(files.list(SIDE_FOLDER).unwrap().len(), 1);
         }
+    }
+
+    /// Whatever else becomes of it: a file that was settled is in doubt again when it is a copy.
+    #[test]
+    fn a_copy_is_in_doubt() {
+        let files = MemoryFiles::new();
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        assert_eq!(Side::open(&shared).unwrap().state.doubt, Some(Doubt::New));
+        let mut side = Side::open(&shared).unwrap();
+        assert_eq!(side.state.doubt, Some(Doubt::New), "until it is settled");
+        side.put_settled(Settled::default()).unwrap();
+        assert_eq!(Side::open(&shared).unwrap().state.doubt, None);
+        let crashed = files.crash(&mut Random::new(1));
+        assert_eq!(Side::open(&(Arc::new(crashed) as _)).unwrap().state.doubt, None);
+        let copy: Arc<dyn Files> = Arc::new(files.copy());
+        for _ in 0..2 {
+            assert_eq!(Side::open(&copy).unwrap().state.doubt, Some(Doubt::Copied));
+        }
+        forget(&copy).unwrap();
+        begin_behind(&copy, b"[]").unwrap();
+        assert_eq!(Side::open(&copy).unwrap().state.doubt, Some(Doubt::Lost));
     }
 
     /// A vote that was given is known after any crash.

@@ -7,6 +7,7 @@
 //!          nudge    3
 //!          confirm  4
 //!          pruned   5 | JSON   do you have this entry? the sender has none before it any more
+//!          recall   6 | JSON   what do you have? the sender, of this number, may have forgotten
 //! answer   JSON; of forward: how many were taken; of confirm: a height
 //! ```
 
@@ -28,6 +29,8 @@ pub(crate) enum Request {
     Confirm,
     /// The last entry of those that the sender has not any more.
     Pruned(LogId<u64>),
+    /// The sender's number.
+    Recall(u64),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -71,6 +74,10 @@ impl Request {
                 out.push(5);
                 out.extend_from_slice(&json(last)?);
             }
+            Request::Recall(id) => {
+                out.push(6);
+                out.extend_from_slice(&json(id)?);
+            }
         }
         Ok(out.into())
     }
@@ -87,6 +94,7 @@ impl Request {
             3 if rest.is_empty() => Ok(Request::Nudge),
             4 if rest.is_empty() => Ok(Request::Confirm),
             5 => of_json(&rest).map(Request::Pruned),
+            6 => of_json(&rest).map(Request::Recall),
             _ => Err(invalid("a message of an unknown kind")),
         }
     }

@@ -13,6 +13,7 @@
 //! 2. It is restored as any backup is: a checkpoint counts if the ledger vouches for it, and the
 //!    blocks behind it are executed and compared.
 //! 3. From here on what this folder had before is not looked at, but for the votes that it gave.
+//!    One that had nothing may have voted all the same: Raft asks the others before it does again.
 //! 4. Raft's own entries, so that the log of orders is that of the cluster again.
 //!
 //! A crash leaves this to be done again, or to go on.
@@ -49,6 +50,10 @@ pub fn complete(data: &Path, files: &Arc<dyn Files>, peers: Peers, own: u64) -> 
         return install(data, files, &joining);
     }
     let next = next_block(files)?;
+    if next.is_none() {
+        // From here on, whatever comes between: this member may have known more.
+        order_raft::forget(files)?;
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let (runtime, peers) = (Arc::new(runtime?), Arc::new(peers));

@@ -18,7 +18,7 @@ use cluster::{Members, Roll};
 use engine::Engine;
 use engine::limits::MEMBERS;
 use order_raft::Node;
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -34,9 +34,18 @@ impl Following {
     pub async fn run(self) {
         let mut named = String::new();
         let (mut done, mut told) = (false, false);
+        let mut waits = None;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            if let Some(why) = self.node.standing().stopped
+            let standing = self.node.standing();
+            if standing.waits != waits {
+                match &standing.waits {
+                    Some(why) => warn!("{why}"),
+                    None => info!("this node takes part in the order"),
+                }
+                waits = standing.waits;
+            }
+            if let Some(why) = standing.stopped
                 && !std::mem::replace(&mut told, true)
             {
                 error!("this node takes no part in the order any more: {why}");

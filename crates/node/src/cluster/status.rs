@@ -101,12 +101,14 @@ fn line(report: &Option<Report>, newest: u64) -> String {
     };
     let role = match (halted, standing.leader) {
         (Some(_), _) => "halted",
+        _ if standing.waits.is_some() => "waits",
         (None, Some(leader)) if leader == standing.id => "leader",
         (None, Some(_)) => "follower",
         (None, None) => "no leader",
     };
     let unconfirmed = standing.entries.saturating_sub(standing.committed);
-    let why = halted.as_ref().or(standing.stopped.as_ref()).map(|why| format!("  {why}"));
+    let why = halted.as_ref().or(standing.stopped.as_ref()).or(standing.waits.as_ref());
+    let why = why.map(|why| format!("  {why}"));
     let why = types::printable::printable(&why.unwrap_or_default()).into_owned();
     let voted = votes.signed.as_ref().map_or("-".to_owned(), |(height, _)| height.to_string());
     format!("{role:<9} {height:<11} {:<7} {unconfirmed:<12} {voted}{why}", newest - height)
@@ -177,8 +179,10 @@ mod tests {
     fn report(deviating: &[u64]) -> Option<Report> {
         let heard = |id: &u64| (*id, Heard { deviates: Some(9), ..Heard::default() });
         let members: BTreeMap<u64, Heard> = deviating.iter().map(heard).collect();
-        let (id, term, leader, entries, committed, stopped) = (1, 1, Some(1), 9, 9, None);
-        let standing = order_raft::Standing { id, term, leader, entries, committed, stopped };
+        let (id, term, leader, entries, committed) = (1, 1, Some(1), 9, 9);
+        let (stopped, waits) = (None, None);
+        let standing =
+            order_raft::Standing { id, term, leader, entries, committed, stopped, waits };
         let votes = Standing { members, ..Standing::default() };
         let (head, members) = (String::new(), String::new());
         Some(Report { standing, height: 9, head, halted: None, members, votes })

@@ -4,3 +4,4 @@
 mod cluster;
 mod conformance;
 mod faults;
+mod losses;
