@@ -54,6 +54,8 @@ pub struct Observed {
     /// Set as soon as there is one.
     engine: OnceLock<Arc<Engine>>,
     pub folder: OnceLock<prune::Folder>,
+    /// Members of the cluster whose ledger has parted from this one's.
+    pub forks: OnceLock<Arc<cluster::Forks>>,
     /// The ledger's owner, for whom members are changed.
     pub owner: OnceLock<String>,
     pub metrics: Arc<Metrics>,
@@ -103,13 +105,21 @@ pub async fn serve(listener: TcpListener, observed: Arc<Observed>, guard: Arc<Gu
 }
 
 async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
+    let forks = observed.forks.get();
+    let named = forks.map(|forks| forks.now()).unwrap_or_default();
+    let named: String = named.iter().map(|fork| format!("{fork}\n")).collect();
     let why = match observed.phase() {
-        Phase::Ready => return (StatusCode::OK, ready(observed.metrics.torn_tails.get())),
+        Phase::Ready if forks.is_some_and(|forks| forks.is_outnumbered()) => named,
+        Phase::Ready => {
+            let ready = ready(observed.metrics.torn_tails.get());
+            return (StatusCode::OK, ready + &named);
+        }
         Phase::Starting => "starting\n".to_owned(),
         Phase::Stopping => "stopping\n".to_owned(),
         Phase::Halted => {
             let cause = observed.engine.get().and_then(|engine| engine.halt_cause());
-            format!("reads only: {}\n", cause.map(ToString::to_string).unwrap_or_default())
+            let cause = cause.map(ToString::to_string).unwrap_or_default();
+            format!("reads only: {cause}\n{named}")
         }
     };
     (StatusCode::SERVICE_UNAVAILABLE, why)

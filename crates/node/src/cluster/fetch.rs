@@ -36,7 +36,7 @@ use super::remote::{FOLDERS, Heads, RemoteFiles};
 use crate::cli;
 use crate::{folders, restore};
 
-const JOINING: &str = "joining";
+pub const JOINING: &str = "joining";
 const DONE: &str = "DONE";
 const CLEARED: &str = "CLEARED";
 const OWN: &str = "own.json";

@@ -11,6 +11,7 @@
 //! block that was executed late lead to the same.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use engine::limits::MEMBERS;
 use order_raft::Node;
 use tracing::{debug, error, info, warn};
 
+use super::recover::Pending;
+
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub struct Following {
@@ -27,11 +30,15 @@ pub struct Following {
     pub engine: Arc<OnceLock<Arc<Engine>>>,
     pub id: u64,
     pub members: Arc<Members>,
+    /// Of a member that was told to go on alone.
+    pub pending: Option<Pending>,
+    pub data: PathBuf,
+    pub owner: String,
 }
 
 impl Following {
     /// Until the runtime ends.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let mut named = String::new();
         let (mut done, mut told) = (false, false);
         let mut waits = None;
@@ -57,6 +64,18 @@ impl Following {
             if now != named {
                 info!(members = now, "the ledger's members");
                 (named, done) = (now, false);
+            }
+            if let Some(pending) = &self.pending {
+                let engine = self.engine.get().filter(|_| self.node.leads());
+                let Some(engine) = engine else { continue };
+                match pending.complete(&self.data, engine, &self.owner).await {
+                    Ok(()) => {
+                        info!("the ledger goes on with this member alone");
+                        self.pending = None;
+                    }
+                    Err(error) => warn!("the ledger's members are not changed yet: {error:#}"),
+                }
+                continue;
             }
             self.open_door(&roll);
             if done && self.node.leads() {

@@ -1,5 +1,6 @@
 //! A member takes part: Raft on threads of its own, its port for other members.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -20,9 +21,13 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 use super::follow::Following;
+use super::forks::{Comparing, Fork, Forks};
+use super::recover::Pending;
 use super::votes::{self, Votes};
-use super::{RAFT, fetch, remote};
+use super::{RAFT, REJOIN, fetch, remote};
+use crate::config::Settings;
 use crate::database::clock;
+use crate::folders;
 
 /// Threads that Raft runs on: one waits for the disk while the other answers.
 const THREADS: usize = 2;
@@ -46,6 +51,8 @@ pub struct Report {
     /// As its ledger names them.
     pub members: String,
     pub votes: votes::Standing,
+    /// Members whose ledger has parted from this one's.
+    pub forks: Vec<Fork>,
 }
 
 /// A member that takes part, until it leaves.
@@ -54,6 +61,7 @@ pub struct Joined {
     node: Node,
     engine: Arc<OnceLock<Arc<Engine>>>,
     votes: Arc<Votes>,
+    forks: Arc<Forks>,
     voter: Option<JoinHandle<()>>,
 }
 
@@ -104,6 +112,7 @@ impl Membership {
         orders: LogWriter,
         replica: &Replica,
         limits: BlockLimits,
+        settings: &Settings,
     ) -> Result<Joined> {
         self.check(replica)?;
         let Membership { plan, secrets } = self;
@@ -112,6 +121,10 @@ impl Membership {
             // It was added by a block that is not here yet.
             roll.0.extend(plan.roll()?.0);
         }
+        let pending = Pending::read(&settings.data)?;
+        if let Some(pending) = &pending {
+            roll = pending.without(&roll);
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("raft")
@@ -119,8 +132,13 @@ impl Membership {
             .build()
             .context("cannot start the threads of Raft")?;
         let (votes, voter) = start_votes(&files, &secrets, replica)?;
-        let store =
-            Store::open(Arc::clone(&files), orders).context("cannot go on in the cluster")?;
+        let store = Store::open(Arc::clone(&files), orders).map_err(|error| -> anyhow::Error {
+            let what = format!("cannot go on in the cluster: {error}");
+            match error.kind() {
+                ErrorKind::InvalidData => folders::refused(what).with_hint(REJOIN).into(),
+                _ => anyhow::Error::from(error).context("cannot go on in the cluster"),
+            }
+        })?;
         let after = store.sequence_of(replica.head().height);
         let config = Config {
             id,
@@ -134,6 +152,7 @@ impl Membership {
         let peers = Arc::new(Peers::new(&plan, &secrets, Arc::clone(&members))?);
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
+        let forks: Arc<Forks> = Arc::default();
         let node = runtime.block_on(async {
             let listener = TcpListener::bind(&address).await;
             let listener =
@@ -145,15 +164,27 @@ impl Membership {
                 engine: Arc::clone(&engine),
                 files,
                 votes: Arc::clone(&votes),
+                forks: Arc::clone(&forks),
             });
             for member in others {
                 tokio::spawn(Arc::clone(&votes).send_to(member, peers.clone()));
             }
+            let comparing = Comparing {
+                id,
+                store: node.store().clone(),
+                engine: Arc::clone(&engine),
+                peers: peers.clone(),
+                forks: Arc::clone(&forks),
+            };
+            tokio::spawn(comparing.run());
             let following = Following {
                 node: node.clone(),
                 engine: Arc::clone(&engine),
                 id,
                 members: Arc::clone(&members),
+                pending,
+                data: settings.data.clone(),
+                owner: settings.owner.clone(),
             };
             tokio::spawn(following.run());
             tokio::spawn(async move {
@@ -164,7 +195,8 @@ impl Membership {
             anyhow::Ok(node)
         })?;
         info!(id, after, address, "this node is a member of a cluster");
-        Ok(Joined { runtime: Some(runtime), node, engine, votes, voter: Some(voter) })
+        let (runtime, voter) = (Some(runtime), Some(voter));
+        Ok(Joined { runtime, node, engine, votes, forks, voter })
     }
 }
 
@@ -195,6 +227,10 @@ impl Joined {
         self.votes.watch(engine);
     }
 
+    pub fn forks(&self) -> &Arc<Forks> {
+        &self.forks
+    }
+
     pub fn votes(&self) -> &Arc<Votes> {
         &self.votes
     }
@@ -219,12 +255,13 @@ struct Face {
     engine: Arc<OnceLock<Arc<Engine>>>,
     files: Arc<dyn Files>,
     votes: Arc<Votes>,
+    forks: Arc<Forks>,
 }
 
 impl Answering for Face {
     fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
         let (node, engine) = (self.node.clone(), Arc::clone(&self.engine));
-        let votes = Arc::clone(&self.votes);
+        let (votes, forks) = (Arc::clone(&self.votes), Arc::clone(&self.forks));
         if let Some((&remote::MARK, ask)) = request.split_first() {
             let (files, ask) = (Arc::clone(&self.files), request.slice_ref(ask));
             return async move {
@@ -252,6 +289,7 @@ impl Answering for Face {
                 halted: engine.get().and_then(|it| it.halt_cause().map(ToString::to_string)),
                 members: engine.get().and_then(|it| it.parameter(MEMBERS).ok()).unwrap_or_default(),
                 votes: votes.standing(),
+                forks: forks.now(),
             };
             Ok(serde_json::to_vec(&report).map_err(std::io::Error::other)?.into())
         }
@@ -267,9 +305,11 @@ fn roll_of(parameters: &Parameters) -> Result<Roll> {
 /// Refuses to go on, without the others, in a ledger that several nodes order.
 pub fn refuse_alone(parameters: &Parameters) -> Result<()> {
     let Some(orderer) = Limits::orderer(parameters) else { return Ok(()) };
-    bail!(
+    let what = format!(
         "the ledger is that of a cluster, ordered by {orderer}: a node cannot add to it alone, and \
          this folder has no `{}`",
         cluster::plan::FOLDER
-    )
+    );
+    let hint = "To begin a new cluster with it, where the old one is gone: tally cluster recover.";
+    Err(folders::refused(what).with_hint(hint).into())
 }
