@@ -35,8 +35,8 @@
 //!
 //! **Faults borne**: nodes that stop, at any moment, as long as more than half run; messages that
 //! are lost, late, doubled; disks that lose what was not synced; a folder that was emptied or put
-//! back from a copy, as long as the others are not ([`recall`]). Not: a disk that loses what it said
-//! was synced, nodes that lie.
+//! back from a copy, as long as the others are not ([`recall`]). Not: a disk that loses what it
+//! said was synced, nodes that lie.
 //!
 //! **Cost.** A lone batch takes a sync of the leader's, a round trip and a sync of a follower's.
 //! Syncs block a thread of the runtime that the node was started in: give it one of its own.

@@ -8,19 +8,19 @@
 //! a ledger taken anew lost      all, most of whom forgot nothing       takes part from there on
 //! ```
 //!
-//! Raft counts a member's acknowledgements and votes as kept for good. One whose folder was emptied,
-//! or put back from a copy, would break two promises: an entry that it helped to commit could be
-//! outvoted by others that never had it, and it could vote again in a term that it has voted in. So
-//! such a member stands aside: it has no Raft, so it neither votes, stands nor acknowledges, until
-//! it has heard from every other voter how far that one's log and vote are.
+//! Raft counts a member's acknowledgements and votes as kept for good. One whose folder was
+//! emptied, or put back from a copy, would break two promises: an entry that it helped to commit
+//! could be outvoted by others that never had it, and it could vote again in a term that it has
+//! voted in. So such a member stands aside: it has no Raft, so it neither votes, stands nor
+//! acknowledges, until it has heard from every other voter how far that one's log and vote are.
 //!
 //! **Invariants.** *V* is the member in doubt. Of what it hears, its own included, it keeps the
 //! highest vote, and the highest last entry: *the least* that a leader must have to get its vote.
 //!
-//! 1. *What V helped to commit is in a log that ends with the least.* The leader that counted V's acknowledgement
-//!    had the entry on its own disk, and all that commit with V are asked. The log with the highest
-//!    last entry among several has all committed entries that any of them has (leader
-//!    completeness).
+//! 1. *What V helped to commit is in a log that ends with the least.* The leader that counted V's
+//!    acknowledgement had the entry on its own disk, and all that commit with V are asked. The log
+//!    with the highest last entry among several has all committed entries that any of them has
+//!    (leader completeness).
 //! 2. *V votes for none that lacks it*: it grants no candidate whose last entry is below the least,
 //!    nor stands itself below it. Any leader that is elected without V's vote has the entry from
 //!    a majority that shares a member with the one that committed it.
@@ -32,10 +32,10 @@
 //!    one of them: n - m + 1 of n, where m is a majority. Copies remember what they hold. Where
 //!    more are lost than that, nothing in the cluster knows what they had, and its owner decides.
 //! 5. *Who is asked* follows from the log with the highest last entry: its newest members.
-//! 6. *A cluster begins when all its founders have met*, since one whose folder was emptied is as good
-//!    as new. Each draws a number for its life in its folder, and keeps the others' when it begins.
-//!    A new one that is known so to all that have begun has had no life before that they could have
-//!    counted on: they counted on nothing before they began.
+//! 6. *A cluster begins when all its founders have met*, since one whose folder was emptied is as
+//!    good as new. Each draws a number for its life in its folder, and keeps the others' when it
+//!    begins. A new one that is known so to all that have begun has had no life before that they
+//!    could have counted on: they counted on nothing before they began.
 //!
 //! A member that a leader, by the word of more than half, has as none of its voters has promised
 //! nothing that counts: it takes part at once, and is sent the log.

@@ -102,7 +102,7 @@ pub fn forget(files: &Arc<dyn Files>) -> io::Result<()> {
     side.put(Event::All(State { vote, doubt, least, life, place, ..State::default() }))
 }
 
-/// Has this member go on alone, by its owner's word, behind the block `last`, the last in this folder:
+/// Has this member go on alone, by its owner's word, behind `last`, the last block in this folder:
 /// it is the only voter, whatever others may have. A folder without votes begins a log of terms.
 pub fn go_on_alone(files: &Arc<dyn Files>, member: u64, last: Height) -> io::Result<()> {
     let mut side = Side::open(files)?;

@@ -39,8 +39,9 @@ const HASHES_MAX: usize = 10_000;
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// What is said of a leader's entries that follow none of this node's.
-pub(crate) const PARTED: &str = "the leader sends orders that do not follow those that this node has: their ledgers have parted, \
-     or this one lacks some; tally cluster status tells the first block that differs";
+pub(crate) const PARTED: &str = "the leader sends orders that do not follow those that this node \
+                                has: their ledgers have parted, or this one lacks some; tally \
+                                cluster status tells the first block that differs";
 
 type Result<T, E = StorageError<u64>> = std::result::Result<T, E>;
 

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! For what no majority can do: more members are lost than a cluster bears, or all, and a backup is
-//! there. What the lost ones acknowledged and this folder lacks stays lost, and nothing here can say
-//! what it was; the blocks that change the members say in the ledger from where on it goes on
+//! there. What the lost ones acknowledged and this folder lacks stays lost, and nothing here can
+//! say what it was; the blocks that change the members say in the ledger from where on it goes on
 //! alone. The door is closed to the others from the start: one of them that comes back has another
 //! ledger from there on, and joins as a new member or not at all.
 
@@ -59,8 +59,8 @@ pub fn run(arguments: &ClusterRecover, output: Output) -> Result<Exit> {
     if !yes {
         let what = format!("this ledger would go on alone behind block {last}");
         eprintln!(
-            "What other members acknowledged behind that is lost with them. Of its blocks, the last \
-             {unconfirmed} are not known to have been acknowledged; they stay."
+            "What other members acknowledged behind that is lost with them. Of its blocks, the \
+             last {unconfirmed} are not known to have been acknowledged; they stay."
         );
         let hint = "Recover the member that has the most blocks, and never start the folders of \
                     the others again. If that is what you want, add --yes.";

@@ -1,7 +1,7 @@
 //! `tally cluster rejoin`: a member's damaged ledger is put aside, and taken anew from the others.
 //!
 //! ```text
-//! orders/ results/ checkpoints/ …-headers/ raft/ joining/  ─►  set-aside-1/       nothing is removed
+//! orders/ results/ checkpoints/ …-headers/ raft/ joining/  ─►  set-aside-1/    nothing is removed
 //! cluster/ votes/ tally.toml …                                 stay
 //! next start        takes the ledger from another member, and asks all of them what this one had
 //! ```

@@ -7,8 +7,9 @@
 //! ledger   rounds, then: the same head everywhere, a clean stop, `tally verify` of each folder
 //! ```
 //!
-//! One that forgets does so in the worst case: the others were frozen while it acknowledged, and the
-//! leader dies with it and comes back last. Those that lack the writes may not go on without them.
+//! One that forgets does so in the worst case: the others were frozen while it acknowledged, and
+//! the leader dies with it and comes back last. Those that lack the writes may not go on without
+//! them.
 //!
 //! Each client is at one node, and ends with it; what it was told, and the one operation that was
 //! under way, is what any node must hold afterwards ([`super::model`]). The node that is asked is
@@ -364,8 +365,8 @@ pub fn page(report: &Report) -> String {
          \x20 killed              {leaders_killed} leaders, {followers_killed} followers, \
          {majorities_killed} majorities\n\
          \x20 frozen              {leaders_frozen} leaders, {followers_frozen} followers\n\
-         \x20 forgot              {followers_emptied} followers emptied, {followers_set_back} set back \
-         to a copy\n\
+         \x20 forgot              {followers_emptied} followers emptied, {followers_set_back} set \
+         back to a copy\n\
          \x20 writes again        {writes_again_ms_p50} ms in the middle, {writes_again_ms_p90} \
          in nine of ten, {writes_again_ms_max} at most\n\
          \x20 ready again         {ready_again_ms_max} ms at most\n\
