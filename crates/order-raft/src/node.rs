@@ -58,6 +58,10 @@ const TOO_FAR: &str =
 
 /// See [`crate::recall`].
 const LACKS_LEAST: &str = "a leader needs what this node may have helped to commit";
+/// The same, for people.
+const LACKS: &str = "this node has lost orders that it may have helped to acknowledge, and elects \
+                     none that lacks them: start the members that are down; if those have lost \
+                     them too, tally cluster recover";
 
 type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
 
@@ -339,7 +343,8 @@ impl Node {
                 Err(why) => Some(in_plain_words(why.to_string())),
                 Ok(()) => self.is_too_far().then(|| TOO_FAR.to_owned()),
             },
-            waits: None,
+            waits: (metrics.current_leader.is_none() && !self.0.store.may_stand())
+                .then(|| LACKS.to_owned()),
         }
     }
 

@@ -29,13 +29,15 @@
 //!    highest vote, as one that is not confirmed: so it never resumes a lead that it had.
 //! 4. *An answer is of use only from members that remember.* One that has lost its data answers, so
 //!    that all are heard; those that have not must be as many that every majority with V in it has
-//!    one of them: n - m + 1 of n, where m is a majority. Copies remember what they hold. Where
-//!    more are lost than that, nothing in the cluster knows what they had, and its owner decides.
+//!    one of them: n - m + 1 of n, where m is a majority. One that goes on, and was not sent the
+//!    least yet, remembers no more than before. Copies remember what they hold. Where more are lost
+//!    than that, nothing in the cluster knows what they had, and its owner decides.
 //! 5. *Who is asked* follows from the log with the highest last entry: its newest members.
 //! 6. *A cluster begins when all its founders have met*, since one whose folder was emptied is as
 //!    good as new. Each draws a number for its life in its folder, and keeps the others' when it
 //!    begins. A new one that is known so to all that have begun has had no life before that they
-//!    could have counted on: they counted on nothing before they began.
+//!    could have counted on: they counted on nothing before they began. A copy of one that was new
+//!    draws another number, as the folder that it was copied from may have begun since.
 //!
 //! A member that a leader, by the word of more than half, has as none of its voters has promised
 //! nothing that counts: it takes part at once, and is sent the log.
@@ -44,7 +46,7 @@
 //! of birth that the file system gave it ([`ledger::files::Identity`]); another start that finds it
 //! in another file has a copy before it. A folder that was only moved to another disk is taken for
 //! one, too, which costs a question. *Not seen*: a whole file system or machine that was set back,
-//! which keeps such numbers.
+//! which keeps such numbers, and older files that are written over those of the ledger in place.
 //!
 //! **Cost.** Nothing where nothing is in doubt.
 
@@ -78,6 +80,9 @@ pub(crate) enum Doubt {
 pub(crate) struct Recalled {
     pub vote: Option<Vote<u64>>,
     pub last: Option<LogId<u64>>,
+    /// What it may have helped to commit, and perhaps lacks still.
+    pub least: Option<LogId<u64>>,
+    /// Also where it lacks that: until then it remembers no more than it did.
     pub doubt: Option<Doubt>,
     /// Its newest members: one set of voters, or two while they change.
     pub voters: Vec<BTreeSet<u64>>,
@@ -113,11 +118,13 @@ pub(crate) fn judge(
     heard: &BTreeMap<u64, Recalled>,
     named: &BTreeSet<u64>,
 ) -> Result<Settled, Lacking> {
+    // None resumes a lead: it would write other entries under the numbers of those that it forgot.
+    let unconfirmed = |vote: Vote<u64>| Vote { committed: false, ..vote };
     if heard.values().any(|it| it.is_stranger) {
-        return Ok(Settled { vote: own.vote, ..Settled::default() });
+        return Ok(Settled { vote: own.vote.map(unconfirmed), ..Settled::default() });
     }
     let all = || heard.values().chain([own]);
-    let least = all().filter_map(|it| it.last).max();
+    let least = all().filter_map(|it| it.last.max(it.least)).max();
     let newest = all().max_by_key(|it| it.last).map_or(&own.voters, |it| &it.voters);
     let alone = [named.clone()];
     let voters = if newest.is_empty() { &alone[..] } else { newest };
@@ -148,8 +155,7 @@ pub(crate) fn judge(
         }
     }
     let mut vote = None;
-    for one in all().filter_map(|it| it.vote) {
-        let one = Vote { committed: false, ..one };
+    for one in all().filter_map(|it| it.vote).map(unconfirmed) {
         vote = Some(vote.map_or(one, |vote| if one > vote { one } else { vote }));
     }
     let lives = heard.iter().map(|(member, it)| (*member, it.life)).collect();
@@ -291,6 +297,14 @@ mod tests {
         assert_eq!(lacking.lost, BTreeSet::from([3]));
         let copied = has(Some(Doubt::Copied), last(1, 9));
         assert!(judged(&own, &[(1, intact.clone()), (3, copied)]).is_ok());
+        // One that goes on, and lacks what it may have helped to commit.
+        let lacks = Recalled { least: last(1, 9), ..has(Some(Doubt::Lost), last(1, 4)) };
+        let behind = has(None, last(1, 4));
+        let lacking = judged(&own, &[(1, behind.clone()), (3, lacks.clone())]).unwrap_err();
+        assert_eq!(lacking.lost, BTreeSet::from([3]));
+        let copied = has(Some(Doubt::Copied), last(1, 7));
+        let settled = judged(&copied, &[(1, behind), (3, lacks)]).unwrap();
+        assert_eq!(settled.least, last(1, 9), "also of what no log has any more");
         // Like a new one, beside others that are not.
         let own = has(Some(Doubt::New), None);
         let new = has(Some(Doubt::New), None);
@@ -311,7 +325,8 @@ mod tests {
     fn a_member_that_never_voted_goes_on_at_once() {
         let own = has(Some(Doubt::Lost), last(1, 2));
         let leader = Recalled { is_stranger: true, ..has(None, last(1, 9)) };
-        assert_eq!(judged(&own, &[(1, leader)]).unwrap().least, None);
+        let settled = judged(&own, &[(1, leader)]).unwrap();
+        assert_eq!((settled.vote, settled.least), (Some(Vote::new(1, 1)), None));
     }
 
     /// The newest log says who is to be asked, also one that is heard late.

@@ -106,7 +106,9 @@ pub fn forget(files: &Arc<dyn Files>) -> io::Result<()> {
 /// it is the only voter, whatever others may have. A folder without votes begins a log of terms.
 pub fn go_on_alone(files: &Arc<dyn Files>, member: u64, last: Height) -> io::Result<()> {
     let mut side = Side::open(files)?;
-    let State { vote, mut own, life, place, .. } = side.state.clone();
+    let State { vote, mut own, life, place, cutting, .. } = side.state.clone();
+    // What was being taken back is none of it: the next start takes it back.
+    let last = cutting.map_or(last, |cut| last.min(cut - 1));
     let voted = vote.map_or(0, |vote| vote.leader_id().get_term());
     let written = own.last().map_or(0, |own| own.id.leader_id.term);
     let term = voted.max(written) + 1;
@@ -116,7 +118,7 @@ pub fn go_on_alone(files: &Arc<dyn Files>, member: u64, last: Height) -> io::Res
     let id = LogId::new(CommittedLeaderId::new(term, member), index);
     own.push(Own { id, what: What::Members(members) });
     let vote = Some(Vote::new(term, member));
-    side.put(Event::All(State { vote, own, life, place, ..State::default() }))
+    side.put(Event::All(State { vote, own, life, place, cutting, ..State::default() }))
 }
 
 /// Makes the entries of Raft's own those that another node has up to the last order in this folder.
@@ -147,6 +149,9 @@ impl Side {
             if let Some(read) = read(&read_all(&*file)?, *number)? {
                 state = read;
                 if state.place != file.identity()? {
+                    if state.doubt == Some(Doubt::New) {
+                        state.life = life;
+                    }
                     state.doubt.get_or_insert(Doubt::Copied);
                 }
                 break;
@@ -183,6 +188,7 @@ impl Side {
             Some(Doubt::New) => lives,
             _ => self.state.met.clone(),
         };
+        let least = least.max(self.state.least);
         let state = State { vote, least, doubt: None, met, ..self.state.clone() };
         self.put(Event::All(state))
     }
@@ -312,6 +318,48 @@ mod tests {
         forget(&copy).unwrap();
         begin_behind(&copy, b"[]").unwrap();
         assert_eq!(Side::open(&copy).unwrap().state.doubt, Some(Doubt::Lost));
+    }
+
+    /// What it was copied from may have begun since, and others have met that one.
+    #[test]
+    fn a_copy_of_one_that_was_new_is_not_that_one() {
+        let files = MemoryFiles::new();
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        let life = Side::open(&shared).unwrap().state.life;
+        assert_eq!(Side::open(&shared).unwrap().state.life, life);
+        let copy: Arc<dyn Files> = Arc::new(files.copy());
+        let copied = Side::open(&copy).unwrap().state;
+        assert_eq!(copied.doubt, Some(Doubt::New));
+        assert_ne!(copied.life, life);
+    }
+
+    #[test]
+    fn what_was_settled_once_stays_the_least() {
+        let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        let mut side = Side::open(&files).unwrap();
+        let at = |index| Some(LogId::new(CommittedLeaderId::new(1, 1), index));
+        for (least, then) in [(at(9), at(9)), (at(4), at(9)), (None, at(9)), (at(12), at(12))] {
+            side.put_settled(Settled { least, ..Settled::default() }).unwrap();
+            assert_eq!(Side::open(&files).unwrap().state.least, then);
+            side = Side::open(&files).unwrap();
+        }
+    }
+
+    /// Blocks that a leader has overwritten are no part of what goes on.
+    #[test]
+    fn one_that_goes_on_alone_takes_back_what_it_was_taking_back() {
+        let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        let mut side = Side::open(&files).unwrap();
+        side.put_own(own(0)).unwrap();
+        side.put_own(own(1)).unwrap();
+        side.put_own(own(8)).unwrap();
+        // Blocks 1 to 6 are the entries 2 to 7; 5 and 6 go, and what is own behind them.
+        side.put_cut(6, 5).unwrap();
+        go_on_alone(&files, 1, 6).unwrap();
+        let state = Side::open(&files).unwrap().state;
+        assert_eq!(state.cutting, Some(5));
+        let indexes: Vec<u64> = state.own.iter().map(|own| own.id.index).collect();
+        assert_eq!(indexes, [0, 1, 6]);
     }
 
     /// A vote that was given is known after any crash.

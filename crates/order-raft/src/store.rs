@@ -28,7 +28,7 @@ use types::Height;
 
 use crate::Types;
 use crate::draft::Draft;
-use crate::recall::{Recalled, Settled};
+use crate::recall::{Doubt, Recalled, Settled};
 use crate::side::{Own, Side, State, What};
 
 /// Bytes of entries that are kept in memory.
@@ -133,13 +133,15 @@ impl Store {
     /// What is on the disk, for members in doubt.
     pub(crate) fn recalled(&self) -> Recalled {
         let kept = self.kept();
-        let State { vote, doubt, own, life, .. } = &kept.side.state;
+        let State { vote, doubt, own, life, least, .. } = &kept.side.state;
         let voters = own.iter().rev().find_map(|own| match &own.what {
             What::Members(members) => Some(members.get_joint_config().clone()),
             _ => None,
         });
-        let (vote, doubt, voters) = (*vote, *doubt, voters.unwrap_or_default());
-        Recalled { vote, last: kept.last, doubt, voters, life: *life, ..Recalled::default() }
+        let (last, least, voters) = (kept.last, *least, voters.unwrap_or_default());
+        let doubt = if last < least { Some(Doubt::Lost) } else { *doubt };
+        let (vote, life) = (*vote, *life);
+        Recalled { vote, last, least, doubt, voters, life, ..Recalled::default() }
     }
 
     /// The life of another member that was new when this one began.
@@ -175,6 +177,11 @@ impl Store {
     /// The last entry of which the order is not in the folder any more.
     pub(crate) fn purged(&self) -> Option<LogId<u64>> {
         self.kept().purged
+    }
+
+    /// The oldest block that was not pruned before this start.
+    pub fn first_height(&self) -> Height {
+        self.purged().map_or(0, |last| self.height_at(last.index) + 1)
     }
 
     /// The last block up to an entry.

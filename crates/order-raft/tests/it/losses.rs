@@ -209,6 +209,46 @@ fn two_that_lost_their_data_wait_for_their_owner() {
     assert!(waits.contains("2 lost theirs too"), "{waits}");
 }
 
+/// One of two that had acknowledged alone forgets, and takes part again; before it was sent what it
+/// lacks, the other one forgets, too. It is no witness that there was nothing.
+#[test]
+fn one_that_lacks_something_still_is_no_witness() {
+    let mut trial = Trial::new(3, 17);
+    trial.settle();
+    let loser = trial.cluster.leader().unwrap();
+    let (holder, away) = ((loser + 1) % 3, (loser + 2) % 3);
+    trial.cut_off(away);
+    trial.order(holder, 20);
+    let told = trial.agreed.len();
+    let copy = trial.copy_of(loser);
+    for node in [loser, holder, away] {
+        trial.crash(node);
+    }
+    trial.lose(loser, Loss::Emptied, &copy);
+    trial.cluster.heal();
+    for node in [holder, away, loser] {
+        trial.begin(node);
+    }
+    // Long enough to be answered, and not to elect a leader.
+    trial.cluster.pass(200);
+    let standing = |trial: &Trial| trial.cluster.node(loser).unwrap().standing();
+    let lacks = standing(&trial);
+    assert!(lacks.waits.is_some_and(|why| why.contains("start the members that are down")));
+    assert!(lacks.entries < told as u64);
+    trial.crash(holder);
+    trial.lose(holder, Loss::Emptied, &copy);
+    trial.begin(holder);
+    for _ in 0..100 {
+        trial.submit_at(away);
+        trial.cluster.pass(50);
+        trial.poll();
+    }
+    assert_eq!(trial.agreed.len(), told, "what two had acknowledged was ordered over");
+    let waits = trial.cluster.node(holder).unwrap().standing().waits.unwrap_or_default();
+    assert!(waits.contains(&format!("but {loser} lost theirs too")), "{waits}");
+    assert!(standing(&trial).waits.is_some());
+}
+
 /// Crashes and losses by seeds, one loss at a time. What was agreed on stays.
 fn losses(nodes: usize, seed: u64) {
     let mut trial = Trial::new(nodes, seed);
