@@ -120,7 +120,7 @@ impl Comparing {
 
     async fn compare(&self, member: u64, own: u64) -> io::Result<Option<Fork>> {
         let (newest, first) = remote::ask_span(&self.peers, member).await?;
-        let height = own.min(newest);
+        let (height, first) = (own.min(newest), first.max(self.store.first_height()));
         if height < first || self.is_same(member, height).await? {
             return Ok(None);
         }

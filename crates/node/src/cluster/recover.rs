@@ -48,6 +48,10 @@ pub struct Pending {
 pub fn run(arguments: &ClusterRecover, output: Output) -> Result<Exit> {
     let ClusterRecover { data, host, port, yes } = arguments;
     let files = folders::open_to_write(data)?;
+    ensure!(
+        !super::fetch::is_half_done(data),
+        "the folder was taking the ledger from another member: start its node once, then stop it"
+    );
     let Extent { last, executed, ledger_id } = extent(&files)?;
     let parameters = database::parameters(data, &files)?;
     ensure!(

@@ -1,20 +1,21 @@
 //! `tally cluster rejoin`: a member's damaged ledger is put aside, and taken anew from the others.
 //!
 //! ```text
-//! orders/ results/ checkpoints/ …-headers/ raft/ joining/  ─►  set-aside-1/    nothing is removed
+//! joining/ orders/ results/ checkpoints/ …-headers/ raft/  ─►  set-aside-1/    nothing is removed
 //! cluster/ votes/ tally.toml …                                 stay
 //! next start        takes the ledger from another member, and asks all of them what this one had
 //! ```
 //!
-//! The orders go first: whatever a crash leaves, the next start finds a member without a ledger,
-//! which votes no more until the others have told what it may have forgotten (`order-raft`'s
-//! `recall`).
+//! A ledger that is being taken goes first, and the votes last: once the orders are away, the next
+//! start finds a member without a ledger, whatever a crash leaves, which votes no more until the
+//! others have told what it may have forgotten (`order-raft`'s `recall`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use cluster::Plan;
+use order_raft::SIDE_FOLDER;
 use serde_json::json;
 
 use super::remote::FOLDERS;
@@ -23,8 +24,6 @@ use crate::folders;
 
 /// Of what was put aside, with a number.
 const ASIDE: &str = "set-aside";
-/// Beside the ledger's own folders.
-const OTHERS: [&str; 2] = [order_raft::SIDE_FOLDER, super::fetch::JOINING];
 
 pub fn run(data: &Path, output: Output) -> Result<Exit> {
     let plan = Plan::read(data).context("cannot read what cluster this node is of")?;
@@ -35,7 +34,8 @@ pub fn run(data: &Path, output: Output) -> Result<Exit> {
     );
     let files = folders::open_to_write(data)?;
     let there = |name: &&str| data.join(name).exists();
-    let names: Vec<&str> = FOLDERS.into_iter().chain(OTHERS).filter(there).collect();
+    let all = [super::fetch::JOINING].into_iter().chain(FOLDERS).chain([SIDE_FOLDER]);
+    let names: Vec<&str> = all.filter(there).collect();
     ensure!(!names.is_empty(), "{} holds no ledger: start its node", data.display());
     let aside = new_folder(data)?;
     for name in names {

@@ -193,7 +193,7 @@ async fn ledgers_that_have_parted_are_named() {
     for _ in 0..100 {
         let status = run(&["cluster", "status", "--folder", path(&trial.all())]);
         said = String::from_utf8_lossy(&status.stdout).into_owned();
-        if said.matches("forked").count() >= 4 {
+        if said.matches("has forked").count() >= 4 {
             assert_eq!(status.status.code(), Some(1), "{said}");
             break;
         }
