@@ -23,6 +23,7 @@ mod keys;
 pub mod members;
 pub mod net;
 pub mod plan;
+mod seldom;
 pub mod votes;
 
 pub use members::{Members, Roll};

@@ -23,6 +23,7 @@ use tracing::{debug, warn};
 use crate::keys::{ByKey, Expected, key_of};
 use crate::members::{Key, Known, Members};
 use crate::plan::{Plan, Secrets, server_name};
+use crate::seldom::Seldom;
 
 /// Of a message, which may hold one envelope of any size.
 const FRAME_BYTES_MAX: usize = 1 << 30;
@@ -81,15 +82,15 @@ struct Peer {
 #[derive(Default)]
 struct Dialling {
     failures: u32,
-    refused: Option<(Instant, String)>,
+    refused: Option<(Instant, io::ErrorKind, String)>,
 }
 
 impl Dialling {
     fn may(&self) -> io::Result<()> {
         match &self.refused {
-            Some((until, why)) if Instant::now() < *until => {
+            Some((until, kind, why)) if Instant::now() < *until => {
                 let what = format!("it could not be reached a moment ago: {why}");
-                Err(io::Error::new(io::ErrorKind::NotConnected, what))
+                Err(io::Error::new(*kind, what))
             }
             _ => Ok(()),
         }
@@ -98,7 +99,8 @@ impl Dialling {
     fn failed(&mut self, error: &io::Error) {
         let pause = DIAL_AGAIN_MIN.saturating_mul(1 << self.failures.min(8)).min(DIAL_AGAIN_MAX);
         self.failures += 1;
-        self.refused = Some((Instant::now() + jittered(pause), error.to_string()));
+        let until = Instant::now() + jittered(pause);
+        self.refused = Some((until, error.kind(), error.to_string()));
     }
 }
 
@@ -251,12 +253,15 @@ pub async fn serve(
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let room = Arc::new(Semaphore::new(SERVED_MAX * MEMBERS_MAX));
     let greeting = greeting(plan);
+    let seldom = Arc::new(Seldom::default());
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 // As many descriptors as may be are open, say: those who wait try again.
-                warn!(%error, "a member cannot be accepted");
+                if let Some(before) = seldom.is_due(&error.to_string()) {
+                    warn!(%error, before, "a member cannot be accepted");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
@@ -267,12 +272,18 @@ pub async fn serve(
         };
         let (acceptor, members) = (acceptor.clone(), Arc::clone(&members));
         let (greeting, answering) = (greeting.clone(), Arc::clone(&answering));
+        let seldom = Arc::clone(&seldom);
         tokio::spawn(async move {
             let _place = place;
             let greeted = timeout(GREETING_TIME, greet(stream, &acceptor, &members, &greeting));
             match greeted.await {
                 Ok(Ok((key, stream))) => answer_all(key, stream, &members, &*answering).await,
-                Ok(Err(error)) => warn!(%from, %error, "a connection was refused"),
+                Ok(Err(error)) => {
+                    // Of each host one line a minute: a member that was removed goes on asking.
+                    if let Some(before) = seldom.is_due(&format!("{} {error}", from.ip())) {
+                        warn!(%from, %error, before, "a connection was refused");
+                    }
+                }
                 Err(_) => debug!(%from, "a connection said nothing"),
             }
         });

@@ -67,6 +67,28 @@ impl Beyond {
         Some(Cut { time_us, proposer, seen_height, requests, left: pending.len() })
     }
 
+    /// Takes a ticket back. `None`: there is none of this number, so its envelope was delivered, or
+    /// it was answered. Else whether its envelope is in no batch and never will be.
+    pub fn withdraw(&self, number: u64) -> Option<bool> {
+        let mut pending = lock(&self.pending);
+        let is_it = |ticket: &Ticket| ticket.number == number;
+        let envelope = pending.iter().find(|(_, tickets)| tickets.iter().any(is_it));
+        let envelope = envelope.map(|(envelope, _)| envelope.clone())?;
+        let tickets = pending.get_mut(&envelope)?;
+        tickets.retain(|ticket| !is_it(ticket));
+        // Of several with the same bytes one stands for all.
+        let is_last = tickets.is_empty();
+        if is_last {
+            pending.remove(&envelope);
+        }
+        Some(lock(&self.orderer).withdraw(&envelope) && is_last)
+    }
+
+    /// See [`Orderer::hindrance`].
+    pub fn hindrance(&self) -> Option<String> {
+        lock(&self.orderer).hindrance()
+    }
+
     pub fn released(&self, released: Released) {
         lock(&self.orderer).released(released);
     }

@@ -23,13 +23,13 @@
 //! with a disk that lies about syncs, but not beyond what checkpoints say.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ledger::files::sqlstate_of;
+use ledger::files::{is_full, sqlstate_of};
 use ledger::{BlockResult, BlockWriter, Hash, LogWriter, Record};
 use recovery::schemes::beside::RowLoggers;
 use types::{Error, Height, Result};
@@ -43,6 +43,10 @@ const HELD_BYTES_MAX: usize = 1 << 30;
 /// Bytes of results that are gathered before they are written: one write for some hundred blocks of
 /// few transactions, where one for each took a tenth of the processor time of a small block.
 const GATHERED_BYTES_MAX: usize = 256 << 10;
+
+/// Results that are gathered while the disk is full, and how often room is looked for then.
+const FULL_BYTES_MAX: usize = 256 << 20;
+const LOOK_FOR_ROOM: Duration = Duration::from_secs(1);
 
 /// What the sequencer writes to.
 pub struct Journal {
@@ -94,6 +98,8 @@ impl Journal {
             durable_below,
             on_failure: OnceLock::new(),
             arrivals: Arc::default(),
+            patient: AtomicBool::new(false),
+            full: Mutex::default(),
         };
         Journal { ledger: Arc::new(ledger), rows: None, cut: None }
     }
@@ -188,6 +194,9 @@ pub struct LedgerEnd {
     durable_below: AtomicU64,
     on_failure: OnceLock<OnFailure>,
     arrivals: Arc<Arrivals>,
+    /// A disk that is full is waited for, and why it is.
+    patient: AtomicBool,
+    full: Mutex<Option<String>>,
 }
 
 /// What is not in the logs yet.
@@ -201,6 +210,8 @@ struct Waiting {
     next_result: Height,
     /// The newest block whose order and result were handed over.
     complete: Option<(Height, Hash)>,
+    /// The disk had no room for results when they were written last, at this time.
+    full: Option<Instant>,
     /// Blocks could not be written.
     failed: Option<(io::ErrorKind, String)>,
 }
@@ -239,6 +250,13 @@ impl Waiting {
         (self.orders.drain(..orders).collect(), self.results.drain(..results).collect())
     }
 
+    /// Results that came meanwhile are behind them.
+    fn put_back(&mut self, mut results: Vec<Record>) {
+        self.bytes += results.iter().map(|result| result.payload().len()).sum::<usize>();
+        results.append(&mut self.results);
+        self.results = results;
+    }
+
     fn take_results(&mut self) -> Vec<Record> {
         self.bytes = 0;
         std::mem::take(&mut self.results)
@@ -250,7 +268,8 @@ impl LedgerEnd {
         self.arrivals.note();
         if !self.holds {
             let mut log = lock(self.orders()?);
-            log.append(&[order])?;
+            log.append(std::slice::from_ref(&order))
+                .or_else(|error| self.append_when_there_is_room(error, &mut log, &order))?;
             self.durable_below.store(log.durable_below(), Ordering::Release);
             return Ok(());
         }
@@ -260,6 +279,43 @@ impl LedgerEnd {
         waiting.orders.push(order);
         drop(waiting);
         self.write_if_full()
+    }
+
+    /// An order that the disk had no room for, behind what a new start would find. The log stays
+    /// locked: nothing else could be written to it.
+    fn append_when_there_is_room(
+        &self,
+        mut error: io::Error,
+        log: &mut LogWriter,
+        order: &Record,
+    ) -> io::Result<()> {
+        if !self.patient.load(Ordering::Acquire) || !is_full(&error) {
+            return Err(error);
+        }
+        tracing::warn!(%error, "the disk is full: nothing is written until there is room");
+        *lock(&self.full) = Some(error.to_string());
+        while is_full(&error) && self.patient.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK_FOR_ROOM / 10);
+            match append_again(log, order) {
+                Ok(()) => {
+                    tracing::info!("there is room on the disk again");
+                    *lock(&self.full) = None;
+                    return Ok(());
+                }
+                Err(again) => error = again,
+            }
+        }
+        Err(error)
+    }
+
+    /// Whether a disk that is full is waited for, from now on.
+    pub(crate) fn set_patient(&self, patient: bool) {
+        self.patient.store(patient, Ordering::Release);
+    }
+
+    /// Why nothing can be written at present, if the disk is full.
+    pub(crate) fn fullness(&self) -> Option<String> {
+        lock(&self.full).clone()
     }
 
     fn orders(&self) -> io::Result<&Mutex<LogWriter>> {
@@ -300,15 +356,58 @@ impl LedgerEnd {
         }
     }
 
-    /// Records are taken under the log's lock, so that they are written in their order.
+    /// Records are taken under the log's lock, so that they are written in their order. Where
+    /// room on a full disk is waited for, as orders do, results are gathered meanwhile: they can be
+    /// computed again.
     fn write_results(&self, log: &mut LogWriter) -> io::Result<()> {
-        let results = lock(&self.waiting).take_results();
-        log.append_all_unsynced(&results)
+        let may_wait = |error: &io::Error, waiting: &Waiting| {
+            self.waits_for_room(error) && waiting.bytes < FULL_BYTES_MAX
+        };
+        let mut waiting = lock(&self.waiting);
+        if let Some(since) = waiting.full {
+            if since.elapsed() < LOOK_FOR_ROOM && waiting.bytes < FULL_BYTES_MAX {
+                return Ok(());
+            }
+            match log.reopened() {
+                Ok(again) => *log = again,
+                Err(error) if may_wait(&error, &waiting) => {
+                    waiting.full = Some(Instant::now());
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+            waiting.full = None;
+        }
+        let mut results = waiting.take_results();
+        results.retain(|result| result.height() >= log.next_height());
+        drop(waiting);
+        let Err(error) = log.append_all_unsynced(&results) else { return Ok(()) };
+        let mut waiting = lock(&self.waiting);
+        if !may_wait(&error, &waiting) {
+            return Err(error);
+        }
+        tracing::warn!(%error, "results are gathered in memory until there is room on the disk");
+        waiting.put_back(results);
+        waiting.full = Some(Instant::now());
+        Ok(())
+    }
+
+    fn waits_for_room(&self, error: &io::Error) -> bool {
+        is_full(error) && (self.orders.is_none() || self.patient.load(Ordering::Acquire))
+    }
+
+    /// What needs them on the disk fails, and nothing else.
+    fn check_room(&self) -> io::Result<()> {
+        match lock(&self.waiting).full {
+            Some(_) => Err(io::ErrorKind::StorageFull.into()),
+            None => Ok(()),
+        }
     }
 
     fn sync_results(&self) -> io::Result<()> {
         let mut log = lock(&self.results);
         self.write_results(&mut log)?;
+        self.check_room()?;
         log.sync()
     }
 
@@ -322,6 +421,7 @@ impl LedgerEnd {
         // Before the results are taken, which may hold later ones.
         let complete = lock(&self.waiting).complete;
         self.write_results(&mut log)?;
+        self.check_room()?;
         Ok(complete)
     }
 
@@ -368,12 +468,15 @@ impl LedgerEnd {
     fn mark_results(&self) -> io::Result<()> {
         let mut results = lock(&self.results);
         self.write_results(&mut results)?;
+        self.check_room()?;
         results.rest()
     }
 
     /// Tells a failure of another thread than the sequencer's.
     fn or_tell(&self, written: io::Result<()>) -> io::Result<()> {
-        if let Err(error) = &written {
+        if let Err(error) = &written
+            && !self.waits_for_room(error)
+        {
             lock(&self.waiting).failed = Some((error.kind(), error.to_string()));
             if let Some(tell) = self.on_failure.get() {
                 tell(cannot_write(io::Error::new(error.kind(), error.to_string())));
@@ -402,6 +505,14 @@ impl LedgerEnd {
         self.durable_below.store(orders.durable_below(), Ordering::Release);
         Ok(())
     }
+}
+
+/// What was written of it, if anything was, goes first.
+fn append_again(log: &mut LogWriter, order: &Record) -> io::Result<()> {
+    let mut again = log.reopened()?;
+    again.cut(order.height())?;
+    *log = again;
+    log.append(std::slice::from_ref(order))
 }
 
 /// A thread that syncs orders while their blocks are executed.

@@ -59,7 +59,7 @@ pub use effects::{ChangedRow, Effects};
 pub use journal::Journal;
 pub use language::{Language, Migrated, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use limits::EXECUTOR;
-pub use live::{Beside, Checkpoints, Clock, Engine, Submitted, Submitter};
+pub use live::{Beside, Checkpoints, Clock, Engine, Submitted, Submitter, Withdrawal};
 pub use observer::{BlockEvent, NoObserver, Observer};
 pub use order::{Seed, Status as KeyStatus};
 pub use parameter_types::ParameterTypes;

@@ -9,10 +9,14 @@ use concurrency::Outcome;
 use engine::limits::ORDERER;
 use engine::transaction::Asked;
 use engine::{
-    Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Language, NoObserver, Replayed, Submitter,
-    recover, replay, resume_writing,
+    Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Journal, Language, NoObserver, Replayed,
+    Submitter, Withdrawal, recover, replay, resume_writing,
 };
-use ledger::{BlockWriter, Files, Genesis, LogOptions, MemoryFiles, Parameters};
+use ledger::memory_files::Failure;
+use ledger::{
+    BlockReader, BlockResult, BlockWriter, Files, Genesis, LogOptions, LogReader, MemoryFiles,
+    Parameters, Record, Stream,
+};
 use order::{Certificate, Delivery, Orderer, Proposal, Refused};
 use sim::language::Calls;
 use sim::operation::{Call, Kind};
@@ -201,4 +205,60 @@ fn unconfirmed_orders_are_counted_and_not_executed() {
 fn protocols_that_order_by_running_are_refused() {
     let refused = start(&folder("silo", Some("raft")), &Arc::default(), 1).err().unwrap();
     assert!(refused.to_string().contains("cannot run a ledger of several nodes"), "{refused}");
+}
+
+/// What was handed to others is answered by them, or given up once.
+#[test]
+fn what_others_may_order_is_given_up_once_and_not_known() {
+    let log: Arc<Log> = Arc::default();
+    let engine = start(&folder("serial", None), &log, 1).unwrap();
+    ask(&engine, Kind::Insert, 1).unwrap();
+    let before = log.proposals.lock().unwrap().len();
+    *log.held.lock().unwrap() = Some(before);
+    let submitter = Submitter { principal: "ada", key: None, seed: [0; 16] };
+    let call = Call { kind: Kind::Insert, table: "main", x: 2, y: 1 }.body();
+    let mut submitted = engine.submit_revocably(submitter, &Asked::from(&call), None).unwrap();
+    assert_eq!(engine.withdraw(&submitted), Withdrawal::Unknown);
+    assert!(submitted.answer.try_recv().is_err());
+    assert_eq!(engine.withdraw(&submitted), Withdrawal::Ordered, "it waits no more");
+    *log.held.lock().unwrap() = None;
+    ask(&engine, Kind::Insert, 3).unwrap();
+    assert!(engine.head().height >= before as u64 + 2, "it was ordered, and nothing waited");
+}
+
+/// In a cluster results wait for room on the disk, since they can be computed again.
+#[test]
+fn results_outlive_a_full_disk_where_others_order() {
+    let source = folder("serial", None);
+    let engine = start(&source, &Arc::default(), 1).unwrap();
+    (0..60).for_each(|key| drop(ask(&engine, Kind::Insert, key).unwrap()));
+    engine.stop();
+    let mut reader = LogReader::open(Arc::new(source), Stream::Results).unwrap();
+    let all: Vec<Record> = std::iter::from_fn(|| reader.next_record().unwrap()).collect();
+    let target = folder("serial", None);
+    let mut blocks = BlockReader::open(Arc::new(target.clone())).unwrap();
+    while blocks.next().unwrap().is_some() {}
+    let BlockWriter { results, .. } = BlockWriter::resume(blocks, LOG).unwrap();
+    let mut journal = Journal::of_results(results, 1);
+    target.fail_at(Some(Failure::Full(target.operations())));
+    let (some, rest) = all[1..].split_at(40);
+    let append = |journal: &mut Journal, records: &[Record]| {
+        for record in records {
+            journal.append_result(&BlockResult::of(record).unwrap()).unwrap();
+        }
+    };
+    append(&mut journal, some);
+    let full = journal.ledger().write_held().unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    assert!(journal.ledger().written().is_err(), "no backup takes what is not there");
+    append(&mut journal, rest);
+    target.fail_at(None);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while journal.ledger().write_held().is_err() {
+        assert!(Instant::now() < deadline, "there is room, and nothing is written");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let mut reader = LogReader::open(Arc::new(target), Stream::Results).unwrap();
+    let found: Vec<Record> = std::iter::from_fn(|| reader.next_record().unwrap()).collect();
+    assert_eq!(found, all);
 }

@@ -45,6 +45,11 @@ pub fn sqlstate_of(error: &io::Error) -> SqlState {
     }
 }
 
+/// Whether an operation failed for want of room, which there may be later.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// A whole file.
 pub fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];

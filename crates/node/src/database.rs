@@ -106,8 +106,10 @@ pub fn open(
             );
             let BlockWriter { orders, results } = log;
             let journal = Journal::of_results(results, replica.head().height + 1);
+            let ahead_max = clock_bound(settings).map(|bound| bound.ahead_max);
             let limits = limits(settings);
-            let joined = membership.join(files.clone(), orders, &replica, limits, settings)?;
+            let files = files.clone();
+            let joined = membership.join(files, orders, &replica, limits, settings, ahead_max)?;
             (journal, Some(joined))
         }
     };
@@ -143,10 +145,14 @@ pub fn open(
         watchdog: Some(watchdog),
         stopped,
         elsewhere: joined.as_ref().map(Joined::orderer),
+        waits_for_room: true,
         submitter: joined.as_ref().map(|_| draw()).transpose()?,
     };
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
     let votes = joined.as_ref().map(|joined| Arc::clone(joined.votes()));
+    if let Some(joined) = &joined {
+        _ = metrics.order.set(joined.tells_order());
+    }
     if let Some(votes) = &votes {
         let votes = Arc::clone(votes);
         _ = metrics.votes.set(Box::new(move || votes.standing()));

@@ -2,11 +2,12 @@
 //! `/members`. Reading is free for those that reach it, changing needs a token ([`guard`]).
 //!
 //! Live means that the process answers; ready means that the ledger was read and sessions are
-//! admitted. A node that is starting or stopping, or that serves reads only because the disk
-//! failed, is live and not ready; the latter says why. A GET of `/checkpoint` tells how the newest
-//! one stands, a POST asks for one and is answered when it is durable. `/head` names the ledger and
-//! the newest block in its files, which under `log_scheme` none is older than what sessions see. A
-//! POST of `/prune` is for those who can write the data folder ([`crate::prune`]).
+//! admitted. A node that is starting or stopping, that serves reads only because the disk failed,
+//! that waits for room on a full disk, or that is of a cluster which cannot order, is live and not
+//! ready; the latter three say why. A GET of `/checkpoint` tells how the newest one stands, a POST
+//! asks for one and is answered when it is durable. `/head` names the ledger and the newest block
+//! in its files, which under `log_scheme` none is older than what sessions see. A POST of `/prune`
+//! is for those who can write the data folder ([`crate::prune`]).
 
 mod guard;
 
@@ -108,15 +109,19 @@ async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
     let forks = observed.forks.get();
     let named = forks.map(|forks| forks.now()).unwrap_or_default();
     let named: String = named.iter().map(|fork| format!("{fork}\n")).collect();
-    let why = match observed.phase() {
-        Phase::Ready if forks.is_some_and(|forks| forks.is_outnumbered()) => named,
-        Phase::Ready => {
+    let hindrance = observed.engine.get().and_then(|engine| engine.hindrance());
+    let why = match (observed.phase(), hindrance) {
+        (Phase::Ready, Some(why)) => {
+            format!("nothing can be written, reads go on: {why}\n{named}")
+        }
+        (Phase::Ready, None) if forks.is_some_and(|forks| forks.is_outnumbered()) => named,
+        (Phase::Ready, None) => {
             let ready = ready(observed.metrics.torn_tails.get());
             return (StatusCode::OK, ready + &named);
         }
-        Phase::Starting => "starting\n".to_owned(),
-        Phase::Stopping => "stopping\n".to_owned(),
-        Phase::Halted => {
+        (Phase::Starting, _) => "starting\n".to_owned(),
+        (Phase::Stopping, _) => "stopping\n".to_owned(),
+        (Phase::Halted, _) => {
             let cause = observed.engine.get().and_then(|engine| engine.halt_cause());
             let cause = cause.map(ToString::to_string).unwrap_or_default();
             format!("reads only: {cause}\n{named}")

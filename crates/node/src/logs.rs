@@ -14,6 +14,8 @@ pub fn start(settings: &Settings) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter).map_err(|error| format!("`log_level`: {error}"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Where nothing reads the log any more: it would be told to the same place, by a panic.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
     let started = match settings.log_format {

@@ -3,6 +3,9 @@
 //! The time of day, the folder and the ports come from here; what happens to a transaction is
 //! decided below, in crates that know none of these. They meet in [`database`] and [`sessions`].
 
+#[macro_use]
+mod output;
+
 mod analysis;
 mod backup;
 mod checkpoints;

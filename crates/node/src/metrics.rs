@@ -161,7 +161,23 @@ pub struct Metrics {
     /// Set where there is an engine for queries over much data.
     pub analysis: OnceLock<Box<dyn Fn() -> Analysis + Send + Sync>>,
     /// Set where the node is a member of a cluster.
+    pub order: OnceLock<Box<dyn Fn() -> Order + Send + Sync>>,
     pub votes: OnceLock<Box<dyn Fn() -> Standing + Send + Sync>>,
+}
+
+/// How a member stands in the order.
+#[derive(Clone, Copy, Default)]
+pub struct Order {
+    /// The member that leads; 0: none, as far as this one knows.
+    pub leader: u64,
+    pub leads: bool,
+    pub term: u64,
+    /// The last block of its log, and the last one that is known to be committed.
+    pub ordered_height: u64,
+    pub committed_height: u64,
+    pub dials: u64,
+    /// Nothing can be ordered.
+    pub hindered: bool,
 }
 
 /// What queries over much data hold now, and what they did since the start.
@@ -285,8 +301,13 @@ impl Collector for Reading {
         page.counter("checkpoint_failures", help, &metrics.checkpoint_failures)?;
         let help = "Height of a block that cannot be executed, where the start stopped; 0: none";
         page.gauge("failing_block_height", help, None, metrics.failing_block.get() as f64)?;
-        let help = "Whether the node refuses writes: its disk has failed, or a block fails";
-        page.gauge("read_only", help, None, metrics.read_only.get() as f64)?;
+        let order = metrics.order.get().map(|read| read());
+        let help = "Whether the node takes no writes: its disk has failed, a block fails, or its \
+                    cluster cannot order";
+        let hindered = order.is_some_and(|order| order.hindered);
+        let read_only = metrics.read_only.get().max(u64::from(hindered));
+        page.gauge("read_only", help, None, read_only as f64)?;
+        order.map_or(Ok(()), |order| page.order(&order, metrics.height.get()))?;
         page.past(metrics)?;
         metrics.session_memory.get().map_or(Ok(()), |pool| page.session_memory(pool))?;
         metrics.votes.get().map_or(Ok(()), |read| page.votes(&read()))?;
@@ -368,6 +389,23 @@ impl Page<'_> {
         self.count("image_reused_bytes", help, analysis.image_reused_bytes)?;
         let help = "Rows that were written into the columns of tables of layout column";
         self.count("image_kept_rows", help, analysis.image_kept_rows)
+    }
+
+    fn order(&mut self, order: &Order, height: u64) -> fmt::Result {
+        let help = "The member that leads, as this one knows; 0: none";
+        self.gauge("raft_leader", help, None, order.leader as f64)?;
+        let help = "1: this member leads";
+        self.gauge("raft_leads", help, None, u8::from(order.leads).into())?;
+        let help = "The term, which grows with each election";
+        self.gauge("raft_term", help, None, order.term as f64)?;
+        let help = "Height of the last block in the log of orders, confirmed or not";
+        self.gauge("raft_ordered_height", help, None, order.ordered_height as f64)?;
+        let help = "Height of the last block that more than half of the members have";
+        self.gauge("raft_committed_height", help, None, order.committed_height as f64)?;
+        let help = "Committed blocks that this node has not executed";
+        let lag = order.committed_height.saturating_sub(height);
+        self.gauge("raft_lag_blocks", help, None, lag as f64)?;
+        self.count("raft_dials", "Connections to other members that were tried", order.dials)
     }
 
     fn votes(&mut self, votes: &Standing) -> fmt::Result {

@@ -114,14 +114,44 @@ pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// What fails leaves nothing behind, so that the next try finds the folder as this one did.
 pub fn make(arguments: &cli::Restore) -> Result<Restored> {
-    let until = Until::of(arguments)?;
     let target = &arguments.data;
     ensure_new(target)?;
+    let (was_there, mut begun) = (target.exists(), false);
+    let made = make_in_new(arguments, &mut begun);
+    if made.is_err() && begun {
+        let cleared = match was_there {
+            true => clear(target),
+            false => std::fs::remove_dir_all(target),
+        };
+        if let Err(error) = cleared {
+            eprintln!("tally: remove {}: it holds half of a ledger ({error})", target.display());
+        }
+    }
+    made
+}
+
+fn clear(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        match path.is_dir() {
+            true => std::fs::remove_dir_all(path)?,
+            false => std::fs::remove_file(path)?,
+        }
+    }
+    Ok(())
+}
+
+/// `begun`: the folder is this one's, and holds something.
+fn make_in_new(arguments: &cli::Restore, begun: &mut bool) -> Result<Restored> {
+    let until = Until::of(arguments)?;
+    let target = &arguments.data;
     let source = source(arguments)?;
     let lowest = lowest_block(&source, until)?;
     let step = Progress::begin("copying blocks");
     let files: Arc<dyn Files> = Arc::new(RealFiles::open(target)?);
+    *begun = true;
     begin(&*files)?;
     let copied = copy(&source, &files, until)?;
     let height = copied.height;

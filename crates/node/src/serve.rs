@@ -26,6 +26,7 @@ use crate::config::Settings;
 use crate::database;
 use crate::folders;
 use crate::http::{self, Guard, Observed, Phase};
+use crate::output;
 use crate::prune::{self, Folder};
 use crate::secrets;
 use crate::sessions::Front;
@@ -181,10 +182,12 @@ fn announce(settings: &Settings, ports: &Ports, height: u64, output: Output) {
         Output::Text => {
             // Whoever comes without a password file is admitted by any name.
             let user = if settings.password_file.is_some() { "USER" } else { &*settings.owner };
-            println!("READY: ledger {data}, height {height}\n");
-            println!("    psql postgresql://{user}@{listen}/tally\n");
+            output::put_or_leave(format_args!(
+                "READY: ledger {data}, height {height}\n\n    psql \
+                 postgresql://{user}@{listen}/tally\n"
+            ));
         }
-        Output::Json => println!(
+        Output::Json => output::put_or_leave(format_args!(
             "{}",
             serde_json::json!({
                 "ready": true,
@@ -193,6 +196,6 @@ fn announce(settings: &Settings, ports: &Ports, height: u64, output: Output) {
                 "listen": listen.to_string(),
                 "http_listen": ports.http_listen.map(|address| address.to_string()),
             })
-        ),
+        )),
     }
 }

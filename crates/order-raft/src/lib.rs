@@ -33,6 +33,9 @@
 //! sent again when the leader changes or says nothing for long; so they are ordered at least once.
 //! A node that stops forgets its outbox, as [`order::Orderer`] allows.
 //!
+//! **Clocks.** A leader whose clock is [ahead of those of most members](clocks) drafts nothing and
+//! lets another one be elected; a follower does not acknowledge a draft from so far ahead.
+//!
 //! **Faults borne**: nodes that stop, at any moment, as long as more than half run; messages that
 //! are lost, late, doubled; disks that lose what was not synced; a folder that was emptied or put
 //! back from a copy, as long as the others are not ([`recall`]). Not: a disk that loses what it
@@ -43,11 +46,14 @@
 //!
 //! *Absence*: sockets ([`Network`] is given), what an envelope means, execution.
 
+mod clocks;
 mod confirm;
 mod draft;
 mod follow;
+mod liveness;
 mod machine;
 mod node;
+mod peers;
 mod recall;
 mod side;
 mod store;
@@ -122,6 +128,9 @@ pub struct Config {
     pub timing: Timing,
     /// Of what this node drafts.
     pub clock: Clock,
+    /// How far the time of a draft may be ahead of [most members' clocks](clocks); `None`: as far
+    /// as it likes.
+    pub ahead_max: Option<Duration>,
     /// Whether nothing may be drafted behind an envelope before it was executed.
     pub is_barrier: fn(&[u8]) -> bool,
 }

@@ -9,39 +9,31 @@
 //! A new leader or a new term makes the outbox be sent again and empties the inbox, as all whose
 //! envelopes were in it do the same.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
 use futures::FutureExt;
 use ledger::ZERO_HASH;
-use openraft::error::{
-    InitializeError, InstallSnapshotError, NetworkError, RPCError, RaftError, Unreachable,
-};
-use openraft::network::RPCOption;
-use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
-    VoteRequest, VoteResponse,
-};
-use openraft::{
-    EmptyNode, EntryPayload, LogId, Raft, RaftNetwork, RaftNetworkFactory, SnapshotPolicy,
-    StoredMembership,
-};
+use openraft::error::{InitializeError, RaftError};
+use openraft::{EmptyNode, EntryPayload, LogId, Raft, SnapshotPolicy, StoredMembership};
 use order::{
     Certificate, CertificateKind, Delivery, Filling, Orderer, Proposal, Refused, Released, Tell,
 };
-use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use types::{Error, Height, Result, SqlState};
 
+use crate::clocks::Clocks;
 use crate::confirm::Asking;
 use crate::draft::Draft;
-use crate::machine::{Machine, no_snapshots};
+use crate::liveness::watch_clocks;
+use crate::machine::Machine;
+use crate::peers::Peers;
 use crate::store::{PARTED, Store};
 use crate::wire::{Request, json, of_json};
 use crate::{Config, Network, Types};
@@ -53,17 +45,15 @@ const AHEAD_MAX: u64 = 2;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const FORWARD_BYTES_MAX: usize = 1 << 20;
 /// What is said of a node that lacks what the others have pruned.
-const TOO_FAR: &str =
+pub(crate) const TOO_FAR: &str =
     "the others have pruned blocks that this node lacks: restart it, and it takes the ledger anew";
 
 /// See [`crate::recall`].
-const LACKS_LEAST: &str = "a leader needs what this node may have helped to commit";
+pub(crate) const LACKS_LEAST: &str = "a leader needs what this node may have helped to commit";
 /// The same, for people.
-const LACKS: &str = "this node has lost orders that it may have helped to acknowledge, and elects \
+pub(crate) const LACKS: &str = "this node has lost orders that it may have helped to acknowledge, and elects \
                      none that lacks them: start the members that are down; if those have lost \
                      them too, tally cluster recover";
-
-type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
 
 /// A handle; clones are the same node.
 #[derive(Clone)]
@@ -72,7 +62,11 @@ pub struct Node(pub(crate) Arc<Shared>);
 pub(crate) struct Shared {
     pub config: Config,
     pub store: Store,
-    raft: OnceLock<Raft<Types>>,
+    /// Another one, where a full disk has ended the one before.
+    raft: Mutex<Option<Raft<Types>>>,
+    settings: Arc<openraft::Config>,
+    /// It stops: it drafts nothing any more, and does not stand for election.
+    pub leaving: AtomicBool,
     /// Entries that are committed, as this node knows.
     committed: Arc<Committed>,
     state: Mutex<State>,
@@ -82,13 +76,11 @@ pub(crate) struct Shared {
     runtime: Handle,
     pub network: Arc<dyn Network>,
     pub asking: Asking,
+    pub clocks: Clocks,
     /// The others have pruned what this node lacks.
     too_far: AtomicBool,
     /// Why it takes no part yet.
     pub waits: Mutex<Option<String>>,
-    pub stopped: AtomicBool,
-    /// Whether it may be elected: see [`crate::recall`].
-    stands: AtomicBool,
 }
 
 impl Shared {
@@ -120,11 +112,19 @@ struct Waiting {
     sent: Option<Instant>,
 }
 
-struct State {
+/// What is known of an envelope that the outbox holds.
+#[derive(Default)]
+struct Held {
+    /// How often it holds it.
+    copies: usize,
+    /// One was sent to another node, or drafted: it may be in the log, or come to be.
+    tried: bool,
+}
+
+pub(crate) struct State {
     outbox: VecDeque<Waiting>,
     outbox_bytes: usize,
-    /// How often the outbox holds an envelope.
-    held: HashMap<Bytes, usize>,
+    held: HashMap<Bytes, Held>,
     /// What a leader is to order.
     inbox: VecDeque<Bytes>,
     nudged: bool,
@@ -137,20 +137,52 @@ struct State {
     regime: (u64, Option<u64>),
     /// Index of the next entry to be delivered.
     next: u64,
+    /// When a leader was heard of last, and when one was known that could order.
+    pub heard: Instant,
+    pub fine: Instant,
+    /// When a draft was refused last for its time, and why.
+    pub refused: Option<(Instant, String)>,
 }
 
 impl State {
     /// What was delivered is not sent any more; of copies, one.
     fn acknowledge(&mut self, envelope: &Bytes) {
-        let Some(count) = self.held.get_mut(envelope) else { return };
-        *count -= 1;
-        if *count == 0 {
+        let Some(held) = self.held.get_mut(envelope) else { return };
+        held.copies -= 1;
+        if held.copies == 0 {
             self.held.remove(envelope);
         }
         let place = self.outbox.iter().position(|waiting| waiting.envelope == *envelope);
         if let Some(waiting) = place.and_then(|place| self.outbox.remove(place)) {
             self.outbox_bytes -= waiting.envelope.len();
         }
+    }
+
+    /// It is in a draft from now on, or on its way to another node.
+    fn tries(&mut self, envelope: &Bytes) {
+        if let Some(held) = self.held.get_mut(envelope) {
+            held.tried = true;
+        }
+    }
+
+    /// What lies in the outbox and was not sent in this regime, or is waited for too long, as much
+    /// as a message takes; whether some of it was sent before.
+    fn unsent(&mut self, patience: Duration) -> (Vec<Bytes>, bool) {
+        let (mut bytes, mut again) = (0, false);
+        let mut unsent = Vec::new();
+        for waiting in &mut self.outbox {
+            let is_due = waiting.sent.is_none_or(|sent| sent.elapsed() >= patience);
+            if !is_due {
+                continue;
+            }
+            bytes += waiting.envelope.len();
+            if bytes > FORWARD_BYTES_MAX && !unsent.is_empty() {
+                break;
+            }
+            again |= waiting.sent.replace(Instant::now()).is_some();
+            unsent.push(waiting.envelope.clone());
+        }
+        (unsent, again)
     }
 }
 
@@ -167,6 +199,8 @@ pub struct Standing {
     pub stopped: Option<String>,
     /// Why it takes no part yet.
     pub waits: Option<String>,
+    /// Why nothing can be ordered, as far as it knows, for some time now.
+    pub hindered: Option<String>,
 }
 
 impl Node {
@@ -187,7 +221,7 @@ impl Node {
             let what = format!("delivery {after} is not in the log");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        settings(&config)?;
+        let settings = Arc::new(settings(&config)?);
         let committed = Arc::new(Committed {
             count: AtomicU64::new(after),
             last: Mutex::new(last),
@@ -212,36 +246,50 @@ impl Node {
             drafts: 0,
             regime: (0, None),
             next: after,
+            heard: Instant::now(),
+            fine: Instant::now(),
+            refused: None,
         };
         let node = Node(Arc::new(Shared {
             config,
             store,
-            raft: OnceLock::new(),
+            raft: Mutex::default(),
+            settings,
+            leaving: AtomicBool::new(false),
             committed,
             state: Mutex::new(state),
             pump: Notify::new(),
             runtime: Handle::current(),
-            network,
+            network: Arc::clone(&network),
             asking: Asking::default(),
+            clocks: Clocks::default(),
             too_far: AtomicBool::new(false),
             waits: Mutex::default(),
-            stopped: AtomicBool::new(false),
-            stands: AtomicBool::new(false),
         }));
         match node.0.store.is_in_doubt() {
             true => drop(tokio::spawn(node.clone().recall())),
-            false => node.begin().await?,
+            false => node.take_part().await?,
         }
+        tokio::spawn(watch_clocks(node.clone(), network));
         Ok(node)
     }
 
     /// From now on it has a Raft.
-    pub(crate) async fn begin(&self) -> io::Result<()> {
-        let Shared { config, store, committed, network, .. } = &*self.0;
+    pub(crate) async fn take_part(&self) -> io::Result<()> {
+        self.begin().await?;
+        tokio::spawn(pump(self.clone(), Arc::clone(&self.0.network)));
+        if self.0.leaving.load(Ordering::Acquire) {
+            self.halt().await;
+        }
+        Ok(())
+    }
+
+    /// Openraft, from what the store holds.
+    pub(crate) async fn begin(&self) -> io::Result<Raft<Types>> {
+        let Shared { config, store, network, settings, committed, .. } = &*self.0;
         let machine = Machine { committed: Arc::clone(committed), store: store.clone() };
         let peers = Peers { network: Arc::clone(network), store: store.clone() };
-        let settings = Arc::new(settings(config)?);
-        let raft = Raft::new(config.id, settings, peers, store.clone(), machine);
+        let raft = Raft::new(config.id, Arc::clone(settings), peers, store.clone(), machine);
         let raft = raft.await.map_err(io::Error::other)?;
         raft.runtime_config().elect(store.may_stand());
         if store.is_new() {
@@ -252,24 +300,25 @@ impl Node {
                 Err(error) => return Err(io::Error::other(error)),
             }
         }
-        let _ = self.0.raft.set(raft);
-        tokio::spawn(pump(self.clone(), Arc::clone(network)));
-        if self.0.stopped.load(Ordering::Acquire) {
-            self.stop().await;
-        }
-        Ok(())
+        *lock(&self.0.raft) = Some(raft.clone());
+        Ok(raft)
     }
 
-    pub(crate) fn raft(&self) -> io::Result<&Raft<Types>> {
-        self.0.raft.get().ok_or_else(|| io::Error::other("the node is starting"))
+    pub(crate) fn raft(&self) -> io::Result<Raft<Types>> {
+        lock(&self.0.raft).clone().ok_or_else(|| io::Error::other("the node is starting"))
     }
 
     /// The answer to another node's request.
     pub async fn answer(&self, request: Bytes) -> io::Result<Bytes> {
         let request = Request::decode(&request).map_err(io::Error::other)?;
-        if let Request::Recall(asking) = request {
-            let recalled = json(&self.recalled_for(asking).await);
-            return Ok(recalled.map_err(io::Error::other)?.into());
+        // Also of a node that has no Raft yet.
+        let told = match &request {
+            Request::Recall(asking) => Some(json(&self.recalled_for(*asking).await)),
+            Request::Clock => Some(json(&(self.0.config.clock)())),
+            _ => None,
+        };
+        if let Some(told) = told {
+            return Ok(told.map_err(io::Error::other)?.into());
         }
         let raft = self.raft()?;
         // Asked all the same, it would log an error each time.
@@ -277,12 +326,21 @@ impl Node {
             return Err(io::Error::other("this node takes no part any more"));
         }
         let answer = match request {
-            Request::Append(append) => json(&raft.append_entries(append).await),
+            Request::Append(append) => {
+                self.state().heard = Instant::now();
+                if let Some(why) = self.is_early(&append) {
+                    self.state().refused = Some((Instant::now(), why.clone()));
+                    return Err(io::Error::other(why));
+                }
+                json(&raft.append_entries(append).await)
+            }
             Request::Vote(vote) if !self.0.store.may_vote_for(vote.last_log_id) => {
                 return Err(io::Error::other(LACKS_LEAST));
             }
             Request::Vote(vote) => json(&raft.vote(vote).await),
-            Request::Recall(_) => return Err(io::Error::other("it was answered")),
+            Request::Recall(_) | Request::Clock => {
+                return Err(io::Error::other("it was answered"));
+            }
             Request::Forward(envelopes) => json(&self.take_forwarded(envelopes)),
             Request::Nudge => {
                 self.state().nudged = true;
@@ -296,6 +354,7 @@ impl Node {
                 json(&has)
             }
             Request::Confirm => json(&self.confirm_as_leader().await?),
+            Request::Lead => json(&self.stand_for_election(&raft).await?),
         };
         Ok(answer.map_err(io::Error::other)?.into())
     }
@@ -328,9 +387,9 @@ impl Node {
     pub fn standing(&self) -> Standing {
         let Ok(raft) = self.raft() else {
             let (id, term, leader, stopped) = (self.0.config.id, 0, None, None);
-            let waits = lock(&self.0.waits).clone();
+            let (waits, hindered) = (self.waits(), self.hindered());
             let (entries, committed) = (self.0.store.entries(), self.0.committed_count());
-            return Standing { id, term, leader, entries, committed, stopped, waits };
+            return Standing { id, term, leader, entries, committed, stopped, waits, hindered };
         };
         let metrics = raft.metrics().borrow().clone();
         Standing {
@@ -340,11 +399,12 @@ impl Node {
             entries: metrics.last_log_index.map_or(0, |last| last + 1),
             committed: self.0.committed.count.load(Ordering::Acquire),
             stopped: match metrics.running_state {
+                Err(_) if self.0.store.fullness().is_some() => None,
                 Err(why) => Some(in_plain_words(why.to_string())),
                 Ok(()) => self.is_too_far().then(|| TOO_FAR.to_owned()),
             },
-            waits: (metrics.current_leader.is_none() && !self.0.store.may_stand())
-                .then(|| LACKS.to_owned()),
+            waits: self.waits(),
+            hindered: self.hindered(),
         }
     }
 
@@ -367,10 +427,17 @@ impl Node {
         raft.change_membership(members, false).await.map(drop).map_err(io::Error::other)
     }
 
-    /// Takes no part any more.
+    /// Takes no part any more. A leader has another one lead first.
     pub async fn stop(&self) {
-        self.0.stopped.store(true, Ordering::Release);
-        if let Some(raft) = self.0.raft.get() {
+        self.0.leaving.store(true, Ordering::Release);
+        self.hand_over().await;
+        self.halt().await;
+    }
+
+    /// Takes no part any more, at once.
+    pub async fn halt(&self) {
+        self.0.leaving.store(true, Ordering::Release);
+        if let Ok(raft) = self.raft() {
             let _ = raft.shutdown().await;
         }
     }
@@ -379,7 +446,7 @@ impl Node {
         &self.0.store
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.0.state)
     }
 
@@ -418,6 +485,7 @@ impl Node {
             state.inbox.pop_front_if(|envelope| filling.takes(envelope.len(), &config.limits))
         {
             stops |= (config.is_barrier)(&envelope);
+            state.tries(&envelope);
             envelopes.push(envelope);
         }
         let Released { height, parameters_hash, names_seen, .. } = state.released;
@@ -433,25 +501,24 @@ impl Node {
         Some(Draft::new(term, parameters_hash, proposal))
     }
 
-    /// What lies in the outbox and was not sent in this regime, as much as a message takes.
+    /// What is to be sent to another node, and may be ordered from now on.
     fn unsent(&self) -> Vec<Bytes> {
-        let patience = self.0.config.timing.patience;
         let mut state = self.state();
-        let mut bytes = 0;
-        let mut unsent = Vec::new();
-        for waiting in &mut state.outbox {
-            let is_due = waiting.sent.is_none_or(|sent| sent.elapsed() >= patience);
-            if !is_due {
-                continue;
-            }
-            bytes += waiting.envelope.len();
-            if bytes > FORWARD_BYTES_MAX && !unsent.is_empty() {
-                break;
-            }
-            waiting.sent = Some(Instant::now());
-            unsent.push(waiting.envelope.clone());
-        }
+        let (unsent, _) = state.unsent(self.0.config.timing.patience);
+        unsent.iter().for_each(|envelope| state.tries(envelope));
         unsent
+    }
+
+    /// A leader takes what lies in its own outbox, but not what waits for a draft already. What is
+    /// [taken back](Orderer::withdraw) meanwhile must not come to it any more, so all is one step.
+    fn take_own(&self) {
+        let mut state = self.state();
+        let (mut unsent, again) = state.unsent(self.0.config.timing.patience);
+        if again {
+            let waiting: HashSet<&Bytes> = state.inbox.iter().collect();
+            unsent.retain(|envelope| !waiting.contains(envelope));
+        }
+        state.inbox.extend(unsent);
     }
 
     /// Those that were not taken are sent again.
@@ -487,15 +554,14 @@ impl Node {
     /// Does what there is to do; whether there may be more at once.
     async fn turn(&self, network: &Arc<dyn Network>) -> io::Result<bool> {
         let raft = self.raft()?;
-        let (term, leader, applied) = {
-            let metrics = raft.metrics().borrow().clone();
-            (metrics.current_term, metrics.current_leader, metrics.last_applied)
+        let (term, leader, applied, voters) = {
+            let metrics = raft.metrics();
+            let metrics = metrics.borrow();
+            let voters = metrics.membership_config.membership().voter_ids().count();
+            (metrics.current_term, metrics.current_leader, metrics.last_applied, voters)
         };
-        if !self.0.stands.load(Ordering::Acquire) && self.0.store.may_stand() {
-            raft.runtime_config().elect(true);
-            self.0.stands.store(true, Ordering::Release);
-        }
         self.enter((term, leader));
+        let aside = self.stand_aside(&raft);
         let id = self.0.config.id;
         match leader {
             // Its own entry in the term is committed, and all before it.
@@ -503,8 +569,11 @@ impl Node {
                 if applied.is_none_or(|applied| applied.leader_id.term < term) {
                     return Ok(false);
                 }
-                let unsent = self.unsent();
-                self.state().inbox.extend(unsent);
+                self.take_own();
+                let leaving = self.0.leaving.load(Ordering::Acquire);
+                if aside || leaving || !self.knows_clocks(voters) {
+                    return Ok(false);
+                }
                 self.set_barrier();
                 let Some(draft) = self.cut(term) else { return Ok(false) };
                 let written = raft.client_write_ff(draft).await;
@@ -545,11 +614,23 @@ impl Node {
     }
 }
 
+/// Until the node stops, or Raft does for another reason than a full disk.
 async fn pump(node: Node, network: Arc<dyn Network>) {
+    loop {
+        pump_once(&node, &network).await;
+        if !node.mend().await {
+            return;
+        }
+    }
+}
+
+/// Until Raft ends.
+async fn pump_once(node: &Node, network: &Arc<dyn Network>) {
     let Ok(raft) = node.raft() else { return };
     let mut metrics = raft.metrics();
     loop {
-        match node.turn(&network).await {
+        node.look();
+        match node.turn(network).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(_) => return,
@@ -575,11 +656,27 @@ impl Orderer for Node {
         let (count, bytes) = (state.outbox.len(), state.outbox_bytes);
         self.0.config.limits.admit(envelope.len(), count, bytes)?;
         state.outbox_bytes += envelope.len();
-        *state.held.entry(envelope.clone()).or_default() += 1;
+        state.held.entry(envelope.clone()).or_default().copies += 1;
         state.outbox.push_back(Waiting { envelope, sent: None });
         drop(state);
         self.0.pump.notify_one();
         Ok(())
+    }
+
+    fn withdraw(&mut self, envelope: &Bytes) -> bool {
+        let mut state = self.state();
+        let Some(&Held { copies, tried }) = state.held.get(envelope) else { return false };
+        state.acknowledge(envelope);
+        // One of several may stand in the order for all.
+        if copies > 1 {
+            return false;
+        }
+        state.inbox.retain(|waiting| waiting != envelope);
+        !tried
+    }
+
+    fn hindrance(&self) -> Option<String> {
+        self.hindered()
     }
 
     fn nudge(&mut self) {
@@ -668,77 +765,4 @@ fn in_plain_words(why: String) -> String {
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-struct Peers {
-    network: Arc<dyn Network>,
-    store: Store,
-}
-
-struct Peer {
-    network: Arc<dyn Network>,
-    store: Store,
-    to: u64,
-}
-
-impl RaftNetworkFactory<Types> for Peers {
-    type Network = Peer;
-
-    async fn new_client(&mut self, to: u64, _node: &EmptyNode) -> Peer {
-        Peer { network: Arc::clone(&self.network), store: self.store.clone(), to }
-    }
-}
-
-impl Peer {
-    async fn ask<T: DeserializeOwned>(
-        &self,
-        request: Request,
-        option: &RPCOption,
-    ) -> Result<T, NetworkError> {
-        let request = request.encode().map_err(|error| NetworkError::new(&error))?;
-        let call = timeout(option.hard_ttl(), self.network.call(self.to, request));
-        let answer = call.await.map_err(|error| NetworkError::new(&error))?;
-        let answer = answer.map_err(|error| NetworkError::new(&error))?;
-        of_json(&answer).map_err(|error| NetworkError::new(&error))
-    }
-}
-
-impl RaftNetwork<Types> for Peer {
-    async fn append_entries(
-        &mut self,
-        rpc: AppendEntriesRequest<Types>,
-        option: RPCOption,
-    ) -> RaftResult<AppendEntriesResponse<u64>, openraft::error::Infallible> {
-        let answer: Result<_, RaftError<u64>> = self.ask(Request::Append(rpc), &option).await?;
-        answer.map_err(|error| RPCError::Network(NetworkError::new(&error)))
-    }
-
-    async fn vote(
-        &mut self,
-        rpc: VoteRequest<u64>,
-        option: RPCOption,
-    ) -> RaftResult<VoteResponse<u64>, openraft::error::Infallible> {
-        if !self.store.may_vote_for(rpc.last_log_id) {
-            let lacks = io::Error::other(LACKS_LEAST);
-            return Err(RPCError::Unreachable(Unreachable::new(&lacks)));
-        }
-        let answer: Result<_, RaftError<u64>> = self.ask(Request::Vote(rpc), &option).await?;
-        answer.map_err(|error| RPCError::Network(NetworkError::new(&error)))
-    }
-
-    async fn install_snapshot(
-        &mut self,
-        rpc: InstallSnapshotRequest<Types>,
-        option: RPCOption,
-    ) -> RaftResult<InstallSnapshotResponse<u64>, InstallSnapshotError> {
-        let last = rpc.meta.last_log_id;
-        let has = match last {
-            Some(last) => self.ask::<bool>(Request::Pruned(last), &option).await?,
-            None => false,
-        };
-        if has {
-            return Ok(InstallSnapshotResponse { vote: rpc.vote });
-        }
-        Err(RPCError::Unreachable(Unreachable::new(&no_snapshots())))
-    }
 }

@@ -58,6 +58,7 @@ use openraft::{LogId, Vote};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, sleep, timeout};
 
+use crate::liveness::MEND_EVERY;
 use crate::node::{Node, lock};
 use crate::wire::{Request, of_json};
 
@@ -191,12 +192,17 @@ impl Node {
                 Ok(settled) => {
                     let begun = self.begin_settled(settled).await;
                     let failed = begun.err().map(|error| format!("it cannot take part: {error}"));
+                    let is_full = failed.is_some() && self.0.store.fullness().is_some();
                     *lock(&self.0.waits) = failed;
-                    return;
+                    if !is_full {
+                        return;
+                    }
+                    sleep(MEND_EVERY).await;
+                    let _ = self.0.store.reopen();
                 }
                 Err(lacking) => *lock(&self.0.waits) = Some(describe(own.doubt, &lacking)),
             }
-            if self.0.stopped.load(Ordering::Acquire) {
+            if self.0.leaving.load(Ordering::Acquire) {
                 return;
             }
             let known = heard.values().flat_map(|it: &Recalled| it.voters.iter().flatten());
@@ -226,11 +232,11 @@ impl Node {
     }
 
     async fn begin_settled(&self, settled: Settled) -> io::Result<()> {
-        if self.0.stopped.load(Ordering::Acquire) {
+        if self.0.leaving.load(Ordering::Acquire) {
             return Ok(());
         }
         self.0.store.settle(settled)?;
-        self.begin().await
+        self.take_part().await
     }
 }
 

@@ -16,6 +16,7 @@ use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use ledger::files::is_full;
 use ledger::{
     Batch, Files, Hash, LedgerId, LogWriter, Lookup, OrderSeal, Record, Stream, read_record,
 };
@@ -45,9 +46,18 @@ pub(crate) const PARTED: &str = "the leader sends orders that do not follow thos
 
 type Result<T, E = StorageError<u64>> = std::result::Result<T, E>;
 
+/// What there must be room for before a store that was full is used again: more than a segment
+/// grows by at a time.
+const ROOM_BYTES: usize = 4 << 20;
+const ROOM_PATH: &str = "raft/room";
+
 /// The one owner of a node's orders. Clones are the same store.
 #[derive(Clone)]
-pub struct Store(Arc<Mutex<Kept>>);
+pub struct Store {
+    kept: Arc<Mutex<Kept>>,
+    /// Why the disk is full, since a write failed for it.
+    full: Arc<Mutex<Option<String>>>,
+}
 
 struct Kept {
     files: Arc<dyn Files>,
@@ -73,43 +83,36 @@ impl Store {
     /// # Errors
     ///
     /// Also where the two places do not fit each other.
-    pub fn open(files: Arc<dyn Files>, mut orders: LogWriter) -> io::Result<Store> {
-        let mut side = Side::open(&files)?;
-        if let Some(height) = side.state.cutting {
-            orders.cut(height)?;
-            side.put_done()?;
+    pub fn open(files: Arc<dyn Files>, orders: LogWriter) -> io::Result<Store> {
+        let kept = Arc::new(Mutex::new(Kept::open(files, orders)?));
+        Ok(Store { kept, full: Arc::default() })
+    }
+
+    /// Goes on, where a full disk has ended the writing, from what a new start would find. What
+    /// stands in the way is told from then on.
+    pub(crate) fn reopen(&self) -> io::Result<()> {
+        let opened = self.kept().again();
+        *lock(&self.full) = opened.as_ref().err().map(ToString::to_string);
+        opened
+    }
+
+    /// Why nothing can be written at present, if the disk is full.
+    pub(crate) fn fullness(&self) -> Option<String> {
+        lock(&self.full).clone()
+    }
+
+    /// Remembers whether a write failed because the disk is full.
+    fn noted<T>(&self, written: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &written
+            && is_full(error)
+        {
+            *lock(&self.full) = Some(error.to_string());
         }
-        let head = orders.next_height().checked_sub(1);
-        let head = head.ok_or_else(|| invalid("the folder holds no ledger".to_owned()))?;
-        let head = read_order(&*files, head)?;
-        let (ledger_id, time_us) = (head.header().ledger_id, head.header().time_us);
-        let first = ledger::first_block(&*files).map_err(io::Error::other)?;
-        let (last, purged, recent) = (None, None, BTreeMap::new());
-        let lookup = Lookup::new(Stream::Orders);
-        let (recent_bytes, hashes) = (0, BTreeMap::new());
-        let mut kept = Kept {
-            files,
-            orders,
-            side,
-            ledger_id,
-            time_us,
-            last,
-            purged,
-            recent,
-            recent_bytes,
-            hashes,
-            lookup,
-        };
-        kept.last = kept.find_last()?;
-        if first > 1 {
-            let purged = kept.index_of(first).checked_sub(1);
-            kept.purged = purged.and_then(|index| kept.id_of(index));
-        }
-        Ok(Store(Arc::new(Mutex::new(kept))))
+        written
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.kept)
     }
 
     /// The last order's, be it committed or not.
@@ -155,7 +158,8 @@ impl Store {
 
     /// See [`crate::recall`].
     pub(crate) fn settle(&self, settled: Settled) -> io::Result<()> {
-        self.kept().side.put_settled(settled)
+        let put = self.kept().side.put_settled(settled);
+        self.noted(put)
     }
 
     /// Whether a candidate whose last entry this is has what this node may have forgotten.
@@ -185,7 +189,7 @@ impl Store {
     }
 
     /// The last block up to an entry.
-    pub(crate) fn height_at(&self, index: u64) -> Height {
+    pub fn height_at(&self, index: u64) -> Height {
         let kept = self.kept();
         index + 1 - kept.own_before(index + 1) as u64
     }
@@ -235,6 +239,48 @@ impl Store {
 }
 
 impl Kept {
+    fn open(files: Arc<dyn Files>, mut orders: LogWriter) -> io::Result<Kept> {
+        let mut side = Side::open(&files)?;
+        if let Some(height) = side.state.cutting {
+            orders.cut(height)?;
+            side.put_done()?;
+        }
+        let head = orders.next_height().checked_sub(1);
+        let head = head.ok_or_else(|| invalid("the folder holds no ledger".to_owned()))?;
+        let head = read_order(&*files, head)?;
+        let (ledger_id, time_us) = (head.header().ledger_id, head.header().time_us);
+        let first = ledger::first_block(&*files).map_err(io::Error::other)?;
+        let (last, purged, recent) = (None, None, BTreeMap::new());
+        let lookup = Lookup::new(Stream::Orders);
+        let (recent_bytes, hashes) = (0, BTreeMap::new());
+        let mut kept = Kept {
+            files,
+            orders,
+            side,
+            ledger_id,
+            time_us,
+            last,
+            purged,
+            recent,
+            recent_bytes,
+            hashes,
+            lookup,
+        };
+        kept.last = kept.find_last()?;
+        if first > 1 {
+            let purged = kept.index_of(first).checked_sub(1);
+            kept.purged = purged.and_then(|index| kept.id_of(index));
+        }
+        Ok(kept)
+    }
+
+    fn again(&mut self) -> io::Result<()> {
+        let files = Arc::clone(&self.files);
+        try_room(&*files)?;
+        *self = Kept::open(files, self.orders.reopened()?)?;
+        Ok(())
+    }
+
     /// How many own entries come before an index.
     fn own_before(&self, index: u64) -> usize {
         self.side.state.own.partition_point(|own| own.id.index < index)
@@ -406,6 +452,21 @@ impl Kept {
     }
 }
 
+/// Whether the disk has room for some more.
+fn try_room(files: &dyn Files) -> io::Result<()> {
+    let _ = files.remove(ROOM_PATH);
+    let tried = files.create(ROOM_PATH).and_then(|file| {
+        file.write_at(&vec![1; ROOM_BYTES], 0)?;
+        file.sync()
+    });
+    files.remove(ROOM_PATH)?;
+    tried
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
 fn bytes_of(entry: &Entry<Types>) -> usize {
     match &entry.payload {
         EntryPayload::Normal(draft) => draft.bytes(),
@@ -481,6 +542,7 @@ impl RaftLogStorage<Types> for Store {
 
     async fn save_vote(&mut self, vote: &Vote<u64>) -> Result<()> {
         let put = self.kept().side.put_vote(*vote);
+        let put = self.noted(put);
         put.map_err(|error| {
             StorageError::from_io_error(ErrorSubject::Vote, ErrorVerb::Write, error)
         })
@@ -496,6 +558,7 @@ impl RaftLogStorage<Types> for Store {
         I::IntoIter: OptionalSend,
     {
         let appended = self.kept().append(entries.into_iter());
+        let appended = self.noted(appended);
         appended.map_err(|error| failed(ErrorVerb::Write, error))?;
         callback.log_io_completed(Ok(()));
         Ok(())
@@ -503,6 +566,7 @@ impl RaftLogStorage<Types> for Store {
 
     async fn truncate(&mut self, log_id: LogId<u64>) -> Result<()> {
         let cut = self.kept().truncate(log_id.index);
+        let cut = self.noted(cut);
         cut.map_err(|error| failed(ErrorVerb::Delete, error))
     }
 

@@ -7,8 +7,10 @@
 //!          nudge    3
 //!          confirm  4
 //!          pruned   5 | JSON   do you have this entry? the sender has none before it any more
-//!          recall   6 | JSON   what do you have? the sender, of this number, may have forgotten
-//! answer   JSON; of forward: how many were taken; of confirm: a height
+//!          clock    6          what does your clock say?
+//!          lead     7          stand for election: the leader stops
+//!          recall   8 | JSON   what do you have? the sender, of this number, may have forgotten
+//! answer   JSON; of forward: how many were taken; of confirm: a height; of clock: its time
 //! ```
 
 use bytes::{Buf, BufMut, Bytes};
@@ -27,6 +29,8 @@ pub(crate) enum Request {
     Forward(Vec<Bytes>),
     Nudge,
     Confirm,
+    Clock,
+    Lead,
     /// The last entry of those that the sender has not any more.
     Pruned(LogId<u64>),
     /// The sender's number.
@@ -70,12 +74,14 @@ impl Request {
             }
             Request::Nudge => out.push(3),
             Request::Confirm => out.push(4),
+            Request::Clock => out.push(6),
+            Request::Lead => out.push(7),
             Request::Pruned(last) => {
                 out.push(5);
                 out.extend_from_slice(&json(last)?);
             }
             Request::Recall(id) => {
-                out.push(6);
+                out.push(8);
                 out.extend_from_slice(&json(id)?);
             }
         }
@@ -93,8 +99,10 @@ impl Request {
             2 => Ok(Request::Forward(Proposal::decode(&rest)?.envelopes)),
             3 if rest.is_empty() => Ok(Request::Nudge),
             4 if rest.is_empty() => Ok(Request::Confirm),
+            6 if rest.is_empty() => Ok(Request::Clock),
+            7 if rest.is_empty() => Ok(Request::Lead),
             5 => of_json(&rest).map(Request::Pruned),
-            6 => of_json(&rest).map(Request::Recall),
+            8 => of_json(&rest).map(Request::Recall),
             _ => Err(invalid("a message of an unknown kind")),
         }
     }

@@ -58,6 +58,17 @@ pub trait Orderer {
     /// longer kept.
     fn resume(&mut self, after: u64, time_us: i64) -> Result<()>;
 
+    /// Waits no longer for an envelope that was accepted, and sends it no more. Whether it was sent
+    /// nowhere, and so will never be delivered; false where that is not known.
+    fn withdraw(&mut self, _envelope: &Bytes) -> bool {
+        false
+    }
+
+    /// Why nothing can be ordered at present, for people; `None`: as far as is known, it can.
+    fn hindrance(&self) -> Option<String> {
+        None
+    }
+
     /// Envelopes that are waited for no more, as what orders them cannot be reached, and what their
     /// clients are told.
     fn given_up(&mut self) -> Vec<(Bytes, Error)> {

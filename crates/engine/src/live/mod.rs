@@ -40,6 +40,10 @@
 //! hears how the last attempt ended. Until none is left, blocks are cut for their sake. A node that
 //! stops finishes them; one that is killed finds them again in its ledger.
 //!
+//! *When the disk is full*, and the node [waits for room](Beside::waits_for_room), the block at
+//! hand waits, what is submitted meanwhile is refused (53100), readers go on, and so does the
+//! engine when there is room: behind what a new start would find in the log.
+//!
 //! *When the disk fails*, the state in memory is ahead of what is durable and what reached the disk
 //! is not known, so nothing is tried again: the engine takes no more writes, for good. Clients
 //! whose transactions are in the block at hand are told 53100 (the disk is full) or 58030, and that
@@ -122,6 +126,8 @@ pub struct Beside {
     pub stopped: Option<Error>,
     /// Who orders, where that is not this node alone.
     pub elsewhere: Option<Elsewhere>,
+    /// A disk that is full is waited for, and not taken for one that has failed.
+    pub waits_for_room: bool,
     /// What this start's envelopes are numbered under, where the head is no name for it since other
     /// nodes have the same: 16 bytes that were never used.
     pub submitter: Option<[u8; 16]>,
@@ -142,6 +148,17 @@ pub struct Submitted {
     /// See [`Engine::submit`].
     pub answer: oneshot::Receiver<Result<Completion, Error>>,
     number: u64,
+}
+
+/// What became of a transaction that was to be taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Withdrawal {
+    /// It is in no block, and will be in none.
+    Done,
+    /// It is in a block, and will be answered.
+    Ordered,
+    /// Others may have ordered it, or may yet: it is not answered any more.
+    Unknown,
 }
 
 /// Under which the engine itself asks for something.
@@ -244,9 +261,11 @@ impl Engine {
             watchdog,
             stopped,
             elsewhere,
+            waits_for_room,
             submitter,
         } = beside;
         let journal = journal.into();
+        journal.ledger().set_patient(waits_for_room);
         let head = replica.head();
         let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
         let mut pipeline = replica.pipeline_of(rules, cadence);
@@ -344,9 +363,21 @@ impl Engine {
         self.shared.submit(submitter, asked, compiled)
     }
 
-    /// Takes a transaction back, which is then in no block. False: it is in one, or was answered.
-    pub fn withdraw(&self, submitted: &Submitted) -> bool {
-        self.shared.queue.revoke(submitted.number)
+    /// Takes a transaction back, if that can be done.
+    pub fn withdraw(&self, submitted: &Submitted) -> Withdrawal {
+        let queue = &self.shared.queue;
+        match queue.beyond.as_ref().map(|beyond| beyond.withdraw(submitted.number)) {
+            Some(Some(true)) => Withdrawal::Done,
+            Some(Some(false)) => Withdrawal::Unknown,
+            None if queue.revoke(submitted.number) => Withdrawal::Done,
+            Some(None) | None => Withdrawal::Ordered,
+        }
+    }
+
+    /// Why nothing that is written can be decided at present; `None`: as far as is known, it can.
+    pub fn hindrance(&self) -> Option<String> {
+        let full = self.shared.ledger.fullness().map(|why| format!("the disk is full: {why}"));
+        full.or_else(|| self.shared.queue.beyond.as_ref()?.hindrance())
     }
 
     /// What a key has come to that this principal named, as far as it is known still.
@@ -484,6 +515,7 @@ impl Engine {
 
     /// Finish what waits, then stop.
     pub fn stop(&self) {
+        self.shared.ledger.set_patient(false);
         self.shared.queue.close(shutting_down().with_detail("The transaction is in no block."));
         let thread = self.sequencer.lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some(thread) = thread {
@@ -560,6 +592,12 @@ impl Shared {
         compiled: Option<Compiled>,
     ) -> Result<Submitted, Error> {
         let Asked { request, barrier, .. } = asked;
+        if let Some(why) = self.ledger.fullness() {
+            let hint = "Make room on the disk; the node goes on by itself then.";
+            return Err(Error::new(SqlState::DISK_FULL, "the disk is full")
+                .with_detail(format!("The transaction is in no block. {why}"))
+                .with_hint(hint));
+        }
         if Body::is_skip(request) {
             let what = "no session can skip a block";
             return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use types::Height;
 
-use super::TornTail;
 use super::lookup::read_record;
 use super::reader::{LastSegment, LogEnd, LogReader};
+use super::{LogError, TornTail};
 use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile, read_all};
 use crate::hash::{Hash, ZERO_HASH};
 use crate::header::LedgerId;
@@ -162,6 +162,20 @@ impl LogWriter {
         };
         writer.make_room(last.ledger_id, 0)?;
         Ok(writer)
+    }
+
+    /// Another writer of the same log, behind what a new start would find: for a log that a full
+    /// disk has closed. This one is not to be used any more.
+    pub fn reopened(&self) -> io::Result<LogWriter> {
+        let files = Arc::clone(&self.files);
+        let mut reader = LogReader::open_at(files, self.stream, Height::MAX).map_err(plain)?;
+        loop {
+            match reader.next_record() {
+                Ok(Some(_)) | Err(LogError::TornTail(_)) => {}
+                Ok(None) => return LogWriter::resume(reader, self.options),
+                Err(error) => return Err(plain(error)),
+            }
+        }
     }
 
     pub fn next_height(&self) -> Height {
@@ -482,6 +496,13 @@ fn rewrite(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
 fn filled_size(options: &LogOptions, end: u64) -> u64 {
     let step = options.zero_fill_bytes.max(1);
     end.next_multiple_of(step).min(options.segment_bytes).max(end)
+}
+
+fn plain(error: LogError) -> io::Error {
+    match error {
+        LogError::Io(error) => error,
+        other => io::Error::other(other),
+    }
 }
 
 fn invalid(what: String) -> io::Error {

@@ -26,7 +26,7 @@ use super::{Certificate, Electors, FOLDER, Said};
 use crate::files::{Files, StorageFile};
 
 const PATH: &str = "votes/certificates";
-const NAME: &str = "certificates";
+pub(super) const NAME: &str = "certificates";
 const MAGIC: &[u8; 8] = b"TALLYCRT";
 const HEADER_BYTES: u64 = 36;
 

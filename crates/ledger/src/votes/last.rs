@@ -24,6 +24,7 @@ use std::sync::Arc;
 use kit::flaw::flawed;
 use types::Height;
 
+use super::kept::NAME as CERTIFICATES;
 use super::{FOLDER, Said};
 use crate::files::{Files, StorageFile};
 
@@ -43,7 +44,19 @@ pub struct LastVote {
 }
 
 impl LastVote {
+    /// # Errors
+    ///
+    /// Also where certificates are there, which are kept from the first vote on, and this file is
+    /// not: what was signed is not known then.
     pub fn open(files: &Arc<dyn Files>) -> io::Result<LastVote> {
+        let there = files.list(FOLDER)?;
+        if !there.iter().any(|name| name == NAME) && there.iter().any(|name| name == CERTIFICATES) {
+            let what = format!(
+                "{PATH} is missing, so it is not known what this node has signed; put it back, or \
+                 make a new member of the cluster instead of this one"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
         let file = super::open_or_create(&**files, NAME)?;
         if file.size()? < COPIES * SLOTS * APART {
             file.set_size(COPIES * SLOTS * APART)?;
@@ -165,6 +178,18 @@ mod tests {
                 assert!(found >= sent, "{sent} was sent, and {found} is known");
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_is_gone_is_not_taken_for_a_start() {
+        let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        LastVote::open(&files).unwrap().put(said(1)).unwrap();
+        drop(super::super::open_or_create(&*files, CERTIFICATES).unwrap());
+        assert_eq!(LastVote::open(&files).unwrap().said(), Some(said(1)));
+        files.remove(PATH).unwrap();
+        let refused = LastVote::open(&files).err().unwrap();
+        assert!(refused.to_string().contains("votes/last is missing"), "{refused}");
+        assert!(files.open(PATH).is_err(), "none is made");
     }
 
     #[test]

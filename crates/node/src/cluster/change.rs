@@ -10,6 +10,7 @@
 //! cluster. What follows from the change is [the nodes' business](super::follow).
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use cluster::plan::{Made, Member, Plan};
@@ -18,10 +19,11 @@ use concurrency::Outcome;
 use engine::limits::MEMBERS;
 use engine::members::LAST_MEMBER;
 use engine::transaction::Asked;
-use engine::{Body, Engine, Submitter};
+use engine::{Body, Engine, Submitter, Withdrawal};
 use ledger::hash::{hash_from_hex, to_hex};
 use ledger::votes::electors::{ELECTORS, VOTES, votes_of};
 use serde_json::{Value as Json, json};
+use tokio::time::timeout;
 
 use super::folders::{node_folder, node_folders, write_settings};
 use super::status::without_certificates;
@@ -99,6 +101,9 @@ fn plan_of(shown: &Json, own: &Member) -> Result<Plan> {
     Ok(Plan { ledger_id: text("ledger_id")?.to_owned(), members })
 }
 
+/// How long a change waits to be ordered.
+const ANSWER_TIME: Duration = Duration::from_secs(20);
+
 /// The first node of the folder that answers. `change`: what is to be changed.
 fn ask(folder: &Path, change: Option<&str>) -> Result<Json> {
     let mut why = anyhow!("no node of {} runs", folder.display());
@@ -158,8 +163,16 @@ pub async fn by_request(engine: &Engine, owner: &str, request: &str) -> Result<J
     }
     let body = Body::Parameter { name: MEMBERS.to_owned(), value: roll.to_string() };
     let submitter = Submitter { principal: owner, key: None, seed: [0; 16] };
-    let answer = engine.submit(submitter, &Asked::from(&body), None)?;
-    match answer.await.context("the node is stopping")??.outcome {
+    let asked = Asked::from(&body);
+    let mut submitted = engine.submit_revocably(submitter, &asked, None)?;
+    let Ok(answer) = timeout(ANSWER_TIME, &mut submitted.answer).await else {
+        let why = engine.hindrance().unwrap_or_default();
+        match engine.withdraw(&submitted) {
+            Withdrawal::Done => bail!("the change was not ordered, and is in no block: {why}"),
+            _ => bail!("whether the change was ordered is not known, look at the members: {why}"),
+        }
+    };
+    match answer.context("the node is stopping")??.outcome {
         Outcome::Committed(_) => shown(engine),
         Outcome::Rejected(error) | Outcome::Retry(error) => Err(error.into()),
     }

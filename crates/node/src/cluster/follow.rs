@@ -13,12 +13,12 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::{Members, Roll};
 use engine::Engine;
 use engine::limits::MEMBERS;
-use order_raft::Node;
+use order_raft::{Node, Standing};
 use tracing::{debug, error, info, warn};
 
 use super::recover::Pending;
@@ -42,9 +42,11 @@ impl Following {
         let mut named = String::new();
         let (mut done, mut told) = (false, false);
         let mut waits = None;
+        let mut course = Course::default();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let standing = self.node.standing();
+            course.follow(&standing);
             if standing.waits != waits {
                 match &standing.waits {
                     Some(why) => warn!("{why}"),
@@ -63,6 +65,11 @@ impl Following {
             let Ok(roll) = Roll::parse(&now) else { continue };
             if now != named {
                 info!(members = now, "the ledger's members");
+                if !roll.0.contains_key(&self.id) && !named.is_empty() {
+                    let what = "the ledger does not name this node any more: it was removed, and \
+                                is to be stopped";
+                    error!(id = self.id, "{what}");
+                }
                 (named, done) = (now, false);
             }
             if let Some(pending) = &self.pending {
@@ -102,6 +109,53 @@ impl Following {
         }
         if open != before {
             self.members.set(open);
+        }
+    }
+}
+
+/// How often it is said that nothing can be ordered still.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// What was logged of who leads, and of what stands in the way.
+#[derive(Default)]
+struct Course {
+    regime: (u64, Option<u64>),
+    /// Since when, when it was said last, and why.
+    hindered: Option<(Instant, Instant, String)>,
+}
+
+impl Course {
+    fn follow(&mut self, standing: &Standing) {
+        let Standing { id, term, leader, hindered, .. } = standing;
+        let regime = (*term, *leader);
+        if self.regime != regime {
+            match *leader {
+                Some(leader) if leader == *id => info!(term, "this node leads"),
+                Some(leader) => info!(term, leader, "another member leads"),
+                None => info!(term, before = self.regime.1, "no member leads: an election"),
+            }
+            self.regime = regime;
+        }
+        match (hindered, &mut self.hindered) {
+            (Some(why), None) => {
+                warn!("nothing can be ordered: {why}");
+                self.hindered = Some((Instant::now(), Instant::now(), why.clone()));
+            }
+            (Some(why), Some((since, said, before))) => {
+                // The same cause may count seconds.
+                let same = |text: &str| text.replace(|letter: char| letter.is_ascii_digit(), "");
+                if said.elapsed() >= SAY_EVERY || same(why) != same(before) {
+                    let seconds = since.elapsed().as_secs();
+                    warn!(seconds, "nothing can be ordered still: {why}");
+                    (*said, *before) = (Instant::now(), why.clone());
+                }
+            }
+            (None, Some((since, ..))) => {
+                let seconds = since.elapsed().as_secs();
+                info!(seconds, "blocks are ordered again");
+                self.hindered = None;
+            }
+            (None, None) => {}
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
@@ -28,6 +29,7 @@ use super::{RAFT, REJOIN, fetch, remote};
 use crate::config::Settings;
 use crate::database::clock;
 use crate::folders;
+use crate::metrics::Order;
 
 /// Threads that Raft runs on: one waits for the disk while the other answers.
 const THREADS: usize = 2;
@@ -59,6 +61,7 @@ pub struct Report {
 pub struct Joined {
     runtime: Option<Runtime>,
     node: Node,
+    peers: Arc<Peers>,
     engine: Arc<OnceLock<Arc<Engine>>>,
     votes: Arc<Votes>,
     forks: Arc<Forks>,
@@ -117,6 +120,7 @@ impl Membership {
         replica: &Replica,
         limits: BlockLimits,
         settings: &Settings,
+        ahead_max: Option<Duration>,
     ) -> Result<Joined> {
         self.check(replica)?;
         let Membership { plan, secrets } = self;
@@ -150,10 +154,12 @@ impl Membership {
             limits: limits.of_batches(),
             timing: Timing::default(),
             clock: clock(),
+            ahead_max,
             is_barrier: engine::is_barrier,
         };
         let members = Arc::new(Members::new(roll));
         let peers = Arc::new(Peers::new(&plan, &secrets, Arc::clone(&members))?);
+        let dialling = Arc::clone(&peers);
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let forks: Arc<Forks> = Arc::default();
@@ -161,11 +167,14 @@ impl Membership {
             let listener = TcpListener::bind(&address).await;
             let listener =
                 listener.with_context(|| format!("cannot listen on {address} for members"))?;
+            let head = replica.head();
             let others: Vec<u64> = config.members.keys().copied().filter(|it| *it != id).collect();
             let node = Node::start(config, store, peers.clone(), after).await?;
             let face = Arc::new(Face {
                 node: node.clone(),
                 engine: Arc::clone(&engine),
+                found: Said { height: head.height, result_hash: head.hash },
+                named: named_in(replica.parameters()).to_owned(),
                 files,
                 votes: Arc::clone(&votes),
                 forks: Arc::clone(&forks),
@@ -199,8 +208,15 @@ impl Membership {
             anyhow::Ok(node)
         })?;
         info!(id, after, address, "this node is a member of a cluster");
-        let (runtime, voter) = (Some(runtime), Some(voter));
-        Ok(Joined { runtime, node, engine, votes, forks, voter })
+        Ok(Joined {
+            runtime: Some(runtime),
+            node,
+            peers: dialling,
+            engine,
+            votes,
+            forks,
+            voter: Some(voter),
+        })
     }
 }
 
@@ -223,6 +239,24 @@ fn start_votes(
 impl Joined {
     pub fn orderer(&self) -> Elsewhere {
         Box::new(self.node.clone())
+    }
+
+    /// For the metrics.
+    pub fn tells_order(&self) -> Box<dyn Fn() -> Order + Send + Sync> {
+        let (node, peers) = (self.node.clone(), Arc::clone(&self.peers));
+        Box::new(move || {
+            let standing = node.standing();
+            let committed = standing.committed.checked_sub(1);
+            Order {
+                leader: standing.leader.unwrap_or(0),
+                leads: standing.leader == Some(standing.id),
+                term: standing.term,
+                ordered_height: node.store().height(),
+                committed_height: committed.map_or(0, |index| node.store().height_at(index)),
+                dials: peers.dials(),
+                hindered: standing.hindered.is_some(),
+            }
+        })
     }
 
     /// Whose head is told from now on.
@@ -257,6 +291,10 @@ impl Joined {
 struct Face {
     node: Node,
     engine: Arc<OnceLock<Arc<Engine>>>,
+    /// What its start came to, which it tells until there is an engine: the newest block, and the
+    /// members.
+    found: Said,
+    named: String,
     files: Arc<dyn Files>,
     votes: Arc<Votes>,
     forks: Arc<Forks>,
@@ -265,7 +303,7 @@ struct Face {
 impl Answering for Face {
     fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
         let (node, engine) = (self.node.clone(), Arc::clone(&self.engine));
-        let (votes, forks) = (Arc::clone(&self.votes), Arc::clone(&self.forks));
+        let (votes, forks, found) = (Arc::clone(&self.votes), Arc::clone(&self.forks), self.found);
         if let Some((&remote::MARK, ask)) = request.split_first() {
             let (files, ask) = (Arc::clone(&self.files), request.slice_ref(ask));
             return async move {
@@ -278,6 +316,7 @@ impl Answering for Face {
             }
             .boxed();
         }
+        let named = self.named.clone();
         async move {
             if Votes::is_for(&request) {
                 return votes.answer(from, request);
@@ -286,12 +325,17 @@ impl Answering for Face {
                 return node.answer(request).await;
             }
             let head = engine.get().map(|engine| engine.head());
+            let (height, hash) =
+                head.map_or((found.height, found.result_hash), |head| (head.height, head.hash));
             let report = Report {
                 standing: node.standing(),
-                height: head.map_or(0, |head| head.height),
-                head: head.map(|head| to_hex(&head.hash)).unwrap_or_default(),
+                height,
+                head: to_hex(&hash),
                 halted: engine.get().and_then(|it| it.halt_cause().map(ToString::to_string)),
-                members: engine.get().and_then(|it| it.parameter(MEMBERS).ok()).unwrap_or_default(),
+                members: engine
+                    .get()
+                    .map_or(Ok(named), |it| it.parameter(MEMBERS))
+                    .unwrap_or_default(),
                 votes: votes.standing(),
                 forks: forks.now(),
             };
@@ -303,7 +347,11 @@ impl Answering for Face {
 
 /// The members that a ledger names.
 fn roll_of(parameters: &Parameters) -> Result<Roll> {
-    Ok(Roll::parse(parameters.others.get(MEMBERS).map_or("", String::as_str))?)
+    Ok(Roll::parse(named_in(parameters))?)
+}
+
+fn named_in(parameters: &Parameters) -> &str {
+    parameters.others.get(MEMBERS).map_or("", String::as_str)
 }
 
 /// Refuses to go on, without the others, in a ledger that several nodes order.

@@ -1,5 +1,6 @@
 //! `tally cluster status`: what each member tells of itself.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use cluster::{Members, Peers, Plan, Roll};
 use order_raft::Network;
 use serde_json::json;
+use tokio::time::error::Elapsed;
 
 use super::folders::node_folders;
 use super::join::{Report, STATUS};
@@ -16,8 +18,8 @@ use crate::cli::{Exit, Output};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The members, and what each of them tells; none of one that does not answer.
-type Told = (Roll, Vec<Option<Report>>);
+/// The members, and what each of them tells; of one that does not answer, why.
+type Told = (Roll, Vec<Result<Report, String>>);
 
 /// Fails if less than half of the members answer, if none leads, if one has come to another result
 /// than the others, or if their ledgers have parted.
@@ -27,18 +29,28 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         Some(_) => vec![folder.to_owned()],
         None => node_folders(folder)?,
     };
-    let (roll, reports) = first_answered(&folders)?;
+    let (roll, told) = first_answered(&folders)?;
+    let silent: Vec<String> =
+        told.iter().map(|it| it.as_ref().err().cloned().unwrap_or_default()).collect();
+    let reports: Vec<Option<Report>> = told.into_iter().map(Result::ok).collect();
     let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
     let up = reports.iter().flatten().count();
-    let leader = reports.iter().flatten().find_map(|report| report.standing.leader);
+    let leader = leader_of(&reports);
     match output {
-        Output::Json => println!("{}", json!({"leader": leader, "members": reports})),
+        Output::Json => {
+            println!("{}", json!({"leader": leader, "members": reports, "silent": silent}));
+        }
         Output::Text => {
             println!(
                 "member  address                 role      height      behind  unconfirmed  voted"
             );
-            for ((id, known), report) in roll.0.iter().zip(&reports) {
-                println!("{id:<7} {:<23} {}", known.address, line(report, newest));
+            let term = newest_term(&reports);
+            for (((id, known), report), silent) in roll.0.iter().zip(&reports).zip(&silent) {
+                let line = match report {
+                    Some(report) => line(report, newest, term),
+                    None => types::printable::printable(silent).into_owned(),
+                };
+                println!("{id:<7} {:<23} {line}", known.address);
             }
             print!("{}", types::printable::printable_page(&of_votes(&roll, &reports)));
         }
@@ -54,7 +66,7 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
 /// refuse the keys of a member that was removed.
 fn first_answered(folders: &[PathBuf]) -> Result<Told> {
     let mut best: Option<Told> = None;
-    let answers = |told: &Told| told.1.iter().flatten().count();
+    let answers = |told: &Told| told.1.iter().filter(|it| it.is_ok()).count();
     for data in folders {
         let told = ask(data)?;
         if 2 * answers(&told) > told.1.len() {
@@ -79,7 +91,7 @@ fn ask(data: &Path) -> Result<Told> {
     };
     let (roll, reports) = (members.now(), ask(&members.now()));
     // Members may have come and gone since the folder was made.
-    let newest = reports.iter().flatten().max_by_key(|report| report.height);
+    let newest = reports.iter().filter_map(|it| it.as_ref().ok()).max_by_key(|it| it.height);
     match newest.map(|report| Roll::parse(&report.members)) {
         Some(Ok(named)) if named != roll => {
             members.set(named.clone());
@@ -90,26 +102,53 @@ fn ask(data: &Path) -> Result<Told> {
     }
 }
 
-async fn report(peers: &Peers, id: u64) -> Option<Report> {
+async fn report(peers: &Peers, id: u64) -> Result<Report, String> {
     let call = peers.call(id, Bytes::from_static(STATUS));
-    let answer = tokio::time::timeout(PATIENCE, call).await.ok()?.ok()?;
-    serde_json::from_slice(&answer).ok()
+    let unreachable = "unreachable: it does not answer; it is frozen, or cut off".to_owned();
+    let answer = match tokio::time::timeout(PATIENCE, call).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => {
+            return Err(match error.kind() {
+                ErrorKind::ConnectionRefused => "down, or starting: nothing listens".to_owned(),
+                // TLS, the greeting or the answer took too long.
+                _ if error.get_ref().is_some_and(|it| it.is::<Elapsed>()) => unreachable,
+                _ => format!("unreachable: {error}"),
+            });
+        }
+        Err(_) => return Err(unreachable),
+    };
+    serde_json::from_slice(&answer).map_err(|error| format!("tells what cannot be read: {error}"))
 }
 
-fn line(report: &Option<Report>, newest: u64) -> String {
-    let Some(Report { standing, height, halted, votes, .. }) = report else {
-        return "down".to_owned();
-    };
+/// The newest term that a member knows.
+fn newest_term(reports: &[Option<Report>]) -> u64 {
+    reports.iter().flatten().map(|report| report.standing.term).max().unwrap_or(0)
+}
+
+/// As the members of the newest term say that can order.
+fn leader_of(reports: &[Option<Report>]) -> Option<u64> {
+    let term = newest_term(reports);
+    let can = |report: &&Report| report.standing.term == term && report.standing.hindered.is_none();
+    reports.iter().flatten().filter(can).find_map(|report| report.standing.leader)
+}
+
+fn line(report: &Report, newest: u64, term: u64) -> String {
+    let Report { standing, height, halted, votes, .. } = report;
+    let (own, hindered) = (standing.leader == Some(standing.id), standing.hindered.is_some());
     let role = match (halted, standing.leader) {
         (Some(_), _) => "halted",
         _ if standing.waits.is_some() => "waits",
-        (None, Some(leader)) if leader == standing.id => "leader",
+        (None, _) if own && standing.term < term => "deposed",
+        (None, _) if own && hindered => "cut off",
+        (None, _) if own => "leader",
         (None, Some(_)) => "follower",
         (None, None) => "no leader",
     };
     let unconfirmed = standing.entries.saturating_sub(standing.committed);
+    let deposed = format!("it led term {}, and does not know of term {term} yet", standing.term);
+    let deposed = (role == "deposed").then_some(&deposed);
     let why = halted.as_ref().or(standing.stopped.as_ref()).or(standing.waits.as_ref());
-    let why = why.map(|why| format!("  {why}"));
+    let why = why.or(deposed).or(standing.hindered.as_ref()).map(|why| format!("  {why}"));
     let why = types::printable::printable(&why.unwrap_or_default()).into_owned();
     let voted = votes.signed.as_ref().map_or("-".to_owned(), |(height, _)| height.to_string());
     format!("{role:<9} {height:<11} {:<7} {unconfirmed:<12} {voted}{why}", newest - height)
@@ -200,14 +239,36 @@ mod tests {
         Roll((1..=members).map(known).collect())
     }
 
+    fn standing(id: u64, term: u64, leader: Option<u64>) -> order_raft::Standing {
+        let (entries, committed, stopped, waits, hindered) = (9, 9, None, None, None);
+        order_raft::Standing { id, term, leader, entries, committed, stopped, waits, hindered }
+    }
+
+    #[test]
+    fn there_are_never_two_leaders() {
+        let mut all = [report(&[]), report(&[]), report(&[])];
+        let standings = [standing(1, 4, Some(1)), standing(2, 5, Some(2)), standing(3, 5, Some(2))];
+        for (report, standing) in all.iter_mut().flatten().zip(standings) {
+            report.standing = standing;
+        }
+        let lines = |all: &[Option<Report>]| -> Vec<String> {
+            let term = newest_term(all);
+            let first = |report: &Report| line(report, 9, term).chars().take(9).collect();
+            all.iter().flatten().map(first).collect()
+        };
+        assert_eq!(lines(&all), ["deposed  ", "leader   ", "follower "]);
+        assert_eq!(leader_of(&all), Some(2));
+        all[1].as_mut().unwrap().standing.hindered = Some("too few answer".to_owned());
+        assert_eq!(lines(&all), ["deposed  ", "cut off  ", "follower "]);
+        all[2].as_mut().unwrap().standing.hindered = Some("heard of 9 s ago".to_owned());
+        assert_eq!(leader_of(&all), None);
+    }
+
     /// Of a node that has heard another result from these.
     fn report(deviating: &[u64]) -> Option<Report> {
         let heard = |id: &u64| (*id, Heard { deviates: Some(9), ..Heard::default() });
         let members: BTreeMap<u64, Heard> = deviating.iter().map(heard).collect();
-        let (id, term, leader, entries, committed) = (1, 1, Some(1), 9, 9);
-        let (stopped, waits) = (None, None);
-        let standing =
-            order_raft::Standing { id, term, leader, entries, committed, stopped, waits };
+        let standing = standing(1, 1, Some(1));
         let (electors, needed) = (vec![1, 2, 3], 3);
         let votes = Standing { members, electors, needed, ..Standing::default() };
         let (head, members) = (String::new(), String::new());

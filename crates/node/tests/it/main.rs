@@ -25,6 +25,7 @@ mod mixed_sizes;
 mod proofs;
 mod protocols;
 mod skips;
+mod undecided;
 mod versions;
 mod votes;
 

@@ -1,5 +1,6 @@
 //! A cluster under test.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,6 +34,8 @@ struct Wires {
     nodes: Vec<Option<Node>>,
     /// From, to: nothing passes.
     cut: Vec<(usize, usize)>,
+    /// Messages to each node, arrived or not.
+    calls: Vec<u64>,
 }
 
 struct Wire {
@@ -43,7 +46,12 @@ struct Wire {
 impl Network for Wire {
     fn call(&self, to: u64, request: Bytes) -> BoxFuture<'static, io::Result<Bytes>> {
         let (from, to, wires) = (self.from, to as usize, Arc::clone(&self.wires));
+        wires.lock().unwrap().calls[to] += 1;
         async move {
+            // As a connection is refused, at once.
+            if wires.lock().unwrap().nodes[to].is_none() {
+                return Err(io::Error::other("the node is down"));
+            }
             if pass(&wires, from, to).await? {
                 let _ = answer(&wires, to, request.clone()).await;
             }
@@ -86,28 +94,59 @@ pub struct Cluster {
     pub files: Vec<MemoryFiles>,
     wires: Arc<Mutex<Wires>>,
     limits: Limits,
+    options: LogOptions,
+    /// How far each node's clock is ahead.
+    pub skews_us: Vec<Arc<AtomicI64>>,
+    ahead_max: Option<Duration>,
+    /// Envelopes that each node was given.
+    pub seen: Mutex<Vec<BTreeSet<Bytes>>>,
     pub clock_us: Arc<AtomicI64>,
 }
 
 impl Cluster {
     pub fn start(nodes: usize, limits: Limits, seed: u64) -> Cluster {
+        Cluster::start_with(nodes, limits, seed, options(), None)
+    }
+
+    pub fn start_with(
+        nodes: usize,
+        limits: Limits,
+        seed: u64,
+        options: LogOptions,
+        ahead_max: Option<Duration>,
+    ) -> Cluster {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-        let files: Vec<MemoryFiles> = (0..nodes).map(|_| Cluster::founded()).collect();
+        let files: Vec<MemoryFiles> = (0..nodes).map(|_| Cluster::founded_with(options)).collect();
         let wires = Wires {
             random: Random::new(seed),
             faults: Faults::default(),
             nodes: vec![None; nodes],
             cut: Vec::new(),
+            calls: vec![0; nodes],
         };
         let (wires, clock_us) = (Arc::new(Mutex::new(wires)), Arc::new(AtomicI64::new(0)));
-        let cluster = Cluster { runtime, files, wires, limits, clock_us };
+        let cluster = Cluster {
+            runtime,
+            files,
+            wires,
+            limits,
+            options,
+            skews_us: (0..nodes).map(|_| Arc::default()).collect(),
+            ahead_max,
+            seen: Mutex::new(vec![BTreeSet::new(); nodes]),
+            clock_us,
+        };
         (0..nodes).for_each(|node| cluster.begin(node, 0));
         cluster
     }
 
     /// The folder of a member that has never run.
     pub fn founded() -> MemoryFiles {
+        Cluster::founded_with(options())
+    }
+
+    fn founded_with(options: LogOptions) -> MemoryFiles {
         let genesis = Genesis {
             ledger_id: *b"a raft cluster 1",
             time_us: 0,
@@ -115,7 +154,7 @@ impl Cluster {
             executor: 1,
         };
         let files = MemoryFiles::new();
-        BlockWriter::begin(Arc::new(files.clone()), &genesis, options()).unwrap();
+        BlockWriter::begin(Arc::new(files.clone()), &genesis, options).unwrap();
         // No two folders draw the same numbers.
         static FOUNDED: AtomicU64 = AtomicU64::new(0);
         (0..FOUNDED.fetch_add(1, Ordering::SeqCst)).for_each(|_| _ = files.salt());
@@ -138,14 +177,15 @@ impl Cluster {
     /// Starts a node that is down, which was given `after` deliveries for good.
     pub fn begin(&self, node: usize, after: u64) {
         let files: Arc<dyn Files> = Arc::new(self.files[node].clone());
-        let store = open(&files).unwrap();
-        let clock = Arc::clone(&self.clock_us);
+        let store = open_with(&files, self.options).unwrap();
+        let (clock, skew) = (Arc::clone(&self.clock_us), Arc::clone(&self.skews_us[node]));
         let config = Config {
             id: node as u64,
             members: (0..self.size() as u64).map(|id| (id, [id as u8 + 1; 32])).collect(),
             limits: self.limits,
             timing: Timing { patience: Duration::from_secs(3), ..Timing::default() },
-            clock: Arc::new(move || clock.load(Ordering::SeqCst)),
+            clock: Arc::new(move || clock.load(Ordering::SeqCst) + skew.load(Ordering::SeqCst)),
+            ahead_max: self.ahead_max,
             is_barrier: |_| false,
         };
         let wire = Arc::new(Wire { from: node, wires: Arc::clone(&self.wires) });
@@ -160,6 +200,13 @@ impl Cluster {
         self.wires.lock().unwrap().nodes[node] = Some(started);
     }
 
+    /// Stops a node as its operator does.
+    pub fn end(&self, node: usize) {
+        let stopped = self.node(node).unwrap();
+        self.runtime.block_on(stopped.stop());
+        self.wires.lock().unwrap().nodes[node] = None;
+    }
+
     /// Stops a node as a power cut does. What was given of its disk's doing is drawn.
     pub fn crash(&mut self, node: usize, random: &mut Random) {
         self.files[node] = self.files[node].crash(random);
@@ -169,7 +216,7 @@ impl Cluster {
     pub fn stop(&self, node: usize) {
         let stopped = self.wires.lock().unwrap().nodes[node].take();
         if let Some(stopped) = stopped {
-            self.runtime.block_on(stopped.stop());
+            self.runtime.block_on(stopped.halt());
         }
     }
 
@@ -196,6 +243,11 @@ impl Cluster {
         self.set_faults(Faults::default());
     }
 
+    /// Messages that were sent to a node so far.
+    pub fn calls_to(&self, node: usize) -> u64 {
+        self.wires.lock().unwrap().calls[node]
+    }
+
     pub fn leader(&self) -> Option<usize> {
         let leads = |node: &usize| self.node(*node).is_some_and(|node| node.leads());
         (0..self.size()).filter(leads).max_by_key(|node| self.node(*node).unwrap().standing().term)
@@ -207,6 +259,10 @@ pub fn options() -> LogOptions {
 }
 
 pub fn open(files: &Arc<dyn Files>) -> io::Result<Store> {
+    open_with(files, options())
+}
+
+fn open_with(files: &Arc<dyn Files>, options: LogOptions) -> io::Result<Store> {
     let mut reader = BlockReader::open(Arc::clone(files)).map_err(io::Error::other)?;
     loop {
         match reader.next() {
@@ -216,6 +272,6 @@ pub fn open(files: &Arc<dyn Files>) -> io::Result<Store> {
             Err(error) => return Err(io::Error::other(error)),
         }
     }
-    let BlockWriter { orders, .. } = BlockWriter::resume(reader, options())?;
+    let BlockWriter { orders, .. } = BlockWriter::resume(reader, options)?;
     Store::open(Arc::clone(files), orders)
 }

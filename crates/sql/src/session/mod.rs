@@ -27,6 +27,7 @@ pub mod commons;
 mod control;
 mod copy_in;
 mod cursors;
+mod decided;
 mod explained;
 mod guard;
 mod last_changes;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use types::{Error, Result, SqlState, Value};
 
 use super::chance::seed_of;
+use super::decided;
 use super::guard::aside;
 use super::locking::Locking;
 use super::transaction::error_of;
@@ -147,7 +148,7 @@ impl Session {
         let key = self.settings.take_transaction_key();
         let submitter = Submitter { principal: &self.info.user, key: key.as_deref(), seed };
         let engine = Arc::clone(&self.database.engine);
-        let mut submitted = match engine.submit_revocably(submitter, asked, compiled) {
+        let submitted = match engine.submit_revocably(submitter, asked, compiled) {
             Ok(submitted) => submitted,
             Err(error) => {
                 // It was not ordered: the key names the next one still.
@@ -155,31 +156,12 @@ impl Session {
                 return Err(error);
             }
         };
-        let guard = Arc::clone(&self.guard);
-        let first = tokio::select! {
-            biased;
-            answer = &mut submitted.answer => Ok(answer),
-            why = guard.given_up() => Err(why),
-        };
-        let answer = match first {
-            Ok(answer) => answer,
-            Err(why) if engine.withdraw(&submitted) => {
-                self.settings.put_transaction_key_back(key);
-                return Err(why);
-            }
-            // It is in a block.
-            Err(_) => submitted.answer.await,
-        };
-        let answer = answer.unwrap_or_else(|_| {
-            Err(Error::new(
-                SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
-                "the node stopped before the transaction was acknowledged",
-            )
-            .with_hint(
-                "SELECT * FROM tally_outcome('key') tells, where tally.transaction_key named one; \
-                 otherwise look for its effects before you send it again.",
-            ))
-        });
+        let (guard, limit) = (Arc::clone(&self.guard), self.settings.commit_timeout());
+        let ended = decided::ended(&engine, &guard, limit, submitted, key.as_deref()).await;
+        if ended.withdrawn {
+            self.settings.put_transaction_key_back(key);
+        }
+        let answer = ended.answer;
         if let Ok(completion) = &answer {
             self.has_seen(completion.height);
             if matches!(completion.outcome, Outcome::Committed(_)) {

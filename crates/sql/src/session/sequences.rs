@@ -41,6 +41,7 @@ use rustc_hash::FxHashMap;
 use types::{Error, Result, SqlState, Stamp, TableId, Value};
 
 use super::chance::{NO_SEED, new_seed};
+use super::decided;
 use super::guard::aside;
 use super::locking::Locking;
 use super::{Answer, Session, Tag, View};
@@ -517,12 +518,12 @@ impl Session {
         let asked = Asked::statement(text, &ParameterTypes::default(), &[]);
         for _ in 0..ATTEMPTS_MAX {
             let submitter = Submitter { principal: &self.info.user, key: None, seed: NO_SEED };
-            let answer = self.database.engine.submit(submitter, &asked, None)?;
-            let completion = answer.await.unwrap_or_else(|_| {
-                let what = "the node stopped before a sequence gave values";
-                Err(Error::new(SqlState::ADMIN_SHUTDOWN, what))
-            })?;
-            match completion.outcome {
+            let engine = Arc::clone(&self.database.engine);
+            let submitted = engine.submit_revocably(submitter, &asked, None)?;
+            let (guard, limit) = (Arc::clone(&self.guard), self.settings.commit_timeout());
+            // Values that are taken and given to none are a gap, as sequences may have.
+            let ended = decided::ended(&engine, &guard, limit, submitted, None).await;
+            match ended.answer?.outcome {
                 Outcome::Committed(result) => return Ok(result),
                 Outcome::Rejected(error) => return Err(error),
                 Outcome::Retry(_) => {}

@@ -50,6 +50,7 @@ struct Timeouts {
     fetch: Duration,
     lock: Duration,
     catch_up: Duration,
+    commit: Duration,
 }
 
 /// What all that a session has set may take.
@@ -60,6 +61,9 @@ const TRANSACTION_KEY: &str = "tally.transaction_key";
 /// How long a session waits until its node has what others have ordered.
 pub(super) const CATCH_UP_TIMEOUT: &str = "tally.catch_up_timeout";
 
+/// How long a transaction waits for a cluster that cannot decide.
+pub(super) const COMMIT_TIMEOUT: &str = "tally.commit_timeout";
+
 /// The newest block that a session has seen, here or elsewhere.
 pub(super) const SEEN_HEIGHT: &str = "tally.seen_height";
 
@@ -68,13 +72,14 @@ const TRANSACTION_KEY_BYTES_MAX: usize = 255;
 
 pub(super) const DEFAULT_SEARCH_PATH: &str = "\"$user\", public";
 
-const TIMEOUTS: [&str; 6] = [
+const TIMEOUTS: [&str; 7] = [
     "statement_timeout",
     "idle_session_timeout",
     "idle_in_transaction_session_timeout",
     "tally.fetch_timeout",
     "lock_timeout",
     CATCH_UP_TIMEOUT,
+    COMMIT_TIMEOUT,
 ];
 
 impl Timeouts {
@@ -84,9 +89,9 @@ impl Timeouts {
             let value = value.or(find(name).ok().map(|known| known.default));
             value.and_then(duration).unwrap_or_default()
         };
-        let [statement, idle_session, idle_in_transaction, fetch, lock, catch_up] =
+        let [statement, idle_session, idle_in_transaction, fetch, lock, catch_up, commit] =
             TIMEOUTS.map(of);
-        Timeouts { statement, idle_session, idle_in_transaction, fetch, lock, catch_up }
+        Timeouts { statement, idle_session, idle_in_transaction, fetch, lock, catch_up, commit }
     }
 }
 
@@ -255,6 +260,12 @@ impl Settings {
     /// How long a session waits for its node to have what others have; `None`: not at all.
     pub fn catch_up_timeout(&self) -> Option<Duration> {
         Some(self.timeouts.catch_up).filter(|timeout| !timeout.is_zero())
+    }
+
+    /// How long a transaction waits to be decided where it may never be; `None`: as long as it
+    /// takes.
+    pub fn commit_timeout(&self) -> Option<Duration> {
+        Some(self.timeouts.commit).filter(|timeout| !timeout.is_zero())
     }
 
     /// Whether what is read has to be the newest of all nodes.

@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
@@ -195,13 +196,28 @@ async fn full(disk: &Disk, folder: &Path, report: &mut Report) -> Result<()> {
     insert(&client, 10, 10).await.context("a checkpoint's failure stopped writes")?;
     report.failed_checkpoints += 1;
 
+    client.batch_execute("SET tally.commit_timeout = '2s'").await?;
     let (notes, said) = insert_until_refused(&client, 11).await?;
-    ensure!(said.code().code() == "53100", "the write that failed is told {said:?}");
+    ensure!(said.code().code() == "08007", "the write that found no room is told {said:?}");
     ensure!(said.detail().is_some() && said.hint().is_some(), "{said:?}");
-    serves_reads(&node, &client, notes).await?;
+    let next = insert(&client, NOTES_MAX - 1, 1).await.err().context("a write on a full disk")?;
+    let is_told = next.as_db_error().is_some_and(|it| it.message().contains("disk is full"));
+    ensure!(is_told, "{next:?}");
+    ensure!(count(&client).await? == notes, "reads do not go on");
+    let probed = http::get(node.http_address(), "/readyz", None)?;
+    ensure!(!probed.is_ok && probed.body.contains("disk is full"), "/readyz: {}", probed.body);
+    disk.fill(false)?;
+    // Without a restart; the one that waited is written then.
+    for waited in 0.. {
+        match insert(&client, NOTES_MAX - 1, 1).await {
+            Ok(_) => break,
+            Err(error) if waited == 100 => return Err(error).context("there is room"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    client.batch_execute(&format!("DELETE FROM notes WHERE id = {}", NOTES_MAX - 1)).await?;
     drop(client);
     node.kill()?;
-    disk.fill(false)?;
     goes_on(folder, &mut node, notes).await?;
     report.full_disks += 1;
     report.kept += notes as u64;

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use types::{Error, Result, SqlState};
 
-use super::{CATCH_UP_TIMEOUT, SEEN_HEIGHT, TRANSACTION_KEY};
+use super::{CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, SEEN_HEIGHT, TRANSACTION_KEY};
 use crate::session::guard::QUERY_MEMORY;
 
 /// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
@@ -76,6 +76,7 @@ static HEEDED: &[Known] = &[
     known("statement_timeout", "0"),
     known("tally.as_of_block", ""),
     known(CATCH_UP_TIMEOUT, "5s"),
+    known(COMMIT_TIMEOUT, "30s"),
     known("tally.fetch_timeout", "10min"),
     known(QUERY_MEMORY, "256MB"),
     fixed("tally.last_snapshot_block", ""),

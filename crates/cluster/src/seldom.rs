@@ -1,0 +1,61 @@
+//! What happens over and over is logged now and then.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Of one cause.
+const EVERY: Duration = Duration::from_secs(60);
+/// Causes that are told apart; more of them are told as if they were new.
+const CAUSES_MAX: usize = 64;
+
+/// Says when one cause was last told.
+#[derive(Default)]
+pub struct Seldom(Mutex<BTreeMap<String, (Instant, u64)>>);
+
+impl Seldom {
+    /// Whether it is to be told now, and how often it was not since it was told last.
+    pub fn is_due(&self, cause: &str) -> Option<u64> {
+        let mut told = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((at, untold)) = told.get_mut(cause) {
+            if at.elapsed() < EVERY {
+                *untold += 1;
+                return None;
+            }
+            *at = Instant::now();
+            return Some(std::mem::take(untold));
+        }
+        if told.len() >= CAUSES_MAX {
+            told.retain(|_, (at, _)| at.elapsed() < EVERY);
+            let oldest = told.iter().min_by_key(|(_, (at, _))| *at).map(|(cause, _)| cause.clone());
+            if told.len() >= CAUSES_MAX
+                && let Some(oldest) = oldest
+            {
+                told.remove(&oldest);
+            }
+        }
+        told.insert(cause.to_owned(), (Instant::now(), 0));
+        Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_cause_is_told_once_a_minute_and_another_one_at_once() {
+        let seldom = Seldom::default();
+        let mut told = Vec::new();
+        for _ in 0..240 {
+            told.extend(seldom.is_due("refused"));
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        assert_eq!(told, [0, 119], "in two minutes");
+        assert_eq!(seldom.is_due("another"), Some(0));
+        (0..1000).for_each(|cause| _ = seldom.is_due(&cause.to_string()));
+        assert!(seldom.0.lock().unwrap().len() <= CAUSES_MAX);
+    }
+}

@@ -1,0 +1,241 @@
+//! Whether a node can order, as far as it knows, and why not.
+//!
+//! A leader that is cut off does not know it by Raft: it leads until it hears of another. So it is
+//! asked when most members answered it last, and a follower when it heard of its leader.
+//!
+//! *A full disk* ends openraft; the node begins it again, behind what a new start would find, when
+//! there is room. *A leader that stops* asks a follower that has all of its log to stand for
+//! election. The leader itself votes for it at once, so that of three nodes no more is needed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use openraft::raft::AppendEntriesRequest;
+use openraft::{EntryPayload, Raft};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::clocks;
+use crate::draft::Draft;
+use crate::node::{LACKS, Node, TOO_FAR, lock};
+use crate::wire::{Request, of_json};
+use crate::{Config, Network, Types};
+
+/// A cluster that has not been able to order for so long is hindered.
+const HINDERED_AFTER: Duration = Duration::from_secs(2);
+/// How often room is looked for on a full disk.
+pub(crate) const MEND_EVERY: Duration = Duration::from_secs(1);
+/// How long a leader that stops waits until another one leads, and how often it asks for that.
+const HAND_OVER_TIME: Duration = Duration::from_secs(1);
+const HAND_OVER_AGAIN: Duration = Duration::from_millis(20);
+const CLOCKS_UNKNOWN: &str = "this node leads, and does not know by most members what time it is";
+
+impl Node {
+    /// Why nothing can be ordered, for some time now. An election is no reason: it is over before a
+    /// client gives up.
+    pub fn hindered(&self) -> Option<String> {
+        let why = self.cannot_order()?;
+        (self.state().fine.elapsed() > HINDERED_AFTER).then_some(why)
+    }
+
+    /// Why it takes no part yet, or not all of it.
+    pub(crate) fn waits(&self) -> Option<String> {
+        let Ok(raft) = self.raft() else { return lock(&self.0.waits).clone() };
+        let led = raft.metrics().borrow().current_leader.is_some();
+        (!led && !self.0.store.may_stand()).then(|| LACKS.to_owned())
+    }
+
+    /// Remembers when it could order last.
+    pub(crate) fn look(&self) {
+        if self.cannot_order().is_none() {
+            self.state().fine = Instant::now();
+        }
+    }
+
+    /// Why nothing can be ordered now.
+    pub(crate) fn cannot_order(&self) -> Option<String> {
+        let raft = match self.raft() {
+            Ok(raft) => raft,
+            Err(error) => return Some(self.waits().unwrap_or_else(|| error.to_string())),
+        };
+        let metrics = raft.metrics();
+        let metrics = metrics.borrow();
+        if let Some(full) = self.0.store.fullness() {
+            return Some(format!("the disk is full, and room is waited for: {full}"));
+        }
+        if let Err(why) = &metrics.running_state {
+            return Some(format!("this node takes no part any more: {why}"));
+        }
+        if self.is_too_far() {
+            return Some(TOO_FAR.to_owned());
+        }
+        let (id, patience) = (self.0.config.id, self.0.config.timing.election_max);
+        let silent = |quiet: Duration| quiet > 2 * patience;
+        let voters = metrics.membership_config.membership().voter_ids().count();
+        if let Some(why) = self.clock_is_ahead() {
+            return Some(why);
+        }
+        let refused = self.state().refused.clone().filter(|(at, _)| !silent(at.elapsed()));
+        if let Some((_, why)) = refused {
+            return Some(why);
+        }
+        match metrics.current_leader {
+            None if !self.0.store.may_stand() => Some(LACKS.to_owned()),
+            None => Some("no member leads: fewer than half of them reach one another".to_owned()),
+            Some(leader) if leader == id => {
+                let acknowledged = metrics.millis_since_quorum_ack.map(Duration::from_millis);
+                let lost = voters > 1 && acknowledged.is_none_or(silent);
+                let lost = lost.then_some("this node leads, and too few of the others answer it");
+                let unknown = || (!self.knows_clocks(voters)).then_some(CLOCKS_UNKNOWN);
+                lost.or_else(unknown).map(str::to_owned)
+            }
+            Some(leader) => {
+                let quiet = self.state().heard.elapsed();
+                let seconds = quiet.as_secs();
+                let why = || format!("member {leader} leads, and was heard of {seconds} s ago");
+                silent(quiet).then(why)
+            }
+        }
+    }
+
+    /// This node's clock is ahead of those of most members.
+    pub(crate) fn clock_is_ahead(&self) -> Option<String> {
+        let Config { ahead_max, clock, .. } = &self.0.config;
+        let ahead_us = self.0.clocks.among(clock()).ahead_us();
+        let what = |seconds: i64| {
+            format!("this node's clock is {seconds} s ahead of those of most members: set it right")
+        };
+        (ahead_us > micros((*ahead_max)?)).then(|| what(ahead_us / 1_000_000))
+    }
+
+    pub(crate) fn knows_clocks(&self, voters: usize) -> bool {
+        let Config { ahead_max, clock, .. } = &self.0.config;
+        ahead_max.is_none() || 2 * self.0.clocks.among(clock()).known > voters
+    }
+
+    /// Whether a leader has drafted what bears a time ahead of most clocks. What is committed is
+    /// taken as it is.
+    pub(crate) fn is_early(&self, append: &AppendEntriesRequest<Types>) -> Option<String> {
+        let Config { ahead_max, clock, .. } = &self.0.config;
+        let now_us = clock();
+        let now_us = now_us.saturating_sub(self.0.clocks.among(now_us).ahead_us());
+        let most_us = now_us.saturating_add(micros((*ahead_max)?));
+        let committed = append.leader_commit.map(|last| last.index);
+        let new = append.entries.iter().filter(|entry| Some(entry.log_id.index) > committed);
+        let times = new.filter_map(|entry| match &entry.payload {
+            EntryPayload::Normal(Draft(Some(content))) => Some(content.proposal.time_us),
+            _ => None,
+        });
+        let time_us = times.max().filter(|time_us| *time_us > most_us)?;
+        let seconds = time_us.saturating_sub(now_us) / 1_000_000;
+        let leader = append.vote.leader_id.node_id;
+        Some(format!("member {leader} leads, and orders {seconds} s ahead of most clocks"))
+    }
+
+    /// A node whose clock is ahead is no leader, and lets others elect one. Nor is one that lacks
+    /// what it may have helped to commit.
+    pub(crate) fn stand_aside(&self, raft: &Raft<Types>) -> bool {
+        let ahead = self.clock_is_ahead().is_some();
+        raft.runtime_config().heartbeat(!ahead);
+        let stands = self.0.store.may_stand() && !self.0.leaving.load(Ordering::Acquire);
+        raft.runtime_config().elect(!ahead && stands);
+        ahead
+    }
+
+    /// Behind the end of Raft: where a full disk was the reason, waits for room and begins again,
+    /// as a restart would. False: the node takes no part any more.
+    pub(crate) async fn mend(&self) -> bool {
+        while !self.0.leaving.load(Ordering::Acquire) && self.0.store.fullness().is_some() {
+            sleep(MEND_EVERY).await;
+            if let Ok(raft) = self.raft() {
+                let _ = raft.shutdown().await;
+            }
+            if self.0.store.reopen().is_ok()
+                && let Ok(raft) = self.begin().await
+            {
+                // It may have been told to stop meanwhile, when this one was not there.
+                if self.0.leaving.load(Ordering::Acquire) {
+                    let _ = raft.shutdown().await;
+                    return false;
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Has the follower that has most of the log stand for election, until another node leads.
+    pub(crate) async fn hand_over(&self) {
+        let began = Instant::now();
+        while began.elapsed() < HAND_OVER_TIME {
+            let Ok(raft) = self.raft() else { return };
+            let Some(to) = self.follower_to_lead(&raft) else { return };
+            if let Some(to) = to
+                && let Ok(request) = Request::Lead.encode()
+            {
+                let limit = self.0.config.timing.election_max;
+                let _ = timeout(limit, self.0.network.call(to, request)).await;
+            }
+            sleep(HAND_OVER_AGAIN).await;
+        }
+    }
+
+    /// The voter that has all of this leader's log, once there is one. `None`: this node does not
+    /// lead, or there are no others.
+    fn follower_to_lead(&self, raft: &Raft<Types>) -> Option<Option<u64>> {
+        let id = self.0.config.id;
+        let metrics = raft.metrics();
+        let metrics = metrics.borrow();
+        if metrics.running_state.is_err() || metrics.current_leader != Some(id) {
+            return None;
+        }
+        let membership = metrics.membership_config.membership();
+        let others: BTreeSet<u64> = membership.voter_ids().filter(|voter| *voter != id).collect();
+        others.first()?;
+        let has = metrics.replication.iter().flatten();
+        let has = has.filter(|(voter, _)| others.contains(voter));
+        let all = has.filter(|(_, matched)| matched.map(|it| it.index) >= metrics.last_log_index);
+        Some(all.map(|(voter, _)| *voter).next())
+    }
+
+    /// The leader stops, and has asked for it.
+    pub(crate) async fn stand_for_election(&self, raft: &Raft<Types>) -> io::Result<bool> {
+        let stands = self.0.store.may_stand() && !self.0.leaving.load(Ordering::Acquire);
+        if !stands || self.clock_is_ahead().is_some() {
+            return Ok(false);
+        }
+        raft.trigger().elect().await.map(|()| true).map_err(io::Error::other)
+    }
+}
+
+/// Asks the others for their time, until this node takes no part any more.
+pub(crate) async fn watch_clocks(node: Node, network: Arc<dyn Network>) {
+    let Config { id, members, clock, timing, ahead_max, .. } = &node.0.config;
+    if ahead_max.is_none() {
+        return;
+    }
+    while !node.0.leaving.load(Ordering::Acquire) {
+        node.0.clocks.begin(clock());
+        let mut others = node.raft_members();
+        others.extend(members.keys());
+        others.remove(id);
+        let asked = others.iter().map(async |other| {
+            let Ok(request) = Request::Clock.encode() else { return };
+            let answer = timeout(timing.election_max, network.call(*other, request)).await;
+            if let Ok(Ok(answer)) = answer
+                && let Ok(theirs_us) = of_json(&answer)
+            {
+                node.0.clocks.told(*other, theirs_us, clock());
+            }
+        });
+        futures::future::join_all(asked).await;
+        let knows = node.knows_clocks(others.len() + 1);
+        sleep(if knows { clocks::ASK_EVERY } else { clocks::ASK_EVERY / 10 }).await;
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}

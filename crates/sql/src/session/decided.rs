@@ -1,0 +1,112 @@
+//! How a transaction that was handed to the ledger ends for its client.
+//!
+//! ```text
+//! waits for its block   cancel, statement_timeout   taken back: in no block      57014
+//!                       tally.commit_timeout        taken back: in no block      55000
+//!                                                   others may have ordered it   08007
+//! is in a block         the block's outcome, whatever the client gives up meanwhile
+//! ```
+//!
+//! A block's end depends on no clock. But where several nodes order, too few of them may be
+//! reached, for long; then a transaction that was sent to another node can be neither taken back
+//! nor decided, and its client is told so: with a key it can ask for the outcome.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Completion, Engine, Submitted, Withdrawal};
+use tokio::sync::oneshot::error::RecvError;
+use types::{Error, Result, SqlState};
+
+use super::guard::Guard;
+
+/// How often it is asked, behind `tally.commit_timeout`, whether the ledger can decide.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+pub(super) struct Ended {
+    pub answer: Result<Completion>,
+    /// It is in no block, and will be in none.
+    pub withdrawn: bool,
+}
+
+impl Ended {
+    fn answered(answer: Result<Result<Completion>, RecvError>, key: Option<&str>) -> Ended {
+        let stopped = |_| Err(unknown("The node stopped before it was acknowledged".into(), key));
+        Ended { answer: answer.unwrap_or_else(stopped), withdrawn: false }
+    }
+
+    fn unknown(what: String, key: Option<&str>) -> Ended {
+        Ended { answer: Err(unknown(what, key)), withdrawn: false }
+    }
+}
+
+/// Waits until it is known, or the client gives up, or `limit` has passed and the ledger is
+/// hindered. `key`: what the client has named it by.
+pub(super) async fn ended(
+    engine: &Arc<Engine>,
+    guard: &Arc<Guard>,
+    limit: Option<Duration>,
+    mut submitted: Submitted,
+    key: Option<&str>,
+) -> Ended {
+    let why = tokio::select! {
+        biased;
+        answer = &mut submitted.answer => return Ended::answered(answer, key),
+        why = guard.given_up() => why,
+        limit = undecided(engine, limit, engine.is_in_cluster()) => late(limit, engine),
+    };
+    match engine.withdraw(&submitted) {
+        Withdrawal::Done => Ended { answer: Err(why), withdrawn: true },
+        Withdrawal::Unknown => Ended::unknown(reason(&why, engine), key),
+        Withdrawal::Ordered => tokio::select! {
+            biased;
+            answer = &mut submitted.answer => Ended::answered(answer, key),
+            limit = undecided(engine, limit, false) => {
+                Ended::unknown(reason(&late(limit, engine), engine), key)
+            }
+        },
+    }
+}
+
+/// Completes when the limit has passed and the ledger is hindered, or may be.
+async fn undecided(engine: &Engine, limit: Option<Duration>, may_be: bool) -> Duration {
+    let Some(limit) = limit else { return std::future::pending().await };
+    tokio::time::sleep(limit).await;
+    while !may_be && engine.hindrance().is_none() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    limit
+}
+
+fn late(limit: Duration, engine: &Engine) -> Error {
+    let ms = limit.as_millis();
+    let what = format!("the transaction was not ordered within {ms} ms");
+    let why = engine.hindrance().unwrap_or_default();
+    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+        .with_detail(format!("It is in no block. {why}").trim_end().to_owned())
+        .with_hint("Send it again, here or to another node. tally.commit_timeout bounds the wait.")
+}
+
+fn reason(why: &Error, engine: &Engine) -> String {
+    match engine.hindrance() {
+        Some(hindrance) => format!("{}: {hindrance}", why.message()),
+        None => why.message().to_owned(),
+    }
+}
+
+fn unknown(why: String, key: Option<&str>) -> Error {
+    let what = "whether the transaction is in the ledger is not known";
+    let (detail, hint) = match key {
+        Some(key) => {
+            let literal = key.replace('\'', "''");
+            let ask = format!("SELECT * FROM tally_outcome('{literal}') tells, on any node.");
+            (format!("Its key is {key:?}. {why}."), ask)
+        }
+        None => {
+            let hint = "Look for its effects before it is sent again. Where \
+                        tally.transaction_key names one, SELECT * FROM tally_outcome('key') tells.";
+            (format!("It has no key. {why}."), hint.to_owned())
+        }
+    };
+    Error::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, what).with_detail(detail).with_hint(hint)
+}
