@@ -110,11 +110,11 @@ impl Work {
         match self {
             Work::Statement(s) => run_within(&s.procedure, &s.arguments, frame, access),
             Work::Load(load) => {
-                let mut count = 0;
+                let mut result = ProgramResult::default();
                 for row in &load.rows {
-                    count += run_within(&load.procedure, row, frame, access)?.count;
+                    result.count += run_within(&load.procedure, row, frame, access)?.count;
                 }
-                Ok(ProgramResult { rows: Vec::new(), count })
+                Ok(result)
             }
             Work::Interactive(transaction) => transaction.run(frame, access),
             Work::Void(error) => Err(Stop::from(error.clone())),
@@ -146,7 +146,7 @@ impl Interactive {
         for (write, expected) in &self.writes {
             count += write.run_again(expected, frame, access)?;
         }
-        Ok(ProgramResult { rows: Vec::new(), count })
+        Ok(ProgramResult { count, ..ProgramResult::default() })
     }
 }
 

@@ -147,7 +147,7 @@ mod tests {
             assert!(!shown.contains(char::is_control) && !shown.contains('\u{202e}'), "{shown}");
         }
         let rows = vec![vec![Value::text(EVIL)].into_boxed_slice()];
-        let answer = ProgramResult { count: 1, rows };
+        let answer = ProgramResult { count: 1, rows, ..ProgramResult::default() };
         let shown = describe_outcome(&encode_outcome(&Outcome::Committed(answer)));
         assert!(shown.contains("\\u{1b}") && !shown.contains(char::is_control), "{shown}");
     }
@@ -158,7 +158,7 @@ mod tests {
         let call = Body::call("pay", arguments);
         assert_eq!(call.describe(), "call of pay(1, a b, NULL)");
         let rows = vec![vec![Value::Int(7), Value::Null].into_boxed_slice()];
-        let answer = ProgramResult { count: 1, rows };
+        let answer = ProgramResult { count: 1, rows, ..ProgramResult::default() };
         let bytes = encode_outcome(&Outcome::Committed(answer));
         assert_eq!(describe_outcome(&bytes), "committed, answered (7, NULL)");
         for cut in 1..bytes.len() {

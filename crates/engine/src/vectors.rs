@@ -143,8 +143,10 @@ fn requests() -> Vec<(Body, Json)> {
 }
 
 fn outcomes() -> Vec<(Bytes, Json)> {
-    let committed =
-        |count, rows| encode_outcome(&Outcome::Committed(ProgramResult { count, rows }));
+    let committed = |count, rows| {
+        let result = ProgramResult { count, rows, ..ProgramResult::default() };
+        encode_outcome(&Outcome::Committed(result))
+    };
     let long = Value::from("x".repeat(300));
     // A list of one row of one text of 300 bytes.
     let listed = [&[1, 1, 6, 0xac, 2][..], &[b'x'; 300]].concat();
@@ -187,7 +189,8 @@ fn imaged_outcome() -> (Bytes, Json) {
         RowImage::Gone { table, key },
         RowImage::Row { table, image: [0, 0, 0, 4, 0, 0, 0, 9].into() },
     ];
-    let ended = encode_outcome(&Outcome::Committed(ProgramResult { count: 2, rows: Vec::new() }));
+    let ended =
+        encode_outcome(&Outcome::Committed(ProgramResult { count: 2, ..ProgramResult::default() }));
     let means = json!({
         "committed": 2,
         "left": [{ "table": 3, "gone": "010203" }, { "table": 3, "image": "0000000400000009" }],

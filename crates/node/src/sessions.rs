@@ -3,19 +3,18 @@
 //! `pgfront` knows nothing of SQL and `sql` nothing of the protocol; this is the adapter between
 //! the two vocabularies, and it decides nothing but who may come in, and to which database.
 
+mod copy_out;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use futures::stream::{self, StreamExt};
 use pgfront::{
-    Authentication, Backends, Bounds, ColumnDescription, CopyChunk, CopyChunks, Format, Listener,
-    Notice, NoticeSeverity, Notification, Options, Peer, Prepared, Response, SessionOptions, Tag,
-    TransactionStatus,
+    Authentication, Backends, Bounds, ColumnDescription, Format, Listener, Notice, NoticeSeverity,
+    Notification, Options, Peer, Prepared, Response, SessionOptions, Tag, TransactionStatus,
 };
-use procedure::Output;
+use procedure::{NoticeLevel, Output};
 use sql::SessionInfo;
-use sql::analyst::{Row, RowBatches};
 use sql::search_path::SearchPath;
 use sql::session::lifted::Source;
 use sql::session::{self, Answer, Signal, Status, commons};
@@ -252,7 +251,7 @@ impl pgfront::Session for Session {
     }
 
     async fn copy_in_data(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.inner.copy_data(bytes)
+        self.inner.copy_data(bytes).await
     }
 
     async fn copy_in_done(&mut self) -> Result<Response, Error> {
@@ -281,12 +280,15 @@ impl pgfront::Session for Session {
     }
 
     fn take_notices(&mut self) -> Vec<Notice> {
-        let notice = |content: Error| Notice {
-            severity: match content.code().0 {
-                [b'0', b'1', ..] => NoticeSeverity::Warning,
-                _ => NoticeSeverity::Notice,
+        let notice = |notice: procedure::Notice| Notice {
+            severity: match notice.level {
+                NoticeLevel::Debug => NoticeSeverity::Debug,
+                NoticeLevel::Log => NoticeSeverity::Log,
+                NoticeLevel::Info => NoticeSeverity::Info,
+                NoticeLevel::Notice => NoticeSeverity::Notice,
+                NoticeLevel::Warning => NoticeSeverity::Warning,
             },
-            content,
+            content: notice.content,
         };
         self.inner.take_notices().into_iter().map(notice).collect()
     }
@@ -368,7 +370,7 @@ fn response(answer: Answer) -> Response {
         }
         Answer::CopyOut { columns, rows, formatter } => {
             let format = format_in(formatter.is_binary());
-            Response::CopyOut { columns, format, chunks: copy_chunks(rows, formatter) }
+            Response::CopyOut { columns, format, chunks: copy_out::chunks(rows, formatter) }
         }
     }
 }
@@ -385,35 +387,4 @@ fn tag(done: session::Tag) -> Tag {
         },
         session::Tag::Plain(text) => text.into(),
     }
-}
-
-/// Rows of COPY TO, some at a time.
-const ROWS_PER_CHUNK: usize = 256;
-
-/// A batch of rows may be large, and each becomes several chunks.
-fn copy_chunks(rows: RowBatches, mut formatter: sql::copy::CopyFormatter) -> CopyChunks {
-    let (mut header, mut end) = (Vec::new(), Vec::new());
-    formatter.header(&mut header);
-    formatter.end(&mut end);
-    let around = |bytes: Vec<u8>| {
-        stream::iter((!bytes.is_empty()).then(|| Ok(CopyChunk { bytes: bytes.into(), rows: 0 })))
-    };
-    let chunks = rows.flat_map(move |batch| {
-        let chunks: Vec<_> = match batch {
-            Ok(rows) => {
-                rows.chunks(ROWS_PER_CHUNK).map(|rows| chunk(rows, &mut formatter)).collect()
-            }
-            Err(error) => vec![Err(error)],
-        };
-        stream::iter(chunks)
-    });
-    around(header).chain(chunks).chain(around(end)).boxed()
-}
-
-fn chunk(rows: &[Row], formatter: &mut sql::copy::CopyFormatter) -> Result<CopyChunk, Error> {
-    let mut bytes = Vec::new();
-    for row in rows {
-        formatter.row(row, &mut bytes)?;
-    }
-    Ok(CopyChunk { bytes: bytes.into(), rows: rows.len() as u64 })
 }

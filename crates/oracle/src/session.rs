@@ -105,7 +105,7 @@ fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) ->
             Stop::Halt(why) => panic!("halted: {why}"),
         });
         match &answer {
-            Ok(ProgramResult { rows, count }) if !reads_only => {
+            Ok(ProgramResult { rows, count, .. }) if !reads_only => {
                 let (rows, count) = (rows.clone(), *count);
                 overlay.recorder.wrote(&work);
                 writes.push((work, Expectation { count, rows }));

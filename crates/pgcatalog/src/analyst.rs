@@ -118,7 +118,9 @@ impl Analyst for SystemAnalyst {
 
 impl SystemAnalyst {
     fn prepare_own(&self, request: &QueryRequest<'_>) -> Result<SystemPlan> {
-        let prepared = Prepared::new(self.world(request), request.query, request.parameter_types)?;
+        let interrupt = request.interrupt.as_deref();
+        let (world, types) = (self.world(request), request.parameter_types);
+        let prepared = Prepared::new(world, request.query, types, interrupt)?;
         Ok(SystemPlan { prepared, session: self.session(request) })
     }
 

@@ -4,7 +4,7 @@ use procedure::{Expr, Function};
 use sql::catalog::{ForeignKey, ReferenceAction};
 use sql::ddl::{ParameterMode, Returns, RoutineKind};
 use sql::names;
-use sql::{Catalog, Routine, Table};
+use sql::{Routine, Table};
 use types::{ColumnId, DataType, IndexId, TableId, Value};
 
 use crate::oid;
@@ -21,6 +21,16 @@ pub fn quoted(name: &str) -> String {
     match starts_well && name.chars().all(plain) && !is_keyword {
         true => name.to_owned(),
         false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// A relation of users' by its key, with its schema where its name alone means another or none.
+pub fn spelled(world: &World, key: &str) -> String {
+    let (schema, name) = names::split(key);
+    let meant = world.relation_oid(None, name);
+    match meant.is_some() && meant == world.relation_oid(Some(schema), name) {
+        true => quoted(name),
+        false => format!("{}.{}", quoted(schema), quoted(name)),
     }
 }
 
@@ -70,9 +80,9 @@ fn modifiers(data_type: &DataType, modifier: i32) -> String {
 }
 
 /// A column's default.
-pub fn default_text(catalog: &Catalog, expr: &Expr, data_type: &DataType) -> String {
-    if let Some(sequence) = next_value(expr).and_then(|id| catalog.sequence_by_id(id)) {
-        let name = key_quoted(&sequence.name).replace('\'', "''");
+pub fn default_text(world: &World, expr: &Expr, data_type: &DataType) -> String {
+    if let Some(sequence) = next_value(expr).and_then(|id| world.catalog.sequence_by_id(id)) {
+        let name = spelled(world, &sequence.name).replace('\'', "''");
         return format!("nextval('{name}'::regclass)");
     }
     match expr {
@@ -80,17 +90,9 @@ pub fn default_text(catalog: &Catalog, expr: &Expr, data_type: &DataType) -> Str
         Expr::Const(value) => literal(value, data_type),
         Expr::Now => "now()".to_owned(),
         Expr::Cast { input, to, .. } => {
-            format!("({})::{to}", default_text(catalog, input, to))
+            format!("({})::{to}", default_text(world, input, to))
         }
         other => procedure::explain::expression(other),
-    }
-}
-
-/// A key with its schema, where that is not public.
-fn key_quoted(key: &str) -> String {
-    match names::split(key) {
-        (names::PUBLIC, name) => quoted(name),
-        (schema, name) => format!("{}.{}", quoted(schema), quoted(name)),
     }
 }
 
@@ -139,7 +141,7 @@ fn find_index(world: &World, number: u32) -> Option<(&Table, IndexId)> {
     })
 }
 
-/// CREATE INDEX, or one of its columns. `pretty` leaves out the schema, which is on the path.
+/// CREATE INDEX, or one of its columns. `pretty` leaves out a schema that is on the path.
 pub fn index_definition(world: &World, number: u32, column: i64, pretty: bool) -> Option<String> {
     let (table, id) = find_index(world, number)?;
     let columns = table.index_columns(id);
@@ -155,11 +157,13 @@ pub fn index_definition(world: &World, number: u32, column: i64, pretty: bool) -
         }
     };
     Some(format!(
-        "CREATE {}INDEX {} ON {}{} USING btree ({})",
+        "CREATE {}INDEX {} ON {} USING btree ({})",
         if unique { "UNIQUE " } else { "" },
         quoted(name),
-        if pretty { String::new() } else { format!("{}.", quoted(table.namespace())) },
-        quoted(table.name()),
+        match pretty {
+            true => spelled(world, table.key()),
+            false => format!("{}.{}", quoted(table.namespace()), quoted(table.name())),
+        },
         quoted_list(table, columns)
     ))
 }
@@ -183,30 +187,26 @@ pub fn constraint_definition(world: &World, number: u32, pretty: bool) -> Option
         if let Some(key) = table.foreign_keys.iter().find(|key| is_it(&key.name)) {
             return foreign_key(world, table, key);
         }
-        let index = table.schema.indexes.iter().find(|i| !i.dropped && i.unique && is_it(&i.name));
-        index.map(|index| format!("UNIQUE ({})", quoted_list(table, &index.columns)))
+        let index = table.unique_constraints().find(|(_, index)| is_it(&index.name));
+        index.map(|(_, index)| format!("UNIQUE ({})", quoted_list(table, &index.columns)))
     })
 }
 
 fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String> {
     let parent = world.catalog.table_by_id(key.parent)?;
     let shown = |clause: &str, action| match action {
-        ReferenceAction::Reject => String::new(),
+        ReferenceAction::NoAction => String::new(),
+        ReferenceAction::Restrict => format!(" {clause} RESTRICT"),
         ReferenceAction::Cascade => format!(" {clause} CASCADE"),
         ReferenceAction::SetNull => format!(" {clause} SET NULL"),
         ReferenceAction::SetDefault => format!(" {clause} SET DEFAULT"),
     };
     let actions = shown("ON UPDATE", key.on_update) + &shown("ON DELETE", key.on_delete);
-    let deferral = match key.deferrable {
-        None => "",
-        Some(false) => " DEFERRABLE",
-        Some(true) => " DEFERRABLE INITIALLY DEFERRED",
-    };
     let validity = if key.validated { "" } else { " NOT VALID" };
     Some(format!(
-        "FOREIGN KEY ({}) REFERENCES {}({}){actions}{deferral}{validity}",
+        "FOREIGN KEY ({}) REFERENCES {}({}){actions}{validity}",
         quoted_list(table, &key.columns),
-        key_quoted(parent.key()),
+        spelled(world, parent.key()),
         quoted_list(parent, &key.parent_columns)
     ))
 }
@@ -214,7 +214,7 @@ fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String>
 pub fn view_definition(world: &World, number: u32) -> Option<String> {
     let (schema, name) = world.names().relations.get(&number)?;
     if let Some(view) = world.catalog.view(&names::key(schema, name)) {
-        return Some(format!(" {};", view.text));
+        return Some(format!(" {};", world.path.spelled(&world.catalog, view)));
     }
     let relation = &relation::all()[relation::place(schema, name)?];
     views::definition(relation).map(|text| format!(" {};", text.trim()))
@@ -247,10 +247,7 @@ pub fn routine_arguments(world: &World, number: u32, with_defaults: bool) -> Opt
         if parameter.mode != ParameterMode::Out {
             let default = routine.defaults.get(input).and_then(Option::as_ref);
             if let Some(default) = default.filter(|_| with_defaults) {
-                text += &format!(
-                    " DEFAULT {}",
-                    default_text(&world.catalog, default, &parameter.data_type)
-                );
+                text += &format!(" DEFAULT {}", default_text(world, default, &parameter.data_type));
             }
             input += 1;
         }
@@ -264,7 +261,7 @@ pub fn argument_default(world: &World, number: u32, place: i64) -> Option<String
     let place = usize::try_from(place).ok()?.checked_sub(1)?;
     let default = routine.defaults.get(place)?.as_ref()?;
     let data_type = routine.definition.input_types().nth(place)?;
-    Some(default_text(&world.catalog, default, data_type))
+    Some(default_text(world, default, data_type))
 }
 
 pub fn routine_result(world: &World, number: u32) -> Option<String> {

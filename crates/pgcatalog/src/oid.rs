@@ -123,8 +123,7 @@ impl Numbers {
 fn constraint_names(table: &sql::Table) -> impl Iterator<Item = &str> {
     let checks = table.checks.iter().map(|check| check.name.as_str());
     let foreign = table.foreign_keys.iter().map(|key| key.name.as_str());
-    let unique = table.schema.indexes.iter().filter(|i| i.unique && !i.dropped);
-    let keys = unique.map(|index| index.name.as_str());
+    let keys = table.unique_constraints().map(|(_, index)| index.name.as_str());
     checks.chain(foreign).chain(keys).chain([table.primary_key_name.as_str()])
 }
 

@@ -257,10 +257,12 @@ pub type RowStream = BoxStream<'static, Result<Vec<Row>, Error>>;
 
 pub type CopyChunks = BoxStream<'static, Result<CopyChunk, Error>>;
 
-/// Whole lines, newlines included; or a piece in binary format.
+/// Several `CopyData` messages in a row. A client takes each for one row, as PostgreSQL sends them.
 #[derive(Clone, Debug)]
 pub struct CopyChunk {
     pub bytes: Bytes,
+    /// Where in `bytes` each message ends; the last ends them all.
+    pub ends: Vec<usize>,
     pub rows: u64,
 }
 

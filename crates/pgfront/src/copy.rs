@@ -82,7 +82,8 @@ fn give_up<N: Session>(session: &mut N, error: Error) -> Failure {
     Failure::Statement(error)
 }
 
-/// `COPY … TO STDOUT`: pulls chunks as fast as the client reads them. Returns the rows sent.
+/// `COPY … TO STDOUT`: pulls chunks as fast as the client reads them, each row a message, many
+/// messages a write. Returns the rows sent.
 pub async fn send<S>(
     wire: &mut Wire<S>,
     cancel: &Cancel,
@@ -98,9 +99,13 @@ where
     while let Some(chunk) = next(&mut chunks, wire).await? {
         let chunk = chunk?;
         cancel.check()?;
-        reply::copy_data(&mut wire.output, &chunk.bytes, encoding)?;
+        let mut start = 0;
+        for &end in &chunk.ends {
+            reply::copy_data(&mut wire.output, &chunk.bytes[start..end], encoding)?;
+            start = end;
+            wire.flush_if_large().await?;
+        }
         rows = rows.saturating_add(chunk.rows);
-        wire.flush_if_large().await?;
     }
     wire.output.extend_from_slice(&reply::COPY_DONE);
     Ok(rows)

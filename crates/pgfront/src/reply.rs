@@ -349,6 +349,7 @@ fn error_fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
         coded.extend(text.as_deref().map(|text| (code, clean(text))));
     }
     coded.extend(fields.position.map(|at| (b'P', at.to_string())));
+    coded.extend(fields.routine.map(|routine| (b'R', routine.to_owned())));
     coded
 }
 
@@ -394,6 +395,14 @@ mod tests {
         assert_eq!(spell(Tag::Delete(9), 0), "DELETE 9");
         assert_eq!(spell(Tag::Copy(100), 0), "COPY 100");
         assert_eq!(spell("CREATE TABLE".into(), 5), "CREATE TABLE");
+    }
+
+    #[test]
+    fn drivers_are_told_that_a_plan_is_stale_by_its_routine() {
+        let fields = error_fields("ERROR", &Error::changed_result_type("Prepare it again."));
+        assert!(fields.contains(&(b'R', "RevalidateCachedQuery".to_owned())));
+        let other = error_fields("ERROR", &Error::unsupported("this"));
+        assert!(other.iter().all(|(code, _)| *code != b'R'));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::access::Row;
 use crate::condition::sqlstate_of_condition;
 use crate::expr::{Expr, Reg};
 use crate::interpret::Flow;
-use crate::meter::Meter;
+use crate::meter::{Meter, ROW_WEIGHT};
 use crate::run_query::eval_key_metered;
-use crate::step::{Carried, OnError, Phi, Procedure};
+use crate::step::{Carried, Notice, NoticeLevel, OnError, Phi, Procedure};
 
 /// What a procedure gives back.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -18,7 +18,12 @@ pub struct ProgramResult {
     pub rows: Vec<Row>,
     /// What the command tag reports: rows inserted, updated, deleted.
     pub count: u64,
+    /// For the client alone: no outcome in a ledger has them.
+    pub notices: Vec<Notice>,
 }
+
+/// Of one run; further ones are not kept.
+const NOTICES_MAX: usize = 1000;
 
 /// The working memory of one run, made for use by many runs one after the other.
 #[derive(Default, Debug)]
@@ -74,6 +79,7 @@ impl Frame {
         self.staged.clear();
         self.result.rows.clear();
         self.result.count = 0;
+        self.result.notices.clear();
         self.now_us = now_us;
         Ok(())
     }
@@ -229,6 +235,19 @@ impl Frame {
             fields.hint = Some(shown(&self.eval(hint)?));
         }
         Ok(fields.into())
+    }
+
+    /// Its texts are computed, and may fail, whether or not it is kept.
+    pub(crate) fn notice(&mut self, level: NoticeLevel, notice: &OnError) -> Result<(), Error> {
+        let content = self.error(notice)?.cut();
+        if self.result.notices.len() < NOTICES_MAX {
+            let fields = content.fields();
+            let texts = [&fields.detail, &fields.hint].into_iter().flatten();
+            let bytes = fields.message.len() + texts.map(String::len).sum::<usize>();
+            self.meter.hold(ROW_WEIGHT + bytes)?;
+            self.result.notices.push(Notice { level, content });
+        }
+        Ok(())
     }
 
     pub(crate) fn sqlstate(&self, code: &Expr) -> Result<SqlState, Error> {

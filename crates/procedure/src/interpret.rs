@@ -97,6 +97,7 @@ pub fn run_step<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Re
             }
         }
         Step::Raise { error } => return Err(frame.rejected(error)),
+        Step::Notice { level, notice } => frame.notice(*level, notice)?,
         Step::Emit { values } => {
             let row = frame.row(values, None)?;
             frame.result.rows.push(row);

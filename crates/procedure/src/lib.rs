@@ -42,4 +42,6 @@ pub use meter::{BYTES_MAX, Budget, Interrupt, Meter, ROW_WEIGHT, UNITS_MAX};
 pub use prune::prune;
 pub use query::Query;
 pub use run_query::{Flow, Sink, eval_key, run_query};
-pub use step::{Block, Column, OnError, Output, Procedure, SequenceNeed, SequenceUse, Step};
+pub use step::{
+    Block, Column, Notice, NoticeLevel, OnError, Output, Procedure, SequenceNeed, SequenceUse, Step,
+};

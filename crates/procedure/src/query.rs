@@ -85,7 +85,7 @@ pub enum Query {
         limit: Option<Expr>,
         offset: Option<Expr>,
     },
-    /// Of rows that are alike in the columns `by` (none: in all), the first.
+    /// Of rows that are alike in the columns `by` (none: in all), the first; or see [`Repeats`].
     Distinct {
         input: Box<Query>,
         by: Box<[u16]>,
@@ -121,7 +121,8 @@ impl Query {
             Query::Filter { input, .. }
             | Query::Sort { input, .. }
             | Query::Limit { input, .. }
-            | Query::Distinct { input, .. } => return input.width(),
+            | Query::Distinct { input, repeats: Repeats::Dropped, .. } => return input.width(),
+            Query::Distinct { input, .. } => usize::from(input.width()) + 1,
             Query::Numbered { input, .. } => usize::from(input.width()) + 1,
             Query::Append(inputs) => return inputs.first().map_or(0, Query::width),
         };
@@ -133,8 +134,9 @@ impl Query {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Repeats {
     Dropped,
-    /// An error, unless what is alike is NULL throughout: rows that MERGE would change again.
-    Refused,
+    /// Kept: one column more says whether a row is like one before it that counts, which are those
+    /// where the given column is true, or all. What has a NULL in it is like nothing.
+    Marked(Option<u16>),
 }
 
 /// A function that gives rows, and what its inputs are.

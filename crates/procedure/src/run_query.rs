@@ -604,17 +604,22 @@ impl Run<'_> {
             some.clear();
             some.extend(by.iter().map(|column| row[usize::from(*column)].clone()));
             let alike = if by.is_empty() { row } else { &some };
-            if repeats == Repeats::Refused && alike.iter().all(Value::is_null) {
+            let Repeats::Marked(counts) = repeats else {
+                if !seen.insert(alike) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                self.hold(alike)?;
                 return sink(row);
+            };
+            let counts = counts.is_none_or(|at| row[usize::from(at)] == Value::Bool(true));
+            let is_like_none = alike.iter().any(Value::is_null);
+            let is_repeated = !is_like_none && seen.0.get(alike).is_some();
+            if counts && !is_like_none && seen.insert(alike) {
+                self.hold(alike)?;
             }
-            if !seen.insert(alike) {
-                return match repeats {
-                    Repeats::Dropped => Ok(ControlFlow::Continue(())),
-                    Repeats::Refused => Err(changed_twice().into()),
-                };
-            }
-            self.hold(alike)?;
-            sink(row)
+            let mut marked: SmallVec<[Value; 8]> = row.iter().cloned().collect();
+            marked.push(Value::Bool(is_repeated));
+            sink(&marked)
         })
     }
 
@@ -706,12 +711,6 @@ impl Run<'_> {
     fn passes(&self, condition: Option<&Expr>, row: &[Value]) -> Result<bool, Error> {
         condition.map_or(Ok(true), |condition| self.holds(condition, row))
     }
-}
-
-fn changed_twice() -> Error {
-    let what = "MERGE command cannot affect row a second time";
-    Error::new(SqlState::CARDINALITY_VIOLATION, what)
-        .with_hint("Ensure that not more than one source row matches any one target row.")
 }
 
 fn too_many_drawn() -> Error {

@@ -165,8 +165,30 @@ pub enum Step {
         depth: u16,
         values: Box<[Expr]>,
     },
+    /// Tells the client something, whatever becomes of the transaction. No ledger records it.
+    Notice {
+        level: NoticeLevel,
+        notice: OnError,
+    },
     /// The procedure ends here.
     Return,
+}
+
+/// How much a notice matters, from the least on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum NoticeLevel {
+    Debug,
+    Log,
+    Info,
+    Notice,
+    Warning,
+}
+
+/// What a run has to tell its client.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Notice {
+    pub level: NoticeLevel,
+    pub content: Error,
 }
 
 /// An error whose texts may hold values: each `%` of the message is replaced by the next of the

@@ -4,12 +4,13 @@
 //! session, a block or a cached plan can keep the one it was made with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use procedure::{Expr, Procedure};
+use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
+use crate::bind::{compile_routine, parameter_columns, result_columns};
 use crate::ddl::{Commented, CreateFunction};
 use crate::names::{self, PUBLIC};
 use crate::sequence::{Identity, Sequence};
@@ -65,6 +66,8 @@ pub struct Table {
     pub defaults: Vec<Option<Expr>>,
     /// Columns whose values follow from the others of their row, ascending.
     pub generated: Vec<(ColumnId, Generated)>,
+    /// Unique indexes that CREATE UNIQUE INDEX made: those are no constraints.
+    pub bare_unique: BTreeSet<IndexId>,
     pub checks: Vec<CheckConstraint>,
     pub foreign_keys: Vec<ForeignKey>,
     /// Foreign keys of other tables (or this one) that point here.
@@ -100,8 +103,6 @@ pub struct ForeignKey {
     pub parent_index: IndexId,
     pub on_delete: ReferenceAction,
     pub on_update: ReferenceAction,
-    /// DEFERRABLE, and whether INITIALLY DEFERRED: it is checked at once all the same.
-    pub deferrable: Option<bool>,
     /// Not NOT VALID.
     pub validated: bool,
 }
@@ -109,11 +110,20 @@ pub struct ForeignKey {
 /// What becomes of rows whose parent goes, or takes another key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReferenceAction {
-    /// NO ACTION and RESTRICT alike.
-    Reject,
+    /// Refused if a child is left without a parent when the statement ends.
+    NoAction,
+    /// Refused if the key was a child's, even if another row has it when the statement ends.
+    Restrict,
     Cascade,
     SetNull,
     SetDefault,
+}
+
+impl ReferenceAction {
+    /// Whether nothing is done to the child.
+    pub fn rejects(self) -> bool {
+        matches!(self, ReferenceAction::NoAction | ReferenceAction::Restrict)
+    }
 }
 
 /// `child.foreign_keys[key]` points at the table that has this.
@@ -141,7 +151,50 @@ pub struct Routine {
     pub definition: CreateFunction,
     /// Defaults of the trailing parameters that have one, bound and cast.
     pub defaults: Vec<Option<Expr>>,
-    pub procedure: Arc<Procedure>,
+    /// Compiled against the one catalog that has this value, when something asks first: most
+    /// schema changes concern few routines, and which is not known before they are compiled.
+    pub(crate) compiled: OnceLock<Arc<Procedure>>,
+}
+
+impl Routine {
+    /// Its program under `catalog`, which it is of. One that no longer compiles says why when it is
+    /// called.
+    pub fn procedure(&self, catalog: &Catalog) -> Arc<Procedure> {
+        let compile = || {
+            let compiled = compile_routine(catalog, &self.definition);
+            Arc::new(compiled.unwrap_or_else(|error| failing(&self.definition, error)))
+        };
+        Arc::clone(self.compiled.get_or_init(compile))
+    }
+
+    /// The same routine of another catalog.
+    pub(crate) fn of_another(&self) -> Routine {
+        Routine {
+            definition: self.definition.clone(),
+            defaults: self.defaults.clone(),
+            compiled: OnceLock::new(),
+        }
+    }
+}
+
+fn failing(definition: &CreateFunction, error: Error) -> Procedure {
+    let parameters = parameter_columns(definition);
+    let columns = result_columns(definition);
+    Procedure {
+        name: definition.name.clone(),
+        registers: u16::try_from(parameters.len()).unwrap_or(u16::MAX),
+        parameters,
+        register_names: Box::default(),
+        body: [Step::Raise { error: OnError::from(error) }].into(),
+        output: match columns.is_empty() {
+            true => Output::Tag,
+            false => Output::Rows(columns),
+        },
+        tag: "CALL".into(),
+        read_only: true,
+        draws: false,
+        sequences: Box::default(),
+    }
 }
 
 impl Catalog {
@@ -309,6 +362,19 @@ impl Table {
             0 => &self.schema.primary_key,
             n => &self.schema.indexes[usize::from(n) - 1].columns,
         }
+    }
+
+    /// UNIQUE constraints, each the index that keeps it.
+    pub fn unique_constraints(&self) -> impl Iterator<Item = (IndexId, &types::IndexSchema)> {
+        let unique = self.live_indexes().filter(|(_, index)| index.unique);
+        unique.filter(|(id, _)| !self.bare_unique.contains(id))
+    }
+
+    pub(crate) fn has_constraint(&self, name: &str) -> bool {
+        (self.primary_key_name == name && !self.schema.hidden_row_id)
+            || self.unique_constraints().any(|(_, index)| index.name == name)
+            || self.checks.iter().any(|check| check.name == name)
+            || self.foreign_keys.iter().any(|key| key.name == name)
     }
 
     /// Secondary indexes that are not dropped.

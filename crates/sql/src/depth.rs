@@ -210,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn tests_of_two_values_nest_no_deeper_than_they_are_many() {
+        for test in ["IS DISTINCT FROM", "IS NOT DISTINCT FROM", "=", "IS NULL OR b ="] {
+            for between in [" OR ", " AND "] {
+                let chained = chain(&format!("a {test} b"), between, 60);
+                assert!(!is_refused(&format!("SELECT {chained}")), "{test}");
+                assert!(!is_refused(&format!("SELECT 1 FROM t WHERE NOT ({chained})")), "{test}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_long_and_flat_is_no_chain() {
         let rows = chain("(1, -2, 'x' || 'y')", ", ", 20_000);
         assert!(!is_refused(&format!("INSERT INTO t VALUES {rows}")));

@@ -21,6 +21,8 @@ use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 
+use crate::precedence;
+
 /// What reading a text once takes is about three.
 const FUEL_PER_TOKEN: usize = 16;
 
@@ -64,8 +66,18 @@ impl Dialect for Ledger {
         self.burn().err().map(Err)
     }
 
-    fn parse_prefix(&self, _: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
-        self.burn().err().map(Err)
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        self.burn().err().map(Err).or_else(|| precedence::prefix(parser))
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser<'_>,
+        left: &Expr,
+        _: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        let refused = precedence::refuse_chain(parser, left).err().map(Err);
+        refused.or_else(|| precedence::infix(parser, left))
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
@@ -98,6 +110,11 @@ impl Dialect for Ledger {
     fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
         matches!(keyword, Keyword::NOT | Keyword::CASE | Keyword::CAST | Keyword::ARRAY)
             || POSTGRESQL.is_reserved_for_identifier(keyword)
+    }
+
+    // `INSERT … SELECT 1 ON CONFLICT`: ON is no name.
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser<'_>) -> bool {
+        *keyword != Keyword::ON && POSTGRESQL.is_column_alias(keyword, parser)
     }
 
     fn prec_value(&self, precedence: Precedence) -> u8 {

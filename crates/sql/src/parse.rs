@@ -2,7 +2,7 @@
 //!
 //! The text is cut into tokens once; semicolons cut it into statements, so that every statement
 //! keeps its own source text (what the ledger records, and what positions in errors count from).
-//! sqlparser does the grammar, but for one precedence (module `precedence`). A few things are
+//! sqlparser does the grammar, but for some precedences (module `precedence`). Some things are
 //! recognised before it, because its PostgreSQL dialect reads them differently or not at all:
 //! CREATE/DROP PROCEDURE (the same grammar as FUNCTION), AS OF (module `as_of`), cursors (module
 //! `cursor_syntax`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT,
@@ -20,7 +20,7 @@ use types::{Error, Result, SqlState};
 use crate::as_of::{self, AsOf};
 use crate::bind::{modifying, names_changes};
 use crate::clauses::settle;
-use crate::copy::CopyOptions;
+use crate::copy::{self, CopyOptions};
 use crate::cursor_syntax::{self, Declaration, Direction};
 use crate::ddl::Ddl;
 use crate::depth;
@@ -29,7 +29,6 @@ use crate::explain::ExplainOptions;
 use crate::merge_syntax;
 use crate::names::fold;
 use crate::place::{Source, Start};
-use crate::precedence::mend;
 use crate::rewrites;
 use crate::sequence_syntax;
 use crate::size;
@@ -83,7 +82,10 @@ pub(crate) enum Body {
         definition: ast::DropFunction,
     },
     /// SET CONSTRAINTS, with the names of those that are to be set.
-    SetConstraints(Vec<ast::ObjectName>),
+    SetConstraints {
+        names: Vec<ast::ObjectName>,
+        deferred: bool,
+    },
     /// Accepted without effect; the command tag.
     Nothing(&'static str),
     Rollback,
@@ -227,7 +229,6 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         match &mut body {
             Body::Statement(tree) => {
                 depth::check_tree(&statement, tree)?;
-                mend(tree);
                 made = Definition::of(tree, taken)?;
                 match &mut made {
                     Some(definition) => settle(&mut *definition.query)?,
@@ -246,7 +247,6 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
             }
             Body::CreateRoutine { definition, .. } => {
                 depth::check_tree(&statement, definition)?;
-                mend(definition);
             }
             _ => {}
         }
@@ -274,7 +274,6 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
 /// What is done to every tree.
 fn finish(tokens: &[TokenWithSpan], tree: &mut ast::Statement) -> Result<()> {
     depth::check_tree(tokens, tree)?;
-    mend(tree);
     settle(tree)
 }
 
@@ -284,7 +283,8 @@ fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&Ledger::for_tokens(0), sql)
         .tokenize_with_location()
         .map_err(|e| syntax_error(sql, &e.message, Some(e.location)))?;
-    let tokens = tokens::as_sqlparser_reads(sql, tokens)?;
+    let mut tokens = tokens::as_sqlparser_reads(sql, tokens)?;
+    rewrites::spell_isnull(&mut tokens);
     size::check_tokens(tokens.len())?;
     Ok(tokens)
 }
@@ -295,9 +295,8 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
     depth::check_tokens(&tokens)?;
     let dialect = Ledger::for_tokens(tokens.len());
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.clone());
-    let mut expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
+    let expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
     depth::check_tree(&tokens, &expression)?;
-    mend(&mut expression);
     expect_end(sql, &mut parser)?;
     Ok(expression)
 }
@@ -406,7 +405,8 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         }
         [Keyword::SET, ..] if rewrites::sets_constraints(tokens) => {
             skip(&mut parser, 2);
-            rewrites::set_constraints(&mut parser).map(Body::SetConstraints)
+            rewrites::set_constraints(&mut parser)
+                .map(|(names, deferred)| Body::SetConstraints { names, deferred })
         }
         [Keyword::COPY, ..] => {
             parser = parser.with_tokens_with_locations(tokens::switches_as_booleans(tokens));
@@ -414,7 +414,16 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         }
         _ => parser.parse_statement().map(classify),
     };
-    let body = body.map_err(|e| parser_error(sql, e))?;
+    let body = body.map_err(|error| match rewrites::conflicts_by_expression(tokens) {
+        false => parser_error(sql, error),
+        true => Error::unsupported("ON CONFLICT with an expression, a collation or a condition")
+            .with_hint("Name the columns of a unique index, or say ON CONSTRAINT and its name."),
+    })?;
+    if let Body::Statement(statement) = &body
+        && let ast::Statement::Copy { to, target, .. } = &**statement
+    {
+        copy::check_target(*to, target)?;
+    }
     if !matches!(body, Body::DropRoutine { procedure: true, .. }) {
         expect_end(sql, &mut parser)?;
     }

@@ -19,6 +19,33 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     drop_concurrently(statement);
 }
 
+/// `a ISNULL` is `a IS NULL`. A function may be called so, and what AS names.
+pub(crate) fn spell_isnull(tokens: &mut Vec<TokenWithSpan>) {
+    let ends_operand = |token: &Token| match token {
+        Token::Word(word) => word.keyword != Keyword::AS,
+        Token::RParen | Token::RBracket | Token::Number(..) | Token::Placeholder(_) => true,
+        other => matches!(other, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_)),
+    };
+    let is_it = |at: usize| {
+        let is_call = tokens.get(at + 1).is_some_and(|next| next.token == Token::LParen);
+        at > 0
+            && begins(&tokens[at..], &["isnull"])
+            && !is_call
+            && ends_operand(&tokens[at - 1].token)
+    };
+    if !(0..tokens.len()).any(is_it) {
+        return;
+    }
+    let spelt = (0..tokens.len()).flat_map(|at| {
+        let TokenWithSpan { token, span } = &tokens[at];
+        let words = if is_it(at) { &["IS", "NULL"][..] } else { &[] };
+        let kept = words.is_empty().then(|| token.clone());
+        let tokens = words.iter().map(|word| Token::make_keyword(word)).chain(kept);
+        tokens.map(|token| TokenWithSpan { token, span: *span }).collect::<Vec<_>>()
+    });
+    *tokens = spelt.collect();
+}
+
 /// Nothing waits for an index to go, so CONCURRENTLY says nothing.
 fn drop_concurrently(tokens: &mut Vec<TokenWithSpan>) {
     if begins(tokens, &["drop", "index", "concurrently"]) {
@@ -37,6 +64,26 @@ fn begins(tokens: &[TokenWithSpan], words: &[&str]) -> bool {
 /// Whether a statement is SET CONSTRAINTS.
 pub(crate) fn sets_constraints(tokens: &[TokenWithSpan]) -> bool {
     begins(tokens, &["set", "constraints"])
+}
+
+/// Whether ON CONFLICT names what an index is made of by more than its columns' names.
+pub(crate) fn conflicts_by_expression(tokens: &[TokenWithSpan]) -> bool {
+    let is = |at: usize, text: &str| tokens.get(at..).is_some_and(|rest| begins(rest, &[text]));
+    let opens = |at: &usize| {
+        is(*at, "on")
+            && is(at + 1, "conflict")
+            && tokens.get(at + 2).is_some_and(|token| token.token == Token::LParen)
+    };
+    let Some(at) = (0..tokens.len()).find(opens) else { return false };
+    let list = &tokens[at + 3..];
+    let is_name = |token: &&TokenWithSpan| matches!(token.token, Token::Word(_) | Token::Comma);
+    let names = list.iter().take_while(is_name).count();
+    let separated = list[..names].chunks(2).all(|pair| {
+        let word = matches!(pair[0].token, Token::Word(_));
+        word && pair.get(1).is_none_or(|comma| comma.token == Token::Comma)
+    });
+    let closes = list.get(names).is_some_and(|token| token.token == Token::RParen);
+    !separated || !closes || is(at + 4 + names, "where")
 }
 
 /// `ALTER INDEX | VIEW [IF EXISTS] name RENAME TO name`; `None`: it says something else.
@@ -58,14 +105,14 @@ pub(crate) fn renaming(parser: &mut Parser<'_>) -> Read<Option<Ddl>> {
     Ok(Some(Ddl::Rename { what, name, to, if_exists }))
 }
 
-/// What follows SET CONSTRAINTS: names, or none for all of them.
-pub(crate) fn set_constraints(parser: &mut Parser<'_>) -> Read<Vec<ast::ObjectName>> {
+/// What follows SET CONSTRAINTS: names, or none for all of them, and whether they are to wait.
+pub(crate) fn set_constraints(parser: &mut Parser<'_>) -> Read<(Vec<ast::ObjectName>, bool)> {
     let names = match parser.parse_keyword(Keyword::ALL) {
         true => Vec::new(),
         false => parser.parse_comma_separated(|parser| parser.parse_object_name(false))?,
     };
     match parser.parse_one_of_keywords(&[Keyword::DEFERRED, Keyword::IMMEDIATE]) {
-        Some(_) => Ok(names),
+        Some(word) => Ok((names, word == Keyword::DEFERRED)),
         None => parser.expected("DEFERRED or IMMEDIATE", parser.peek_token()),
     }
 }

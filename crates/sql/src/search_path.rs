@@ -30,9 +30,9 @@ use sqlparser::ast::{self, Ident, ObjectName, VisitMut, VisitorMut};
 use types::{Error, Result, SqlState};
 
 use crate::bind::{name_in, quoted};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, View};
 use crate::ddl::{AlterSequence, Ddl, SequenceOptions};
-use crate::names::{PUBLIC, fold, key, object_name};
+use crate::names::{PUBLIC, bare, fold, key, object_name};
 use crate::parse::{Body, Parsed};
 
 /// Schemas in the order in which names are looked for, whether they exist or not.
@@ -128,6 +128,30 @@ impl SearchPath {
         }
     }
 
+    /// A view's query as it can be entered again where this path is set: names have a schema unless
+    /// the path is the usual one, and columns the names that the view gives them.
+    pub fn spelled(&self, catalog: &Catalog, view: &View) -> String {
+        if self.is_usual(catalog) && view.columns.is_empty() {
+            return view.text.clone();
+        }
+        let mut query = view.query.clone();
+        if !self.is_usual(catalog) {
+            // Within a view a name without a schema is one of public.
+            let usual = SearchPath::default();
+            let mut settler = Settler { spells: true, ..Settler::new(&usual, catalog) };
+            // What a view reads is there for as long as the view is.
+            let _ = settler.visit(&mut query);
+        }
+        match name_columns(&mut query, &view.columns) {
+            true => query.to_string(),
+            false => {
+                let columns: Vec<String> = view.columns.iter().map(|c| quoted(c)).collect();
+                let name = quoted(bare(&view.name));
+                format!("SELECT * FROM ({query}) AS {name} ({})", columns.join(", "))
+            }
+        }
+    }
+
     /// The same for a part of a routine's body.
     pub(crate) fn settle_part(&self, catalog: &Catalog, part: &mut impl VisitMut) -> Result<()> {
         match self.is_usual(catalog) {
@@ -167,6 +191,36 @@ struct Settler<'a> {
     taken: Vec<Option<ast::With>>,
     /// The next relation is a function's name.
     is_call: bool,
+    /// Routines of public are given their schema, too.
+    spells: bool,
+}
+
+/// Gives the first columns of a query these names. Not where `*` stands among them or sets are put
+/// together.
+fn name_columns(query: &mut ast::Query, names: &[String]) -> bool {
+    if names.is_empty() {
+        return true;
+    }
+    let ast::SetExpr::Select(select) = &mut *query.body else { return false };
+    let is_one = |item: &ast::SelectItem| {
+        matches!(item, ast::SelectItem::UnnamedExpr(_) | ast::SelectItem::ExprWithAlias { .. })
+    };
+    // What sorts may name a column that is about to be called otherwise.
+    if query.order_by.is_some() || names.len() > select.projection.len() {
+        return false;
+    }
+    if !select.projection[..names.len()].iter().all(is_one) {
+        return false;
+    }
+    for (item, name) in select.projection.iter_mut().zip(names) {
+        if let ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } =
+            item
+        {
+            let (expr, alias) = (expr.clone(), Ident::with_quote('"', name));
+            *item = ast::SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+    true
 }
 
 fn with_schema(name: &mut ObjectName, schema: &str) {
@@ -186,7 +240,7 @@ impl<'a> Settler<'a> {
     fn new(path: &'a SearchPath, catalog: &'a Catalog) -> Settler<'a> {
         let schemas = path.schemas(catalog).collect();
         let (common, taken) = Default::default();
-        Settler { catalog, schemas, common, taken, is_call: false }
+        Settler { catalog, schemas, common, taken, is_call: false, spells: false }
     }
 
     fn visit(&mut self, part: &mut impl VisitMut) -> Result<()> {
@@ -222,7 +276,8 @@ impl<'a> Settler<'a> {
     fn routine(&self, name: &mut ObjectName) {
         let Some(bare) = alone(name) else { return };
         let has = |schema: &&&str| self.catalog.routine(&key(schema, &bare)).is_some();
-        if let Some(schema) = self.schemas.iter().find(has).filter(|schema| **schema != PUBLIC) {
+        let is_shown = |schema: &&&str| self.spells || **schema != PUBLIC;
+        if let Some(schema) = self.schemas.iter().find(has).filter(is_shown) {
             with_schema(name, schema);
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use procedure::{Expr, Output, Procedure};
 use types::version::SERVER_VERSION;
-use types::{ColumnId, DataType, TableId, Zone};
+use types::{ColumnId, DataType, Error, Result, SystemType, TableId, Zone};
 
 use crate::analyst::AnalyticalPlan;
 use crate::bind::{PastQuery, SessionCall};
@@ -29,6 +29,27 @@ pub struct Bound {
     pub session_dependent: bool,
     /// Is another thing in a session of another time zone.
     pub zone_dependent: bool,
+}
+
+impl Bound {
+    /// # Errors
+    /// 0A000: a column's values could not be told, since no client knows their type.
+    pub(crate) fn check_columns(&self) -> Result<()> {
+        let Output::Rows(columns) = &self.output else { return Ok(()) };
+        for column in columns {
+            let DataType::Array(element) = &column.data_type else { continue };
+            match &**element {
+                DataType::Array(_) => {
+                    return Err(Error::unsupported("an array of more than one dimension"));
+                }
+                DataType::System(SystemType::Record) => {
+                    return Err(Error::unsupported("an array of rows"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug)]

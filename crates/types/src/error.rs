@@ -139,6 +139,9 @@ pub struct ErrorFields {
     pub constraint: Option<String>,
     /// 1-based character offset in the statement's text.
     pub position: Option<u32>,
+    /// The function of PostgreSQL's source that reports this: drivers know some errors by it alone.
+    /// No ledger records it.
+    pub routine: Option<&'static str>,
 }
 
 /// Bytes of each text of an error that a ledger records.
@@ -155,6 +158,7 @@ impl Error {
             column: None,
             constraint: None,
             position: None,
+            routine: None,
         }))
     }
 
@@ -206,6 +210,19 @@ impl Error {
     pub fn with_position(mut self, position: u32) -> Self {
         self.0.position = Some(position);
         self
+    }
+
+    pub fn with_routine(mut self, routine: &'static str) -> Self {
+        self.0.routine = Some(routine);
+        self
+    }
+
+    /// 0A000: a prepared statement's rows are others than the client was told. Drivers that read
+    /// the routine prepare the statement again by themselves.
+    pub fn changed_result_type(hint: &str) -> Self {
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
+            .with_hint(hint)
+            .with_routine("RevalidateCachedQuery")
     }
 
     /// With every text cut to [`TEXT_BYTES_MAX`]: a program may raise what it likes, but a block

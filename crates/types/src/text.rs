@@ -62,6 +62,35 @@ impl Value {
         String::from_utf8(out).unwrap_or_default()
     }
 
+    /// The text form of a value that may have others within it, each level of which may double the
+    /// quotes of those below.
+    ///
+    /// # Errors
+    /// 54000 for one that is too long to be made.
+    pub fn made_text(&self, data_type: &DataType) -> Result<String> {
+        let mut out = Vec::new();
+        self.make_text(data_type, &mut out)?;
+        Ok(String::from_utf8(out).unwrap_or_default())
+    }
+
+    fn make_text(&self, data_type: &DataType, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Value::Array(elements) if !is_vector(data_type) && !is_object(data_type) => {
+                let mut element_text = Vec::new();
+                out.push(b'{');
+                for (place, element) in elements.iter().enumerate() {
+                    element_text.clear();
+                    element.make_text(element_of(data_type), &mut element_text)?;
+                    write_element(place, element, &element_text, out);
+                    check_made_bytes(out.len())?;
+                }
+                out.push(b'}');
+            }
+            other => other.write_text(data_type, out),
+        }
+        check_made_bytes(out.len())
+    }
+
     /// Reads the text form as the type's input function does, modifier included.
     pub fn read_text(data_type: &DataType, text: &str) -> Result<Value> {
         match data_type {
@@ -250,36 +279,42 @@ fn write_uuid(uuid: &[u8; 16], out: &mut impl BufMut) {
 }
 
 fn write_array(elements: &[Value], data_type: &DataType, out: &mut impl BufMut) {
-    let element_type = match data_type {
-        DataType::Array(element) => element,
-        _ => &DataType::Unknown,
-    };
     let mut scratch = Vec::new();
     out.put_u8(b'{');
-    for (i, element) in elements.iter().enumerate() {
-        if i > 0 {
-            out.put_u8(b',');
-        }
-        if element.is_null() {
-            out.put_slice(b"NULL");
-            continue;
-        }
+    for (place, element) in elements.iter().enumerate() {
         scratch.clear();
-        element.write_text(element_type, &mut scratch);
-        if !needs_quotes(&scratch) {
-            out.put_slice(&scratch);
-            continue;
-        }
-        out.put_u8(b'"');
-        for byte in &scratch {
-            if matches!(byte, b'"' | b'\\') {
-                out.put_u8(b'\\');
-            }
-            out.put_u8(*byte);
-        }
-        out.put_u8(b'"');
+        element.write_text(element_of(data_type), &mut scratch);
+        write_element(place, element, &scratch, out);
     }
     out.put_u8(b'}');
+}
+
+fn element_of(array: &DataType) -> &DataType {
+    match array {
+        DataType::Array(element) => element,
+        _ => &DataType::Unknown,
+    }
+}
+
+/// An element at its place in an array, whose own text is `text`.
+fn write_element(place: usize, element: &Value, text: &[u8], out: &mut impl BufMut) {
+    if place > 0 {
+        out.put_u8(b',');
+    }
+    if element.is_null() {
+        return out.put_slice(b"NULL");
+    }
+    if !needs_quotes(text) {
+        return out.put_slice(text);
+    }
+    out.put_u8(b'"');
+    for byte in text {
+        if matches!(byte, b'"' | b'\\') {
+            out.put_u8(b'\\');
+        }
+        out.put_u8(*byte);
+    }
+    out.put_u8(b'"');
 }
 
 fn needs_quotes(element: &[u8]) -> bool {

@@ -4,7 +4,7 @@
 //! statement that writes, so what it says is in ledgers: another version takes another executor.
 
 /// `server_version`, and what `version()` names.
-pub const SERVER_VERSION: &str = "16.4";
+pub const SERVER_VERSION: &str = "15.18";
 
 /// `server_version_num`.
-pub const SERVER_VERSION_NUM: &str = "160004";
+pub const SERVER_VERSION_NUM: &str = "150018";

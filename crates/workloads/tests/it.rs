@@ -43,7 +43,7 @@ impl Bed {
 
     fn compiled(&self, workload: &dyn Workload) -> Vec<Arc<Procedure>> {
         let names = workload.procedures().into_iter();
-        names.map(|name| self.catalog.routine(name).unwrap().procedure.clone()).collect()
+        names.map(|name| self.catalog.routine(name).unwrap().procedure(&self.catalog)).collect()
     }
 
     fn table_ids(&self) -> Vec<TableId> {

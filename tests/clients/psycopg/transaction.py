@@ -100,6 +100,16 @@ def copy(connection):
                 rows.write_row((i, f"customer {i}", i))
         total = cursor.execute("SELECT sum(amount) FROM psycopg_accounts WHERE id >= 10")
         assert total.fetchone()[0] == sum(range(10, 20))
+    out = "COPY (SELECT id, owner FROM psycopg_accounts WHERE id >= 10 ORDER BY id) TO STDOUT"
+    expected = [(i, f"customer {i}") for i in range(10, 20)]
+    for options in ("", " (FORMAT binary)"):
+        with connection.cursor() as cursor, cursor.copy(out + options) as rows:
+            rows.set_types(["int8", "text"])
+            assert list(rows.rows()) == expected, options
+        with connection.cursor() as cursor, cursor.copy(out + options) as rows:
+            messages = [bytes(message) for message in rows]
+        trailer = [b"\xff\xff"] if options else []
+        assert len(messages) == 10 + len(trailer) and messages[10:] == trailer, messages
 
 
 with psycopg.connect(os.environ["CLIENT_URL"], autocommit=True) as connection:

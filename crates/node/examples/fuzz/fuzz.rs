@@ -302,7 +302,12 @@ impl Wire {
     }
 
     pub fn query(&mut self, text: &str) -> io::Result<Answer> {
-        self.send(b'Q', &[text.as_bytes(), b"\0"].concat())?;
+        self.query_bytes(text.as_bytes())
+    }
+
+    /// A text that need not be UTF-8.
+    pub fn query_bytes(&mut self, text: &[u8]) -> io::Result<Answer> {
+        self.send(b'Q', &[text, b"\0"].concat())?;
         self.until_ready()
     }
 

@@ -24,19 +24,23 @@ pub fn turn(
         Kind::Values => Grammar(random).of_values(),
         _ => Grammar(random).statement(),
     };
+    let statement = match random.chance(4) {
+        true => with_signs(&statement, random),
+        false => statement.into_bytes(),
+    };
     let answered = SESSION.with_borrow_mut(|session| {
         let wire = match session {
             Some(wire) => wire,
             None => session.insert(begin(address).expect("the node lets sessions in")),
         };
-        tell(&statement);
-        let answered = wire.query(&statement);
+        tell(&String::from_utf8_lossy(&statement));
+        let answered = wire.query_bytes(&statement);
         if answered.is_err() {
             *session = None;
         }
         answered
     });
-    let shown: String = statement.chars().take(300).collect();
+    let shown: String = String::from_utf8_lossy(&statement).chars().take(300).collect();
     match answered {
         Err(_) if Instant::now() >= until => Found::default(),
         Err(error) => Found { errors: 1, fault: Some(format!("no answer ({error}): {shown}")) },
@@ -58,7 +62,55 @@ fn begin(address: &str) -> std::io::Result<Wire> {
     Ok(wire)
 }
 
+/// What a statement may have anywhere that is neither letter nor digit, or not even a character.
+/// Those that are no UTF-8 are refused before anything reads them, which is to be tried as well.
+const SIGNS: [&[u8]; 16] = [
+    b"\xc2\xa0",
+    b"\xc2\xad",
+    b"\xc2\xb7",
+    b"\xe2\x80\x83",
+    b"\xe2\x80\xa8",
+    b"\xe2\x80\x8b",
+    b"\xef\xbb\xbf",
+    b"\xef\xbf\xbd",
+    b"\xf0\x9f\xa6\x80",
+    b"\xcc\x81",
+    b"\xa0",
+    b"\xc3",
+    b"\xed\xa0\x80",
+    b"\xf8\x88\x80\x80\x80",
+    b"\xff",
+    b"\x0b",
+];
+
+/// A statement with a sign or two put into it, at any place between two characters.
+fn with_signs(statement: &str, random: &mut Random) -> Vec<u8> {
+    let mut bytes = statement.as_bytes().to_vec();
+    for _ in 0..1 + random.below(2) {
+        let sign = SIGNS[random.below(SIGNS.len() as u64) as usize];
+        // The ends are where a scanner that stands still is met most.
+        let at = match random.below(4) {
+            0 => bytes.len(),
+            _ => random.below(bytes.len() as u64 + 1) as usize,
+        };
+        bytes.splice(at..at, sign.iter().copied());
+    }
+    bytes
+}
+
 struct Grammar<'r>(&'r mut Random);
+
+/// Short ones are read by scanners of their own before they are parsed.
+const SHORT: [&str; 8] = [
+    "SELECT 1",
+    "SELECT v FROM fuzzed WHERE id = 7",
+    "UPDATE fuzzed SET v = 'v' WHERE id = 7",
+    "DELETE FROM fuzzed WHERE id = -1",
+    "INSERT INTO fuzzed VALUES (-1, 'v') ON CONFLICT DO NOTHING",
+    "VALUES (1, generate_series(1, 2))",
+    "SELECT 1 LIMIT generate_series(1, 3)",
+    "TABLE fuzzed",
+];
 
 const NUMBERS: [&str; 9] =
     ["0", "1", "-1", "7", "1000", "100000", "20000000", "67108864", "2147483647"];
@@ -192,7 +244,7 @@ impl Grammar<'_> {
         let nested = ["abs(", "NOT (", "(", "CASE WHEN true THEN (", "ARRAY[", "-", "f("];
         let nested = of(self.0, &nested);
         let many = 1 + self.below(200_000) as usize;
-        match self.below(17) {
+        match self.below(20) {
             0 => format!("UPDATE fuzzed SET v = left({text}, 5) WHERE id < 50"),
             1 => format!("UPDATE fuzzed SET v = 'v' WHERE {condition}"),
             2 => format!("SELECT {text} FROM fuzzed"),
@@ -214,7 +266,31 @@ impl Grammar<'_> {
                  ROLLBACK"
             ),
             15 => format!("BEGIN; UPDATE fuzzed SET v = 'v'; SELECT {text} FROM fuzzed; ROLLBACK"),
-            _ => format!("PREPARE p{} AS SELECT {text} FROM fuzzed", self.below(1000)),
+            16 => format!("PREPARE p{} AS SELECT {text} FROM fuzzed", self.below(1000)),
+            17 => doubled(1 + self.below(60) as usize),
+            18 => {
+                let (open, close) = [
+                    ("array[", "]"),
+                    ("row(1, ", ")"),
+                    ("(1, ", ")"),
+                    ("quote_literal(", ")"),
+                    ("format('%L', ", ")"),
+                    ("nullif(1, ", ")"),
+                    ("1 IN (1, ", ")"),
+                ][self.below(7) as usize];
+                let levels = 1 + self.below(90) as usize;
+                let from = of(self.0, &["", " FROM fuzzed", " FROM pg_class"]);
+                format!("SELECT {}1{}{from}", open.repeat(levels), close.repeat(levels))
+            }
+            _ => of(self.0, &SHORT).to_owned(),
         }
     }
+}
+
+/// Common table expressions of which each has twice the rows of the one before.
+fn doubled(levels: usize) -> String {
+    let each =
+        |n: usize| format!(", a{n} AS (SELECT x FROM a{0} UNION ALL SELECT x FROM a{0})", n - 1);
+    let parts: String = (1..=levels).map(each).collect();
+    format!("WITH a0 AS (SELECT 1 AS x){parts} SELECT count(*) FROM a{levels}")
 }

@@ -127,6 +127,10 @@ fn statement(random: &mut Random) -> Vec<u8> {
         "SELECT 1; SELECT 2; SELECT 3",
         "SELECT 1; COMMIT; SELECT nothing",
         "SHOW ALL",
+        "SELECT 1\u{a0}",
+        "SELECT 1 \u{2003}",
+        "UPDATE fuzzed SET v = 'v'\u{200b} WHERE id = $1",
+        "DELETE FROM fuzzed WHERE id = \u{feff}-1",
     ];
     of(random, &statements).as_bytes().to_vec()
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use procedure::Interrupt;
 use sql::catalog::ViewUses;
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use super::plan::*;
 use super::scope::Scope;
+use super::select::no_calls;
 use super::{Typed, matched};
 use crate::world::World;
 use sql::names::fold;
@@ -26,11 +28,20 @@ pub struct Binder<'a> {
     /// Users' tables that it reads.
     pub tables: BTreeSet<TableId>,
     pub view_uses: ViewUses,
+    /// What the statement is given up by.
+    pub interrupt: Option<&'a dyn Interrupt>,
     depth: usize,
+    /// Expressions and queries, so far.
+    bound: usize,
+    /// Operands at hand that are looked at several times.
+    given: usize,
 }
 
 /// Levels of queries and expressions; each costs stack.
 const DEPTH_MAX: usize = 100;
+
+/// How often a long binding asks whether it should go on.
+const BOUND_BETWEEN_CHECKS: usize = 1024;
 
 impl<'a> Binder<'a> {
     pub fn new(world: &'a World, types: &[Option<DataType>]) -> Binder<'a> {
@@ -44,11 +55,20 @@ impl<'a> Binder<'a> {
             cached: 0,
             tables: BTreeSet::new(),
             view_uses: ViewUses::default(),
+            interrupt: None,
             depth: 0,
+            bound: 0,
+            given: 0,
         }
     }
 
     pub fn nested<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.bound += 1;
+        if let (Some(interrupt), true) =
+            (self.interrupt, self.bound.is_multiple_of(BOUND_BETWEEN_CHECKS))
+        {
+            interrupt.check()?;
+        }
         self.depth += 1;
         let bound = match self.depth <= DEPTH_MAX {
             true => bind(self),
@@ -56,6 +76,45 @@ impl<'a> Binder<'a> {
         };
         self.depth -= 1;
         bound
+    }
+
+    /// What `look` makes of an operand that it uses more than once. The operand is computed once,
+    /// and copied only where that costs nothing: nested ones would double with each level.
+    pub fn once(
+        &mut self,
+        operand: Typed,
+        look: impl FnOnce(&mut Self, Typed) -> Result<Typed>,
+    ) -> Result<Typed> {
+        let mut kept = Vec::new();
+        let around = self.given;
+        let operand = self.kept(operand, &mut kept);
+        let looked = look(self, operand);
+        // The same text has the same numbers, by which it is known for the same.
+        self.given = around;
+        let mut looked = looked?;
+        for (number, value) in kept.into_iter().rev() {
+            let body = Box::new(looked.expr);
+            looked.expr = Expr::Once { number, value: Box::new(value), body };
+        }
+        Ok(looked)
+    }
+
+    /// The fields of a row are compared one by one.
+    fn kept(&mut self, operand: Typed, kept: &mut Vec<(usize, Expr)>) -> Typed {
+        let mut keep = |expr: Expr| match expr {
+            Expr::Value(_) | Expr::Column { .. } | Expr::Parameter(_) | Expr::Given(_) => expr,
+            expr => {
+                kept.push((self.given, expr));
+                self.given += 1;
+                Expr::Given(self.given - 1)
+            }
+        };
+        let is_row = operand.is_row();
+        let expr = match operand.expr {
+            Expr::Array(fields) if is_row => Expr::Array(fields.into_iter().map(keep).collect()),
+            expr => keep(expr),
+        };
+        Typed { expr, ..operand }
     }
 
     pub fn query(&mut self, query: &ast::Query) -> Result<Query> {
@@ -111,10 +170,27 @@ impl<'a> Binder<'a> {
             None => (None, None),
         };
         let limit = limit.or(query.fetch.as_ref().and_then(|fetch| fetch.quantity.as_ref()));
-        let mut number = |expr: Option<&ast::Expr>| {
-            expr.map(|expr| self.bind_as(expr, &DataType::Int8)).transpose()
+        let mut number = |expr: Option<&ast::Expr>, clause| match expr {
+            None => Ok(None),
+            Some(expr) => {
+                self.without_row(clause, |binder| binder.bind_as(expr, &DataType::Int8)).map(Some)
+            }
         };
-        Ok((number(limit)?, number(offset)?))
+        Ok((number(limit, "LIMIT")?, number(offset, "OFFSET")?))
+    }
+
+    /// What is bound where the query has no row at hand: only those around it have.
+    fn without_row<T>(
+        &mut self,
+        clause: &str,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        self.scopes.push(Scope::default());
+        let bound = bind(self);
+        let scope = self.scopes.pop().unwrap_or_default();
+        let bound = bound?;
+        no_calls(&scope, clause)?;
+        Ok(bound)
     }
 
     fn cte(&mut self, cte: &ast::Cte, recursive: bool) -> Result<Cte> {
@@ -245,10 +321,10 @@ impl<'a> Binder<'a> {
     }
 
     fn values(&mut self, values: &ast::Values) -> Result<Query> {
-        let mut rows: Vec<Vec<Typed>> = Vec::new();
-        for row in &values.rows {
-            rows.push(row.content.iter().map(|e| self.expr(e)).collect::<Result<_>>()?);
-        }
+        let rows = self.without_row("VALUES", |binder| {
+            let mut bind = |row: &Vec<ast::Expr>| row.iter().map(|e| binder.expr(e)).collect();
+            values.rows.iter().map(|row| bind(&row.content)).collect::<Result<Vec<Vec<Typed>>>>()
+        })?;
         let mut types = vec![DataType::Unknown; rows.first().map_or(0, Vec::len)];
         for row in &rows {
             if row.len() != types.len() {

@@ -4,7 +4,7 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::bind::{Binder, direction, settled};
-use super::expression::{negate, quantifier};
+use super::expression::{array_of, negate, quantifier};
 use super::functions;
 use super::plan::*;
 use super::scope::parts;
@@ -60,7 +60,12 @@ impl Binder<'_> {
             });
             let filter = function.filter.as_deref();
             let around = self.scope().aggregates.len();
+            let sets_around = self.scope().sets.len();
             let aggregate = self.aggregate(kind, list, distinct, order.unwrap_or(&[]), filter)?;
+            if self.scope().sets.len() > sets_around {
+                let what = "aggregate function calls cannot contain set-returning function calls";
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(FROM_HINT));
+            }
             // Only a window's may be over others': it comes after the groups.
             if self.scope().aggregates.len() > around {
                 let message = "aggregate function calls cannot be nested";
@@ -71,8 +76,13 @@ impl Binder<'_> {
             self.scope().aggregates.push(Aggregate { place, ..aggregate });
             return Ok(Typed::new(Expr::Column { level: 0, place }, data_type));
         }
+        let around = self.scope().sets.len();
         let arguments = self.arguments(list)?;
         if sets::find(&name).is_some() {
+            // Rows for each row of another call would be one call after the other.
+            if self.scope().sets.len() > around {
+                return Err(sets_not_allowed("in the arguments of others"));
+            }
             let (call, columns) = self.set_call(&name, arguments)?;
             let place = self.scope().place();
             self.scope().sets.push(SetCall { place, ..call });
@@ -87,6 +97,9 @@ impl Binder<'_> {
                     ..Typed::new(expr, DataType::System(SystemType::Record))
                 },
             });
+        }
+        if name == "coalesce" && self.scope().sets.len() > around {
+            return Err(sets_not_allowed("in COALESCE"));
         }
         self.call(&name, arguments)
     }
@@ -126,6 +139,7 @@ impl Binder<'_> {
         if spec.window_frame.is_some() || function.filter.is_some() {
             return Err(Error::unsupported(format_args!("{function} over catalogs")));
         }
+        let around = self.scope().sets.len();
         let (kind, data_type) = match (name, aggregate_kind(name)) {
             ("row_number", _) => (WindowKind::RowNumber, DataType::Int8),
             ("rank", _) => (WindowKind::Rank, DataType::Int8),
@@ -144,6 +158,10 @@ impl Binder<'_> {
         let mut order = Vec::new();
         for by in &spec.order_by {
             order.push((self.expr(&by.expr)?.expr, direction(by)));
+        }
+        if self.scope().sets.len() > around {
+            let what = "window function calls cannot contain set-returning function calls";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(FROM_HINT));
         }
         let place = self.scope().place();
         self.scope().windows.push(Window { place, kind, partition, order });
@@ -203,9 +221,20 @@ impl Binder<'_> {
     /// A function of one row, by name.
     pub fn call(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
         match name {
-            "coalesce" | "nullif" | "greatest" | "least"
-                if name != "nullif" || arguments.len() == 2 =>
-            {
+            "nullif" if arguments.len() == 2 => {
+                let (mut exprs, data_type) = self.unify(arguments)?;
+                let other = exprs.pop().unwrap_or(Expr::null());
+                let first = exprs.pop().unwrap_or(Expr::null());
+                let data_type = settled(&data_type);
+                return self.once(Typed::new(first, data_type.clone()), |_, first| {
+                    let sides = Box::new([first.expr.clone(), other]);
+                    let same = Expr::Compare { op: CompareOp::Equal, sides };
+                    let whens = vec![(same, Expr::null())];
+                    let otherwise = Box::new(first.expr);
+                    Ok(Typed::new(Expr::Case { whens, otherwise }, data_type))
+                });
+            }
+            "coalesce" | "greatest" | "least" => {
                 let (exprs, data_type) = self.unify(arguments)?;
                 return Ok(Typed::new(conditional(name, exprs), settled(&data_type)));
             }
@@ -295,7 +324,7 @@ impl Binder<'_> {
         let [column] = query.columns.as_slice() else {
             return Err(one_column());
         };
-        let data_type = DataType::Array(Box::new(column.data_type.clone()));
+        let data_type = array_of(column.data_type.clone())?;
         let query = Box::new(query);
         Ok(Typed::new(Expr::Subquery { kind: SubqueryKind::Array, query, cached }, data_type))
     }
@@ -319,16 +348,20 @@ impl Binder<'_> {
             }
             E::InList { expr, list, negated } => {
                 let input = self.expr(expr)?;
-                let mut equal = Vec::new();
-                for item in list {
+                // One alone may be looked up.
+                if let [item] = list.as_slice() {
                     let item = self.expr(item)?;
-                    equal.push(self.compare(CompareOp::Equal, input.clone(), item)?);
+                    let found = self.compare(CompareOp::Equal, input, item)?;
+                    return Ok(Typed::bool(negate(found, *negated)));
                 }
-                let found = match <[Expr; 1]>::try_from(equal) {
-                    Ok([only]) => only,
-                    Err(equal) => Expr::Or(equal),
-                };
-                Ok(Typed::bool(negate(found, *negated)))
+                self.once(input, |binder, input| {
+                    let mut equal = Vec::new();
+                    for item in list {
+                        let item = binder.expr(item)?;
+                        equal.push(binder.compare(CompareOp::Equal, input.clone(), item)?);
+                    }
+                    Ok(Typed::bool(negate(Expr::Or(equal), *negated)))
+                })
             }
             E::AnyOp { left, compare_op, right, .. } => {
                 self.quantified(left, compare_op, right, false)
@@ -375,15 +408,9 @@ impl Binder<'_> {
     }
 }
 
-fn conditional(name: &str, mut exprs: Vec<Expr>) -> Expr {
+fn conditional(name: &str, exprs: Vec<Expr>) -> Expr {
     match name {
         "coalesce" => Expr::Coalesce(exprs),
-        "nullif" => {
-            let sides = Box::new([exprs[0].clone(), exprs.pop().unwrap_or(Expr::null())]);
-            let same = Expr::Compare { op: CompareOp::Equal, sides };
-            let otherwise = Box::new(exprs.swap_remove(0));
-            Expr::Case { whens: vec![(same, Expr::null())], otherwise }
-        }
         name => {
             let function = functions::find(name, exprs.len());
             match function {
@@ -466,9 +493,17 @@ fn aggregate_type(aggregate: &Aggregate) -> Result<DataType> {
         A::Avg => DataType::Numeric(None),
         A::And | A::Or => DataType::Bool,
         A::Strings => DataType::Text,
-        A::Array => DataType::Array(Box::new(of)),
+        A::Array => array_of(of)?,
         A::Json => DataType::System(SystemType::Json),
     })
+}
+
+const FROM_HINT: &str =
+    "You might be able to move the set-returning function into a LATERAL FROM item.";
+
+pub fn sets_not_allowed(place: &str) -> Error {
+    let what = format!("set-returning functions are not allowed {place}");
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(FROM_HINT)
 }
 
 fn one_column() -> Error {

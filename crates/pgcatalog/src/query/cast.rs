@@ -30,7 +30,7 @@ impl Names<'_> {
                 types::cast::cast(&Value::text(text.trim_end_matches(' ')), to, true)
             }
             (_, _, to) if to.is_string() => {
-                types::cast::cast(&Value::text(self.text(value, from)), to, true)
+                types::cast::cast(&Value::text(self.text(value, from)?), to, true)
             }
             (Value::Text(text), _, DataType::Array(element)) => self.read_array(text, element),
             (_, _, to) => types::cast::cast(value, to, true),
@@ -40,6 +40,10 @@ impl Names<'_> {
     fn as_system(&self, value: &Value, from: &DataType, to: SystemType) -> Result<Value> {
         match (value, to) {
             (Value::Text(text), to) if to.is_object() => self.object(text, to),
+            // Columns of system tables have these types, and no values.
+            (_, SystemType::Interval | SystemType::PgLsn) => {
+                Err(Error::unsupported(format_args!("type {}", to.name())))
+            }
             (Value::Text(text), SystemType::Char) => {
                 Ok(Value::text(text.chars().next().map(String::from).unwrap_or_default()))
             }
@@ -57,7 +61,7 @@ impl Names<'_> {
             (Value::Array(_), _) => Ok(value.clone()),
             (Value::Text(text), to) => Value::read_text(&DataType::System(to), text),
             (value, to) if to.storage() == DataType::Text => {
-                Ok(Value::text(self.text(value, from)))
+                Ok(Value::text(self.text(value, from)?))
             }
             (value, to) => types::cast::cast(value, &to.storage(), true),
         }
@@ -70,21 +74,24 @@ impl Names<'_> {
     }
 
     /// A value as PostgreSQL writes it.
-    pub fn text(&self, value: &Value, data_type: &DataType) -> String {
+    ///
+    /// # Errors
+    /// 54000 for one that is too long: what is nested is quoted once more at each level.
+    pub fn text(&self, value: &Value, data_type: &DataType) -> Result<String> {
         match (value, data_type) {
             (Value::Int(number), DataType::System(system)) if system.is_object() => {
-                self.name(*number, *system)
+                Ok(self.name(*number, *system))
             }
             (Value::Array(elements), DataType::Array(element)) => {
                 let text = |element_value: &Value| match element_value {
-                    Value::Null => Value::Null,
-                    value => Value::text(self.text(value, element)),
+                    Value::Null => Ok(Value::Null),
+                    value => self.text(value, element).map(Value::text),
                 };
-                let texts: Vec<Value> = elements.iter().map(text).collect();
-                Value::from(texts).to_text(&DataType::Array(Box::new(DataType::Text)))
+                let texts = elements.iter().map(text).collect::<Result<Vec<Value>>>()?;
+                Value::from(texts).made_text(&DataType::Array(Box::new(DataType::Text)))
             }
-            (Value::Bool(truth), _) => truth.to_string(),
-            (value, data_type) => value.to_text(data_type),
+            (Value::Bool(truth), _) => Ok(truth.to_string()),
+            (value, data_type) => value.made_text(data_type),
         }
     }
 

@@ -10,8 +10,9 @@ use procedure::Meter;
 use procedure::like::like;
 use regex::Regex;
 use sql::analyst::row_bytes;
+use types::arithmetic::check_made_bytes;
 use types::compare::{compare, sort_cmp};
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::cast::Names;
 use super::compare::{compared_rows, is_row_null};
@@ -28,6 +29,8 @@ pub struct Run<'a> {
     pub ctes: RefCell<HashMap<usize, Rc<Vec<Row>>>>,
     /// Values of subqueries that do not depend on the rows around them.
     cached: RefCell<Vec<Option<Value>>>,
+    /// Operands that are at hand, by number.
+    given: RefCell<Vec<Value>>,
     /// By text, and whether case does not matter.
     patterns: RefCell<HashMap<(String, bool), Rc<Regex>>>,
     /// What users' tables are read from, and what was read of them.
@@ -98,6 +101,7 @@ impl<'a> Run<'a> {
             parameters,
             ctes: RefCell::default(),
             cached: RefCell::new(vec![None; cached]),
+            given: RefCell::default(),
             patterns: RefCell::default(),
             users: Users::default(),
             interrupted,
@@ -194,7 +198,7 @@ impl<'a> Run<'a> {
                 if function.strict && values.iter().any(Value::is_null) {
                     return Ok(Value::Null);
                 }
-                (function.eval)(self, &values, types)
+                self.brief((function.eval)(self, &values, types))
             }
             Expr::Fast { call, arguments } => {
                 let values = self.values(arguments, env)?;
@@ -253,7 +257,17 @@ impl<'a> Run<'a> {
                 let (input, array) = (self.eval(input, env)?, self.eval(array, env)?);
                 self.quantified(*op, *all, &input, &array)
             }
-            Expr::Array(list) => self.values(list, env).map(Value::from),
+            Expr::Array(list) => self.brief(self.values(list, env).map(Value::from)),
+            Expr::Given(number) => {
+                Ok(self.given.borrow().get(*number).cloned().unwrap_or_default())
+            }
+            Expr::Once { number, value, body } => {
+                let value = self.eval(value, env)?;
+                let around = self.give(*number, value);
+                let result = self.eval(body, env);
+                self.give(*number, around);
+                result
+            }
             Expr::WholeRow { present, fields } => match self.eval(present, env)? {
                 Value::Null => Ok(Value::Null),
                 _ => self.values(fields, env).map(Value::from),
@@ -296,10 +310,23 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A long value takes as long as many steps.
+    /// Sets the operand of that number, and tells what it was: what is within a body may have
+    /// one of the same number.
+    fn give(&self, number: usize, value: Value) -> Value {
+        let mut given = self.given.borrow_mut();
+        if given.len() <= number {
+            given.resize(number + 1, Value::Null);
+        }
+        std::mem::replace(&mut given[number], value)
+    }
+
+    /// A long value takes as long as many steps, and may not be any longer than elsewhere.
     fn brief(&self, value: Result<Value>) -> Result<Value> {
         match value {
-            Ok(value) if value.weight() > LONG_BYTES => self.check().map(|()| value),
+            Ok(value) if value.weight() > LONG_BYTES => {
+                check_made_bytes(value.weight())?;
+                self.check().map(|()| value)
+            }
             value => value,
         }
     }
@@ -452,34 +479,66 @@ pub fn internal(what: &str) -> Error {
 
 impl Names<'_> {
     /// Numbers that stand for names get the names, for a client to read.
-    pub fn name_objects(&self, value: &mut Value, data_type: &DataType) {
+    ///
+    /// # Errors
+    /// 54000 for a value whose text is too long.
+    pub fn name_objects(&self, value: &mut Value, data_type: &DataType) -> Result<()> {
         match data_type {
             DataType::System(system) if system.is_object() && !value.is_null() => {
-                let name = Value::text(self.text(value, data_type));
+                let name = Value::text(self.text(value, data_type)?);
                 *value = Value::array([std::mem::take(value), name]);
             }
             DataType::Array(element) => {
-                let named = |system: types::SystemType| system.is_object();
-                if matches!(**element, DataType::System(system) if named(system))
-                    && let Some(elements) = value.as_array()
-                {
+                let is_named = |system: &SystemType| {
+                    system.is_object() || matches!(system, SystemType::Record)
+                };
+                let is_changed = match &**element {
+                    DataType::System(system) => is_named(system),
+                    DataType::Array(_) => true,
+                    _ => false,
+                };
+                if is_changed && let Some(elements) = value.as_array() {
                     let mut elements = elements.to_vec();
-                    elements.iter_mut().for_each(|value| self.name_objects(value, element));
+                    elements.iter_mut().try_for_each(|value| self.name_objects(value, element))?;
                     *value = Value::from(elements);
+                    // Each level is quoted when it is shown.
+                    value.made_text(data_type)?;
                 }
             }
-            DataType::System(types::SystemType::Record) => *value = record(value),
+            DataType::System(SystemType::Record) => *value = record(value)?,
             _ => {}
         }
+        Ok(())
     }
 }
 
 /// `(1,two)`.
-fn record(value: &Value) -> Value {
+fn record(value: &Value) -> Result<Value> {
     let Some(fields) = value.as_array() else {
-        return value.clone();
+        return Ok(value.clone());
     };
-    let fields: Vec<String> =
-        fields.iter().map(|field| field.to_text(&field.data_type_hint())).collect();
-    Value::text(format!("({})", fields.join(",")))
+    let mut text = Made::default();
+    text.push("(")?;
+    for (place, field) in fields.iter().enumerate() {
+        text.push(if place > 0 { "," } else { "" })?;
+        text.push(&field.made_text(&field.data_type_hint())?)?;
+    }
+    text.push(")")?;
+    Ok(text.into_value())
+}
+
+/// A text that is made piece by piece, and may not become too long.
+#[derive(Default)]
+pub struct Made(String);
+
+impl Made {
+    pub fn push(&mut self, piece: &str) -> Result<()> {
+        check_made_bytes(self.0.len() + piece.len())?;
+        self.0.push_str(piece);
+        Ok(())
+    }
+
+    pub fn into_value(self) -> Value {
+        Value::text(self.0)
+    }
 }

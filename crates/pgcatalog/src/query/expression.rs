@@ -5,6 +5,7 @@ use types::arithmetic::{ArithmeticOp, concat_type, result_type};
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::bind::{Binder, settled};
+use super::calls::sets_not_allowed;
 use super::plan::*;
 use super::scope::{parts, resolve};
 use super::select::missing_column;
@@ -58,9 +59,11 @@ impl Binder<'_> {
             E::Between { expr, negated, low, high } => {
                 let input = self.expr(expr)?;
                 let (low, high) = (self.expr(low)?, self.expr(high)?);
-                let low = self.compare(CompareOp::GreaterOrEqual, input.clone(), low)?;
-                let high = self.compare(CompareOp::LessOrEqual, input, high)?;
-                Ok(Typed::bool(negate(Expr::And(vec![low, high]), *negated)))
+                self.once(input, |binder, input| {
+                    let low = binder.compare(CompareOp::GreaterOrEqual, input.clone(), low)?;
+                    let high = binder.compare(CompareOp::LessOrEqual, input, high)?;
+                    Ok(Typed::bool(negate(Expr::And(vec![low, high]), *negated)))
+                })
             }
             E::Like { negated, expr, pattern, escape_char, .. } => {
                 let kind = MatchKind::Like { any_case: false };
@@ -71,7 +74,14 @@ impl Binder<'_> {
                 self.like(kind, *negated, expr, pattern, escape_char.as_ref())
             }
             E::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
+                let operand = operand.as_deref().map(|operand| self.expr(operand)).transpose()?;
+                let otherwise = else_result.as_deref();
+                match operand {
+                    None => self.case(None, conditions, otherwise),
+                    Some(operand) => self.once(operand, |binder, operand| {
+                        binder.case(Some(operand), conditions, otherwise)
+                    }),
+                }
             }
             E::Tuple(items) => {
                 let items = items.iter().map(|item| self.expr(item));
@@ -404,11 +414,11 @@ impl Binder<'_> {
 
     fn case(
         &mut self,
-        operand: Option<&ast::Expr>,
+        operand: Option<Typed>,
         conditions: &[ast::CaseWhen],
         otherwise: Option<&ast::Expr>,
     ) -> Result<Typed> {
-        let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        let around = self.scope().sets.len();
         let mut whens = Vec::new();
         let mut results = Vec::new();
         for when in conditions {
@@ -426,6 +436,9 @@ impl Binder<'_> {
             Some(otherwise) => self.expr(otherwise)?,
             None => Typed::literal(Value::Null),
         });
+        if self.scope().sets.len() > around {
+            return Err(sets_not_allowed("in CASE"));
+        }
         let (mut results, data_type) = self.unify(results)?;
         let otherwise = Box::new(results.pop().unwrap_or(Expr::null()));
         let whens = whens.into_iter().zip(results).collect();
@@ -436,7 +449,7 @@ impl Binder<'_> {
         let elements = elements.iter().map(|element| self.expr(element));
         let elements = elements.collect::<Result<Vec<_>>>()?;
         let (elements, data_type) = self.unify(elements)?;
-        Ok(Typed::new(Expr::Array(elements), DataType::Array(Box::new(settled(&data_type)))))
+        Ok(Typed::new(Expr::Array(elements), array_of(settled(&data_type))?))
     }
 
     /// All in the type that they meet in; `Unknown` if none has one.
@@ -503,6 +516,28 @@ impl Binder<'_> {
     }
 }
 
+/// As many as PostgreSQL has.
+const DIMENSIONS_MAX: usize = 6;
+
+/// # Errors
+/// 54000 for more dimensions than arrays can have.
+pub fn array_of(element: DataType) -> Result<DataType> {
+    let (mut within, mut dimensions) = (&element, 1);
+    while let DataType::Array(of) = within {
+        (within, dimensions) = (of, dimensions + 1);
+    }
+    match dimensions <= DIMENSIONS_MAX {
+        true => Ok(DataType::Array(Box::new(element))),
+        false => Err(Error::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!(
+                "number of array dimensions ({dimensions}) exceeds the maximum allowed \
+                 ({DIMENSIONS_MAX})"
+            ),
+        )),
+    }
+}
+
 /// What an output is called that nobody names.
 pub fn output_name(expr: &ast::Expr) -> String {
     use ast::Expr as E;
@@ -511,10 +546,9 @@ pub fn output_name(expr: &ast::Expr) -> String {
         E::CompoundIdentifier(names) => names.last().map(fold).unwrap_or_default(),
         E::Nested(expr) | E::Collate { expr, .. } => output_name(expr),
         E::Function(function) => parts(&function.name).pop().unwrap_or_default(),
-        E::Cast { expr, .. } if named(expr) => output_name(expr),
-        E::Cast { data_type, .. } => cast_name(data_type),
+        E::Cast { expr, data_type, .. } => named(expr).unwrap_or_else(|| cast_name(data_type)),
         // What it ends in lends it its name, unless that is only a type's.
-        E::Case { else_result: Some(expr), .. } if named(expr) => output_name(expr),
+        E::Case { else_result: Some(expr), .. } => named(expr).unwrap_or_else(|| "case".to_owned()),
         E::Case { .. } => "case".to_owned(),
         E::Array(_) => "array".to_owned(),
         E::Exists { negated: false, .. } => "exists".to_owned(),
@@ -545,12 +579,12 @@ pub fn output_name(expr: &ast::Expr) -> String {
     }
 }
 
-/// Whether an expression has a name of its own.
-fn named(expr: &ast::Expr) -> bool {
+/// The name of an expression that has one of its own.
+fn named(expr: &ast::Expr) -> Option<String> {
     use ast::Expr as E;
     match expr {
         E::Cast { expr, .. } | E::Nested(expr) | E::Collate { expr, .. } => named(expr),
-        expr => output_name(expr) != "?column?",
+        expr => Some(output_name(expr)).filter(|name| name != "?column?"),
     }
 }
 

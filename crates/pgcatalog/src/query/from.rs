@@ -12,7 +12,7 @@ use types::{DataType, Error, Result, SystemType};
 use super::bind::{Binder, rename};
 use super::plan::*;
 use super::scope::{ScopeColumn, ScopeTable, Visible, parts};
-use super::select::{missing_table, split};
+use super::select::{missing_table, no_calls, split};
 use super::{Typed, matched, sets};
 use crate::relation;
 use sql::catalog::View;
@@ -64,7 +64,7 @@ impl Binder<'_> {
             ast::JoinConstraint::None => return Ok(()),
             ast::JoinConstraint::On(expr) => {
                 split(self.condition(expr, "JOIN/ON")?, on);
-                return Ok(());
+                return no_calls(self.scope(), "JOIN conditions");
             }
             ast::JoinConstraint::Using(names) => {
                 names.iter().filter_map(|name| parts(name).pop()).collect()

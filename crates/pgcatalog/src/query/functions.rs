@@ -10,7 +10,7 @@ use types::value::VALUE_WEIGHT;
 use types::{DataType, Result, SystemType, Value};
 
 use super::cast::Names;
-use super::eval::Run;
+use super::eval::{Made, Run};
 use super::text_functions as text;
 use crate::describe;
 use crate::oid;
@@ -514,12 +514,19 @@ static ARRAYS: &[Function] = &[
             _ => DataType::Int8,
         };
         let missing = a.get(2).and_then(Value::as_text);
-        let text = |value: &Value| match value {
-            Value::Null => missing.map(str::to_owned),
-            value => Some(run.names().text(value, &of)),
-        };
-        let texts: Vec<String> = list.iter().filter_map(text).collect();
-        Ok(Value::text(texts.join(separator)))
+        let (mut made, mut is_first) = (Made::default(), true);
+        for value in list {
+            let text = match (value, missing) {
+                (Value::Null, None) => continue,
+                (Value::Null, Some(missing)) => missing.to_owned(),
+                (value, _) => run.names().text(value, &of)?,
+            };
+            if !std::mem::take(&mut is_first) {
+                made.push(separator)?;
+            }
+            made.push(&text)?;
+        }
+        Ok(made.into_value())
     }),
     function("string_to_array", 2, &[Text, Text], Gives::Texts, |_, a, _| {
         let parts = || str_of(&a[0]).split(str_of(&a[1]));
@@ -561,35 +568,40 @@ fn extreme(values: &[Value], better: fn(std::cmp::Ordering) -> bool) -> Result<V
 }
 
 fn build_object(run: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Value> {
-    let pair = |(pair, types): (&[Value], &[DataType])| match (pair, types) {
-        ([key, value], [key_type, value_type]) => {
-            let key = Value::text(run.names().text(key, key_type));
-            format!("{} : {}", json(run, &key, &DataType::Text), json(run, value, value_type))
-        }
-        _ => String::new(),
-    };
-    let pairs: Vec<String> = a.chunks(2).zip(types.chunks(2)).map(pair).collect();
-    Ok(Value::text(format!("{{{}}}", pairs.join(", "))))
+    let mut made = Made::default();
+    made.push("{")?;
+    for (place, (pair, types)) in a.chunks(2).zip(types.chunks(2)).enumerate() {
+        made.push(if place > 0 { ", " } else { "" })?;
+        let ([key, value], [key_type, value_type]) = (pair, types) else { continue };
+        let key = Value::text(run.names().text(key, key_type)?);
+        made.push(&json(run, &key, &DataType::Text)?)?;
+        made.push(" : ")?;
+        made.push(&json(run, value, value_type)?)?;
+    }
+    made.push("}")?;
+    Ok(made.into_value())
 }
 
 /// A value as JSON.
-pub fn json(run: &Run<'_>, value: &Value, data_type: &DataType) -> String {
-    match (value, data_type) {
+pub fn json(run: &Run<'_>, value: &Value, data_type: &DataType) -> Result<String> {
+    Ok(match (value, data_type) {
         (Value::Null, _) => "null".to_owned(),
         (Value::Bool(truth), _) => truth.to_string(),
         (Value::Int(_), DataType::System(system)) if system.is_object() => {
-            quoted_json(&run.names().text(value, data_type))
+            quoted_json(&run.names().text(value, data_type)?)
         }
         (Value::Int(_) | Value::Float(_) | Value::Numeric(_), _) => value.to_text(data_type),
         (Value::Text(text), DataType::System(SystemType::Json | SystemType::Jsonb)) => {
             text.to_string()
         }
         (Value::Array(list), DataType::Array(element)) => {
-            let items: Vec<String> = list.iter().map(|item| json(run, item, element)).collect();
+            let items = list.iter().map(|item| json(run, item, element));
+            let items = items.collect::<Result<Vec<String>>>()?;
+            check_made_bytes(items.iter().map(String::len).sum())?;
             format!("[{}]", items.join(","))
         }
-        _ => quoted_json(&run.names().text(value, data_type)),
-    }
+        _ => quoted_json(&run.names().text(value, data_type)?),
+    })
 }
 
 fn quoted_json(text: &str) -> String {

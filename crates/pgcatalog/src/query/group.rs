@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use types::compare::{compare, sort_cmp};
 use types::{DataType, Result, Value};
 
-use super::eval::{Env, Run};
+use super::eval::{Env, Made, Run};
 use super::execute::sorted;
 use super::functions::json;
 use super::plan::*;
@@ -104,18 +104,24 @@ impl Run<'_> {
             A::Array => Value::from(firsts.cloned().collect::<Vec<_>>()),
             A::Json => {
                 let of = aggregate.types.first().unwrap_or(&DataType::Text);
-                let items: Vec<String> = firsts.map(|value| json(self, value, of)).collect();
-                Value::text(format!("[{}]", items.join(", ")))
+                let mut made = Made::default();
+                made.push("[")?;
+                for (place, value) in firsts.enumerate() {
+                    made.push(if place > 0 { ", " } else { "" })?;
+                    made.push(&json(self, value, of)?)?;
+                }
+                made.push("]")?;
+                made.into_value()
             }
             A::Strings => {
-                let mut text = String::new();
+                let mut made = Made::default();
                 for (at, values) in inputs.iter().enumerate() {
                     if let (1.., Some(separator)) = (at, values.get(1).and_then(Value::as_text)) {
-                        text.push_str(separator);
+                        made.push(separator)?;
                     }
-                    text.push_str(values[0].as_text().unwrap_or_default());
+                    made.push(values[0].as_text().unwrap_or_default())?;
                 }
-                Value::text(text)
+                made.into_value()
             }
             A::Sum | A::Avg => sum(aggregate, &inputs)?,
         })

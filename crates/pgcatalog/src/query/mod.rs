@@ -42,6 +42,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use kit::pool::{Lease, Pool};
+use procedure::Interrupt;
 use sql::Catalog;
 use sqlparser::ast;
 use storage::Snapshot;
@@ -137,8 +138,10 @@ impl Prepared {
         world: Arc<World>,
         statement: &ast::Query,
         types: &[Option<DataType>],
+        interrupt: Option<&dyn Interrupt>,
     ) -> Result<Prepared> {
         let mut binder = Binder::new(&world, types);
+        binder.interrupt = interrupt;
         let query = binder.query(statement)?;
         let (cached, parameters) = (binder.cached, std::mem::take(&mut binder.parameters));
         let columns = query.columns.iter().map(|column| procedure::Column {
@@ -172,7 +175,7 @@ impl Prepared {
         let mut rows = run.query(&self.query, None)?;
         for row in &mut rows {
             for (value, column) in row.iter_mut().zip(&self.columns) {
-                names.name_objects(value, &column.data_type);
+                names.name_objects(value, &column.data_type)?;
             }
         }
         let lease = run.lease.take();

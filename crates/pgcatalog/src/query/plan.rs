@@ -215,6 +215,13 @@ pub enum Expr {
         place: usize,
     },
     Parameter(usize),
+    /// An operand that is computed once and looked at several times: `Given(number)` in `body`.
+    Once {
+        number: usize,
+        value: Box<Expr>,
+        body: Box<Expr>,
+    },
+    Given(usize),
     Cast {
         input: Box<Expr>,
         from: DataType,
@@ -344,9 +351,12 @@ impl Expr {
 
     pub fn children(&self) -> Vec<&Expr> {
         match self {
-            Expr::Value(_) | Expr::Column { .. } | Expr::Parameter(_) | Expr::Subquery { .. } => {
-                Vec::new()
-            }
+            Expr::Value(_)
+            | Expr::Column { .. }
+            | Expr::Parameter(_)
+            | Expr::Given(_)
+            | Expr::Subquery { .. } => Vec::new(),
+            Expr::Once { value, body, .. } => vec![value, body],
             Expr::Cast { input, .. }
             | Expr::Not(input)
             | Expr::IsNull { input, .. }

@@ -5,6 +5,7 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::Typed;
 use super::bind::{Binder, check_position, direction, output_named, settled};
+use super::calls::sets_not_allowed;
 use super::plan::*;
 use super::scope::{Scope, ScopeTable, parts};
 use sql::names::fold;
@@ -52,6 +53,11 @@ impl Binder<'_> {
                 source => items.push(source),
             }
         }
+        if !self.scope().sets.is_empty() {
+            let what = "set-returning functions must appear at top level of FROM";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+        no_calls(self.scope(), "functions in FROM")?;
         if let Some(selection) = &select.selection {
             split(self.condition(selection, "WHERE")?, &mut conditions);
         }
@@ -62,9 +68,14 @@ impl Binder<'_> {
             self.select_item(item, &mut columns, &mut outputs)?;
         }
         let keys = self.group_by(&select.group_by, &columns, &outputs)?;
+        self.no_sets_in(&keys)?;
         self.settle_keys(&keys, &mut columns, &mut outputs)?;
         let having = select.having.as_ref();
+        let around = self.scope().sets.len();
         let having = having.map(|having| self.condition(having, "HAVING")).transpose()?;
+        if self.scope().sets.len() > around {
+            return Err(sets_not_allowed("in HAVING"));
+        }
         let width =
             self.scope().tables.last().map_or(0, |table| table.offset + table.columns.len());
         let order = self.order_by(order, &columns, &mut outputs)?;
@@ -178,6 +189,17 @@ impl Binder<'_> {
         Ok(keys)
     }
 
+    /// Rows are grouped before what each of them is many is known.
+    fn no_sets_in(&mut self, keys: &[Expr]) -> Result<()> {
+        let sets: Vec<usize> = self.scope().sets.iter().map(|set| set.place).collect();
+        let mut found = false;
+        keys.iter().for_each(|key| key.columns(0, &mut |place| found |= sets.contains(&place)));
+        match found {
+            true => Err(Error::unsupported("a set-returning function in GROUP BY")),
+            false => Ok(()),
+        }
+    }
+
     /// GROUP BY compares, and so needs types of its own.
     fn settle_keys(
         &mut self,
@@ -275,11 +297,13 @@ fn check_names(scope: &Scope) -> Result<()> {
 
 /// # Errors
 /// What is not of one row has been called where only one is at hand.
-fn no_calls(scope: &Scope, clause: &str) -> Result<()> {
+pub fn no_calls(scope: &Scope, clause: &str) -> Result<()> {
     let (code, what) = match scope {
         scope if !scope.aggregates.is_empty() => (*b"42803", "aggregate"),
         scope if !scope.windows.is_empty() => (*b"42P20", "window"),
-        scope if !scope.sets.is_empty() => (*b"0A000", "set-returning"),
+        scope if !scope.sets.is_empty() => {
+            return Err(sets_not_allowed(&format!("in {clause}")));
+        }
         _ => return Ok(()),
     };
     let message = format!("{what} functions are not allowed in {clause}");

@@ -2,6 +2,7 @@
 
 use types::{Result, Value};
 
+use super::eval::Made;
 use super::functions::{Function, Gives, Takes, function, lax};
 use crate::describe;
 use Takes::{Any, Int, Text};
@@ -104,22 +105,40 @@ fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
 }
 
 /// `%s`, `%I` and `%L`, each with the next argument.
-fn formatted(template: &str, arguments: &[Value]) -> String {
-    let mut result = String::new();
+fn formatted(template: &str, arguments: &[Value]) -> Result<Value> {
+    let mut result = Made::default();
     let mut arguments = arguments.iter();
     let mut rest = template.chars();
     while let Some(c) = rest.next() {
         match (c, c == '%') {
             (_, true) => match rest.next() {
-                Some('I') => result += &describe::quoted(arguments.next().map_or("", text)),
-                Some('L') => result += &quoted_literal(arguments.next().map_or("", text)),
-                Some('s') => result += arguments.next().map_or("", text),
-                other => result.extend(other),
+                Some('I') => result.push(&describe::quoted(arguments.next().map_or("", text)))?,
+                Some('L') => result.push(&quoted_literal(arguments.next().map_or("", text)))?,
+                Some('s') => result.push(arguments.next().map_or("", text))?,
+                other => result.push(other.map(String::from).as_deref().unwrap_or_default())?,
             },
-            (c, _) => result.push(c),
+            (c, _) => result.push(c.encode_utf8(&mut [0; 4]))?,
         }
     }
-    result
+    Ok(result.into_value())
+}
+
+/// All pieces, with a text between them.
+fn joined<'a>(pieces: impl Iterator<Item = &'a str>, between: &str) -> Result<Value> {
+    let mut result = Made::default();
+    for (place, piece) in pieces.enumerate() {
+        result.push(if place > 0 { between } else { "" })?;
+        result.push(piece)?;
+    }
+    Ok(result.into_value())
+}
+
+/// What is replaced may be much shorter than what replaces it.
+fn replaced(subject: &str, old: &str, new: &str) -> Result<Value> {
+    match old {
+        "" => some(subject),
+        old => joined(subject.split(old), new),
+    }
 }
 
 pub static TEXT: &[Function] = &[
@@ -146,7 +165,7 @@ pub static TEXT: &[Function] = &[
     function("left", 2, &[Text, Int], Gives::Text, |_, a, _| some(left(text(&a[0]), int(&a[1])))),
     function("right", 2, &[Text, Int], Gives::Text, |_, a, _| some(right(text(&a[0]), int(&a[1])))),
     function("replace", 3, &[Text, Text, Text], Gives::Text, |_, a, _| {
-        some(text(&a[0]).replace(text(&a[1]), text(&a[2])))
+        replaced(text(&a[0]), text(&a[1]), text(&a[2]))
     }),
     function("split_part", 3, &[Text, Text, Int], Gives::Text, |_, a, _| {
         let place = usize::try_from(int(&a[2]) - 1).unwrap_or(usize::MAX);
@@ -177,19 +196,26 @@ pub static TEXT: &[Function] = &[
         let flags = a.get(3).map_or("", |flags| text(flags));
         let pattern = run.regex(text(&a[1]), flags.contains('i'), text(&a[0]))?;
         let new = replacement(text(&a[2]));
-        some(match flags.contains('g') {
-            true => pattern.replace_all(text(&a[0]), new),
-            false => pattern.replace(text(&a[0]), new),
-        })
+        let (subject, mut made, mut end) = (text(&a[0]), Made::default(), 0);
+        let limit = if flags.contains('g') { usize::MAX } else { 1 };
+        for found in pattern.captures_iter(subject).take(limit) {
+            let (mut piece, whole) = (String::new(), found.get_match());
+            found.expand(&new, &mut piece);
+            made.push(&subject[end..whole.start()])?;
+            made.push(&piece)?;
+            end = whole.end();
+        }
+        made.push(&subject[end..])?;
+        Ok(made.into_value())
     }),
     lax("format", 1, &[Text], Gives::Text, |_, a, _| match &a[0] {
         Value::Null => Ok(Value::Null),
-        template => some(formatted(text(template), &a[1..])),
+        template => formatted(text(template), &a[1..]),
     }),
-    lax("concat", 1, &[Text], Gives::Text, |_, a, _| some(a.iter().map(text).collect::<String>())),
+    lax("concat", 1, &[Text], Gives::Text, |_, a, _| joined(a.iter().map(text), "")),
     lax("concat_ws", 1, &[Text], Gives::Text, |_, a, _| {
         let present = a[1..].iter().filter(|value| !value.is_null()).map(text);
-        some(present.collect::<Vec<_>>().join(text(&a[0])))
+        joined(present, text(&a[0]))
     }),
     function("abs", 1, &[Int], Gives::Int8, |_, a, _| Ok(Value::Int(int(&a[0]).saturating_abs()))),
     function("round", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::round(&a[0], 0)),

@@ -46,9 +46,8 @@ fn mentioned(condition: &procedure::Expr, used: &mut Vec<ColumnId>) {
     used.dedup();
 }
 
-/// An index that CREATE UNIQUE INDEX made is no constraint in PostgreSQL; here both are the same.
 fn keys(facts: &Facts<'_>, table: &Table, rows: &mut Rows<'_>) {
-    for index in indexes(table).filter(|index| index.unique) {
+    for index in indexes(table).filter(|index| index.is_constraint) {
         let kind = if index.id == 0 { "p" } else { "u" };
         constraint(
             facts,
@@ -67,7 +66,8 @@ fn keys(facts: &Facts<'_>, table: &Table, rows: &mut Rows<'_>) {
 
 fn foreign_key(facts: &Facts<'_>, table: &Table, key: &ForeignKey, rows: &mut Rows<'_>) {
     let letter = |action| match action {
-        ReferenceAction::Reject => "a",
+        ReferenceAction::NoAction => "a",
+        ReferenceAction::Restrict => "r",
         ReferenceAction::Cascade => "c",
         ReferenceAction::SetNull => "n",
         ReferenceAction::SetDefault => "d",
@@ -82,8 +82,6 @@ fn foreign_key(facts: &Facts<'_>, table: &Table, key: &ForeignKey, rows: &mut Ro
         &[
             ("conindid", oid(number::index(key.parent, key.parent_index))),
             ("confrelid", oid(number::table(key.parent))),
-            ("condeferrable", Value::Bool(key.deferrable.is_some())),
-            ("condeferred", Value::Bool(key.deferrable == Some(true))),
             ("convalidated", Value::Bool(key.validated)),
             ("confupdtype", Value::text(letter(key.on_update))),
             ("confdeltype", Value::text(letter(key.on_delete))),

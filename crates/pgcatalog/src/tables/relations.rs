@@ -20,6 +20,8 @@ pub struct Index<'a> {
     pub name: &'a str,
     pub columns: &'a [ColumnId],
     pub unique: bool,
+    /// A primary key or a UNIQUE constraint rests on it.
+    pub is_constraint: bool,
 }
 
 pub fn indexes(table: &Table) -> impl Iterator<Item = Index<'_>> {
@@ -28,10 +30,12 @@ pub fn indexes(table: &Table) -> impl Iterator<Item = Index<'_>> {
         name: &table.primary_key_name,
         columns: &table.schema.primary_key,
         unique: true,
+        is_constraint: true,
     });
     let secondary = (1..).zip(&table.schema.indexes).filter(|(_, index)| !index.dropped);
     primary.into_iter().chain(secondary.map(|(id, index)| Index {
         id,
+        is_constraint: index.unique && !table.bare_unique.contains(&id),
         name: &index.name,
         columns: &index.columns,
         unique: index.unique,
@@ -333,7 +337,7 @@ pub fn pg_attrdef(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             let text = match (table.generated(id), default(table, id)) {
                 (Some(generated), _) => format!("({})", generated.text),
                 (None, Some(default)) => {
-                    describe::default_text(catalog, default, &column.data_type)
+                    describe::default_text(facts.world, default, &column.data_type)
                 }
                 (None, None) => continue,
             };

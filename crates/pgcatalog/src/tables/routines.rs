@@ -64,7 +64,7 @@ fn texts<T: AsRef<str>>(texts: &[T]) -> Value {
 }
 
 fn routine_row(world: &World, name: &str, routine: &Routine, rows: &mut Rows<'_>) {
-    let (catalog, this) = (&world.catalog, world.numbers.routine(name));
+    let this = world.numbers.routine(name);
     let definition = &routine.definition;
     let (result, is_set) = result(&definition.returns);
     let inputs: Vec<u32> = definition.input_types().map(DataType::oid).collect();
@@ -74,7 +74,7 @@ fn routine_row(world: &World, name: &str, routine: &Routine, rows: &mut Rows<'_>
     let defaults = routine.defaults.iter().flatten().count();
     let default_texts = routine.defaults.iter().zip(definition.input_types());
     let default_texts = default_texts.filter_map(|(default, data_type)| {
-        default.as_ref().map(|default| describe::default_text(catalog, default, data_type))
+        default.as_ref().map(|default| describe::default_text(world, default, data_type))
     });
     let default_texts = default_texts.collect::<Vec<_>>().join(", ");
     let kind = match definition.kind {

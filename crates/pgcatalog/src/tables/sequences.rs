@@ -13,6 +13,7 @@ use crate::world::World;
 /// `pg_class` itself, as `pg_depend` names it.
 const PG_CLASS: u32 = 1259;
 const PG_ATTRDEF: u32 = 2604;
+const PG_REWRITE: u32 = 2618;
 
 pub fn class(world: &World, sequence: &Sequence, rows: &mut Rows<'_>) {
     let (schema, name) = split(&sequence.name);
@@ -47,8 +48,10 @@ pub fn pg_sequence(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     }
 }
 
-/// Which columns own sequences, and what defaults rest on; no other dependency is told.
+/// Which columns own sequences, what defaults rest on and what views read; no other dependency is
+/// told.
 pub fn pg_depend(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    views(facts.world, rows);
     for sequence in facts.world.catalog.sequences() {
         let Some(owner) = sequence.owner else { continue };
         let kind = if owner.identity.is_some() { "i" } else { "a" };
@@ -79,6 +82,26 @@ pub fn pg_depend(facts: &Facts<'_>, rows: &mut Rows<'_>) {
                     ("deptype", Value::text(kind)),
                 ]);
             }
+        }
+    }
+}
+
+/// A view's rule is a part of it, and reads other relations: dumps put those before it.
+fn views(world: &World, rows: &mut Rows<'_>) {
+    for view in world.catalog.views() {
+        let Some(numbers) = world.numbers.view(&view.name) else { continue };
+        let read = view.reads.iter().filter_map(|name| {
+            let (schema, name) = split(name);
+            Some((world.relation_oid(Some(schema), name)?, "n"))
+        });
+        for (on, kind) in [(numbers.relation, "i")].into_iter().chain(read) {
+            rows.row(&[
+                ("classid", oid(PG_REWRITE)),
+                ("objid", oid(numbers.rule)),
+                ("refclassid", oid(PG_CLASS)),
+                ("refobjid", oid(on)),
+                ("deptype", Value::text(kind)),
+            ]);
         }
     }
 }

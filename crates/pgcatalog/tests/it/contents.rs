@@ -196,3 +196,64 @@ fn like_is_the_servers_own() {
     let error = truth("'a' LIKE 'a\\'").unwrap_err();
     assert_eq!(error.code(), types::SqlState(*b"22025"));
 }
+
+#[test]
+fn only_constraints_are_listed_as_constraints() {
+    let server = Server::new(
+        "CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE, c int, d int);
+         CREATE UNIQUE INDEX t_c_idx ON t (c);
+         CREATE UNIQUE INDEX t_d_idx ON t (d);
+         ALTER TABLE t ADD CONSTRAINT t_d_key UNIQUE USING INDEX t_d_idx",
+    );
+    let rows = |query: &str| server.ask(query, &[]).unwrap().rows;
+    let constraints = "SELECT conname, contype FROM pg_constraint WHERE contype IN ('p', 'u')
+        ORDER BY conname";
+    assert_eq!(rows(constraints), [["t_b_key", "u"], ["t_d_key", "u"], ["t_pkey", "p"]]);
+    let tables = "SELECT constraint_name FROM information_schema.table_constraints
+        WHERE constraint_type = 'UNIQUE' ORDER BY 1";
+    assert_eq!(rows(tables), [["t_b_key"], ["t_d_key"]]);
+    let indexes = "SELECT relname, indisunique FROM pg_index JOIN pg_class c ON c.oid = indexrelid
+        WHERE relname LIKE 't%' ORDER BY 1";
+    let unique = ["t_b_key", "t_c_idx", "t_d_key", "t_pkey"].map(|name| [name, "t"]);
+    assert_eq!(rows(indexes), unique);
+}
+
+#[test]
+fn a_view_depends_on_what_it_reads_and_names_its_columns() {
+    let server = Server::new(
+        "CREATE TABLE t (a int PRIMARY KEY, b int);
+         CREATE VIEW a_view (x, y) AS SELECT a, b + 1 FROM t;
+         CREATE VIEW b_view (z) AS SELECT * FROM a_view",
+    );
+    let rows = |query: &str| server.ask(query, &[]).unwrap().rows;
+    let reads = "SELECT r.ev_class::regclass::text, d.refobjid::regclass::text, d.deptype
+        FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid
+        WHERE d.classid = 'pg_rewrite'::regclass ORDER BY 1, 2";
+    assert_eq!(
+        rows(reads),
+        [
+            ["a_view", "a_view", "i"],
+            ["a_view", "t", "n"],
+            ["b_view", "a_view", "n"],
+            ["b_view", "b_view", "i"],
+        ]
+    );
+    let text = |view: &str| rows(&format!("SELECT pg_get_viewdef('{view}'::regclass)"));
+    assert_eq!(text("a_view"), [[" SELECT a AS \"x\", b + 1 AS \"y\" FROM t;"]]);
+    assert_eq!(text("b_view"), [[" SELECT * FROM (SELECT * FROM a_view) AS b_view (z);"]]);
+}
+
+#[test]
+fn types_without_values_are_refused_by_name() {
+    let server = Server::new("CREATE TABLE t (a int)");
+    for (query, what) in [
+        ("SELECT '1 day'::interval > '23 hours'::interval", "type interval is not supported"),
+        ("SELECT CAST('nonsense' AS interval)", "type interval is not supported"),
+        ("SELECT '16/B374D848'::pg_lsn", "type pg_lsn is not supported"),
+    ] {
+        let error = server.ask(query, &[]).unwrap_err();
+        assert_eq!(error.code(), types::SqlState::FEATURE_NOT_SUPPORTED, "{query}");
+        assert_eq!(error.message(), what, "{query}");
+    }
+    assert_eq!(server.ask("SELECT NULL::interval", &[]).unwrap().rows, [[NULL]]);
+}

@@ -80,7 +80,7 @@ impl Server {
 
     pub fn prepare(&self, text: &str) -> Result<Prepared> {
         let query = system_query(text)?.ok_or_else(|| Error::unsupported(text))?;
-        Prepared::new(self.world.clone(), &query, &[])
+        Prepared::new(self.world.clone(), &query, &[], None)
     }
 
     pub fn run(&self, text: &str, parameters: &[Option<&str>]) -> Result<(Prepared, Vec<Row>)> {

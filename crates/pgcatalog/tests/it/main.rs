@@ -7,3 +7,4 @@
 mod answers;
 mod contents;
 mod fixtures;
+mod hostile;

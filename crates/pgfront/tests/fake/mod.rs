@@ -350,10 +350,16 @@ fn streamed(until: String) -> pgfront::RowStream {
     Box::pin(batches)
 }
 
+/// Rows in threes; the last may be fewer.
 fn copy_out(rows: i64) -> Response {
-    let chunks = (1..=rows).map(|n| {
-        let bytes = format!("{n}\tline\n").into();
-        Ok(CopyChunk { bytes, rows: 1 })
+    let chunks = (1..=rows).step_by(3).map(move |first| {
+        let (mut bytes, mut ends) = (String::new(), Vec::new());
+        for n in first..=rows.min(first + 2) {
+            bytes.push_str(&format!("{n}\tline\n"));
+            ends.push(bytes.len());
+        }
+        let rows = ends.len() as u64;
+        Ok(CopyChunk { bytes: bytes.into(), ends, rows })
     });
     Response::CopyOut {
         columns: 2,

@@ -165,7 +165,7 @@ pub fn each_step_expr<'s>(step: &'s Step, visit: &mut dyn FnMut(Use, &'s Expr)) 
             visit(Use::Control, condition);
             error_uses(error, visit);
         }
-        Step::Raise { error } => error_uses(error, visit),
+        Step::Raise { error } | Step::Notice { notice: error, .. } => error_uses(error, visit),
         Step::Emit { values } | Step::Exit { values, .. } | Step::Continue { values, .. } => {
             all(Use::Value, values);
         }
@@ -233,6 +233,7 @@ pub fn each_output(step: &Step, visit: &mut dyn FnMut(Reg)) {
         Step::If { phis, .. } => phis.iter().for_each(|phi| visit(phi.out)),
         Step::Require { .. }
         | Step::Raise { .. }
+        | Step::Notice { .. }
         | Step::Emit { .. }
         | Step::EmitQuery { .. }
         | Step::CountRows { .. }

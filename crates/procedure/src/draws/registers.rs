@@ -122,7 +122,7 @@ pub(super) fn each_step_expr_mut<'s>(step: &'s mut Step, visit: &mut dyn FnMut(&
             visit(condition);
             all_of_error(error, visit);
         }
-        Step::Raise { error } => all_of_error(error, visit),
+        Step::Raise { error } | Step::Notice { notice: error, .. } => all_of_error(error, visit),
         Step::Emit { values } | Step::Exit { values, .. } | Step::Continue { values, .. } => {
             values.iter_mut().for_each(visit);
         }

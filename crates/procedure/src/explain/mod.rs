@@ -280,6 +280,10 @@ impl Listing<'_> {
                 let text = self.error(error);
                 self.head(id, depth, "raise", &text);
             }
+            Step::Notice { notice, .. } => {
+                let text = self.error(notice);
+                self.head(id, depth, "notice", &text);
+            }
             Step::Emit { values } => {
                 let text = format!("({})", namer.list(values, &[]));
                 self.head(id, depth, "emit", &text);

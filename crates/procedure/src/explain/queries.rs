@@ -71,14 +71,17 @@ impl Namer<'_> {
                 (format!("number from {} by {step}", self.expr(first, outer)), names)
             }
             Query::Distinct { input, by, repeats } => {
-                let names = self.operator(input, outer, depth + 1, lines);
+                let mut names = self.operator(input, outer, depth + 1, lines);
                 let name = |column: &u16| names.get(usize::from(*column)).cloned();
                 let by: Vec<String> = by.iter().filter_map(name).collect();
                 let text = match (by.as_slice(), repeats) {
                     ([], _) => "distinct".to_string(),
                     (by, Repeats::Dropped) => format!("first of each {}", by.join(", ")),
-                    (by, Repeats::Refused) => format!("only one of each {}", by.join(", ")),
+                    (by, Repeats::Marked(_)) => format!("repeats of {}", by.join(", ")),
                 };
+                if matches!(repeats, Repeats::Marked(_)) {
+                    names.push("repeated".to_string());
+                }
                 (text, names)
             }
             Query::Beside { inputs, numbered } => {

@@ -101,7 +101,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
                 }
                 self.emitted += 1;
             }
-            Step::CountRows { .. } if affected => return Err(Unhealed),
+            Step::CountRows { .. } | Step::Notice { .. } if affected => return Err(Unhealed),
             Step::Raise { .. } => return Err(Unhealed),
             Step::Return => return Ok(Flow::Return),
             Step::Exit { depth, values } => {
@@ -570,9 +570,12 @@ impl Source {
     }
 }
 
-/// Whether a step adds to the result, or to the count of rows.
+/// Whether a step adds to the result, to the count of rows, or to what the client is told.
 fn emits(step: &Step) -> bool {
-    let own = matches!(step, Step::Emit { .. } | Step::EmitQuery { .. } | Step::CountRows { .. });
+    let own = matches!(
+        step,
+        Step::Emit { .. } | Step::EmitQuery { .. } | Step::CountRows { .. } | Step::Notice { .. }
+    );
     let mut inside = crate::analysis::visit::blocks(step).into_iter().flatten();
     own || inside.any(|block| block.iter().any(emits))
 }

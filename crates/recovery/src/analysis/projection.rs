@@ -189,7 +189,8 @@ impl Rewriting<'_> {
                 | Step::EmitQuery { .. }
                 | Step::CountRows { .. }
                 | Step::Require { .. }
-                | Step::Raise { .. },
+                | Step::Raise { .. }
+                | Step::Notice { .. },
                 None,
             ) => {}
             (step, None) => out.push(self.inside(step)),

@@ -109,10 +109,16 @@ impl Binder<'_> {
         list: &ast::FunctionArgumentList,
     ) -> Result<Aggregate> {
         use ast::{FunctionArg, FunctionArgExpr};
+        let distinct = list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct);
         let input = match list.args.as_slice() {
             [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]
                 if function == AggregateFunction::Count =>
             {
+                if distinct {
+                    let what = "syntax error at or near \"*\"";
+                    let hint = "Name the columns that are to be distinct.";
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, what).with_hint(hint));
+                }
                 None
             }
             [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] => {
@@ -133,13 +139,7 @@ impl Binder<'_> {
             }
         };
         let (input, result) = self.aggregate_types(name, function, input)?;
-        Ok(Aggregate {
-            function,
-            input,
-            distinct: list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct),
-            filter,
-            result,
-        })
+        Ok(Aggregate { function, input, distinct, filter, result })
     }
 
     /// PostgreSQL's result types: sums and averages are wider than what they add up.
@@ -168,6 +168,7 @@ impl Binder<'_> {
             (Sum | Avg, T::Int2 | T::Int4 | T::Int8 | T::Numeric(_)) => T::Numeric(None),
             (Sum | Avg, T::Float8) => T::Float8,
             (Min | Max, T::Bool | T::Uuid | T::Void) => return Err(not_for_type(&input.data_type)),
+            (Min | Max, T::Varchar(_)) => T::Text,
             (Min | Max, t) => t.without_modifier(),
             (BoolAnd | BoolOr, T::Bool) => T::Bool,
             (ArrayAgg, t) if t.array_oid() != 0 => T::Array(Box::new(t.without_modifier())),

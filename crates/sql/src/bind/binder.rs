@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use procedure::{Expr, Function, Reg, Step};
+use procedure::{Expr, Function, Interrupt, Reg, Step};
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 use types::cast::{CastContext, cast, cast_context, common_type};
@@ -60,13 +60,19 @@ pub struct Binder<'a> {
     pub(crate) source: Option<Source<'a>>,
     pub(super) enclosing: Vec<Scope>,
     pub(super) aggregates: super::aggregates::Aggregates,
-    pub(super) ctes: Vec<(String, super::select::BoundQuery)>,
+    pub(super) ctes: Vec<super::with::CommonTable>,
     /// Changes that are put off, in a statement of several parts.
     pub(super) late: Option<super::with::Late>,
+    /// Parameters that were compared with a `char(n)` before anything else gave them a type.
+    pub(super) char_parameters: Vec<usize>,
+    /// What waits for the end of the statement at hand.
+    pub(super) settling: Option<super::settle::Settling>,
     /// Tables whose rows are being given new keys, the innermost last.
     pub(super) changing: Vec<types::TableId>,
     /// Calls that give rows, of the select list at hand; `None` where there can be none.
     pub(super) row_calls: Option<Vec<procedure::Query>>,
+    /// Where a call would stand that gives rows and may not, for the error.
+    pub(crate) clause: &'static str,
     pub(super) depth: u16,
     pub(super) view_uses: ViewUses,
     /// The next select list leaves untyped literals as they are, for a UNION to decide.
@@ -77,6 +83,11 @@ pub struct Binder<'a> {
     drawn: i64,
     /// Expressions and queries that were bound, so far; copies count as often as they are made.
     bound: usize,
+    /// What they may come to.
+    bound_max: usize,
+    /// What a session's statement is given up by. Replicas bind without one: how a definition ends
+    /// must follow from its text.
+    pub(crate) interrupt: Option<&'a dyn Interrupt>,
 }
 
 /// How deep expressions and queries may nest; each level costs stack.
@@ -85,6 +96,13 @@ const DEPTH_MAX: u16 = 200;
 /// What a statement may come to. Some constructs bind or copy an operand twice (`BETWEEN`,
 /// `NULLIF`, `CASE x WHEN`), so that nested ones come to more than the text shows.
 const BOUND_MAX: usize = 2 * crate::size::TOKENS_MAX;
+
+/// What any text may come to, and what each of its bytes may add.
+const BOUND_MIN: usize = 20_000;
+const BOUND_PER_BYTE: usize = 16;
+
+/// How often a long binding asks whether it should go on.
+const BOUND_BETWEEN_CHECKS: usize = 1024;
 
 impl<'a> Binder<'a> {
     pub fn new(
@@ -109,15 +127,39 @@ impl<'a> Binder<'a> {
             aggregates: super::aggregates::Aggregates::default(),
             ctes: Vec::new(),
             late: None,
+            char_parameters: Vec::new(),
+            settling: None,
             changing: Vec::new(),
             row_calls: None,
+            clause: "here",
             depth: 0,
             view_uses: ViewUses::default(),
             keep_unknown: false,
             session_calls: None,
             drawn: 0,
             bound: 0,
+            bound_max: BOUND_MAX,
+            interrupt: None,
         }
+    }
+
+    /// A text of so many bytes may come to no more than what such texts need: a short one that
+    /// doubles itself ends soon.
+    pub(crate) fn bound_by_text(&mut self, bytes: usize) {
+        let max = BOUND_PER_BYTE.saturating_mul(bytes).saturating_add(BOUND_MIN);
+        self.bound_max = max.min(BOUND_MAX);
+    }
+
+    /// Counts what is not of the statement's own text, but of a table's definition.
+    pub(super) fn count_of_schema(&mut self, expressions: usize) -> Result<()> {
+        self.bound_max = self.bound_max.saturating_add(expressions).min(BOUND_MAX);
+        self.count(expressions)
+    }
+
+    /// What a view's text adds to the statement's.
+    pub(super) fn add_text(&mut self, bytes: usize) {
+        let more = BOUND_PER_BYTE.saturating_mul(bytes);
+        self.bound_max = self.bound_max.saturating_add(more).min(BOUND_MAX);
     }
 
     /// An error that is about a part of the text, with its place.
@@ -191,6 +233,18 @@ impl<'a> Binder<'a> {
         Ok(inside.into())
     }
 
+    /// Binds what is no select list.
+    pub(super) fn within<T>(
+        &mut self,
+        clause: &'static str,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let around = std::mem::replace(&mut self.clause, clause);
+        let bound = bind(self);
+        self.clause = around;
+        bound
+    }
+
     pub(super) fn nested<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.count(1)?;
         self.depth += 1;
@@ -203,14 +257,18 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn count(&mut self, expressions: usize) -> Result<()> {
-        self.bound += expressions;
-        match self.bound <= BOUND_MAX {
-            true => Ok(()),
-            false => {
-                Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is too complex")
-                    .with_detail(format!("It comes to more than {BOUND_MAX} expressions."))
-                    .with_hint("Compute in a subquery what several expressions need."))
-            }
+        let before = self.bound / BOUND_BETWEEN_CHECKS;
+        self.bound = self.bound.saturating_add(expressions);
+        if self.bound > self.bound_max {
+            let max = self.bound_max;
+            let what = "the statement is too complex";
+            return Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, what)
+                .with_detail(format!("It comes to more than {max} expressions."))
+                .with_hint("Compute in a subquery what several expressions need."));
+        }
+        match self.interrupt {
+            Some(interrupt) if self.bound / BOUND_BETWEEN_CHECKS > before => interrupt.check(),
+            _ => Ok(()),
         }
     }
 
@@ -226,7 +284,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The parameter's number, if `typed` is one that nobody has given a type yet.
-    fn untyped_parameter(&self, typed: &Typed) -> Option<usize> {
+    pub(super) fn untyped_parameter(&self, typed: &Typed) -> Option<usize> {
         match &typed.expr {
             Expr::Reg(register) if typed.data_type == DataType::Unknown => {
                 let number = usize::from(register.0);

@@ -6,9 +6,8 @@
 //! read of the parent where it points at a primary key, and the first row of an index range
 //! otherwise.
 //!
-//! Departure: foreign keys are checked row by row, not at the end of the statement. A statement
-//! that deletes a parent before its child, both of its own, is rejected although PostgreSQL accepts
-//! it.
+//! A foreign key that the statement itself may still satisfy waits for its end
+//! ([`settle`](super::settle)).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,10 +17,11 @@ use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, fold};
 use super::plan::{Item, Source, Wishes, index_nullability, plan};
+use super::settle::Waits;
 use crate::catalog::{ForeignKey, ReferenceAction, Table};
 
 /// Cascades go this many tables deep; beyond, they are taken for a cycle.
-const CASCADE_DEPTH_MAX: u16 = 16;
+pub(super) const CASCADE_DEPTH_MAX: u16 = 16;
 
 /// What an update makes of a row that others may point at.
 #[derive(Clone, Copy)]
@@ -71,29 +71,45 @@ impl Binder<'_> {
         changed: &dyn Fn(ColumnId) -> bool,
     ) -> Result<()> {
         for key in &table.foreign_keys {
-            if key.columns.iter().any(|c| changed(*c)) {
+            let waits = self.settling.as_ref().is_some_and(|s| s.awaits_parent(key.parent));
+            if !waits && key.columns.iter().any(|c| changed(*c)) {
                 self.check_parent(table, key, values)?;
             }
         }
         Ok(())
     }
 
-    fn check_parent(&mut self, table: &Table, key: &ForeignKey, values: &[Expr]) -> Result<()> {
+    /// Whether a parent has the key.
+    pub(super) fn has_parent(
+        &mut self,
+        parent: &Table,
+        key: &ForeignKey,
+        values: &[Expr],
+    ) -> Result<Reg> {
+        let found = self.register()?;
+        self.steps.push(match key.parent_index {
+            0 => Step::Exists { table: parent.id(), key: values.into(), found },
+            index => Step::Fetch {
+                query: first_in_index(parent, index, values, &[]),
+                outputs: Box::default(),
+                found,
+                strict: false,
+            },
+        });
+        Ok(found)
+    }
+
+    pub(super) fn check_parent(
+        &mut self,
+        table: &Table,
+        key: &ForeignKey,
+        values: &[Expr],
+    ) -> Result<()> {
         let Some(parent) = self.catalog.table_by_id(key.parent).cloned() else {
             return Err(Error::new(SqlState::INTERNAL_ERROR, "a foreign key without parent"));
         };
         let own: Vec<Expr> = key.columns.iter().map(|c| values[usize::from(*c)].clone()).collect();
-        let found = self.register()?;
-        if key.parent_index == 0 {
-            self.steps.push(Step::Exists { table: parent.id(), key: own.clone().into(), found });
-        } else {
-            self.steps.push(Step::Fetch {
-                query: first_in_index(&parent, key.parent_index, &own, &[]),
-                outputs: Box::default(),
-                found,
-                strict: false,
-            });
-        }
+        let found = self.has_parent(&parent, key, &own)?;
         let mut accepted = vec![Expr::Reg(found)];
         for (column, value) in key.columns.iter().zip(&own) {
             if table.schema.columns[usize::from(*column)].nullable {
@@ -216,14 +232,19 @@ impl Binder<'_> {
                 }
             };
             match (new.is_some(), key.on_update, key.on_delete) {
-                (true, ReferenceAction::Reject, _) | (false, _, ReferenceAction::Reject) => {
-                    self.reject_children(table, &child, &key, &values, kept)?;
+                (is_update, on_update, on_delete)
+                    if (if is_update { on_update } else { on_delete }).rejects() =>
+                {
+                    let settling = self.settling.as_ref();
+                    if !settling.is_some_and(|s| s.awaits_children(child.id(), &key, is_update)) {
+                        self.reject_children(table, &child, &key, &values, kept)?;
+                    }
                 }
                 // They follow when the row has its new key.
                 (true, ..) => {}
                 (false, _, action) => {
                     if depth >= CASCADE_DEPTH_MAX {
-                        return Err(Error::unsupported("a cycle of ON DELETE CASCADE"));
+                        return Err(cyclic());
                     }
                     self.cascade(&child, &key, &values, action, depth + 1)?;
                 }
@@ -245,7 +266,7 @@ impl Binder<'_> {
                 child.as_ref().and_then(|child| child.foreign_keys.get(reference.key)).cloned();
             let (Some(child), Some(key)) = (child, key) else { continue };
             let is_changed = key.parent_columns.iter().any(|column| (new.changed)(*column));
-            if key.on_update == ReferenceAction::Reject || !is_changed {
+            if key.on_update.rejects() || !is_changed {
                 continue;
             }
             if self.changing.contains(&child.id()) {
@@ -288,12 +309,13 @@ impl Binder<'_> {
         let columns: Vec<ColumnId> = (0..child.schema.columns.len() as ColumnId).collect();
         let query = rows_of(child, conditions, &columns)?;
         let row = self.registers(columns.len())?;
-        let body = self.block(|binder| {
+        let change = |binder: &mut Self| {
             let old = |c: ColumnId| Expr::Reg(row[usize::from(c)]);
             let mut assigned = binder.with_generated(child, assigned)?;
             assigned.iter_mut().for_each(|(_, value)| value.map_columns(&mut |c| old(c)));
             binder.update_row(child, &old, &assigned).map(drop)
-        })?;
+        };
+        let body = self.waiting(Waits::NO, |binder| binder.block(change))?;
         self.steps.push(Step::ForRows { query, row: row.into(), body, carried: Box::default() });
         Ok(())
     }
@@ -318,6 +340,14 @@ impl Binder<'_> {
                 conditions.extend(Expr::all(own_key).map(Expr::negated));
             }
         }
+        let found = self.has_child(child, conditions)?;
+        let accepted = std::iter::once(Expr::negated(Expr::Reg(found))).chain(kept);
+        self.require_no_child(table, child, key, values, accepted.collect());
+        Ok(())
+    }
+
+    /// Whether a child satisfies the conditions.
+    pub(super) fn has_child(&mut self, child: &Arc<Table>, conditions: Vec<Expr>) -> Result<Reg> {
         let found = self.register()?;
         self.steps.push(Step::Fetch {
             query: rows_of(child, conditions, &[])?,
@@ -325,8 +355,17 @@ impl Binder<'_> {
             found,
             strict: false,
         });
-        let mut accepted = vec![Expr::negated(Expr::Reg(found))];
-        accepted.extend(kept);
+        Ok(found)
+    }
+
+    pub(super) fn require_no_child(
+        &mut self,
+        table: &Table,
+        child: &Table,
+        key: &ForeignKey,
+        values: &[Expr],
+        accepted: Vec<Expr>,
+    ) {
         let error = Error::new(
             SqlState::FOREIGN_KEY_VIOLATION,
             format!(
@@ -341,7 +380,6 @@ impl Binder<'_> {
         let end = format!(" is still referenced from table \"{}\".", child.name());
         let detail = key_detail(table, &key.parent_columns, values, &end);
         self.require(any_of(accepted), error, Some(detail));
-        Ok(())
     }
 
     fn cascade(
@@ -457,6 +495,20 @@ fn key_detail(table: &Table, columns: &[ColumnId], values: &[Expr], end: &str) -
     Expr::Call { function: Function::Concat, arguments: parts.into(), result: DataType::Text }
 }
 
+pub(super) fn cyclic() -> Error {
+    Error::unsupported("a cycle of ON DELETE CASCADE")
+}
+
+/// The row that has a key of the primary key (index 0), or the first that has one of another.
+pub(super) fn first_by_key(table: &Table, index: u16, key: &[Expr], columns: &[ColumnId]) -> Query {
+    match index {
+        0 => {
+            Query::Get { table: table.id(), key: key.into(), columns: columns.into(), filter: None }
+        }
+        _ => first_in_index(table, index, key, columns),
+    }
+}
+
 /// The first row of an index whose columns have the given values.
 pub(super) fn first_in_index(
     table: &Table,
@@ -477,7 +529,7 @@ pub(super) fn first_in_index(
     Query::Limit { input: Box::new(scan), limit: Some(Expr::Const(Value::Int(1))), offset: None }
 }
 
-fn children_of(key: &ForeignKey, values: &[Expr]) -> Vec<Expr> {
+pub(super) fn children_of(key: &ForeignKey, values: &[Expr]) -> Vec<Expr> {
     let pairs = key.columns.iter().zip(values);
     pairs.map(|(c, v)| Expr::equal(Expr::Column(*c), v.clone())).collect()
 }

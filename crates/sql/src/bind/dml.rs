@@ -11,7 +11,8 @@ use super::binder::Binder;
 use super::constraints::NewKey;
 use super::insert::is_default;
 use super::scope::Scope;
-use crate::catalog::Table;
+use super::settle::Settling;
+use crate::catalog::{Catalog, Table};
 use crate::names::{fold, simple_name};
 use crate::sequence::Identity;
 
@@ -82,6 +83,11 @@ impl Binder<'_> {
     /// Binds INSERT, UPDATE or DELETE and adds its steps. `emit`: RETURNING rows go to the client;
     /// otherwise the values of the last one are kept for the caller.
     pub fn dml(&mut self, statement: &ast::Statement, emit: bool) -> Result<Dml> {
+        let settling = |catalog: &Catalog| Settling::of(catalog, statement);
+        self.settled(settling, |binder| binder.dml_part(statement, emit))
+    }
+
+    fn dml_part(&mut self, statement: &ast::Statement, emit: bool) -> Result<Dml> {
         match statement {
             ast::Statement::Insert(insert) => self.insert(insert, emit),
             ast::Statement::Update(update) => self.update(update, emit),
@@ -313,7 +319,7 @@ impl Binder<'_> {
             }
             if size > 0 {
                 // Each use is a copy.
-                self.count(size)?;
+                self.count_of_schema(size)?;
                 let mut value = generated.value.clone();
                 value.map_columns(&mut |c| of(&c).map_or(Expr::Column(c), |(_, v)| v.clone()));
                 assigned.push((*column, value));

@@ -8,12 +8,14 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::aggregates::{Place, aggregate_function};
 use super::binder::{Binder, Typed, fold};
-use super::operators::negated_if;
+use super::operators::{elements_without_blanks, negated_if, without_blanks};
+use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::sequences;
 use crate::ddl::data_type;
 use crate::names::fold as fold_name;
+use crate::precedence::SYMMETRIC;
 
 impl Binder<'_> {
     /// Binds an expression over the columns in `scope`.
@@ -40,7 +42,16 @@ impl Binder<'_> {
         name: &str,
     ) -> Result<Expr> {
         let outside = std::mem::replace(&mut self.aggregates.place, place);
-        let bound = self.expression(scope, expr);
+        let clause = match name {
+            "WHERE" => "in WHERE",
+            "HAVING" => "in HAVING",
+            "JOIN/ON" => "in JOIN conditions",
+            _ => self.clause,
+        };
+        // A select list that is being bound may have them, and its HAVING not.
+        let row_calls = self.row_calls.take();
+        let bound = self.within(clause, |binder| binder.expression(scope, expr));
+        self.row_calls = row_calls;
         self.aggregates.place = outside;
         self.boolean(bound?, name)
     }
@@ -154,7 +165,14 @@ impl Binder<'_> {
             Some((place, data_type)) => {
                 let register = procedure::Reg(place as u16);
                 let data_type = data_type.clone().unwrap_or(DataType::Unknown);
-                Ok(Typed::new(Expr::Reg(register), data_type))
+                let value = Expr::Reg(register);
+                let value = match &data_type {
+                    _ if !self.char_parameters.contains(&place) => value,
+                    DataType::Text => without_blanks(value),
+                    DataType::Array(_) => elements_without_blanks(value),
+                    _ => value,
+                };
+                Ok(Typed::new(value, data_type))
             }
             None => Err(Error::new(
                 SqlState::UNDEFINED_PARAMETER,
@@ -403,6 +421,16 @@ impl Binder<'_> {
         low: &ast::Expr,
         high: &ast::Expr,
     ) -> Result<Typed> {
+        if let ast::Expr::Prefixed { prefix, value } = low
+            && prefix.value == SYMMETRIC
+        {
+            let sides = [
+                self.between(scope, expr, false, value, high)?.expr,
+                self.between(scope, expr, false, high, value)?.expr,
+            ];
+            let either = Typed::new(fold(Expr::Or(sides.into())), DataType::Bool);
+            return Ok(negated_if(negated, either));
+        }
         let (above, below) = match negated {
             false => (BinaryOp::GreaterOrEqual, BinaryOp::LessOrEqual),
             true => (BinaryOp::Less, BinaryOp::Greater),
@@ -577,6 +605,9 @@ impl Binder<'_> {
             return self.rows_in_select_list(scope, &name, call);
         }
         if call.filter.is_some() {
+            if let Some(error) = refused::not_there_yet(&name) {
+                return Err(error);
+            }
             return Err(Error::new(
                 SqlState::WRONG_OBJECT_TYPE,
                 format!("FILTER specified, but {name} is not an aggregate function"),

@@ -8,7 +8,7 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::aggregates::Place;
 use super::binder::{Binder, Typed};
-use super::plan::{Item, Source, conjuncts};
+use super::plan::{Item, Source, Wishes, conjuncts, plan};
 use super::row_functions::{each_input, gives_rows, needs, positional, side_by_side};
 use super::scope::{Scope, ScopeColumn};
 use super::with::returns_nothing;
@@ -66,7 +66,15 @@ impl Binder<'_> {
     fn join(&mut self, from: &mut From, join: &ast::Join, first: usize) -> Result<()> {
         use ast::JoinOperator as J;
         let left_width = from.scope.relations.len();
-        self.relation(from, &join.relation)?;
+        match (&join.relation, &join.join_operator) {
+            (_, J::Join(_) | J::Inner(_) | J::CrossJoin(_)) => {
+                self.relation(from, &join.relation)?;
+            }
+            (ast::TableFactor::NestedJoin { table_with_joins, alias: None }, _) => {
+                self.joined_apart(from, table_with_joins)?;
+            }
+            _ => self.relation(from, &join.relation)?,
+        }
         let right = from.items.len() - 1;
         let (constraint, outer) = match &join.join_operator {
             J::Join(c) | J::Inner(c) | J::CrossJoin(c) => (c, false),
@@ -108,6 +116,23 @@ impl Binder<'_> {
             true => from.items[right].left = Some(on),
             false => from.conditions.extend(on),
         }
+        Ok(())
+    }
+
+    /// A join in parentheses as one relation, for an outer join with it.
+    fn joined_apart(&mut self, from: &mut From, joined: &ast::TableWithJoins) -> Result<()> {
+        let inner = self.nested(|binder| binder.bind_from(std::slice::from_ref(joined)))?;
+        let (offset, width) = (from.scope.width(), inner.scope.width());
+        from.scope.merges_late |= inner.scope.merges_late;
+        for mut relation in inner.scope.relations {
+            check_alias(from, &relation.name)?;
+            relation.offset += offset;
+            from.scope.relations.push(relation);
+        }
+        let columns: Vec<u16> = (0..width).collect();
+        let wishes = Wishes { columns: columns.clone(), ..Wishes::default() };
+        let query = plan(inner.items, inner.conditions, &wishes)?.project(&columns);
+        from.items.push(Item { source: Source::Query(query), offset, width, left: None });
         Ok(())
     }
 
@@ -186,7 +211,16 @@ impl Binder<'_> {
                 let name = alias.as_ref().map_or("subquery".into(), |a| fold(&a.name));
                 add_derived(from, &name, columns.collect(), alias.as_ref(), bound.query)
             }
-            F::NestedJoin { .. } => Err(Error::unsupported("a join in parentheses")),
+            // Inner joins around it leave its rows what they are, so it may stand among them.
+            F::NestedJoin { table_with_joins, alias: None } => {
+                let hidden = std::mem::replace(&mut from.hidden, from.scope.relations.len());
+                let joined = self.nested(|binder| {
+                    binder.bind_more(from, std::slice::from_ref(&**table_with_joins))
+                });
+                from.hidden = hidden;
+                joined
+            }
+            F::NestedJoin { .. } => Err(Error::unsupported("a join in parentheses with an alias")),
             F::Derived { lateral: true, .. } => Err(Error::unsupported("LATERAL")),
             other => Err(Error::unsupported(format_args!("{other} in FROM"))),
         }
@@ -201,12 +235,14 @@ impl Binder<'_> {
         let path = name;
         let name = object_name(path).map_err(|error| self.at(path.span(), error))?;
         let shown = alias.map_or_else(|| bare(&name).to_owned(), |a| fold(&a.name));
-        let mut ctes = self.ctes.iter().filter(|_| path.0.len() == 1);
-        if let Some((_, bound)) = ctes.rfind(|(cte, _)| cte == bare(&name)) {
+        let common = match path.0.len() {
+            1 => self.common_table(bare(&name))?,
+            _ => None,
+        };
+        if let Some(bound) = common {
             if bound.columns.is_empty() {
                 return Err(returns_nothing(&name));
             }
-            let bound = bound.clone();
             let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
             return add_derived(from, &shown, columns.collect(), alias, bound.query);
         }
@@ -235,6 +271,7 @@ impl Binder<'_> {
         alias: Option<&ast::TableAlias>,
     ) -> Result<()> {
         self.view_uses.add_one()?;
+        self.add_text(view.text.len());
         let outside = (std::mem::take(&mut self.ctes), self.source.take());
         let in_view = std::mem::replace(&mut self.in_view, true);
         let bound = self.nested(|binder| binder.query(&view.query));

@@ -4,7 +4,7 @@
 //! types for the calls that people write. Random values are drawn from the transaction's seed;
 //! other functions whose answer could differ between replicas are known by name and refused.
 
-use procedure::{Expr, Function};
+use procedure::{BinaryOp, Expr, Function};
 use sqlparser::ast;
 use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState, Value, Zone};
@@ -93,6 +93,21 @@ impl Binder<'_> {
         Ok(Some(Typed::new(Expr::Const(value), data_type)))
     }
 
+    /// Of an integer as many digits as it has: eight.
+    fn to_hex(&mut self, input: Typed, is_long: bool) -> Result<Typed> {
+        let long = self.coerce(input, &DataType::Int8, CastContext::Implicit)?;
+        let shown = match is_long {
+            true => long,
+            false => Expr::Binary {
+                op: BinaryOp::BitAnd,
+                left: Box::new(long),
+                right: Box::new(Expr::Const(Value::Int(i64::from(u32::MAX)))),
+                result: DataType::Int8,
+            },
+        };
+        Ok(called(Function::ToHex, vec![shown], DataType::Text))
+    }
+
     fn conditional_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
         match (name, arguments) {
             ("coalesce", [_, ..]) => {
@@ -110,7 +125,7 @@ impl Binder<'_> {
             }
             ("nullif", [a, b]) => {
                 let compared = Typed::new(self.again(&a.expr)?, a.data_type.clone());
-                let equal = self.comparison(procedure::BinaryOp::Equal, compared, b.clone())?;
+                let equal = self.comparison(BinaryOp::Equal, compared, b.clone())?;
                 let value = self.resolved(a.clone())?;
                 let expr = Expr::Case {
                     whens: [(equal.expr, Expr::Const(Value::Null))].into(),
@@ -196,7 +211,9 @@ impl Binder<'_> {
                 };
                 (Function::Power, vec![common.clone(), common.clone()], common)
             }
-            ("to_hex", 1) if first.is_integer() => (Function::ToHex, vec![first], T::Text),
+            ("to_hex", 1) if first.is_integer() => {
+                return self.to_hex(arguments[0].clone(), first == T::Int8).map(Some);
+            }
             ("chr", 1) => (Function::Chr, vec![T::Int4], T::Text),
             _ => return Ok(None),
         };

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use procedure::{Expr, Query, Step};
+use procedure::query::Repeats;
+use procedure::{Expr, Query, Reg, Step};
 use sqlparser::ast::{self, Spanned};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed};
 use super::constraints::first_in_index;
 use super::dml::{Dml, Returning, RowResult};
+use super::plan::{Item, Source, Wishes, plan as plan_of};
 use super::scope::Scope;
+use super::settle::Waits;
 use crate::catalog::Table;
 use crate::names::{fold, simple_name};
 use crate::sequence::Identity;
@@ -46,8 +49,17 @@ impl Binder<'_> {
         let identities = self.catalog.identities(table.id());
         let overriding = overriding(insert);
         let beside = Vec::new();
-        let plan =
-            InsertPlan { table, columns, conflict, returning, beside, identities, overriding };
+        let is_listed = !insert.columns.is_empty();
+        let plan = InsertPlan {
+            table,
+            columns,
+            is_listed,
+            conflict,
+            returning,
+            beside,
+            identities,
+            overriding,
+        };
         match &insert.source {
             None if self.is_late() => {
                 let nothing = Query::Values([Box::default()].into());
@@ -135,18 +147,18 @@ impl Binder<'_> {
             plan.columns.iter().map(|c| plan.table.column_type(*c).clone()).collect();
         let (query, types) = match &*query.body {
             ast::SetExpr::Values(values) if is_plain(query) => {
+                let mut widths = values.rows.iter().map(|row| row.content.len());
+                let first = widths.next().unwrap_or_default();
+                if widths.any(|width| width != first) {
+                    let what = "VALUES lists must all be the same length";
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+                }
                 let mut rows = Vec::with_capacity(values.rows.len());
                 for row in &values.rows {
                     let values = self.row_of_values(plan, &Scope::default(), &row.content)?;
                     rows.push(values.into_boxed_slice());
                 }
                 let width = rows.first().map_or(0, |row| row.len());
-                if rows.iter().any(|row| row.len() != width) {
-                    return Err(Error::new(
-                        SqlState::SYNTAX_ERROR,
-                        "VALUES lists must all be the same length",
-                    ));
-                }
                 (Query::Values(rows.into()), targets[..width].to_vec())
             }
             _ => {
@@ -158,7 +170,9 @@ impl Binder<'_> {
                 (bound.query, types.collect())
             }
         };
-        if self.is_late() {
+        let is_settled =
+            self.rows_await_parents(&plan.table) && plan.index_to_settle_by().is_some();
+        if self.is_late() || is_settled || matches!(plan.conflict, Conflict::Update { .. }) {
             return self.insert_late(plan, query, &types);
         }
         let returned = plan.returning.width();
@@ -179,7 +193,8 @@ impl Binder<'_> {
         .map(|row| plan.returning.finish(row))
     }
 
-    /// Rows that are computed whole, defaults and all, before anything is changed.
+    /// Rows that are computed whole, defaults and all, before anything is changed, and looked at
+    /// again when all is.
     fn insert_late(&mut self, plan: &InsertPlan, query: Query, types: &[DataType]) -> Result<Dml> {
         let table = &plan.table;
         let may_leave = !matches!(plan.conflict, Conflict::Reject);
@@ -195,24 +210,41 @@ impl Binder<'_> {
                 table.column_type(*column),
             )?);
         }
-        let mut row = self.whole_row(plan, &values);
-        // What is drawn is drawn once, and generated columns follow from that.
-        if !table.generated.is_empty() && row.iter().any(Expr::draws) {
-            return Err(Error::unsupported("drawn values beside generated columns within WITH"));
-        }
-        for (column, generated) in &table.generated {
-            let mut value = generated.value.clone();
-            value.map_columns(&mut |c| row[usize::from(c)].clone());
-            row[usize::from(*column)] = value;
-        }
+        let row = self.whole_row(plan, &values);
         let rows = Query::Project { input: Box::new(query), expressions: row.into() };
-        let rows = self.rows_kept(rows)?;
+        // What is drawn is drawn once, and generated columns follow from that.
+        let mut rows = self.rows_kept(rows)?;
+        if !table.generated.is_empty() {
+            let columns = 0..table.schema.columns.len() as ColumnId;
+            let value = |column| match table.generated(column) {
+                Some(generated) => generated.value.clone(),
+                None => Expr::Column(column),
+            };
+            let expressions = columns.map(value).collect();
+            rows = Query::Project { input: Box::new(rows), expressions };
+        }
         self.keep_returning(&plan.returning, &rows, &|column| Some(usize::from(column)));
         let (width, returned) = (table.schema.columns.len(), plan.returning.width());
-        let row = self.for_rows(rows, width, returned, |binder, row| {
-            let row: Vec<Expr> = row.iter().map(|register| Expr::Reg(*register)).collect();
-            binder.insert_row(plan, &row)
+        let looked_for = plan.index_to_settle_by();
+        let waits = Waits { parents: looked_for.is_some(), children: false };
+        let row = self.waiting(waits, |binder| {
+            let Some(marked) = marked_repeats(plan, &rows)? else {
+                return binder.for_rows(rows.clone(), width, returned, |binder, row| {
+                    binder.insert_row(plan, &in_registers(row))
+                });
+            };
+            binder.for_rows(marked, width + 1, returned, |binder, row| {
+                let (row, repeated) = row.split_at(width);
+                let row = in_registers(row);
+                binder.check_row(&plan.table, &row, &|_| true);
+                let is_new = repeated.iter().map(|register| Expr::negated(Expr::Reg(*register)));
+                is_new.for_each(|is_new| binder.require(is_new, changed_twice(), None));
+                binder.insert_checked_row(plan, &row)
+            })
         })?;
+        if let Some(by_index) = looked_for {
+            self.settle_inserted(table, &rows, by_index)?;
+        }
         Ok(plan.returning.finish(row))
     }
 
@@ -250,6 +282,10 @@ impl Binder<'_> {
     /// Inserts a row of which every column has its value.
     fn insert_row(&mut self, plan: &InsertPlan, row: &[Expr]) -> Result<RowResult> {
         self.check_row(&plan.table, row, &|_| true);
+        self.insert_checked_row(plan, row)
+    }
+
+    fn insert_checked_row(&mut self, plan: &InsertPlan, row: &[Expr]) -> Result<RowResult> {
         match &plan.conflict {
             Conflict::Reject => self.insert_checked(plan, row),
             Conflict::Nothing(index) => self.insert_or_leave(plan, row, *index),
@@ -412,7 +448,8 @@ impl Binder<'_> {
         values: &[ast::Expr],
     ) -> Result<(Vec<ColumnId>, Vec<Expr>)> {
         let columns = self.target_columns(table, names)?;
-        let plan = self.merged(table, columns, (Returning::default(), Vec::new()));
+        let mut plan = self.merged(table, columns, (Returning::default(), Vec::new()));
+        plan.is_listed = !names.is_empty();
         let values = self.row_of_values(&plan, scope, values)?;
         Ok((plan.columns, values))
     }
@@ -438,6 +475,7 @@ impl Binder<'_> {
         InsertPlan {
             table: table.clone(),
             columns,
+            is_listed: false,
             conflict: Conflict::Reject,
             returning,
             beside,
@@ -455,6 +493,7 @@ impl Binder<'_> {
         let plan = InsertPlan {
             table: table.clone(),
             columns: columns.to_vec(),
+            is_listed: true,
             conflict: Conflict::Reject,
             returning: Returning::default(),
             beside: Vec::new(),
@@ -462,16 +501,65 @@ impl Binder<'_> {
             identities: Vec::new(),
             overriding: None,
         };
-        let values = (0..columns.len() as u16).map(|i| Expr::Reg(procedure::Reg(i)));
+        let values = (0..columns.len() as u16).map(|i| Expr::Reg(Reg(i)));
         let row = self.insert_values(&plan, values.collect())?;
         self.steps.push(Step::CountRows { by: row.count });
         Ok(())
     }
 }
 
+fn in_registers(row: &[Reg]) -> Vec<Expr> {
+    row.iter().map(|register| Expr::Reg(*register)).collect()
+}
+
+fn changed_twice() -> Error {
+    let what = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+    let hint = "Ensure that no rows proposed for insertion within the same command have duplicate \
+                constrained values.";
+    Error::new(SqlState::CARDINALITY_VIOLATION, what).with_hint(hint)
+}
+
+/// The rows of ON CONFLICT DO UPDATE, and whether one before has come to the same row: it was
+/// inserted or changed it, which leaves out those that the condition keeps from it.
+fn marked_repeats(plan: &InsertPlan, rows: &Query) -> Result<Option<Query>> {
+    let Conflict::Update { index, condition, .. } = &plan.conflict else { return Ok(None) };
+    let table = &plan.table;
+    let width = table.schema.columns.len() as u16;
+    let key = table.index_columns(*index);
+    let marked = |input: Query, counts: Option<u16>| {
+        let (input, by) = (Box::new(input), key.into());
+        Query::Distinct { input, by, repeats: Repeats::Marked(counts) }
+    };
+    let Some(condition) = condition else { return Ok(Some(marked(rows.clone(), None))) };
+    let given = Item { source: Source::Query(rows.clone()), offset: 0, width, left: None };
+    let pairs = key.iter().map(|c| Expr::equal(Expr::Column(width + c), Expr::Column(*c)));
+    let source = Source::Table(table.clone());
+    let there = Item { source, offset: width, width, left: Some(pairs.collect()) };
+    // In the clause, the table's columns come first and EXCLUDED's behind them.
+    let mut condition = condition.clone();
+    condition.map_columns(&mut |c| Expr::Column(if c < width { width + c } else { c - width }));
+    let own = table.schema.primary_key.first().copied().unwrap_or_default();
+    let is_free = Expr::is_null(Expr::Column(width + own), false);
+    let columns: Vec<u16> = (0..2 * width).collect();
+    let planned =
+        plan_of(vec![given, there], Vec::new(), &Wishes { columns, ..Wishes::default() })?;
+    let mut expressions: Vec<Expr> = (0..width).map(Expr::Column).collect();
+    expressions.push(Expr::Or([is_free, condition].into()));
+    expressions.iter_mut().for_each(|expr| planned.place(expr));
+    let input = Box::new(planned.into_query());
+    let flagged = Query::Project { input, expressions: expressions.into() };
+    // Without the flag again.
+    let mut columns: Vec<Expr> = (0..=width).map(Expr::Column).collect();
+    columns[usize::from(width)] = Expr::Column(width + 1);
+    let input = Box::new(marked(flagged, Some(width)));
+    Ok(Some(Query::Project { input, expressions: columns.into() }))
+}
+
 struct InsertPlan {
     table: Arc<Table>,
     columns: Vec<ColumnId>,
+    /// The statement names its columns.
+    is_listed: bool,
     conflict: Conflict,
     returning: Returning,
     /// What RETURNING may show behind the table's columns.
@@ -481,6 +569,21 @@ struct InsertPlan {
 }
 
 impl InsertPlan {
+    /// How rows are found again at the statement's end: `Some(None)`: they are what was given;
+    /// `None`: they cannot be.
+    fn index_to_settle_by(&self) -> Option<Option<u16>> {
+        match &self.conflict {
+            Conflict::Reject => Some(None),
+            Conflict::Nothing(Some(index)) => Some(Some(*index)),
+            Conflict::Nothing(None) => (!self.table.schema.hidden_row_id).then_some(Some(0)),
+            Conflict::Update { index, assignments, .. } => {
+                let key = self.table.index_columns(*index);
+                let stays = !assignments.iter().any(|(column, _)| key.contains(column));
+                stays.then_some(Some(*index))
+            }
+        }
+    }
+
     /// # Errors
     /// 428C9 for a column that always makes its values itself.
     fn check_may_give(&self, column: ColumnId) -> Result<()> {
@@ -523,8 +626,7 @@ impl InsertPlan {
             ));
         }
         // Without a column list, columns at the end may be left out.
-        let all = self.table.schema.visible_columns().count() == self.columns.len();
-        match values < self.columns.len() && !all {
+        match values < self.columns.len() && self.is_listed {
             true => Err(Error::new(
                 SqlState::SYNTAX_ERROR,
                 "INSERT has more target columns than expressions",
@@ -547,7 +649,7 @@ fn is_plain(query: &ast::Query) -> bool {
 }
 
 /// The row of `VALUES` with one row.
-fn single_row(query: &ast::Query) -> Option<&[ast::Expr]> {
+pub(super) fn single_row(query: &ast::Query) -> Option<&[ast::Expr]> {
     match &*query.body {
         ast::SetExpr::Values(values) if is_plain(query) => match values.rows.as_slice() {
             [row] => Some(&row.content),
@@ -583,7 +685,7 @@ fn arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16> {
             let name = simple_name(name)?;
             let found = candidates.find(|index| match index {
                 0 => table.primary_key_name == name,
-                n => table.schema.indexes[usize::from(*n) - 1].name == name,
+                n => table.unique_constraints().any(|(id, index)| id == *n && index.name == name),
             });
             found.ok_or_else(|| {
                 Error::new(

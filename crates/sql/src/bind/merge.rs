@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   source ⟕ target ON …  ─► which clause each row takes  ─► none: away
-//!                                                          ─► the same target row again: 21000
-//!                         ─► then, row by row: UPDATE, DELETE or INSERT
+//!                         ─► then, row by row: the same target row again: 21000,
+//!                                              else UPDATE, DELETE or INSERT
 //! ```
 //!
 //! All is read, and each row's clause is chosen, before the first change: no clause sees what
@@ -79,8 +79,10 @@ impl Binder<'_> {
         needed.dedup();
         let merging = Merging { table, returning, clauses, needed, width };
         let query = merging.rows(from)?;
-        let registers = merging.needed.len() + 1;
+        let registers = merging.needed.len() + 2;
         let row = self.for_rows(query, registers, merging.returning.width(), |binder, row| {
+            let (repeated, row) = row.split_last().unwrap_or((&Reg(0), row));
+            binder.require(Expr::negated(Expr::Reg(*repeated)), changed_twice(), None);
             binder.merge_row(&merging, row, 0)
         })?;
         Ok(merging.returning.finish(row))
@@ -213,7 +215,8 @@ impl Clause {
 }
 
 impl Merging {
-    /// The rows that a clause acts on: the columns that are needed, and the clause's number.
+    /// The rows that a clause acts on: the columns that are needed, the clause's number, and
+    /// whether one before it is of the same row of the target.
     fn rows(&self, from: From) -> Result<Query> {
         let From { mut items, mut conditions, .. } = from;
         let inserts = self.clauses.iter().any(|clause| !clause.matched && clause.acts());
@@ -240,7 +243,7 @@ impl Merging {
         Ok(Query::Distinct {
             input: Box::new(acting),
             by: by.map(|place| place as u16).collect(),
-            repeats: Repeats::Refused,
+            repeats: Repeats::Marked(None),
         })
     }
 
@@ -256,6 +259,12 @@ impl Merging {
         });
         Expr::Case { whens: whens.collect(), otherwise: Box::new(Expr::Const(Value::Null)) }
     }
+}
+
+fn changed_twice() -> Error {
+    let what = "MERGE command cannot affect row a second time";
+    Error::new(SqlState::CARDINALITY_VIOLATION, what)
+        .with_hint("Ensure that not more than one source row matches any one target row.")
 }
 
 /// Whether a list of columns is one that stands for something else.

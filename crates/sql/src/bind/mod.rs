@@ -35,13 +35,14 @@ mod select;
 mod sequences;
 mod session;
 mod session_calls;
+mod settle;
 mod subquery;
 mod update;
 mod with;
 
 use std::sync::Arc;
 
-use procedure::{Output, Procedure, Query, Step, draws};
+use procedure::{Interrupt, Output, Procedure, Query, Step, draws};
 use sqlparser::ast;
 use types::cast::{CastContext, cast_context};
 use types::{DataType, Error, Result, SqlState};
@@ -80,12 +81,25 @@ pub fn bind_in_session(
     parsed: &Parsed,
     parameters: &[Option<DataType>],
 ) -> Result<Bound> {
+    bind_interruptibly(catalog, session, parsed, parameters, None)
+}
+
+/// [`bind_in_session`], until its client gives it up.
+pub(crate) fn bind_interruptibly(
+    catalog: &Catalog,
+    session: &SessionInfo,
+    parsed: &Parsed,
+    parameters: &[Option<DataType>],
+    interrupt: Option<&dyn Interrupt>,
+) -> Result<Bound> {
     let mut types = parameters.to_vec();
     types.resize(types.len().max(parsed.placeholders), None);
     let known = |t: Option<DataType>| t.filter(|t| *t != DataType::Unknown);
     let types = types.into_iter().map(known).collect();
     let mut binder = Binder::new(catalog, session, types);
     binder.source = parsed.source();
+    binder.bound_by_text(parsed.text.len());
+    binder.interrupt = interrupt;
     let (statement, output) = match &parsed.body {
         Body::Statement(statement) => binder.statement(statement, &parsed.text)?,
         Body::CreateRoutine { procedure, definition } => {
@@ -122,8 +136,14 @@ pub fn bind_in_session(
             (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
             (Statement::Procedure(Arc::new(procedure)), Output::Tag)
         }
-        Body::SetConstraints(names) => {
+        Body::SetConstraints { names, deferred } => {
             names.iter().try_for_each(|name| check_deferrable(catalog, name))?;
+            if *deferred {
+                return Err(Error::unsupported("SET CONSTRAINTS … DEFERRED").with_hint(
+                    "Foreign keys are checked at the end of each statement: insert parents first, \
+                     or both in one statement.",
+                ));
+            }
             (Statement::Nothing("SET CONSTRAINTS"), Output::Tag)
         }
         Body::Nothing(tag) => (Statement::Nothing(tag), Output::Tag),
@@ -177,8 +197,8 @@ impl Binder<'_> {
             S::Delete(_) => self.dml_statement(statement, text, "DELETE"),
             S::Merge(_) => self.dml_statement(statement, text, "MERGE"),
             S::Call(call) => self.call_statement(call),
-            S::Copy { source, to, target, options, legacy_options, .. } => {
-                self.copy(source, *to, target, options, legacy_options, text)
+            S::Copy { source, to, options, legacy_options, .. } => {
+                self.copy(source, *to, (options, legacy_options), text)
             }
             _ => match ddl(statement)? {
                 Some(ddl) => Ok((Statement::Ddl(ddl), Output::Tag)),
@@ -308,12 +328,11 @@ fn schema_name_of(name: &ast::ObjectName) -> Result<String> {
     }
 }
 
-/// A foreign key that SET CONSTRAINTS may name. All are checked at once, whatever it says.
+/// What SET CONSTRAINTS names: there are no constraints that it could.
 fn check_deferrable(catalog: &Catalog, name: &ast::ObjectName) -> Result<()> {
     let name = crate::names::simple_name(name)?;
     let mut keys = catalog.tables().flat_map(|table| &table.foreign_keys);
     match keys.find(|key| key.name == name) {
-        Some(key) if key.deferrable.is_some() => Ok(()),
         Some(_) => {
             let what = format!("constraint \"{name}\" is not deferrable");
             Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what))

@@ -4,6 +4,7 @@ use procedure::{BinaryOp, Expr, Function};
 use sqlparser::ast;
 use types::arithmetic::{ArithmeticOp, concat_type, no_operator, result_type};
 use types::cast::{CastContext, common_type};
+use types::datatype::CHARACTER_LENGTH_MAX;
 use types::{DataType, Error, Result, SqlState, Zone};
 
 use super::binder::{Binder, Typed, fold};
@@ -140,7 +141,8 @@ impl Binder<'_> {
     }
 
     /// One side of a comparison in the common type. `char(n)` values are kept without their blanks,
-    /// so what is compared with one loses its own.
+    /// so what is compared with one as `char(n)` loses its own: what has no type yet, and varchar.
+    /// With text it is compared as text.
     pub(super) fn comparand(
         &mut self,
         typed: Typed,
@@ -151,18 +153,20 @@ impl Binder<'_> {
             DataType::Char(_) => DataType::Text,
             other => other.without_modifier(),
         };
-        if typed.data_type != DataType::Unknown {
-            return self.coerce(typed, &to, CastContext::Implicit);
+        let strips =
+            blank_padded && matches!(typed.data_type, DataType::Unknown | DataType::Varchar(_));
+        if strips {
+            self.take_for_char(&typed);
         }
         let expr = self.coerce(typed, &to, CastContext::Implicit)?;
-        Ok(match blank_padded {
-            true => fold(Expr::Call {
-                function: Function::TrimRight,
-                arguments: [expr].into(),
-                result: DataType::Text,
-            }),
-            false => expr,
-        })
+        Ok(if strips { fold(without_blanks(expr)) } else { expr })
+    }
+
+    /// Notes that a parameter without a type has been given that of a `char(n)`.
+    fn take_for_char(&mut self, typed: &Typed) {
+        if let Some(number) = self.untyped_parameter(typed) {
+            self.char_parameters.push(number);
+        }
     }
 
     pub(super) fn equals_any(&mut self, input: Typed, array: Typed) -> Result<Typed> {
@@ -185,12 +189,36 @@ impl Binder<'_> {
             Some(DataType::Char(_)) | None => DataType::Text,
             Some(common) => common,
         };
-        let input = self.coerce(input, &common, CastContext::Implicit)?;
-        let array =
-            self.coerce(array, &DataType::Array(Box::new(common)), CastContext::Implicit)?;
+        let is_char = |data_type: &DataType| matches!(data_type, DataType::Char(_));
+        let loose = |t: &DataType| matches!(t, DataType::Unknown | DataType::Varchar(_));
+        let given = match &array.data_type {
+            DataType::Array(element) => (**element).clone(),
+            other => other.clone(),
+        };
+        let strips_elements = is_char(&input.data_type) && loose(&given);
+        let is_padded = is_char(&input.data_type) || is_char(&given);
+        let input = self.comparand(input, &common, is_padded)?;
+        if strips_elements {
+            self.take_for_char(&array);
+        }
+        let to = DataType::Array(Box::new(common));
+        let mut array = self.coerce(array, &to, CastContext::Implicit)?;
+        if strips_elements {
+            array = fold(elements_without_blanks(array));
+        }
         let expr = Expr::AnyEqual { input: Box::new(input), array: Box::new(array) };
         Ok(Typed::new(fold(expr), DataType::Bool))
     }
+}
+
+pub(super) fn without_blanks(text: Expr) -> Expr {
+    Expr::Call { function: Function::TrimRight, arguments: [text].into(), result: DataType::Text }
+}
+
+/// As the longest of all `char(n)`, which cuts nothing else off.
+pub(super) fn elements_without_blanks(array: Expr) -> Expr {
+    let to = DataType::Array(Box::new(DataType::Char(CHARACTER_LENGTH_MAX)));
+    Expr::Cast { input: Box::new(array), to, explicit: true }
 }
 
 pub(super) fn negated_if(negated: bool, typed: Typed) -> Typed {

@@ -11,8 +11,10 @@ use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, TableId};
 
+use super::routine::{function_call, plain_select};
 use super::{Binder, ProofQuery};
 use crate::catalog::Table;
+use crate::names::fold;
 use crate::statement::Statement;
 
 /// What is asked about the past. Arguments are values when the statement runs.
@@ -40,6 +42,11 @@ pub enum PastQuery {
         key: Vec<Expr>,
     },
     Proof(ProofQuery),
+    /// Some columns of what it answers.
+    Columns {
+        of: Box<PastQuery>,
+        places: Vec<usize>,
+    },
 }
 
 impl Binder<'_> {
@@ -83,6 +90,37 @@ impl Binder<'_> {
             "tally_history" => self.history_call(call)?,
             _ => return self.proof_call(name, call),
         };
+        Ok(Some((Statement::Past(query), Output::Rows(columns))))
+    }
+
+    /// `SELECT column, … FROM f(…)`; `None` for every other query.
+    pub(super) fn past_columns(
+        &mut self,
+        query: &ast::Query,
+    ) -> Result<Option<(Statement, Output)>> {
+        let Some((call, shown, items)) = columns_of_call(query) else { return Ok(None) };
+        let Ok(name) = crate::names::function_name(&call.name) else { return Ok(None) };
+        let answered = self.past_call(&name, &call)?;
+        let Some((Statement::Past(of), Output::Rows(all))) = answered else { return Ok(None) };
+        let shown = shown.unwrap_or(name);
+        let (mut places, mut columns) = (Vec::new(), Vec::new());
+        for (parts, alias) in items {
+            let place = match parts.as_slice() {
+                [column] => all.iter().position(|known| known.name == *column),
+                [relation, column] if *relation == shown => {
+                    all.iter().position(|known| known.name == *column)
+                }
+                _ => None,
+            };
+            let place = place.ok_or_else(|| {
+                let what = format!("column \"{}\" does not exist", parts.join("."));
+                Error::new(SqlState::UNDEFINED_COLUMN, what)
+            })?;
+            let named = alias.unwrap_or_else(|| all[place].name.clone());
+            columns.push(column(&named, all[place].data_type.clone()));
+            places.push(place);
+        }
+        let query = PastQuery::Columns { of: Box::new(of), places };
         Ok(Some((Statement::Past(query), Output::Rows(columns))))
     }
 
@@ -134,6 +172,35 @@ impl Binder<'_> {
         columns.extend(visible.map(|c| column(&c.name, c.data_type.clone())));
         Ok((PastQuery::History { table: table.id(), key }, columns))
     }
+}
+
+/// A column's name, and the one that it is shown by.
+type Item = (Vec<String>, Option<String>);
+
+/// The call in `SELECT a, t.b AS c FROM f(…) AS t`, its alias, and the columns.
+fn columns_of_call(query: &ast::Query) -> Option<(ast::Function, Option<String>, Vec<Item>)> {
+    let select = plain_select(query)?;
+    let [ast::TableWithJoins { relation, joins }] = select.from.as_slice() else { return None };
+    let (name, args, alias) = match relation {
+        ast::TableFactor::Table { name, args: Some(args), alias, .. } => (name, &args.args, alias),
+        ast::TableFactor::Function { name, args, alias, .. } => (name, args, alias),
+        _ => return None,
+    };
+    if !joins.is_empty() || alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+        return None;
+    }
+    let named = |expr: &ast::Expr| match expr {
+        ast::Expr::Identifier(name) => Some(vec![fold(name)]),
+        ast::Expr::CompoundIdentifier(parts) => Some(parts.iter().map(fold).collect()),
+        _ => None,
+    };
+    let item = |item: &ast::SelectItem| match item {
+        ast::SelectItem::UnnamedExpr(expr) => Some((named(expr)?, None)),
+        ast::SelectItem::ExprWithAlias { expr, alias } => Some((named(expr)?, Some(fold(alias)))),
+        _ => None,
+    };
+    let items = select.projection.iter().map(item).collect::<Option<Vec<Item>>>()?;
+    Some((function_call(name, args), alias.as_ref().map(|alias| fold(&alias.name)), items))
 }
 
 pub(super) fn literal(argument: &ast::FunctionArg) -> Option<String> {

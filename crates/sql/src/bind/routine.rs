@@ -37,6 +37,8 @@ pub(crate) fn parameter_defaults(
         defaults.push(match &parameter.default {
             None => None,
             Some(expr) => {
+                binder.clause = "in DEFAULT expressions";
+                binder.bound_by_text(expr.to_string().len());
                 let typed = binder.bare_expression(expr)?;
                 Some(binder.assign(typed, &parameter.name, &parameter.data_type)?)
             }
@@ -56,6 +58,7 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
     let session = SessionInfo::default();
     let types: Vec<_> = function.input_types().cloned().map(Some).collect();
     let mut binder = Binder::new(catalog, &session, types);
+    binder.bound_by_text(function.body.len());
     for (i, parameter) in function.parameters.iter().enumerate() {
         binder.variables.push(Variable {
             qualifier: crate::names::bare(&function.name).to_owned(),
@@ -212,9 +215,9 @@ impl Binder<'_> {
             .with_hint("To call a function, use SELECT."));
         }
         let arguments = self.routine_arguments(&routine, call)?;
-        let statement =
-            Statement::Call { procedure: routine.procedure.clone(), arguments, tag: "CALL" };
-        Ok((statement, routine.procedure.output.clone()))
+        let procedure = routine.procedure(self.catalog);
+        let statement = Statement::Call { procedure: procedure.clone(), arguments, tag: "CALL" };
+        Ok((statement, procedure.output.clone()))
     }
 
     fn routine_called(&mut self, name: &str, call: &ast::Function) -> Result<Arc<Routine>> {
@@ -237,7 +240,7 @@ impl Binder<'_> {
         query: &ast::Query,
     ) -> Result<Option<(Statement, Output)>> {
         let Some((call, alias)) = lone_call(query) else {
-            return Ok(None);
+            return self.past_columns(query);
         };
         let Ok(name) = crate::names::object_name(&call.name) else {
             return Ok(None);
@@ -253,15 +256,15 @@ impl Binder<'_> {
             .with_hint("To call a procedure, use CALL."));
         }
         let arguments = self.routine_arguments(&routine, &call)?;
-        let mut output = match &routine.procedure.output {
+        let procedure = routine.procedure(self.catalog);
+        let mut output = match &procedure.output {
             Output::Rows(columns) => columns.clone(),
             Output::Tag => vec![Column { name: name.clone(), data_type: DataType::Void }],
         };
         if let (Some(alias), [column]) = (alias, output.as_mut_slice()) {
             column.name = alias;
         }
-        let statement =
-            Statement::Call { procedure: routine.procedure.clone(), arguments, tag: "SELECT" };
+        let statement = Statement::Call { procedure, arguments, tag: "SELECT" };
         Ok(Some((statement, Output::Rows(output))))
     }
 
@@ -305,17 +308,7 @@ impl Binder<'_> {
 
 /// The only call in `SELECT f(…)` or `SELECT * FROM f(…)`, with its column's alias.
 fn lone_call(query: &ast::Query) -> Option<(ast::Function, Option<String>)> {
-    let ast::SetExpr::Select(select) = &*query.body else {
-        return None;
-    };
-    let bare = query.with.is_none()
-        && query.order_by.is_none()
-        && query.limit_clause.is_none()
-        && select.selection.is_none()
-        && select.distinct.is_none();
-    if !bare {
-        return None;
-    }
+    let select = plain_select(query)?;
     match (select.projection.as_slice(), select.from.as_slice()) {
         ([ast::SelectItem::UnnamedExpr(ast::Expr::Function(call))], []) => {
             Some((call.clone(), None))
@@ -333,6 +326,19 @@ fn lone_call(query: &ast::Query) -> Option<(ast::Function, Option<String>)> {
         }
         _ => None,
     }
+}
+
+/// A SELECT of nothing but a list and FROM.
+pub(super) fn plain_select(query: &ast::Query) -> Option<&ast::Select> {
+    let ast::SetExpr::Select(select) = &*query.body else {
+        return None;
+    };
+    let is_plain = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && select.selection.is_none()
+        && select.distinct.is_none();
+    is_plain.then_some(&**select)
 }
 
 pub(super) fn function_call(name: &ast::ObjectName, args: &[ast::FunctionArg]) -> ast::Function {

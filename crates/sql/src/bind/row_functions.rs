@@ -143,12 +143,18 @@ impl Binder<'_> {
             return Err(does_not_exist(name, &[]));
         };
         let arguments = list.args.iter().map(positional).collect::<Result<Vec<_>>>()?;
-        if self.row_calls.is_none() || self.aggregates.is_inside() {
-            return Err(not_allowed("here"));
+        if self.aggregates.is_inside() {
+            let what = "aggregate function calls cannot contain set-returning function calls";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(FROM_HINT));
+        }
+        if self.row_calls.is_none() {
+            return Err(not_allowed(self.clause));
         }
         // Rows for each row of another call would be one call after the other.
         let calls = self.row_calls.take();
-        let bound = self.row_function(scope, name, &arguments);
+        let bound = self.within("in the arguments of others", |binder| {
+            binder.row_function(scope, name, &arguments)
+        });
         self.row_calls = calls;
         let (query, data_type) = bound?;
         let calls = self.row_calls.get_or_insert_default();
@@ -193,9 +199,11 @@ pub(super) fn check_calls(outputs: &[Expr], calls: &[Query], grouped: bool) -> R
 
 fn not_allowed(place: &str) -> Error {
     let what = format!("set-returning functions are not allowed {place}");
-    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
-        .with_hint("You might be able to move the set-returning function into a LATERAL FROM item.")
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(FROM_HINT)
 }
+
+const FROM_HINT: &str =
+    "You might be able to move the set-returning function into a LATERAL FROM item.";
 
 fn called(function: RowFunction, inputs: impl IntoIterator<Item = Expr>) -> Query {
     Query::Call { function, inputs: inputs.into_iter().map(fold).collect() }

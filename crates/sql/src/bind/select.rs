@@ -8,13 +8,11 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::aggregates::{Aggregates, Place, over_groups};
 use super::binder::{Binder, Typed};
-use super::dml::modifying;
 use super::from::From;
 use super::output_names::output_name;
 use super::plan::{Planned, Wishes, conjuncts, plan};
 use super::row_functions::{check_calls, needs};
 use super::scope::Scope;
-use super::with::not_on_top;
 use crate::names::fold;
 
 /// A compiled query and its columns.
@@ -61,9 +59,7 @@ impl Binder<'_> {
     }
 
     fn query_inner(&mut self, query: &ast::Query, targets: &[DataType]) -> Result<BoundQuery> {
-        if let Some(with) = &query.with {
-            self.common_tables(with)?;
-        }
+        self.common_tables(query)?;
         for lock in &query.locks {
             match lock.nonblock {
                 None => {}
@@ -94,23 +90,6 @@ impl Binder<'_> {
         }
     }
 
-    pub(super) fn common_tables(&mut self, with: &ast::With) -> Result<()> {
-        if with.recursive {
-            return Err(Error::unsupported("WITH RECURSIVE"));
-        }
-        for cte in &with.cte_tables {
-            if modifying(&cte.query).is_some() {
-                return Err(not_on_top());
-            }
-            let mut bound = self.query(&cte.query)?;
-            for (column, name) in bound.columns.iter_mut().zip(&cte.alias.columns) {
-                column.name = fold(&name.name);
-            }
-            self.ctes.push((fold(&cte.alias.name), bound));
-        }
-        Ok(())
-    }
-
     fn limits(&mut self, query: &ast::Query) -> Result<(Option<Expr>, Option<Expr>)> {
         let (limit, offset) = match &query.limit_clause {
             None => (None, None),
@@ -129,14 +108,14 @@ impl Binder<'_> {
             }
             Some(fetch) => Some(fetch.quantity.as_ref().unwrap_or(&one)),
         };
-        let mut count = |expr: Option<&ast::Expr>| match expr {
+        let mut count = |expr: Option<&ast::Expr>, clause| match expr {
             None => Ok(None),
             Some(expr) => {
-                let typed = self.bare_expression(expr)?;
+                let typed = self.within(clause, |binder| binder.bare_expression(expr))?;
                 self.coerce(typed, &DataType::Int8, CastContext::Assignment).map(Some)
             }
         };
-        Ok((count(limit)?, count(offset)?))
+        Ok((count(limit, "in LIMIT")?, count(offset, "in OFFSET")?))
     }
 
     fn set_expression(&mut self, body: &ast::SetExpr, targets: &[DataType]) -> Result<BoundQuery> {
@@ -180,7 +159,8 @@ impl Binder<'_> {
                 ));
             }
             for (column, value) in columns.iter_mut().zip(&row.content) {
-                column.push(self.expression(&empty, value)?);
+                let bind = |binder: &mut Self| binder.expression(&empty, value);
+                column.push(self.within("in VALUES", bind)?);
             }
         }
         let mut rows: Vec<Vec<Expr>> = vec![Vec::with_capacity(width); values.rows.len()];
@@ -405,7 +385,8 @@ impl Binder<'_> {
     ) -> Result<(Vec<Expr>, Vec<Column>)> {
         let mut outputs = Vec::new();
         for item in items {
-            self.output(scope, item, &mut outputs)?;
+            let bind = |binder: &mut Self| binder.output(scope, item, &mut outputs);
+            self.within("in RETURNING", bind)?;
         }
         let mut exprs = Vec::with_capacity(outputs.len());
         let mut columns = Vec::with_capacity(outputs.len());

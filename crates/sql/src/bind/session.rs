@@ -119,15 +119,9 @@ impl Binder<'_> {
         &mut self,
         source: &ast::CopySource,
         to: bool,
-        target: &ast::CopyTarget,
-        options: &[ast::CopyOption],
-        legacy: &[ast::CopyLegacyOption],
+        (options, legacy): (&[ast::CopyOption], &[ast::CopyLegacyOption]),
         text: &str,
     ) -> Result<(Statement, Output)> {
-        if !matches!(target, ast::CopyTarget::Stdin | ast::CopyTarget::Stdout) {
-            return Err(Error::unsupported("COPY with a file or program of the server")
-                .with_hint("Use STDIN or STDOUT; psql's \\copy does."));
-        }
         let options = CopyOptions::from_ast(options, legacy)?;
         let bound = match (source, to) {
             (ast::CopySource::Table { table_name, columns }, false) => {

@@ -26,6 +26,7 @@ use super::constraints::{check_violation, null_violation, relevant_checks, rows_
 use super::dml::{Dml, Returning, RowResult, one_if};
 use super::from::From;
 use super::plan::{Wishes, conjuncts, plan};
+use super::settle::Waits;
 use crate::catalog::Table;
 use crate::names::fold;
 
@@ -98,13 +99,13 @@ impl Binder<'_> {
         Ok(RowResult { count: one_if(found), returned: Vec::new() })
     }
 
-    fn update_by_rows(
-        &mut self,
-        table: &Arc<Table>,
-        assignments: Vec<(ColumnId, Expr)>,
-        from: From,
+    /// What has to be known of a row to write and to check its new values.
+    fn columns_to_update(
+        &self,
+        table: &Table,
+        assignments: &[(ColumnId, Expr)],
         returning: &Returning,
-    ) -> Result<Dml> {
+    ) -> Vec<ColumnId> {
         let changed = |c: ColumnId| assignments.iter().any(|(a, _)| *a == c);
         let mut needed = table.schema.primary_key.clone();
         needed.extend(returning.columns_used());
@@ -128,12 +129,27 @@ impl Binder<'_> {
         }
         needed.sort_unstable();
         needed.dedup();
+        needed
+    }
+
+    fn update_by_rows(
+        &mut self,
+        table: &Arc<Table>,
+        assignments: Vec<(ColumnId, Expr)>,
+        from: From,
+        returning: &Returning,
+    ) -> Result<Dml> {
+        let changed = |c: ColumnId| assignments.iter().any(|(a, _)| *a == c);
+        let needed = self.columns_to_update(table, &assignments, returning);
         let width = from.scope.width();
         let mut query = rows_of_join(table, from, &needed)?;
-        let known = if self.is_late() { Vec::new() } else { known_key(table, &query) };
+        let is_one = !self.is_late() && matches!(query, Query::Get { .. });
+        let waits = self.updated_await(table, &changed, is_one);
+        let kept = waits || self.is_late();
+        let known = if kept { Vec::new() } else { known_key(table, &query) };
         let mut registers = needed.len();
         let mut assignments = assignments;
-        if self.is_late() {
+        if kept {
             // The new values are part of what is read.
             registers += assignments.len();
             query = self.rows_kept(with_assigned(query, &needed, &assignments))?;
@@ -143,6 +159,14 @@ impl Binder<'_> {
                 assigned.or_else(|| needed.binary_search(&column).ok())
             };
             self.keep_returning(returning, &query, &place);
+            if waits {
+                let old = |column| needed.binary_search(&column).ok();
+                let new = |column| {
+                    let place = assignments.iter().position(|(c, _)| *c == column)?;
+                    Some(needed.len() + place)
+                };
+                self.settle_updated(table, (&query, registers), &old, &new)?;
+            }
             for (place, (_, value)) in assignments.iter_mut().enumerate() {
                 *value = Expr::Column(width + place as ColumnId);
             }
@@ -159,7 +183,8 @@ impl Binder<'_> {
                 (*column, value)
             };
             let assigned: Vec<(ColumnId, Expr)> = assignments.iter().map(in_place).collect();
-            let mut new = binder.update_row(table, &old, &assigned)?;
+            let write = |binder: &mut Self| binder.update_row(table, &old, &assigned);
+            let mut new = binder.waiting(Waits::all_if(waits), write)?;
             new.extend((new.len() as ColumnId..width).map(old));
             binder.row_done(returning, &new)
         })?;
@@ -176,19 +201,16 @@ impl Binder<'_> {
         let (table, mut from) = self.target(target, delete.using.as_deref().unwrap_or_default())?;
         let returning = self.returning_clause(&from.scope, delete.returning.as_deref(), emit)?;
         self.where_clause(&mut from, delete.selection.as_ref())?;
-        let mut needed = table.schema.primary_key.clone();
+        let mut needed = self.columns_of_going(&table);
         needed.extend(returning.columns_used());
-        for reference in &table.referenced_by {
-            let child = self.catalog.table_by_id(reference.child);
-            let key = child.and_then(|child| child.foreign_keys.get(reference.key));
-            needed.extend(key.iter().flat_map(|key| &key.parent_columns));
-        }
         needed.sort_unstable();
         needed.dedup();
         let width = from.scope.width();
         let query = rows_of_join(&table, from, &needed)?;
-        let only_key =
-            !self.is_late() && needed.iter().all(|c| table.schema.primary_key.contains(c));
+        let is_one = !self.is_late() && matches!(query, Query::Get { .. });
+        let waits = self.deleted_await(&table) && !(is_one && self.goes_alone(&table));
+        let kept = waits || self.is_late();
+        let only_key = !kept && needed.iter().all(|c| table.schema.primary_key.contains(c));
         if returning.is_none()
             && only_key
             && let Query::Get { key, filter: None, .. } = &query
@@ -201,15 +223,19 @@ impl Binder<'_> {
             return Ok(returning.finish(row));
         }
         let mut query = query;
-        let known = if self.is_late() { Vec::new() } else { known_key(&table, &query) };
-        if self.is_late() {
+        let known = if kept { Vec::new() } else { known_key(&table, &query) };
+        if kept {
             query = self.rows_kept(query)?;
             let place = |column: ColumnId| needed.binary_search(&column).ok();
             self.keep_returning(&returning, &query, &place);
         }
+        if waits {
+            self.settle_deleted(&table, (&query, &needed), 0)?;
+        }
         let row = self.for_rows(query, needed.len(), returning.width(), |binder, row| {
             let old = old_values(&needed, row, &known);
-            binder.delete_row(&table, &old, 0)?;
+            let write = |binder: &mut Self| binder.delete_row(&table, &old, 0);
+            binder.waiting(Waits::all_if(waits), write)?;
             let values: Vec<Expr> = (0..width).map(old).collect();
             binder.row_done(&returning, &values)
         })?;

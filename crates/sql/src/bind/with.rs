@@ -14,6 +14,9 @@
 //! Two parts may insert into one table, or one insert and one change it. Which of two changes of
 //! one row would count is left open by PostgreSQL, and refused here.
 
+use std::ops::ControlFlow;
+
+use procedure::analysis::visit::{each_query, each_query_expr};
 use procedure::query::{Aggregate, AggregateFunction, RowFunction};
 use procedure::{Expr, Output, Query, Step};
 use sqlparser::ast;
@@ -23,6 +26,8 @@ use super::binder::Binder;
 use super::dml::{Dml, Returning, modifying};
 use super::row_functions::side_by_side;
 use super::select::BoundQuery;
+use super::settle::Settling;
+use crate::catalog::Catalog;
 use crate::names::{fold, object_name};
 use crate::statement::Statement;
 
@@ -34,6 +39,18 @@ pub(super) struct Late {
     keeps: bool,
     kept: Option<BoundQuery>,
 }
+
+/// A query that WITH names.
+pub(super) struct CommonTable {
+    pub name: String,
+    pub bound: BoundQuery,
+    /// What another copy of it comes to.
+    weight: usize,
+}
+
+/// What the copies of a query may come to, one for each place that reads it, before it is read once
+/// instead. A plan knows more of a copy than of rows that are there: which of them are wanted.
+const COPIES_WEIGHT_MAX: usize = 1000;
 
 /// Whether a part of WITH changes data.
 pub(crate) fn names_changes(query: &ast::Query) -> bool {
@@ -48,14 +65,18 @@ impl Binder<'_> {
         query: &ast::Query,
         text: &str,
     ) -> Result<(Statement, Output)> {
-        let outer_ctes = self.ctes.len();
-        self.changing_parts(query)?;
-        let main = ast::Query { with: None, ..query.clone() };
-        let bound = self.query(&main)?;
-        self.ctes.truncate(outer_ctes);
-        self.steps.push(Step::EmitQuery { query: bound.query });
-        self.make_changes();
-        self.program(text, Output::Rows(bound.columns), "SELECT")
+        let settling = |catalog: &Catalog| Settling::of_query(catalog, query);
+        let columns = self.settled(settling, |binder| {
+            let outer_ctes = binder.ctes.len();
+            binder.changing_parts(query)?;
+            let main = ast::Query { with: None, ..query.clone() };
+            let bound = binder.query(&main)?;
+            binder.ctes.truncate(outer_ctes);
+            binder.steps.push(Step::EmitQuery { query: bound.query });
+            binder.make_changes();
+            Ok(bound.columns)
+        })?;
+        self.program(text, Output::Rows(columns), "SELECT")
     }
 
     /// WITH in front of a data-modifying statement.
@@ -66,8 +87,8 @@ impl Binder<'_> {
         let outer_ctes = self.ctes.len();
         match (&query.with, names_changes(query)) {
             (Some(_), true) => self.changing_parts(query)?,
-            (Some(with), false) => self.common_tables(with)?,
-            (None, _) => {}
+            (_, false) => self.common_tables(query)?,
+            (None, true) => {}
         }
         let dml = self.nested(|binder| binder.dml(statement, emit));
         self.ctes.truncate(outer_ctes);
@@ -90,9 +111,51 @@ impl Binder<'_> {
             for (column, name) in bound.columns.iter_mut().zip(&part.alias.columns) {
                 column.name = fold(&name.name);
             }
-            self.ctes.push((fold(&part.alias.name), bound));
+            self.add_common_table(&part.alias.name, bound);
         }
         Ok(())
+    }
+
+    fn add_common_table(&mut self, name: &ast::Ident, bound: BoundQuery) {
+        let weight = weight_of(&bound.query);
+        self.ctes.push(CommonTable { name: fold(name), bound, weight });
+    }
+
+    /// The queries that WITH names in front of `query`, which change nothing.
+    ///
+    /// One that is read in several places is copied into each, or where that would come to much (as
+    /// where each of them reads the one before twice) read once, before the statement's own steps.
+    pub(super) fn common_tables(&mut self, query: &ast::Query) -> Result<()> {
+        let Some(with) = &query.with else { return Ok(()) };
+        if with.recursive {
+            return Err(Error::unsupported("WITH RECURSIVE"));
+        }
+        for cte in &with.cte_tables {
+            if modifying(&cte.query).is_some() {
+                return Err(not_on_top());
+            }
+            let mut bound = self.query(&cte.query)?;
+            for (column, name) in bound.columns.iter_mut().zip(&cte.alias.columns) {
+                column.name = fold(&name.name);
+            }
+            let weight = weight_of(&bound.query);
+            if bound.query.width() > 0 {
+                let places = places_of(&fold(&cte.alias.name), query);
+                if places > 1 && weight.saturating_mul(places) > COPIES_WEIGHT_MAX {
+                    bound.query = self.rows_kept(bound.query)?;
+                }
+            }
+            self.add_common_table(&cte.alias.name, bound);
+        }
+        Ok(())
+    }
+
+    /// Another copy of the newest query that WITH calls so.
+    pub(super) fn common_table(&mut self, name: &str) -> Result<Option<BoundQuery>> {
+        let Some(found) = self.ctes.iter().rfind(|cte| cte.name == name) else { return Ok(None) };
+        let (bound, weight) = (found.bound.clone(), found.weight);
+        self.count(weight)?;
+        Ok(Some(bound))
     }
 
     fn changing_part(
@@ -107,9 +170,7 @@ impl Binder<'_> {
             return Err(not_on_top());
         }
         let outer_ctes = self.ctes.len();
-        if let Some(with) = &query.with {
-            self.common_tables(with)?;
-        }
+        self.common_tables(query)?;
         if let Some(late) = &mut self.late {
             (late.keeps, late.kept) = (true, None);
         }
@@ -201,6 +262,30 @@ impl Binder<'_> {
     }
 }
 
+/// Operators and expressions of a query.
+fn weight_of(query: &Query) -> usize {
+    let mut weight = 0;
+    each_query(query, &mut |query| {
+        weight += 1;
+        each_query_expr(query, &mut |expr| expr.walk(&mut |_| weight += 1));
+    });
+    weight
+}
+
+/// How often a name stands where a relation's does, in a statement and all that is within it.
+fn places_of(name: &str, query: &ast::Query) -> usize {
+    let mut places = 0;
+    let _ = ast::visit_relations(query, |relation| {
+        if let [ast::ObjectNamePart::Identifier(part)] = relation.0.as_slice()
+            && fold(part) == name
+        {
+            places += 1;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    places
+}
+
 pub(super) fn not_on_top() -> Error {
     let what = "WITH clause containing a data-modifying statement must be at the top level";
     Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
@@ -250,5 +335,75 @@ fn changed_table(statement: &ast::Statement) -> Result<Option<String>> {
     match factor {
         Some(ast::TableFactor::Table { name, .. }) => object_name(name).map(Some),
         _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::SqlState;
+
+    use super::weight_of;
+    use crate::catalog::Catalog;
+    use crate::statement::Statement;
+    use procedure::Step;
+
+    /// Each common table expression has twice the rows of the one before.
+    fn doubled(levels: usize) -> String {
+        let each = |n: usize| {
+            let below = n - 1;
+            format!(", a{n} AS (SELECT x FROM a{below} UNION ALL SELECT x FROM a{below})")
+        };
+        let parts: String = (1..=levels).map(each).collect();
+        format!("WITH a0 AS (SELECT 1 AS x){parts} SELECT count(*) FROM a{levels}")
+    }
+
+    fn bound(catalog: &Catalog, text: &str) -> types::Result<Statement> {
+        Ok(crate::bind(catalog, &crate::parse(text)?.remove(0), &[])?.statement)
+    }
+
+    fn weight(statement: &Statement) -> usize {
+        let Statement::Procedure(procedure) = statement else { panic!("{statement:?}") };
+        let of_step = |step: &Step| match step {
+            Step::Fetch { query, .. } | Step::EmitQuery { query } => weight_of(query),
+            _ => 1,
+        };
+        procedure.body.iter().map(of_step).sum()
+    }
+
+    #[test]
+    fn what_doubles_is_read_once_and_what_is_small_is_copied() {
+        let catalog = Catalog::genesis();
+        for levels in [12, 20, 40] {
+            let weight = weight(&bound(&catalog, &doubled(levels)).unwrap());
+            assert!(weight < 2000 * (1 + levels / 6), "{levels}: {weight}");
+        }
+        let Statement::Procedure(small) = bound(&catalog, &doubled(3)).unwrap() else { panic!() };
+        assert!(matches!(&*small.body, [Step::EmitQuery { .. }]), "{:?}", small.body);
+    }
+
+    #[test]
+    fn a_definition_that_doubles_is_small() {
+        let text =
+            format!("CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS $$ {} $$", doubled(16));
+        let catalog = Catalog::genesis();
+        let Statement::Ddl(ddl) = bound(&catalog, &text).unwrap() else { panic!("{text}") };
+        let (catalog, ..) = catalog.apply(&ddl).unwrap();
+        let procedure = catalog.routine("f").unwrap().procedure(&catalog);
+        assert!(procedure.body.len() > 1);
+    }
+
+    /// CASE looks at its operand as often as it has cases.
+    #[test]
+    fn what_copies_itself_ends_by_what_the_text_may_come_to() {
+        let mut text = "1".to_owned();
+        for _ in 0..20 {
+            text = format!("CASE ({text}) WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 3 END");
+        }
+        let begun = std::time::Instant::now();
+        let error = bound(&Catalog::genesis(), &format!("SELECT {text}")).unwrap_err();
+        assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX);
+        assert!(error.message().contains("too complex"), "{error}");
+        assert!(error.fields().hint.is_some());
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
     }
 }

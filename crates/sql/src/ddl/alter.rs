@@ -15,10 +15,17 @@ use crate::catalog::{Generated, Table};
 use crate::names::{as_sql, beside, fold, object_name, simple_name};
 use crate::sequence::Identity;
 
+/// OWNER TO, and nothing else.
+fn gives_away(alter: &ast::AlterTable) -> bool {
+    alter.operations.iter().all(|o| matches!(o, ast::AlterTableOperation::OwnerTo { .. }))
+}
+
 impl Transition {
     pub(super) fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<()> {
         let name = object_name(&alter.name)?;
         let mut name = match self.catalog.find_table(&name) {
+            // Dumps give views and sequences to their owner by this statement, too.
+            None if self.catalog.relation_exists(&name) && gives_away(alter) => return Ok(()),
             None if alter.if_exists => return Ok(()),
             _ => name,
         };
@@ -109,7 +116,11 @@ impl Transition {
             }
             ast::TableConstraint::Unique(unique) => {
                 let (name, columns) = draft.unique(&self.catalog, unique)?;
-                self.add_index(draft, name, columns, true)
+                self.add_index(draft, name, columns, true).map(drop)
+            }
+            ast::TableConstraint::UniqueUsingIndex(using) => {
+                refuse_deferred(using.characteristics.as_ref())?;
+                self.add_unique_using(draft, using)
             }
             ast::TableConstraint::Check(check) => {
                 draft.add_check(&self.catalog, check, None)?;
@@ -122,6 +133,35 @@ impl Transition {
                 self.require_parents(&table, name, &orphans)
             }
             other => Err(Error::unsupported(format_args!("the constraint {other}"))),
+        }
+    }
+
+    /// An index that is there becomes a constraint, whose name it takes.
+    fn add_unique_using(
+        &mut self,
+        draft: &mut Draft,
+        using: &ast::ConstraintUsingIndex,
+    ) -> Result<()> {
+        let (table, name) = (draft.original.clone(), fold(&using.index_name));
+        let Some((index, schema)) = table.live_indexes().find(|(_, index)| index.name == name)
+        else {
+            let what = format!("index \"{name}\" does not exist");
+            return Err(Error::new(SqlState::UNDEFINED_OBJECT, what));
+        };
+        if !schema.unique {
+            return Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{name}\" is not a unique index"),
+            )
+            .with_detail("Cannot create a primary key or unique constraint using such an index."));
+        }
+        if !draft.table.bare_unique.remove(&index) {
+            let what = format!("index \"{name}\" is already associated with a constraint");
+            return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
+        }
+        match using.name.as_ref().map(fold).filter(|new| *new != name) {
+            Some(new) => self.rename_constraint(draft, &name, &new),
+            None => Ok(()),
         }
     }
 
@@ -384,7 +424,7 @@ impl Transition {
 
     fn drop_constraint(&mut self, draft: &mut Draft, name: &str, if_exists: bool) -> Result<()> {
         let table = draft.original.clone();
-        let index = draft.table.live_indexes().find(|(_, i)| i.unique && i.name == name);
+        let index = draft.table.unique_constraints().find(|(_, index)| index.name == name);
         if let Some((index, _)) = index {
             self.refuse_if_referenced(&table, index)?;
             draft.schema().indexes[usize::from(index) - 1].dropped = true;

@@ -1,8 +1,9 @@
 //! From one catalog to the next.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
-use procedure::{OnError, Output, Procedure, Step};
+use procedure::{Output, Procedure, Step};
 use sqlparser::ast;
 use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
 
@@ -33,6 +34,7 @@ impl Catalog {
             Transition { catalog: self.clone(), store: Vec::new(), validations: Vec::new() };
         transition.run(ddl)?;
         transition.drop_orphaned_comments();
+        transition.renew_routines();
         transition.catalog.version += 1;
         Ok((transition.catalog, transition.store, transition.validations))
     }
@@ -91,7 +93,6 @@ impl Transition {
             }
         }
         self.link_references();
-        self.recompile_routines();
         Ok(())
     }
 
@@ -184,38 +185,7 @@ impl Transition {
         cascade: bool,
         restart_identity: bool,
     ) -> Result<()> {
-        let mut tables: Vec<Arc<Table>> = Vec::new();
-        for name in names {
-            tables.push(self.catalog.table(&object_name(name)?)?.clone());
-        }
-        let mut next = 0;
-        while let Some(table) = tables.get(next).cloned() {
-            next += 1;
-            for reference in &table.referenced_by {
-                if tables.iter().any(|t| t.id() == reference.child) {
-                    continue;
-                }
-                let Some(child) = self.catalog.table_by_id(reference.child) else {
-                    continue;
-                };
-                if !cascade {
-                    return Err(Error::new(
-                        SqlState::FEATURE_NOT_SUPPORTED,
-                        "cannot truncate a table referenced in a foreign key constraint",
-                    )
-                    .with_detail(format!(
-                        "Table \"{}\" references \"{}\".",
-                        child.name(),
-                        table.name()
-                    ))
-                    .with_hint(format!(
-                        "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
-                        child.name()
-                    )));
-                }
-                tables.push(child.clone());
-            }
-        }
+        let tables = self.catalog.truncated(names, cascade)?;
         let mut ids: Vec<TableId> = tables.iter().map(|t| t.id()).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -255,7 +225,10 @@ impl Transition {
                 false => Err(relation_exists(&name)),
             };
         }
-        self.add_index(&mut draft, name, columns, create.unique)?;
+        let index = self.add_index(&mut draft, name, columns, create.unique)?;
+        if create.unique {
+            draft.table.bare_unique.insert(index);
+        }
         self.put(draft.table);
         Ok(())
     }
@@ -267,7 +240,7 @@ impl Transition {
         name: String,
         columns: Vec<u16>,
         unique: bool,
-    ) -> Result<()> {
+    ) -> Result<types::IndexId> {
         if unique {
             let error = Error::new(
                 SqlState::UNIQUE_VIOLATION,
@@ -279,7 +252,7 @@ impl Transition {
         let schema = IndexSchema { name, columns, unique, dropped: false };
         let index = draft.push_index(schema.clone());
         self.store.push(StoreChange::CreateIndex { table: draft.table.id(), index, schema });
-        Ok(())
+        Ok(index)
     }
 
     /// No two rows with the same values, none of them NULL.
@@ -346,6 +319,17 @@ impl Transition {
             if index == 0 {
                 return Err(Error::unsupported("dropping a primary key's index"));
             }
+            if let Some((_, index)) = table.unique_constraints().find(|(id, _)| *id == index) {
+                let (name, table) = (&index.name, table.name());
+                return Err(Error::new(
+                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!(
+                        "cannot drop index {name} because constraint {name} on table {table} \
+                         requires it"
+                    ),
+                )
+                .with_hint(format!("You can drop constraint {name} on table {table} instead.")));
+            }
             self.refuse_if_referenced(&table, index)?;
             self.store.push(StoreChange::DropIndex { table: table.id(), index });
             self.edit(table.id(), |table| {
@@ -406,11 +390,11 @@ impl Transition {
             }
         }
         self.check_namespace(&function.name)?;
-        let procedure = compile_routine(&self.catalog, function)?;
+        compile_routine(&self.catalog, function)?;
         let routine = Routine {
             defaults: parameter_defaults(&self.catalog, function)?,
             definition: function.clone(),
-            procedure: Arc::new(procedure),
+            compiled: OnceLock::new(),
         };
         self.catalog.routines.insert(function.name.clone(), Arc::new(routine));
         Ok(())
@@ -443,36 +427,25 @@ impl Transition {
 
     /// Tables hold what points at them; it follows from the foreign keys.
     fn link_references(&mut self) {
-        let mut links: Vec<(TableId, Reference)> = Vec::new();
+        let mut links: BTreeMap<TableId, Vec<Reference>> = BTreeMap::new();
         for table in self.catalog.tables.values() {
             for (key, foreign) in table.foreign_keys.iter().enumerate() {
                 let child = table.id();
-                links.push((foreign.parent, Reference { child, key }));
+                links.entry(foreign.parent).or_default().push(Reference { child, key });
             }
         }
         for (id, table) in &mut self.catalog.tables {
-            let here = links.iter().filter(|(parent, _)| parent == id);
-            let here: Vec<Reference> = here.map(|(_, reference)| reference.clone()).collect();
+            let here = links.remove(id).unwrap_or_default();
             if table.referenced_by != here {
                 Arc::make_mut(table).referenced_by = here;
             }
         }
     }
 
-    /// Routines were compiled against tables as they were. One that no longer compiles stays, and
-    /// says why when it is called.
-    fn recompile_routines(&mut self) {
-        let routines: Vec<Arc<Routine>> = self.catalog.routines.values().cloned().collect();
-        for routine in routines {
-            let definition = &routine.definition;
-            let procedure = compile_routine(&self.catalog, definition)
-                .unwrap_or_else(|error| failing(&routine.procedure, error));
-            let recompiled = Routine {
-                definition: definition.clone(),
-                defaults: routine.defaults.clone(),
-                procedure: Arc::new(procedure),
-            };
-            self.catalog.routines.insert(definition.name.clone(), Arc::new(recompiled));
+    /// Routines are compiled against tables as they are.
+    fn renew_routines(&mut self) {
+        for routine in self.catalog.routines.values_mut() {
+            *routine = Arc::new(routine.of_another());
         }
     }
 
@@ -515,21 +488,6 @@ pub(super) fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
         .unwrap_or_else(|| wanted.to_owned())
 }
 
-fn failing(procedure: &Procedure, error: Error) -> Procedure {
-    Procedure {
-        name: procedure.name.clone(),
-        parameters: procedure.parameters.clone(),
-        registers: procedure.registers,
-        register_names: Box::default(),
-        body: [Step::Raise { error: OnError::from(error) }].into(),
-        output: procedure.output.clone(),
-        tag: procedure.tag.clone(),
-        read_only: procedure.read_only,
-        draws: procedure.draws,
-        sequences: procedure.sequences.clone(),
-    }
-}
-
 pub(super) fn relation_exists(name: &str) -> Error {
     Error::new(
         SqlState::DUPLICATE_TABLE,
@@ -549,4 +507,58 @@ pub(super) fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>>
         other => Err(Error::unsupported(format_args!("an index over the expression {other}"))),
     };
     columns.iter().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::{Catalog, Statement, bind, parse};
+
+    fn applied(catalog: &Catalog, text: &str) -> Catalog {
+        let parsed = parse(text).unwrap().remove(0);
+        let Statement::Ddl(ddl) = bind(catalog, &parsed, &[]).unwrap().statement else {
+            panic!("{text} is no schema change");
+        };
+        catalog.apply(&ddl).unwrap().0
+    }
+
+    /// The work of one change grows with what there is, not with its square.
+    #[test]
+    fn many_tables_may_point_at_one() {
+        const CHILDREN: usize = 1500;
+        let begun = Instant::now();
+        let mut catalog = applied(&Catalog::genesis(), "CREATE TABLE p (id int PRIMARY KEY)");
+        for n in 0..CHILDREN {
+            let text = format!("CREATE TABLE c{n} (id int PRIMARY KEY, p int REFERENCES p)");
+            catalog = applied(&catalog, &text);
+        }
+        let parent = catalog.table("public.p").or_else(|_| catalog.table("p")).unwrap();
+        assert_eq!(parent.referenced_by.len(), CHILDREN);
+        catalog = applied(&catalog, "DROP TABLE c7");
+        let parent = catalog.table("public.p").or_else(|_| catalog.table("p")).unwrap();
+        assert_eq!(parent.referenced_by.len(), CHILDREN - 1);
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    }
+
+    /// A program is one of the catalog that it is asked of, whichever was asked first.
+    #[test]
+    fn routines_are_compiled_when_they_are_asked_for() {
+        let mut catalog =
+            applied(&Catalog::genesis(), "CREATE TABLE t (id int PRIMARY KEY, v int)");
+        let text = "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS 'SELECT sum(v) FROM t'";
+        catalog = applied(&catalog, text);
+        let before = catalog.clone();
+        let after = applied(&catalog, "ALTER TABLE t DROP COLUMN v");
+        let of = |catalog: &Catalog| catalog.routine("f").unwrap().procedure(catalog);
+        let raises =
+            |catalog: &Catalog| matches!(&*of(catalog).body, [procedure::Step::Raise { .. }]);
+        assert!(raises(&after));
+        assert!(!raises(&before));
+        assert!(!raises(&applied(&after, "ALTER TABLE t ADD COLUMN v int")));
+        let other = applied(&before, "CREATE SCHEMA s");
+        let shown = |catalog: &Catalog| format!("{:?}", of(catalog).body);
+        assert_eq!(shown(&other), shown(&before));
+        assert!(!std::sync::Arc::ptr_eq(&of(&other), &of(&before)));
+    }
 }

@@ -56,7 +56,7 @@ impl Transition {
             Some(table) => table,
             None => return Err(self.catalog.not_a(&table_name, "table")),
         };
-        if !has_constraint(table, &name) {
+        if !table.has_constraint(&name) {
             return Err(Error::new(
                 SqlState::UNDEFINED_OBJECT,
                 format!("constraint \"{name}\" for table \"{table_name}\" does not exist"),
@@ -191,7 +191,7 @@ impl Catalog {
             }),
             Commented::Index(id, index) => table(id).is_some_and(|table| is_index(table, *index)),
             Commented::Constraint(id, name) => {
-                table(id).is_some_and(|table| has_constraint(table, name))
+                table(id).is_some_and(|table| table.has_constraint(name))
             }
             Commented::Sequence(id) => self.sequence_by_id(*id).is_some(),
             Commented::View(name) => self.view(name).is_some(),
@@ -204,13 +204,6 @@ impl Catalog {
 
 fn is_index(table: &Table, index: IndexId) -> bool {
     index == 0 || table.live_indexes().any(|(live, _)| live == index)
-}
-
-fn has_constraint(table: &Table, name: &str) -> bool {
-    (table.primary_key_name == name && !table.schema.hidden_row_id)
-        || table.live_indexes().any(|(_, index)| index.unique && index.name == name)
-        || table.checks.iter().any(|check| check.name == name)
-        || table.foreign_keys.iter().any(|key| key.name == name)
 }
 
 fn word(kind: ast::CommentObject) -> &'static str {

@@ -14,7 +14,9 @@ mod retype;
 mod routine;
 mod schemas;
 mod sequence;
+mod skipped;
 mod table;
+pub(crate) mod truncate;
 mod view;
 
 use std::sync::Arc;
@@ -195,5 +197,8 @@ pub struct Validation {
 
 /// The type that SQL text names.
 pub fn data_type(ast: &ast::DataType) -> types::Result<DataType> {
+    if let "trigger" | "event_trigger" = ast.to_string().to_ascii_lowercase().as_str() {
+        return Err(Error::unsupported("triggers"));
+    }
     DataType::from_sql_name(&ast.to_string())
 }

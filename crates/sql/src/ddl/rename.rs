@@ -89,12 +89,13 @@ impl Transition {
         new: &str,
     ) -> Result<()> {
         let table = draft.original.clone();
-        let unique = table.live_indexes().find(|(_, index)| index.unique && index.name == name);
+        let unique = draft.table.unique_constraints().find(|(_, index)| index.name == name);
+        let unique = unique.map(|(index, _)| index);
         let is_key = !table.schema.hidden_row_id && table.primary_key_name == name;
         if draft.has_constraint(new) {
             return Err(draft.duplicate_constraint(new));
         }
-        if let Some(index) = unique.map(|(index, _)| index).or(is_key.then_some(0)) {
+        if let Some(index) = unique.or(is_key.then_some(0)) {
             if self.catalog.relation_exists(&beside(table.key(), new)) {
                 return Err(relation_exists(new));
             }

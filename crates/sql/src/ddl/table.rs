@@ -56,6 +56,7 @@ impl Draft {
             primary_key_name: format!("{}_pkey", bare(name)),
             layout,
             defaults: Vec::new(),
+            bare_unique: Default::default(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
@@ -206,6 +207,8 @@ impl Draft {
         let session = SessionInfo::default();
         let mut binder = Binder::new(catalog, &session, Vec::new());
         let scope = Scope::of_table(&Arc::new(self.table.clone()));
+        binder.clause = "in column generation expressions";
+        binder.bound_by_text(expr.to_string().len());
         let typed = binder.expression(&scope, expr)?;
         let value = binder.assign(typed, name, &to)?;
         if !binder.steps.is_empty() {
@@ -332,6 +335,8 @@ impl Draft {
         let session = SessionInfo::default();
         let mut binder = Binder::new(catalog, &session, Vec::new());
         let scope = Scope::of_table(&Arc::new(self.table.clone()));
+        binder.clause = "in check constraints";
+        binder.bound_by_text(check.expr.to_string().len());
         let typed = binder.expression(&scope, &check.expr)?;
         let condition = binder.boolean(typed, "CHECK")?;
         if !binder.steps.is_empty() {
@@ -392,7 +397,7 @@ impl Draft {
         catalog: &Catalog,
         foreign: &ast::ForeignKeyConstraint,
     ) -> Result<String> {
-        let deferrable = deferral(foreign.characteristics.as_ref())?;
+        refuse_deferred(foreign.characteristics.as_ref())?;
         if foreign.match_kind.is_some_and(|kind| kind != ast::ConstraintReferenceMatchKind::Simple)
         {
             return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
@@ -403,8 +408,9 @@ impl Draft {
         }
         let own: Vec<String> = foreign.columns.iter().map(fold).collect();
         let columns = self.columns_named(&own)?;
-        let sets = |action| !matches!(action, ReferenceAction::Reject | ReferenceAction::Cascade);
-        if (sets(on_delete) || on_update != ReferenceAction::Reject)
+        let sets =
+            |action: ReferenceAction| !action.rejects() && action != ReferenceAction::Cascade;
+        if (sets(on_delete) || !on_update.rejects())
             && columns.iter().any(|column| self.table.generated(*column).is_some())
         {
             let clause = if sets(on_delete) { "ON DELETE" } else { "ON UPDATE" };
@@ -440,7 +446,6 @@ impl Draft {
             parent_index,
             on_delete,
             on_update,
-            deferrable,
             validated: true,
         });
         Ok(orphans)
@@ -551,6 +556,8 @@ pub(super) fn comparable(
 fn default_value(catalog: &Catalog, expr: &ast::Expr, column: &str, to: &DataType) -> Result<Expr> {
     let session = SessionInfo::default();
     let mut binder = Binder::new(catalog, &session, Vec::new());
+    binder.clause = "in DEFAULT expressions";
+    binder.bound_by_text(expr.to_string().len());
     let typed = binder.bare_expression(expr)?;
     let value = binder.assign(typed, column, to)?;
     if !binder.steps.is_empty() {
@@ -670,16 +677,19 @@ fn is_primary_key(constraint: &ast::TableConstraint) -> bool {
 fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
     use ast::ReferentialAction as A;
     match action {
-        None | Some(A::NoAction | A::Restrict) => ReferenceAction::Reject,
+        None | Some(A::NoAction) => ReferenceAction::NoAction,
+        Some(A::Restrict) => ReferenceAction::Restrict,
         Some(A::Cascade) => ReferenceAction::Cascade,
         Some(A::SetNull) => ReferenceAction::SetNull,
         Some(A::SetDefault) => ReferenceAction::SetDefault,
     }
 }
 
-/// Whether a foreign key may be deferred, and is at first.
-fn deferral(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<Option<bool>> {
-    let Some(said) = characteristics else { return Ok(None) };
+/// No constraint waits for COMMIT.
+pub(super) fn refuse_deferred(
+    characteristics: Option<&ast::ConstraintCharacteristics>,
+) -> Result<()> {
+    let Some(said) = characteristics else { return Ok(()) };
     if said.enforced == Some(false) {
         return Err(Error::unsupported("a constraint that is not enforced"));
     }
@@ -688,17 +698,12 @@ fn deferral(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<
         let what = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
         return Err(Error::new(SqlState::SYNTAX_ERROR, what));
     }
-    Ok((deferred || said.deferrable == Some(true)).then_some(deferred))
-}
-
-pub(super) fn refuse_deferred(
-    characteristics: Option<&ast::ConstraintCharacteristics>,
-) -> Result<()> {
-    match characteristics {
-        Some(c) if c.deferrable == Some(true) || c.enforced == Some(false) => {
-            Err(Error::unsupported("a deferrable or unenforced constraint"))
-        }
-        _ => Ok(()),
+    match deferred || said.deferrable == Some(true) {
+        false => Ok(()),
+        true => Err(Error::unsupported("a DEFERRABLE constraint").with_hint(
+            "Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert \
+             parents first, or both in one statement.",
+        )),
     }
 }
 

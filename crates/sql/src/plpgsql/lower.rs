@@ -59,6 +59,7 @@ pub fn lower(
         .collect();
     let types = inputs.iter().map(|parameter| Some(parameter.data_type.clone()));
     let mut binder = Binder::new(catalog, &session, types.collect());
+    binder.bound_by_text(function.body.len());
     binder.strict_variables = true;
     let mut lowering = Lowering {
         binder,

@@ -1,5 +1,6 @@
 //! The parser of PL/pgSQL: recursive descent over [`Tokens`], one function per statement.
 
+use procedure::NoticeLevel;
 use procedure::condition::sqlstate_of_condition;
 use sqlparser::tokenizer::Token;
 use types::{Error, Result, SqlState};
@@ -471,13 +472,20 @@ impl Parser<'_> {
             return Err(Error::unsupported("RAISE without parameters")
                 .with_hint("It would raise an exception again, and none can be caught."));
         }
-        let quiet = ["debug", "log", "info", "notice", "warning"];
-        let is_exception = !quiet.iter().any(|level| self.tokens.take_word(level));
-        if is_exception {
+        const LEVELS: [(&str, NoticeLevel); 5] = [
+            ("debug", NoticeLevel::Debug),
+            ("log", NoticeLevel::Log),
+            ("info", NoticeLevel::Info),
+            ("notice", NoticeLevel::Notice),
+            ("warning", NoticeLevel::Warning),
+        ];
+        let level = LEVELS.into_iter().find(|(word, _)| self.tokens.take_word(word));
+        let level = level.map(|(_, level)| level);
+        if level.is_none() {
             self.tokens.take_word("exception");
         }
         let mut raise = Raise {
-            is_exception,
+            level,
             condition: None,
             format: None,
             arguments: Vec::new(),

@@ -1,21 +1,25 @@
 //! RAISE and ASSERT.
 
 use procedure::condition::sqlstate_of_condition;
-use procedure::{Expr, OnError, Step};
+use procedure::{Expr, NoticeLevel, OnError, Step};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::lower::Lowering;
 use super::syntax::{self, Raise, RaiseOption};
 use crate::bind::Typed;
 
+const WARNING: SqlState = SqlState(*b"01000");
 const ASSERT_FAILURE: SqlState = SqlState(*b"P0004");
 
 impl Lowering<'_> {
     pub(super) fn raise(&mut self, raise: &Raise) -> Result<()> {
         let error = self.raised_error(raise)?;
-        if raise.is_exception {
-            self.binder.steps.push(Step::Raise { error });
-            self.reachable = false;
+        match raise.level {
+            None => {
+                self.binder.steps.push(Step::Raise { error });
+                self.reachable = false;
+            }
+            Some(level) => self.binder.steps.push(Step::Notice { level, notice: error }),
         }
         Ok(())
     }
@@ -23,7 +27,11 @@ impl Lowering<'_> {
     fn raised_error(&mut self, raise: &Raise) -> Result<OnError> {
         let (code, name) = match &raise.condition {
             Some((code, name)) => (*code, name.as_str()),
-            None => (SqlState::RAISE_EXCEPTION, ""),
+            None => match raise.level {
+                None => (SqlState::RAISE_EXCEPTION, ""),
+                Some(NoticeLevel::Warning) => (WARNING, ""),
+                Some(_) => (SqlState::SUCCESSFUL_COMPLETION, ""),
+            },
         };
         let format = raise.format.as_deref().unwrap_or(name);
         let mut arguments = Vec::new();

@@ -3,6 +3,7 @@
 //! Expressions and embedded SQL are sqlparser's trees; names are folded to lower case unless
 //! quoted.
 
+use procedure::NoticeLevel;
 use sqlparser::ast;
 use types::SqlState;
 
@@ -123,8 +124,8 @@ pub struct Into {
 
 #[derive(Clone, Debug)]
 pub struct Raise {
-    /// False for NOTICE and its kin, which a ledger does not record.
-    pub is_exception: bool,
+    /// `None`: EXCEPTION.
+    pub level: Option<NoticeLevel>,
     /// With the text that stands for a missing message.
     pub condition: Option<(SqlState, String)>,
     pub format: Option<String>,

@@ -16,7 +16,6 @@ use crate::catalog::Catalog;
 use crate::clauses::settle;
 use crate::depth::check_tokens;
 use crate::dialect::Ledger;
-use crate::precedence::mend;
 use crate::search_path::SearchPath;
 
 /// The token that stands for `..`, which SQL does not have.
@@ -55,7 +54,9 @@ impl<'a> Tokens<'a> {
             .filter(|token| !matches!(token.token, Token::Whitespace(_)))
             .map(|token| without_placeholder(token, parameters))
             .collect::<Result<_>>()?;
-        Ok(Tokens { tokens: with_ranges(tokens), at: 0, path })
+        let mut tokens = with_ranges(tokens);
+        crate::rewrites::spell_isnull(&mut tokens);
+        Ok(Tokens { tokens, at: 0, path })
     }
 
     pub fn reads(&self) -> Reads {
@@ -249,7 +250,6 @@ impl<'a> Tokens<'a> {
             .with_tokens_with_locations(self.tokens[self.at..].to_vec());
         check_tokens(&self.tokens[self.at..])?;
         let mut parsed = parse(&mut parser).map_err(|error| not_sql(error, line))?;
-        mend(&mut parsed);
         settle(&mut parsed)?;
         let (path, catalog) = self.path;
         path.settle_part(catalog, &mut parsed)?;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use procedure::draws::Draws;
+use procedure::{Notice, NoticeLevel};
 use storage::Snapshot;
 use types::{Error, Result, SqlState};
 
@@ -23,6 +24,11 @@ impl Session {
         match &mut self.transaction {
             // BEGIN within the statements of one query makes their block an explicit one.
             Some(transaction) => {
+                if !transaction.implicit {
+                    let what = "there is already a transaction in progress";
+                    let content = Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what);
+                    self.notices.push(Notice { level: NoticeLevel::Warning, content });
+                }
                 transaction.implicit = false;
                 if read_only {
                     transaction.set_read_only(true, &self.guard)?;
@@ -132,6 +138,20 @@ impl Session {
             transaction.fail();
             self.failed = true;
         }
+    }
+
+    /// COMMIT and ROLLBACK outside of a block do nothing.
+    pub(super) fn warn_without_transaction(&mut self) {
+        if self.transaction.as_ref().is_none_or(|transaction| transaction.implicit) {
+            let what = "there is no transaction in progress";
+            self.warn(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+        }
+    }
+
+    /// A statement that lasts as long as its transaction, which ends with it.
+    pub(super) fn warn_without_block(&mut self, statement: &str) {
+        let what = format!("{statement} can only be used in transaction blocks");
+        self.warn(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
     }
 
     pub(super) fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {

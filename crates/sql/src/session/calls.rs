@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use procedure::{Expr, Interrupt};
+use procedure::{Expr, Interrupt, Notice, NoticeLevel};
 use tokio::time;
 use types::{Error, Result, SqlState, Value};
 
@@ -88,16 +88,35 @@ impl Session {
     ) -> Result<Answer> {
         let began_us = self.database.engine.now_us();
         let mut registers = parameters.to_vec();
+        if calls.iter().any(|call| call.function == SessionFunction::SetConfig) {
+            self.settings.begin_to_keep();
+        }
         let outcome = self.call_all(calls, &mut registers, began_us).await;
         if self.transaction.is_none() {
             self.end_transaction_locks();
         }
-        outcome?;
+        let row = match outcome {
+            Ok(()) => self.row_of(calls, row, &registers).await,
+            Err(error) => Err(error),
+        };
+        // A statement is a transaction of its own.
+        if self.transaction.is_none() {
+            self.settings.transaction_ended(row.is_ok());
+        }
+        row
+    }
+
+    async fn row_of(
+        &mut self,
+        calls: &[SessionCall],
+        row: &[Expr],
+        registers: &[Value],
+    ) -> Result<Answer> {
         let catalog = Arc::clone(&self.view().versioned.catalog);
         let mut values = Vec::with_capacity(row.len());
         for value in row {
             let value = self.with_values(value, &catalog).await?;
-            values.push(self.argument(&value, &registers)?);
+            values.push(self.argument(&value, registers)?);
         }
         let rows = match (calls, &values[..]) {
             ([SessionCall { function: SessionFunction::ListeningChannels, .. }], _) => {
@@ -201,7 +220,7 @@ impl Session {
         let unlocked = self.advisory.unlock(Wanted { key, exclusive, level: Level::Session });
         if !unlocked {
             let mode = if exclusive { "ExclusiveLock" } else { "ShareLock" };
-            self.warn(format!("you don't own a lock of type {mode}"));
+            self.warn(Error::new(WARNING, format!("you don't own a lock of type {mode}")));
         }
         unlocked
     }
@@ -213,8 +232,8 @@ impl Session {
         }
     }
 
-    fn warn(&mut self, what: String) {
-        self.notices.push(Error::new(WARNING, what));
+    pub(super) fn warn(&mut self, content: Error) {
+        self.notices.push(Notice { level: NoticeLevel::Warning, content });
     }
 
     /// Ends another session, or what it runs; whether there was one.
@@ -232,7 +251,10 @@ impl Session {
             false => signals.cancel(process),
         });
         if !sent {
-            self.warn(format!("PID {process} is not a PostgreSQL server process"));
+            self.warn(Error::new(
+                WARNING,
+                format!("PID {process} is not a PostgreSQL server process"),
+            ));
         }
         let until = Duration::from_millis(u64::try_from(patience_ms).unwrap_or(0));
         let since = Instant::now();

@@ -1,7 +1,8 @@
 //! Statements that concern the session and its transaction alone.
 
-use types::{Error, Result, Value};
+use types::{Error, Result, SqlState, Value};
 
+use super::transaction::SessionMark;
 use super::{Answer, Prepared, Session, Tag, plain};
 use crate::statement::{Bound, Statement};
 
@@ -15,6 +16,9 @@ impl Session {
                     t.set_read_only(read_only, &self.guard)?;
                     self.begin_to_lock();
                 }
+                if self.transaction.is_none() {
+                    self.warn_without_block("SET TRANSACTION");
+                }
                 Ok(plain("SET"))
             }
             // Every level of isolation runs as the strongest.
@@ -25,35 +29,32 @@ impl Session {
                 }
                 Ok(plain("SET"))
             }
-            Statement::Commit => self.commit().await,
+            Statement::Commit => {
+                self.warn_without_transaction();
+                self.commit().await
+            }
             Statement::Rollback => {
+                self.warn_without_transaction();
                 self.roll_back();
                 Ok(plain("ROLLBACK"))
             }
-            Statement::Savepoint(name) => {
-                let cursors = self.cursors.mark();
-                self.open_transaction("SAVEPOINT")?.savepoint(name.clone(), cursors);
-                Ok(plain("SAVEPOINT"))
+            Statement::Savepoint(_) | Statement::Release(_) | Statement::RollbackTo(_) => {
+                self.run_savepoint(statement)
             }
-            Statement::Release(name) => {
-                self.open_transaction("RELEASE SAVEPOINT")?.release(name)?;
-                Ok(plain("RELEASE"))
+            Statement::Set { name, value, local } => {
+                if *local && self.transaction.is_none() {
+                    self.warn_without_block("SET LOCAL");
+                }
+                self.set(name, value.as_deref(), *local).await
             }
-            Statement::RollbackTo(name) => {
-                let (locks, cursors) =
-                    self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
-                locks.into_iter().for_each(|lock| _ = self.advisory.unlock(lock));
-                self.cursors.return_to(cursors);
-                self.failed = false;
-                self.forget_unknown_sequences();
-                Ok(plain("ROLLBACK"))
-            }
-            Statement::Set { name, value, local } => self.set(name, value.as_deref(), *local).await,
             Statement::Show(name) => self.show(name),
             Statement::Reset(name) => {
                 match name {
                     Some(name) if matches!(name.as_str(), "role" | "session_authorization") => {}
                     Some(name) => self.change_setting(name, None, false)?,
+                    None if self.transaction.is_some() => {
+                        self.settings.reset_all_in_transaction()?;
+                    }
                     None => self.settings.reset_all(),
                 }
                 Ok(plain("RESET"))
@@ -78,6 +79,34 @@ impl Session {
             Statement::Nothing(tag) => Ok(plain(tag)),
             Statement::Empty => Ok(plain("")),
             _ => Err(Error::unsupported(&prepared.parsed.text)),
+        }
+    }
+
+    fn run_savepoint(&mut self, statement: &Statement) -> Result<Answer> {
+        match statement {
+            Statement::Savepoint(name) => {
+                self.open_transaction("SAVEPOINT")?;
+                let (cursors, settings) = (self.cursors.mark(), self.settings.mark());
+                let marks = SessionMark { cursors, settings };
+                self.open_transaction("SAVEPOINT")?.savepoint(name.clone(), marks);
+                Ok(plain("SAVEPOINT"))
+            }
+            Statement::Release(name) => {
+                let outer = self.open_transaction("RELEASE SAVEPOINT")?.release(name)?;
+                self.settings.release(outer.map(|marks| marks.settings));
+                Ok(plain("RELEASE"))
+            }
+            Statement::RollbackTo(name) => {
+                let (locks, marks) =
+                    self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
+                locks.into_iter().for_each(|lock| _ = self.advisory.unlock(lock));
+                self.cursors.return_to(marks.cursors);
+                self.settings.return_to(marks.settings);
+                self.failed = false;
+                self.forget_unknown_sequences();
+                Ok(plain("ROLLBACK"))
+            }
+            _ => Err(Error::new(SqlState::INTERNAL_ERROR, "no statement about savepoints")),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! COPY FROM STDIN within a session: bytes to values, values to one ledger transaction.
+//! COPY FROM STDIN within a session: bytes to values, values to one ledger transaction, or to
+//! several where `tally.copy_rows_per_block` says how many rows each has.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use procedure::{Interrupt, Procedure, ROW_WEIGHT};
 use types::{Error, Result, SqlState, Value, Zone};
 
 use super::guard::{Guard, SHORT_TEXT_BYTES, aside};
+use super::settings::COPY_ROWS_PER_BLOCK;
 use super::{Answer, Session, Tag};
 use crate::copy::binary::{BinaryFields, BinaryParser};
 use crate::copy::{CopyFormat, CopyOptions, CopyParser, Fields};
@@ -28,9 +30,14 @@ pub struct CopyIn {
     /// What times without an offset are read in.
     zone: Zone,
     rows: Rows,
+    /// Of the data that is not in the ledger yet.
     bytes: usize,
     /// The transaction's data has to fit an envelope.
     bytes_max: usize,
+    /// So many rows become a transaction of their own; `None`: all together.
+    block_rows: Option<usize>,
+    /// Rows that are in the ledger already.
+    committed: u64,
     guard: Arc<Guard>,
 }
 
@@ -109,6 +116,47 @@ impl Rows {
     fn bytes(&self) -> u64 {
         self.weight + (self.rows.len() * ROW_WEIGHT) as u64
     }
+
+    /// The first so many, with what covers them.
+    fn take(&mut self, count: usize) -> Rows {
+        let rest = self.rows.split_off(count.min(self.rows.len()));
+        let rows = std::mem::replace(&mut self.rows, rest);
+        let values = rows.iter().flatten();
+        let weight = values.map(|value| value.weight() as u64).sum();
+        self.weight -= weight;
+        let bytes = weight + (rows.len() * ROW_WEIGHT) as u64;
+        let (weight_max, lease) = (self.weight_max, self.lease.split(bytes));
+        Rows { rows, weight, weight_max, lease }
+    }
+
+    /// Puts values behind those of each row.
+    fn extend(&mut self, more: Vec<Vec<Value>>) -> Result<()> {
+        for (row, more) in self.rows.iter_mut().zip(more) {
+            self.weight += more.iter().map(|value| value.weight() as u64).sum::<u64>();
+            *row = std::mem::take(row).into_iter().chain(more).collect();
+        }
+        self.check()
+    }
+
+    /// What the ledger will hold, what runs, and what covers both until it is answered.
+    fn load(
+        mut self,
+        (text, row): (&str, &Arc<Procedure>),
+        guard: &Guard,
+        draws: &mut Draws,
+    ) -> Result<(Asked, Load, Lease)> {
+        self.lease.cover(COPIES * self.bytes())?;
+        guard.check()?;
+        let asked = Asked::load(text, &self.rows);
+        guard.check()?;
+        let rows = self.rows.into_iter().map(|values| draws.arguments(row, values));
+        let rows = rows.collect::<Result<_>>()?;
+        Ok((asked, Load { procedure: Arc::clone(row), rows }, self.lease))
+    }
+}
+
+fn no_copy() -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress")
 }
 
 fn too_much(bytes_max: u64, parameter: &str) -> Error {
@@ -116,7 +164,10 @@ fn too_much(bytes_max: u64, parameter: &str) -> Error {
         .with_detail(format!(
             "By the ledger's parameter {parameter} a transaction has at most {bytes_max} bytes."
         ))
-        .with_hint("Split the data into several COPY statements.")
+        .with_hint(format!(
+            "Split the data into several COPY statements, or SET {COPY_ROWS_PER_BLOCK}, by which a \
+             COPY outside of a transaction is several."
+        ))
 }
 
 impl CopyIn {
@@ -124,6 +175,7 @@ impl CopyIn {
         (text, bytes_max): (String, usize),
         row: Arc<Procedure>,
         (options, zone): (&CopyOptions, &Zone),
+        block_rows: Option<usize>,
         guard: &Arc<Guard>,
     ) -> CopyIn {
         let weight_max = guard.budget().bytes_max;
@@ -133,7 +185,8 @@ impl CopyIn {
             CopyFormat::Text | CopyFormat::Csv => Parser::Text(CopyParser::new(options)),
         };
         let guard = Arc::clone(guard);
-        CopyIn { text, row, parser, zone: zone.clone(), rows, bytes: 0, bytes_max, guard }
+        let (zone, bytes, committed) = (zone.clone(), 0, 0);
+        CopyIn { text, row, parser, zone, rows, bytes, bytes_max, block_rows, committed, guard }
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
@@ -150,61 +203,78 @@ impl CopyIn {
         Ok(())
     }
 
-    pub fn row(&self) -> &Arc<Procedure> {
-        &self.row
+    /// The data are at their end.
+    fn end(&mut self) -> Result<()> {
+        self.parser.take(None, (&self.row, &self.zone), &mut self.rows)
     }
 
-    /// The data are at their end: how many rows they are.
-    pub fn end(&mut self) -> Result<usize> {
-        let (row, rows) = (&self.row, &mut self.rows);
-        self.parser.take(None, (row, &self.zone), rows)?;
-        Ok(self.rows.rows.len())
+    /// The next rows that are a transaction of their own, once they are there.
+    fn next_block(&mut self) -> Option<Rows> {
+        let count = self.block_rows.filter(|count| self.rows.rows.len() >= *count)?;
+        self.bytes = self.parser.partial_bytes();
+        Some(self.rows.take(count))
     }
 
-    /// Puts values behind those of each row.
-    pub fn extend(&mut self, more: Vec<Vec<Value>>) -> Result<()> {
-        let Rows { rows, weight, .. } = &mut self.rows;
-        for (row, more) in rows.iter_mut().zip(more) {
-            *weight += more.iter().map(|value| value.weight() as u64).sum::<u64>();
-            *row = std::mem::take(row).into_iter().chain(more).collect();
+    /// An error that leaves rows in the ledger says so.
+    fn told(&self, error: Error) -> Error {
+        if self.committed == 0 {
+            return error;
         }
-        self.rows.check()
-    }
-
-    /// What the ledger will hold, what runs, and what covers both until it is answered.
-    pub fn finish(mut self, draws: &mut Draws) -> Result<(Asked, Load, Lease)> {
-        self.rows.lease.cover(COPIES * self.rows.bytes())?;
-        self.guard.check()?;
-        let asked = Asked::load(&self.text, &self.rows.rows);
-        self.guard.check()?;
-        let rows = self.rows.rows.into_iter().map(|values| draws.arguments(&self.row, values));
-        let rows = rows.collect::<Result<_>>()?;
-        Ok((asked, Load { procedure: self.row, rows }, self.rows.lease))
+        let before = error.fields().detail.as_ref().map(|detail| format!("{detail} "));
+        let (before, rows) = (before.unwrap_or_default(), self.committed);
+        error.with_detail(format!(
+            "{before}The first {rows} rows are in the ledger, as {COPY_ROWS_PER_BLOCK} asks."
+        ))
     }
 }
 
 impl Session {
-    pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
-        match &mut self.copy {
-            Some(copy) => aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes)),
-            None => Err(Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress")),
+    pub async fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut copy = self.copy.take().ok_or_else(no_copy)?;
+        aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes)).map_err(|e| copy.told(e))?;
+        while let Some(rows) = copy.next_block() {
+            self.copy_rows(&mut copy, rows).await?;
         }
+        self.copy = Some(copy);
+        Ok(())
     }
 
     pub async fn copy_done(&mut self) -> Result<Answer> {
-        let mut copy = self
-            .copy
-            .take()
-            .ok_or_else(|| Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress"))?;
+        let mut copy = self.copy.take().ok_or_else(no_copy)?;
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
-        let (rows, row) = (aside(false, || copy.end())?, Arc::clone(copy.row()));
-        if !row.sequences.is_empty() {
-            copy.extend(self.bring_for_rows(&row, rows).await?)?;
+        aside(false, || copy.end()).map_err(|error| copy.told(error))?;
+        while let Some(rows) = copy.next_block() {
+            self.copy_rows(&mut copy, rows).await?;
         }
-        let mut draws = self.draws(&row)?;
-        let (asked, load, _lease) = aside(false, || copy.finish(&mut draws))?;
-        let result = self.write(asked, Work::Load(load), draws).await?;
-        Ok(Answer::Tag(Tag::Counted("COPY".into(), result.count)))
+        let rest = copy.rows.take(usize::MAX);
+        if copy.committed == 0 || !rest.rows.is_empty() {
+            self.copy_rows(&mut copy, rest).await?;
+        }
+        Ok(Answer::Tag(Tag::Counted("COPY".into(), copy.committed)))
+    }
+
+    /// Some of the rows, as one statement.
+    async fn copy_rows(&mut self, copy: &mut CopyIn, rows: Rows) -> Result<()> {
+        let written = self.load(copy, rows).await;
+        copy.committed += written.map_err(|error| copy.told(error))?;
+        Ok(())
+    }
+
+    async fn load(&mut self, copy: &CopyIn, mut rows: Rows) -> Result<u64> {
+        let row = &copy.row;
+        if !row.sequences.is_empty() {
+            rows.extend(self.bring_for_rows(row, rows.rows.len()).await?)?;
+        }
+        let mut draws = self.draws(row)?;
+        let loaded = aside(false, || rows.load((&copy.text, row), &copy.guard, &mut draws));
+        let (asked, load, _lease) = loaded?;
+        Ok(self.write(asked, Work::Load(load), draws).await?.count)
+    }
+
+    /// How many rows of a COPY are a transaction; a block of SQL's, or a key, holds them together.
+    pub(super) fn copy_block_rows(&self) -> Option<usize> {
+        let is_alone = self.transaction.is_none() && !self.settings.has_transaction_key();
+        self.settings.copy_rows_per_block().filter(|_| is_alone)
     }
 
     /// What the client sends and is sent is in its own encoding, but for values in binary format.

@@ -386,9 +386,9 @@ impl Session {
             return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
         }
         if !moves && cursor.query.bound.output != *told {
-            let what = "cached plan must not change result type";
-            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
-                .with_hint("The cursor was declared anew since: prepare the statement again."));
+            return Err(Error::changed_result_type(
+                "The cursor was declared anew since: prepare the statement again.",
+            ));
         }
         cursor.rows.bytes_max = bytes_max;
         let mut fetched = Fetched { rows: Vec::new(), bytes: 0, lease: self.guard.lease() };

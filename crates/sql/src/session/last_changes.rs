@@ -42,7 +42,9 @@ impl LastChanges {
         };
         last.tables.retain(|table, _| is_there(table));
         let changed = after.tables().filter(|table| {
-            before.table_by_id(table.id()).is_none_or(|old| old.schema != table.schema)
+            before.table_by_id(table.id()).is_none_or(|old| {
+                !Arc::ptr_eq(&old.schema, &table.schema) && old.schema != table.schema
+            })
         });
         let sequences = after.sequences().filter(|sequence| {
             before.sequence_by_id(sequence.id).is_none_or(|old| old != *sequence)

@@ -51,13 +51,13 @@ use concurrency::Outcome;
 use engine::transaction::Asked;
 use engine::{Body, Engine, Head, ParameterTypes};
 use kit::pool::{Lease, Pool};
-use procedure::{Column, Frame, Output, ProgramResult};
+use procedure::{Column, Frame, Interrupt, Notice, NoticeLevel, Output, ProgramResult};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
 use types::{DataType, Error, Height, Result, SqlState, TableId, Value, Zone};
 
 use crate::analyst::{Analyst, AnalyticalPlan, RowBatches, held};
-use crate::bind::{PastQuery, bind_in_session};
+use crate::bind::{PastQuery, bind_interruptibly};
 use crate::copy::{CopyFormat, CopyFormatter};
 use crate::cursor_syntax::Declaration;
 use crate::ddl::Ddl;
@@ -279,7 +279,7 @@ pub struct Session {
     last_commit: Option<(Height, types::Origin)>,
     drawn: Drawn,
     /// Told to the client with the next answer.
-    notices: Vec<Error>,
+    notices: Vec<Notice>,
     /// Covers the rows that the statement at hand answers.
     answered: Option<Lease>,
     /// Covers the statements that were prepared by name.
@@ -333,8 +333,22 @@ impl Session {
         }
     }
 
-    pub fn take_notices(&mut self) -> Vec<Error> {
-        std::mem::take(&mut self.notices)
+    /// Those that matter enough for what `client_min_messages` says; INFO always does.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        let mut notices = std::mem::take(&mut self.notices);
+        if !notices.is_empty() {
+            let least = self.settings.least_notice();
+            notices.retain(|notice| {
+                notice.level == NoticeLevel::Info
+                    || least.is_some_and(|least| notice.level >= least)
+            });
+        }
+        notices
+    }
+
+    /// Tells the client something with the answer.
+    fn tell(&mut self, content: Error) {
+        self.notices.push(Notice { level: NoticeLevel::Notice, content });
     }
 
     pub fn status(&self) -> Status {
@@ -407,11 +421,17 @@ impl Session {
         declared: &[Option<DataType>],
     ) -> Result<(Result<Bound>, Parsed)> {
         if parsed.text.len() <= SHORT_TEXT_BYTES {
-            return Ok((bind_in_session(&versioned.catalog, info, &parsed, declared), parsed));
+            let guard: &dyn Interrupt = &*self.guard;
+            let catalog = &versioned.catalog;
+            let bound = bind_interruptibly(catalog, info, &parsed, declared, Some(guard));
+            return Ok((bound, parsed));
         }
-        let given = (Arc::clone(&versioned.catalog), info.clone(), parsed, declared.to_vec());
-        self.guard.apart(given, |(catalog, info, parsed, declared)| {
-            Ok((bind_in_session(&catalog, &info, &parsed, &declared), parsed))
+        let (catalog, guard) = (Arc::clone(&versioned.catalog), Arc::clone(&self.guard));
+        let given = (catalog, guard, info.clone(), parsed, declared.to_vec());
+        self.guard.apart(given, |(catalog, guard, info, parsed, declared)| {
+            let guard: &dyn Interrupt = &*guard;
+            let bound = bind_interruptibly(&catalog, &info, &parsed, &declared, Some(guard));
+            Ok((bound, parsed))
         })
     }
 
@@ -444,6 +464,7 @@ impl Session {
             bound => bound,
         };
         let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
+        bound.check_columns()?;
         let writes = match &bound.statement {
             Statement::Procedure(procedure) => !procedure.read_only,
             Statement::CopyIn { .. } => true,
@@ -526,11 +547,9 @@ impl Session {
         let told: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
         let again = self.bind(&view.versioned, prepared.parsed.clone(), &told, true)?;
         if again.bound.output != prepared.bound.output {
-            return Err(Error::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cached plan must not change result type",
-            )
-            .with_hint("The schema was changed since: prepare the statement again."));
+            return Err(Error::changed_result_type(
+                "The schema was changed since: prepare the statement again.",
+            ));
         }
         self.run(&Arc::new(again), parameters, view).await
     }
@@ -602,9 +621,11 @@ impl Session {
             Statement::Declare { declaration, query } => {
                 self.declare((declaration, text), query, parameters, view).await
             }
-            Statement::Past(PastQuery::Outcome { key }) => self.run_outcome(key, parameters).await,
-            Statement::Past(PastQuery::Proof(query)) => self.run_proof(query, parameters).await,
-            Statement::Past(query) => self.run_past(query, parameters, &view),
+            Statement::Past(PastQuery::Columns { of, places }) => {
+                let answer = self.run_about_past(of, parameters, &view).await?;
+                Ok(past::only_columns(answer, places))
+            }
+            Statement::Past(query) => self.run_about_past(query, parameters, &view).await,
             Statement::SessionCalls { calls, row } => {
                 self.run_session_calls(calls, row, parameters).await
             }
@@ -623,7 +644,9 @@ impl Session {
                 self.guard.set_budget(engine.budget());
                 let text_and_bytes = (text.clone(), engine.envelope_bytes_max());
                 let how = (options, &self.info.zone);
-                let copy = CopyIn::new(text_and_bytes, Arc::clone(row), how, &self.guard);
+                let block_rows = self.copy_block_rows();
+                let (row, guard) = (Arc::clone(row), &self.guard);
+                let copy = CopyIn::new(text_and_bytes, row, how, block_rows, guard);
                 self.copy = Some(copy);
                 let is_binary = options.format == CopyFormat::Binary;
                 Ok(Answer::CopyIn { columns: columns.len(), is_binary })
@@ -652,15 +675,16 @@ impl Session {
 
     async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
         let tag = ddl.tag();
-        if let Ddl::Truncate { names, restart_identity: false, .. } = ddl
+        if let Ddl::Truncate { names, restart_identity: false, cascade } = ddl
             && self.transaction.is_some()
         {
-            let names = names.iter().map(ToString::to_string).collect();
-            return self.truncate_in_transaction(names).await;
+            return self.truncate_in_transaction(names, *cascade).await;
         }
         if let Ddl::CreateView(create) = ddl {
             self.check_view(&create.query.to_string())?;
         }
+        let skipped = ddl.skipped(&self.view().versioned.catalog);
+        skipped.into_iter().for_each(|notice| self.tell(notice));
         if let Some(transaction) = &mut self.transaction {
             let change = SchemaText { ddl, text };
             transaction.change_schema(change, self.database.engine.store())?;

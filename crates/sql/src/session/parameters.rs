@@ -10,16 +10,19 @@ use super::settings::{SEEN_HEIGHT, boolean};
 use super::{Answer, Session, Tag, plain};
 
 impl Session {
-    /// SET LOCAL outside of a transaction has nothing to last for.
+    /// What is set for a transaction is without effect outside of one, but for the statement that
+    /// calls `set_config`.
     pub(super) fn change_setting(
         &mut self,
         name: &str,
         value: Option<&str>,
         local: bool,
     ) -> Result<()> {
-        match self.transaction.is_some() {
-            true => self.settings.set_in_transaction(name, value, local),
-            false if local => self.settings.clone().set(name, value),
+        if self.transaction.is_some() || self.settings.are_kept() {
+            return self.settings.set_in_transaction(name, value, local);
+        }
+        match local {
+            true => self.settings.clone().set(name, value),
             false => self.settings.set(name, value),
         }
     }

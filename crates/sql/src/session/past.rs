@@ -26,6 +26,13 @@ use crate::as_of::AsOf;
 use crate::bind::PastQuery;
 use crate::statement::Statement;
 
+/// Of each row the values at these places.
+pub(super) fn only_columns(answer: Answer, places: &[usize]) -> Answer {
+    let Answer::Rows { rows, tag, lease } = answer else { return answer };
+    let chosen = |row: Box<[Value]>| places.iter().map(|&place| row[place].clone()).collect();
+    Answer::Rows { rows: rows.into_iter().map(chosen).collect(), tag, lease }
+}
+
 /// Whether a statement shows anything of a snapshot.
 pub(super) fn reads(statement: &Statement) -> bool {
     matches!(
@@ -181,6 +188,19 @@ impl Session {
         }
     }
 
+    pub(super) async fn run_about_past(
+        &mut self,
+        query: &PastQuery,
+        parameters: &[Value],
+        view: &View,
+    ) -> Result<Answer> {
+        match query {
+            PastQuery::Outcome { key } => self.run_outcome(key, parameters).await,
+            PastQuery::Proof(query) => self.run_proof(query, parameters).await,
+            query => self.run_past(query, parameters, view),
+        }
+    }
+
     pub(super) fn run_past(
         &mut self,
         query: &PastQuery,
@@ -200,7 +220,7 @@ impl Session {
                 let pin = || retention.pin(&name, &self.info.user, block, reader);
                 let pinned = aside(false, pin)?.head.height;
                 let notice = "a restart may lose the block, and keeps its name";
-                self.notices.push(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
+                self.tell(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
                     "A start can read the blocks behind its checkpoint, and none before.",
                 ));
                 vec![[Value::Int(pinned as i64)].into()]
@@ -236,7 +256,7 @@ impl Session {
                 });
                 skips.collect()
             }
-            PastQuery::Outcome { .. } | PastQuery::Proof(_) => {
+            PastQuery::Outcome { .. } | PastQuery::Proof(_) | PastQuery::Columns { .. } => {
                 let what = "outcomes and proofs are answered by the sequencer";
                 return Err(Error::new(SqlState::INTERNAL_ERROR, what));
             }
@@ -337,7 +357,7 @@ impl Session {
         });
         let rows: Vec<_> = rows.collect();
         let notice = format!("the history is complete from block {complete_from} on");
-        self.notices.push(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
+        self.tell(Error::new(SqlState::SUCCESSFUL_COMPLETION, notice).with_detail(
             "Of older versions those are shown that a readable block still has; the ledger \
                  holds every change.",
         ));

@@ -6,6 +6,7 @@ use engine::{Compiled, Completion, ParameterTypes, Seed, Submitter};
 use kit::pool::Lease;
 use procedure::draws::Draws;
 use procedure::{Interrupt, ProgramResult, ROW_WEIGHT};
+use sqlparser::ast;
 use std::sync::Arc;
 use types::{Error, Result, SqlState, Value};
 
@@ -16,6 +17,8 @@ use super::locking::Locking;
 use super::transaction::error_of;
 use super::{Answer, Session, View, plain, schema};
 use crate::bind::bind_in_session;
+use crate::ddl::truncate::children_first;
+use crate::names::as_sql;
 use crate::parse::parse;
 use crate::statement::SessionInfo;
 
@@ -33,11 +36,15 @@ impl Session {
         view: View,
         locking: Locking,
     ) -> Result<ProgramResult> {
-        let Some(asked) = asked else {
-            return self.query(&work, view, locking).await;
+        let mut result = match asked {
+            None => self.query(&work, view, locking).await?,
+            Some(asked) => {
+                drop(view);
+                self.write(asked, work, draws).await?
+            }
         };
-        drop(view);
-        self.write(asked, work, draws).await
+        self.notices.append(&mut result.notices);
+        Ok(result)
     }
 
     /// Run what cannot write: in the transaction, or on the newest durable block.
@@ -197,9 +204,21 @@ impl Session {
     }
 
     /// Inside a transaction TRUNCATE is what it means: DELETE of every row.
-    pub(super) async fn truncate_in_transaction(&mut self, tables: Vec<String>) -> Result<Answer> {
-        for table in tables {
-            self.write_in_transaction(&format!("DELETE FROM {table}")).await?;
+    pub(super) async fn truncate_in_transaction(
+        &mut self,
+        names: &[ast::ObjectName],
+        cascade: bool,
+    ) -> Result<Answer> {
+        let tables = self.view().versioned.catalog.truncated(names, cascade)?;
+        for part in children_first(tables) {
+            let deletes = part.iter().map(|table| format!("DELETE FROM {}", as_sql(table.key())));
+            let mut deletes: Vec<String> = deletes.collect();
+            let Some(last) = deletes.pop() else { continue };
+            let named = deletes.iter().enumerate();
+            let named: Vec<String> =
+                named.map(|(number, delete)| format!("t{number} AS ({delete})")).collect();
+            let with = if named.is_empty() { "" } else { "WITH " };
+            self.write_in_transaction(&format!("{with}{} {last}", named.join(", "))).await?;
         }
         Ok(plain("TRUNCATE TABLE"))
     }

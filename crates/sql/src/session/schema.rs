@@ -193,7 +193,7 @@ fn compile_write(
                 let what = format!("procedure {name} does not exist");
                 Error::new(SqlState::UNDEFINED_FUNCTION, what)
             })?;
-            let procedure = Arc::clone(&routine.procedure);
+            let procedure = routine.procedure(catalog);
             check_arguments(&procedure, &arguments)?;
             let arguments = draws.arguments(&procedure, arguments)?;
             Ok(Work::Statement(Statement { procedure, arguments }))
@@ -369,7 +369,7 @@ impl Language for Schema {
         check_seed(&draws, seed)?;
         overlay.evaluate_all().map_err(failed_since)?;
         self.install(current, overlay.catalog(), store);
-        let answer = ProgramResult { count, rows: Vec::new() };
+        let answer = ProgramResult { count, ..ProgramResult::default() };
         Ok(Migrated { answer, changes, writes: overlay.take_writes(), now_us })
     }
 

@@ -1,17 +1,21 @@
 //! A session's settings: what SET, SHOW and drivers' startup parameters speak of.
 
 mod known;
+mod undo;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use procedure::NoticeLevel;
 use types::{DataType, Error, Height, Result, SqlState, Value, Zone};
 
 use super::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
 use crate::zones;
 pub use known::CLIENT_ENCODINGS;
 use known::{Known, all, find};
+pub use undo::SettingsMark;
+use undo::{Pending, UndoLog};
 
 /// Texts by name; those that are an application's own have two parts.
 type Values = BTreeMap<Cow<'static, str>, String>;
@@ -21,6 +25,8 @@ pub struct Settings {
     changed: Values,
     /// What the open transaction's end makes of them; `None` while it has set nothing.
     pending: Option<Pending>,
+    /// What its savepoints lead back to.
+    undo: UndoLog,
     /// Told to the client with the next answer.
     unreported: Vec<(String, String)>,
     timeouts: Timeouts,
@@ -57,6 +63,9 @@ struct Timeouts {
 const BYTES_MAX: usize = 256 << 10;
 
 const TRANSACTION_KEY: &str = "tally.transaction_key";
+
+/// Rows of a COPY outside of a transaction that are a transaction of their own; 0: all are one.
+pub(super) const COPY_ROWS_PER_BLOCK: &str = "tally.copy_rows_per_block";
 
 /// How long a session waits until its node has what others have ordered.
 pub(super) const CATCH_UP_TIMEOUT: &str = "tally.catch_up_timeout";
@@ -101,14 +110,21 @@ impl Default for Timeouts {
     }
 }
 
-/// SET obeys the transaction around it, and SET LOCAL ends with it.
-#[derive(Clone, Debug)]
-struct Pending {
-    after_rollback: Values,
-    after_commit: Values,
-}
-
 impl Settings {
+    /// What `client_min_messages` says; `None`: none but errors.
+    pub fn least_notice(&self) -> Option<NoticeLevel> {
+        let text = self.show("client_min_messages").map(|(_, text)| text).unwrap_or_default();
+        match text.to_ascii_lowercase().as_str() {
+            "error" | "fatal" | "panic" => None,
+            "warning" => Some(NoticeLevel::Warning),
+            "log" => Some(NoticeLevel::Log),
+            "debug" | "debug1" | "debug2" | "debug3" | "debug4" | "debug5" => {
+                Some(NoticeLevel::Debug)
+            }
+            _ => Some(NoticeLevel::Notice),
+        }
+    }
+
     pub fn show(&self, name: &str) -> Result<(Cow<'static, str>, String)> {
         let known = find(name)?;
         let value = self.changed.get(&known.name).cloned();
@@ -172,48 +188,6 @@ impl Settings {
                 format!("a session's settings can take at most {BYTES_MAX} bytes"),
             )),
         }
-    }
-
-    /// [`Settings::set`] within a transaction: its end may take the value back.
-    pub fn set_in_transaction(
-        &mut self,
-        name: &str,
-        value: Option<&str>,
-        local: bool,
-    ) -> Result<()> {
-        let before = self.changed.clone();
-        self.set(name, value)?;
-        let pending = self.pending.get_or_insert_with(|| Pending {
-            after_rollback: before.clone(),
-            after_commit: before,
-        });
-        if !local {
-            let known = find(name)?;
-            match self.changed.get(&known.name) {
-                Some(value) => pending.after_commit.insert(known.name, value.clone()),
-                None => pending.after_commit.remove(&known.name),
-            };
-        }
-        Ok(())
-    }
-
-    pub fn transaction_ended(&mut self, committed: bool) {
-        let Some(pending) = self.pending.take() else {
-            return;
-        };
-        let values = match committed {
-            true => pending.after_commit,
-            false => pending.after_rollback,
-        };
-        for known in all().iter().filter(|known| known.reported) {
-            if values.get(&known.name) != self.changed.get(&known.name) {
-                let value = values.get(&known.name).map_or(known.default, String::as_str);
-                self.unreported.push((known.name.to_string(), value.to_owned()));
-            }
-        }
-        self.timeouts = Timeouts::of(&values);
-        self.zone = zone_of(&values);
-        self.changed = values;
     }
 
     pub fn reset_all(&mut self) {
@@ -286,6 +260,12 @@ impl Settings {
     pub fn query_memory(&self) -> u64 {
         let said = self.changed.get(QUERY_MEMORY);
         said.and_then(|text| memory(text)).unwrap_or(QUERY_MEMORY_BYTES)
+    }
+
+    /// Rows of a COPY that are a transaction of their own; `None`: all are one.
+    pub fn copy_rows_per_block(&self) -> Option<usize> {
+        let said = self.changed.get(COPY_ROWS_PER_BLOCK)?.parse().ok();
+        said.filter(|rows| *rows > 0)
     }
 
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
@@ -408,6 +388,12 @@ fn check(name: &str, value: &str) -> Result<()> {
         "tally.as_of_block" if !value.is_empty() && value.parse::<Height>().is_err() => {
             invalid("Use a block's number, or an empty string for the newest block.")
         }
+        COPY_ROWS_PER_BLOCK if value.parse::<u32>().is_err() => {
+            invalid("Use a number of rows, or 0 for all of them together.")
+        }
+        "client_min_messages" if !is(&MESSAGE_LEVELS) => {
+            invalid("Use debug5 to debug1, log, notice, warning, or error.")
+        }
         SEEN_HEIGHT if value.parse::<Height>().is_err() => invalid("Use a block's number."),
         TRANSACTION_KEY if value.len() > TRANSACTION_KEY_BYTES_MAX => {
             invalid("A key has at most 255 bytes.")
@@ -418,6 +404,11 @@ fn check(name: &str, value: &str) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+const MESSAGE_LEVELS: [&str; 12] = [
+    "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "info", "notice", "warning",
+    "error", "fatal",
+];
 
 const LEVELS: [&str; 4] = ["serializable", "repeatable read", "read committed", "read uncommitted"];
 

@@ -20,7 +20,7 @@ impl Session {
         let exists = self.view().versioned.catalog.find_table(&made.name).is_some();
         if made.if_not_exists && exists {
             let what = format!("relation \"{}\" already exists, skipping", made.name);
-            self.notices.push(Error::new(SqlState(*b"42P07"), what));
+            self.tell(Error::new(SqlState(*b"42P07"), what));
             return Ok(plain("CREATE TABLE AS"));
         }
         if self.transaction.is_some() {

@@ -41,6 +41,7 @@ use crate::session::commons::advisory::Wanted;
 use crate::session::cursors::CursorMark;
 use crate::session::guard::{Guard, aside, query_frame, transaction_frame};
 use crate::session::schema::Versioned;
+use crate::session::settings::SettingsMark;
 
 /// A transaction that holds more takes a while to be lowered, or forgotten.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -114,7 +115,14 @@ struct Savepoint {
     draws: Draws,
     memory_left: u64,
     beside: BesideMark,
-    cursors: CursorMark,
+    session: SessionMark,
+}
+
+/// What a savepoint remembers of the session.
+#[derive(Clone, Copy)]
+pub struct SessionMark {
+    pub cursors: CursorMark,
+    pub settings: SettingsMark,
 }
 
 impl OpenTransaction {
@@ -289,7 +297,7 @@ impl OpenTransaction {
 
     /// A statement has written for good.
     pub fn keep(&mut self, asked: Asked, work: Work, answered: &ProgramResult, draws: Draws) {
-        let ProgramResult { count, rows } = answered.clone();
+        let ProgramResult { count, rows, .. } = answered.clone();
         let write = Write { request: asked.request, work: Some(work) };
         self.writes.push((write, Expectation { count, rows }));
         self.draws = draws;
@@ -419,7 +427,7 @@ impl OpenTransaction {
         Ok(())
     }
 
-    pub fn savepoint(&mut self, name: String, cursors: CursorMark) {
+    pub fn savepoint(&mut self, name: String, session: SessionMark) {
         let mark = self.overlay.mark();
         let (writes, draws, beside) = (self.writes.len(), self.draws, self.beside.mark());
         let (versioned, altered) =
@@ -434,20 +442,22 @@ impl OpenTransaction {
             draws,
             memory_left,
             beside,
-            cursors,
+            session,
         });
     }
 
-    pub fn release(&mut self, name: &str) -> Result<()> {
+    /// The savepoint that is the newest now.
+    pub fn release(&mut self, name: &str) -> Result<Option<SessionMark>> {
         let at = self.find(name)?;
         self.savepoints.truncate(at);
-        Ok(())
+        Ok(self.savepoints.last().map(|savepoint| savepoint.session))
     }
 
     /// Undo the writes since the savepoint, which stays. What was read stays read, and what the
     /// undone statements read as well: the client had their answers. Locks on rows stay; advisory
-    /// ones that were taken since are to be given back, and cursors of since then closed.
-    pub fn roll_back_to(&mut self, name: &str) -> Result<(Vec<Wanted>, CursorMark)> {
+    /// ones that were taken since are to be given back, cursors of since then closed, and settings
+    /// set back.
+    pub fn roll_back_to(&mut self, name: &str) -> Result<(Vec<Wanted>, SessionMark)> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
@@ -458,7 +468,7 @@ impl OpenTransaction {
         self.writes.truncate(savepoint.writes);
         self.draws = savepoint.draws;
         self.frame.meter().release_to(savepoint.memory_left);
-        Ok((self.beside.return_to(savepoint.beside), savepoint.cursors))
+        Ok((self.beside.return_to(savepoint.beside), savepoint.session))
     }
 
     fn find(&self, name: &str) -> Result<usize> {

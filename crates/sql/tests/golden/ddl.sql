@@ -99,7 +99,10 @@ insert into u values (5, 'five');
 alter table u drop column a;
 -- ERROR 0A000: dropping a column of the primary key is not supported
 drop index t_b_key;
--- DROP INDEX
+-- ERROR 2BP01: cannot drop index t_b_key because constraint t_b_key on table u requires it
+-- HINT: You can drop constraint t_b_key on table u instead.
+alter table u drop constraint t_b_key;
+-- ALTER TABLE
 drop index nosuch;
 -- ERROR 42704: index "nosuch" does not exist
 drop index if exists nosuch;

@@ -221,22 +221,24 @@ alter table n add unique (a) not valid;
 
 -- # DEFERRABLE
 create table f (id int primary key, p int references p deferrable initially deferred, q int constraint q_key references p deferrable);
--- CREATE TABLE
+-- ERROR 0A000: a DEFERRABLE constraint is not supported
+-- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
 insert into f values (1, 5, null);
--- ERROR 23503: insert or update on table "f" violates foreign key constraint "f_p_fkey"
--- DETAIL: Key (p)=(5) is not present in table "p".
+-- ERROR 42P01: relation "f" does not exist
 set constraints all immediate;
 -- SET CONSTRAINTS
 set constraints all deferred;
--- SET CONSTRAINTS
+-- ERROR 0A000: SET CONSTRAINTS … DEFERRED is not supported
+-- HINT: Foreign keys are checked at the end of each statement: insert parents first, or both in one statement.
 set constraints f_p_fkey, q_key deferred;
--- SET CONSTRAINTS
+-- ERROR 42704: constraint "f_p_fkey" does not exist
 set constraints nothing immediate;
 -- ERROR 42704: constraint "nothing" does not exist
 set constraints to_p immediate;
 -- ERROR 42809: constraint "to_p" is not deferrable
 create table g (id int primary key deferrable);
--- ERROR 0A000: a deferrable or unenforced constraint is not supported
+-- ERROR 0A000: a DEFERRABLE constraint is not supported
+-- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
 
 -- # INCLUDE, CONCURRENTLY
 create index concurrently if not exists r_i on r (b) include (a, p);

@@ -97,34 +97,35 @@ when not matched then insert (id, cents) values (v.id, v.n) when matched then up
 -- when not matched then insert (id, cents) values (v.id, v.n) when matched then update set cents = v.n
 -- 
 -- steps
---    1  for      (r0, r1, r2, r3, r4, r5) in
---           only one of each id
+--    1  for      (r0, r1, r2, r3, r4, r5, r6) in
+--           repeats of id
 --             where case when id is null then 0 when id is not null then 1 else null end is not null
 --               select id, cents, note, column1, column2, case when id is null then 0 when id is not null then 1 else null end
 --                 left for each
 --                   values (1, 5)
 --                   get wallet[column1]: id, cents, note
---         carry    r6 := 0
---    2    if       r5 = 0                                  ← 1
---    3      require  r3 is not null, else 23502 'null value in column "id" of relation "wallet" violates not-null constraint'  ← 1
---    4      require  r4 is not null, else 23502 'null value in column "cents" of relation "wallet" violates not-null constraint'  ← 1
---    5      require  (r4 >= 0) is not false, else 23514 'new row for relation "wallet" violates check constraint "wallet_cents_check"'  ← 1
---    6      insert   wallet (r3, r4, 'new') → inserted r7  ← 1; key 1; row 1
---    7      require  r7, else 23505 'duplicate key value violates unique constraint "wallet_pkey"'  ← 1, 6
+--         carry    r7 := 0
+--    2    require  not r6, else 21000 'MERGE command cannot affect row a second time'  ← 1
+--    3    if       r5 = 0                                                              ← 1
+--    4      require  r3 is not null, else 23502 'null value in column "id" of relation "wallet" violates not-null constraint'  ← 1
+--    5      require  r4 is not null, else 23502 'null value in column "cents" of relation "wallet" violates not-null constraint'  ← 1
+--    6      require  (r4 >= 0) is not false, else 23514 'new row for relation "wallet" violates check constraint "wallet_cents_check"'  ← 1
+--    7      insert   wallet (r3, r4, 'new') → inserted r8                              ← 1; key 1; row 1
+--    8      require  r8, else 23505 'duplicate key value violates unique constraint "wallet_pkey"'  ← 1, 7
 --         else
---    8      if       r5 = 1                                ← 1
---    9        require  r4 is not null, else 23502 'null value in column "cents" of relation "wallet" violates not-null constraint'  ← 1
---   10        require  (r4 >= 0) is not false, else 23514 'new row for relation "wallet" violates check constraint "wallet_cents_check"'  ← 1
---   11        update   wallet[r0]: cents := r4             ← 1; key 1; row 1, 6
---           merge    r9 := 1 | 0
---         merge    r10 := 1 | r9
---         next     r6 := r6 + r10
---   12  count    r6 rows                                   ← 1
+--    9      if       r5 = 1                                                            ← 1
+--   10        require  r4 is not null, else 23502 'null value in column "cents" of relation "wallet" violates not-null constraint'  ← 1
+--   11        require  (r4 >= 0) is not false, else 23514 'new row for relation "wallet" violates check constraint "wallet_cents_check"'  ← 1
+--   12        update   wallet[r0]: cents := r4                                         ← 1; key 1; row 1, 7
+--           merge    r10 := 1 | 0
+--         merge    r11 := 1 | r10
+--         next     r7 := r7 + r11
+--   13  count    r7 rows                                                               ← 1
 -- 
--- keys        partial: steps 1, 6, 11 need data
--- commands    11  wallet: cents set
+-- keys        partial: steps 1, 7, 12 need data
+-- commands    12  wallet: cents set
 -- footprint   wallet: reads id, cents, note; changes cents by command; inserts
--- fragments   1  steps 1, 12  on many rows  may abort
+-- fragments   1  steps 1, 13  on many rows  may abort
 -- EXPLAIN
 
 -- # What MERGE refuses

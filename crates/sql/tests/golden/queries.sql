@@ -105,7 +105,7 @@ select 'a'::character varying(2), pg_typeof(1), pg_typeof('x'), pg_typeof(1.5), 
 -- SELECT 1
 select current_user, current_database(), current_schema(), version();
 -- current_user text | current_database text | current_schema text | version text
--- tally | tally | public | PostgreSQL 16.4 (Tallystick)
+-- tally | tally | public | PostgreSQL 15.18 (Tallystick)
 -- SELECT 1
 
 -- # Access paths and order

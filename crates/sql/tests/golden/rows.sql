@@ -303,7 +303,7 @@ select sum(g) from (select generate_series(1, 4) as g) x;
 -- 10
 -- SELECT 1
 select generate_series(1, generate_series(1, 3));
--- ERROR 0A000: set-returning functions are not allowed here
+-- ERROR 0A000: set-returning functions are not allowed in the arguments of others
 -- HINT: You might be able to move the set-returning function into a LATERAL FROM item.
 select coalesce(generate_series(1, 2), 0);
 -- ERROR 0A000: set-returning functions are not allowed in COALESCE

@@ -33,7 +33,7 @@ fn advisory_locks_last_as_long_as_their_level_says() {
         assert!(truth(&mut a, "SELECT pg_advisory_unlock(1)").await);
         assert!(!truth(&mut a, "SELECT pg_advisory_unlock(1)").await);
         let warned = a.session.take_notices();
-        assert_eq!(warned[0].message(), "you don't own a lock of type ExclusiveLock");
+        assert_eq!(warned[0].content.message(), "you don't own a lock of type ExclusiveLock");
 
         // Outside of a transaction the statement is the transaction.
         a.run("SELECT pg_advisory_xact_lock(2)").await.unwrap();
@@ -239,7 +239,7 @@ fn the_sessions_clock_moves_and_a_sleep_ends_when_it_is_cancelled() {
         assert_eq!(code(slept.expect("it ended")), SqlState::QUERY_CANCELED);
         client.interrupt.store(false, Ordering::Release);
         assert!(!truth(&mut client, "SELECT pg_cancel_backend(4711)").await, "there is none");
-        assert_eq!(client.session.take_notices()[0].code().as_str(), "01000");
+        assert_eq!(client.session.take_notices()[0].content.code().as_str(), "01000");
         node.verify();
     });
 }

@@ -2,19 +2,25 @@
 
 mod bounds;
 mod chance;
+mod codes;
 mod commons;
+mod copies;
 mod cursors;
 mod deferral;
+mod hostile;
 mod interactive;
 mod joined;
 mod keys;
 mod locks;
 mod migrations;
+mod notices;
 mod online;
 mod past;
+mod references;
 mod schema_changes;
 mod schemas;
 mod sequences;
+mod settings;
 mod tables_as;
 mod types;
 mod zones;
@@ -271,31 +277,6 @@ fn what_sql_prepares_is_executed_with_its_columns_and_forgotten() {
             assert_eq!(code(client.run(wrong).await).as_str(), expected, "{wrong}");
         }
         assert_eq!(client.run("SHOW ALL").await.unwrap()[0].len(), 3);
-        node.verify();
-    });
-}
-
-#[test]
-fn settings_obey_the_transaction_that_they_are_set_in() {
-    block_on(async {
-        let node = Node::new("serial");
-        let mut client = node.session();
-        let name = "SHOW application_name";
-        client.run("BEGIN; SET LOCAL application_name = 'local'").await.unwrap();
-        assert_eq!(client.run(name).await.unwrap()[0][0], Value::text("local"));
-        client.run("COMMIT; BEGIN; SET application_name = 'lost'; ROLLBACK").await.unwrap();
-        assert_eq!(client.run(name).await.unwrap()[0][0], Value::text(""));
-        client.run("BEGIN; SET application_name = 'kept'; COMMIT").await.unwrap();
-        assert_eq!(client.run(name).await.unwrap()[0][0], Value::text("kept"));
-        let zone = client.run("SET TIME ZONE 'Mars'").await;
-        assert_eq!(code(zone), SqlState::INVALID_PARAMETER_VALUE);
-        client.run("SET TIME ZONE 'UTC'").await.unwrap();
-        let characteristics = "SET SESSION CHARACTERISTICS AS TRANSACTION";
-        let read_only = format!("{characteristics} ISOLATION LEVEL READ COMMITTED, READ ONLY");
-        client.run(&read_only).await.unwrap();
-        let shown = client.run("SHOW default_transaction_read_only").await.unwrap();
-        assert_eq!(shown[0][0], Value::text("on"));
-        client.run(&format!("{characteristics} READ WRITE")).await.unwrap();
         node.verify();
     });
 }

@@ -213,7 +213,7 @@ fn a_result_says_its_block_and_repeats() {
         client.session.settings.take_changes();
         let pinned = client.number("SELECT tally_pin('before')").await as u64;
         let notices = client.session.take_notices();
-        assert!(notices[0].message().contains("restart"), "{notices:?}");
+        assert!(notices[0].content.message().contains("restart"), "{notices:?}");
         let query = "SELECT v, now() FROM t";
         let shown = run(&mut client, query).await;
         let changes = client.session.settings.take_changes();
@@ -303,7 +303,7 @@ fn a_history_shows_the_versions_that_are_held_newest_first() {
         assert_eq!(deleted.iter().position(|is| *is), Some(1));
         assert_eq!(deleted.iter().filter(|is| **is).count(), 1);
         let notice = client.session.take_notices().remove(0);
-        assert!(notice.message().contains("complete from block"), "{notice:?}");
+        assert!(notice.content.message().contains("complete from block"), "{notice:?}");
         let earlier =
             format!("SELECT * FROM tally_history('t', 1, 'x') AS OF BLOCK {}", inserted + 3);
         assert_eq!(run(&mut client, &earlier).await.len(), 4);

@@ -366,7 +366,7 @@ fn rows_that_are_copied_in_are_numbered() {
         let node = Node::new("harmony");
         let mut client = prepared_for(&node).await;
         client.run("COPY notes (t) FROM STDIN").await.unwrap();
-        client.session.copy_data(b"x\ny\nz\n").unwrap();
+        client.session.copy_data(b"x\ny\nz\n").await.unwrap();
         client.session.copy_done().await.unwrap();
         let ids = client.run("SELECT b FROM notes ORDER BY b").await.unwrap();
         assert_eq!(numbers(&ids), [1, 2, 3]);
@@ -453,7 +453,7 @@ fn a_sequence_of_an_open_transaction_is_its_own_until_it_commits() {
             client.run("ROLLBACK TO a").await.unwrap();
             assert_eq!(client.number(insert).await, 22);
             client.run("COPY t (v) FROM STDIN").await.unwrap();
-            client.session.copy_data(b"7\n8\n").unwrap();
+            client.session.copy_data(b"7\n8\n").await.unwrap();
             client.session.copy_done().await.unwrap();
             client.run("COMMIT").await.unwrap();
             assert_eq!(other.number(insert).await, 25, "{protocol}");

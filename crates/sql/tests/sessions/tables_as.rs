@@ -38,7 +38,12 @@ fn a_table_and_its_rows_are_made_together_under_every_protocol() {
             assert_eq!(code(missing), SqlState::UNDEFINED_TABLE);
             client.run("CREATE TABLE IF NOT EXISTS big AS SELECT 1").await.unwrap();
             let notices = client.session.take_notices();
-            assert!(notices.iter().map(|notice| notice.code().as_str().to_owned()).eq(["42P07"]));
+            assert!(
+                notices
+                    .iter()
+                    .map(|notice| notice.content.code().as_str().to_owned())
+                    .eq(["42P07"])
+            );
             node.verify();
         }
     });

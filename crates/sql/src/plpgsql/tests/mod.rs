@@ -105,6 +105,7 @@ fn table(id: TableId, name: &str, columns: &[(&str, DataType)], key: &[u16]) -> 
         }),
         primary_key_name: format!("{name}_pkey"),
         layout: types::Layout::Row,
+        bare_unique: Default::default(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use types::{Error, Result, SqlState};
 
-use super::{CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, SEEN_HEIGHT, TRANSACTION_KEY};
+use super::{CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, COPY_ROWS_PER_BLOCK, SEEN_HEIGHT, TRANSACTION_KEY};
 use crate::session::guard::QUERY_MEMORY;
 
 /// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
@@ -57,6 +57,7 @@ static HEEDED: &[Known] = &[
     reported("DateStyle", "ISO, MDY"),
     fixed("default_table_access_method", "heap"),
     known("default_transaction_deferrable", "off"),
+    known("client_min_messages", "notice"),
     known("default_transaction_isolation", "serializable"),
     reported("default_transaction_read_only", "off"),
     known("extra_float_digits", "1"),
@@ -77,6 +78,7 @@ static HEEDED: &[Known] = &[
     known("tally.as_of_block", ""),
     known(CATCH_UP_TIMEOUT, "5s"),
     known(COMMIT_TIMEOUT, "30s"),
+    known(COPY_ROWS_PER_BLOCK, "0"),
     known("tally.fetch_timeout", "10min"),
     known(QUERY_MEMORY, "256MB"),
     fixed("tally.last_snapshot_block", ""),
@@ -96,7 +98,6 @@ static HEEDED: &[Known] = &[
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("backend_flush_after", "0"),
     ("check_function_bodies", "on"),
-    ("client_min_messages", "notice"),
     ("commit_siblings", "5"),
     ("compute_query_id", "auto"),
     ("constraint_exclusion", "partition"),

@@ -1,0 +1,470 @@
+//! Foreign keys at a statement's end.
+//!
+//! A parent may come, and a child go, by the same statement that needs it. Most statements cannot
+//! bring that about: they change no table that their foreign keys lead to, and each row is checked
+//! when it is written. Of the others the rows are kept, and looked at again when all is changed:
+//!
+//! ```text
+//!   rows kept ─► change, row by row ─► the same rows again: a parent there? no child left behind?
+//! ```
+//!
+//! Rows that go because others do are found before the first of them goes, along the ways that
+//! CASCADE will take. Rows that follow another key (ON UPDATE) or lose theirs (SET NULL) do not
+//! wait, since what they come to is known when they are written.
+//!
+//! RESTRICT waits as well, as PostgreSQL's does, but minds even where another row has the key now.
+//! PostgreSQL looks for children between one CASCADE and the next, and so refuses some statements
+//! after which no child is left; here the end counts.
+
+use std::sync::Arc;
+
+use procedure::{Expr, Query, Reg, Step};
+use sqlparser::ast;
+use types::{ColumnId, Result, TableId, Value};
+
+use super::binder::Binder;
+use super::constraints::{CASCADE_DEPTH_MAX, children_of, cyclic};
+use super::insert::single_row;
+use super::plan::{Item, Source, Wishes, plan};
+use crate::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
+use crate::names::{object_name, simple_name};
+
+/// What a statement does to the tables that its foreign keys lead to.
+#[derive(Default)]
+pub(super) struct Settling {
+    /// Rows come to them, or get other keys: what has no parent now may have one in the end.
+    grows: Vec<TableId>,
+    /// Rows go from them, or point elsewhere: what has a child now may have none in the end.
+    shrinks: Vec<TableId>,
+    waits: Waits,
+    /// What is to be done at the end.
+    checks: Vec<Step>,
+}
+
+/// What of the rows at hand waits for the end, since they are kept.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Waits {
+    /// The look for their parents.
+    pub parents: bool,
+    /// The look for children that they leave behind.
+    pub children: bool,
+}
+
+impl Waits {
+    pub const NO: Waits = Waits { parents: false, children: false };
+
+    pub fn all_if(kept: bool) -> Waits {
+        Waits { parents: kept, children: kept }
+    }
+}
+
+impl Settling {
+    pub fn of(catalog: &Catalog, statement: &ast::Statement) -> Settling {
+        let mut settling = Settling::default();
+        let ast::Statement::Query(query) = statement else {
+            settling.add(catalog, statement, false);
+            return settling;
+        };
+        settling.add_query(catalog, query);
+        settling
+    }
+
+    pub fn of_query(catalog: &Catalog, query: &ast::Query) -> Settling {
+        let mut settling = Settling::default();
+        settling.add_query(catalog, query);
+        settling
+    }
+
+    fn add_query(&mut self, catalog: &Catalog, query: &ast::Query) {
+        let parts = query.with.iter().flat_map(|with| &with.cte_tables);
+        let parts: Vec<_> = parts.filter_map(|part| super::dml::modifying(&part.query)).collect();
+        let is_one_of_several = !parts.is_empty();
+        for statement in parts.into_iter().chain(super::dml::modifying(query)) {
+            self.add(catalog, statement, is_one_of_several);
+        }
+    }
+
+    fn add(&mut self, catalog: &Catalog, statement: &ast::Statement, is_one_of_several: bool) {
+        use ast::Statement as S;
+        let named = |name: &ast::ObjectName| {
+            let name = object_name(name).ok()?;
+            catalog.find_table(&name).cloned()
+        };
+        let of_factor = |factor: &ast::TableFactor| match factor {
+            ast::TableFactor::Table { name, .. } => named(name),
+            _ => None,
+        };
+        match statement {
+            S::Insert(insert) => {
+                let ast::TableObject::TableName(name) = &insert.table else { return };
+                let Some(table) = named(name) else { return };
+                let one = insert.source.as_ref().is_none_or(|source| single_row(source).is_some());
+                if !one || is_one_of_several {
+                    self.grows.push(table.id());
+                }
+            }
+            S::Update(update) => {
+                if let Some(table) = of_factor(&update.table.relation) {
+                    self.add_update(catalog, &table, &assigned(&table, &update.assignments));
+                }
+            }
+            S::Delete(delete) => {
+                let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) =
+                    &delete.from;
+                if let Some(table) = from.first().and_then(|from| of_factor(&from.relation)) {
+                    self.add_delete(catalog, &table);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_update(&mut self, catalog: &Catalog, table: &Table, assigned: &[ColumnId]) {
+        self.shrinks.push(table.id());
+        let is_key = |column: &ColumnId| {
+            let is_in = |reference: &crate::catalog::Reference| {
+                let key = key_of(catalog, reference);
+                key.is_some_and(|(_, key)| key.parent_columns.contains(column))
+            };
+            table.referenced_by.iter().any(is_in)
+        };
+        if !assigned.iter().any(is_key) {
+            return;
+        }
+        self.grows.push(table.id());
+        for (child, key) in table.referenced_by.iter().filter_map(|r| key_of(catalog, r)) {
+            if !key.on_update.rejects() {
+                self.shrinks.push(child.id());
+            }
+        }
+    }
+
+    fn add_delete(&mut self, catalog: &Catalog, table: &Table) {
+        if self.shrinks.contains(&table.id()) {
+            return;
+        }
+        self.shrinks.push(table.id());
+        for (child, key) in table.referenced_by.iter().filter_map(|r| key_of(catalog, r)) {
+            match key.on_delete {
+                ReferenceAction::Cascade => self.add_delete(catalog, child),
+                ReferenceAction::SetNull | ReferenceAction::SetDefault => {
+                    self.shrinks.push(child.id());
+                }
+                ReferenceAction::NoAction | ReferenceAction::Restrict => {}
+            }
+        }
+    }
+
+    /// Whether a row's parent may come later.
+    pub fn awaits_parent(&self, parent: TableId) -> bool {
+        self.waits.parents && self.grows.contains(&parent)
+    }
+
+    /// Whether a row's children may go later.
+    pub fn awaits_children(&self, child: TableId, key: &ForeignKey, is_update: bool) -> bool {
+        let action = if is_update { key.on_update } else { key.on_delete };
+        let may_go = is_update || self.shrinks.contains(&child);
+        self.waits.children && may_go && action.rejects()
+    }
+}
+
+fn key_of<'c>(
+    catalog: &'c Catalog,
+    reference: &crate::catalog::Reference,
+) -> Option<(&'c Arc<Table>, &'c ForeignKey)> {
+    let child = catalog.table_by_id(reference.child)?;
+    Some((child, child.foreign_keys.get(reference.key)?))
+}
+
+/// The columns that SET names, as far as they exist.
+fn assigned(table: &Table, assignments: &[ast::Assignment]) -> Vec<ColumnId> {
+    let names = assignments.iter().flat_map(|assignment| match &assignment.target {
+        ast::AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
+        ast::AssignmentTarget::Tuple(names) => names,
+    });
+    names.filter_map(|name| table.column_named(&simple_name(name).ok()?).ok()).collect()
+}
+
+impl Binder<'_> {
+    /// The steps of one statement, and behind them what waits for its end.
+    pub(super) fn settled<T>(
+        &mut self,
+        of: impl FnOnce(&Catalog) -> Settling,
+        build: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        if self.settling.is_some() {
+            return build(self);
+        }
+        self.settling = Some(of(self.catalog));
+        let built = build(self);
+        let settling = self.settling.take().unwrap_or_default();
+        self.steps.extend(settling.checks);
+        built
+    }
+
+    /// `build`, with what it writes checked at once, or at the end.
+    pub(super) fn waiting<T>(
+        &mut self,
+        waits: Waits,
+        build: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let set = |binder: &mut Self, waits| match &mut binder.settling {
+            Some(settling) => std::mem::replace(&mut settling.waits, waits),
+            None => Waits::NO,
+        };
+        let before = set(self, waits);
+        let built = build(self);
+        set(self, before);
+        built
+    }
+
+    fn settles(&self, judge: impl Fn(&Settling) -> bool) -> bool {
+        self.settling.as_ref().is_some_and(judge)
+    }
+
+    /// Whether rows that are added to a table have to be looked at again.
+    pub(super) fn rows_await_parents(&self, table: &Table) -> bool {
+        table.foreign_keys.iter().any(|key| self.settles(|s| s.grows.contains(&key.parent)))
+    }
+
+    /// Whether rows whose columns are `assigned` have to be looked at again. Of one row alone only
+    /// those of its own table can be in question.
+    pub(super) fn updated_await(
+        &self,
+        table: &Table,
+        assigned: &dyn Fn(ColumnId) -> bool,
+        is_one: bool,
+    ) -> bool {
+        let keys = table.foreign_keys.iter();
+        let mut changed = keys.filter(|key| key.columns.iter().any(|c| assigned(*c)));
+        changed.any(|key| self.settles(|s| s.grows.contains(&key.parent)))
+            || table.referenced_by.iter().filter_map(|r| key_of(self.catalog, r)).any(
+                |(child, key)| {
+                    key.on_update.rejects()
+                        && key.parent_columns.iter().any(|c| assigned(*c))
+                        && (!is_one || child.id() == table.id())
+                },
+            )
+    }
+
+    /// Whether rows that go from a table have to be looked at again, or others that go with them.
+    pub(super) fn deleted_await(&self, table: &Table) -> bool {
+        self.deleted_within_await(table, &mut Vec::new())
+    }
+
+    fn deleted_within_await(&self, table: &Table, seen: &mut Vec<TableId>) -> bool {
+        if seen.contains(&table.id()) {
+            return false;
+        }
+        seen.push(table.id());
+        table.referenced_by.iter().filter_map(|r| key_of(self.catalog, r)).any(|(child, key)| {
+            match key.on_delete {
+                action if action.rejects() => self.settles(|s| s.shrinks.contains(&child.id())),
+                ReferenceAction::Cascade => self.deleted_within_await(child, seen),
+                _ => false,
+            }
+        })
+    }
+
+    /// Whether one row of a table can go without a look back: only its own children, none of which
+    /// go with it, are in its way, and it does not stand in its own.
+    pub(super) fn goes_alone(&self, table: &Table) -> bool {
+        table.referenced_by.iter().filter_map(|r| key_of(self.catalog, r)).all(|(child, key)| {
+            key.on_delete.rejects() && (child.id() != table.id() || key.parent_index == 0)
+        })
+    }
+
+    /// Adds to the statement's end: the steps of `body` for each of `rows`.
+    fn settle_rows(
+        &mut self,
+        rows: &Query,
+        width: usize,
+        body: impl FnOnce(&mut Self, &[Reg]) -> Result<()>,
+    ) -> Result<()> {
+        let row = self.registers(width)?;
+        let body = self.waiting(Waits::NO, |binder| binder.block(|binder| body(binder, &row)))?;
+        if body.is_empty() {
+            return Ok(());
+        }
+        let (query, row) = (rows.clone(), row.into());
+        let check = Step::ForRows { query, row, body, carried: Box::default() };
+        if let Some(settling) = &mut self.settling {
+            settling.checks.push(check);
+        }
+        Ok(())
+    }
+
+    /// Rows that were added, whole. Those that may have been left out, or come to another row, are
+    /// looked for by the key of `index`.
+    pub(super) fn settle_inserted(
+        &mut self,
+        table: &Arc<Table>,
+        rows: &Query,
+        by_index: Option<u16>,
+    ) -> Result<()> {
+        self.settle_rows(rows, table.schema.columns.len(), |binder, row| {
+            let given: Vec<Expr> = row.iter().map(|register| Expr::Reg(*register)).collect();
+            let Some(index) = by_index else {
+                return binder.check_awaited_parents(table, &given, &|_| true);
+            };
+            let columns: Vec<ColumnId> = (0..table.schema.columns.len() as ColumnId).collect();
+            let key = table.index_columns(index).iter();
+            let key: Vec<Expr> = key.map(|c| given[usize::from(*c)].clone()).collect();
+            let (outputs, found) = (binder.registers(columns.len())?, binder.register()?);
+            let query = super::constraints::first_by_key(table, index, &key, &columns);
+            let fetched = outputs.clone().into();
+            binder.steps.push(Step::Fetch { query, outputs: fetched, found, strict: false });
+            let values: Vec<Expr> = outputs.into_iter().map(Expr::Reg).collect();
+            let then =
+                binder.block(|binder| binder.check_awaited_parents(table, &values, &|_| true))?;
+            let (condition, otherwise, phis) = (Expr::Reg(found), Box::default(), Box::default());
+            binder.steps.push(Step::If { condition, then, otherwise, phis });
+            Ok(())
+        })
+    }
+
+    /// Rows that were given new values: `old` says where a column is in `rows`, `new` where its
+    /// new value is.
+    pub(super) fn settle_updated(
+        &mut self,
+        table: &Arc<Table>,
+        (rows, width): (&Query, usize),
+        old: &dyn Fn(ColumnId) -> Option<usize>,
+        new: &dyn Fn(ColumnId) -> Option<usize>,
+    ) -> Result<()> {
+        let changed = |column: ColumnId| new(column).is_some();
+        self.settle_rows(rows, width, |binder, row| {
+            let at = |place: Option<usize>| match place {
+                Some(place) => Expr::Reg(row[place]),
+                None => Expr::Const(Value::Null),
+            };
+            let columns = 0..table.schema.columns.len() as ColumnId;
+            let before: Vec<Expr> = columns.clone().map(|column| at(old(column))).collect();
+            let after: Vec<Expr> = columns.map(|c| at(new(c).or(old(c)))).collect();
+            for reference in &table.referenced_by {
+                let Some((child, key)) = key_of(binder.catalog, reference) else { continue };
+                let is_changed = key.parent_columns.iter().any(|c| changed(*c));
+                if is_changed && key.on_update.rejects() {
+                    let values = of_columns(&key.parent_columns, &before);
+                    binder.check_no_child_is_left((table, child), key, key.on_update, &values)?;
+                }
+            }
+            binder.check_awaited_parents(table, &after, &changed)
+        })
+    }
+
+    /// Rows of a table that go: `columns` of it, in `rows`.
+    pub(super) fn settle_deleted(
+        &mut self,
+        table: &Arc<Table>,
+        (rows, columns): (&Query, &[ColumnId]),
+        depth: u16,
+    ) -> Result<()> {
+        if depth > CASCADE_DEPTH_MAX {
+            return Err(cyclic());
+        }
+        for reference in &table.referenced_by {
+            let Some((child, key)) = key_of(self.catalog, reference) else { continue };
+            let place = |column: &ColumnId| columns.iter().position(|c| c == column);
+            match key.on_delete {
+                action if action.rejects() => {
+                    if !self.settles(|s| s.shrinks.contains(&child.id())) {
+                        continue;
+                    }
+                    self.settle_rows(rows, columns.len(), |binder, row| {
+                        let value = |column| place(column).map(|place| Expr::Reg(row[place]));
+                        let values: Vec<Expr> =
+                            key.parent_columns.iter().filter_map(value).collect();
+                        binder.check_no_child_is_left((table, child), key, action, &values)
+                    })?;
+                }
+                ReferenceAction::Cascade if self.deleted_await(child) => {
+                    let values = key.parent_columns.iter().filter_map(place);
+                    let values: Vec<Expr> = values.map(|at| Expr::Column(at as u16)).collect();
+                    let wanted = self.columns_of_going(child);
+                    let going = going_with(rows, columns.len(), (child, key), &values, &wanted)?;
+                    let going = self.rows_kept(going)?;
+                    self.settle_deleted(child, (&going, &wanted), depth + 1)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What has to be known of a row that goes: its key, and whatever others point at.
+    pub(super) fn columns_of_going(&self, table: &Table) -> Vec<ColumnId> {
+        let mut columns = table.schema.primary_key.clone();
+        for (_, key) in table.referenced_by.iter().filter_map(|r| key_of(self.catalog, r)) {
+            columns.extend(&key.parent_columns);
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    fn check_awaited_parents(
+        &mut self,
+        table: &Table,
+        values: &[Expr],
+        changed: &dyn Fn(ColumnId) -> bool,
+    ) -> Result<()> {
+        for key in &table.foreign_keys {
+            let is_awaited = self.settles(|s| s.grows.contains(&key.parent));
+            if is_awaited && key.columns.iter().any(|c| changed(*c)) {
+                self.check_parent(table, key, values)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A key has gone: no child may point at it, unless another row has it now and `action` is
+    /// content with that.
+    fn check_no_child_is_left(
+        &mut self,
+        (table, child): (&Arc<Table>, &Arc<Table>),
+        key: &ForeignKey,
+        action: ReferenceAction,
+        values: &[Expr],
+    ) -> Result<()> {
+        let found = self.has_child(child, children_of(key, values))?;
+        let then = self.block(|binder| {
+            let again = match action {
+                ReferenceAction::Restrict => Expr::Const(Value::Bool(false)),
+                _ => Expr::Reg(binder.has_parent(table, key, values)?),
+            };
+            binder.require_no_child(table, child, key, values, vec![again]);
+            Ok(())
+        })?;
+        let (condition, otherwise, phis) = (Expr::Reg(found), Box::default(), Box::default());
+        self.steps.push(Step::If { condition, then, otherwise, phis });
+        Ok(())
+    }
+}
+
+fn of_columns(columns: &[ColumnId], row: &[Expr]) -> Vec<Expr> {
+    columns.iter().map(|column| row[usize::from(*column)].clone()).collect()
+}
+
+/// The rows of `child` that point at `rows`: its columns `wanted`.
+fn going_with(
+    rows: &Query,
+    width: usize,
+    (child, key): (&Arc<Table>, &ForeignKey),
+    values: &[Expr],
+    wanted: &[ColumnId],
+) -> Result<Query> {
+    let width = width as u16;
+    let parents = Item { source: Source::Query(rows.clone()), offset: 0, width, left: None };
+    let children = Item {
+        source: Source::Table(child.clone()),
+        offset: width,
+        width: child.schema.columns.len() as u16,
+        left: None,
+    };
+    let pairs = key.columns.iter().zip(values);
+    let on = pairs.map(|(c, v)| Expr::equal(Expr::Column(width + c), v.clone())).collect();
+    let columns: Vec<u16> = wanted.iter().map(|column| width + column).collect();
+    let wishes = Wishes { columns: columns.clone(), ..Wishes::default() };
+    Ok(plan(vec![parents, children], on, &wishes)?.project(&columns))
+}
