@@ -23,8 +23,9 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use types::SqlState;
 
@@ -101,7 +102,15 @@ pub trait StorageFile: Send + Sync {
     fn set_size(&self, size: u64) -> io::Result<()>;
     /// Contents and size are on stable storage when this returns.
     fn sync(&self) -> io::Result<()>;
+    /// Which file of its file system this is: a copy of it is another one, also under the same
+    /// name. `None`: it cannot be told.
+    fn identity(&self) -> io::Result<Option<Identity>> {
+        Ok(None)
+    }
 }
+
+/// Of a file, as long as it exists: its number, and when it was made.
+pub type Identity = [u64; 2];
 
 /// A folder of the operating system.
 pub struct RealFiles {
@@ -256,6 +265,15 @@ impl StorageFile for RealFile {
         // fdatasync also writes a larger size, as the data could not be read back without it.
         self.file.sync_data().map_err(|error| at(&self.path, error))
     }
+
+    fn identity(&self) -> io::Result<Option<Identity>> {
+        let metadata = self.file.metadata().map_err(|error| at(&self.path, error))?;
+        // A number is given again when its file is gone, so the time belongs to it, where the file
+        // system keeps it. The device's number changes with each boot, and does not.
+        let made = metadata.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+        let made_ns = made.map_or(0, |made| u64::try_from(made.as_nanos()).unwrap_or(u64::MAX));
+        Ok(Some([metadata.ino(), made_ns]))
+    }
 }
 
 /// Creates a folder, for its owner alone, and those above it; their names survive a crash once this
@@ -326,6 +344,22 @@ mod tests {
         assert_eq!(kind(RealFiles::read_only(folder.path())), Some(io::ErrorKind::WouldBlock));
         drop(writer);
         assert_eq!(kind(RealFiles::open(folder.path())), None);
+    }
+
+    #[test]
+    fn a_copy_is_another_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = RealFiles::open(folder.path()).unwrap();
+        let identity = |path: &str| files.open(path).unwrap().identity().unwrap().unwrap();
+        let made = files.create("a").unwrap();
+        let first = made.identity().unwrap().unwrap();
+        made.write_at(b"written", 0).unwrap();
+        made.sync().unwrap();
+        assert_eq!(identity("a"), first);
+        fs::rename(folder.path().join("a"), folder.path().join("b")).unwrap();
+        assert_eq!(identity("b"), first, "under another name it is the same");
+        fs::copy(folder.path().join("b"), folder.path().join("a")).unwrap();
+        assert_ne!(identity("a"), first);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::files::{Files, StorageFile};
+use crate::files::{Files, Identity, StorageFile};
 
 /// What is done in place of an operation. Each is given what it stands before; paths are those that
 /// the user of the files gave.
@@ -85,6 +85,10 @@ impl<I: Interceptor + 'static> Files for Intercepted<I> {
 }
 
 impl<I: Interceptor> StorageFile for InterceptedFile<I> {
+    fn identity(&self) -> io::Result<Option<Identity>> {
+        self.file.identity()
+    }
+
     fn size(&self) -> io::Result<u64> {
         self.file.size()
     }

@@ -58,7 +58,7 @@ pub use batch::{Batch, OrderSeal};
 pub use block::Block;
 pub use chain::{ChainFault, ChainVerifier};
 pub use effects::{Effect, EffectsBuilder, EffectsDigest, effects_digest, row_image_hash};
-pub use files::{Files, RealFiles, StorageFile};
+pub use files::{Files, Identity, RealFiles, StorageFile};
 pub use genesis::Genesis;
 pub use hash::{Hash, ZERO_HASH};
 pub use header::{Header, LedgerId, OrderHeader, ResultHeader};

@@ -172,7 +172,34 @@ pub enum ClusterAction {
         /// Its number.
         #[arg(long, value_name = "N")]
         member: u64,
+        /// Also a founding member without which no result is certified any more.
+        #[arg(long)]
+        yes: bool,
     },
+    /// Have one folder go on alone, where no majority is left: what only others had is lost.
+    Recover(ClusterRecover),
+    /// Put a stopped member's damaged ledger aside: its next start takes it from the others.
+    Rejoin {
+        /// The member's data folder.
+        #[arg(long, value_name = "DIR", default_value = "tally-data")]
+        data: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct ClusterRecover {
+    /// Folder of the member that has the most, or one that a backup was restored to.
+    #[arg(long, value_name = "DIR", default_value = "tally-data")]
+    pub data: PathBuf,
+    /// Host that it listens on, as others will reach it; for a backup, which has no keys.
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    pub host: String,
+    /// First of its three ports; for a backup.
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Do it; without this, what may be missing is said.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 #[derive(Args, Debug)]

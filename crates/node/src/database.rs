@@ -74,7 +74,10 @@ pub fn open(
         }
         outcome => outcome,
     };
-    let (replayed, schema) = read.map_err(refuse)?;
+    let (replayed, schema) = match &membership {
+        Some(_) => read.map_err(refuse_member)?,
+        None => read.map_err(refuse)?,
+    };
     tell(&replayed);
     let Replayed {
         replica, reader, unrecorded, progress, checkpoint, passed_over, stopped, ..
@@ -105,7 +108,8 @@ pub fn open(
             let journal = Journal::of_results(results, replica.head().height + 1);
             let ahead_max = clock_bound(settings).map(|bound| bound.ahead_max);
             let limits = limits(settings);
-            let joined = membership.join(files.clone(), orders, &replica, limits, ahead_max)?;
+            let files = files.clone();
+            let joined = membership.join(files, orders, &replica, limits, settings, ahead_max)?;
             (journal, Some(joined))
         }
     };
@@ -257,6 +261,15 @@ pub fn checkpoint_folder(
 ) -> Result<Taken> {
     folders::open_to_write(&settings.data)?;
     Ok(checkpoint_at_end(settings, step, pace, true)?.taken)
+}
+
+/// What a stopped ledger's blocks set, behind the last that has a result.
+pub fn parameters(data: &Path, files: &Arc<dyn Files>) -> Result<Parameters> {
+    let defaults = Settings::defaults().map_err(|fault| anyhow!(fault))?;
+    let settings = Settings { data: data.to_owned(), ..defaults };
+    let recovery = recovery(&settings, None);
+    let (replayed, _) = read(files, &recovery, &mut Report::default()).map_err(refuse)?;
+    Ok(replayed.replica.parameters().as_ref().clone())
 }
 
 /// What a folder's blocks came to.
@@ -511,6 +524,17 @@ pub fn refuse(fault: Fault) -> anyhow::Error {
             anyhow!("{fault}; start again: if it fails again, blocks before it can be read")
         }
         fault => fault.into(),
+    }
+}
+
+/// The others have what is damaged here.
+fn refuse_member(fault: Fault) -> anyhow::Error {
+    match fault {
+        Fault::Damage(_) | Fault::Mismatch(_) => {
+            let what = format!("{fault}; the node does not start");
+            folders::refused(what).with_hint(cluster::REJOIN).into()
+        }
+        fault => refuse(fault),
     }
 }
 

@@ -55,6 +55,8 @@ pub struct Observed {
     /// Set as soon as there is one.
     engine: OnceLock<Arc<Engine>>,
     pub folder: OnceLock<prune::Folder>,
+    /// Members of the cluster whose ledger has parted from this one's.
+    pub forks: OnceLock<Arc<cluster::Forks>>,
     /// The ledger's owner, for whom members are changed.
     pub owner: OnceLock<String>,
     pub metrics: Arc<Metrics>,
@@ -104,17 +106,25 @@ pub async fn serve(listener: TcpListener, observed: Arc<Observed>, guard: Arc<Gu
 }
 
 async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
+    let forks = observed.forks.get();
+    let named = forks.map(|forks| forks.now()).unwrap_or_default();
+    let named: String = named.iter().map(|fork| format!("{fork}\n")).collect();
     let hindrance = observed.engine.get().and_then(|engine| engine.hindrance());
     let why = match (observed.phase(), hindrance) {
-        (Phase::Ready, Some(why)) => format!("nothing can be written, reads go on: {why}\n"),
+        (Phase::Ready, Some(why)) => {
+            format!("nothing can be written, reads go on: {why}\n{named}")
+        }
+        (Phase::Ready, None) if forks.is_some_and(|forks| forks.is_outnumbered()) => named,
         (Phase::Ready, None) => {
-            return (StatusCode::OK, ready(observed.metrics.torn_tails.get()));
+            let ready = ready(observed.metrics.torn_tails.get());
+            return (StatusCode::OK, ready + &named);
         }
         (Phase::Starting, _) => "starting\n".to_owned(),
         (Phase::Stopping, _) => "stopping\n".to_owned(),
         (Phase::Halted, _) => {
             let cause = observed.engine.get().and_then(|engine| engine.halt_cause());
-            format!("reads only: {}\n", cause.map(ToString::to_string).unwrap_or_default())
+            let cause = cause.map(ToString::to_string).unwrap_or_default();
+            format!("reads only: {cause}\n{named}")
         }
     };
     (StatusCode::SERVICE_UNAVAILABLE, why)

@@ -80,6 +80,9 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
     observed.watch(database.engine.clone());
+    if let Some(joined) = &joined {
+        let _ = observed.forks.set(joined.forks().clone());
+    }
     observed.enter(Phase::Ready);
     tokio::spawn(prune::watch(observed.clone(), settings.prune_keep_blocks));
     let height = database.engine.head().height;

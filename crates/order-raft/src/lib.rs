@@ -37,7 +37,8 @@
 //! lets another one be elected; a follower does not acknowledge a draft from so far ahead.
 //!
 //! **Faults borne**: nodes that stop, at any moment, as long as more than half run; messages that
-//! are lost, late, doubled; disks that lose what was not synced. Not: a disk that loses what it
+//! are lost, late, doubled; disks that lose what was not synced; a folder that was emptied or put
+//! back from a copy, as long as the others are not ([`recall`]). Not: a disk that loses what it
 //! said was synced, nodes that lie.
 //!
 //! **Cost.** A lone batch takes a sync of the leader's, a round trip and a sync of a follower's.
@@ -50,8 +51,10 @@ mod confirm;
 mod draft;
 mod follow;
 mod liveness;
+mod machine;
 mod node;
 mod peers;
+mod recall;
 mod side;
 mod store;
 mod wire;
@@ -67,7 +70,7 @@ use order::{Limits, Proposer};
 
 pub use draft::Draft;
 pub use node::{Node, Standing};
-pub use side::begin_behind;
+pub use side::{begin_behind, forget, go_on_alone};
 pub use store::Store;
 
 openraft::declare_raft_types!(

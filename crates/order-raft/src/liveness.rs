@@ -19,14 +19,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::clocks;
 use crate::draft::Draft;
-use crate::node::{Node, TOO_FAR};
+use crate::node::{LACKS, Node, TOO_FAR, lock};
 use crate::wire::{Request, of_json};
 use crate::{Config, Network, Types};
 
 /// A cluster that has not been able to order for so long is hindered.
 const HINDERED_AFTER: Duration = Duration::from_secs(2);
 /// How often room is looked for on a full disk.
-const MEND_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const MEND_EVERY: Duration = Duration::from_secs(1);
 /// How long a leader that stops waits until another one leads, and how often it asks for that.
 const HAND_OVER_TIME: Duration = Duration::from_secs(1);
 const HAND_OVER_AGAIN: Duration = Duration::from_millis(20);
@@ -40,6 +40,13 @@ impl Node {
         (self.state().fine.elapsed() > HINDERED_AFTER).then_some(why)
     }
 
+    /// Why it takes no part yet, or not all of it.
+    pub(crate) fn waits(&self) -> Option<String> {
+        let Ok(raft) = self.raft() else { return lock(&self.0.waits).clone() };
+        let led = raft.metrics().borrow().current_leader.is_some();
+        (!led && !self.0.store.may_stand()).then(|| LACKS.to_owned())
+    }
+
     /// Remembers when it could order last.
     pub(crate) fn look(&self) {
         if self.cannot_order().is_none() {
@@ -51,7 +58,7 @@ impl Node {
     pub(crate) fn cannot_order(&self) -> Option<String> {
         let raft = match self.raft() {
             Ok(raft) => raft,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Some(self.waits().unwrap_or_else(|| error.to_string())),
         };
         let metrics = raft.metrics();
         let metrics = metrics.borrow();
@@ -75,6 +82,7 @@ impl Node {
             return Some(why);
         }
         match metrics.current_leader {
+            None if !self.0.store.may_stand() => Some(LACKS.to_owned()),
             None => Some("no member leads: fewer than half of them reach one another".to_owned()),
             Some(leader) if leader == id => {
                 let acknowledged = metrics.millis_since_quorum_ack.map(Duration::from_millis);
@@ -126,11 +134,13 @@ impl Node {
         Some(format!("member {leader} leads, and orders {seconds} s ahead of most clocks"))
     }
 
-    /// A node whose clock is ahead is no leader, and lets others elect one.
+    /// A node whose clock is ahead is no leader, and lets others elect one. Nor is one that lacks
+    /// what it may have helped to commit.
     pub(crate) fn stand_aside(&self, raft: &Raft<Types>) -> bool {
         let ahead = self.clock_is_ahead().is_some();
         raft.runtime_config().heartbeat(!ahead);
-        raft.runtime_config().elect(!ahead && !self.0.leaving.load(Ordering::Acquire));
+        let stands = self.0.store.may_stand() && !self.0.leaving.load(Ordering::Acquire);
+        raft.runtime_config().elect(!ahead && stands);
         ahead
     }
 
@@ -192,7 +202,8 @@ impl Node {
 
     /// The leader stops, and has asked for it.
     pub(crate) async fn stand_for_election(&self, raft: &Raft<Types>) -> io::Result<bool> {
-        if self.0.leaving.load(Ordering::Acquire) || self.clock_is_ahead().is_some() {
+        let stands = self.0.store.may_stand() && !self.0.leaving.load(Ordering::Acquire);
+        if !stands || self.clock_is_ahead().is_some() {
             return Ok(false);
         }
         raft.trigger().elect().await.map(|()| true).map_err(io::Error::other)

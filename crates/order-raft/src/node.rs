@@ -19,11 +19,7 @@ use bytes::{BufMut, Bytes};
 use futures::FutureExt;
 use ledger::ZERO_HASH;
 use openraft::error::{InitializeError, RaftError};
-use openraft::storage::RaftStateMachine;
-use openraft::{
-    EmptyNode, Entry, EntryPayload, LogId, OptionalSend, Raft, RaftSnapshotBuilder, Snapshot,
-    SnapshotMeta, SnapshotPolicy, StorageError, StoredMembership,
-};
+use openraft::{EmptyNode, EntryPayload, LogId, Raft, SnapshotPolicy, StoredMembership};
 use order::{
     Certificate, CertificateKind, Delivery, Filling, Orderer, Proposal, Refused, Released, Tell,
 };
@@ -36,8 +32,9 @@ use crate::clocks::Clocks;
 use crate::confirm::Asking;
 use crate::draft::Draft;
 use crate::liveness::watch_clocks;
-use crate::peers::{Peers, no_snapshots};
-use crate::store::Store;
+use crate::machine::Machine;
+use crate::peers::Peers;
+use crate::store::{PARTED, Store};
 use crate::wire::{Request, json, of_json};
 use crate::{Config, Network, Types};
 
@@ -50,6 +47,13 @@ const FORWARD_BYTES_MAX: usize = 1 << 20;
 /// What is said of a node that lacks what the others have pruned.
 pub(crate) const TOO_FAR: &str =
     "the others have pruned blocks that this node lacks: restart it, and it takes the ledger anew";
+
+/// See [`crate::recall`].
+pub(crate) const LACKS_LEAST: &str = "a leader needs what this node may have helped to commit";
+/// The same, for people.
+pub(crate) const LACKS: &str = "this node has lost orders that it may have helped to acknowledge, and elects \
+                     none that lacks them: start the members that are down; if those have lost \
+                     them too, tally cluster recover";
 
 /// A handle; clones are the same node.
 #[derive(Clone)]
@@ -75,18 +79,26 @@ pub(crate) struct Shared {
     pub clocks: Clocks,
     /// The others have pruned what this node lacks.
     too_far: AtomicBool,
+    /// Why it takes no part yet.
+    pub waits: Mutex<Option<String>>,
+}
+
+impl Shared {
+    pub fn committed_count(&self) -> u64 {
+        self.committed.count.load(Ordering::Acquire)
+    }
 }
 
 #[derive(Default)]
-struct Committed {
+pub(crate) struct Committed {
     /// One more than the index of the last.
-    count: AtomicU64,
-    last: Mutex<(Option<LogId<u64>>, StoredMembership<u64, EmptyNode>)>,
+    pub count: AtomicU64,
+    pub last: Mutex<(Option<LogId<u64>>, StoredMembership<u64, EmptyNode>)>,
     wake: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
 }
 
 impl Committed {
-    fn wake(&self) {
+    pub fn wake(&self) {
         let wake = lock(&self.wake).clone();
         if let Some(wake) = wake {
             wake();
@@ -185,6 +197,8 @@ pub struct Standing {
     pub committed: u64,
     /// Why it takes no part any more.
     pub stopped: Option<String>,
+    /// Why it takes no part yet.
+    pub waits: Option<String>,
     /// Why nothing can be ordered, as far as it knows, for some time now.
     pub hindered: Option<String>,
 }
@@ -207,7 +221,7 @@ impl Node {
             let what = format!("delivery {after} is not in the log");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        let settings = settings(&config)?;
+        let settings = Arc::new(settings(&config)?);
         let committed = Arc::new(Committed {
             count: AtomicU64::new(after),
             last: Mutex::new(last),
@@ -240,7 +254,7 @@ impl Node {
             config,
             store,
             raft: Mutex::default(),
-            settings: Arc::new(settings),
+            settings,
             leaving: AtomicBool::new(false),
             committed,
             state: Mutex::new(state),
@@ -250,28 +264,42 @@ impl Node {
             asking: Asking::default(),
             clocks: Clocks::default(),
             too_far: AtomicBool::new(false),
+            waits: Mutex::default(),
         }));
-        let raft = node.begin().await?;
-        if node.0.store.is_new() {
-            let members: BTreeSet<u64> = node.0.config.members.keys().copied().collect();
-            match raft.initialize(members).await {
-                // Others have begun, and this node has heard of it.
-                Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
-                Err(error) => return Err(io::Error::other(error)),
-            }
+        match node.0.store.is_in_doubt() {
+            true => drop(tokio::spawn(node.clone().recall())),
+            false => node.take_part().await?,
         }
-        tokio::spawn(watch_clocks(node.clone(), Arc::clone(&network)));
-        tokio::spawn(pump(node.clone(), network));
+        tokio::spawn(watch_clocks(node.clone(), network));
         Ok(node)
+    }
+
+    /// From now on it has a Raft.
+    pub(crate) async fn take_part(&self) -> io::Result<()> {
+        self.begin().await?;
+        tokio::spawn(pump(self.clone(), Arc::clone(&self.0.network)));
+        if self.0.leaving.load(Ordering::Acquire) {
+            self.halt().await;
+        }
+        Ok(())
     }
 
     /// Openraft, from what the store holds.
     pub(crate) async fn begin(&self) -> io::Result<Raft<Types>> {
         let Shared { config, store, network, settings, committed, .. } = &*self.0;
         let machine = Machine { committed: Arc::clone(committed), store: store.clone() };
-        let peers = Peers { network: Arc::clone(network) };
+        let peers = Peers { network: Arc::clone(network), store: store.clone() };
         let raft = Raft::new(config.id, Arc::clone(settings), peers, store.clone(), machine);
         let raft = raft.await.map_err(io::Error::other)?;
+        raft.runtime_config().elect(store.may_stand());
+        if store.is_new() {
+            let members: BTreeSet<u64> = config.members.keys().copied().collect();
+            match raft.initialize(members).await {
+                // Others have begun, and this node has heard of it.
+                Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
         *lock(&self.0.raft) = Some(raft.clone());
         Ok(raft)
     }
@@ -282,12 +310,22 @@ impl Node {
 
     /// The answer to another node's request.
     pub async fn answer(&self, request: Bytes) -> io::Result<Bytes> {
+        let request = Request::decode(&request).map_err(io::Error::other)?;
+        // Also of a node that has no Raft yet.
+        let told = match &request {
+            Request::Recall(asking) => Some(json(&self.recalled_for(*asking).await)),
+            Request::Clock => Some(json(&(self.0.config.clock)())),
+            _ => None,
+        };
+        if let Some(told) = told {
+            return Ok(told.map_err(io::Error::other)?.into());
+        }
         let raft = self.raft()?;
         // Asked all the same, it would log an error each time.
         if raft.metrics().borrow().running_state.is_err() {
             return Err(io::Error::other("this node takes no part any more"));
         }
-        let answer = match Request::decode(&request).map_err(io::Error::other)? {
+        let answer = match request {
             Request::Append(append) => {
                 self.state().heard = Instant::now();
                 if let Some(why) = self.is_early(&append) {
@@ -296,7 +334,13 @@ impl Node {
                 }
                 json(&raft.append_entries(append).await)
             }
+            Request::Vote(vote) if !self.0.store.may_vote_for(vote.last_log_id) => {
+                return Err(io::Error::other(LACKS_LEAST));
+            }
             Request::Vote(vote) => json(&raft.vote(vote).await),
+            Request::Recall(_) | Request::Clock => {
+                return Err(io::Error::other("it was answered"));
+            }
             Request::Forward(envelopes) => json(&self.take_forwarded(envelopes)),
             Request::Nudge => {
                 self.state().nudged = true;
@@ -310,7 +354,6 @@ impl Node {
                 json(&has)
             }
             Request::Confirm => json(&self.confirm_as_leader().await?),
-            Request::Clock => json(&(self.0.config.clock)()),
             Request::Lead => json(&self.stand_for_election(&raft).await?),
         };
         Ok(answer.map_err(io::Error::other)?.into())
@@ -344,8 +387,9 @@ impl Node {
     pub fn standing(&self) -> Standing {
         let Ok(raft) = self.raft() else {
             let (id, term, leader, stopped) = (self.0.config.id, 0, None, None);
-            let hindered = self.hindered();
-            return Standing { id, term, leader, entries: 0, committed: 0, stopped, hindered };
+            let (waits, hindered) = (self.waits(), self.hindered());
+            let (entries, committed) = (self.0.store.entries(), self.0.committed_count());
+            return Standing { id, term, leader, entries, committed, stopped, waits, hindered };
         };
         let metrics = raft.metrics().borrow().clone();
         Standing {
@@ -356,9 +400,10 @@ impl Node {
             committed: self.0.committed.count.load(Ordering::Acquire),
             stopped: match metrics.running_state {
                 Err(_) if self.0.store.fullness().is_some() => None,
-                Err(why) => Some(why.to_string()),
+                Err(why) => Some(in_plain_words(why.to_string())),
                 Ok(()) => self.is_too_far().then(|| TOO_FAR.to_owned()),
             },
+            waits: self.waits(),
             hindered: self.hindered(),
         }
     }
@@ -713,85 +758,11 @@ fn settings(config: &Config) -> io::Result<openraft::Config> {
     settings.validate().map_err(io::Error::other)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Without what Raft puts around it.
+fn in_plain_words(why: String) -> String {
+    if why.contains(PARTED) { PARTED.to_owned() } else { why }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-/// What Raft takes for a state machine: it knows how far entries are committed.
-struct Machine {
-    committed: Arc<Committed>,
-    store: Store,
-}
-
-impl Machine {
-    /// Stands for the blocks that were pruned. It is never sent: a member is asked whether it has
-    /// the last of them, and if it lacks it is told to take the ledger from another one.
-    fn stand_in(&self) -> Option<Snapshot<Types>> {
-        let purged = self.store.purged()?;
-        let (last_log_id, last_membership) = self.store.standing_at(Some(purged.index));
-        let snapshot_id = format!("{}", last_log_id.map_or(0, |last| last.index));
-        let meta = SnapshotMeta { last_log_id, last_membership, snapshot_id };
-        Some(Snapshot { meta, snapshot: Box::default() })
-    }
-}
-
-impl RaftStateMachine<Types> for Machine {
-    type SnapshotBuilder = NoSnapshots;
-
-    async fn applied_state(
-        &mut self,
-    ) -> Result<(Option<LogId<u64>>, StoredMembership<u64, EmptyNode>), StorageError<u64>> {
-        Ok(lock(&self.committed.last).clone())
-    }
-
-    async fn apply<I>(&mut self, entries: I) -> Result<Vec<()>, StorageError<u64>>
-    where
-        I: IntoIterator<Item = Entry<Types>> + OptionalSend,
-        I::IntoIter: OptionalSend,
-    {
-        let mut applied = Vec::new();
-        for entry in entries {
-            let mut last = lock(&self.committed.last);
-            last.0 = Some(entry.log_id);
-            if let EntryPayload::Membership(members) = entry.payload {
-                last.1 = StoredMembership::new(Some(entry.log_id), members);
-            }
-            drop(last);
-            self.committed.count.store(entry.log_id.index + 1, Ordering::Release);
-            applied.push(());
-        }
-        self.committed.wake();
-        Ok(applied)
-    }
-
-    async fn get_snapshot_builder(&mut self) -> NoSnapshots {
-        NoSnapshots
-    }
-
-    async fn begin_receiving_snapshot(
-        &mut self,
-    ) -> Result<Box<io::Cursor<Vec<u8>>>, StorageError<u64>> {
-        Err(no_snapshots())
-    }
-
-    async fn install_snapshot(
-        &mut self,
-        _meta: &SnapshotMeta<u64, EmptyNode>,
-        _snapshot: Box<io::Cursor<Vec<u8>>>,
-    ) -> Result<(), StorageError<u64>> {
-        Err(no_snapshots())
-    }
-
-    async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, StorageError<u64>> {
-        Ok(self.stand_in())
-    }
-}
-
-/// None is ever built: see [`Machine::stand_in`].
-struct NoSnapshots;
-
-impl RaftSnapshotBuilder<Types> for NoSnapshots {
-    async fn build_snapshot(&mut self) -> Result<Snapshot<Types>, StorageError<u64>> {
-        Err(no_snapshots())
-    }
 }

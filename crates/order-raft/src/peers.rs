@@ -10,12 +10,14 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use openraft::{EmptyNode, ErrorVerb, RaftNetwork, RaftNetworkFactory, StorageError};
+use openraft::{EmptyNode, RaftNetwork, RaftNetworkFactory};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use types::{Error, Result};
 
-use crate::store::failed;
+use crate::machine::no_snapshots;
+use crate::node::LACKS_LEAST;
+use crate::store::Store;
 use crate::wire::{Request, of_json};
 use crate::{Network, Types};
 
@@ -26,10 +28,12 @@ type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftErro
 
 pub(crate) struct Peers {
     pub network: Arc<dyn Network>,
+    pub store: Store,
 }
 
 pub(crate) struct Peer {
     network: Arc<dyn Network>,
+    store: Store,
     to: u64,
 }
 
@@ -37,7 +41,7 @@ impl RaftNetworkFactory<Types> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, to: u64, _node: &EmptyNode) -> Peer {
-        Peer { network: Arc::clone(&self.network), to }
+        Peer { network: Arc::clone(&self.network), store: self.store.clone(), to }
     }
 }
 
@@ -73,6 +77,10 @@ impl RaftNetwork<Types> for Peer {
         rpc: VoteRequest<u64>,
         option: RPCOption,
     ) -> RaftResult<VoteResponse<u64>, openraft::error::Infallible> {
+        if !self.store.may_vote_for(rpc.last_log_id) {
+            let lacks = io::Error::other(LACKS_LEAST);
+            return Err(RPCError::Unreachable(Unreachable::new(&lacks)));
+        }
         let answer: Result<_, RaftError<u64>> = self.ask(Request::Vote(rpc), &option).await?;
         answer.map_err(|error| RPCError::Network(NetworkError::new(&error)))
     }
@@ -96,8 +104,4 @@ impl RaftNetwork<Types> for Peer {
         }
         Err(RPCError::Unreachable(Unreachable::new(&no_snapshots())))
     }
-}
-
-pub(crate) fn no_snapshots() -> StorageError<u64> {
-    failed(ErrorVerb::Read, io::Error::other("the ledger is the log, and has no snapshots"))
 }

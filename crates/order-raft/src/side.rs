@@ -14,16 +14,18 @@
 //! **Taking back** spans two places, and is done again by the next start if a crash came between:
 //! first `cut` is written here, then the records go, then `done` is written.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
 use ledger::files::read_all;
-use ledger::{Files, StorageFile};
-use openraft::{EmptyNode, LogId, Membership, Vote};
+use ledger::{Files, Identity, StorageFile};
+use openraft::{CommittedLeaderId, EmptyNode, LogId, Membership, Vote};
 use serde::{Deserialize, Serialize};
 use types::Height;
 
 use crate::SIDE_FOLDER;
+use crate::recall::{Doubt, Settled};
 
 /// What is longer is no event.
 const EVENT_BYTES_MAX: usize = 16 << 20;
@@ -52,6 +54,16 @@ pub(crate) struct State {
     pub own: Vec<Own>,
     /// Records from this block on are being taken back.
     pub cutting: Option<Height>,
+    /// See [`crate::recall`].
+    pub doubt: Option<Doubt>,
+    /// Drawn when this file was begun.
+    pub life: u64,
+    /// Lives of the others, as they were when this node began, all of them new.
+    pub met: BTreeMap<u64, u64>,
+    /// No candidate gets this node's vote that has less.
+    pub least: Option<LogId<u64>>,
+    /// Of the file that this stands in.
+    pub place: Option<Identity>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -82,13 +94,40 @@ impl State {
     }
 }
 
+/// What the folder held is gone, or will be: what it gave its word for is forgotten.
+pub fn forget(files: &Arc<dyn Files>) -> io::Result<()> {
+    let mut side = Side::open(files)?;
+    let State { vote, least, life, place, .. } = side.state;
+    let doubt = Some(Doubt::Lost);
+    side.put(Event::All(State { vote, doubt, least, life, place, ..State::default() }))
+}
+
+/// Has this member go on alone, by its owner's word, behind `last`, the last block in this folder:
+/// it is the only voter, whatever others may have. A folder without votes begins a log of terms.
+pub fn go_on_alone(files: &Arc<dyn Files>, member: u64, last: Height) -> io::Result<()> {
+    let mut side = Side::open(files)?;
+    let State { vote, mut own, life, place, cutting, .. } = side.state.clone();
+    // What was being taken back is none of it: the next start takes it back.
+    let last = cutting.map_or(last, |cut| last.min(cut - 1));
+    let voted = vote.map_or(0, |vote| vote.leader_id().get_term());
+    let written = own.last().map_or(0, |own| own.id.leader_id.term);
+    let term = voted.max(written) + 1;
+    // Behind all that is there, unless nothing says which terms that is of.
+    let index = if own.is_empty() { 0 } else { last + own.len() as u64 };
+    let members = Membership::new(vec![BTreeSet::from([member])], None);
+    let id = LogId::new(CommittedLeaderId::new(term, member), index);
+    own.push(Own { id, what: What::Members(members) });
+    let vote = Some(Vote::new(term, member));
+    side.put(Event::All(State { vote, own, life, place, cutting, ..State::default() }))
+}
+
 /// Makes the entries of Raft's own those that another node has up to the last order in this folder.
-/// Votes that were given here stay.
+/// Votes that were given here stay, and so does what is in doubt.
 pub fn begin_behind(files: &Arc<dyn Files>, own: &[u8]) -> io::Result<()> {
     let own: Vec<Own> = serde_json::from_slice(own).map_err(io::Error::other)?;
     let mut side = Side::open(files)?;
-    let vote = side.state.vote;
-    side.put(Event::All(State { vote, own, cutting: None }))
+    let state = State { own, cutting: None, ..side.state.clone() };
+    side.put(Event::All(state))
 }
 
 pub(crate) struct Side {
@@ -103,16 +142,24 @@ impl Side {
         files.create_folder(SIDE_FOLDER)?;
         files.sync_folder("")?;
         let numbers = numbers(&**files)?;
-        let mut state = State::default();
+        let (doubt, life) = (Some(Doubt::New), files.salt());
+        let mut state = State { doubt, life, ..State::default() };
         for number in numbers.iter().rev() {
-            let bytes = read_all(&*files.open(&path(*number))?)?;
-            if let Some(read) = read(&bytes, *number)? {
+            let file = files.open(&path(*number))?;
+            if let Some(read) = read(&read_all(&*file)?, *number)? {
                 state = read;
+                if state.place != file.identity()? {
+                    if state.doubt == Some(Doubt::New) {
+                        state.life = life;
+                    }
+                    state.doubt.get_or_insert(Doubt::Copied);
+                }
                 break;
             }
         }
         let next = numbers.last().map_or(1, |last| last + 1);
         let file = files.create(&path(next))?;
+        state.place = file.identity()?;
         let mut side = Side { file, offset: 0, state: State::default(), failed: false };
         side.put(Event::All(state))?;
         files.sync_folder(SIDE_FOLDER)?;
@@ -133,6 +180,17 @@ impl Side {
 
     pub fn put_cut(&mut self, index: u64, height: Height) -> io::Result<()> {
         self.put(Event::Cut { index, height })
+    }
+
+    pub fn put_settled(&mut self, settled: Settled) -> io::Result<()> {
+        let Settled { vote, least, lives } = settled;
+        let met = match self.state.doubt {
+            Some(Doubt::New) => lives,
+            _ => self.state.met.clone(),
+        };
+        let least = least.max(self.state.least);
+        let state = State { vote, least, doubt: None, met, ..self.state.clone() };
+        self.put(Event::All(state))
     }
 
     pub fn put_done(&mut self) -> io::Result<()> {
@@ -193,7 +251,7 @@ fn event(bytes: &[u8]) -> Option<(Event, &[u8])> {
 }
 
 fn damaged(number: u64, what: &str) -> io::Error {
-    let what = format!("{}: {what}; restore the node's folder from another", path(number));
+    let what = format!("{}: {what}", path(number));
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -210,11 +268,9 @@ fn numbers(files: &dyn Files) -> io::Result<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use kit::random::Random;
     use ledger::MemoryFiles;
-    use openraft::CommittedLeaderId;
-
-    use super::*;
 
     fn own(index: u64) -> Own {
         Own { id: LogId::new(CommittedLeaderId::new(index, 1), index), what: What::Blank }
@@ -237,9 +293,73 @@ mod tests {
         assert_eq!(side.state.own, [own(1), own(2), own(3)]);
         for _ in 0..3 {
             let again = Side::open(&files).unwrap();
-            assert_eq!(again.state, side.state);
+            let there = State { place: again.state.place, ..side.state.clone() };
+            assert_eq!(again.state, there);
             assert_eq!(files.list(SIDE_FOLDER).unwrap().len(), 1);
         }
+    }
+
+    /// Whatever else becomes of it: a file that was settled is in doubt again when it is a copy.
+    #[test]
+    fn a_copy_is_in_doubt() {
+        let files = MemoryFiles::new();
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        assert_eq!(Side::open(&shared).unwrap().state.doubt, Some(Doubt::New));
+        let mut side = Side::open(&shared).unwrap();
+        assert_eq!(side.state.doubt, Some(Doubt::New), "until it is settled");
+        side.put_settled(Settled::default()).unwrap();
+        assert_eq!(Side::open(&shared).unwrap().state.doubt, None);
+        let crashed = files.crash(&mut Random::new(1));
+        assert_eq!(Side::open(&(Arc::new(crashed) as _)).unwrap().state.doubt, None);
+        let copy: Arc<dyn Files> = Arc::new(files.copy());
+        for _ in 0..2 {
+            assert_eq!(Side::open(&copy).unwrap().state.doubt, Some(Doubt::Copied));
+        }
+        forget(&copy).unwrap();
+        begin_behind(&copy, b"[]").unwrap();
+        assert_eq!(Side::open(&copy).unwrap().state.doubt, Some(Doubt::Lost));
+    }
+
+    /// What it was copied from may have begun since, and others have met that one.
+    #[test]
+    fn a_copy_of_one_that_was_new_is_not_that_one() {
+        let files = MemoryFiles::new();
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        let life = Side::open(&shared).unwrap().state.life;
+        assert_eq!(Side::open(&shared).unwrap().state.life, life);
+        let copy: Arc<dyn Files> = Arc::new(files.copy());
+        let copied = Side::open(&copy).unwrap().state;
+        assert_eq!(copied.doubt, Some(Doubt::New));
+        assert_ne!(copied.life, life);
+    }
+
+    #[test]
+    fn what_was_settled_once_stays_the_least() {
+        let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        let mut side = Side::open(&files).unwrap();
+        let at = |index| Some(LogId::new(CommittedLeaderId::new(1, 1), index));
+        for (least, then) in [(at(9), at(9)), (at(4), at(9)), (None, at(9)), (at(12), at(12))] {
+            side.put_settled(Settled { least, ..Settled::default() }).unwrap();
+            assert_eq!(Side::open(&files).unwrap().state.least, then);
+            side = Side::open(&files).unwrap();
+        }
+    }
+
+    /// Blocks that a leader has overwritten are no part of what goes on.
+    #[test]
+    fn one_that_goes_on_alone_takes_back_what_it_was_taking_back() {
+        let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
+        let mut side = Side::open(&files).unwrap();
+        side.put_own(own(0)).unwrap();
+        side.put_own(own(1)).unwrap();
+        side.put_own(own(8)).unwrap();
+        // Blocks 1 to 6 are the entries 2 to 7; 5 and 6 go, and what is own behind them.
+        side.put_cut(6, 5).unwrap();
+        go_on_alone(&files, 1, 6).unwrap();
+        let state = Side::open(&files).unwrap().state;
+        assert_eq!(state.cutting, Some(5));
+        let indexes: Vec<u64> = state.own.iter().map(|own| own.id.index).collect();
+        assert_eq!(indexes, [0, 1, 6]);
     }
 
     /// A vote that was given is known after any crash.

@@ -29,7 +29,8 @@ use types::Height;
 
 use crate::Types;
 use crate::draft::Draft;
-use crate::side::{Own, Side, What};
+use crate::recall::{Doubt, Recalled, Settled};
+use crate::side::{Own, Side, State, What};
 
 /// Bytes of entries that are kept in memory.
 const KEPT_BYTES_MAX: usize = 32 << 20;
@@ -37,6 +38,11 @@ const KEPT_BYTES_MAX: usize = 32 << 20;
 const HASHES_MAX: usize = 10_000;
 /// Of entries that one message carries, unless there is but one.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// What is said of a leader's entries that follow none of this node's.
+pub(crate) const PARTED: &str = "the leader sends orders that do not follow those that this node \
+                                has: their ledgers have parted, or this one lacks some; tally \
+                                cluster status tells the first block that differs";
 
 type Result<T, E = StorageError<u64>> = std::result::Result<T, E>;
 
@@ -127,6 +133,46 @@ impl Store {
         serde_json::to_vec(&kept.side.state.own[..before]).map_err(io::Error::other)
     }
 
+    /// What is on the disk, for members in doubt.
+    pub(crate) fn recalled(&self) -> Recalled {
+        let kept = self.kept();
+        let State { vote, doubt, own, life, least, .. } = &kept.side.state;
+        let voters = own.iter().rev().find_map(|own| match &own.what {
+            What::Members(members) => Some(members.get_joint_config().clone()),
+            _ => None,
+        });
+        let (last, least, voters) = (kept.last, *least, voters.unwrap_or_default());
+        let doubt = if last < least { Some(Doubt::Lost) } else { *doubt };
+        let (vote, life) = (*vote, *life);
+        Recalled { vote, last, least, doubt, voters, life, ..Recalled::default() }
+    }
+
+    /// The life of another member that was new when this one began.
+    pub(crate) fn met(&self, member: u64) -> Option<u64> {
+        self.kept().side.state.met.get(&member).copied()
+    }
+
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.kept().side.state.doubt.is_some()
+    }
+
+    /// See [`crate::recall`].
+    pub(crate) fn settle(&self, settled: Settled) -> io::Result<()> {
+        let put = self.kept().side.put_settled(settled);
+        self.noted(put)
+    }
+
+    /// Whether a candidate whose last entry this is has what this node may have forgotten.
+    pub(crate) fn may_vote_for(&self, last: Option<LogId<u64>>) -> bool {
+        last >= self.kept().side.state.least
+    }
+
+    /// Whether this node has it all.
+    pub(crate) fn may_stand(&self) -> bool {
+        let last = self.kept().last;
+        self.may_vote_for(last)
+    }
+
     pub(crate) fn has(&self, id: &LogId<u64>) -> bool {
         let kept = self.kept();
         kept.last.is_some_and(|last| last.index >= id.index) && kept.id_of(id.index) == Some(*id)
@@ -137,10 +183,20 @@ impl Store {
         self.kept().purged
     }
 
+    /// The oldest block that was not pruned before this start.
+    pub fn first_height(&self) -> Height {
+        self.purged().map_or(0, |last| self.height_at(last.index) + 1)
+    }
+
     /// The last block up to an entry.
     pub fn height_at(&self, index: u64) -> Height {
         let kept = self.kept();
         index + 1 - kept.own_before(index + 1) as u64
+    }
+
+    /// How many its log has.
+    pub(crate) fn entries(&self) -> u64 {
+        self.kept().last.map_or(0, |last| last.index + 1)
     }
 
     /// Whether a cluster has begun in this folder.
@@ -260,8 +316,8 @@ impl Kept {
             own.id.index.checked_sub(place).is_some_and(|before| before <= batches)
         });
         if !fits || (own.is_empty() && batches > 0) {
-            let what = "the orders and the file of votes do not fit each other; restore the \
-                        node's folder from another";
+            let what = "the folders orders and raft do not fit each other: one of them is \
+                        missing or older than the other";
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         match (batches + own.len() as u64).checked_sub(1) {
@@ -320,7 +376,7 @@ impl Kept {
         let before = self.side.state.own.last();
         match before.is_some_and(|own| own.id.leader_id == id.leader_id) {
             true => Ok(()),
-            false => Err(invalid(format!("entry {} is the first of its term", id.index))),
+            false => Err(invalid(PARTED.to_owned())),
         }
     }
 

@@ -6,9 +6,10 @@
 //!          forward  2 | envelopes: a proposal without more
 //!          nudge    3
 //!          confirm  4
+//!          pruned   5 | JSON   do you have this entry? the sender has none before it any more
 //!          clock    6          what does your clock say?
 //!          lead     7          stand for election: the leader stops
-//!          pruned   5 | JSON   do you have this entry? the sender has none before it any more
+//!          recall   8 | JSON   what do you have? the sender, of this number, may have forgotten
 //! answer   JSON; of forward: how many were taken; of confirm: a height; of clock: its time
 //! ```
 
@@ -32,6 +33,8 @@ pub(crate) enum Request {
     Lead,
     /// The last entry of those that the sender has not any more.
     Pruned(LogId<u64>),
+    /// The sender's number.
+    Recall(u64),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,6 +80,10 @@ impl Request {
                 out.push(5);
                 out.extend_from_slice(&json(last)?);
             }
+            Request::Recall(id) => {
+                out.push(8);
+                out.extend_from_slice(&json(id)?);
+            }
         }
         Ok(out.into())
     }
@@ -95,6 +102,7 @@ impl Request {
             6 if rest.is_empty() => Ok(Request::Clock),
             7 if rest.is_empty() => Ok(Request::Lead),
             5 => of_json(&rest).map(Request::Pruned),
+            8 => of_json(&rest).map(Request::Recall),
             _ => Err(invalid("a message of an unknown kind")),
         }
     }

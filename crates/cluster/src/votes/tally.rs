@@ -263,7 +263,8 @@ impl Divergence {
             .with_detail(format!("Here it is {here}, and {there} {who}."))
             .with_hint(
                 "Memory, files or program of this node are not as the others'. Stop it, and see \
-                 what `tally verify` says of its folder; then make it anew from another member.",
+                 what `tally verify` says of its folder; then `tally cluster rejoin` has it take \
+                 the ledger anew.",
             )
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use concurrency::{Block, BlockReport, Carried, Outcome, Work};
 use kit::flaw::flawed;
+use ledger::votes::electors::{ELECTORS, LIARS, VOTES};
 use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
 use order::{Ended, Proposer, Submission, View};
 use pipeline::{Barrier, Decided, Finished, Settled, Task};
@@ -710,7 +711,7 @@ pub(crate) fn shown_parameter(parameters: &ledger::Parameters, name: &str) -> Op
     match name {
         "protocol" => Some(parameters.protocol.clone()),
         ORDERER => Some(Limits::orderer(parameters).unwrap_or("solo").to_owned()),
-        MEMBERS | LAST_MEMBER => parameters.others.get(name).cloned(),
+        MEMBERS | LAST_MEMBER | ELECTORS | VOTES | LIARS => parameters.others.get(name).cloned(),
         _ => Limits::show(parameters, name),
     }
 }

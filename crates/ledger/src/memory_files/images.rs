@@ -82,7 +82,8 @@ impl Disk {
     /// The disk after a power cut, as `reached` chooses. It is asked the same questions each time,
     /// whatever it answers.
     fn image(&self, reached: &mut dyn FnMut(Choice) -> bool) -> MemoryFiles {
-        let mut after = Disk { salts: self.salts + 1, ..Disk::default() };
+        let (salts, made) = (self.salts + 1, self.made);
+        let mut after = Disk { salts, made, ..Disk::default() };
         for (path, contents) in &self.files {
             let there = reached(Choice::Entry) || contents.entry_is_durable;
             let image = contents.image(reached);
@@ -109,8 +110,8 @@ impl Contents {
                 apply(&mut bytes, &piece);
             }
         }
-        let durable = bytes.clone();
-        Contents { live: bytes, durable, pending: Vec::new(), entry_is_durable: true }
+        let (identity, durable, pending) = (self.identity, bytes.clone(), Vec::new());
+        Contents { identity, live: bytes, durable, pending, entry_is_durable: true }
     }
 
     /// What is pending, sector by sector, without those that cannot change anything: the durable

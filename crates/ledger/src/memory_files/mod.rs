@@ -19,9 +19,10 @@ mod images;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::files::{Files, StorageFile};
+use crate::files::{Files, Identity, StorageFile};
 
 pub const SECTOR_BYTES: usize = 512;
 
@@ -41,12 +42,15 @@ struct Disk {
     /// An operation has failed since a failure was chosen.
     has_failed: bool,
     salts: u64,
+    /// Files that were made so far.
+    made: u64,
     /// The disk before each operation, if somebody wants to know.
     moments: Option<Vec<Disk>>,
 }
 
 #[derive(Clone, Default)]
 struct Contents {
+    identity: Identity,
     live: Vec<u8>,
     durable: Vec<u8>,
     pending: Vec<Change>,
@@ -160,7 +164,10 @@ impl MemoryFiles {
 
     /// The same files, and from now on others.
     pub fn copy(&self) -> MemoryFiles {
-        let disk = Disk { moments: None, failure: None, ..self.disk().clone() };
+        static COPIES: AtomicU64 = AtomicU64::new(1);
+        let mut disk = Disk { moments: None, failure: None, ..self.disk().clone() };
+        let copy = COPIES.fetch_add(1, Ordering::Relaxed);
+        disk.files.values_mut().for_each(|contents| contents.identity[0] = copy);
         MemoryFiles(Arc::new(Mutex::new(disk)))
     }
 
@@ -186,9 +193,10 @@ impl MemoryFiles {
     /// Puts bytes where a file is or shall be, durably and without counting: damage, for a test.
     pub fn plant(&self, path: &str, bytes: Vec<u8>) {
         let durable = bytes.clone();
-        let contents =
-            Contents { live: bytes, durable, pending: Vec::new(), entry_is_durable: true };
-        self.disk().files.insert(path.to_owned(), contents);
+        let mut disk = self.disk();
+        let (identity, pending) = (disk.next_identity(), Vec::new());
+        let contents = Contents { identity, live: bytes, durable, pending, entry_is_durable: true };
+        disk.files.insert(path.to_owned(), contents);
     }
 }
 
@@ -234,6 +242,11 @@ impl Disk {
         }
         self.has_failed = true;
         Err(injected())
+    }
+
+    fn next_identity(&mut self) -> Identity {
+        self.made += 1;
+        [0, self.made]
     }
 
     fn file(&mut self, path: &str) -> io::Result<&mut Contents> {
@@ -290,7 +303,8 @@ impl Files for MemoryFiles {
         if disk.files.contains_key(path) {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, path.to_owned()));
         }
-        disk.files.insert(path.to_owned(), Contents::default());
+        let identity = disk.next_identity();
+        disk.files.insert(path.to_owned(), Contents { identity, ..Contents::default() });
         Ok(Box::new(MemoryFile { files: self.clone(), path: path.to_owned() }))
     }
 
@@ -382,6 +396,10 @@ impl StorageFile for MemoryFile {
         let Contents { durable, pending, .. } = contents;
         pending.drain(..).for_each(|change| apply(durable, &change));
         Ok(())
+    }
+
+    fn identity(&self) -> io::Result<Option<Identity>> {
+        Ok(Some(self.files.disk().file(&self.path)?.identity))
     }
 }
 

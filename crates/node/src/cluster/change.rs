@@ -21,10 +21,12 @@ use engine::members::LAST_MEMBER;
 use engine::transaction::Asked;
 use engine::{Body, Engine, Submitter, Withdrawal};
 use ledger::hash::{hash_from_hex, to_hex};
+use ledger::votes::electors::{ELECTORS, VOTES, votes_of};
 use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 
 use super::folders::{node_folder, node_folders, write_settings};
+use super::status::without_certificates;
 use crate::backup::node_address;
 use crate::cli::{self, ClusterAdd, Exit, Output};
 use crate::{configure, folders, http, secrets};
@@ -53,7 +55,10 @@ pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-pub fn remove(folder: &Path, member: u64, output: Output) -> Result<Exit> {
+pub fn remove(folder: &Path, member: u64, yes: bool, output: Output) -> Result<Exit> {
+    if !yes {
+        refuse_to_end_certificates(&ask(folder, None)?, member)?;
+    }
     ask(folder, Some(&format!("remove={member}")))?;
     match output {
         Output::Text => {
@@ -62,6 +67,24 @@ pub fn remove(folder: &Path, member: u64, output: Output) -> Result<Exit> {
         Output::Json => println!("{}", json!({"member": member})),
     }
     Ok(Exit::Ok)
+}
+
+/// Without a founder more results may not be certified, for good.
+fn refuse_to_end_certificates(shown: &Json, member: u64) -> Result<()> {
+    let mut roll = Roll::parse(shown["members"].as_str().unwrap_or_default())?;
+    let electors: Vec<u64> =
+        shown["electors"].as_array().into_iter().flatten().filter_map(Json::as_u64).collect();
+    let needed = shown["votes"].as_u64().and_then(|votes| usize::try_from(votes).ok());
+    let needed = needed.unwrap_or(0);
+    if without_certificates(&roll, &electors, needed).is_some() {
+        return Ok(());
+    }
+    roll.0.remove(&member);
+    let Some(why) = without_certificates(&roll, &electors, needed) else { return Ok(()) };
+    let what = format!("without member {member} no result is certified any more, for good");
+    eprintln!("{why}");
+    let hint = "Orders and reads go on without certificates: if that is meant, add --yes.";
+    Err(folders::refused(what).with_hint(hint).into())
 }
 
 /// What the new node begins with.
@@ -111,7 +134,14 @@ pub fn shown(engine: &Engine) -> Result<Json> {
     let last = Roll::parse(&members)?.0.into_keys().max().unwrap_or(0);
     let had = engine.parameter(LAST_MEMBER).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let ledger_id = to_hex(&engine.ledger_id());
-    Ok(json!({"ledger_id": ledger_id, "members": members, "next": last.max(had) + 1}))
+    let electors = engine.parameter(ELECTORS).ok().map(|text| Roll::parse(&text)).transpose()?;
+    let electors: Vec<u64> = electors.into_iter().flat_map(|roll| roll.0.into_keys()).collect();
+    let votes = engine.parameter(VOTES).ok().and_then(|text| text.parse::<usize>().ok());
+    let votes = votes.unwrap_or(votes_of(electors.len()));
+    Ok(json!({
+        "ledger_id": ledger_id, "members": members, "next": last.max(had) + 1,
+        "electors": electors, "votes": votes,
+    }))
 }
 
 /// Has the ledger name other members, as the request says, for its owner.

@@ -13,6 +13,7 @@
 //! 2. It is restored as any backup is: a checkpoint counts if the ledger vouches for it, and the
 //!    blocks behind it are executed and compared.
 //! 3. From here on what this folder had before is not looked at, but for the votes that it gave.
+//!    One that had nothing may have voted all the same: Raft asks the others before it does again.
 //! 4. Raft's own entries, so that the log of orders is that of the cluster again.
 //!
 //! A crash leaves this to be done again, or to go on.
@@ -26,7 +27,7 @@ use anyhow::{Context, Result};
 use cluster::Peers;
 use ledger::backup::{self, Head};
 use ledger::hash::hash_from_hex;
-use ledger::{BlockReader, Files, RealFiles};
+use ledger::{BlockReader, Files, LogError, RealFiles};
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 use types::{Error, SqlState};
@@ -35,20 +36,29 @@ use super::remote::{FOLDERS, Heads, RemoteFiles};
 use crate::cli;
 use crate::{folders, restore};
 
-const JOINING: &str = "joining";
+pub const JOINING: &str = "joining";
 const DONE: &str = "DONE";
 const CLEARED: &str = "CLEARED";
 const OWN: &str = "own.json";
 /// How often others are asked that do not answer.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
+/// Whether a ledger was taken, and the start that puts it into place was cut short.
+pub fn is_half_done(data: &Path) -> bool {
+    data.join(JOINING).join(DONE).exists()
+}
+
 /// Makes sure that the folder has a ledger which the others can go on with.
 pub fn complete(data: &Path, files: &Arc<dyn Files>, peers: Peers, own: u64) -> Result<()> {
     let joining = data.join(JOINING);
-    if joining.join(DONE).exists() {
+    if is_half_done(data) {
         return install(data, files, &joining);
     }
-    let next = next_block(files)?;
+    let (next, is_whole) = next_block(files)?;
+    if next.is_none() {
+        // From here on, whatever comes between: this member may have known more.
+        order_raft::forget(files)?;
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let (runtime, peers) = (Arc::new(runtime?), Arc::new(peers));
@@ -62,6 +72,10 @@ pub fn complete(data: &Path, files: &Arc<dyn Files>, peers: Peers, own: u64) -> 
                 return Ok(());
             }
             warn!(next, "the other members have pruned what this one lacks: it begins anew");
+            if !is_whole {
+                // Behind what cannot be read there may be more, which is given up here.
+                order_raft::forget(files)?;
+            }
         }
         if let Some((remote, heads)) = all.into_iter().next() {
             match fetch(&joining, &remote) {
@@ -78,17 +92,23 @@ pub fn complete(data: &Path, files: &Arc<dyn Files>, peers: Peers, own: u64) -> 
     }
 }
 
-/// The block behind the last one; `None`: there is no ledger. What is wrong with one is for the
-/// start to say.
-fn next_block(files: &Arc<dyn Files>) -> Result<Option<u64>> {
+/// The block behind the last one, `None` where there is no ledger; and whether nothing of it was
+/// unreadable. What is wrong with one is for the start to say.
+fn next_block(files: &Arc<dyn Files>) -> Result<(Option<u64>, bool)> {
     if files.list("orders")?.is_empty() {
-        return Ok(None);
+        return Ok((None, false));
     }
     let Ok(mut reader) = BlockReader::open_at(Arc::clone(files), u64::MAX) else {
-        return Ok(Some(u64::MAX));
+        return Ok((Some(u64::MAX), false));
     };
-    while let Ok(Some(_)) = reader.next() {}
-    Ok(Some(reader.next_height()))
+    let is_whole = loop {
+        match reader.next() {
+            Ok(Some(_)) => {}
+            Ok(None) | Err(LogError::TornTail(_)) => break true,
+            Err(_) => break false,
+        }
+    };
+    Ok((Some(reader.next_height()), is_whole))
 }
 
 /// The others that answer, the one that is furthest first.

@@ -11,6 +11,7 @@
 //! block that was executed late lead to the same.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,8 @@ use engine::limits::MEMBERS;
 use order_raft::{Node, Standing};
 use tracing::{debug, error, info, warn};
 
+use super::recover::Pending;
+
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub struct Following {
@@ -27,18 +30,30 @@ pub struct Following {
     pub engine: Arc<OnceLock<Arc<Engine>>>,
     pub id: u64,
     pub members: Arc<Members>,
+    /// Of a member that was told to go on alone.
+    pub pending: Option<Pending>,
+    pub data: PathBuf,
+    pub owner: String,
 }
 
 impl Following {
     /// Until the runtime ends.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let mut named = String::new();
         let (mut done, mut told) = (false, false);
+        let mut waits = None;
         let mut course = Course::default();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let standing = self.node.standing();
             course.follow(&standing);
+            if standing.waits != waits {
+                match &standing.waits {
+                    Some(why) => warn!("{why}"),
+                    None => info!("this node takes part in the order"),
+                }
+                waits = standing.waits;
+            }
             if let Some(why) = standing.stopped
                 && !std::mem::replace(&mut told, true)
             {
@@ -56,6 +71,18 @@ impl Following {
                     error!(id = self.id, "{what}");
                 }
                 (named, done) = (now, false);
+            }
+            if let Some(pending) = &self.pending {
+                let engine = self.engine.get().filter(|_| self.node.leads());
+                let Some(engine) = engine else { continue };
+                match pending.complete(&self.data, engine, &self.owner).await {
+                    Ok(()) => {
+                        info!("the ledger goes on with this member alone");
+                        self.pending = None;
+                    }
+                    Err(error) => warn!("the ledger's members are not changed yet: {error:#}"),
+                }
+                continue;
             }
             self.open_door(&roll);
             if done && self.node.leads() {

@@ -1,5 +1,6 @@
 //! A member takes part: Raft on threads of its own, its port for other members.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -21,9 +22,13 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 use super::follow::Following;
+use super::forks::{Comparing, Fork, Forks};
+use super::recover::Pending;
 use super::votes::{self, Votes};
-use super::{RAFT, fetch, remote};
+use super::{RAFT, REJOIN, fetch, remote};
+use crate::config::Settings;
 use crate::database::clock;
+use crate::folders;
 use crate::metrics::Order;
 
 /// Threads that Raft runs on: one waits for the disk while the other answers.
@@ -48,6 +53,8 @@ pub struct Report {
     /// As its ledger names them.
     pub members: String,
     pub votes: votes::Standing,
+    /// Members whose ledger has parted from this one's.
+    pub forks: Vec<Fork>,
 }
 
 /// A member that takes part, until it leaves.
@@ -57,6 +64,7 @@ pub struct Joined {
     peers: Arc<Peers>,
     engine: Arc<OnceLock<Arc<Engine>>>,
     votes: Arc<Votes>,
+    forks: Arc<Forks>,
     voter: Option<JoinHandle<()>>,
 }
 
@@ -94,6 +102,10 @@ impl Membership {
     /// Takes the ledger from another member, where the folder has none that the others can go on
     /// with.
     pub fn complete(&self, data: &Path, files: &Arc<dyn Files>) -> Result<()> {
+        if Pending::read(data)?.is_some() {
+            // It goes on alone: what the others have is another ledger's.
+            return Ok(());
+        }
         let members = Arc::new(Members::new(self.plan.roll()?));
         let peers = Peers::new(&self.plan, &self.secrets, members)?;
         fetch::complete(data, files, peers, self.secrets.id)
@@ -107,6 +119,7 @@ impl Membership {
         orders: LogWriter,
         replica: &Replica,
         limits: BlockLimits,
+        settings: &Settings,
         ahead_max: Option<Duration>,
     ) -> Result<Joined> {
         self.check(replica)?;
@@ -116,6 +129,10 @@ impl Membership {
             // It was added by a block that is not here yet.
             roll.0.extend(plan.roll()?.0);
         }
+        let pending = Pending::read(&settings.data)?;
+        if let Some(pending) = &pending {
+            roll = pending.without(&roll);
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("raft")
@@ -123,8 +140,13 @@ impl Membership {
             .build()
             .context("cannot start the threads of Raft")?;
         let (votes, voter) = start_votes(&files, &secrets, replica)?;
-        let store =
-            Store::open(Arc::clone(&files), orders).context("cannot go on in the cluster")?;
+        let store = Store::open(Arc::clone(&files), orders).map_err(|error| -> anyhow::Error {
+            let what = format!("cannot go on in the cluster: {error}");
+            match error.kind() {
+                ErrorKind::InvalidData => folders::refused(what).with_hint(REJOIN).into(),
+                _ => anyhow::Error::from(error).context("cannot go on in the cluster"),
+            }
+        })?;
         let after = store.sequence_of(replica.head().height);
         let config = Config {
             id,
@@ -140,6 +162,7 @@ impl Membership {
         let dialling = Arc::clone(&peers);
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
+        let forks: Arc<Forks> = Arc::default();
         let node = runtime.block_on(async {
             let listener = TcpListener::bind(&address).await;
             let listener =
@@ -154,15 +177,27 @@ impl Membership {
                 named: named_in(replica.parameters()).to_owned(),
                 files,
                 votes: Arc::clone(&votes),
+                forks: Arc::clone(&forks),
             });
             for member in others {
                 tokio::spawn(Arc::clone(&votes).send_to(member, peers.clone()));
             }
+            let comparing = Comparing {
+                id,
+                store: node.store().clone(),
+                engine: Arc::clone(&engine),
+                peers: peers.clone(),
+                forks: Arc::clone(&forks),
+            };
+            tokio::spawn(comparing.run());
             let following = Following {
                 node: node.clone(),
                 engine: Arc::clone(&engine),
                 id,
                 members: Arc::clone(&members),
+                pending,
+                data: settings.data.clone(),
+                owner: settings.owner.clone(),
             };
             tokio::spawn(following.run());
             tokio::spawn(async move {
@@ -179,6 +214,7 @@ impl Membership {
             peers: dialling,
             engine,
             votes,
+            forks,
             voter: Some(voter),
         })
     }
@@ -229,6 +265,10 @@ impl Joined {
         self.votes.watch(engine);
     }
 
+    pub fn forks(&self) -> &Arc<Forks> {
+        &self.forks
+    }
+
     pub fn votes(&self) -> &Arc<Votes> {
         &self.votes
     }
@@ -257,12 +297,13 @@ struct Face {
     named: String,
     files: Arc<dyn Files>,
     votes: Arc<Votes>,
+    forks: Arc<Forks>,
 }
 
 impl Answering for Face {
     fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
         let (node, engine) = (self.node.clone(), Arc::clone(&self.engine));
-        let (votes, found) = (Arc::clone(&self.votes), self.found);
+        let (votes, forks, found) = (Arc::clone(&self.votes), Arc::clone(&self.forks), self.found);
         if let Some((&remote::MARK, ask)) = request.split_first() {
             let (files, ask) = (Arc::clone(&self.files), request.slice_ref(ask));
             return async move {
@@ -296,6 +337,7 @@ impl Answering for Face {
                     .map_or(Ok(named), |it| it.parameter(MEMBERS))
                     .unwrap_or_default(),
                 votes: votes.standing(),
+                forks: forks.now(),
             };
             Ok(serde_json::to_vec(&report).map_err(std::io::Error::other)?.into())
         }
@@ -315,9 +357,11 @@ fn named_in(parameters: &Parameters) -> &str {
 /// Refuses to go on, without the others, in a ledger that several nodes order.
 pub fn refuse_alone(parameters: &Parameters) -> Result<()> {
     let Some(orderer) = Limits::orderer(parameters) else { return Ok(()) };
-    bail!(
+    let what = format!(
         "the ledger is that of a cluster, ordered by {orderer}: a node cannot add to it alone, and \
          this folder has no `{}`",
         cluster::plan::FOLDER
-    )
+    );
+    let hint = "To begin a new cluster with it, where the old one is gone: tally cluster recover.";
+    Err(folders::refused(what).with_hint(hint).into())
 }

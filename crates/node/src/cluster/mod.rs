@@ -7,8 +7,11 @@ mod change;
 mod fetch;
 mod folders;
 mod follow;
+mod forks;
 mod join;
 mod processes;
+mod recover;
+mod rejoin;
 mod remote;
 mod status;
 mod votes;
@@ -17,7 +20,12 @@ use anyhow::Result;
 
 use crate::cli::{ClusterAction, Exit, Output};
 
+/// What a member's owner is advised to do where its folder is damaged.
+pub const REJOIN: &str = "Take the ledger anew from the other members: tally cluster rejoin --data \
+                          FOLDER, then start the node. Do not put an old copy in its place.";
+
 pub use change::{by_request, shown};
+pub use forks::Forks;
 pub use join::{Joined, Membership, refuse_alone};
 pub use votes::{Heard, Standing, Telling};
 
@@ -30,6 +38,10 @@ pub fn run(action: &ClusterAction, output: Output) -> Result<Exit> {
         ClusterAction::Up { folder } => processes::up(folder),
         ClusterAction::Status { folder } => status::run(folder, output),
         ClusterAction::Add(arguments) => change::add(arguments, output),
-        ClusterAction::Remove { folder, member } => change::remove(folder, *member, output),
+        ClusterAction::Remove { folder, member, yes } => {
+            change::remove(folder, *member, *yes, output)
+        }
+        ClusterAction::Recover(arguments) => recover::run(arguments, output),
+        ClusterAction::Rejoin { data } => rejoin::run(data, output),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! request  F | JSON        {"list": "orders"}   {"size": path}   {"read": [path, offset, length]}
-//!                          "head"               {"own": height}
+//!                          "head"               {"own": height}        {"order": height}
 //! answer   JSON; of read: the bytes
 //! ```
 //!
@@ -40,6 +40,8 @@ enum Ask {
     Read(String, u64, u64),
     Head,
     Own(u64),
+    /// The hash of a block's order.
+    Order(u64),
 }
 
 /// The newest block that a member has in its files, and the oldest.
@@ -82,6 +84,10 @@ pub fn answer(
             Ok(bytes.into())
         }
         Ask::Own(height) => Ok(store.own_up_to(height)?.into()),
+        // Of one that is released: above, orders may be taken back.
+        Ask::Order(height) if engine.is_some_and(|it| it.head().height >= height) => {
+            json(ledger::hash::to_hex(&store.hash_of(height)?).into())
+        }
         Ask::Head => {
             let starting = || io::Error::other("the node is starting");
             let written = engine.ok_or_else(starting)?.written().map_err(io::Error::other)?;
@@ -102,6 +108,29 @@ fn size(files: &dyn Files, path: &str) -> io::Result<Option<u64>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The newest block that a member has, and the oldest that it has not pruned.
+pub async fn ask_span(peers: &Peers, member: u64) -> io::Result<(u64, u64)> {
+    let heads: Heads = ask_soon(peers, member, &Ask::Head).await?;
+    Ok((heads.height, heads.first))
+}
+
+/// The hash of a block's order, as a member has it.
+pub async fn ask_order(peers: &Peers, member: u64, height: u64) -> io::Result<String> {
+    ask_soon(peers, member, &Ask::Order(height)).await
+}
+
+async fn ask_soon<T: serde::de::DeserializeOwned>(
+    peers: &Peers,
+    member: u64,
+    ask: &Ask,
+) -> io::Result<T> {
+    let mut request = vec![MARK];
+    serde_json::to_writer(&mut request, ask).map_err(io::Error::other)?;
+    let call = tokio::time::timeout(AT_ONCE, peers.call(member, request.into()));
+    let answer = call.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    serde_json::from_slice(&answer).map_err(io::Error::other)
 }
 
 /// The files of one member. Its clones are the same.

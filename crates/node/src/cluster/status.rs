@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The members, and what each of them tells; of one that does not answer, why.
 type Told = (Roll, Vec<Result<Report, String>>);
 
-/// Fails if less than half of the members answer, if none leads, or if one has come to another
-/// result than the others.
+/// Fails if less than half of the members answer, if none leads, if one has come to another result
+/// than the others, or if their ledgers have parted.
 pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     // A node's own folder will do as well.
     let folders = match Plan::read(folder)? {
@@ -57,7 +57,8 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     }
     let orders = 2 * up > roll.0.len() && leader.is_some();
     let diverged = reports.iter().flatten().any(|report| report.votes.diverged.is_some());
-    let agree = !diverged && deviating(&roll, &reports).is_empty();
+    let forked = reports.iter().flatten().any(|report| !report.forks.is_empty());
+    let agree = !diverged && !forked && deviating(&roll, &reports).is_empty();
     Ok(if orders && agree { Exit::Ok } else { Exit::Failed })
 }
 
@@ -136,6 +137,7 @@ fn line(report: &Report, newest: u64, term: u64) -> String {
     let (own, hindered) = (standing.leader == Some(standing.id), standing.hindered.is_some());
     let role = match (halted, standing.leader) {
         (Some(_), _) => "halted",
+        _ if standing.waits.is_some() => "waits",
         (None, _) if own && standing.term < term => "deposed",
         (None, _) if own && hindered => "cut off",
         (None, _) if own => "leader",
@@ -145,8 +147,8 @@ fn line(report: &Report, newest: u64, term: u64) -> String {
     let unconfirmed = standing.entries.saturating_sub(standing.committed);
     let deposed = format!("it led term {}, and does not know of term {term} yet", standing.term);
     let deposed = (role == "deposed").then_some(&deposed);
-    let why = halted.as_ref().or(standing.stopped.as_ref()).or(deposed);
-    let why = why.or(standing.hindered.as_ref()).map(|why| format!("  {why}"));
+    let why = halted.as_ref().or(standing.stopped.as_ref()).or(standing.waits.as_ref());
+    let why = why.or(deposed).or(standing.hindered.as_ref()).map(|why| format!("  {why}"));
     let why = types::printable::printable(&why.unwrap_or_default()).into_owned();
     let voted = votes.signed.as_ref().map_or("-".to_owned(), |(height, _)| height.to_string());
     format!("{role:<9} {height:<11} {:<7} {unconfirmed:<12} {voted}{why}", newest - height)
@@ -159,12 +161,21 @@ fn of_votes(roll: &Roll, reports: &[Option<Report>]) -> String {
         Some((height, result)) => format!("\ncertified  block {height}, result {result}\n"),
         None => "\ncertified  nothing yet\n".to_owned(),
     };
+    let electors = reports.iter().flatten().find(|it| it.votes.needed > 0).map(|it| &it.votes);
+    if let Some(why) = electors.and_then(|it| without_certificates(roll, &it.electors, it.needed)) {
+        text += &format!("nothing more will be certified: {why}\n");
+    }
     for (member, height, accusers) in deviating(roll, reports) {
         let accusers: Vec<String> = accusers.iter().map(u64::to_string).collect();
         let accusers = accusers.join(", ");
         text += &format!(
             "deviates   member {member}: of block {height} it signed another result than {accusers}\n"
         );
+    }
+    for (member, report) in roll.0.keys().zip(reports) {
+        for fork in report.iter().flat_map(|report| &report.forks) {
+            text += &format!("forked     member {member}: {fork}\n");
+        }
     }
     let own = roll.0.keys().zip(reports);
     for (member, votes) in own.filter_map(|(id, report)| Some((id, &report.as_ref()?.votes))) {
@@ -182,6 +193,21 @@ fn of_votes(roll: &Roll, reports: &[Option<Report>]) -> String {
         }
     }
     text
+}
+
+/// Why no more results can be certified, if that is so: electors are the founders, for good.
+pub fn without_certificates(roll: &Roll, electors: &[u64], needed: usize) -> Option<String> {
+    let (left, gone): (Vec<u64>, Vec<u64>) =
+        electors.iter().copied().partition(|elector| roll.0.contains_key(elector));
+    let list = |members: &[u64]| members.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    (left.len() < needed).then(|| {
+        format!(
+            "a certificate takes the votes of {needed} of the founding members {}, and {} is none \
+             any more",
+            list(electors),
+            list(&gone)
+        )
+    })
 }
 
 /// Members that more than half of all differ from; the highest such block, and who says so.
@@ -214,8 +240,8 @@ mod tests {
     }
 
     fn standing(id: u64, term: u64, leader: Option<u64>) -> order_raft::Standing {
-        let (entries, committed, stopped, hindered) = (9, 9, None, None);
-        order_raft::Standing { id, term, leader, entries, committed, stopped, hindered }
+        let (entries, committed, stopped, waits, hindered) = (9, 9, None, None, None);
+        order_raft::Standing { id, term, leader, entries, committed, stopped, waits, hindered }
     }
 
     #[test]
@@ -243,9 +269,11 @@ mod tests {
         let heard = |id: &u64| (*id, Heard { deviates: Some(9), ..Heard::default() });
         let members: BTreeMap<u64, Heard> = deviating.iter().map(heard).collect();
         let standing = standing(1, 1, Some(1));
-        let votes = Standing { members, ..Standing::default() };
+        let (electors, needed) = (vec![1, 2, 3], 3);
+        let votes = Standing { members, electors, needed, ..Standing::default() };
         let (head, members) = (String::new(), String::new());
-        Some(Report { standing, height: 9, head, halted: None, members, votes })
+        let forks = Vec::new();
+        Some(Report { standing, height: 9, head, halted: None, members, votes, forks })
     }
 
     #[test]
@@ -256,5 +284,20 @@ mod tests {
         assert!(of_votes(&roll, &all).contains("deviates   member 2: of block 9"));
         assert!(deviating(&roll, &[report(&[2]), report(&[1, 3]), None]).is_empty());
         assert!(deviating(&roll, &[report(&[2]), report(&[]), report(&[])]).is_empty());
+    }
+
+    #[test]
+    fn a_founder_that_is_gone_may_end_certificates() {
+        let mut roll = roll(4);
+        assert_eq!(without_certificates(&roll, &[1, 2, 3], 3), None);
+        roll.0.remove(&2);
+        let why = without_certificates(&roll, &[1, 2, 3], 3).unwrap();
+        assert!(
+            why.contains("takes the votes of 3 of the founding members 1, 2, 3, and 2"),
+            "{why}"
+        );
+        assert_eq!(without_certificates(&roll, &[1, 2, 3], 2), None);
+        let all = [report(&[]), report(&[]), report(&[])];
+        assert!(of_votes(&roll, &all).contains("nothing more will be certified"));
     }
 }

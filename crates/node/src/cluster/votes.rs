@@ -61,6 +61,9 @@ pub struct Standing {
     pub signed: Option<(Height, String)>,
     pub certified: Option<(Height, String)>,
     pub certificates: u64,
+    /// The members that vote, and how many of them a certificate takes.
+    pub electors: Vec<u64>,
+    pub needed: usize,
     /// Of the others, as this node has heard.
     pub members: BTreeMap<u64, Heard>,
     /// Why this node stopped, if its result was not theirs.
@@ -471,6 +474,8 @@ impl Voter {
             signed: self.signer.last().map(said),
             certified: last.map(said),
             certificates: count,
+            electors: self.votes.electors.keys.keys().copied().collect(),
+            needed: self.votes.electors.votes,
             members: others.map(heard).collect(),
             diverged: self.votes.cause.get().map(describe),
         };

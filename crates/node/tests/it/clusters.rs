@@ -131,7 +131,7 @@ async fn load(client: Client, from: i64, ends: Arc<AtomicBool>) -> (Vec<i64>, Du
     (acknowledged, slowest)
 }
 
-async fn ids(client: &Client) -> BTreeSet<i64> {
+pub async fn ids(client: &Client) -> BTreeSet<i64> {
     let rows = client.query("SELECT id FROM notes", &[]).await.unwrap();
     rows.iter().map(|row| row.get(0)).collect()
 }

@@ -14,7 +14,7 @@ use super::*;
 const TABLE: &str = "CREATE TABLE notes (id bigint PRIMARY KEY, text text)";
 
 /// On the ports that its own configuration names, where `tally cluster add` asks it.
-fn start(data: &Path) -> Node {
+pub fn start(data: &Path) -> Node {
     let segments = ["--set", "segment_bytes_max=65536", "--set", "block_bytes_max=65536"];
     let mut child = tally(&["--output", "json", "serve", "--data", path(data)])
         .args(segments)
@@ -102,8 +102,19 @@ async fn a_member_is_added_under_load_and_another_one_removed() {
     let leader = trial.leader();
     let id = (leader + 1).to_string();
     let remove = ["cluster", "remove", "--folder", path(&all), "--member", &id];
-    let removed = run(&remove);
+    // A founder, without which nothing is certified any more.
+    let ends = leader != 3;
+    if ends {
+        let refused = run(&remove);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("no result is certified any more"), "{said}");
+    }
+    let removed = run(&[&remove[..], &["--yes"]].concat());
     assert_eq!(removed.status.code(), Some(0), "{removed:?}");
+    let shown = run(&["cluster", "status", "--folder", path(&all)]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert_eq!(shown.contains("nothing more will be certified"), ends, "{shown}");
     let left: Vec<usize> = (0..4).filter(|node| *node != leader).collect();
     let client = trial.connect(left[0]).await;
     insert(&client, 400..410).await;
@@ -133,7 +144,7 @@ async fn a_member_is_added_under_load_and_another_one_removed() {
 
     // The others refuse the keys of the first folder from now on: the second one's will do.
     if leader != 0 {
-        let removed = run(&["cluster", "remove", "--folder", path(&all), "--member", "1"]);
+        let removed = run(&["cluster", "remove", "--folder", path(&all), "--member", "1", "--yes"]);
         assert_eq!(removed.status.code(), Some(0), "{removed:?}");
         trial.nodes[0].take().unwrap().signal(Signal::KILL);
         trial.settle();

@@ -18,6 +18,7 @@ mod joining;
 mod layouts;
 mod locks;
 mod log_schemes;
+mod losses;
 mod memory;
 mod mixed;
 mod mixed_sizes;

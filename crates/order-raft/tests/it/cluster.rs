@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -117,16 +117,7 @@ impl Cluster {
     ) -> Cluster {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-        let genesis = Genesis {
-            ledger_id: *b"a raft cluster 1",
-            time_us: 0,
-            parameters: Parameters::new("calvin"),
-            executor: 1,
-        };
-        let files: Vec<MemoryFiles> = (0..nodes).map(|_| MemoryFiles::new()).collect();
-        for files in &files {
-            BlockWriter::begin(Arc::new(files.clone()), &genesis, options).unwrap();
-        }
+        let files: Vec<MemoryFiles> = (0..nodes).map(|_| Cluster::founded_with(options)).collect();
         let wires = Wires {
             random: Random::new(seed),
             faults: Faults::default(),
@@ -148,6 +139,35 @@ impl Cluster {
         };
         (0..nodes).for_each(|node| cluster.begin(node, 0));
         cluster
+    }
+
+    /// The folder of a member that has never run.
+    pub fn founded() -> MemoryFiles {
+        Cluster::founded_with(options())
+    }
+
+    fn founded_with(options: LogOptions) -> MemoryFiles {
+        let genesis = Genesis {
+            ledger_id: *b"a raft cluster 1",
+            time_us: 0,
+            parameters: Parameters::new("calvin"),
+            executor: 1,
+        };
+        let files = MemoryFiles::new();
+        BlockWriter::begin(Arc::new(files.clone()), &genesis, options).unwrap();
+        // No two folders draw the same numbers.
+        static FOUNDED: AtomicU64 = AtomicU64::new(0);
+        (0..FOUNDED.fetch_add(1, Ordering::SeqCst)).for_each(|_| _ = files.salt());
+        files
+    }
+
+    /// Makes Raft's own entries in a copy of another node's folder those of that node.
+    pub fn take_anew(&self, files: &MemoryFiles, other: &MemoryFiles) {
+        let other: Arc<dyn Files> = Arc::new(other.copy());
+        let store = open(&other).unwrap();
+        let own = store.own_up_to(store.height()).unwrap();
+        let files: Arc<dyn Files> = Arc::new(files.clone());
+        order_raft::begin_behind(&files, &own).unwrap();
     }
 
     pub fn size(&self) -> usize {

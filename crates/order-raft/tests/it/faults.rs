@@ -14,18 +14,18 @@ use order_raft::{Draft, SIDE_FOLDER};
 
 use crate::cluster::{Cluster, Faults, open};
 
-struct Trial {
-    cluster: Cluster,
-    random: Random,
+pub struct Trial {
+    pub cluster: Cluster,
+    pub random: Random,
     /// What has been agreed on, as the first node to be given it was.
-    agreed: Vec<Delivery>,
+    pub agreed: Vec<Delivery>,
     /// How much of it each node was given, and made durable by executing it.
-    given: Vec<usize>,
+    pub given: Vec<usize>,
     submitted: Vec<Bytes>,
 }
 
 impl Trial {
-    fn new(nodes: usize, seed: u64) -> Trial {
+    pub fn new(nodes: usize, seed: u64) -> Trial {
         let limits = Limits { transactions_max: 8, queued_max: 200, ..Limits::default() };
         Trial {
             cluster: Cluster::start(nodes, limits, seed),
@@ -40,7 +40,7 @@ impl Trial {
         self.cluster.node(node).is_some()
     }
 
-    fn poll(&mut self) {
+    pub fn poll(&mut self) {
         for node in 0..self.cluster.size() {
             let Some(mut handle) = self.cluster.node(node) else { continue };
             while let Some(delivery) = handle.poll(0) {
@@ -55,8 +55,12 @@ impl Trial {
         }
     }
 
-    fn submit(&mut self) {
+    pub fn submit(&mut self) {
         let node = self.random.below(self.cluster.size() as u64) as usize;
+        self.submit_at(node);
+    }
+
+    pub fn submit_at(&mut self, node: usize) {
         let envelope = Bytes::from(format!("envelope {}", self.submitted.len()));
         if let Some(mut handle) = self.cluster.node(node)
             && handle.submit(envelope.clone()).is_ok()
@@ -65,13 +69,13 @@ impl Trial {
         }
     }
 
-    fn crash(&mut self, node: usize) {
+    pub fn crash(&mut self, node: usize) {
         self.cluster.crash(node, &mut self.random);
         // What a node has executed and not written it executes again.
         self.given[node] = self.random.below(self.given[node] as u64 + 1) as usize;
     }
 
-    fn begin(&mut self, node: usize) {
+    pub fn begin(&mut self, node: usize) {
         self.cluster.begin(node, self.given[node] as u64);
     }
 
@@ -106,7 +110,7 @@ impl Trial {
     }
 
     /// Everything runs again and is left in peace.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.cluster.heal();
         for node in 0..self.cluster.size() {
             if !self.up(node) {
@@ -129,7 +133,10 @@ impl Trial {
                 return;
             }
         }
-        panic!("not one order within 30 s of peace: {:?} of {}", self.given, self.agreed.len());
+        let standing = |node| self.cluster.node(node).map(|node| node.standing());
+        let standings: Vec<_> = (0..self.cluster.size()).map(standing).collect();
+        let (given, agreed) = (&self.given, self.agreed.len());
+        panic!("not one order within 30 s of peace: {given:?} of {agreed}: {standings:#?}");
     }
 }
 
@@ -155,7 +162,7 @@ fn history(nodes: usize, seed: u64) {
 }
 
 /// What the nodes' ledgers hold is the same, byte for byte, and what was delivered.
-fn same_records(trial: &Trial) {
+pub fn same_records(trial: &Trial) {
     let mut ledgers = Vec::new();
     for node in 0..trial.cluster.size() {
         trial.cluster.stop(node);

@@ -6,3 +6,4 @@ mod cluster;
 mod conformance;
 mod faults;
 mod liveness;
+mod losses;

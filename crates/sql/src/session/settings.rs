@@ -64,9 +64,10 @@ const BYTES_MAX: usize = 256 << 10;
 
 const TRANSACTION_KEY: &str = "tally.transaction_key";
 
-/// How long a session waits until its node has what others have ordered.
 /// Rows of a COPY outside of a transaction that are a transaction of their own; 0: all are one.
 pub(super) const COPY_ROWS_PER_BLOCK: &str = "tally.copy_rows_per_block";
+
+/// How long a session waits until its node has what others have ordered.
 pub(super) const CATCH_UP_TIMEOUT: &str = "tally.catch_up_timeout";
 
 /// How long a transaction waits for a cluster that cannot decide.

@@ -2,9 +2,14 @@
 //!
 //! ```text
 //! round    load on all nodes ─► a blow ─► a write by a survivor: how long? ─► all up ─► compare
-//! blow     SIGKILL of the leader, of a follower, of two; SIGSTOP of the leader, of a follower
+//! blow     SIGKILL of the leader, of a follower, of two; SIGSTOP of the leader, of a follower;
+//!          a follower that acknowledged with the leader forgets it: emptied, or an old copy
 //! ledger   rounds, then: the same head everywhere, a clean stop, `tally verify` of each folder
 //! ```
+//!
+//! One that forgets does so in the worst case: the others were frozen while it acknowledged, and
+//! the leader dies with it and comes back last. Those that lack the writes may not go on without
+//! them.
 //!
 //! Each client is at one node, and ends with it; what it was told, and the one operation that was
 //! under way, is what any node must hold afterwards ([`super::model`]). The node that is asked is
@@ -52,6 +57,9 @@ pub struct Report {
     pub followers_frozen: u64,
     /// More nodes than a cluster bears: nothing was written until one of them was back.
     pub majorities_killed: u64,
+    /// Followers whose data was lost, or set back to a copy, behind what they had acknowledged.
+    pub followers_emptied: u64,
+    pub followers_set_back: u64,
     /// Operations that a recording client was told of.
     pub acknowledged: u64,
     /// Operations that took effect though their answer never came.
@@ -75,11 +83,15 @@ enum Blow {
     KillMajority,
     FreezeLeader,
     FreezeFollower,
+    EmptyFollower,
+    SetBackFollower,
 }
 
 impl Blow {
     fn draw(random: &mut Random) -> Blow {
-        match random.below(20) {
+        match random.below(24) {
+            20..=21 => Blow::EmptyFollower,
+            22..=23 => Blow::SetBackFollower,
             0..=10 => Blow::KillLeader,
             11..=12 => Blow::KillFollower,
             13..=14 => Blow::KillMajority,
@@ -90,6 +102,10 @@ impl Blow {
 
     fn freezes(self) -> bool {
         matches!(self, Blow::FreezeLeader | Blow::FreezeFollower)
+    }
+
+    fn forgets(self) -> bool {
+        matches!(self, Blow::EmptyFollower | Blow::SetBackFollower)
     }
 
     fn hits_leader(self) -> bool {
@@ -172,15 +188,24 @@ impl Victims {
         let hit = match blow {
             Blow::KillLeader | Blow::FreezeLeader => vec![leader],
             Blow::KillFollower | Blow::FreezeFollower => vec![follower],
+            Blow::EmptyFollower | Blow::SetBackFollower => vec![leader, follower],
             Blow::KillMajority => (0..count.div_ceil(2)).map(|i| (leader + i) % count).collect(),
         };
-        let bears = 2 * hit.len() < count;
+        let bears = 2 * hit.len() < count && !blow.forgets();
+        if blow == Blow::SetBackFollower {
+            self.nodes.copy(follower)?;
+        }
         let survivor = (0..count).rev().find(|node| !hit.contains(node));
         let prober = survivor.map(|node| self.nodes.target(node));
         let prober = prober.map(|target| self.runtime.block_on(target.connect())).transpose()?;
         let targets = (0..count).map(|node| self.nodes.target(node)).collect::<Vec<_>>();
         let round = Round::spread(&self.runtime, &targets, &self.models, BANKING_CLIENTS, seed);
         self.pause(self.load_ms_max);
+        let away = if blow.forgets() { away_from(&hit, count) } else { Vec::new() };
+        if blow.forgets() {
+            away.iter().try_for_each(|node| self.nodes.freeze(*node))?;
+            self.pause(self.load_ms_max);
+        }
         self.strike(blow, &hit, report)?;
         let struck = Instant::now();
         if bears && let Some(prober) = prober {
@@ -188,6 +213,9 @@ impl Victims {
             if blow.hits_leader() {
                 waits_ms.push(waited_ms);
             }
+        }
+        if blow.forgets() {
+            self.forget(blow, follower, &away)?;
         }
         self.pause(AWAY_MS_MAX);
         self.revive(blow, &hit, report)?;
@@ -209,6 +237,16 @@ impl Victims {
         Ok(())
     }
 
+    /// The follower comes back with less than it had acknowledged, beside those that lack it too.
+    fn forget(&mut self, blow: Blow, follower: usize, away: &[usize]) -> Result<()> {
+        match blow {
+            Blow::EmptyFollower => self.nodes.empty(follower)?,
+            _ => self.nodes.put_back(follower)?,
+        }
+        away.iter().try_for_each(|node| self.nodes.thaw(*node))?;
+        self.nodes.launch(follower)
+    }
+
     fn strike(&mut self, blow: Blow, hit: &[usize], report: &mut Report) -> Result<()> {
         for node in hit {
             match blow.freezes() {
@@ -223,6 +261,8 @@ impl Victims {
             Blow::KillMajority => &mut report.majorities_killed,
             Blow::FreezeLeader => &mut report.leaders_frozen,
             Blow::FreezeFollower => &mut report.followers_frozen,
+            Blow::EmptyFollower => &mut report.followers_emptied,
+            Blow::SetBackFollower => &mut report.followers_set_back,
         } += 1;
         Ok(())
     }
@@ -232,7 +272,9 @@ impl Victims {
             return hit.iter().try_for_each(|node| self.nodes.thaw(*node));
         }
         let began = Instant::now();
-        for node in hit {
+        // One that forgot runs already.
+        let down = if blow.forgets() { &hit[..1] } else { hit };
+        for node in down {
             self.nodes.launch(*node)?;
         }
         self.nodes.wait_until_ready()?;
@@ -257,6 +299,12 @@ impl Victims {
         }
         Ok(())
     }
+}
+
+/// All but a bare majority with those that are hit.
+fn away_from(hit: &[usize], count: usize) -> Vec<usize> {
+    let others = (0..count).filter(|node| !hit.contains(node));
+    others.skip((count / 2 + 1).saturating_sub(hit.len())).collect()
 }
 
 /// How long after the blow a write is acknowledged that was sent behind it.
@@ -298,6 +346,8 @@ pub fn page(report: &Report) -> String {
         followers_killed,
         followers_frozen,
         majorities_killed,
+        followers_emptied,
+        followers_set_back,
         acknowledged,
         unanswered,
         retried,
@@ -315,6 +365,8 @@ pub fn page(report: &Report) -> String {
          \x20 killed              {leaders_killed} leaders, {followers_killed} followers, \
          {majorities_killed} majorities\n\
          \x20 frozen              {leaders_frozen} leaders, {followers_frozen} followers\n\
+         \x20 forgot              {followers_emptied} followers emptied, {followers_set_back} set \
+         back to a copy\n\
          \x20 writes again        {writes_again_ms_p50} ms in the middle, {writes_again_ms_p90} \
          in nine of ten, {writes_again_ms_max} at most\n\
          \x20 ready again         {ready_again_ms_max} ms at most\n\

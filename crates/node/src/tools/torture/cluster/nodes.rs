@@ -1,9 +1,9 @@
 //! The nodes of a cluster as processes of this machine.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -73,6 +73,43 @@ impl Nodes {
         if let Some(mut child) = self.children[node].take() {
             child.kill()?;
             child.wait()?;
+        }
+        Ok(())
+    }
+
+    fn copy_of(&self, node: usize) -> PathBuf {
+        self.folder.join(format!("copy-of-node-{}", node + 1))
+    }
+
+    /// Keeps a copy of a node's folder as it is between two runs.
+    pub fn copy(&mut self, node: usize) -> Result<()> {
+        self.kill(node)?;
+        let (from, to) = (self.data(node), self.copy_of(node));
+        if to.exists() {
+            fs::remove_dir_all(&to)?;
+        }
+        let copied = Command::new("cp").arg("-a").arg(&from).arg(&to).status()?;
+        ensure!(copied.success(), "{} cannot be copied", from.display());
+        self.launch(node)?;
+        self.wait_until_ready()
+    }
+
+    /// Puts the copy in the place of the folder of a node that does not run.
+    pub fn put_back(&self, node: usize) -> Result<()> {
+        fs::remove_dir_all(self.data(node))?;
+        Ok(fs::rename(self.copy_of(node), self.data(node))?)
+    }
+
+    /// Removes all but keys and settings of a node that does not run.
+    pub fn empty(&self, node: usize) -> Result<()> {
+        for entry in fs::read_dir(self.data(node))? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            match name {
+                Some("cluster" | "tally.toml") => {}
+                _ if path.is_dir() => fs::remove_dir_all(&path)?,
+                _ => fs::remove_file(&path)?,
+            }
         }
         Ok(())
     }

@@ -1,0 +1,180 @@
+//! Ledgers that have parted: two members agreed to different orders of one block.
+//!
+//! Raft keeps that from happening as long as members keep what they have written. Where so many did
+//! not that it happened all the same, no member can tell which ledger is the right one: each names
+//! the first block that differs, with both hashes, and its owner decides.
+//!
+//! ```text
+//! here    0 … 431  432 433 434            every few seconds, of each other member:
+//! there   0 … 431  432' 433'              its newest block ─► is it the one here?
+//!                  └─ found by halving    no ─► the first that is not
+//! ```
+//!
+//! Orders are compared. Results that differ behind equal orders are for the [votes](super::votes).
+//! One that lies about its orders is named like one that has others: no node stops for it, and one
+//! is not ready if more than half of the members have other orders.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use cluster::Peers;
+use engine::Engine;
+use order_raft::Store;
+use serde::{Deserialize, Serialize};
+use tracing::{error, info};
+
+use super::remote;
+
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+
+/// The first block that another member has another order of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fork {
+    pub member: u64,
+    pub height: u64,
+    pub here: String,
+    pub there: String,
+}
+
+impl fmt::Display for Fork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fork { member, height, here, there } = self;
+        write!(
+            f,
+            "the ledger has forked: the order of block {height} is {here} here, and {there} at \
+             member {member}"
+        )
+    }
+}
+
+/// What was found last.
+#[derive(Default)]
+pub struct Forks {
+    forks: Mutex<BTreeMap<u64, Fork>>,
+    members: AtomicUsize,
+}
+
+impl Forks {
+    pub fn now(&self) -> Vec<Fork> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Whether more than half of the members have another ledger than this one.
+    pub fn is_outnumbered(&self) -> bool {
+        2 * self.lock().len() > self.members.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Fork>> {
+        self.forks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn found(&self, member: u64, fork: Option<Fork>) {
+        let mut forks = self.lock();
+        if forks.get(&member) == fork.as_ref() {
+            return;
+        }
+        match fork {
+            Some(fork) => {
+                error!(
+                    "{fork}. Stop the members whose ledger is not to go on, and have them take the \
+                     other one: tally cluster rejoin."
+                );
+                forks.insert(member, fork);
+            }
+            None => {
+                forks.remove(&member);
+                info!(member, "its ledger is the one here again");
+            }
+        }
+    }
+}
+
+/// Compares this node's orders with the others', until the runtime ends.
+pub struct Comparing {
+    pub id: u64,
+    pub store: Store,
+    pub engine: Arc<OnceLock<Arc<Engine>>>,
+    pub peers: Arc<Peers>,
+    pub forks: Arc<Forks>,
+}
+
+impl Comparing {
+    pub async fn run(self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let Some(own) = self.engine.get().map(|engine| engine.head().height) else { continue };
+            let members = self.peers.members().now().0;
+            self.forks.members.store(members.len(), Ordering::Relaxed);
+            for member in members.into_keys().filter(|it| *it != self.id) {
+                // One that does not answer leaves what is known of it.
+                if let Ok(fork) = self.compare(member, own).await {
+                    self.forks.found(member, fork);
+                }
+            }
+        }
+    }
+
+    async fn compare(&self, member: u64, own: u64) -> io::Result<Option<Fork>> {
+        let (newest, first) = remote::ask_span(&self.peers, member).await?;
+        let (height, first) = (own.min(newest), first.max(self.store.first_height()));
+        if height < first || self.is_same(member, height).await? {
+            return Ok(None);
+        }
+        // Everything below `same` is the same, and `differs` is not.
+        let (mut same, mut differs) = (first, height);
+        while same < differs {
+            let middle = same + (differs - same) / 2;
+            match self.is_same(member, middle).await? {
+                true => same = middle + 1,
+                false => differs = middle,
+            }
+        }
+        let (here, there) = self.orders(member, differs).await?;
+        Ok(Some(Fork { member, height: differs, here, there }))
+    }
+
+    async fn is_same(&self, member: u64, height: u64) -> io::Result<bool> {
+        let (here, there) = self.orders(member, height).await?;
+        Ok(here == there)
+    }
+
+    async fn orders(&self, member: u64, height: u64) -> io::Result<(String, String)> {
+        let store = self.store.clone();
+        // It may read a file.
+        let here = tokio::task::spawn_blocking(move || store.hash_of(height));
+        let here = here.await.map_err(io::Error::other)??;
+        let there = remote::ask_order(&self.peers, member, height).await?;
+        Ok((ledger::hash::to_hex(&here), there))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_is_told_once_and_forgotten_when_it_is_healed() {
+        let forks = Forks::default();
+        let (here, there) = ("aa".repeat(32), "bb".repeat(32));
+        let fork = Fork { member: 2, height: 432, here, there };
+        forks.found(2, Some(fork.clone()));
+        forks.found(2, Some(fork.clone()));
+        forks.found(1, None);
+        forks.members.store(3, Ordering::Relaxed);
+        assert!(!forks.is_outnumbered(), "one of three may be the one that is wrong");
+        forks.found(3, Some(Fork { member: 3, ..fork.clone() }));
+        assert!(forks.is_outnumbered());
+        forks.found(3, None);
+        assert_eq!(forks.now(), [fork.clone()]);
+        let said = fork.to_string();
+        for part in ["block 432", &fork.here, &fork.there, "member 2"] {
+            assert!(said.contains(part), "{said}");
+        }
+        forks.found(2, None);
+        assert!(forks.now().is_empty());
+    }
+}

@@ -1,0 +1,319 @@
+//! A member of a cluster whose folder was emptied, put back from a copy, or damaged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio_postgres::Client;
+
+use super::clusters::{Trial, free_ports, ids};
+use super::joining::start;
+use super::*;
+
+const TABLE: &str = "CREATE TABLE notes (id bigint PRIMARY KEY)";
+const ROWS: i64 = 50;
+
+async fn insert(client: &Client, ids: std::ops::Range<i64>) {
+    for id in ids {
+        client.execute("INSERT INTO notes VALUES ($1)", &[&id]).await.unwrap();
+    }
+}
+
+/// As `cp -a` does.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
+/// Keys and settings stay.
+fn empty(data: &Path) {
+    for entry in std::fs::read_dir(data).unwrap() {
+        let path = entry.unwrap().path();
+        match path.file_name().unwrap().to_str().unwrap() {
+            "cluster" | "tally.toml" => {}
+            _ if path.is_dir() => std::fs::remove_dir_all(&path).unwrap(),
+            _ => std::fs::remove_file(&path).unwrap(),
+        }
+    }
+}
+
+/// Leader and one follower acknowledge, while the other one is frozen; then the leader dies, and
+/// the follower forgets.
+async fn two_that_lack_it_outvote_nothing(forget: impl Fn(&Path, &Path)) {
+    let mut trial = Trial::start(3);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    trial.settle();
+    let leader = trial.leader();
+    let (loser, away) = ((leader + 1) % 3, (leader + 2) % 3);
+    let old = trial.all().join("old");
+    trial.nodes[loser].take().unwrap().signal(Signal::TERM);
+    copy(&trial.data(loser), &old);
+    trial.nodes[loser] = Some(Node::start(&trial.data(loser)));
+    trial.settle();
+    trial.freeze(away, Signal::STOP);
+    insert(&trial.connect(leader).await, 0..ROWS).await;
+    for node in [leader, loser] {
+        trial.nodes[node].take().unwrap().signal(Signal::KILL);
+    }
+    forget(&trial.data(loser), &old);
+    trial.freeze(away, Signal::CONT);
+    trial.nodes[loser] = Some(Node::start(&trial.data(loser)));
+    let writer = trial.connect_with(away, "-c tally.catch_up_timeout=0").await.unwrap();
+    let written = tokio::spawn(async move {
+        writer.execute("INSERT INTO notes VALUES (1000)", &[]).await.is_ok()
+    });
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(!written.is_finished(), "two that lack the rows have ordered without them");
+    let status = run(&["cluster", "status", "--folder", path(&trial.all())]);
+    assert_eq!(status.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(said.contains(&format!("no answer yet from {}", leader + 1)), "{said}");
+    trial.nodes[leader] = Some(Node::start(&trial.data(leader)));
+    assert!(written.await.unwrap());
+    trial.settle();
+    let expected: BTreeSet<i64> = (0..ROWS).chain([1000]).collect();
+    for node in 0..3 {
+        assert_eq!(ids(&trial.connect(node).await).await, expected, "node {node}");
+    }
+    // It counts again.
+    trial.nodes[away].take().unwrap().signal(Signal::KILL);
+    insert(&trial.connect(loser).await, 2000..2010).await;
+    trial.nodes[away] = Some(Node::start(&trial.data(away)));
+    trial.settle();
+    trial.stop();
+    let heads = trial.verify();
+    assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_member_outvotes_nothing() {
+    two_that_lack_it_outvote_nothing(|data, _| empty(data)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_copy_outvotes_nothing() {
+    let put_back = |data: &Path, old: &Path| {
+        std::fs::remove_dir_all(data).unwrap();
+        std::fs::rename(old, data).unwrap();
+    };
+    two_that_lack_it_outvote_nothing(put_back).await;
+}
+
+/// The message leads to the command, and the command to a member that takes part again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_member_takes_the_ledger_anew() {
+    let mut trial = Trial::start(3);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    insert(&client, 0..ROWS).await;
+    trial.settle();
+    let data = trial.data(2);
+    let refused = run(&["cluster", "rejoin", "--data", path(&data)]);
+    assert_eq!(refused.status.code(), Some(1), "its node runs");
+    trial.nodes[2].take().unwrap().signal(Signal::KILL);
+    let orders = std::fs::read_dir(data.join("orders")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&orders).unwrap();
+    bytes[1500] ^= 1;
+    std::fs::write(&orders, bytes).unwrap();
+    let refused = run(&["serve", "--data", path(&data), "--listen", "127.0.0.1:0"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("tally cluster rejoin"), "{said}");
+    assert!(!said.contains("from a copy"), "{said}");
+    let aside = run(&["--output", "json", "cluster", "rejoin", "--data", path(&data)]);
+    assert_eq!(aside.status.code(), Some(0), "{aside:?}");
+    let aside = json(&aside)["set_aside"].as_str().unwrap().to_owned();
+    assert!(Path::new(&aside).join("orders").is_dir());
+    let client = trial.connect(0).await;
+    insert(&client, 100..110).await;
+    trial.nodes[2] = Some(Node::start(&data));
+    trial.settle();
+    trial.nodes[1].take().unwrap().signal(Signal::KILL);
+    insert(&trial.connect(2).await, 200..210).await;
+    trial.nodes[1] = Some(Node::start(&trial.data(1)));
+    trial.settle();
+    trial.stop();
+    let heads = trial.verify();
+    assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
+}
+
+/// All files of a folder, by their paths.
+fn contents(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            contents(&path, found);
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            found.insert(path, bytes);
+        }
+    }
+}
+
+/// As a file system that is set back to an earlier state: no file becomes another one.
+fn set_back(folder: &Path, before: &BTreeMap<PathBuf, Vec<u8>>) {
+    let mut now = BTreeMap::new();
+    contents(folder, &mut now);
+    now.keys().filter(|path| !before.contains_key(*path)).for_each(|path| {
+        std::fs::remove_file(path).unwrap();
+    });
+    for (path, bytes) in before {
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+/// What no member can see happens all the same: both ledgers are named, by block and hashes.
+#[tokio::test(flavor = "multi_thread")]
+async fn ledgers_that_have_parted_are_named() {
+    let mut trial = Trial::start(3);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    trial.settle();
+    let leader = trial.leader();
+    let (loser, away) = ((leader + 1) % 3, (leader + 2) % 3);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    trial.freeze(loser, Signal::STOP);
+    let mut before = BTreeMap::new();
+    contents(&trial.data(loser), &mut before);
+    trial.freeze(loser, Signal::CONT);
+    trial.freeze(away, Signal::STOP);
+    insert(&trial.connect(leader).await, 0..ROWS).await;
+    // What it has no result of it would give up for the others'.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for node in [leader, loser] {
+        trial.nodes[node].take().unwrap().signal(Signal::KILL);
+    }
+    set_back(&trial.data(loser), &before);
+    trial.freeze(away, Signal::CONT);
+    trial.nodes[loser] = Some(Node::start(&trial.data(loser)));
+    insert(&trial.connect(away).await, 1000..1010).await;
+    trial.nodes[leader] = Some(Node::start(&trial.data(leader)));
+    let mut said = String::new();
+    for _ in 0..100 {
+        let status = run(&["cluster", "status", "--folder", path(&trial.all())]);
+        said = String::from_utf8_lossy(&status.stdout).into_owned();
+        if said.matches("has forked").count() >= 4 {
+            assert_eq!(status.status.code(), Some(1), "{said}");
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let named = |member: usize| {
+        let line = format!("forked     member {}: the ledger has forked", member + 1);
+        said.contains(&line) && said.contains(&format!("at member {}", member + 1))
+    };
+    assert!([leader, loser, away].into_iter().all(named), "{said}");
+    assert!(!said.contains("of its term"), "{said}");
+    let ready = trial.nodes[leader].as_ref().unwrap().fetch("/readyz");
+    assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("has forked"), "{ready}");
+    let ready = trial.nodes[away].as_ref().unwrap().fetch("/readyz");
+    assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("has forked"), "{ready}");
+    // Its owner decides which of them goes on.
+    trial.nodes[leader].take().unwrap().signal(Signal::KILL);
+    let data = trial.data(leader);
+    let aside = run(&["cluster", "rejoin", "--data", path(&data)]);
+    assert_eq!(aside.status.code(), Some(0), "{aside:?}");
+    trial.nodes[leader] = Some(Node::start(&data));
+    trial.settle();
+    assert_eq!(ids(&trial.connect(leader).await).await, (1000..1010).collect());
+}
+
+async fn shown(client: &Client, name: &str) -> String {
+    let rows = client.simple_query(&format!("SHOW {name}")).await.unwrap();
+    let value = rows.iter().find_map(|row| match row {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    value.unwrap()
+}
+
+/// Until the ledger names so many members.
+async fn members(client: &Client, count: usize) {
+    for _ in 0..300 {
+        if shown(client, "ledger.members").await.split(", ").count() == count {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the members are {}", shown(client, "ledger.members").await);
+}
+
+/// Two of three are gone for good: the third goes on, and others join it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_survivor_goes_on_alone_by_its_owners_word() {
+    let mut trial = Trial::start(3);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    insert(&client, 0..ROWS).await;
+    trial.settle();
+    trial.stop();
+    let (data, all) = (trial.data(0), trial.all());
+    let recover = ["--output", "json", "cluster", "recover", "--data", path(&data)];
+    let refused = run(&recover);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("would go on alone behind block"), "{said}");
+    let recovered = run(&[&recover[..], &["--yes"]].concat());
+    assert_eq!(recovered.status.code(), Some(0), "{recovered:?}");
+    assert_eq!(json(&recovered)["removed"], serde_json::json!([2, 3]));
+    trial.nodes[0] = Some(start(&data));
+    let client = trial.connect(0).await;
+    members(&client, 1).await;
+    assert_eq!(ids(&client).await.len() as i64, ROWS);
+    insert(&client, 100..110).await;
+    // One of the others comes back: it is none of them any more.
+    trial.nodes[1] = Some(start(&trial.data(1)));
+    insert(&client, 110..120).await;
+    trial.nodes[1].take().unwrap().signal(Signal::KILL);
+    let port = free_ports(3).to_string();
+    let added = run(&["cluster", "add", "--folder", path(&all), "--port", &port]);
+    assert_eq!(added.status.code(), Some(0), "{added:?}");
+    trial.nodes.push(Some(start(&trial.data(3))));
+    insert(&trial.connect(3).await, 200..210).await;
+    assert_eq!(ids(&client).await.len() as i64, ROWS + 30);
+    // Again after a restart.
+    for node in [0, 3] {
+        trial.nodes[node].take().unwrap().signal(Signal::KILL);
+    }
+    for node in [0, 3] {
+        trial.nodes[node] = Some(start(&trial.data(node)));
+    }
+    insert(&trial.connect(0).await, 300..310).await;
+}
+
+/// All folders are gone, and there is a backup.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_goes_on_as_a_new_cluster() {
+    let mut trial = Trial::start(3);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    insert(&client, 0..ROWS).await;
+    trial.settle();
+    trial.stop();
+    let (all, backup) = (trial.all(), trial.all().join("backup"));
+    let taken = run(&["backup", "--data", path(&trial.data(2)), "--to", path(&backup)]);
+    assert_eq!(taken.status.code(), Some(0), "{taken:?}");
+    for node in 0..3 {
+        std::fs::remove_dir_all(trial.data(node)).unwrap();
+    }
+    let data = all.join("node-4");
+    let restored = run(&["restore", "--from", path(&backup), "--data", path(&data)]);
+    assert_eq!(restored.status.code(), Some(0), "{restored:?}");
+    let alone = run(&["serve", "--data", path(&data), "--listen", "127.0.0.1:0"]);
+    let said = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert!(said.contains("tally cluster recover"), "{said}");
+    let port = free_ports(3).to_string();
+    let recover = ["cluster", "recover", "--data", path(&data), "--port", &port, "--yes"];
+    let recovered = run(&recover);
+    assert_eq!(recovered.status.code(), Some(0), "{recovered:?}");
+    let mut node = start(&data);
+    let client = node.connect().await;
+    members(&client, 1).await;
+    assert!(shown(&client, "ledger.members").await.starts_with("4 "));
+    assert_eq!(ids(&client).await.len() as i64, ROWS);
+    insert(&client, 100..110).await;
+    assert_eq!(node.signal(Signal::TERM), Some(0));
+    let verified = run(&["verify", path(&data)]);
+    assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+}

@@ -1,0 +1,380 @@
+//! A member that may have forgotten what it promised, and the others' word for it.
+//!
+//! ```text
+//! a start finds       doubt     asks each voter: what do you have?      then
+//! all as it was       none      no one                                 takes part at once
+//! no file of votes    new       all of them                            begins, if all are new
+//! copied files        copied    all of them                            takes part from there on
+//! a ledger taken anew lost      all, most of whom forgot nothing       takes part from there on
+//! ```
+//!
+//! Raft counts a member's acknowledgements and votes as kept for good. One whose folder was
+//! emptied, or put back from a copy, would break two promises: an entry that it helped to commit
+//! could be outvoted by others that never had it, and it could vote again in a term that it has
+//! voted in. So such a member stands aside: it has no Raft, so it neither votes, stands nor
+//! acknowledges, until it has heard from every other voter how far that one's log and vote are.
+//!
+//! **Invariants.** *V* is the member in doubt. Of what it hears, its own included, it keeps the
+//! highest vote, and the highest last entry: *the least* that a leader must have to get its vote.
+//!
+//! 1. *What V helped to commit is in a log that ends with the least.* The leader that counted V's
+//!    acknowledgement had the entry on its own disk, and all that commit with V are asked. The log
+//!    with the highest last entry among several has all committed entries that any of them has
+//!    (leader completeness).
+//! 2. *V votes for none that lacks it*: it grants no candidate whose last entry is below the least,
+//!    nor stands itself below it. Any leader that is elected without V's vote has the entry from
+//!    a majority that shares a member with the one that committed it.
+//! 3. *V votes twice in no term.* A candidate that counts an old vote of V has written its own vote
+//!    for that term before it asked for it, and answers after V has stood aside. V adopts the
+//!    highest vote, as one that is not confirmed: so it never resumes a lead that it had.
+//! 4. *An answer is of use only from members that remember.* One that has lost its data answers, so
+//!    that all are heard; those that have not must be as many that every majority with V in it has
+//!    one of them: n - m + 1 of n, where m is a majority. One that goes on, and was not sent the
+//!    least yet, remembers no more than before. Copies remember what they hold. Where more are lost
+//!    than that, nothing in the cluster knows what they had, and its owner decides.
+//! 5. *Who is asked* follows from the log with the highest last entry: its newest members.
+//! 6. *A cluster begins when all its founders have met*, since one whose folder was emptied is as
+//!    good as new. Each draws a number for its life in its folder, and keeps the others' when it
+//!    begins. A new one that is known so to all that have begun has had no life before that they
+//!    could have counted on: they counted on nothing before they began. A copy of one that was new
+//!    draws another number, as the folder that it was copied from may have begun since.
+//!
+//! A member that a leader, by the word of more than half, has as none of its voters has promised
+//! nothing that counts: it takes part at once, and is sent the log.
+//!
+//! **What is seen of a copy.** Each start writes a new file of votes, with the number and the time
+//! of birth that the file system gave it ([`ledger::files::Identity`]); another start that finds it
+//! in another file has a copy before it. A folder that was only moved to another disk is taken for
+//! one, too, which costs a question. *Not seen*: a whole file system or machine that was set back,
+//! which keeps such numbers, and older files that are written over those of the ledger in place.
+//!
+//! **Cost.** Nothing where nothing is in doubt.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::atomic::Ordering;
+
+use openraft::{LogId, Vote};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Duration, sleep, timeout};
+
+use crate::liveness::MEND_EVERY;
+use crate::node::{Node, lock};
+use crate::wire::{Request, of_json};
+
+/// Between two questions to members that do not answer.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// Why a member's own word does not count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Doubt {
+    /// It has never voted, as far as its folder tells.
+    New,
+    /// Its folder is a copy of one, perhaps an old one.
+    Copied,
+    /// It had nothing any more, and took the ledger from another member.
+    Lost,
+}
+
+/// What a member has on its disk.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Recalled {
+    pub vote: Option<Vote<u64>>,
+    pub last: Option<LogId<u64>>,
+    /// What it may have helped to commit, and perhaps lacks still.
+    pub least: Option<LogId<u64>>,
+    /// Also where it lacks that: until then it remembers no more than it did.
+    pub doubt: Option<Doubt>,
+    /// Its newest members: one set of voters, or two while they change.
+    pub voters: Vec<BTreeSet<u64>>,
+    /// Of its folder.
+    pub life: u64,
+    /// The life in which this one met the member that asks, before either had promised anything.
+    pub met: Option<u64>,
+    /// More than half follow this one, and the member that asks is no voter of theirs.
+    pub is_stranger: bool,
+}
+
+/// What a member in doubt goes on with.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Settled {
+    pub vote: Option<Vote<u64>>,
+    pub least: Option<LogId<u64>>,
+    pub lives: BTreeMap<u64, u64>,
+}
+
+/// Why it cannot go on yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Lacking {
+    /// Not heard from.
+    pub unheard: BTreeSet<u64>,
+    /// They have lost their data too, and so many remain too few.
+    pub lost: BTreeSet<u64>,
+}
+
+/// See the module. `named`: the members, where no log says.
+pub(crate) fn judge(
+    id: u64,
+    own: &Recalled,
+    heard: &BTreeMap<u64, Recalled>,
+    named: &BTreeSet<u64>,
+) -> Result<Settled, Lacking> {
+    // None resumes a lead: it would write other entries under the numbers of those that it forgot.
+    let unconfirmed = |vote: Vote<u64>| Vote { committed: false, ..vote };
+    if heard.values().any(|it| it.is_stranger) {
+        return Ok(Settled { vote: own.vote.map(unconfirmed), ..Settled::default() });
+    }
+    let all = || heard.values().chain([own]);
+    let least = all().filter_map(|it| it.last.max(it.least)).max();
+    let newest = all().max_by_key(|it| it.last).map_or(&own.voters, |it| &it.voters);
+    let alone = [named.clone()];
+    let voters = if newest.is_empty() { &alone[..] } else { newest };
+    let others = |set: &BTreeSet<u64>| -> BTreeSet<u64> {
+        set.iter().copied().filter(|member| *member != id).collect()
+    };
+    let unheard: BTreeSet<u64> = voters.iter().flat_map(others).collect();
+    let unheard: BTreeSet<u64> =
+        unheard.into_iter().filter(|member| !heard.contains_key(member)).collect();
+    if !unheard.is_empty() {
+        return Err(Lacking { unheard, ..Lacking::default() });
+    }
+    let forgets = |it: &Recalled| match it.doubt {
+        Some(Doubt::Lost) => true,
+        Some(Doubt::New) => least.is_some(),
+        Some(Doubt::Copied) | None => false,
+    };
+    let begun = || heard.values().filter(|it| it.doubt != Some(Doubt::New));
+    let is_founder = own.doubt == Some(Doubt::New) && begun().all(|it| it.met == Some(own.life));
+    if forgets(own) && !is_founder {
+        for set in voters {
+            let (remember, lost): (BTreeSet<u64>, BTreeSet<u64>) =
+                others(set).into_iter().partition(|it| !heard.get(it).is_none_or(forgets));
+            let majority = set.len() / 2 + 1;
+            if remember.len() < set.len() - majority + 1 {
+                return Err(Lacking { lost, ..Lacking::default() });
+            }
+        }
+    }
+    let mut vote = None;
+    for one in all().filter_map(|it| it.vote).map(unconfirmed) {
+        vote = Some(vote.map_or(one, |vote| if one > vote { one } else { vote }));
+    }
+    let lives = heard.iter().map(|(member, it)| (*member, it.life)).collect();
+    Ok(Settled { vote, least, lives })
+}
+
+impl Node {
+    /// What this node answers to a member in doubt.
+    pub(crate) async fn recalled_for(&self, asking: u64) -> Recalled {
+        let (is_stranger, met) = (self.is_stranger(asking).await, self.0.store.met(asking));
+        Recalled { is_stranger, met, ..self.0.store.recalled() }
+    }
+
+    async fn is_stranger(&self, asking: u64) -> bool {
+        let Ok(raft) = self.raft() else { return false };
+        if raft.get_read_log_id().await.is_err() {
+            return false;
+        }
+        let metrics = raft.metrics().borrow().clone();
+        let members = metrics.membership_config;
+        let committed = self.0.committed_count();
+        let is_committed = members.log_id().is_some_and(|id| id.index < committed);
+        is_committed && !members.membership().voter_ids().any(|voter| voter == asking)
+    }
+
+    /// Asks until it is known what this node goes on with, and has it begin.
+    pub(crate) async fn recall(self) {
+        let mut heard = BTreeMap::new();
+        loop {
+            let own = self.0.store.recalled();
+            let named: BTreeSet<u64> = self.0.config.members.keys().copied().collect();
+            match judge(self.0.config.id, &own, &heard, &named) {
+                Ok(settled) => {
+                    let begun = self.begin_settled(settled).await;
+                    let failed = begun.err().map(|error| format!("it cannot take part: {error}"));
+                    let is_full = failed.is_some() && self.0.store.fullness().is_some();
+                    *lock(&self.0.waits) = failed;
+                    if !is_full {
+                        return;
+                    }
+                    sleep(MEND_EVERY).await;
+                    let _ = self.0.store.reopen();
+                }
+                Err(lacking) => *lock(&self.0.waits) = Some(describe(own.doubt, &lacking)),
+            }
+            if self.0.leaving.load(Ordering::Acquire) {
+                return;
+            }
+            let known = heard.values().flat_map(|it: &Recalled| it.voters.iter().flatten());
+            let own_known = own.voters.iter().flatten();
+            let mut asked: BTreeSet<u64> = known.chain(own_known).chain(&named).copied().collect();
+            asked.remove(&self.0.config.id);
+            let answers = asked.into_iter().map(|member| self.ask_of(member));
+            for (member, answer) in futures::future::join_all(answers).await {
+                if let Some(answer) = answer {
+                    heard.insert(member, answer);
+                }
+            }
+            if judge(self.0.config.id, &own, &heard, &named).is_err() {
+                sleep(ASK_EVERY).await;
+            }
+        }
+    }
+
+    async fn ask_of(&self, member: u64) -> (u64, Option<Recalled>) {
+        let answer = async {
+            let request = Request::Recall(self.0.config.id).encode().map_err(io::Error::other)?;
+            let answer = self.0.network.call(member, request).await?;
+            of_json(&answer).map_err(io::Error::other)
+        };
+        let answer = timeout(self.0.config.timing.election_max, answer).await;
+        (member, answer.ok().and_then(Result::ok))
+    }
+
+    async fn begin_settled(&self, settled: Settled) -> io::Result<()> {
+        if self.0.leaving.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.0.store.settle(settled)?;
+        self.take_part().await
+    }
+}
+
+/// For people.
+fn describe(doubt: Option<Doubt>, lacking: &Lacking) -> String {
+    let list =
+        |members: &BTreeSet<u64>| members.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let why = match doubt {
+        Some(Doubt::New) => "this node begins, and takes part",
+        Some(Doubt::Copied) => {
+            "the folder of this node is a copy, perhaps an old one: it takes part"
+        }
+        Some(Doubt::Lost) | None => "the data of this node was lost: it takes part again",
+    };
+    if !lacking.unheard.is_empty() {
+        return format!(
+            "{why} when every other member has said what it has; no answer yet from {}",
+            list(&lacking.unheard)
+        );
+    }
+    format!(
+        "{why} when enough members have their data, but {} lost theirs too: start the cluster \
+         from the member that has the most, by tally cluster recover",
+        list(&lacking.lost)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::CommittedLeaderId;
+
+    use super::*;
+
+    fn last(term: u64, index: u64) -> Option<LogId<u64>> {
+        Some(LogId::new(CommittedLeaderId::new(term, 1), index))
+    }
+
+    fn has(doubt: Option<Doubt>, last: Option<LogId<u64>>) -> Recalled {
+        let voters = vec![BTreeSet::from([1, 2, 3])];
+        let vote = last.map(|last| Vote::new_committed(last.leader_id.term, 1));
+        Recalled { vote, last, doubt, voters, ..Recalled::default() }
+    }
+
+    fn judged(own: &Recalled, heard: &[(u64, Recalled)]) -> Result<Settled, Lacking> {
+        let named = BTreeSet::from([1, 2, 3]);
+        judge(2, own, &heard.iter().cloned().collect(), &named)
+    }
+
+    #[test]
+    fn every_other_voter_is_heard() {
+        let (own, other) = (has(Some(Doubt::Copied), last(1, 5)), has(None, last(1, 9)));
+        let lacking = judged(&own, &[(1, other.clone())]).unwrap_err();
+        assert_eq!(lacking.unheard, BTreeSet::from([3]));
+        let settled = judged(&own, &[(1, other), (3, has(None, last(2, 3)))]).unwrap();
+        assert_eq!(settled.least, last(2, 3), "the later term has what was committed before");
+        assert_eq!(settled.vote, Some(Vote::new(2, 1)), "not confirmed");
+    }
+
+    #[test]
+    fn one_that_lost_its_data_needs_others_that_have_theirs() {
+        let own = has(Some(Doubt::Lost), last(1, 2));
+        let (intact, lost) = (has(None, last(1, 9)), has(Some(Doubt::Lost), last(1, 2)));
+        let lacking = judged(&own, &[(1, intact.clone()), (3, lost)]).unwrap_err();
+        assert_eq!(lacking.lost, BTreeSet::from([3]));
+        let copied = has(Some(Doubt::Copied), last(1, 9));
+        assert!(judged(&own, &[(1, intact.clone()), (3, copied)]).is_ok());
+        // One that goes on, and lacks what it may have helped to commit.
+        let lacks = Recalled { least: last(1, 9), ..has(Some(Doubt::Lost), last(1, 4)) };
+        let behind = has(None, last(1, 4));
+        let lacking = judged(&own, &[(1, behind.clone()), (3, lacks.clone())]).unwrap_err();
+        assert_eq!(lacking.lost, BTreeSet::from([3]));
+        let copied = has(Some(Doubt::Copied), last(1, 7));
+        let settled = judged(&copied, &[(1, behind), (3, lacks)]).unwrap();
+        assert_eq!(settled.least, last(1, 9), "also of what no log has any more");
+        // Like a new one, beside others that are not.
+        let own = has(Some(Doubt::New), None);
+        let new = has(Some(Doubt::New), None);
+        assert!(judged(&own, &[(1, intact.clone()), (3, new.clone())]).is_err());
+        let settled = judged(&own, &[(1, new.clone()), (3, new.clone())]).unwrap();
+        assert_eq!((settled.vote, settled.least), (None, None));
+        // The others may have begun meanwhile, with this one as it is.
+        let own = Recalled { life: 7, ..own };
+        let met = Recalled { met: Some(7), ..intact.clone() };
+        assert!(judged(&own, &[(1, met.clone()), (3, new)]).is_ok());
+        let before = Recalled { met: Some(6), ..intact };
+        assert!(judged(&own, &[(1, met), (3, before.clone())]).is_ok(), "two remember");
+        let own = Recalled { life: 8, ..own };
+        assert!(judged(&own, &[(1, before), (3, has(Some(Doubt::Lost), None))]).is_err());
+    }
+
+    #[test]
+    fn a_member_that_never_voted_goes_on_at_once() {
+        let own = has(Some(Doubt::Lost), last(1, 2));
+        let leader = Recalled { is_stranger: true, ..has(None, last(1, 9)) };
+        let settled = judged(&own, &[(1, leader)]).unwrap();
+        assert_eq!((settled.vote, settled.least), (Some(Vote::new(1, 1)), None));
+    }
+
+    /// The newest log says who is to be asked, also one that is heard late.
+    #[test]
+    fn members_that_came_later_are_heard_too() {
+        let own = has(Some(Doubt::Copied), last(1, 5));
+        let voters = vec![BTreeSet::from([1, 2, 3]), BTreeSet::from([1, 2, 4])];
+        let newer = Recalled { voters, ..has(None, last(1, 9)) };
+        let lacking = judged(&own, &[(1, newer), (3, has(None, last(1, 4)))]).unwrap_err();
+        assert_eq!(lacking.unheard, BTreeSet::from([4]));
+    }
+
+    /// All logs and all quorums of five small worlds: what V helped to commit is below the least.
+    #[test]
+    fn the_least_has_what_was_committed_with_the_member_in_doubt() {
+        for (members, mask) in (1..=5u64).flat_map(|n| (0..1u64 << n).map(move |mask| (n, mask))) {
+            let all: BTreeSet<u64> = (1..=members).collect();
+            let quorum: BTreeSet<u64> =
+                all.iter().copied().filter(|it| mask >> (it - 1) & 1 == 1).collect();
+            let (me, majority) = (1, members as usize / 2 + 1);
+            if !quorum.contains(&me) || quorum.len() < majority {
+                continue;
+            }
+            for lost in 0..1u64 << members {
+                let of = |member: u64| {
+                    let forgot = member == me || lost >> (member - 1) & 1 == 1;
+                    let had = quorum.contains(&member) && !forgot;
+                    let doubt = forgot.then_some(Doubt::Lost);
+                    let voters = vec![all.clone()];
+                    Recalled {
+                        last: if had { last(1, 9) } else { last(1, 4) },
+                        doubt,
+                        voters,
+                        ..Recalled::default()
+                    }
+                };
+                let heard: BTreeMap<u64, Recalled> =
+                    all.iter().filter(|it| **it != me).map(|it| (*it, of(*it))).collect();
+                if let Ok(settled) = judge(me, &of(me), &heard, &all) {
+                    assert_eq!(settled.least, last(1, 9), "{members}: {quorum:?}, lost {lost:b}");
+                }
+            }
+        }
+    }
+}
