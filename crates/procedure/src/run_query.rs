@@ -26,6 +26,7 @@ use hashbrown::hash_table::Entry;
 use smallvec::{SmallVec, smallvec};
 use types::compare::sort_cmp;
 use types::key::{encode_column, encode_int_key};
+use types::numeric::work;
 use types::value::VALUE_WEIGHT;
 use types::{Error, Key, SqlState, Stop, Value};
 
@@ -444,7 +445,12 @@ impl Run<'_> {
         self.query(access, input, outer, &mut |row| {
             group.clear();
             for expression in groups {
-                group.push(self.eval(expression, row)?);
+                let value = self.eval(expression, row)?;
+                // Equal numbers have one hash whatever their scale.
+                if let Value::Numeric(number) = &value {
+                    self.meter.spend(work::of_digits(number))?;
+                }
+                group.push(value);
             }
             let entry = states.entry(&group);
             if entry.is_none() {
@@ -458,6 +464,7 @@ impl Run<'_> {
                 let gathered = match &aggregate.input {
                     Some(input) => {
                         let value = self.look(input, row)?;
+                        self.meter.spend(state.work(&value))?;
                         state.add(&value, aggregate)?
                     }
                     None => state.add(&Value::Bool(true), aggregate)?,
