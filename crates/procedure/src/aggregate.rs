@@ -57,15 +57,14 @@ impl Accumulator {
     /// Units that it takes to take one value in, beside those of its row.
     #[inline]
     pub(crate) fn work(&self, value: &Value) -> u64 {
-        match (&self.state, value) {
-            (State::Numeric(sum), Value::Numeric(number)) => {
-                work::of_operator(ArithmeticOp::Add, sum, number)
+        let Value::Numeric(number) = value else { return 0 };
+        let search = if self.seen.is_some() { work::of_digits(number) } else { 0 };
+        search
+            + match &self.state {
+                State::Numeric(sum) => work::of_operator(ArithmeticOp::Add, sum, number),
+                State::Value(Value::Numeric(kept)) => work::of_alignment(kept, number),
+                _ => 0,
             }
-            (State::Value(Value::Numeric(kept)), Value::Numeric(number)) => {
-                work::of_alignment(kept, number)
-            }
-            _ => 0,
-        }
     }
 
     /// Takes one value in; returns the weight of what it keeps because of it.
@@ -84,7 +83,7 @@ impl Accumulator {
         self.count += 1;
         match aggregate.function {
             AggregateFunction::Count => {}
-            AggregateFunction::Sum | AggregateFunction::Avg => self.add_number(value)?,
+            AggregateFunction::Sum | AggregateFunction::Avg => kept += self.add_number(value)?,
             AggregateFunction::Min => kept += self.keep_if(value, std::cmp::Ordering::is_lt),
             AggregateFunction::Max => kept += self.keep_if(value, std::cmp::Ordering::is_gt),
             AggregateFunction::BoolAnd => self.combine(value, |a, b| a && b),
@@ -100,7 +99,13 @@ impl Accumulator {
         Ok(kept)
     }
 
-    fn add_number(&mut self, value: &Value) -> Result<()> {
+    /// What the sum weighs more than the one before.
+    fn add_number(&mut self, value: &Value) -> Result<usize> {
+        let beside = |state: &State| match state {
+            State::Numeric(sum) => sum.heap_bytes(),
+            _ => 0,
+        };
+        let before = beside(&self.state);
         let out_of_range = || Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "sum out of range");
         self.state = match (&self.state, value) {
             (State::Nothing, Value::Int(i)) => State::Int(i128::from(*i)),
@@ -113,7 +118,7 @@ impl Accumulator {
             (State::Float(sum), Value::Float(x)) => State::Float(sum + x),
             _ => return Err(Error::new(SqlState::INTERNAL_ERROR, "sum over mixed types")),
         };
-        Ok(())
+        Ok(beside(&self.state).saturating_sub(before))
     }
 
     /// What the value kept weighs more than the one before.

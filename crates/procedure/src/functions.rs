@@ -25,7 +25,7 @@ pub use datetime::DateField;
 pub(crate) use strings::gathered;
 
 /// Whole exponents that `power` takes.
-const POWER_EXPONENT_MAX: i64 = 1_000_000;
+const POWER_EXPONENT_MAX: u32 = 1_000_000;
 
 /// A built-in scalar function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -274,14 +274,7 @@ fn sqrt(value: &Value) -> Result<Value> {
 }
 
 fn power(base: &Value, exponent: &Value, result: &DataType) -> Result<Value> {
-    let whole = match exponent {
-        Value::Int(i) => Some(*i),
-        Value::Numeric(d) if d.is_whole() => numeric::to_i64(d),
-        Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e9 => Some(*x as i64),
-        _ => None,
-    };
-    let exact = whole.filter(|e| e.abs() <= POWER_EXPONENT_MAX).and_then(|e| i32::try_from(e).ok());
-    let Some(exponent) = exact else {
+    let Some(exponent) = whole_exponent(exponent) else {
         return Err(Error::unsupported("power() with this exponent").with_detail(format!(
             "Only whole exponents up to {POWER_EXPONENT_MAX} have one result on every machine."
         )));
@@ -310,6 +303,16 @@ fn power(base: &Value, exponent: &Value, result: &DataType) -> Result<Value> {
     }
 }
 
+fn whole_exponent(exponent: &Value) -> Option<i32> {
+    let whole = match exponent {
+        Value::Int(i) => *i,
+        Value::Numeric(d) if d.is_whole() => numeric::to_i64(d)?,
+        Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e9 => *x as i64,
+        _ => return None,
+    };
+    i32::try_from(whole).ok().filter(|whole| whole.unsigned_abs() <= POWER_EXPONENT_MAX)
+}
+
 /// What an operation on numerics of many digits costs beside its call.
 fn digits_units(function: Function, arguments: &[Cow<'_, Value>]) -> u64 {
     use Function::*;
@@ -323,7 +326,8 @@ fn digits_units(function: Function, arguments: &[Cow<'_, Value>]) -> u64 {
         (Mod | Div, Some(second)) => numeric::work::of_operator(ArithmeticOp::Mod, first, second),
         (Sqrt, _) => numeric::work::of_root(first),
         (Power, Some(exponent)) => {
-            numeric::work::of_power(first, numeric::to_i64(exponent).unwrap_or(0))
+            let whole = whole_exponent(nth(arguments, 1)).unwrap_or(0);
+            numeric::work::of_digits(exponent) + numeric::work::of_power(first, whole)
         }
         (Greatest | Least, Some(_)) => {
             let others = arguments.iter().skip(1).filter_map(|argument| argument.as_numeric());

@@ -26,7 +26,6 @@ use hashbrown::hash_table::Entry;
 use smallvec::{SmallVec, smallvec};
 use types::compare::sort_cmp;
 use types::key::{encode_column, encode_int_key};
-use types::numeric::work;
 use types::value::VALUE_WEIGHT;
 use types::{Error, Key, SqlState, Stop, Value};
 
@@ -424,6 +423,7 @@ impl Run<'_> {
             }
             values.push(value);
         }
+        self.meter.spend_on_hash(&values)?;
         Ok(Some(values))
     }
 
@@ -445,13 +445,9 @@ impl Run<'_> {
         self.query(access, input, outer, &mut |row| {
             group.clear();
             for expression in groups {
-                let value = self.eval(expression, row)?;
-                // Equal numbers have one hash whatever their scale.
-                if let Value::Numeric(number) = &value {
-                    self.meter.spend(work::of_digits(number))?;
-                }
-                group.push(value);
+                group.push(self.eval(expression, row)?);
             }
+            self.meter.spend_on_hash(&group)?;
             let entry = states.entry(&group);
             if entry.is_none() {
                 self.hold(&group)?;
@@ -611,6 +607,7 @@ impl Run<'_> {
             some.clear();
             some.extend(by.iter().map(|column| row[usize::from(*column)].clone()));
             let alike = if by.is_empty() { row } else { &some };
+            self.meter.spend_on_hash(alike)?;
             let Repeats::Marked(counts) = repeats else {
                 if !seen.insert(alike) {
                     return Ok(ControlFlow::Continue(()));

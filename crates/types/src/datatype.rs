@@ -494,7 +494,8 @@ mod tests {
         let code = |text| read(text).unwrap_err().code();
         assert_eq!(code("nonsense"), SqlState::UNDEFINED_OBJECT);
         assert_eq!(code("jsonb"), SqlState::FEATURE_NOT_SUPPORTED);
-        assert_eq!(code("numeric(40,2)"), SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(read("numeric(1000,2)").unwrap(), DataType::Numeric(Some((1000, 2))));
+        assert_eq!(code("numeric(1001,2)"), SqlState::INVALID_PARAMETER_VALUE);
         assert_eq!(code("numeric(0)"), SqlState::INVALID_PARAMETER_VALUE);
         assert_eq!(code("varchar(0)"), SqlState::INVALID_PARAMETER_VALUE);
         assert_eq!(code("numeric(3"), SqlState::SYNTAX_ERROR);

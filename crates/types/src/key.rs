@@ -330,12 +330,21 @@ fn push_exponent(exponent: i32, out: &mut SmallVec<[u8; 32]>) {
 }
 
 fn take_exponent(first: u8, complement: u8, rest: &mut &[u8]) -> Result<i32> {
-    if first != NUMERIC_BELOW && first != NUMERIC_ABOVE {
-        return Ok(i32::from(first) - i32::from(NUMERIC_ZERO) - NUMERIC_EXPONENT_BIAS);
+    let (exponent, is_long) = match first {
+        NUMERIC_BELOW | NUMERIC_ABOVE => {
+            let [high, middle, low] = take::<3>(rest)?.map(|byte| byte ^ complement);
+            let exponent = i32::from_be_bytes([0, high, middle, low]);
+            (if first == NUMERIC_BELOW { exponent - NUMERIC_BELOW_BIAS } else { exponent }, true)
+        }
+        _ => (i32::from(first) - i32::from(NUMERIC_ZERO) - NUMERIC_EXPONENT_BIAS, false),
+    };
+    // Each exponent has one form.
+    let is_near = NUMERIC_EXPONENTS.contains(&exponent);
+    let is_below = exponent < *NUMERIC_EXPONENTS.start();
+    match is_near != is_long && (!is_long || is_below == (first == NUMERIC_BELOW)) {
+        true => Ok(exponent),
+        false => Err(corrupt()),
     }
-    let [high, middle, low] = take::<3>(rest)?.map(|byte| byte ^ complement);
-    let exponent = i32::from_be_bytes([0, high, middle, low]);
-    Ok(if first == NUMERIC_BELOW { exponent - NUMERIC_BELOW_BIAS } else { exponent })
 }
 
 fn take_numeric(rest: &mut &[u8]) -> Result<Numeric> {
@@ -348,10 +357,13 @@ fn take_numeric(rest: &mut &[u8]) -> Result<Numeric> {
     let exponent = take_exponent(first ^ complement, complement, rest)?;
     let end = rest.iter().position(|b| b ^ complement == NUMERIC_END).ok_or_else(corrupt)?;
     let pairs = rest[..end].iter().map(|b| (b ^ complement) - 1);
-    if pairs.clone().any(|pair| pair > 99) {
+    // Neither the first nor the last digit is zero.
+    let is_shortest = pairs.clone().next().is_some_and(|pair| pair >= 10)
+        && pairs.clone().next_back().is_some_and(|pair| pair > 0);
+    if !is_shortest || pairs.clone().any(|pair| pair > 99) {
         return Err(corrupt());
     }
-    let odd = rest[..end].last().is_some_and(|b| ((b ^ complement) - 1).is_multiple_of(10));
+    let odd = pairs.clone().next_back().is_some_and(|pair| pair.is_multiple_of(10));
     // The digit that fills the last pair is none of the number's.
     let digits = pairs.flat_map(|pair| [pair / 10, pair % 10]).take(2 * end - usize::from(odd));
     let d = from_digits(negative, digits, i64::from(exponent))?;

@@ -1,19 +1,20 @@
 //! SQL values.
 //!
 //! A value is at most 32 bytes: short strings, numbers and every time are inline, long strings own
-//! a buffer, bytes, arrays and numerics of more than 28 digits are shared. Equality is SQL's `IS NOT DISTINCT FROM`
-//! within one type, so values can be grouped and counted: NULL equals NULL, NaN equals NaN, -0
-//! equals 0, and 1.0 equals 1.00. Values of different types are never equal here; see
-//! [`compare`](crate::compare::compare) for SQL's `=`.
+//! a buffer, bytes, arrays and numerics of more than 28 digits are shared. Equality is SQL's
+//! `IS NOT DISTINCT FROM` within one type, so values can be grouped and counted: NULL equals NULL,
+//! NaN equals NaN, -0 equals 0, and 1.0 equals 1.00. Values of different types are never equal
+//! here; see [`compare`](crate::compare::compare) for SQL's `=`.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use compact_str::CompactString;
+
 pub use crate::datatype::DataType;
 use crate::numeric::Numeric;
-use compact_str::CompactString;
 
 /// One SQL value. Integers of every width are `Int`; the column's type bounds them.
 #[derive(Clone, Debug, Default)]

@@ -63,6 +63,9 @@ select power(2.5, 3), power(2.0, -2), power(10.0, 40), 2.0 ^ 100, power(1.1, 100
 -- power numeric | power numeric | power numeric | ?column? numeric | power numeric
 -- 15.6250000000000000 | 0.2500000000000000 | 10000000000000000000000000000000000000000.0000000000000000 | 1267650600228229401496703205376.0000000000000000 | 13780.6123398222701841
 -- SELECT 1
+select power(2.0, -9223372036854775808), power(2.0, 1000001);
+-- ERROR 0A000: power() with this exponent is not supported
+-- DETAIL: Only whole exponents up to 1000000 have one result on every machine.
 select div(17, 5), div(-17.5, 5), div(1e40, 3), mod(1e40, 7), 1e40 % 0.3;
 -- div numeric | div numeric | div numeric | mod numeric | ?column? numeric
 -- 3 | -3 | 3333333333333333333333333333333333333333 | 4 | 0.1

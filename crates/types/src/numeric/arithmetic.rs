@@ -107,8 +107,8 @@ pub(super) fn div_at(a: &Numeric, b: &Numeric, scale: u32) -> Result<Numeric> {
     Numeric::of_big(negative, rounded_quotient(&x, &y), scale)
 }
 
-/// `x * 10^longer_by / y`, rounded, by long division: the remainder stays below the divisor, so that
-/// nothing is wider than 128 bits. `None`: the quotient is.
+/// `x * 10^longer_by / y`, rounded, by long division: the remainder stays below the divisor, so
+/// that nothing is wider than 128 bits. `None`: the quotient is.
 fn small_quotient(x: u128, y: u128, mut longer_by: u32) -> Option<u128> {
     if let Some(longer) = small_pow10(longer_by).and_then(|power| x.checked_mul(power)) {
         let (quotient, remainder) = (longer / y, longer % y);

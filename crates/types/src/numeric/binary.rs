@@ -7,7 +7,9 @@ use super::{Magnitude, Numeric, POW10, SCALE_MAX, WHOLE_DIGITS_MAX, pow10};
 /// Numbers with magnitudes below 2^80, which is 24 digits, have so many bytes.
 const SHORT_BYTES: usize = 12;
 const HEADER_BYTES: usize = 2;
-const SHORT_BITS: u32 = 80;
+const HEADER_BITS: u32 = 16;
+/// A header and a magnitude of 96 bits.
+const INLINE_BYTES: usize = 14;
 
 /// The bytes of a number: twice the scale, plus one for a negative one, as two bytes; then the
 /// magnitude, the lowest byte first, 10 bytes or as many as it takes. Identical numbers have equal
@@ -16,31 +18,38 @@ const SHORT_BITS: u32 = 80;
 pub fn put_bytes<R>(d: &Numeric, with: impl FnOnce(&[u8]) -> R) -> R {
     let header = (d.scale() as u16) << 1 | u16::from(d.is_negative());
     match d.magnitude() {
-        Magnitude::Small(size) if size >> SHORT_BITS == 0 => {
-            let bytes = (size << (8 * HEADER_BYTES) | u128::from(header)).to_le_bytes();
-            with(&bytes[..SHORT_BYTES])
+        Magnitude::Small(size) => {
+            let both = size << HEADER_BITS | u128::from(header);
+            let used = (u128::BITS - both.leading_zeros()).div_ceil(8) as usize;
+            with(&both.to_le_bytes()[..used.max(SHORT_BYTES)])
         }
-        magnitude => {
+        Magnitude::Large(size) => {
             let mut bytes = header.to_le_bytes().to_vec();
-            bytes.extend(magnitude.to_big().to_bytes_le());
+            bytes.extend(size.to_bytes_le());
             with(&bytes)
         }
     }
 }
 
-/// The number that [`put_bytes`] gave them for.
+/// The number that [`put_bytes`] gave them for. Any bytes give some number: readers that check
+/// what they read afterwards come here with anything.
 #[inline]
 pub fn from_bytes(bytes: &[u8]) -> Numeric {
-    match <[u8; SHORT_BYTES]>::try_from(bytes) {
-        Ok(short) => {
-            let mut wide = [0; 16];
-            wide[..SHORT_BYTES].copy_from_slice(&short);
-            let both = u128::from_le_bytes(wide);
-            let header = both as u16;
-            Numeric::small(header & 1 == 1, both >> (8 * HEADER_BYTES), header >> 1)
-        }
-        Err(_) => long_from_bytes(bytes),
+    if bytes.len() > INLINE_BYTES {
+        return long_from_bytes(bytes);
     }
+    let mut wide = [0; 16];
+    match <[u8; SHORT_BYTES]>::try_from(bytes) {
+        Ok(short) => wide[..SHORT_BYTES].copy_from_slice(&short),
+        Err(_) => wide[..bytes.len()].copy_from_slice(bytes),
+    }
+    let both = u128::from_le_bytes(wide);
+    let (negative, scale) = sign_and_scale(both as u16);
+    Numeric::small(negative, both >> HEADER_BITS, scale)
+}
+
+fn sign_and_scale(header: u16) -> (bool, u16) {
+    (header & 1 == 1, header >> 1 & SCALE_MAX as u16)
 }
 
 #[cold]
@@ -48,10 +57,12 @@ fn long_from_bytes(bytes: &[u8]) -> Numeric {
     let Some((header, size)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Numeric::ZERO;
     };
-    let header = u16::from_le_bytes(*header);
+    let (negative, scale) = sign_and_scale(u16::from_le_bytes(*header));
     let size = BigUint::from_bytes_le(size);
-    Numeric::of_big(header & 1 == 1, size, u32::from(header >> 1)).unwrap_or_default()
+    Numeric::of_big(negative, size, u32::from(scale)).unwrap_or_default()
 }
+
+const _: () = assert!((SCALE_MAX + 1).is_power_of_two());
 
 /// A number whose magnitude comes seven bits a byte, the lowest first, whatever the eighth bits.
 /// `None`: there is no such number.

@@ -197,8 +197,10 @@ impl Numeric {
 
     /// How many units of `10^-scale` it is, where that is a whole number that 128 bits hold.
     pub fn units_at(&self, scale: u32) -> Option<i128> {
-        let own = self.scale();
-        match scale.checked_sub(own) {
+        if self.is_zero() {
+            return Some(0);
+        }
+        match scale.checked_sub(self.scale()) {
             Some(more) => self.units()?.checked_mul(i128::try_from(small_pow10(more)?).ok()?),
             None => {
                 let shorter = self.normalize();

@@ -41,33 +41,55 @@ pub fn sqrt(d: &Numeric) -> Result<Numeric> {
     of_quotient(false, &size.sqrt(), &BigUint::from(10u32), scale)
 }
 
+/// What there is to compute for a power.
+pub(super) enum Extent {
+    /// 0, 1 and -1 as exponent, 0 as base.
+    Known,
+    /// Digits of both sides of the point, besides those that make up for errors of rounding.
+    Digits {
+        significant: i64,
+        shown: u32,
+    },
+    /// Nothing is left of it but zeros.
+    Zero,
+    TooLarge,
+}
+
+fn scale_of_power(base: &Numeric) -> u32 {
+    base.scale().max(SIGNIFICANT_DIGITS_MIN as u32).min(DISPLAY_SCALE_MAX)
+}
+
+pub(super) fn extent(base: &Numeric, exponent: i32) -> Extent {
+    if base.is_zero() || (-1..=1).contains(&exponent) {
+        return Extent::Known;
+    }
+    let shown = scale_of_power(base);
+    // Decimal digits before the point of the result, or how many zeros are behind it, about.
+    let digits = estimated_log10(base) * f64::from(exponent);
+    if digits > f64::from(WHOLE_DIGITS_MAX) + 1.0 {
+        return Extent::TooLarge;
+    }
+    if digits + 1.0 < -f64::from(shown) {
+        return Extent::Zero;
+    }
+    let times = i64::from(exponent.unsigned_abs().ilog10());
+    let significant = 1 + i64::from(shown) + digits.abs() as i64 + times + 2 * GUARD_DIGITS;
+    Extent::Digits { significant, shown }
+}
+
 /// `base ^ exponent` for a whole exponent. Rounded, as PostgreSQL's: to the base's digits behind
 /// the point, 16 at least.
 pub fn power(base: &Numeric, exponent: i32) -> Result<Numeric> {
-    let scale = base.scale().max(SIGNIFICANT_DIGITS_MIN as u32).min(DISPLAY_SCALE_MAX);
-    let shown = scale as i32;
-    match exponent {
-        0 => return round(&Numeric::ONE, shown),
-        1 => return round(base, shown),
-        _ if base.is_zero() && exponent < 0 => return Err(undefined()),
-        -1 => return div_at(&Numeric::ONE, base, scale),
-        _ if base.is_zero() => return round(&Numeric::ZERO, shown),
-        _ => {}
-    }
-    let times = i64::from(exponent).unsigned_abs();
-    // Decimal digits before the point of the result, or how many zeros are behind it, about.
-    let digits = estimated_log10(base) * exponent as f64;
-    if digits > f64::from(WHOLE_DIGITS_MAX) + 1.0 {
-        return Err(overflow());
-    }
-    if digits + 1.0 < -f64::from(scale) {
-        return round(&Numeric::ZERO, shown);
-    }
-    let negative = base.is_negative() && times % 2 == 1;
-    let significant = 1 + i64::from(scale) + digits.abs() as i64 + i64::from(times.ilog10());
-    let mut square = Rough::of(base, significant + 2 * GUARD_DIGITS);
+    let (significant, scale) = match extent(base, exponent) {
+        Extent::Known => return known_power(base, exponent),
+        Extent::TooLarge => return Err(overflow()),
+        Extent::Zero => return round(&Numeric::ZERO, scale_of_power(base) as i32),
+        Extent::Digits { significant, shown } => (significant, shown),
+    };
+    let negative = base.is_negative() && exponent % 2 != 0;
+    let mut square = Rough::of(base, significant);
     let mut product: Option<Rough> = None;
-    let mut bits = times;
+    let mut bits = exponent.unsigned_abs();
     loop {
         if bits & 1 == 1 {
             product = Some(product.map_or_else(|| square.clone(), |sofar| sofar.times(&square)));
@@ -82,6 +104,17 @@ pub fn power(base: &Numeric, exponent: i32) -> Result<Numeric> {
     match exponent < 0 {
         true => product.reciprocal(negative, scale),
         false => product.finish(negative, scale),
+    }
+}
+
+fn known_power(base: &Numeric, exponent: i32) -> Result<Numeric> {
+    let scale = scale_of_power(base);
+    match exponent {
+        0 => round(&Numeric::ONE, scale as i32),
+        1 => round(base, scale as i32),
+        _ if base.is_zero() && exponent < 0 => Err(undefined()),
+        _ if base.is_zero() => round(&Numeric::ZERO, scale as i32),
+        _ => div_at(&Numeric::ONE, base, scale),
     }
 }
 

@@ -66,6 +66,9 @@ fn rescale(d: &Numeric, scale: i32, rounding: Rounding) -> Result<Numeric> {
             None => (0, size, false),
         };
         let rounded = whole + u128::from(away(is_half, rest > 0));
+        if rounded == 0 {
+            return Ok(Numeric::of_u128(false, 0, shown));
+        }
         return match small_pow10(zeros).and_then(|power| rounded.checked_mul(power)) {
             Some(size) => Ok(Numeric::of_u128(negative, size, shown)),
             None => Numeric::of_big(negative, pow10(zeros) * rounded, shown),

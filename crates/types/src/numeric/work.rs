@@ -1,7 +1,9 @@
 //! What operators on long numbers cost, known before they are done. Numbers that are inline cost
-//! nothing beside their operator.
+//! nothing beside their operator, unless the point is far before their digits: with zeros in
+//! between they are long.
 
 use super::arithmetic::{DISPLAY_SCALE_MAX, division_scale};
+use super::powers::{Extent, extent};
 use super::{BITS_PER_DIGIT, Numeric};
 use crate::arithmetic::ArithmeticOp;
 
@@ -21,8 +23,17 @@ fn products(a: u64, b: u64) -> u64 {
     a.saturating_mul(b) / PRODUCTS_PER_UNIT + a + b
 }
 
+/// Digits behind the point that cost nothing.
+const FREE_SCALE: u32 = 64;
+
+#[inline]
 fn is_small(d: &Numeric) -> bool {
-    d.heap_bytes() == 0
+    d.heap_bytes() == 0 && d.scale() < FREE_SCALE
+}
+
+/// Words of the number and of the zeros behind its point.
+fn shown_words(d: &Numeric) -> u64 {
+    words(d).max(words_of_digits(d.scale()))
 }
 
 /// Units for `a op b`.
@@ -67,14 +78,14 @@ pub fn of_alignment(a: &Numeric, b: &Numeric) -> u64 {
 pub fn of_digits(d: &Numeric) -> u64 {
     match is_small(d) {
         true => 0,
-        false => products(words(d), words(d)),
+        false => products(words(d), words(d)) + shown_words(d),
     }
 }
 
 /// Units for giving a number so many digits behind the point.
 pub fn of_scale(d: &Numeric, scale: i32) -> u64 {
     let more = u32::try_from(i64::from(scale) - i64::from(d.scale())).unwrap_or(0);
-    match is_small(d) && more < 64 {
+    match is_small(d) && more < FREE_SCALE {
         true => 0,
         false => products(words(d), words(d).max(words_of_digits(more.min(super::SCALE_MAX)))),
     }
@@ -90,13 +101,24 @@ pub fn of_text(bytes: usize) -> u64 {
 pub fn of_root(d: &Numeric) -> u64 {
     const DIVISIONS: u64 = 8;
     let words = words(d) + words_of_digits(DISPLAY_SCALE_MAX.min(d.scale() + 16));
-    if is_small(d) && d.scale() < 64 { 0 } else { DIVISIONS * products(words, words) }
+    if is_small(d) { 0 } else { DIVISIONS * products(words, words) }
 }
 
-/// Units for `base ^ exponent`, by the digits that it can have.
-pub fn of_power(base: &Numeric, exponent: i64) -> u64 {
-    let result = words(base).saturating_mul(exponent.unsigned_abs().max(1));
-    let longest = words_of_digits(super::WHOLE_DIGITS_MAX + 4 * DISPLAY_SCALE_MAX);
-    let words = result.min(longest);
-    products(words, words)
+/// Units for `base ^ exponent`: of as many squarings as there are with all digits.
+pub fn of_power(base: &Numeric, exponent: i32) -> u64 {
+    let significant = match extent(base, exponent) {
+        Extent::Known => return of_digits(base),
+        Extent::Zero | Extent::TooLarge => return words(base),
+        Extent::Digits { significant, .. } => significant,
+    };
+    let words = words_of_digits(u32::try_from(significant).unwrap_or(u32::MAX)).max(words(base));
+    // Numbers below have half the digits, and theirs half again.
+    let growing = (words / words_of_digits(decimal_bound(base))).max(1).ilog2();
+    let squarings = exponent.unsigned_abs().max(1).ilog2() + 1;
+    u64::from(squarings.saturating_sub(growing) + 2) * 2 * products(words, words)
+}
+
+/// No fewer than the decimal digits that a number has.
+fn decimal_bound(d: &Numeric) -> u32 {
+    (d.magnitude().bits() as f64 / BITS_PER_DIGIT) as u32 + 1
 }

@@ -150,6 +150,24 @@ proptest! {
         prop_assert!(again.is_identical(&d), "{again} {d}");
     }
 
+    /// Readers that check what they read only afterwards see any bytes.
+    #[test]
+    fn any_storage_bytes_are_a_number(bytes in prop::collection::vec(any::<u8>(), 0..30)) {
+        let d = numeric::from_bytes(&bytes);
+        prop_assert!(d.scale() <= numeric::SCALE_MAX);
+        prop_assert!(numeric::put_bytes(&d, numeric::from_bytes).is_identical(&d));
+        prop_assert!(d.to_string().parse::<Numeric>().unwrap().is_identical(&d));
+    }
+
+    /// One form per number and scale.
+    #[test]
+    fn storage_bytes_are_canonical(a in numerics(), b in numerics()) {
+        for b in [&b, &numeric::round(&a, a.scale() as i32).unwrap(), &a.normalize()] {
+            let are_equal = numeric::put_bytes(&a, |x| numeric::put_bytes(b, |y| x == y));
+            prop_assert_eq!(are_equal, a.is_identical(b));
+        }
+    }
+
     #[test]
     fn rounding(d in numerics(), scale in -60..60i32) {
         let abs = numeric::abs;
@@ -302,6 +320,28 @@ fn numerics_keep_every_digit() {
     let small = Value::read_text(&DataType::Numeric(Some((2, 5))), "0.00099").unwrap();
     assert_eq!(small.to_string(), "0.00099");
     assert!(Value::read_text(&DataType::Numeric(Some((2, 5))), "0.001").is_err());
+}
+
+/// Zeros between the point and the digits are paid for as digits.
+#[test]
+fn work_is_of_all_digits() {
+    use numeric::work;
+    let far = decimal("1e-16383");
+    let near = decimal("1.5");
+    for op in [ArithmeticOp::Add, ArithmeticOp::Sub, ArithmeticOp::Div, ArithmeticOp::Mod] {
+        assert!(work::of_operator(op, &far, &near) > 100, "{op:?}");
+        assert_eq!(work::of_operator(op, &near, &near), 0, "{op:?}");
+    }
+    assert!(work::of_digits(&far) > 100);
+    assert!(work::of_alignment(&far, &near) > 100);
+    assert!(work::of_scale(&near, 16_383) > 100);
+    // Interest of a century of days, and numbers of 30,103 and 105,361 digits.
+    assert!(work::of_power(&decimal("1.0001"), 36_500) < 2_000);
+    assert!(work::of_power(&decimal("2"), 100_000) > 300_000);
+    assert!(work::of_power(&decimal("1.1234567891e16"), 6_500) > 3_000_000);
+    assert!(work::of_power(&decimal("1e100"), 1_000_000) < 10);
+    assert_eq!(numeric::round(&near, -131_072).unwrap(), Numeric::ZERO);
+    assert_eq!(decimal("0e-100").units_at(2), Some(0));
 }
 
 #[test]

@@ -113,6 +113,24 @@ proptest! {
         let _ = decode(&columns, &bytes);
     }
 
+    /// A number has one key, and every other one is refused.
+    #[test]
+    fn keys_of_numerics_are_canonical(
+        d in numerics(), at in any::<usize>(), to in any::<u8>(),
+        bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0..12u8, 243..=255u8], 1..8),
+    ) {
+        let columns = [(DataType::Numeric(None), false)];
+        let mut damaged = encode(&columns, &[Value::from(d)]);
+        let at = at % damaged.0.len();
+        damaged.0[at] = to;
+        for key in [damaged.as_bytes(), &bytes] {
+            if let Ok(values) = decode(&columns, key) {
+                let again = encode(&columns, &values);
+                prop_assert_eq!(again.as_bytes(), key);
+            }
+        }
+    }
+
     #[test]
     fn damaged_keys_never_panic((columns, row, _) in two_rows(), at in any::<usize>(), to in any::<u8>()) {
         let mut key = encode(&columns, &row);
