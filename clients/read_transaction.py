@@ -14,6 +14,11 @@ import sys
 
 import canonical
 
+# 131,072 digits before the point and 16,383 behind it.
+DIGITS_MAX = 147_455
+DIGITS_BITS = 489_835
+sys.set_int_max_str_digits(DIGITS_MAX)
+
 TYPES = [
     "not declared", "boolean", "smallint", "integer", "bigint", "double precision", "numeric",
     "text", "varchar", "bytea", "uuid", "date", "timestamp", "timestamptz", "void",
@@ -26,12 +31,15 @@ class Reader(canonical.Reader):
         if tag <= 2:
             return [None, False, True][tag]
         if tag == 5:
-            sign_scale, mantissa = self.byte(), self.varint(bits=96)
-            digits, scale = str(mantissa), sign_scale & 0x7F
+            scale_sign, size = self.varint(), self.varint(bits=DIGITS_BITS)
+            scale = scale_sign >> 1
+            if scale > 16383 or (scale_sign & 1 and size == 0):
+                raise ValueError("a numeric out of range")
+            digits = str(size)
             digits = digits.rjust(scale + 1, "0")
             point = len(digits) - scale
             shown = digits[:point] + ("." + digits[point:] if scale else "")
-            return {"numeric": ("-" if sign_scale & 0x80 else "") + shown}
+            return {"numeric": ("-" if scale_sign & 1 else "") + shown}
         return {
             3: self.zigzag,
             4: lambda: struct.unpack(">d", self.take(8))[0],
@@ -50,7 +58,7 @@ class Reader(canonical.Reader):
     def type(self):
         code = self.byte()
         if code == 16:
-            return f"numeric({self.byte()},{self.byte()})"
+            return f"numeric({self.varint()},{self.varint()})"
         if code in (17, 18):
             return f"{'varchar' if code == 17 else 'char'}({self.varint()})"
         return self.type() + "[]" if code == 19 else TYPES[code]

@@ -16,7 +16,7 @@
 //! understand.
 //!
 //! Where an answer has to be the fast path's ([`Arithmetic::agreeing`]), a product, sum or
-//! difference of decimals is refused beyond the 96 bits that the fast path computes with.
+//! difference of decimals is refused beyond 96 bits, before it is too long for Arrow.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ use datafusion::physical_expr_common::datum::apply;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use procedure::BinaryOp;
 use types::arithmetic::{ArithmeticOp, arithmetic};
-use types::{DataType, Value, numeric};
+use types::{DataType, Value};
 
 use crate::call;
 use crate::comparable;
@@ -187,7 +187,7 @@ fn is_nonzero(expr: &Expr) -> bool {
 }
 
 impl Arithmetic {
-    /// Which refuses decimals that the fast path would round.
+    /// Which refuses decimals that may be too long for Arrow.
     pub(crate) fn agreeing() -> Arithmetic {
         let within = Arc::new(ScalarUDF::new_from_impl(Checked::new(Kind::Within)));
         Arithmetic { within: Some(within), ..Arithmetic::default() }
@@ -203,7 +203,7 @@ impl Arithmetic {
         let (left, right) = (Box::new(expr.left.clone()), Box::new(expr.right.clone()));
         let computed = Expr::BinaryExpr(BinaryExpr::new(left, op, right));
         match computed.get_type(schema).ok()? {
-            ArrowType::Decimal128(digits, _) if u32::from(digits) > numeric::SCALE_MAX => {
+            ArrowType::Decimal128(digits, _) if digits >= DIGITS => {
                 Some(within.call(vec![computed]))
             }
             _ => None,
@@ -451,10 +451,10 @@ fn floats(kind: Kind, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(floats))
 }
 
-/// Digits that a number has at most where it has to be the fast path's.
+/// Digits that a number has at most where it has to be the fast path's, which has more.
 pub(crate) const DIGITS: u8 = 29;
 
-/// Decimals, unless one has more units than the fast path counts.
+/// Decimals, unless one has more units than 96 bits hold.
 fn within_digits(array: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
     const UNITS_MAX: u128 = (1 << 96) - 1;
     let decimals = array.as_primitive::<Decimal128Type>();

@@ -26,11 +26,11 @@ use datafusion::logical_expr::{
 };
 use procedure::BinaryOp;
 use sql::bind::{SHARED_FUNCTIONS, Typed, call_of, operator_of};
-use types::{DataType, Error, Value, numeric};
+use types::{DataType, Error, Value};
 
 use crate::exact::too_long;
 use crate::faults::raise;
-use crate::free::FREE;
+use crate::free::{FREE, SCALE};
 use crate::rows::{Cells, Digits, Shown, column};
 use crate::sql_types::{field, sql_type};
 
@@ -120,7 +120,7 @@ impl Call {
         // A digit more, since rounding may add one.
         let whole = precision.saturating_sub(scale.unsigned_abs());
         let precision = u32::from(whole) + 1 + u32::from(digits);
-        match u32::from(digits) <= numeric::SCALE_MAX {
+        match digits <= SCALE {
             true => {
                 let precision = precision.min(u32::from(DECIMAL128_MAX_PRECISION)) as u8;
                 ArrowType::Decimal128(precision, digits as i8)

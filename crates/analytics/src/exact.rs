@@ -33,8 +33,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature,
     Volatility,
 };
-use rust_decimal::Decimal;
-use types::{Error, SqlState, numeric};
+use types::numeric::{self, Numeric};
+use types::{Error, SqlState};
 
 use crate::arithmetic::DIGITS;
 use crate::faults::raise;
@@ -160,7 +160,7 @@ impl Answer {
             }
             Answer::Average { scale } => {
                 let average =
-                    |(sum, count)| quotient(numeric::from_units(sum, scale.unsigned_abs()), count);
+                    |(sum, count)| quotient(&Numeric::from_units(sum, scale.unsigned_abs()), count);
                 frees(known.map(|known| known.map(average).transpose()))?
             }
             Answer::Free { .. } => return exec_err!("numbers of no scale"),
@@ -173,16 +173,16 @@ impl Answer {
 }
 
 /// An average, as the fast path divides.
-fn quotient(sum: types::Result<Decimal>, count: i64) -> Result<Decimal> {
-    sum.and_then(|sum| numeric::div(sum, count.into())).map_err(raise)
+fn quotient(sum: &Numeric, count: i64) -> Result<Numeric> {
+    numeric::div(sum, &count.into()).map_err(raise)
 }
 
 /// A column of numbers with digits of their own.
-fn frees(numbers: impl Iterator<Item = Result<Option<Decimal>>>) -> Result<ArrayRef> {
+fn frees(numbers: impl Iterator<Item = Result<Option<Numeric>>>) -> Result<ArrayRef> {
     let mut column = FixedSizeBinaryBuilder::new(BYTES as i32);
     for number in numbers {
         match number? {
-            Some(number) => column.append_value(encode(number))?,
+            Some(number) => column.append_value(encode(&number).map_err(raise)?)?,
             None => column.append_null(),
         }
     }
@@ -335,7 +335,7 @@ impl Bound {
     }
 }
 
-/// What the fast path computes of such numbers depends on the order of rows.
+/// The fast path computes with any number of digits, and answers in its place where it can.
 pub(crate) fn too_long() -> Error {
     Error::unsupported("numbers of more than 28 digits in this query")
 }

@@ -1,7 +1,7 @@
 //! `sum` and `avg` of numbers that bring [their own digits](crate::free).
 //!
-//! A sum has as many digits after the point as the number that has most. It is exact in 256 bits,
-//! while the fast path's has 96 and loses digits beyond; where that would show, it is refused. A
+//! A sum has as many digits after the point as the number that has most. It is exact in 256 bits;
+//! one of more digits than a [number](crate::free) has here is refused. A
 //! state on its way from one operator to another is one value:
 //!
 //! ```text
@@ -18,8 +18,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
-use rust_decimal::Decimal;
-use types::numeric;
+use types::numeric::{self, Numeric};
 
 use crate::exact::too_long;
 use crate::faults::raise;
@@ -52,7 +51,7 @@ impl Sum {
         self.count += other.count;
     }
 
-    fn answer(&self, average: bool, agreeing: bool) -> types::Result<Option<Decimal>> {
+    fn answer(&self, average: bool, agreeing: bool) -> types::Result<Option<Numeric>> {
         if self.count == 0 {
             return Ok(None);
         }
@@ -61,7 +60,7 @@ impl Sum {
         }
         let sum = free::number(self.sum, self.scale)?;
         match average {
-            true => numeric::div(sum, self.count.into()).map(Some),
+            true => numeric::div(&sum, &self.count.into()).map(Some),
             false => Ok(Some(sum)),
         }
     }
@@ -142,8 +141,8 @@ impl Accumulator for FreeTotal {
             sum.add(Sum::of((*units, *scale)));
         }
         let answer = sum.answer(self.average, self.agreeing).map_err(raise)?;
-        let bytes = answer.map(|number| free::encode(number).to_vec());
-        Ok(ScalarValue::FixedSizeBinary(BYTES as i32, bytes))
+        let bytes = answer.map(|number| free::encode(&number)).transpose().map_err(raise)?;
+        Ok(ScalarValue::FixedSizeBinary(BYTES as i32, bytes.map(Into::into)))
     }
 
     fn size(&self) -> usize {
@@ -158,8 +157,8 @@ impl Accumulator for FreeTotal {
         };
         let number = |(units, scale): (&Units, &u8)| {
             let number = free::number(*units, *scale).map_err(raise)?;
-            let bytes = free::encode(number).to_vec();
-            Ok(ScalarValue::FixedSizeBinary(BYTES as i32, Some(bytes)))
+            let bytes = free::encode(&number).map_err(raise)?;
+            Ok(ScalarValue::FixedSizeBinary(BYTES as i32, Some(bytes.into())))
         };
         let numbers = seen.iter().map(number).collect::<Result<Vec<_>>>()?;
         Ok(vec![ScalarValue::List(ScalarValue::new_list(&numbers, &FREE, true))])
@@ -214,7 +213,7 @@ impl GroupsAccumulator for FreeTotals {
         let mut column = FixedSizeBinaryBuilder::new(BYTES as i32);
         for sum in emit.take_needed(&mut self.sums) {
             match sum.answer(self.average, self.agreeing).map_err(raise)? {
-                Some(number) => column.append_value(free::encode(number))?,
+                Some(number) => column.append_value(free::encode(&number).map_err(raise)?)?,
                 None => column.append_null(),
             }
         }

@@ -17,8 +17,10 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
+use snapshot::units;
 use types::{DataType, Value};
 
+use crate::exact::too_long;
 use crate::faults::raise;
 use crate::sql_types::{scalar, sql_type};
 
@@ -82,6 +84,9 @@ fn both(left: &mut Expr, right: &mut Expr, schema: &DFSchema) -> Result<()> {
     one(right, left, schema)
 }
 
+/// Digits of Arrow's numbers.
+const DIGITS_MAX: u8 = 38;
+
 /// A string beside something that has a type.
 fn one(literal: &mut Expr, beside: &Expr, schema: &DFSchema) -> Result<()> {
     let (Some(text), None) = (string(literal), string(beside)) else { return Ok(()) };
@@ -93,7 +98,10 @@ fn one(literal: &mut Expr, beside: &Expr, schema: &DFSchema) -> Result<()> {
         data_type => match Value::read_text(&data_type, text).map_err(raise)? {
             // With all its digits: the scale of what it is compared with is not its own.
             Value::Numeric(number) => {
-                ScalarValue::Decimal128(Some(number.mantissa()), 38, number.scale() as i8)
+                let scale = u8::try_from(number.scale()).ok().filter(|scale| *scale <= DIGITS_MAX);
+                let fit = scale.and_then(|scale| Some((units(&number, scale).ok()?, scale as i8)));
+                let (units, scale) = fit.ok_or_else(|| raise(too_long()))?;
+                ScalarValue::Decimal128(Some(units), DIGITS_MAX, scale)
             }
             value => scalar(&value, &data_type).map_err(raise)?,
         },

@@ -26,7 +26,8 @@ use datafusion::physical_plan::{
 use futures::stream;
 use snapshot::TableScan;
 use types::key::{encode_column, upper_bound_of_prefix};
-use types::{ColumnId, DataType, IndexId, Key, TableSchema, Value, numeric};
+use types::numeric::Numeric;
+use types::{ColumnId, DataType, IndexId, Key, TableSchema, Value};
 
 use crate::faults::raise;
 use crate::sql_types::{EPOCH_DAYS, EPOCH_US, scalar};
@@ -152,7 +153,7 @@ fn key_value(literal: &ScalarValue, data_type: &DataType) -> Option<Value> {
             Value::Timestamptz(us.checked_sub(EPOCH_US)?)
         }
         (S::Decimal128(Some(units), _, scale), DataType::Numeric(_)) => {
-            Value::Numeric(numeric::from_units(*units, u8::try_from(*scale).ok()?).ok()?)
+            Value::Numeric(Numeric::from_units(*units, u8::try_from(*scale).ok()?))
         }
         (S::FixedSizeBinary(16, Some(bytes)), DataType::Uuid) => {
             Value::Uuid(bytes.as_slice().try_into().ok()?)

@@ -101,6 +101,9 @@ impl Task {
             Task::Part("date_part", _) => DataType::Float8,
             Task::Part("date_trunc", _) if *from == DataType::Timestamp => DataType::Timestamp,
             Task::Part("date_trunc", _) => DataType::Timestamptz,
+            Task::Part(_, name) if name == "epoch" && *from == DataType::Date => {
+                DataType::Numeric(Some((28, 0)))
+            }
             Task::Part(_, name) => DataType::Numeric(Some((28, scale(name)))),
         }
     }
@@ -156,7 +159,7 @@ impl Task {
             Task::Free => types::cast::cast(&value, to, true),
             Task::Zone(zone) => time_zone::at(*zone, value),
             Task::Negate => match value {
-                Value::Numeric(number) => Ok(Value::Numeric(numeric::neg(number))),
+                Value::Numeric(number) => Ok(Value::Numeric(numeric::neg(&number))),
                 _ => Err(Error::unsupported("this operator")),
             },
         }
@@ -164,7 +167,7 @@ impl Task {
 }
 
 /// Digits after the point that a field of a time has.
-fn scale(name: &str) -> u8 {
+fn scale(name: &str) -> u16 {
     match name {
         "second" | "seconds" | "epoch" => 6,
         "millisecond" | "milliseconds" => 3,

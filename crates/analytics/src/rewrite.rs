@@ -412,7 +412,7 @@ fn whole_number_type(digits: &str) -> Option<AstType> {
     Some(match digits.parse::<i64>() {
         Ok(int) if i32::try_from(int).is_ok() => AstType::Integer(None),
         Ok(_) => AstType::BigInt(None),
-        Err(_) => AstType::Numeric(ExactNumberInfo::PrecisionAndScale(28, 0)),
+        Err(_) => AstType::Numeric(ExactNumberInfo::PrecisionAndScale(38, 0)),
     })
 }
 

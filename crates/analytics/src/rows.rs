@@ -17,7 +17,8 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::ScalarValue;
 use sql::analyst::Row;
-use types::{DataType, Error, Result, SqlState, Value, numeric};
+use types::numeric::Numeric;
+use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::faults::told;
 use crate::free::{BYTES, FREE, decode, encode};
@@ -190,7 +191,7 @@ impl Cells {
             Cells::Int(array) => Value::Int(array.value(row)),
             Cells::Float(array) => Value::Float(array.value(row)),
             Cells::Decimal { units, scale, digits } => {
-                let number = numeric::from_units(units.value(row), *scale)?;
+                let number = Numeric::from_units(units.value(row), *scale);
                 Value::Numeric(match digits {
                     Digits::All => number,
                     Digits::Needed => number.normalize(),
@@ -200,7 +201,7 @@ impl Cells {
             Cells::Wide { units, scale } => {
                 let units: i256 = units.value(row);
                 let units = units.to_i128().ok_or_else(overflow)?;
-                Value::Numeric(numeric::from_units(units, *scale)?)
+                Value::Numeric(Numeric::from_units(units, *scale))
             }
             Cells::Text(array) => Value::text(array.value(row)),
             Cells::TextView(array) => Value::text(array.value(row)),
@@ -252,7 +253,7 @@ pub(crate) fn column(values: &[Value], data_type: &DataType, to: &ArrowType) -> 
             for value in values {
                 match value {
                     Value::Numeric(number) => {
-                        let added = numbers.append_value(encode(*number));
+                        let added = numbers.append_value(encode(number)?);
                         added.map_err(|error| told(error.into()))?;
                     }
                     _ => numbers.append_null(),
@@ -283,7 +284,7 @@ where
 
 fn overflow() -> Error {
     Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
-        .with_detail("A number has at most 28 digits.")
+        .with_detail("Analytical queries compute with 38 digits.")
 }
 
 fn time_overflow() -> Error {

@@ -112,11 +112,11 @@ pub(crate) fn scalar_as(
         (Value::Int(int), _) => ScalarValue::Int64(Some(*int)),
         (Value::Float(float), _) => ScalarValue::Float64(Some(*float)),
         (Value::Numeric(number), ArrowType::Decimal128(precision, scale)) => {
-            let units = units(*number, scale.unsigned_abs())?;
+            let units = units(number, scale.unsigned_abs())?;
             ScalarValue::Decimal128(Some(units), *precision, *scale)
         }
         (Value::Numeric(number), free) if *free == FREE => {
-            ScalarValue::FixedSizeBinary(BYTES as i32, Some(encode(*number).into()))
+            ScalarValue::FixedSizeBinary(BYTES as i32, Some(encode(number)?.into()))
         }
         (Value::Text(text), _) => ScalarValue::Utf8View(Some(text.to_string())),
         (Value::Bytes(bytes), _) => ScalarValue::BinaryView(Some(bytes.to_vec())),

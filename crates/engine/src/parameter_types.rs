@@ -11,7 +11,7 @@
 //!            1 boolean        5 double precision   9 bytea          13 timestamptz
 //!            2 smallint       6 numeric           10 uuid           14 void
 //!            3 integer        7 text              11 date
-//!           16 numeric        precision: 1, scale: 1
+//!           16 numeric        precision: varint, scale: varint
 //!           17 varchar        length: varint
 //!           18 char           length: varint
 //!           19 array          type
@@ -22,6 +22,7 @@
 use std::sync::Arc;
 
 use types::codec::{decode_u64, encode_u64};
+use types::datatype::NUMERIC_PRECISION_MAX;
 use types::{DataType, Error, Result, SqlState};
 
 /// Types of `$1`, `$2`, …; `Unknown` where the client left it to the server, and none at the end.
@@ -117,7 +118,9 @@ fn recorded(declared: Option<&DataType>) -> DataType {
 fn encode_type(data_type: &DataType, out: &mut Vec<u8>) {
     match data_type {
         DataType::Numeric(Some((precision, scale))) => {
-            out.extend([NUMERIC, *precision, *scale]);
+            out.push(NUMERIC);
+            encode_u64(u64::from(*precision), out);
+            encode_u64(u64::from(*scale), out);
         }
         DataType::Varchar(Some(length)) => {
             out.push(VARCHAR);
@@ -153,8 +156,13 @@ fn decode_scalar(code: u8, input: &mut &[u8]) -> Result<DataType> {
     let length = |input: &mut &[u8]| {
         u32::try_from(decode_u64(input)?).map_err(|_| corrupt("the length of a type"))
     };
+    let digits = |input: &mut &[u8]| {
+        let digits = u16::try_from(decode_u64(input)?).ok();
+        let known = digits.filter(|digits| *digits <= NUMERIC_PRECISION_MAX);
+        known.ok_or_else(|| corrupt("the digits of a type"))
+    };
     Ok(match code {
-        NUMERIC => DataType::Numeric(Some((decode_byte(input)?, decode_byte(input)?))),
+        NUMERIC => DataType::Numeric(Some((digits(input)?, digits(input)?))),
         VARCHAR => DataType::Varchar(Some(length(input)?)),
         CHAR => DataType::Char(length(input)?),
         plain => PLAIN.get(usize::from(plain)).cloned().ok_or_else(|| corrupt("a type"))?,
@@ -179,6 +187,7 @@ mod tests {
     fn every_type_round_trips_and_what_is_not_declared_leaves_no_trace() {
         let modified = [
             DataType::Numeric(Some((10, 2))),
+            DataType::Numeric(Some((1000, 500))),
             DataType::Varchar(Some(300)),
             DataType::Char(5),
             DataType::Array(Box::new(DataType::Varchar(Some(7)))),

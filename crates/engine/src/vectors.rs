@@ -26,12 +26,16 @@ fn statement(types: &[Option<DataType>]) -> Body {
     Body::statement(SQL, ParameterTypes::new(types), vec![Value::Int(-3), Value::Null])
 }
 
+/// Of more digits than any integer of a machine has.
+const LONG_NUMBER: &str = "1234567890123456789012345678901234567890.0123456789";
+
 fn all_values() -> Vec<Value> {
     vec![
         Value::Bool(false),
         Value::Int(i64::MIN),
         Value::Float(-0.5),
         Value::Numeric("-0.05".parse().unwrap()),
+        Value::Numeric(LONG_NUMBER.parse().unwrap()),
         Value::from("é"),
         Value::Bytes(vec![0, 255].into()),
         Value::Uuid([7; 16]),
@@ -118,7 +122,8 @@ fn requests() -> Vec<(Body, Json)> {
         (
             call,
             json!({ "call": "p", "arguments": [
-                false, i64::MIN, -0.5, { "numeric": "-0.05" }, "é", { "bytea": "00ff" },
+                false, i64::MIN, -0.5, { "numeric": "-0.05" },
+                { "numeric": LONG_NUMBER }, "é", { "bytea": "00ff" },
                 { "uuid": "07070707070707070707070707070707" }, { "date": -1 },
                 { "timestamp": 1 }, { "timestamptz": 300 }, [1, null],
             ] }),

@@ -16,9 +16,8 @@
 use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
-use rust_decimal::Decimal;
 use smallvec::SmallVec;
-use types::{ColumnId, DataType, TableSchema, Value};
+use types::{ColumnId, DataType, TableSchema, Value, numeric};
 
 use crate::pool::{Classes, Full, Piece};
 
@@ -240,7 +239,7 @@ impl Layout {
             column
         };
         let columns: Box<[Column]> = schema.column_types().enumerate().map(place).collect();
-        let is_long = |c: &&Column| matches!(c.kind, Kind::Text | Kind::Bytes);
+        let is_long = |c: &&Column| matches!(c.kind, Kind::Text | Kind::Bytes | Kind::Numeric);
         let long = columns.iter().enumerate().filter(|(_, c)| is_long(c));
         let long = long.map(|(id, column)| (id as ColumnId, column.offset)).collect();
         let blanks_max = schema.column_types().map(|of| match of {
@@ -254,7 +253,8 @@ impl Layout {
     /// twelve bytes at most, but for strings and what they are padded with.
     pub fn image_bytes_max(&self, load: impl Fn(usize) -> u64) -> usize {
         let strings: usize = self.long.iter().map(|&(_, at)| load(at) as u32 as usize).sum();
-        strings + self.blanks_max + self.words * 16
+        // Numbers have 8 bits a byte here, and there four digits in two bytes.
+        strings + strings / 4 + self.blanks_max + self.words * 16
     }
 
     pub fn column_count(&self) -> usize {
@@ -291,7 +291,7 @@ impl Layout {
             Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) => [*i as u64, 0],
             Value::Float(f) => [f.to_bits(), 0],
             Value::Date(days) => [i64::from(*days) as u64, 0],
-            Value::Numeric(decimal) => pair(decimal.serialize()),
+            Value::Numeric(d) => numeric::put_bytes(d, |bytes| self.strings.store(bytes, worker))?,
             Value::Uuid(bytes) => pair(*bytes),
             Value::Text(text) => self.strings.store(text.as_bytes(), worker)?,
             Value::Bytes(bytes) => self.strings.store(bytes, worker)?,
@@ -316,7 +316,7 @@ impl Layout {
             }),
             Kind::Bool => Value::Bool(word != 0),
             Kind::Float => Value::Float(f64::from_bits(word)),
-            Kind::Numeric => Value::Numeric(Decimal::deserialize(pair())),
+            Kind::Numeric => Value::Numeric(self.strings.with_bytes(words, numeric::from_bytes)),
             Kind::Uuid => Value::Uuid(pair()),
             Kind::Date => Value::Date(word as i32),
             Kind::Timestamp => Value::Timestamp(word as i64),
@@ -372,6 +372,7 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
+    use types::numeric::Numeric;
     use types::row::encode_row;
     use types::{ColumnSchema, TableId};
 
@@ -379,21 +380,19 @@ mod tests {
 
     #[test]
     fn no_image_of_a_row_is_longer_than_its_bound() {
+        let number = |text: &str| text.parse::<Numeric>().expect("a number");
         let widest = [
             (DataType::Bool, Value::Bool(true)),
             (DataType::Int2, Value::Int(-1)),
             (DataType::Int4, Value::Int(i64::from(i32::MIN))),
             (DataType::Int8, Value::Int(i64::MIN)),
             (DataType::Float8, Value::Float(f64::MIN)),
-            (DataType::Numeric(None), Value::Numeric(Decimal::MIN)),
-            (
-                DataType::Numeric(None),
-                Value::Numeric(Decimal::from_i128_with_scale(-(1 << 95), 14)),
-            ),
-            (
-                DataType::Numeric(None),
-                Value::Numeric(Decimal::from_i128_with_scale(-(1 << 95), 27)),
-            ),
+            (DataType::Numeric(None), Value::Numeric(Numeric::from_units(-(1 << 96) + 1, 0))),
+            (DataType::Numeric(None), Value::Numeric(Numeric::from_units(-(1 << 95), 14))),
+            (DataType::Numeric(None), Value::Numeric(Numeric::from_units(-(1 << 95), 27))),
+            (DataType::Numeric(None), Value::Numeric(number("9e131071"))),
+            (DataType::Numeric(None), Value::Numeric(number("-99999999999999999999.9999999999"))),
+            (DataType::Numeric(None), Value::Numeric(number("1e-16383"))),
             (DataType::Uuid, Value::Uuid([255; 16])),
             (DataType::Date, Value::Date(i32::MAX / 2)),
             (DataType::Timestamp, Value::Timestamp(1 << 60)),

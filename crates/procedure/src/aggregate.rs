@@ -6,9 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use rust_decimal::Decimal;
+use types::arithmetic::ArithmeticOp;
 use types::compare::{compare, sort_cmp};
-use types::{DataType, Error, Result, SqlState, Value, numeric};
+use types::numeric::{self, Numeric, work};
+use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::query::{Aggregate, AggregateFunction};
 
@@ -22,7 +23,7 @@ pub(crate) struct Accumulator {
 enum State {
     Nothing,
     Int(i128),
-    Numeric(Decimal),
+    Numeric(Numeric),
     Float(f64),
     Value(Value),
     Values(Vec<Value>),
@@ -53,6 +54,19 @@ impl Accumulator {
         }
     }
 
+    /// Units that it takes to take one value in, beside those of its row.
+    #[inline]
+    pub(crate) fn work(&self, value: &Value) -> u64 {
+        let Value::Numeric(number) = value else { return 0 };
+        let search = if self.seen.is_some() { work::of_digits(number) } else { 0 };
+        search
+            + match &self.state {
+                State::Numeric(sum) => work::of_operator(ArithmeticOp::Add, sum, number),
+                State::Value(Value::Numeric(kept)) => work::of_alignment(kept, number),
+                _ => 0,
+            }
+    }
+
     /// Takes one value in; returns the weight of what it keeps because of it.
     pub(crate) fn add(&mut self, value: &Value, aggregate: &Aggregate) -> Result<usize> {
         let keeps_nulls = aggregate.function == AggregateFunction::ArrayAgg;
@@ -69,7 +83,7 @@ impl Accumulator {
         self.count += 1;
         match aggregate.function {
             AggregateFunction::Count => {}
-            AggregateFunction::Sum | AggregateFunction::Avg => self.add_number(value)?,
+            AggregateFunction::Sum | AggregateFunction::Avg => kept += self.add_number(value)?,
             AggregateFunction::Min => kept += self.keep_if(value, std::cmp::Ordering::is_lt),
             AggregateFunction::Max => kept += self.keep_if(value, std::cmp::Ordering::is_gt),
             AggregateFunction::BoolAnd => self.combine(value, |a, b| a && b),
@@ -85,20 +99,26 @@ impl Accumulator {
         Ok(kept)
     }
 
-    fn add_number(&mut self, value: &Value) -> Result<()> {
+    /// What the sum weighs more than the one before.
+    fn add_number(&mut self, value: &Value) -> Result<usize> {
+        let beside = |state: &State| match state {
+            State::Numeric(sum) => sum.heap_bytes(),
+            _ => 0,
+        };
+        let before = beside(&self.state);
         let out_of_range = || Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "sum out of range");
         self.state = match (&self.state, value) {
             (State::Nothing, Value::Int(i)) => State::Int(i128::from(*i)),
-            (State::Nothing, Value::Numeric(d)) => State::Numeric(*d),
+            (State::Nothing, Value::Numeric(d)) => State::Numeric(d.clone()),
             (State::Nothing, Value::Float(x)) => State::Float(*x),
             (State::Int(sum), Value::Int(i)) => {
                 State::Int(sum.checked_add(i128::from(*i)).ok_or_else(out_of_range)?)
             }
-            (State::Numeric(sum), Value::Numeric(d)) => State::Numeric(numeric::add(*sum, *d)?),
+            (State::Numeric(sum), Value::Numeric(d)) => State::Numeric(numeric::add(sum, d)?),
             (State::Float(sum), Value::Float(x)) => State::Float(sum + x),
             _ => return Err(Error::new(SqlState::INTERNAL_ERROR, "sum over mixed types")),
         };
-        Ok(())
+        Ok(beside(&self.state).saturating_sub(before))
     }
 
     /// What the value kept weighs more than the one before.
@@ -133,11 +153,11 @@ impl Accumulator {
             State::Values(values) => Ok(Value::array(values)),
             State::Float(sum) if average => Ok(Value::Float(sum / self.count as f64)),
             State::Float(sum) => Ok(Value::Float(sum)),
-            State::Numeric(sum) if average => divide(sum, self.count),
+            State::Numeric(sum) if average => divide(&sum, self.count),
             State::Numeric(sum) => Ok(Value::Numeric(sum)),
-            State::Int(sum) if average => divide(decimal(sum)?, self.count),
+            State::Int(sum) if average => divide(&Numeric::from(sum), self.count),
             State::Int(sum) => match &aggregate.result {
-                DataType::Numeric(_) => decimal(sum).map(Value::Numeric),
+                DataType::Numeric(_) => Ok(Value::Numeric(Numeric::from(sum))),
                 _ => i64::try_from(sum).map(Value::Int).map_err(|_| {
                     Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range")
                 }),
@@ -146,11 +166,6 @@ impl Accumulator {
     }
 }
 
-fn decimal(sum: i128) -> Result<Decimal> {
-    Decimal::try_from_i128_with_scale(sum, 0)
-        .map_err(|_| Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric out of range"))
-}
-
-fn divide(sum: Decimal, count: i64) -> Result<Value> {
-    numeric::div(sum, Decimal::from(count)).map(Value::Numeric)
+fn divide(sum: &Numeric, count: i64) -> Result<Value> {
+    numeric::div(sum, &Numeric::from(count)).map(Value::Numeric)
 }

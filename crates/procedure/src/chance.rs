@@ -24,8 +24,8 @@
 
 use std::borrow::Cow;
 
-use rust_decimal::Decimal;
 use sha2::{Digest, Sha256};
+use types::numeric::Numeric;
 use types::{Error, Result, SqlState, Value};
 
 use crate::functions::Function;
@@ -156,18 +156,15 @@ fn between(draw: &Draw, low: &Value, high: &Value) -> Result<Value> {
         }
         (Value::Numeric(low), Value::Numeric(high)) => {
             let scale = low.scale().max(high.scale());
-            let units = |number: &Decimal| {
-                let more = 10i128.checked_pow(scale - number.scale())?;
-                number.mantissa().checked_mul(more)
-            };
+            let units = |number: &Numeric| number.units_at(scale);
             let too_wide = || {
                 let what = "the bounds of random() have too many digits";
                 Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, what)
             };
             let bounds = units(low).zip(units(high)).ok_or_else(too_wide)?;
             let drawn = draw.between(bounds.0, bounds.1)?;
-            let drawn = Decimal::try_from_i128_with_scale(drawn, scale).map_err(|_| too_wide())?;
-            Ok(Value::Numeric(drawn))
+            let scale = u8::try_from(scale).map_err(|_| too_wide())?;
+            Ok(Value::Numeric(Numeric::from_units(drawn, scale)))
         }
         _ => Err(misplaced()),
     }

@@ -17,6 +17,7 @@ use types::arithmetic::{
 };
 use types::cast::cast;
 use types::compare::{compare, equal};
+use types::numeric::{Numeric, work};
 use types::text::read_array_by;
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
@@ -385,7 +386,13 @@ impl<'a> Sight<'a, '_> {
         }
         let numbers = |op| {
             if matches!(result, DataType::Numeric(_)) {
-                self.meter.spend(NUMERIC_UNITS)?;
+                let long = match (&*left, &*right) {
+                    (Value::Numeric(a), Value::Numeric(b)) => work::of_operator(op, a, b),
+                    (Value::Numeric(a), _) => work::of_operator(op, a, &Numeric::ONE),
+                    (_, Value::Numeric(b)) => work::of_operator(op, &Numeric::ONE, b),
+                    _ => 0,
+                };
+                self.meter.spend(NUMERIC_UNITS + long)?;
             }
             arithmetic(op, &left, &right, result)
         };
@@ -411,6 +418,16 @@ impl<'a> Sight<'a, '_> {
 
     /// Long values are paid for by the shorter one's length: the other's rest is not looked at.
     fn comparison(self, op: BinaryOp, left: &Value, right: &Value) -> Result<Option<bool>> {
+        match (left, right) {
+            (Value::Numeric(left), Value::Numeric(right)) => {
+                self.meter.spend(work::of_alignment(left, right))?;
+            }
+            (Value::Numeric(number), Value::Float(_))
+            | (Value::Float(_), Value::Numeric(number)) => {
+                self.meter.spend(work::of_digits(number))?;
+            }
+            _ => {}
+        }
         if has_insides(left) && has_insides(right) {
             self.meter.spend_bytes(left.weight().min(right.weight()) / 4)?;
         }
@@ -421,6 +438,15 @@ impl<'a> Sight<'a, '_> {
         let value = self.look(input)?;
         if has_insides(&value) {
             self.meter.spend_bytes(value.weight())?;
+        }
+        match (&*value, to) {
+            (Value::Numeric(number), to) if *to != DataType::Numeric(None) => {
+                self.meter.spend(work::of_digits(number))?;
+            }
+            (Value::Text(text), DataType::Numeric(_)) => {
+                self.meter.spend(work::of_text(text.len()))?;
+            }
+            _ => {}
         }
         if let (Value::Text(text), DataType::Array(element)) = (&*value, to) {
             let elements = read_array_by(element, text, &mut || self.meter.check())?;

@@ -4,25 +4,28 @@
 //! that it expects and answers NULL where an argument is NULL, the few functions excepted that take
 //! NULLs (`concat`, `concat_ws`, `greatest`, `least`).
 //!
-//! `power` of numerics and every transcendental function go through floats only where IEEE 754
-//! demands a correctly rounded result (`sqrt`); `power` multiplies, and takes whole exponents only,
-//! because no two mathematical libraries agree on the last bit of `pow`.
+//! Of transcendental functions there are those of floats of which IEEE 754 demands a correctly
+//! rounded result (`sqrt`); `power` multiplies, and takes whole exponents only, because no two
+//! mathematical libraries agree on the last bit of `pow`.
 
 mod datetime;
 mod strings;
 
 use std::borrow::Cow;
 
-use rust_decimal::Decimal;
-use types::arithmetic::{abs, ceil, div, floor, joined, modulo, mul, round, trunc};
+use types::arithmetic::{ArithmeticOp, abs, ceil, div, floor, joined, modulo, mul, round, trunc};
 use types::cast::cast;
 use types::compare::compare;
+use types::numeric::{self, Numeric};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::meter::Meter;
 
 pub use datetime::DateField;
 pub(crate) use strings::gathered;
+
+/// Whole exponents that `power` takes.
+const POWER_EXPONENT_MAX: u32 = 1_000_000;
 
 /// A built-in scalar function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +37,8 @@ pub enum Function {
     Round,
     Trunc,
     Mod,
+    /// How many whole times the second number goes into the first.
+    Div,
     Power,
     Sqrt,
     Sign,
@@ -115,7 +120,7 @@ impl Function {
     /// What one that is brief costs beside its call.
     fn units(self) -> u64 {
         match self {
-            // Up to 28 multiplications of numerics.
+            // Up to 28 multiplications.
             Function::Power => 100,
             Function::Sqrt => 20,
             _ => 2,
@@ -132,6 +137,7 @@ impl Function {
                 | Round
                 | Trunc
                 | Mod
+                | Div
                 | Power
                 | Sqrt
                 | Sign
@@ -185,7 +191,7 @@ pub(crate) fn call(
 ) -> Result<Value> {
     use Function::*;
     match function.is_brief() {
-        true => meter.spend(function.units())?,
+        true => meter.spend(function.units() + digits_units(function, arguments))?,
         false => meter.spend_characters(arguments.iter().map(|a| a.weight()).sum())?,
     }
     if !function.takes_nulls() && arguments.iter().any(|a| a.is_null()) {
@@ -200,6 +206,10 @@ pub(crate) fn call(
         Round => round(first, digits()),
         Trunc => trunc(first, digits()),
         Mod => modulo(first, nth(arguments, 1), result),
+        Div => match (first, nth(arguments, 1)) {
+            (Value::Numeric(a), Value::Numeric(b)) => numeric::quotient(a, b).map(Value::Numeric),
+            _ => Ok(Value::Null),
+        },
         Power => power(first, nth(arguments, 1), result),
         Sqrt => sqrt(first),
         Sign => Ok(sign(first)),
@@ -243,9 +253,9 @@ fn extreme(arguments: &[Cow<'_, Value>], better: fn(std::cmp::Ordering) -> bool)
 
 fn sign(value: &Value) -> Value {
     match value {
-        Value::Numeric(d) if d.is_zero() => Value::Numeric(Decimal::ZERO),
-        Value::Numeric(d) if d.is_sign_negative() => Value::Numeric(-Decimal::ONE),
-        Value::Numeric(_) => Value::Numeric(Decimal::ONE),
+        Value::Numeric(d) if d.is_zero() => Value::Numeric(Numeric::ZERO),
+        Value::Numeric(d) if d.is_negative() => Value::Numeric(numeric::neg(&Numeric::ONE)),
+        Value::Numeric(_) => Value::Numeric(Numeric::ONE),
         Value::Float(x) if *x == 0.0 || x.is_nan() => Value::Float(*x),
         Value::Float(x) => Value::Float(x.signum()),
         other => other.clone(),
@@ -258,61 +268,25 @@ fn sqrt(value: &Value) -> Result<Value> {
     match value {
         Value::Float(x) if *x < 0.0 => Err(negative()),
         Value::Float(x) => Ok(Value::Float(x.sqrt())),
-        Value::Numeric(d) if d.is_sign_negative() && !d.is_zero() => Err(negative()),
-        Value::Numeric(d) => numeric_sqrt(*d).map(Value::Numeric),
+        Value::Numeric(d) => numeric::sqrt(d).map(Value::Numeric),
         _ => Ok(Value::Null),
     }
 }
 
-/// Newton's method on integers: exact, and the same everywhere. Fifteen digits after the point, as
-/// PostgreSQL shows for small numbers.
-fn numeric_sqrt(d: Decimal) -> Result<Decimal> {
-    const SCALE: u32 = 15;
-    let out_of_range = || Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric out of range");
-    if d.is_zero() {
-        return Decimal::try_from_i128_with_scale(0, SCALE).map_err(|_| out_of_range());
-    }
-    // The largest even power of ten that fits keeps the most digits.
-    let mut mantissa = d.mantissa().unsigned_abs();
-    let mut scale = d.scale();
-    while mantissa <= u128::MAX / 10 && (scale < 2 * (SCALE + 1) || !scale.is_multiple_of(2)) {
-        mantissa *= 10;
-        scale += 1;
-    }
-    if !scale.is_multiple_of(2) {
-        mantissa /= 10;
-        scale -= 1;
-    }
-    let root = mantissa.isqrt();
-    let root = i128::try_from(root).map_err(|_| out_of_range())?;
-    let root = Decimal::try_from_i128_with_scale(root, scale / 2).map_err(|_| out_of_range())?;
-    types::numeric::round(root, SCALE as i32)
-}
-
 fn power(base: &Value, exponent: &Value, result: &DataType) -> Result<Value> {
-    let whole = match exponent {
-        Value::Int(i) => Some(*i),
-        Value::Numeric(d) if d.fract().is_zero() => i64::try_from(d.trunc().mantissa()).ok(),
-        Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e9 => Some(*x as i64),
-        _ => None,
+    let Some(exponent) = whole_exponent(exponent) else {
+        return Err(Error::unsupported("power() with this exponent").with_detail(format!(
+            "Only whole exponents up to {POWER_EXPONENT_MAX} have one result on every machine."
+        )));
     };
-    let Some(exponent) = whole.filter(|e| e.abs() <= 10_000) else {
-        return Err(Error::unsupported("power() with this exponent")
-            .with_detail("Only whole exponents up to 10000 have one result on every machine."));
-    };
-    let one = cast(&Value::Int(1), result, true)?;
     let base = cast(base, result, true)?;
-    let is_zero = match &base {
-        Value::Numeric(d) => d.is_zero(),
-        Value::Float(x) => *x == 0.0,
-        _ => false,
-    };
-    if exponent < 0 && is_zero {
-        return Err(Error::new(
-            SqlState(*b"2201F"),
-            "zero raised to a negative power is undefined",
-        ));
+    if let Value::Numeric(base) = &base {
+        return numeric::power(base, exponent).map(Value::Numeric);
     }
+    if exponent < 0 && base == Value::Float(0.0) {
+        return Err(numeric::undefined());
+    }
+    let one = cast(&Value::Int(1), result, true)?;
     let (mut power, mut square, mut bits) = (one.clone(), base, exponent.unsigned_abs());
     while bits > 0 {
         if bits & 1 == 1 {
@@ -326,6 +300,40 @@ fn power(base: &Value, exponent: &Value, result: &DataType) -> Result<Value> {
     match exponent < 0 {
         true => div(&one, &power, result),
         false => Ok(power),
+    }
+}
+
+fn whole_exponent(exponent: &Value) -> Option<i32> {
+    let whole = match exponent {
+        Value::Int(i) => *i,
+        Value::Numeric(d) if d.is_whole() => numeric::to_i64(d)?,
+        Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e9 => *x as i64,
+        _ => return None,
+    };
+    i32::try_from(whole).ok().filter(|whole| whole.unsigned_abs() <= POWER_EXPONENT_MAX)
+}
+
+/// What an operation on numerics of many digits costs beside its call.
+fn digits_units(function: Function, arguments: &[Cow<'_, Value>]) -> u64 {
+    use Function::*;
+    let number = |n: usize| arguments.get(n).and_then(|argument| argument.as_numeric());
+    let Some(first) = number(0) else { return 0 };
+    match (function, number(1)) {
+        (Ceil | Floor | Round | Trunc, _) => {
+            let to = arguments.get(1).map_or(0, |digits| as_i32(digits));
+            numeric::work::of_scale(first, to)
+        }
+        (Mod | Div, Some(second)) => numeric::work::of_operator(ArithmeticOp::Mod, first, second),
+        (Sqrt, _) => numeric::work::of_root(first),
+        (Power, Some(exponent)) => {
+            let whole = whole_exponent(nth(arguments, 1)).unwrap_or(0);
+            numeric::work::of_digits(exponent) + numeric::work::of_power(first, whole)
+        }
+        (Greatest | Least, Some(_)) => {
+            let others = arguments.iter().skip(1).filter_map(|argument| argument.as_numeric());
+            others.map(|other| numeric::work::of_alignment(first, other)).sum()
+        }
+        _ => 0,
     }
 }
 

@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 use kit::pool::{Lease, SMALL_BYTES};
 use smallvec::SmallVec;
+use types::numeric::work;
 use types::{Error, SqlState, TableId, Value};
 
 /// What one transaction of a block may spend where the ledger does not say: about a second of work,
@@ -305,6 +306,14 @@ impl Meter {
             self.cover_long(bytes)?;
         }
         self.spend((bytes / CHARACTERS_PER_UNIT) as u64)
+    }
+
+    /// Pays for the hash of a row. Equal numbers have one whatever their scale, which takes
+    /// divisions of long ones.
+    #[inline]
+    pub(crate) fn spend_on_hash(&self, row: &[Value]) -> Result<(), Error> {
+        let numbers = row.iter().filter_map(Value::as_numeric);
+        self.spend(numbers.map(work::of_digits).sum())
     }
 
     /// Looks at the interrupt, and at nothing else.

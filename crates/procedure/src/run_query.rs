@@ -423,6 +423,7 @@ impl Run<'_> {
             }
             values.push(value);
         }
+        self.meter.spend_on_hash(&values)?;
         Ok(Some(values))
     }
 
@@ -446,6 +447,7 @@ impl Run<'_> {
             for expression in groups {
                 group.push(self.eval(expression, row)?);
             }
+            self.meter.spend_on_hash(&group)?;
             let entry = states.entry(&group);
             if entry.is_none() {
                 self.hold(&group)?;
@@ -458,6 +460,7 @@ impl Run<'_> {
                 let gathered = match &aggregate.input {
                     Some(input) => {
                         let value = self.look(input, row)?;
+                        self.meter.spend(state.work(&value))?;
                         state.add(&value, aggregate)?
                     }
                     None => state.add(&Value::Bool(true), aggregate)?,
@@ -604,6 +607,7 @@ impl Run<'_> {
             some.clear();
             some.extend(by.iter().map(|column| row[usize::from(*column)].clone()));
             let alike = if by.is_empty() { row } else { &some };
+            self.meter.spend_on_hash(alike)?;
             let Repeats::Marked(counts) = repeats else {
                 if !seen.insert(alike) {
                     return Ok(ControlFlow::Continue(()));

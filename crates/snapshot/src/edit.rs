@@ -11,8 +11,8 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, PrimitiveArray};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use rust_decimal::Decimal;
 use storage::{GROUP_ROWS, Gathered};
+use types::numeric::{self, Numeric};
 use types::{Error, Result, SqlState};
 
 use crate::dirty::RowSet;
@@ -105,7 +105,7 @@ impl ColumnEditor {
             (Values::Int64(values), _) => values[row] = word(),
             (Values::Float(values), _) => values[row] = f64::from_bits(value.word()),
             (Values::Decimal(values), Kind::Decimal { scale, .. }) => {
-                values[row] = units(number(value), scale)?;
+                values[row] = units(&number(value), scale)?;
             }
             (Values::Decimal(_), _) => {}
             (Values::Uuid(values), _) => values[row] = value.pair(),
@@ -148,8 +148,8 @@ impl ColumnEditor {
     }
 }
 
-fn number(value: &Gathered<'_>) -> Decimal {
-    Decimal::deserialize(value.pair().to_le_bytes())
+fn number(value: &Gathered<'_>) -> Numeric {
+    value.with_bytes(numeric::from_bytes)
 }
 
 /// What a buffer holds, without a copy if nobody else has it.

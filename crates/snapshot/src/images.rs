@@ -18,12 +18,12 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use storage::parts::prefetch;
 use storage::{Copies, GROUP_ROWS, Slot, Snapshot, Store, Table};
-use types::{ColumnId, ColumnSchema, DataType, Height, Layout, Result, TableId};
+use types::{ColumnId, ColumnSchema, Height, Layout, Result, TableId};
 
 use crate::group::{
     After, Charges, Evicted, Group, GroupColumns, ImageWork, Keeping, Request, TouchedRow,
 };
-use crate::kind::{Kind, field_of_kind};
+use crate::kind::{Kind, field_of_kind, may_be_too_long};
 use crate::zone::Zone;
 
 /// Rows that are brought into columns after one block. What is left is for the next one.
@@ -397,16 +397,16 @@ impl TableScan {
         self.snapshot.check()
     }
 
-    /// Columns of type `numeric` without a precision as text from now on, which every number has
-    /// a place in.
+    /// Columns of type `numeric` without a precision, or with one of more than 38 digits, as text
+    /// from now on, which every number has a place in.
     pub fn with_numerics_as_text(self) -> TableScan {
         TableScan { numerics_as_text: true, ..self }
     }
 
     fn kind(&self, column: &ColumnSchema) -> Kind {
-        match column.data_type {
-            DataType::Numeric(None) if self.numerics_as_text => Kind::NumericText,
-            _ => Kind::of(&column.data_type),
+        match may_be_too_long(&column.data_type) && self.numerics_as_text {
+            true => Kind::NumericText,
+            false => Kind::of(&column.data_type),
         }
     }
 

@@ -4,7 +4,8 @@
 //! boolean               Boolean
 //! int2, int4, int8      Int16, Int32, Int64
 //! float8                Float64
-//! numeric(p, s)         Decimal128(p, s)
+//! numeric(p, s)         Decimal128(p, s); above 38 digits Decimal128(38, s): a longer value is
+//!                       refused, or Utf8View
 //! numeric               Decimal128(38, 10): a value with more digits after the point is refused;
 //!                       or Utf8View, for who asks for all digits
 //! text, varchar, char   Utf8View
@@ -16,8 +17,11 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType as ArrowType, Field, TimeUnit};
-use rust_decimal::Decimal;
+use types::numeric::Numeric;
 use types::{ColumnSchema, DataType, Error, Result, SqlState};
+
+/// Digits that Arrow's numbers have at most.
+const DIGITS_MAX: u16 = 38;
 
 /// Digits after the point of a number that was declared without any.
 const FREE_SCALE: u8 = 10;
@@ -56,10 +60,14 @@ impl Kind {
             DataType::Int4 => Kind::Int32,
             DataType::Int8 => Kind::Int64,
             DataType::Float8 => Kind::Float,
-            DataType::Numeric(Some((precision, scale))) => {
-                Kind::Decimal { precision: *precision, scale: *scale }
+            DataType::Numeric(Some((precision, scale))) if *precision.max(scale) <= DIGITS_MAX => {
+                Kind::Decimal { precision: *precision.max(scale) as u8, scale: *scale as u8 }
             }
-            DataType::Numeric(None) => Kind::Decimal { precision: 38, scale: FREE_SCALE },
+            DataType::Numeric(modifier) => {
+                let scale = modifier.map(|(_, scale)| scale).filter(|scale| *scale <= DIGITS_MAX);
+                let scale = scale.map_or(FREE_SCALE, |scale| scale as u8);
+                Kind::Decimal { precision: DIGITS_MAX as u8, scale }
+            }
             DataType::Bytea => Kind::Bytes,
             DataType::Uuid => Kind::Uuid,
             DataType::Date => Kind::Date,
@@ -95,6 +103,15 @@ impl Kind {
     }
 }
 
+/// Whether there are values of the type that Arrow's numbers are too short for.
+pub(crate) fn may_be_too_long(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Numeric(Some((precision, scale))) => *precision.max(scale) > DIGITS_MAX,
+        DataType::Numeric(None) => true,
+        _ => false,
+    }
+}
+
 /// The Arrow type of a column's values.
 pub fn arrow_type(data_type: &DataType) -> ArrowType {
     Kind::of(data_type).arrow()
@@ -112,24 +129,17 @@ pub(crate) fn field_of_kind(column: &ColumnSchema, kind: Kind) -> Field {
 /// A number as so many units of `10^-scale`.
 ///
 /// # Errors
-/// 22003 if that would lose digits, which only a number of an unbounded column can.
-pub fn units(value: Decimal, scale: u8) -> Result<i128> {
+/// 22003 if that would lose digits, which only a number of a column of more than 38 can.
+pub fn units(value: &Numeric, scale: u8) -> Result<i128> {
     let lost = || {
         let message = format!("{value} does not fit numeric(38, {scale})");
         Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
             .with_detail("Analytical queries read a column of type numeric as numeric(38, 10).")
             .with_hint("Declare the column's precision and scale: numeric(p, s).")
     };
-    let by = value.scale().abs_diff(u32::from(scale));
-    let factor = 10i128.checked_pow(by).ok_or_else(lost)?;
-    let mantissa = value.mantissa();
-    if value.scale() <= u32::from(scale) {
-        mantissa.checked_mul(factor).ok_or_else(lost)
-    } else if mantissa % factor == 0 {
-        Ok(mantissa / factor)
-    } else {
-        Err(lost())
-    }
+    let units = value.units_at(u32::from(scale)).ok_or_else(lost)?;
+    // 38 digits are fewer than 128 bits.
+    if units.unsigned_abs() < 10u128.pow(38) { Ok(units) } else { Err(lost()) }
 }
 
 #[cfg(test)]
@@ -138,14 +148,16 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_value_or_are_refused() {
-        let number = |text: &str| text.parse::<Decimal>().expect("a number");
-        assert_eq!(units(number("12.50"), 2), Ok(1_250));
-        assert_eq!(units(number("-12.5"), 10), Ok(-125_000_000_000));
-        assert_eq!(units(number("1.500000000000"), 10), Ok(15_000_000_000));
-        let refused = units(number("0.00000000001"), 10).expect_err("eleven digits");
+        let number = |text: &str| text.parse::<Numeric>().expect("a number");
+        assert_eq!(units(&number("12.50"), 2), Ok(1_250));
+        assert_eq!(units(&number("-12.5"), 10), Ok(-125_000_000_000));
+        assert_eq!(units(&number("1.500000000000"), 10), Ok(15_000_000_000));
+        let refused = units(&number("0.00000000001"), 10).expect_err("eleven digits");
         assert_eq!(refused.code(), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
-        let large = number("10000000000000000000000000000");
-        assert_eq!(units(large, 10), Ok(large.mantissa() * 10_000_000_000));
-        assert!(units(Decimal::MAX, 10).is_err());
+        let large = number("9999999999999999999999999999");
+        assert_eq!(units(&large, 10), Ok((10i128.pow(28) - 1) * 10i128.pow(10)));
+        for text in ["10000000000000000000000000000", "1e29", "1e1000", "1e-1000"] {
+            assert!(units(&number(text), 10).is_err(), "{text}");
+        }
     }
 }

@@ -29,12 +29,12 @@ impl Gathered<'_> {
         self.cell.words[0]
     }
 
-    /// Of columns of two words: numeric (`Decimal::serialize`), uuid, and the view of a string.
+    /// Of columns of two words: uuid, and the view of a string.
     pub fn pair(&self) -> u128 {
         u128::from(self.cell.words[0]) | u128::from(self.cell.words[1]) << 64
     }
 
-    /// The bytes of a text or bytea column.
+    /// The bytes of a text, bytea or numeric column (`numeric::from_bytes`).
     pub fn with_bytes<R>(&self, with: impl FnOnce(&[u8]) -> R) -> R {
         self.table.records.heap.with_bytes(self.cell.words, with)
     }

@@ -10,7 +10,7 @@
 //! 1 or 2 words     each column in declaration order
 //!
 //! one word     boolean (0, 1), int2/4/8 (sign-extended), float8 (bits), date, timestamp(tz)
-//! two words    numeric (rust_decimal's 16 bytes), uuid, text/varchar/char/bytea (a view)
+//! two words    uuid, text/varchar/char/bytea, numeric (a view; see `numeric::put_bytes`)
 //! ```
 //!
 //! Records start on a cache line where their size allows it; a NULL column's words are zero, so
@@ -45,9 +45,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kit::sync::atomic::{AtomicU64, Ordering};
-use rust_decimal::Decimal;
 use types::key::encode_int_key;
-use types::{ColumnId, DataType, Key, TableSchema, Value};
+use types::{ColumnId, DataType, Key, TableSchema, Value, numeric};
 
 use crate::heap::Heap;
 
@@ -124,7 +123,7 @@ impl Column {
     /// Whether its words are a view.
     #[inline]
     pub(crate) fn is_string(&self) -> bool {
-        matches!(self.kind, Kind::Text | Kind::Bytes)
+        matches!(self.kind, Kind::Text | Kind::Bytes | Kind::Numeric)
     }
 
     #[inline]
@@ -181,7 +180,7 @@ impl Column {
             Value::Int(i) | Value::Timestamp(i) | Value::Timestamptz(i) => one(*i as u64),
             Value::Float(f) => one(f.to_bits()),
             Value::Date(days) => one(i64::from(*days) as u64),
-            Value::Numeric(decimal) => pair(decimal.serialize()),
+            Value::Numeric(d) => numeric::put_bytes(d, |bytes| heap.store(bytes)),
             Value::Uuid(bytes) => pair(*bytes),
             Value::Text(text) => heap.store(text.as_bytes()),
             Value::Bytes(bytes) => heap.store(bytes),
@@ -236,7 +235,7 @@ impl Column {
             Kind::Bool => Value::Bool(word != 0),
             Kind::Int => Value::Int(word as i64),
             Kind::Float => Value::Float(f64::from_bits(word)),
-            Kind::Numeric => Value::Numeric(Decimal::deserialize(pair())),
+            Kind::Numeric => Value::Numeric(heap.with_bytes(cell.words, numeric::from_bytes)),
             Kind::Uuid => Value::Uuid(pair()),
             Kind::Date => Value::Date(word as i32),
             Kind::Timestamp => Value::Timestamp(word as i64),

@@ -5,16 +5,16 @@
 //! NULL in, NULL out. Division of integers truncates. Floats refuse to overflow into infinity or
 //! to underflow into zero, as PostgreSQL's do.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use compact_str::CompactString;
-use rust_decimal::Decimal;
 
 use crate::cast::{self, cast, common_type, in_range, out_of_range};
 use crate::datatype::DataType;
 use crate::datetime::check_date;
 use crate::error::{Error, Result, SqlState};
-use crate::numeric;
+use crate::numeric::{self, Numeric};
 use crate::value::{Value, canonical_nan};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -93,7 +93,7 @@ pub fn arithmetic(op: ArithmeticOp, a: &Value, b: &Value, result: &DataType) -> 
         (Value::Date(_), _) | (_, Value::Date(_)) => date_arithmetic(op, a, b),
         _ => match result {
             DataType::Numeric(_) => {
-                numeric_arithmetic(op, to_numeric(a)?, to_numeric(b)?).map(Value::Numeric)
+                numeric_arithmetic(op, &*to_numeric(a)?, &*to_numeric(b)?).map(Value::Numeric)
             }
             DataType::Float8 => float_arithmetic(op, to_float(a)?, to_float(b)?).map(Value::Float),
             _ => Err(no_operator(&a.data_type_hint(), op, &b.data_type_hint())),
@@ -138,7 +138,7 @@ fn int_arithmetic(op: ArithmeticOp, a: i64, b: i64, result: &DataType) -> Result
     exact.ok_or_else(|| out_of_range(result)).and_then(|i| in_range(i, result))
 }
 
-fn numeric_arithmetic(op: ArithmeticOp, a: Decimal, b: Decimal) -> Result<Decimal> {
+fn numeric_arithmetic(op: ArithmeticOp, a: &Numeric, b: &Numeric) -> Result<Numeric> {
     match op {
         ArithmeticOp::Add => numeric::add(a, b),
         ArithmeticOp::Sub => numeric::sub(a, b),
@@ -195,10 +195,10 @@ fn date_arithmetic(op: ArithmeticOp, a: &Value, b: &Value) -> Result<Value> {
     check_date(days.unwrap_or(i64::MAX)).map(Value::Date)
 }
 
-fn to_numeric(value: &Value) -> Result<Decimal> {
+fn to_numeric(value: &Value) -> Result<Cow<'_, Numeric>> {
     match value {
-        Value::Int(i) => Ok(Decimal::from(*i)),
-        Value::Numeric(d) => Ok(*d),
+        Value::Int(i) => Ok(Cow::Owned(Numeric::from(*i))),
+        Value::Numeric(d) => Ok(Cow::Borrowed(d)),
         _ => Err(not_a_number(value)),
     }
 }
@@ -206,7 +206,7 @@ fn to_numeric(value: &Value) -> Result<Decimal> {
 fn to_float(value: &Value) -> Result<f64> {
     match value {
         Value::Int(i) => Ok(*i as f64),
-        Value::Numeric(d) => Ok(numeric::to_f64(*d)),
+        Value::Numeric(d) => cast::numeric_to_float(d),
         Value::Float(x) => Ok(*x),
         _ => Err(not_a_number(value)),
     }
@@ -225,7 +225,7 @@ pub fn neg(value: &Value, result: &DataType) -> Result<Value> {
             .ok_or_else(|| out_of_range(result))
             .and_then(|i| in_range(i, result))
             .map(Value::Int),
-        Value::Numeric(d) => Ok(Value::Numeric(numeric::neg(*d))),
+        Value::Numeric(d) => Ok(Value::Numeric(numeric::neg(d))),
         Value::Float(x) => Ok(Value::Float(canonical_nan(-x))),
         _ => Err(not_a_number(value)),
     }
@@ -236,7 +236,7 @@ pub fn abs(value: &Value, result: &DataType) -> Result<Value> {
     match value {
         Value::Int(i) if *i < 0 => neg(value, result),
         Value::Null | Value::Int(_) => Ok(value.clone()),
-        Value::Numeric(d) => Ok(Value::Numeric(numeric::abs(*d))),
+        Value::Numeric(d) => Ok(Value::Numeric(numeric::abs(d))),
         Value::Float(x) => Ok(Value::Float(canonical_nan(x.abs()))),
         _ => Err(not_a_number(value)),
     }
@@ -262,13 +262,13 @@ pub fn floor(value: &Value) -> Result<Value> {
 
 fn rounded(
     value: &Value,
-    of_numeric: impl FnOnce(Decimal) -> Result<Decimal>,
+    of_numeric: impl FnOnce(&Numeric) -> Result<Numeric>,
     of_float: impl FnOnce(f64) -> f64,
 ) -> Result<Value> {
     match value {
         Value::Null => Ok(Value::Null),
-        Value::Int(i) => of_numeric(Decimal::from(*i)).map(Value::Numeric),
-        Value::Numeric(d) => of_numeric(*d).map(Value::Numeric),
+        Value::Int(i) => of_numeric(&Numeric::from(*i)).map(Value::Numeric),
+        Value::Numeric(d) => of_numeric(d).map(Value::Numeric),
         Value::Float(x) => Ok(Value::Float(canonical_nan(of_float(*x)))),
         _ => Err(not_a_number(value)),
     }

@@ -20,14 +20,13 @@ use std::net::IpAddr;
 
 use bytes::BufMut;
 use compact_str::CompactString;
-use rust_decimal::Decimal;
 
 use crate::arithmetic::check_made_bytes;
 use crate::cast;
 use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::{self, POW10};
+use crate::numeric::{self, Numeric};
 use crate::system::SystemType;
 use crate::text::{check_text, missing_blanks};
 use crate::value::{VALUE_WEIGHT, Value, canonical_nan};
@@ -58,7 +57,7 @@ impl Value {
             }
             (Value::Bool(b), DataType::Bool) => out.put_u8(u8::from(*b)),
             (Value::Float(x), DataType::Float8) => out.put_f64(canonical_nan(*x)),
-            (Value::Numeric(d), DataType::Numeric(_)) => write_numeric(*d, out),
+            (Value::Numeric(d), DataType::Numeric(_)) => write_numeric(d, out),
             (Value::Bytes(bytes), DataType::Bytea) => out.put_slice(bytes),
             (Value::Uuid(uuid), DataType::Uuid) => out.put_slice(uuid),
             (Value::Date(days), DataType::Date) => out.put_i32(*days),
@@ -212,34 +211,20 @@ fn read_str(bytes: &[u8]) -> Result<&str> {
     Ok(text)
 }
 
-/// 29 decimal digits, of which neither end need fall on a group of four.
-const NUMERIC_GROUPS_MAX: usize = 9;
-
-fn write_numeric(d: Decimal, out: &mut impl BufMut) {
-    let (negative, scale) = (d.mantissa() < 0, d.scale());
-    // Digits after the point are grouped from the point on: complete the last group.
-    let padding = (4 - scale % 4) % 4;
-    let mut rest = d.mantissa().unsigned_abs() * POW10[padding as usize];
-    let mut groups = [0u16; NUMERIC_GROUPS_MAX];
-    let mut count = 0;
-    while rest > 0 {
-        groups[count] = (rest % 10_000) as u16;
-        rest /= 10_000;
-        count += 1;
-    }
-    let fraction_groups = scale.div_ceil(4) as i16;
-    let zeros_behind = groups[..count].iter().take_while(|g| **g == 0).count();
-    let weight = if count == 0 { 0 } else { count as i16 - fraction_groups - 1 };
-    out.put_i16((count - zeros_behind) as i16);
-    out.put_i16(weight);
-    out.put_u16(if negative { NUMERIC_NEGATIVE } else { NUMERIC_POSITIVE });
-    out.put_u16(scale as u16);
-    for group in groups[zeros_behind..count].iter().rev() {
-        out.put_u16(*group);
-    }
+fn write_numeric(d: &Numeric, out: &mut impl BufMut) {
+    d.with_groups(|groups, behind| {
+        let zeros_behind = groups.iter().take_while(|g| **g == 0).count();
+        // 131,072 digits before the point are 32,768 groups, of weight 32,767.
+        let weight = if groups.is_empty() { 0 } else { groups.len() as i32 - behind as i32 - 1 };
+        out.put_u16((groups.len() - zeros_behind) as u16);
+        out.put_i16(weight as i16);
+        out.put_u16(if d.is_negative() { NUMERIC_NEGATIVE } else { NUMERIC_POSITIVE });
+        out.put_u16(d.scale() as u16);
+        groups[zeros_behind..].iter().rev().for_each(|group| out.put_u16(*group));
+    });
 }
 
-fn read_numeric(bytes: &[u8]) -> Result<Decimal> {
+fn read_numeric(bytes: &[u8]) -> Result<Numeric> {
     let invalid = || malformed(&DataType::Numeric(None));
     let (header, groups) = bytes.split_first_chunk::<8>().ok_or_else(invalid)?;
     let field = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -260,9 +245,21 @@ fn read_numeric(bytes: &[u8]) -> Result<Decimal> {
     let digits =
         groups().flat_map(|group| [1000, 100, 10, 1].map(|unit| (group / unit % 10) as u8));
     let point = (i64::from(weight) + 1) * 4;
-    let exact = numeric::from_digits(negative, digits, point)?;
-    // The scale may cut digits off a group of four, or ask for zeros behind the last one.
-    numeric::trunc(exact, i32::from(scale))
+    let invalid_scale = || {
+        let message = "invalid scale in external \"numeric\" value";
+        Error::new(SqlState::INVALID_BINARY_REPRESENTATION, message)
+    };
+    // PostgreSQL cuts digits off that the scale does not show; here nothing is lost.
+    let shown = usize::try_from(point + i64::from(scale)).unwrap_or(0);
+    if u32::from(scale) > numeric::SCALE_MAX || digits.clone().skip(shown).any(|digit| digit > 0) {
+        return Err(invalid_scale());
+    }
+    let exact = match shown {
+        0 => Numeric::ZERO,
+        _ => numeric::from_digits(negative, digits.take(shown), point)?,
+    };
+    // The scale may ask for zeros behind the last group.
+    numeric::trunc(&exact, i32::from(scale))
 }
 
 fn write_array(

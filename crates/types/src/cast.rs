@@ -8,12 +8,11 @@
 //! long unless only blanks are cut, an explicit cast cuts.
 
 use compact_str::CompactString;
-use rust_decimal::Decimal;
 
 use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp, date_to_timestamp_us, timestamp_to_date};
 use crate::error::{Error, Result, SqlState};
-use crate::numeric;
+use crate::numeric::{self, Numeric};
 use crate::schema::ColumnSchema;
 use crate::value::Value;
 
@@ -174,9 +173,9 @@ fn to_int(value: &Value, target: &DataType) -> Result<i64> {
     match value {
         Value::Int(i) => in_range(*i, target),
         Value::Bool(b) => Ok(i64::from(*b)),
-        Value::Numeric(d) => numeric::to_i64(*d)
-            .ok_or_else(|| out_of_range(target))
-            .and_then(|i| in_range(i, target)),
+        Value::Numeric(d) => {
+            numeric::to_i64(d).ok_or_else(|| out_of_range(target)).and_then(|i| in_range(i, target))
+        }
         Value::Float(x) => {
             let rounded = x.round_ties_even();
             // -2^63 is a double, 2^63 is the first one above the range; NaN fails both.
@@ -189,10 +188,10 @@ fn to_int(value: &Value, target: &DataType) -> Result<i64> {
     }
 }
 
-fn to_numeric(value: &Value, target: &DataType) -> Result<Decimal> {
+fn to_numeric(value: &Value, target: &DataType) -> Result<Numeric> {
     match value {
-        Value::Int(i) => Ok(Decimal::from(*i)),
-        Value::Numeric(d) => Ok(*d),
+        Value::Int(i) => Ok(Numeric::from(*i)),
+        Value::Numeric(d) => Ok(d.clone()),
         Value::Float(x) => numeric::from_f64(*x),
         _ => Err(cannot_cast(value, target)),
     }
@@ -201,15 +200,28 @@ fn to_numeric(value: &Value, target: &DataType) -> Result<Decimal> {
 fn to_float(value: &Value, target: &DataType) -> Result<f64> {
     match value {
         Value::Int(i) => Ok(*i as f64),
-        Value::Numeric(d) => Ok(numeric::to_f64(*d)),
+        Value::Numeric(d) => numeric_to_float(d),
         Value::Float(x) => Ok(*x),
         _ => Err(cannot_cast(value, target)),
     }
 }
 
-pub(crate) fn with_precision(d: Decimal, modifier: Option<(u8, u8)>) -> Result<Decimal> {
+/// # Errors
+/// 22003 for a number that is beyond floats, or so small that the nearest one is zero.
+pub(crate) fn numeric_to_float(d: &Numeric) -> Result<f64> {
+    let nearest = numeric::to_f64(d);
+    match nearest.is_infinite() || (nearest == 0.0 && !d.is_zero()) {
+        true => Err(Error::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("\"{d}\" is out of range for type double precision"),
+        )),
+        false => Ok(nearest),
+    }
+}
+
+pub(crate) fn with_precision(d: Numeric, modifier: Option<(u16, u16)>) -> Result<Numeric> {
     match modifier {
-        Some((precision, scale)) => numeric::apply_precision(d, precision, scale),
+        Some((precision, scale)) => numeric::apply_precision(&d, precision, scale),
         None => Ok(d),
     }
 }

@@ -8,23 +8,24 @@
 //!  2 true         —                         9 date         days: zigzag varint
 //!  3 integer      zigzag varint            10 timestamp    microseconds: zigzag varint
 //!  4 float        8 bytes, big endian      11 timestamptz  microseconds: zigzag varint
-//!  5 numeric      sign and scale: 1,       12 array        count: varint, values
-//!                 mantissa: varint
+//!  5 numeric      twice the scale, plus 1  12 array        count: varint, values
+//!                 for a negative: varint,
+//!                 digits: varint
 //!  6 text         length: varint, UTF-8
 //! ```
 //!
 //! A varint is LEB128: seven bits a byte, the lowest first, the high bit set on all but the last.
+//! A numeric's digits, as an integer, have as many bytes as it takes; other varints hold 64 bits.
 //! Decoding refuses everything that encoding would not write (overlong varints, a negative zero,
 //! two NaNs), so equal bytes and equal values are the same thing but for a numeric's scale.
 //! Hostile input cannot reserve more memory than a small multiple of its own length, nor recurse
 //! deeper than [`DEPTH_MAX`].
 
 use bytes::BufMut;
-use rust_decimal::Decimal;
 
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::SCALE_MAX;
+use crate::numeric::{Numeric, from_sevens};
 use crate::value::{Value, canonical_nan};
 
 /// Arrays within arrays; SQL's have one dimension.
@@ -45,9 +46,6 @@ mod tag {
     pub const TIMESTAMPTZ: u8 = 11;
     pub const ARRAY: u8 = 12;
 }
-
-/// In a numeric's first byte, above the scale.
-const NUMERIC_NEGATIVE: u8 = 0x80;
 
 fn corrupt(what: &str) -> Error {
     Error::new(SqlState::DATA_CORRUPTED, format!("invalid encoded value: {what}"))
@@ -148,10 +146,14 @@ pub fn encode_value(value: &Value, out: &mut impl BufMut) {
         }
         Value::Numeric(d) => {
             out.put_u8(tag::NUMERIC);
-            let mantissa = d.mantissa();
-            let sign = if mantissa < 0 { NUMERIC_NEGATIVE } else { 0 };
-            out.put_u8(sign | d.scale() as u8);
-            encode_u128(mantissa.unsigned_abs(), out);
+            encode_u64(u64::from(d.scale()) << 1 | u64::from(d.is_negative()), out);
+            match d.small_magnitude() {
+                Some(size) => encode_u128(size, out),
+                None => d.with_sevens(|last, sevens| {
+                    sevens.iter().for_each(|seven| out.put_u8(seven | 0x80));
+                    out.put_u8(last);
+                }),
+            }
         }
         Value::Text(text) => {
             out.put_u8(tag::TEXT);
@@ -219,16 +221,19 @@ fn decode_nested(input: &mut &[u8], depth: u32) -> Result<Value> {
     })
 }
 
-fn decode_numeric(input: &mut &[u8]) -> Result<Decimal> {
-    let [first] = take(input)?;
-    let (negative, scale) = (first & NUMERIC_NEGATIVE != 0, u32::from(first & !NUMERIC_NEGATIVE));
-    let mantissa = decode_u128(input)?;
-    if scale > SCALE_MAX || mantissa >> 96 != 0 || (negative && mantissa == 0) {
-        return Err(corrupt("a numeric out of range"));
+fn decode_numeric(input: &mut &[u8]) -> Result<Numeric> {
+    let header = decode_u64(input)?;
+    let (negative, scale) = (header & 1 == 1, u32::try_from(header >> 1).unwrap_or(u32::MAX));
+    let end = input.iter().position(|byte| byte & 0x80 == 0).ok_or_else(cut_short)?;
+    let (sevens, behind) = input.split_at(end + 1);
+    // A last byte of 0 adds nothing: the same number has a shorter form.
+    let is_zero = sevens == [0];
+    if !is_zero && sevens[end] == 0 {
+        return Err(corrupt("an overlong number"));
     }
-    let mantissa = mantissa as i128;
-    let signed = if negative { -mantissa } else { mantissa };
-    Ok(Decimal::from_i128_with_scale(signed, scale))
+    let d = from_sevens(negative, sevens, scale).filter(|_| !(negative && is_zero));
+    *input = behind;
+    d.ok_or_else(|| corrupt("a numeric out of range"))
 }
 
 fn decode_array(input: &mut &[u8], depth: u32) -> Result<Value> {

@@ -7,10 +7,8 @@
 
 use std::cmp::Ordering;
 
-use rust_decimal::Decimal;
-
 use crate::datetime::date_to_timestamp_us;
-use crate::numeric;
+use crate::numeric::{self, Numeric};
 use crate::value::{Value, float_cmp};
 
 /// SQL's comparison: `None` is *unknown*, because an operand is NULL. Values of types that have no
@@ -26,8 +24,8 @@ pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
         (Value::Uuid(a), Value::Uuid(b)) => a.cmp(b),
         (Value::Date(a), Value::Date(b)) => a.cmp(b),
         (Value::Array(a), Value::Array(b)) => compare_arrays(a, b)?,
-        (Value::Int(a), Value::Numeric(b)) => Decimal::from(*a).cmp(b),
-        (Value::Numeric(a), Value::Int(b)) => a.cmp(&Decimal::from(*b)),
+        (Value::Int(a), Value::Numeric(b)) => Numeric::from(*a).cmp(b),
+        (Value::Numeric(a), Value::Int(b)) => a.cmp(&Numeric::from(*b)),
         _ => match (as_timestamp_us(a), as_timestamp_us(b)) {
             (Some(a), Some(b)) => a.cmp(&b),
             _ => float_cmp(as_comparable_float(a)?, as_comparable_float(b)?),
@@ -83,7 +81,7 @@ fn as_comparable_float(value: &Value) -> Option<f64> {
     match value {
         Value::Float(x) => Some(*x),
         Value::Int(i) => Some(*i as f64),
-        Value::Numeric(d) => Some(numeric::to_f64(*d)),
+        Value::Numeric(d) => Some(numeric::to_f64(d)),
         _ => None,
     }
 }
@@ -116,7 +114,7 @@ mod tests {
 
     #[test]
     fn numbers_cross_types() {
-        let tenth = Value::Numeric(Decimal::new(1, 1));
+        let tenth = Value::Numeric(Numeric::from_units(1, 1));
         assert_eq!(compare(&Value::Int(0), &tenth), Some(Ordering::Less));
         assert_eq!(equal(&Value::Float(0.1), &tenth), Some(true));
         assert_eq!(equal(&Value::Int(2), &Value::Float(2.0)), Some(true));

@@ -4,8 +4,8 @@
 //! PostgreSQL's own. Names with a SQL-standard spelling (`character varying(20)`) are written that
 //! way, since that is what error messages, `pg_typeof` and `\d` show.
 //!
-//! Departures: no `real`, no `interval`, no `time`, no `json`; `numeric` keeps at most
-//! [`NUMERIC_PRECISION_MAX`] digits; `char` always has a length.
+//! Departures: no `real`, no `interval`, no `time`, no `json`; no scale of a `numeric` is negative;
+//! `char` always has a length.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use crate::error::{Error, Result, SqlState};
 use crate::system::SystemType;
 use crate::unicode::is_space;
 
-/// Decimal digits that every `numeric` can hold (96 bits of mantissa).
-pub const NUMERIC_PRECISION_MAX: u8 = 28;
+/// PostgreSQL's limit for the precision and the scale of a `numeric(p,s)`.
+pub const NUMERIC_PRECISION_MAX: u16 = 1000;
 /// PostgreSQL's limit for `varchar(n)` and `char(n)`.
 pub const CHARACTER_LENGTH_MAX: u32 = 10_485_760;
 
@@ -25,8 +25,8 @@ pub enum DataType {
     Int2,
     Int4,
     Int8,
-    /// `numeric` (no bound but the 28 digits of the implementation) or `numeric(p,s)`.
-    Numeric(Option<(u8, u8)>),
+    /// `numeric` or `numeric(p,s)`.
+    Numeric(Option<(u16, u16)>),
     Float8,
     Text,
     /// `varchar(n)`; `varchar` without a length is `Text` with another name, `None` here.
@@ -411,20 +411,15 @@ fn numeric(modifiers: &[u32]) -> Result<DataType> {
             ));
         }
     };
-    if !(1..=1000).contains(&precision) {
-        return Err(Error::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            format!("NUMERIC precision {precision} must be between 1 and 1000"),
-        ));
-    }
     let max = u32::from(NUMERIC_PRECISION_MAX);
-    if precision > max || scale > max {
-        return Err(Error::unsupported(format_args!("type numeric({precision},{scale})"))
-            .with_detail(format!(
-                "A numeric holds at most {max} digits, before and after the point."
-            )));
+    let invalid = |what: String| Error::new(SqlState::INVALID_PARAMETER_VALUE, what);
+    if !(1..=max).contains(&precision) {
+        return Err(invalid(format!("NUMERIC precision {precision} must be between 1 and {max}")));
     }
-    Ok(DataType::Numeric(Some((precision as u8, scale as u8))))
+    if scale > max {
+        return Err(invalid(format!("NUMERIC scale {scale} must be between -{max} and {max}")));
+    }
+    Ok(DataType::Numeric(Some((precision as u16, scale as u16))))
 }
 
 fn length(type_name: &str, modifiers: &[u32]) -> Result<Option<u32>> {
@@ -499,7 +494,8 @@ mod tests {
         let code = |text| read(text).unwrap_err().code();
         assert_eq!(code("nonsense"), SqlState::UNDEFINED_OBJECT);
         assert_eq!(code("jsonb"), SqlState::FEATURE_NOT_SUPPORTED);
-        assert_eq!(code("numeric(40,2)"), SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(read("numeric(1000,2)").unwrap(), DataType::Numeric(Some((1000, 2))));
+        assert_eq!(code("numeric(1001,2)"), SqlState::INVALID_PARAMETER_VALUE);
         assert_eq!(code("numeric(0)"), SqlState::INVALID_PARAMETER_VALUE);
         assert_eq!(code("varchar(0)"), SqlState::INVALID_PARAMETER_VALUE);
         assert_eq!(code("numeric(3"), SqlState::SYNTAX_ERROR);

@@ -15,13 +15,16 @@
 //! date, timestamp   as integers: days, or microseconds
 //! ```
 //!
-//! **Numeric.** Write the absolute value as `0.d₁d₂…dₙ × 10^e` with neither d₁ nor dₙ zero; e is
-//! -27 … 29. Then
+//! **Numeric.** Write the absolute value as `0.d₁d₂…dₙ × 10^e` with neither d₁ nor dₙ zero. Then
 //!
 //! ```text
-//! [ 0x80 + (e + 28) | d₁d₂ + 1 | d₃d₄ + 1 | … | 0x00 ]   positive; an odd last digit gets a 0
+//! [ e' | d₁d₂ + 1 | d₃d₄ + 1 | … | 0x00 ]                positive; an odd last digit gets a 0
 //! [ 0x80 ]                                               zero
-//! the complement of every byte of the absolute value's   negative (0x80 - (e + 28) - 1 first)
+//! the complement of every byte of the absolute value's   negative
+//!
+//! e' is one byte, 0x80 + (e + 31), for e in -29 … 94
+//!       0x81 | e + 16,384: 3 bytes, big endian           below
+//!       0xFE | e: 3 bytes, big endian                    above
 //! ```
 //!
 //! A larger exponent is a larger number, whatever the digits. With equal exponents the digits
@@ -30,14 +33,15 @@
 //!
 //! Cost: no allocation up to 32 bytes, then one.
 
-use rust_decimal::Decimal;
+use std::ops::RangeInclusive;
+
 use smallvec::SmallVec;
 
 use crate::cast;
 use crate::datatype::DataType;
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::{POW10, from_digits};
+use crate::numeric::{Numeric, POW10, from_digits};
 use crate::schema::TableSchema;
 use crate::value::{Value, canonical_float};
 
@@ -89,7 +93,13 @@ const ESCAPED_ZERO: u8 = 0xFF;
 const TERMINATOR: u8 = 0x00;
 const SIGN_BIT: u64 = 1 << 63;
 const NUMERIC_ZERO: u8 = 0x80;
-const NUMERIC_EXPONENT_BIAS: i32 = 28;
+const NUMERIC_EXPONENT_BIAS: i32 = 31;
+/// Exponents of one byte.
+const NUMERIC_EXPONENTS: RangeInclusive<i32> = -29..=94;
+const NUMERIC_BELOW: u8 = 0x81;
+const NUMERIC_ABOVE: u8 = 0xFE;
+/// Makes every exponent below positive.
+const NUMERIC_BELOW_BIAS: i32 = 16_384;
 const NUMERIC_END: u8 = 0x00;
 
 /// The eight bytes of an integer column.
@@ -143,7 +153,7 @@ pub fn encode_column(
             push_string(text.as_bytes(), out);
         }
         (Value::Uuid(uuid), DataType::Uuid) => out.extend_from_slice(uuid),
-        (Value::Numeric(d), DataType::Numeric(_)) => push_numeric(*d, out),
+        (Value::Numeric(d), DataType::Numeric(_)) => push_numeric(d, out),
         (Value::Date(days), DataType::Date) => {
             out.extend_from_slice(&encode_int_key(i64::from(*days)));
         }
@@ -271,14 +281,28 @@ fn take_string(rest: &mut &[u8]) -> Result<Vec<u8>> {
     }
 }
 
-fn push_numeric(d: Decimal, out: &mut SmallVec<[u8; 32]>) {
-    let negative = d.mantissa() < 0;
-    let mut digits = d.mantissa().unsigned_abs();
-    if digits == 0 {
+fn push_numeric(d: &Numeric, out: &mut SmallVec<[u8; 32]>) {
+    if d.is_zero() {
         return out.push(NUMERIC_ZERO);
     }
+    let start = out.len();
+    match d.small_magnitude() {
+        Some(size) => push_small_size(size, d.scale() as i32, out),
+        None => d.with_significant(|digits, exponent| {
+            push_exponent(exponent, out);
+            let pair = |pair: &[u8]| pair[0] * 10 + pair.get(1).copied().unwrap_or(0) + 1;
+            out.extend(digits.chunks(2).map(pair));
+        }),
+    }
+    out.push(NUMERIC_END);
+    if d.is_negative() {
+        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+fn push_small_size(mut digits: u128, scale: i32, out: &mut SmallVec<[u8; 32]>) {
     let mut count = digits.ilog10() + 1;
-    let exponent = count as i32 - d.scale() as i32;
+    push_exponent(count as i32 - scale, out);
     while digits.is_multiple_of(10) {
         digits /= 10;
         count -= 1;
@@ -287,32 +311,61 @@ fn push_numeric(d: Decimal, out: &mut SmallVec<[u8; 32]>) {
         digits *= 10;
         count += 1;
     }
-    let start = out.len();
-    out.push((i32::from(NUMERIC_ZERO) + exponent + NUMERIC_EXPONENT_BIAS) as u8);
     while count > 0 {
         count -= 2;
         out.push((digits / POW10[count as usize] % 100) as u8 + 1);
     }
-    out.push(NUMERIC_END);
-    if negative {
-        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+}
+
+fn push_exponent(exponent: i32, out: &mut SmallVec<[u8; 32]>) {
+    if NUMERIC_EXPONENTS.contains(&exponent) {
+        return out.push((i32::from(NUMERIC_ZERO) + exponent + NUMERIC_EXPONENT_BIAS) as u8);
+    }
+    let (mark, exponent) = match exponent < 0 {
+        true => (NUMERIC_BELOW, exponent + NUMERIC_BELOW_BIAS),
+        false => (NUMERIC_ABOVE, exponent),
+    };
+    out.push(mark);
+    out.extend_from_slice(&exponent.to_be_bytes()[1..]);
+}
+
+fn take_exponent(first: u8, complement: u8, rest: &mut &[u8]) -> Result<i32> {
+    let (exponent, is_long) = match first {
+        NUMERIC_BELOW | NUMERIC_ABOVE => {
+            let [high, middle, low] = take::<3>(rest)?.map(|byte| byte ^ complement);
+            let exponent = i32::from_be_bytes([0, high, middle, low]);
+            (if first == NUMERIC_BELOW { exponent - NUMERIC_BELOW_BIAS } else { exponent }, true)
+        }
+        _ => (i32::from(first) - i32::from(NUMERIC_ZERO) - NUMERIC_EXPONENT_BIAS, false),
+    };
+    // Each exponent has one form.
+    let is_near = NUMERIC_EXPONENTS.contains(&exponent);
+    let is_below = exponent < *NUMERIC_EXPONENTS.start();
+    match is_near != is_long && (!is_long || is_below == (first == NUMERIC_BELOW)) {
+        true => Ok(exponent),
+        false => Err(corrupt()),
     }
 }
 
-fn take_numeric(rest: &mut &[u8]) -> Result<Decimal> {
+fn take_numeric(rest: &mut &[u8]) -> Result<Numeric> {
     let [first] = take(rest)?;
     if first == NUMERIC_ZERO {
-        return Ok(Decimal::ZERO);
+        return Ok(Numeric::ZERO);
     }
     let negative = first < NUMERIC_ZERO;
     let complement = if negative { u8::MAX } else { 0 };
-    let exponent = i32::from(first ^ complement) - i32::from(NUMERIC_ZERO) - NUMERIC_EXPONENT_BIAS;
+    let exponent = take_exponent(first ^ complement, complement, rest)?;
     let end = rest.iter().position(|b| b ^ complement == NUMERIC_END).ok_or_else(corrupt)?;
     let pairs = rest[..end].iter().map(|b| (b ^ complement) - 1);
-    if pairs.clone().any(|pair| pair > 99) {
+    // Neither the first nor the last digit is zero.
+    let is_shortest = pairs.clone().next().is_some_and(|pair| pair >= 10)
+        && pairs.clone().next_back().is_some_and(|pair| pair > 0);
+    if !is_shortest || pairs.clone().any(|pair| pair > 99) {
         return Err(corrupt());
     }
-    let digits = pairs.flat_map(|pair| [pair / 10, pair % 10]);
+    let odd = pairs.clone().next_back().is_some_and(|pair| pair.is_multiple_of(10));
+    // The digit that fills the last pair is none of the number's.
+    let digits = pairs.flat_map(|pair| [pair / 10, pair % 10]).take(2 * end - usize::from(odd));
     let d = from_digits(negative, digits, i64::from(exponent))?;
     *rest = &rest[end + 1..];
     Ok(d.normalize())

@@ -19,7 +19,7 @@ use crate::cast;
 use crate::datatype::DataType;
 use crate::datetime;
 use crate::error::{Error, Result, SqlState};
-use crate::numeric;
+use crate::numeric::{self, Numeric};
 use crate::system::SystemType;
 use crate::unicode::is_space;
 use crate::value::{VALUE_WEIGHT, Value};
@@ -33,7 +33,7 @@ impl Value {
             Value::Bool(false) => out.put_u8(b'f'),
             Value::Int(i) => write_int(*i, out),
             Value::Float(x) => write_float(*x, out),
-            Value::Numeric(d) => numeric::write(*d, out),
+            Value::Numeric(d) => numeric::write(d, out),
             Value::Text(text) => {
                 out.put_slice(text.as_bytes());
                 out.put_bytes(b' ', missing_blanks(text, data_type));
@@ -369,7 +369,7 @@ fn read_int(data_type: &DataType, text: &str) -> Result<i64> {
     })
 }
 
-fn read_numeric(text: &str) -> Result<rust_decimal::Decimal> {
+fn read_numeric(text: &str) -> Result<Numeric> {
     let trimmed = text.trim_matches(is_space);
     if let Some(d) = numeric::parse(trimmed)? {
         return Ok(d);

@@ -1,10 +1,10 @@
 //! SQL values.
 //!
-//! A value is at most 32 bytes: short strings, every number and every time are inline, long
-//! strings own a buffer, bytes and arrays are shared. Equality is SQL's `IS NOT DISTINCT FROM`
-//! within one type, so values can be grouped and counted: NULL equals NULL, NaN equals NaN, -0
-//! equals 0, and 1.0 equals 1.00. Values of different types are never equal here; see
-//! [`compare`](crate::compare::compare) for SQL's `=`.
+//! A value is at most 32 bytes: short strings, numbers and every time are inline, long strings own
+//! a buffer, bytes, arrays and numerics of more than 28 digits are shared. Equality is SQL's
+//! `IS NOT DISTINCT FROM` within one type, so values can be grouped and counted: NULL equals NULL,
+//! NaN equals NaN, -0 equals 0, and 1.0 equals 1.00. Values of different types are never equal
+//! here; see [`compare`](crate::compare::compare) for SQL's `=`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,9 +12,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use compact_str::CompactString;
-use rust_decimal::Decimal;
 
 pub use crate::datatype::DataType;
+use crate::numeric::Numeric;
 
 /// One SQL value. Integers of every width are `Int`; the column's type bounds them.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub enum Value {
     Bool(bool),
     Int(i64),
     Float(f64),
-    Numeric(Decimal),
+    Numeric(Numeric),
     Text(CompactString),
     Bytes(Arc<[u8]>),
     Uuid([u8; 16]),
@@ -78,6 +78,7 @@ impl Value {
             + match self {
                 Value::Text(text) => text.len(),
                 Value::Bytes(bytes) => bytes.len(),
+                Value::Numeric(d) => d.heap_bytes(),
                 Value::Array(elements) => elements.iter().map(Value::weight).sum(),
                 _ => 0,
             }
@@ -88,6 +89,7 @@ impl Value {
         match self {
             Value::Text(text) => text.len() > bytes,
             Value::Bytes(value) => value.len() > bytes,
+            Value::Numeric(d) => d.heap_bytes() > bytes,
             Value::Array(elements) => {
                 elements.len() > bytes / VALUE_WEIGHT
                     || elements.iter().any(|element| element.is_longer_than(bytes))
@@ -110,9 +112,9 @@ impl Value {
         }
     }
 
-    pub fn as_numeric(&self) -> Option<Decimal> {
+    pub fn as_numeric(&self) -> Option<&Numeric> {
         match self {
-            Value::Numeric(d) => Some(*d),
+            Value::Numeric(d) => Some(d),
             _ => None,
         }
     }
@@ -198,11 +200,7 @@ impl Hash for Value {
             Value::Bool(b) => b.hash(state),
             Value::Int(i) => i.hash(state),
             Value::Float(x) => canonical_float(*x).to_bits().hash(state),
-            Value::Numeric(d) => {
-                let d = d.normalize();
-                d.mantissa().hash(state);
-                d.scale().hash(state);
-            }
+            Value::Numeric(d) => d.hash(state),
             Value::Text(s) => s.hash(state),
             Value::Bytes(bytes) => bytes.hash(state),
             Value::Uuid(uuid) => uuid.hash(state),
@@ -258,7 +256,7 @@ from! {
     i64 => Value::Int;
     u32 => |i| Value::Int(i64::from(i));
     f64 => Value::Float;
-    Decimal => Value::Numeric;
+    Numeric => Value::Numeric;
     &str => |s| Value::Text(CompactString::new(s));
     String => |s| Value::Text(CompactString::from(s));
     CompactString => Value::Text;
@@ -287,14 +285,14 @@ mod tests {
         for (a, b) in [
             (Value::Float(0.0), Value::Float(-0.0)),
             (Value::Float(f64::NAN), Value::Float(negative_nan)),
-            (Value::Numeric(Decimal::new(10, 1)), Value::Numeric(Decimal::new(1, 0))),
-            (Value::Numeric(Decimal::new(0, 5)), Value::Numeric(-Decimal::new(0, 0))),
+            (Value::Numeric(Numeric::from_units(10, 1)), Value::Numeric(Numeric::ONE)),
+            (Value::Numeric(Numeric::from_units(0, 5)), Value::Numeric(Numeric::ZERO)),
             (Value::Null, Value::from(None::<i64>)),
         ] {
             assert_eq!(a, b);
             assert_eq!(hash(&a), hash(&b));
         }
-        assert_ne!(Value::Int(1), Value::Numeric(Decimal::ONE));
+        assert_ne!(Value::Int(1), Value::Numeric(Numeric::ONE));
         assert_ne!(Value::Timestamp(1), Value::Timestamptz(1));
     }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use chrono::{Datelike, NaiveDate};
-use rust_decimal::Decimal;
 use types::datetime::{check_date, check_timestamp, date_to_timestamp_us, timestamp_to_date};
+use types::numeric::{Numeric, round, to_f64};
 use types::{Error, Result, SqlState, Value};
 
 use super::{Function, as_i32, invalid, nth};
@@ -89,7 +89,11 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
                 _ => Value::Timestamp(start),
             })
         }
-        Function::DatePart => Ok(Value::Float(types::numeric::to_f64(extracted(us, field)?))),
+        Function::DatePart => Ok(Value::Float(to_f64(&extracted(us, field)?))),
+        // Of whole days, which are as many whole seconds.
+        _ if field == DateField::Epoch && matches!(value, Value::Date(_)) => {
+            round(&extracted(us, field)?, 0).map(Value::Numeric)
+        }
         _ => Ok(Value::Numeric(extracted(us, field)?)),
     }
 }
@@ -120,12 +124,12 @@ fn make_date(year: i32, month: i32, day: i32) -> Result<Value> {
     check_date(i64::from(days_of(date))).map(Value::Date)
 }
 
-fn extracted(us: i64, field: DateField) -> Result<Decimal> {
+fn extracted(us: i64, field: DateField) -> Result<Numeric> {
     use DateField::*;
     let date = calendar(timestamp_to_date(us))?;
     let of_day = us.rem_euclid(DAY_US);
-    let scaled = |us: i64, scale| Decimal::new(us, scale);
-    let whole = |n: i64| Decimal::from(n);
+    let scaled = |us: i64, scale| Numeric::from_units(us.into(), scale);
+    let whole = |n: i64| Numeric::from(n);
     let year = match date.year() {
         year if year <= 0 => i64::from(year) - 1,
         year => i64::from(year),
@@ -153,9 +157,7 @@ fn extracted(us: i64, field: DateField) -> Result<Decimal> {
         },
         Epoch => {
             let us = i128::from(us) + i128::from(EPOCH_UNIX_S) * i128::from(SECOND_US);
-            Decimal::try_from_i128_with_scale(us, 6).map_err(|_| {
-                Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range")
-            })?
+            Numeric::from_units(us, 6)
         }
     })
 }

@@ -584,9 +584,7 @@ fn emits(step: &Step) -> bool {
 fn identical(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
-        (Value::Numeric(a), Value::Numeric(b)) => {
-            (a.mantissa(), a.scale()) == (b.mantissa(), b.scale())
-        }
+        (Value::Numeric(a), Value::Numeric(b)) => a.is_identical(b),
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| identical(a, b))
         }

@@ -11,9 +11,9 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType as ArrowType;
 use kit::random::Random;
-use rust_decimal::Decimal;
 use snapshot::{Images, TableScan};
 use storage::{Snapshot, Store, Table};
+use types::numeric::Numeric;
 use types::{ColumnSchema, DataType, Height, Key, Layout, Stamp, TableId, TableSchema, Value};
 
 pub const TABLE: TableId = TableId(1);
@@ -65,7 +65,7 @@ fn text(random: &mut Random) -> String {
 
 fn row(random: &mut Random, key: u64) -> Vec<Value> {
     let number = |random: &mut Random, scale| {
-        Value::Numeric(Decimal::new(random.below(1_000_000) as i64 - 500_000, scale))
+        Value::Numeric(Numeric::from_units(i128::from(random.below(1_000_000)) - 500_000, scale))
     };
     let mut row = vec![
         Value::Int(key as i64),
@@ -293,7 +293,7 @@ fn value(column: &ArrayRef, row: usize) -> Value {
         ArrowType::Float64 => Value::Float(column.as_primitive::<Float64Type>().value(row)),
         ArrowType::Decimal128(_, scale) => {
             let units = column.as_primitive::<Decimal128Type>().value(row);
-            Value::Numeric(Decimal::from_i128_with_scale(units, *scale as u32).normalize())
+            Value::Numeric(Numeric::from_units(units, *scale as u8).normalize())
         }
         ArrowType::Utf8View => Value::text(column.as_string_view().value(row)),
         ArrowType::BinaryView => Value::bytes(column.as_binary_view().value(row).to_vec()),

@@ -203,6 +203,7 @@ impl Binder<'_> {
                 let common = common.without_modifier();
                 (Function::Mod, vec![common.clone(), common.clone()], common)
             }
+            ("div", 2) => (Function::Div, vec![numeric.clone(), numeric.clone()], numeric),
             ("power" | "pow", 2) => {
                 let common = common_type(&arguments[0].data_type, &arguments[1].data_type);
                 let common = match common {

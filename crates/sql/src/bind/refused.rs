@@ -40,7 +40,6 @@ const MISSING: &[&str] = &[
     "current_schemas",
     "current_setting",
     "date_bin",
-    "div",
     "factorial",
     "format",
     "format_type",

@@ -18,8 +18,8 @@
 //! | other casts | to wider integers, of integers to numeric, of strings to text |
 //!
 //! The digits of a quotient depend on what was divided, so the analyst's quotients bring them
-//! along. Numbers have 28 digits here and 38 there: where one might have more, the analyst refuses
-//! to go on, and the fast path answers after all.
+//! along. Numbers have any number of digits here and 28 there: where one might have more, the
+//! analyst refuses to go on, and the fast path answers after all.
 //!
 //! What is missing is missing for a reason: sums of floats depend on the order of rows; a number
 //! without a declared scale shows as many digits as it was written with, which columns of one scale
@@ -36,10 +36,10 @@ use types::{DataType, Value};
 
 use crate::catalog::Catalog;
 
-/// Digits that a number has at most.
+/// Digits that a number that the analyst computes has at most.
 const DIGITS_MAX: u8 = 29;
 
-/// Digits after the point that it has at most.
+/// Digits after the point that it has at most, and of a column.
 const SCALE_MAX: u8 = 28;
 
 /// Digits of a number that is surely the same float for both.
@@ -94,9 +94,9 @@ pub fn is_agreed(catalog: &Catalog, procedure: &Procedure) -> bool {
 pub fn are_agreed(parameters: &[Value]) -> bool {
     parameters.iter().all(|parameter| match parameter {
         Value::Numeric(number) => {
-            let whole = number.trunc().mantissa().unsigned_abs();
-            let scale = number.normalize().scale();
-            scale <= u32::from(PARAMETER_SCALE) && whole < 10u128.pow(u32::from(DIGITS_MAX - 2))
+            let bound = 10u128.pow(u32::from(DIGITS_MAX - 2 + PARAMETER_SCALE));
+            let units = number.units_at(u32::from(PARAMETER_SCALE));
+            units.is_some_and(|units| units.unsigned_abs() < bound)
         }
         _ => true,
     })
@@ -109,7 +109,9 @@ fn column_kind(data_type: &DataType) -> Option<Kind> {
         DataType::Int4 => Kind::Int(10),
         DataType::Int8 => Kind::Int(19),
         DataType::Numeric(Some((precision, scale))) => {
-            Kind::Number { whole: precision.checked_sub(*scale)?, scale: *scale }
+            let digits = u8::try_from(*precision).ok().filter(|digits| *digits <= SCALE_MAX)?;
+            let scale = u8::try_from(*scale).ok()?;
+            Kind::Number { whole: digits.checked_sub(scale)?, scale }
         }
         DataType::Text | DataType::Varchar(_) => Kind::Text,
         DataType::Date => Kind::Date,
@@ -147,9 +149,11 @@ impl Kind {
             Value::Int(_) => Kind::Int(19),
             // Whole numbers may stand for integers, which the other engine widens.
             Value::Numeric(number) => {
-                let digits = number.mantissa().unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
-                let scale = u8::try_from(number.scale()).ok()?;
-                let whole = u8::try_from(digits).ok()?.saturating_sub(scale).max(10);
+                let digits = number.units()?.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
+                let digits = u8::try_from(digits).ok().filter(|digits| *digits <= SCALE_MAX)?;
+                let scale =
+                    u8::try_from(number.scale()).ok().filter(|scale| *scale <= SCALE_MAX)?;
+                let whole = digits.saturating_sub(scale).max(10);
                 Kind::Number { whole, scale }
             }
             Value::Float(_) => Kind::Float,

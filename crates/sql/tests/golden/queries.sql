@@ -589,7 +589,7 @@ select power(0, -1);
 -- ERROR 2201F: zero raised to a negative power is undefined
 select power(2.0, 3), power(2, -1), power(0, 0);
 -- power numeric | power double precision | power double precision
--- 8.000 | 0.5 | 1
+-- 8.0000000000000000 | 0.5 | 1
 -- SELECT 1
 select trim(both from ' a '), trim(trailing from 'a  '), trim(leading 'x' from 'xa');
 -- btrim text | rtrim text | ltrim text

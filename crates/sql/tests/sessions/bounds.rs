@@ -395,6 +395,42 @@ fn numerics_are_paid_for_by_what_they_take() {
     });
 }
 
+/// A number of 60,000 digits is squared in a moment, and so it is paid for by its digits.
+#[test]
+fn long_numerics_are_paid_for_by_their_digits() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client.run("CREATE TABLE t (id int PRIMARY KEY, v numeric)").await.unwrap();
+        client.run("INSERT INTO t VALUES (1, 1e60000 + 7), (2, 7)").await.unwrap();
+        client.run("SET ledger.transaction_units_max = 100000").await.unwrap();
+        for (expression, fits) in [
+            ("v + 1", true),
+            ("v * 3", true),
+            ("v * v", false),
+            ("v * 1e-1 * v", false),
+            ("(v + 0.5) % (v - 1)", false),
+            ("v / (v + 1.5)", false),
+            ("div(v * 1e100, v - 1)", false),
+            ("sqrt(v)", false),
+            ("power(v, 2)", false),
+            ("v + length(v::text)", false),
+            ("v + least(v::float8, 1)::numeric", false),
+        ] {
+            let update = |id| format!("UPDATE t SET v = v + 0 * ({expression}) WHERE id = {id}");
+            client.run(&update(2)).await.unwrap_or_else(|e| panic!("{expression}: {e:?}"));
+            match client.run(&update(1)).await {
+                Ok(_) => assert!(fits, "{expression}"),
+                Err(error) => {
+                    assert!(!fits, "{expression}: {error:?}");
+                    assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX, "{expression}");
+                }
+            }
+        }
+        node.verify();
+    });
+}
+
 /// Each row's UNIQUE check scans an index of the table that the statement has written so far; were
 /// that a look at every row written, the first protocol alone would take an hour.
 #[test]

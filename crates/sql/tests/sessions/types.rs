@@ -133,3 +133,59 @@ fn binary_copies_are_the_same_rows_and_bytes() {
         node.verify();
     });
 }
+
+/// Of a parameter, of a text that COPY reads, and of what COPY writes in binary format.
+#[test]
+fn no_way_in_or_out_costs_a_number_digits() {
+    block_on(async {
+        for protocol in ["serial", "harmony", "2pl"] {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            for table in ["t", "r"] {
+                let create = format!("CREATE TABLE {table} (n numeric PRIMARY KEY, m numeric)");
+                client.run(&create).await.unwrap();
+            }
+            let numbers = [
+                "0.00000000000000000000000000001",
+                "-123456789012345678901234567890.1234567890",
+                &format!("1{}", "0".repeat(131_071)),
+                &format!("0.{}1", "0".repeat(16_382)),
+            ];
+            let types = [Some(DataType::Numeric(None))];
+            for text in numbers {
+                let insert = "INSERT INTO t VALUES ($1, $1)";
+                client.run_typed(insert, &types, &[number(text)]).await.unwrap();
+                client.answer("COPY t FROM STDIN").await.unwrap();
+                client
+                    .session
+                    .copy_data(format!("-{text}1\t{text}\n").replace("--", "").as_bytes())
+                    .unwrap();
+                let copied = client.session.copy_done().await;
+                // One digit more than there can be.
+                let is_longest = text.len() > 1000;
+                assert_eq!(copied.is_err(), is_longest, "{}", text.len());
+                client.session.copy_failed();
+            }
+            let data = binary(&mut client, "t").await;
+            client.answer("COPY r FROM STDIN (FORMAT binary)").await.unwrap();
+            client.session.copy_data(&data).unwrap();
+            client.session.copy_done().await.unwrap();
+            let shown = |rows: Vec<Box<[Value]>>| -> Vec<String> {
+                rows.iter().map(|row| row[1].to_string()).collect()
+            };
+            let [written, read] =
+                ["t", "r"].map(|table| format!("SELECT n, m FROM {table} ORDER BY n"));
+            let written = shown(client.run(&written).await.unwrap());
+            let read = shown(client.run(&read).await.unwrap());
+            assert_eq!(written, read);
+            let mut given: Vec<&str> = written.iter().map(String::as_str).collect();
+            given.dedup();
+            let mut expected = numbers.to_vec();
+            expected.sort_by_key(|text| number(text).as_numeric().cloned());
+            given.sort_by_key(|text| number(text).as_numeric().cloned());
+            given.dedup();
+            assert_eq!(given, expected);
+            node.verify();
+        }
+    });
+}

@@ -1,7 +1,6 @@
 //! Text, binary, row and ledger encodings are inverses of themselves, and refuse what is not one.
 
 use proptest::prelude::*;
-use rust_decimal::Decimal;
 use types::codec::{
     DEPTH_MAX, decode_i64, decode_str, decode_u64, decode_value, encode_i64, encode_str,
     encode_u64, encode_value,
@@ -171,8 +170,15 @@ fn the_codec_refuses_other_forms() {
     assert!(refused(&[3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2]));
     assert!(!refused(&[3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1]));
     assert!(refused(&[4, 0xFF, 0xF8, 0, 0, 0, 0, 0, 0]), "a second NaN");
-    assert!(refused(&[5, 0x80, 0]), "a negative zero");
-    assert!(refused(&[5, 29, 1]), "a scale too large");
+    assert!(refused(&[5, 1, 0]), "a negative zero");
+    assert!(!refused(&[5, 0xFE, 0xFF, 1, 1]), "16,383 digits");
+    assert!(refused(&[5, 0x80, 0x80, 2, 1]), "a scale too large");
+    let long = |last: u8| [&[5, 0][..], &[0x80; 30], &[last]].concat();
+    assert!(!refused(&long(1)), "211 bits");
+    assert!(refused(&long(0)), "an overlong varint");
+    let digits = |sevens: usize| [&[5, 0][..], &vec![0x80; sevens], &[1]].concat();
+    assert!(!refused(&digits(62_201)), "2^435407 has 131,071 digits");
+    assert!(refused(&digits(62_202)), "too many digits before the point");
     assert!(refused(&[6, 2, 0xFF, 0xFF]), "not UTF-8");
     assert!(refused(&[6, 2, b'a']), "cut short");
     assert!(refused(&[12, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]), "a false count");
@@ -192,13 +198,32 @@ fn the_codec_bounds_its_depth() {
 }
 
 #[test]
-fn binary_numerics_beyond_28_digits_round() {
-    // 1/3 with 40 digits, as PostgreSQL could send it.
+fn binary_numerics_keep_their_digits() {
+    // 1/3 with 40 digits, as PostgreSQL sends it.
     let mut bytes = vec![0, 10, 0xFF, 0xFF, 0, 0, 0, 40];
     bytes.extend([0x0D, 0x05].repeat(10));
     let read = Value::read_binary(&DataType::Numeric(None), &bytes).unwrap();
-    let third = Decimal::from_i128_with_scale(3_333_333_333_333_333_333_333_333_333, 28);
-    assert_eq!(read, Value::from(third));
+    assert_eq!(read.to_string(), format!("0.{}", "3".repeat(40)));
+    // A scale that shows fewer digits than there are.
+    bytes[7] = 38;
+    let refused = Value::read_binary(&DataType::Numeric(None), &bytes).unwrap_err();
+    assert_eq!(refused.code(), types::SqlState::INVALID_BINARY_REPRESENTATION);
+    assert_eq!(refused.message(), "invalid scale in external \"numeric\" value");
+    // The largest and the smallest number.
+    for text in ["9e131071", "-1e-16383"] {
+        let value = Value::read_text(&DataType::Numeric(None), text).unwrap();
+        let mut bytes = Vec::new();
+        value.write_binary(&DataType::Numeric(None), &mut bytes).unwrap();
+        let read = Value::read_binary(&DataType::Numeric(None), &bytes).unwrap();
+        assert!(identical(&read, &value), "{text}");
+    }
+    // Weights that no number has.
+    for weight in [0x7FFF_u16, 0x8000] {
+        let [high, low] = weight.to_be_bytes();
+        let read =
+            Value::read_binary(&DataType::Numeric(None), &[0, 1, high, low, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(read.is_ok(), weight == 0x7FFF);
+    }
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use proptest::prelude::*;
-use rust_decimal::Decimal;
 use types::compare::{sort_cmp, sort_cmp_rows};
 use types::key::{decode_key, encode_int_key, encode_key, upper_bound_of_prefix};
+use types::numeric::{self, Numeric};
 use types::{DataType, Key, Value};
 
 use crate::strategies::*;
@@ -67,22 +67,22 @@ proptest! {
     }
 
     #[test]
-    fn numerics_order_as_decimals(a in decimals(), b in decimals()) {
+    fn numerics_order_as_decimals(a in numerics(), b in numerics()) {
         let columns = [(DataType::Numeric(None), false)];
-        let key = |d: Decimal| encode(&columns, &[Value::from(d)]);
-        prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
-        prop_assert_eq!(key(a), key(a.normalize()));
+        let key = |d: &Numeric| encode(&columns, &[Value::from(d.clone())]);
+        prop_assert_eq!(key(&a).cmp(&key(&b)), a.cmp(&b));
+        prop_assert_eq!(key(&a), key(&a.normalize()));
     }
 
     #[test]
     fn neighbouring_numerics_order(
-        a in decimals(), step in 1..200i128, scale in 0..=28u32,
+        a in numerics(), step in -200..200i128, more in 0..40u8,
     ) {
-        let mantissa = (a.mantissa() + step).clamp(-(1 << 95), 1 << 95);
-        let b = Decimal::from_i128_with_scale(mantissa, scale);
+        let step = Numeric::from_units(step, a.scale().min(60) as u8 + more);
+        let b = numeric::add(&a, &step).unwrap();
         let columns = [(DataType::Numeric(None), false)];
-        let key = |d: Decimal| encode(&columns, &[Value::from(d)]);
-        prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
+        let key = |d: &Numeric| encode(&columns, &[Value::from(d.clone())]);
+        prop_assert_eq!(key(&a).cmp(&key(&b)), a.cmp(&b));
     }
 
     #[test]
@@ -111,6 +111,24 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..60),
     ) {
         let _ = decode(&columns, &bytes);
+    }
+
+    /// A number has one key, and every other one is refused.
+    #[test]
+    fn keys_of_numerics_are_canonical(
+        d in numerics(), at in any::<usize>(), to in any::<u8>(),
+        bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0..12u8, 243..=255u8], 1..8),
+    ) {
+        let columns = [(DataType::Numeric(None), false)];
+        let mut damaged = encode(&columns, &[Value::from(d)]);
+        let at = at % damaged.0.len();
+        damaged.0[at] = to;
+        for key in [damaged.as_bytes(), &bytes] {
+            if let Ok(values) = decode(&columns, key) {
+                let again = encode(&columns, &values);
+                prop_assert_eq!(again.as_bytes(), key);
+            }
+        }
     }
 
     #[test]
@@ -174,9 +192,15 @@ fn the_layout_is_what_the_module_says() {
         encode(&numeric, &[value]).as_bytes().to_vec()
     };
     assert_eq!(bytes("0.00"), [0x80]);
-    assert_eq!(bytes("1"), [0x80 + 29, 11, 0]);
-    assert_eq!(bytes("123.40"), [0x80 + 31, 13, 35, 0]);
-    assert_eq!(bytes("-123.4"), [0x7F - 31, !13, !35, 0xFF]);
+    assert_eq!(bytes("1"), [0x80 + 32, 11, 0]);
+    assert_eq!(bytes("123.40"), [0x80 + 34, 13, 35, 0]);
+    assert_eq!(bytes("-123.4"), [0x7F - 34, !13, !35, 0xFF]);
+    assert_eq!(bytes("1e93"), [0xFD, 11, 0]);
+    assert_eq!(bytes("1e94"), [0xFE, 0, 0, 95, 11, 0]);
+    assert_eq!(bytes("1e131071"), [0xFE, 2, 0, 0, 11, 0]);
+    assert_eq!(bytes("1e-30"), [0x82, 11, 0]);
+    assert_eq!(bytes("-1e-31"), [0x7E, 255, !0x3F, !0xE2, !11, 0xFF]);
+    assert_eq!(bytes("1e-16383"), [0x81, 0, 0, 2, 11, 0]);
     let text = [(DataType::Text, false)];
     let key = encode(&text, &[Value::text("ab")]);
     assert_eq!(key.as_bytes(), b"ab\0\0");

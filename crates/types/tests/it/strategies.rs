@@ -1,8 +1,8 @@
 //! Values of every type, with the awkward ones made likely.
 
 use proptest::prelude::*;
-use rust_decimal::Decimal;
 use types::datetime::{DATE_MAX, DATE_MIN, DAY_US};
+use types::numeric::Numeric;
 use types::{ColumnSchema, DataType, Value};
 
 pub fn ints() -> impl Strategy<Value = i64> {
@@ -22,23 +22,29 @@ pub fn floats() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Any mantissa of 96 bits and any scale; small, round and nearby numbers are frequent.
-pub fn decimals() -> impl Strategy<Value = Decimal> {
-    const MANTISSA_MAX: i128 = (1 << 96) - 1;
-    let any_size = (any::<u128>(), 0..96u32, any::<bool>(), 0..=28u32).prop_map(
+/// Numbers of any length; small, round and nearby ones are frequent.
+pub fn numerics() -> impl Strategy<Value = Numeric> {
+    const INLINE_MAX: i128 = (1 << 96) - 1;
+    let any_size = (any::<u128>(), 1..127u32, any::<bool>(), 0..=40u8).prop_map(
         |(bits, shift, negative, scale)| {
-            let mantissa = ((bits >> 32) >> shift) as i128;
-            Decimal::from_i128_with_scale(if negative { -mantissa } else { mantissa }, scale)
+            let units = (bits >> shift) as i128;
+            Numeric::from_units(if negative { -units } else { units }, scale)
         },
     );
-    let round = (-20..20i64, 0..12u32, 0..6u32).prop_map(|(mantissa, zeros, scale)| {
-        Decimal::from_i128_with_scale(i128::from(mantissa) * 10i128.pow(zeros), scale)
-    });
+    let round = (-20..20i128, 0..12u32, 0..6u8)
+        .prop_map(|(units, zeros, scale)| Numeric::from_units(units * 10i128.pow(zeros), scale));
+    let long = "-?[0-9]{1,90}(\\.[0-9]{1,90})?";
+    let repeated = ("-?", "[09]{1,60}", "\\.?", "[09]{1,60}")
+        .prop_map(|(sign, whole, point, behind)| format!("{sign}{whole}{point}{behind}"));
+    let far = ("-?[0-9]{1,3}", -16_380..130_000i32)
+        .prop_map(|(digits, exponent)| format!("{digits}e{exponent}"));
+    let written = prop_oneof![4 => long.prop_map(String::from), 4 => repeated, 1 => far];
+    let edge = prop::sample::select(vec![-INLINE_MAX - 1, -INLINE_MAX, INLINE_MAX, INLINE_MAX + 1]);
     prop_oneof![
         4 => any_size,
         3 => round,
-        1 => (0..=28u32).prop_map(|scale| Decimal::from_i128_with_scale(MANTISSA_MAX, scale)),
-        1 => (0..=28u32).prop_map(|scale| Decimal::from_i128_with_scale(-MANTISSA_MAX, scale)),
+        3 => written.prop_map(|text| text.parse().expect("a number")),
+        1 => (edge, 0..=28u8).prop_map(|(units, scale)| Numeric::from_units(units, scale)),
     ]
 }
 
@@ -69,6 +75,7 @@ pub fn column_types() -> Vec<DataType> {
         DataType::Int8,
         DataType::Numeric(None),
         DataType::Numeric(Some((20, 4))),
+        DataType::Numeric(Some((60, 30))),
         DataType::Float8,
         DataType::Text,
         DataType::Varchar(Some(50)),
@@ -88,13 +95,13 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
         DataType::Int2 => any::<i16>().prop_map(Value::from).boxed(),
         DataType::Int4 => any::<i32>().prop_map(Value::from).boxed(),
         DataType::Int8 => ints().prop_map(Value::from).boxed(),
-        DataType::Numeric(None) => decimals().prop_map(Value::from).boxed(),
+        DataType::Numeric(None) => numerics().prop_map(Value::from).boxed(),
         DataType::Numeric(Some((precision, scale))) => {
-            let bound = 10i128.pow(u32::from(precision)) - 1;
-            (-bound..=bound)
-                .prop_map(move |mantissa| {
-                    Value::from(Decimal::from_i128_with_scale(mantissa, u32::from(scale)))
-                })
+            let digits = format!("-?[0-9]{{{precision}}}");
+            let number = move |digits: String| format!("{digits}e-{scale}").parse::<Numeric>();
+            proptest::string::string_regex(&digits)
+                .expect("an expression")
+                .prop_map(move |digits| number(digits).expect("a number").into())
                 .boxed()
         }
         DataType::Float8 => floats().prop_map(Value::from).boxed(),

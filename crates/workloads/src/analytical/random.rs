@@ -13,8 +13,8 @@
 use std::fmt::Write;
 
 use kit::random::Random;
-use rust_decimal::Decimal;
 use types::Value;
+use types::numeric::Numeric;
 
 use super::{Analytical, Query};
 use crate::workload::{Fill, Row};
@@ -91,7 +91,7 @@ fn fill(table: &'static str, references: usize) -> Fill {
                 (_, Type::Int) if *name == "l" => Value::Int(random.below(2_000) as i64 - 1_000),
                 (_, Type::Int) => Value::Int(random.below(12) as i64 - 4),
                 (_, Type::Numeric) => {
-                    Value::Numeric(Decimal::new(random.below(10_000) as i64 - 5_000, 2))
+                    Value::Numeric(Numeric::from_units(i128::from(random.below(10_000)) - 5_000, 2))
                 }
                 (_, Type::Text) => Value::text(WORDS[random.below(8) as usize]),
                 (_, Type::Date) => Value::Date(random.below(900) as i32 - 300),
@@ -348,8 +348,8 @@ impl Generator {
         match data_type {
             Type::Int => (self.random.below(20) as i64 - 6).to_string(),
             Type::Numeric => {
-                let cents = self.random.below(9_000) as i64 - 4_500;
-                Decimal::new(cents, 2).to_string()
+                let cents = i128::from(self.random.below(9_000)) - 4_500;
+                Numeric::from_units(cents, 2).to_string()
             }
             Type::Text => format!("'{}'", self.pick(&WORDS)),
             Type::Date => {

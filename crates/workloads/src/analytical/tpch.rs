@@ -7,7 +7,6 @@
 //! Departures: Q15 names its view in a WITH, since a question should make no tables; and the
 //! precision in `interval '90' day (3)` is left out, which PostgreSQL does not read.
 
-use rust_decimal::Decimal;
 use tpchgen::dates::TPCHDate;
 use tpchgen::decimal::TPCHDecimal;
 use tpchgen::generators::{
@@ -17,6 +16,7 @@ use tpchgen::generators::{
 };
 use tpchgen::q_and_a::{answers_sf1, queries};
 use types::Value;
+use types::numeric::Numeric;
 
 use super::{Analytical, Query};
 use crate::workload::{Fill, Row};
@@ -99,7 +99,7 @@ fn text(text: impl ToString) -> Value {
 }
 
 fn money(cents: TPCHDecimal) -> Value {
-    Value::Numeric(Decimal::new(cents.into_inner(), 2))
+    Value::Numeric(Numeric::from_units(cents.into_inner().into(), 2))
 }
 
 fn date(date: TPCHDate) -> Value {
@@ -180,7 +180,7 @@ fn lineitem(row: LineItem<'_>) -> Row {
         int(row.l_partkey),
         int(row.l_suppkey),
         int(row.l_linenumber),
-        Value::Numeric(Decimal::from(row.l_quantity)),
+        Value::Numeric(Numeric::from(row.l_quantity)),
         money(row.l_extendedprice),
         money(row.l_discount),
         money(row.l_tax),

@@ -1,0 +1,152 @@
+create table t (id int primary key, b numeric, m numeric(38,2), c numeric check (c > 0), f float8);
+-- CREATE TABLE
+insert into t (id, b) values (1, 123456789012345678.000000000000);
+-- INSERT 0 1
+update t set b = b + 0.000000000001;
+-- UPDATE 1
+select b from t;
+-- b numeric
+-- 123456789012345678.000000000001
+-- SELECT 1
+update t set b = 1234567890.1234567890 * 1234567890.1234567890;
+-- UPDATE 1
+select b from t;
+-- b numeric
+-- 1524157875323883675.01905199875019052100
+-- SELECT 1
+insert into t (id, c) values (2, 1e-29);
+-- INSERT 0 1
+insert into t (id, c) values (3, 0e-29);
+-- ERROR 23514: new row for relation "t" violates check constraint "t_c_check"
+-- DETAIL: Failing row contains (3, null, null, 0.00000000000000000000000000000, null).
+insert into t (id, m) values (4, 999999999999999999999999999999999999.99), (5, -0.005);
+-- INSERT 0 2
+insert into t (id, m) values (6, 1e36);
+-- ERROR 22003: numeric field overflow
+-- DETAIL: A field with precision 38, scale 2 must round to an absolute value less than 10^36.
+insert into t (id, f) values (7, 1e-300), (8, 1e300), (9, -1e-300);
+-- INSERT 0 3
+insert into t (id, f) values (10, 1e309);
+-- ERROR 22003: "1000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000" is out of range for type double precision
+insert into t (id, f) values (10, 1e-400);
+-- ERROR 22003: "0.0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001" is out of range for type double precision
+select id, m, f, c from t where id > 1 order by id;
+-- id integer | m numeric(38,2) | f double precision | c numeric
+-- 2 | NULL | NULL | 0.00000000000000000000000000001
+-- 4 | 999999999999999999999999999999999999.99 | NULL | NULL
+-- 5 | -0.01 | NULL | NULL
+-- 7 | NULL | 1e-300 | NULL
+-- 8 | NULL | 1e+300 | NULL
+-- 9 | NULL | -1e-300 | NULL
+-- SELECT 6
+select m + 0.000000000000000000000000000001 from t where id = 4;
+-- ?column? numeric
+-- 999999999999999999999999999999999999.990000000000000000000000000001
+-- SELECT 1
+select 9223372036854775807 * 9223372036854775807.0, 9223372036854775807::bigint * 0.12345678901234567890;
+-- ?column? numeric | ?column? numeric
+-- 85070591730234615847396907784232501249.0 | 1138687895536349069.98935175104471037230
+-- SELECT 1
+select 79228162514264337593543950335 + 1, 79228162514264337593543950335 * 79228162514264337593543950335;
+-- ?column? numeric | ?column? numeric
+-- 79228162514264337593543950336 | 6277101735386680763835789423049210091073826769276946612225
+-- SELECT 1
+select round(1.5, 30), trunc(123.456, -2), round(-1234567890123456789012345678901234567890.5), ceil(1e40 + 0.1), floor(-1e40 - 0.1);
+-- round numeric | trunc numeric | round numeric | ceil numeric | floor numeric
+-- 1.500000000000000000000000000000 | 100 | -1234567890123456789012345678901234567891 | 10000000000000000000000000000000000000001 | -10000000000000000000000000000000000000001
+-- SELECT 1
+select sqrt(2.0), sqrt(1e10), sqrt(0.0001), sqrt(12345678901234567890.0), sqrt(2::numeric(30,20));
+-- sqrt numeric | sqrt numeric | sqrt numeric | sqrt numeric | sqrt numeric
+-- 1.414213562373095 | 100000.00000000000 | 0.01000000000000000 | 3513641828.8201443 | 1.41421356237309504880
+-- SELECT 1
+select power(2.5, 3), power(2.0, -2), power(10.0, 40), 2.0 ^ 100, power(1.1, 100);
+-- power numeric | power numeric | power numeric | ?column? numeric | power numeric
+-- 15.6250000000000000 | 0.2500000000000000 | 10000000000000000000000000000000000000000.0000000000000000 | 1267650600228229401496703205376.0000000000000000 | 13780.6123398222701841
+-- SELECT 1
+select power(2.0, -9223372036854775808), power(2.0, 1000001);
+-- ERROR 0A000: power() with this exponent is not supported
+-- DETAIL: Only whole exponents up to 1000000 have one result on every machine.
+select div(17, 5), div(-17.5, 5), div(1e40, 3), mod(1e40, 7), 1e40 % 0.3;
+-- div numeric | div numeric | div numeric | mod numeric | ?column? numeric
+-- 3 | -3 | 3333333333333333333333333333333333333333 | 4 | 0.1
+-- SELECT 1
+select extract(epoch from date '2020-01-01'), extract(epoch from timestamp '2020-01-01'), extract(epoch from timestamp '2020-01-01 00:00:00.5');
+-- extract numeric | extract numeric | extract numeric
+-- 1577836800 | 1577836800.000000 | 1577836800.500000
+-- SELECT 1
+select 1 / 3.0, 1e40 / 3, 1 / 1e40, 0.1::numeric(50,40) / 3;
+-- ?column? numeric | ?column? numeric | ?column? numeric | ?column? numeric
+-- 0.33333333333333333333 | 3333333333333333333333333333333333333333 | 0.000000000000000000000000000000000000000100000000000000000000 | 0.0333333333333333333333333333333333333333
+-- SELECT 1
+select sum(x), avg(x), min(x), max(x), count(distinct x) from (values (1e30), (1e-30), (-1e30), (1.0), (1.00)) v(x);
+-- sum numeric | avg numeric | min numeric | max numeric | count bigint
+-- 2.000000000000000000000000000001 | 0.400000000000000000000000000000 | -1000000000000000000000000000000 | 1000000000000000000000000000000 | 4
+-- SELECT 1
+select '1e131071'::numeric > '9e131070'::numeric, '1e-16383'::numeric > 0, length((1e131071 + 1e-16383)::text);
+-- ?column? boolean | ?column? boolean | length integer
+-- t | t | 147456
+-- SELECT 1
+select 1e131072;
+-- ERROR 22003: value overflows numeric format
+select 1e-16384;
+-- ERROR 22003: value overflows numeric format
+select 1e131071 * 10;
+-- ERROR 22003: value overflows numeric format
+select 1e-16383 * 0.1;
+-- ERROR 22003: value overflows numeric format
+select 1e40::bigint;
+-- ERROR 22003: bigint out of range
+select 'NaN'::numeric;
+-- ERROR 0A000: numeric NaN or infinity is not supported
+select 1::numeric(1001);
+-- ERROR 22023: NUMERIC precision 1001 must be between 1 and 1000
+select 1::numeric(10, 1001);
+-- ERROR 22023: NUMERIC scale 1001 must be between -1000 and 1000
+select 123.456::numeric(1000, 500), 0.00099::numeric(2, 5);
+-- numeric numeric(1000,500) | numeric numeric(2,5)
+-- 123.45600000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000 | 0.00099
+-- SELECT 1
+select 1::numeric(2, 5);
+-- ERROR 22003: numeric field overflow
+-- DETAIL: A field with precision 2, scale 5 must round to an absolute value less than 10^-3.
+select 12345678901234567890123456789012345678901234567890 = 12345678901234567890123456789012345678901234567890.000, 1e-40 = 0;
+-- ?column? boolean | ?column? boolean
+-- t | f
+-- SELECT 1
+create table k (n numeric primary key, v int);
+-- CREATE TABLE
+insert into k values (1e40, 1), (1e-40, 2), (-1e100, 3), (1e100, 4), (1e1000, 5), (-1e-1000, 6), (0, 7), (12345678901234567890.12345678901234567890, 8);
+-- INSERT 0 8
+select v from k order by n;
+-- v integer
+-- 3
+-- 6
+-- 7
+-- 2
+-- 8
+-- 1
+-- 4
+-- 5
+-- SELECT 8
+select v from k where n = 12345678901234567890.123456789012345678900;
+-- v integer
+-- 8
+-- SELECT 1
+select v from k where n between -1 and 1e50 order by n;
+-- v integer
+-- 6
+-- 7
+-- 2
+-- 8
+-- 1
+-- SELECT 5
+insert into k values (1e40 + 0.0, 9);
+-- ERROR 23505: duplicate key value violates unique constraint "k_pkey"
+-- DETAIL: Key (n)=(10000000000000000000000000000000000000000.0) already exists.
+insert into k values (1e40 + 1e-40, 9);
+-- INSERT 0 1
+select n, v from k where n >= 1e40 and n < 1e41 order by n;
+-- n numeric | v integer
+-- 10000000000000000000000000000000000000000 | 1
+-- 10000000000000000000000000000000000000000.0000000000000000000000000000000000000001 | 9
+-- SELECT 2
