@@ -312,21 +312,21 @@ select case when true then generate_series(1, 2) end;
 -- ERROR 0A000: set-returning functions are not allowed in CASE
 -- HINT: You might be able to move the set-returning function into a LATERAL FROM item.
 select sum(generate_series(1, 3));
--- ERROR 0A000: set-returning functions are not allowed here
+-- ERROR 0A000: aggregate function calls cannot contain set-returning function calls
 -- HINT: You might be able to move the set-returning function into a LATERAL FROM item.
 select count(*), generate_series(1, 2) from bag;
 -- ERROR 0A000: a set-returning function beside groups is not supported
 select 1 where generate_series(1, 2) = 1;
--- ERROR 0A000: set-returning functions are not allowed here
+-- ERROR 0A000: set-returning functions are not allowed in WHERE
 -- HINT: You might be able to move the set-returning function into a LATERAL FROM item.
 select id from bag order by generate_series(1, 2);
 -- ERROR 0A000: set-returning functions are not allowed here
 -- HINT: You might be able to move the set-returning function into a LATERAL FROM item.
 select 1 limit generate_series(1, 3);
--- ERROR 0A000: set-returning functions are not allowed here
+-- ERROR 0A000: set-returning functions are not allowed in LIMIT
 -- HINT: You might be able to move the set-returning function into a LATERAL FROM item.
 values (generate_series(1, 3));
--- ERROR 0A000: set-returning functions are not allowed here
+-- ERROR 0A000: set-returning functions are not allowed in VALUES
 -- HINT: You might be able to move the set-returning function into a LATERAL FROM item.
 select unnest(array[random()]) from bag;
 -- ERROR 0A000: drawing a value for a set-returning function is not supported
@@ -371,7 +371,7 @@ update bag set items = generate_series(1, 2)::text where id = 1;
 -- ERROR 0A000: set-returning functions are not allowed here
 -- HINT: You might be able to move the set-returning function into a LATERAL FROM item.
 delete from bag where id = 1 returning generate_series(1, 2);
--- ERROR 0A000: set-returning functions are not allowed here
+-- ERROR 0A000: set-returning functions are not allowed in RETURNING
 -- HINT: You might be able to move the set-returning function into a LATERAL FROM item.
 select * from bag order by id;
 -- id integer | items text
