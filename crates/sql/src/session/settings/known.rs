@@ -221,7 +221,6 @@ const ONLY: &[(&str, &str)] = &[
     ("IntervalStyle", "postgres"),
     ("lo_compat_privileges", "off"),
     ("quote_all_identifiers", "off"),
-    ("restrict_nonsystem_relation_kind", ""),
     ("session_replication_role", "origin"),
     ("temp_tablespaces", ""),
     ("transaction_timeout", "0"),
