@@ -198,7 +198,7 @@ impl Peer {
         }
     }
 
-    /// One call at a time, and none for a while behind one that failed, whoever asks.
+    /// One call at a time, and none for a while behind one that failed, for all callers together.
     async fn dial(&self) -> io::Result<client::TlsStream<TcpStream>> {
         let mut dialling = self.dialling.lock().await;
         dialling.may()?;
