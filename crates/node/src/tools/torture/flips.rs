@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use super::clients::Round;
 use super::disk::Until;
-use super::images::{Segment, files_below, tear};
+use super::images::{Segment, Segments, files_below, tear};
 use super::kills::{create, start_node, verify};
 use super::model::Model;
 use crate::tools::demo::node_process::NodeProcess;
@@ -200,11 +200,10 @@ fn make_ledger(folder: &Path, seed: u64) -> Result<()> {
     node.kill()?;
     round.end(&runtime)?;
     let mut random = Random::new(seed);
-    let segments = Segment::read_all(&data, Stream::Orders)?;
-    let newest = segments.last().context("a ledger has a segment")?;
+    let segments = Segments::read(&data)?;
+    let newest = segments.newest()?;
     let torn = std::iter::repeat_with(|| tear(&mut random, newest, vouched)).find(|i| i.torn);
-    let torn = torn.context("endless")?;
-    std::fs::write(data.join(&newest.path), &torn.bytes)?;
+    segments.write(&data, &torn.context("endless")?)?;
     node.restart()?;
     // A write after the cut, so that the newest segment has its zeros again.
     let client = runtime.block_on(node.target.connect())?;

@@ -107,6 +107,15 @@ impl Segments {
         self.orders.last().context("a ledger has a segment")
     }
 
+    /// Puts an image in the place of the newest segment of a data folder.
+    pub fn write(&self, data: &Path, image: &Image) -> Result<()> {
+        std::fs::write(data.join(&self.newest()?.path), &image.bytes)?;
+        if let Some(before) = self.unclosed_beside(image) {
+            std::fs::write(data.join(&before.path), before.unclosed())?;
+        }
+        Ok(())
+    }
+
     /// The orders' segment before the newest, where that is being created in an image.
     fn unclosed_beside(&self, image: &Image) -> Option<&Segment> {
         let before = self.orders.len().checked_sub(2)?;
@@ -336,10 +345,7 @@ pub fn plant(
         folders::create_private(to.parent().context("a file is in a folder")?)?;
         std::fs::copy(&path, &to)?;
     }
-    std::fs::write(copy.join(&segments.newest()?.path), &image.bytes)?;
-    if let Some(before) = segments.unclosed_beside(image) {
-        std::fs::write(copy.join(&before.path), before.unclosed())?;
-    }
+    segments.write(copy, image)?;
     let checkpoint = remove_later_checkpoints(copy, image.height)?;
     for (path, left) in tear_results(random, &segments.results, checkpoint, image.height) {
         match left {
