@@ -29,12 +29,22 @@
 //! tells apart the two times at which an index that shrank and grew has the same table. So readers
 //! need no epoch, no counter and no lock, and the memory of a large table goes back to the kernel
 //! as soon as another has taken its place: an index of many keys has 13 to 26 bytes for each while
-//! it grows, and 128 at most behind a large deletion. Tables of less than 256 KiB are kept: 4 MiB
+//! it grows, and 128 at most behind a large deletion. Tables of less than 128 KiB are kept: 2 MiB
 //! for an index in all.
+//!
+//! **Tables of one size lie one behind the other**, a part for each shard, so that those of an index
+//! of some hundred thousand keys are large enough together for huge pages. A look-up goes to a
+//! random place, and without them misses the processor's address table as well as its caches.
+//!
+//! ```text
+//!   generation 8   [ shard 0 | shard 1 | … | shard 15 ]    131,072 entries in all, 1 MiB
+//!   generation 9   [   shard 0   |   shard 1   | …    ]    262,144, 2 MiB: a mapping of its own
+//! ```
 //!
 //! The hash is seeded per process against crafted collisions; no order of it reaches a result.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use crossbeam_utils::CachePadded;
@@ -45,6 +55,7 @@ use crate::record::Slot;
 use crate::words::{self, Zeroed};
 
 const SHARD_BITS: u32 = 4;
+const SHARDS: usize = 1 << SHARD_BITS;
 const FIRST_ENTRIES_LOG2: usize = if cfg!(shuttle) { 2 } else { 5 };
 const GENERATIONS_MAX: usize = 26;
 /// Of [`Shard::current`]: the version is above.
@@ -56,13 +67,14 @@ const DELETED: u64 = 1;
 const SLOT_BIAS: u32 = 2;
 
 pub struct HashIndex {
-    shards: Box<[CachePadded<Shard>]>,
+    shards: Box<[CachePadded<Shard>; SHARDS]>,
+    /// Tables by size, of all shards; of each shard all but the current one are empty.
+    generations: [OnceLock<Zeroed>; GENERATIONS_MAX],
     seed: u64,
 }
 
+#[derive(Default)]
 struct Shard {
-    /// Tables by size; all but the current one are empty.
-    generations: [OnceLock<Zeroed>; GENERATIONS_MAX],
     /// `[ version | generation ]`
     current: AtomicUsize,
     count: Mutex<Count>,
@@ -112,15 +124,9 @@ impl Default for HashIndex {
 
 impl HashIndex {
     pub fn new() -> Self {
-        let shard = || {
-            CachePadded::new(Shard {
-                generations: [const { OnceLock::new() }; GENERATIONS_MAX],
-                current: AtomicUsize::new(0),
-                count: Mutex::default(),
-            })
-        };
         HashIndex {
-            shards: (0..1 << SHARD_BITS).map(|_| shard()).collect(),
+            shards: Box::default(),
+            generations: [const { OnceLock::new() }; GENERATIONS_MAX],
             seed: RandomState::new().hash_one(0u64),
         }
     }
@@ -145,11 +151,12 @@ impl HashIndex {
     /// The slot with this hash whose key `matches`.
     #[inline]
     pub fn find(&self, hash: KeyHash, matches: impl Fn(Slot) -> bool) -> Option<Slot> {
-        let shard = &self.shards[hash.shard()];
+        let shard = hash.shard();
+        let current = &self.shards[shard].current;
         loop {
-            let current = shard.current.load(Ordering::Acquire);
-            let found = probe(shard.table_of(current)?, hash, &matches);
-            if found.is_some() || shard.current.load(Ordering::Acquire) == current {
+            let seen = current.load(Ordering::Acquire);
+            let found = probe(self.table(shard, generation_of(seen))?, hash, &matches);
+            if found.is_some() || current.load(Ordering::Acquire) == seen {
                 return found;
             }
         }
@@ -157,7 +164,9 @@ impl HashIndex {
 
     #[inline]
     pub fn prefetch(&self, hash: KeyHash) {
-        if let Some(table) = self.shards[hash.shard()].table() {
+        let shard = hash.shard();
+        let current = self.shards[shard].current.load(Ordering::Acquire);
+        if let Some(table) = self.table(shard, generation_of(current)) {
             words::prefetch(&table[hash.stored() as usize & (table.len() - 1)]);
         }
     }
@@ -170,11 +179,12 @@ impl HashIndex {
 
     /// Adds a key that is not in the index; its record must be readable already.
     pub fn insert(&self, hash: KeyHash, slot: Slot) {
-        let shard = &self.shards[hash.shard()];
-        let mut count = shard.count.lock();
-        let mut table = shard.table_or_first();
+        let shard = hash.shard();
+        let mut count = self.shards[shard].count.lock();
+        let generation = self.generation(shard);
+        let mut table = self.table_or_new(shard, generation);
         if (count.filled + 1) * 8 > table.len() * 5 {
-            (table, *count) = shard.change(shard.generation() + 1);
+            (table, *count) = self.change(shard, generation + 1);
         }
         let taken = place(table, entry(hash.stored(), slot));
         count.keys += 1;
@@ -182,9 +192,9 @@ impl HashIndex {
     }
 
     pub fn remove(&self, hash: KeyHash, slot: Slot) {
-        let shard = &self.shards[hash.shard()];
-        let mut count = shard.count.lock();
-        let Some(table) = shard.table() else { return };
+        let shard = hash.shard();
+        let mut count = self.shards[shard].count.lock();
+        let Some(table) = self.table(shard, self.generation(shard)) else { return };
         let mask = table.len() - 1;
         let wanted = entry(hash.stored(), slot);
         let mut position = hash.stored() as usize & mask;
@@ -209,49 +219,47 @@ impl HashIndex {
             // The new table is a quarter full at most, and more than an eighth if it can be.
             let wanted = (count.keys * 4).next_power_of_two().ilog2() as usize;
             let generation = wanted.saturating_sub(FIRST_ENTRIES_LOG2);
-            (_, *count) = shard.change(generation);
+            (_, *count) = self.change(shard, generation);
         }
     }
 
     /// What is backed by memory.
     pub fn bytes(&self) -> usize {
-        self.shards.iter().map(|shard| shard.bytes()).sum()
+        let generations = self.generations.iter().enumerate();
+        let there = generations.filter_map(|(number, tables)| Some((number, tables.get()?)));
+        let bytes = there.map(|(number, tables)| {
+            let of_one = entries_of(number) * size_of::<AtomicU64>();
+            match tables.is_mapped() {
+                true => (0..SHARDS).filter(|&s| self.generation(s) == number).count() * of_one,
+                false => SHARDS * of_one,
+            }
+        });
+        bytes.sum()
     }
-}
 
-impl Shard {
-    fn generation(&self) -> usize {
-        self.current.load(Ordering::Relaxed) & ((1 << GENERATION_BITS) - 1)
+    fn generation(&self, shard: usize) -> usize {
+        generation_of(self.shards[shard].current.load(Ordering::Relaxed))
     }
 
     #[inline]
-    fn table_of(&self, current: usize) -> Option<&[AtomicU64]> {
-        let generation = current & ((1 << GENERATION_BITS) - 1);
-        self.generations[generation].get().map(|table| &**table)
+    fn table(&self, shard: usize, generation: usize) -> Option<&[AtomicU64]> {
+        Some(&self.generations[generation].get()?[part_of(shard, generation)])
     }
 
-    #[inline]
-    fn table(&self) -> Option<&[AtomicU64]> {
-        self.table_of(self.current.load(Ordering::Acquire))
-    }
-
-    fn table_or_first(&self) -> &[AtomicU64] {
-        self.generation_or_new(self.generation())
-    }
-
-    fn generation_or_new(&self, generation: usize) -> &Zeroed {
-        self.generations[generation]
-            .get_or_init(|| words::zeroed(1 << (FIRST_ENTRIES_LOG2 + generation)))
+    fn table_or_new(&self, shard: usize, generation: usize) -> &[AtomicU64] {
+        let tables = self.generations[generation]
+            .get_or_init(|| words::zeroed(SHARDS * entries_of(generation)));
+        &tables[part_of(shard, generation)]
     }
 
     /// Publishes a table of another size. Called with the shard's mutex held.
-    fn change(&self, next: usize) -> (&[AtomicU64], Count) {
-        let current = self.current.load(Ordering::Relaxed);
-        let old = self.generation_or_new(self.generation());
-        let table = self.generation_or_new(next);
-        debug_assert!(next != self.generation());
+    fn change(&self, shard: usize, next: usize) -> (&[AtomicU64], Count) {
+        let current = self.shards[shard].current.load(Ordering::Relaxed);
+        let generation = generation_of(current);
+        debug_assert!(next != generation);
+        let table = self.table_or_new(shard, next);
         let mut keys = 0;
-        for word in &**old {
+        for word in self.table_or_new(shard, generation) {
             let entry = word.load(Ordering::Relaxed);
             if entry > DELETED {
                 place(table, entry);
@@ -259,17 +267,31 @@ impl Shard {
             }
         }
         let version = (current >> GENERATION_BITS) + 1;
-        self.current.store(version << GENERATION_BITS | next, Ordering::Release);
-        old.clear();
+        let current = version << GENERATION_BITS | next;
+        self.shards[shard].current.store(current, Ordering::Release);
+        if let Some(tables) = self.generations[generation].get() {
+            tables.clear(part_of(shard, generation));
+        }
         (table, Count { keys, filled: keys })
     }
+}
 
-    fn bytes(&self) -> usize {
-        let current = self.generation();
-        let tables = self.generations.iter().enumerate();
-        let tables = tables.filter_map(|(number, table)| Some((number, table.get()?)));
-        tables.map(|(number, table)| table.bytes(number == current)).sum()
-    }
+/// Of what [`Shard::current`] holds.
+#[inline]
+fn generation_of(current: usize) -> usize {
+    current & ((1 << GENERATION_BITS) - 1)
+}
+
+#[inline]
+fn entries_of(generation: usize) -> usize {
+    1 << (FIRST_ENTRIES_LOG2 + generation)
+}
+
+/// Where a shard's table lies among those of its size.
+#[inline]
+fn part_of(shard: usize, generation: usize) -> Range<usize> {
+    let entries = entries_of(generation);
+    shard * entries..(shard + 1) * entries
 }
 
 /// Looks from the home position on; see [`HashIndex::find`].

@@ -24,11 +24,6 @@ use kit::sync::atomic::AtomicU64;
 const WORDS_PER_LINE: usize = 8;
 const SEGMENTS_MAX: usize = 33;
 const UNITS_MAX: u64 = 1 << 40;
-/// From so many words on the kernel is asked for a segment: a process can have some 65,000 maps,
-/// and a table has many segments.
-const SEGMENT_MAPPED_WORDS_MIN: usize = 1 << 18;
-/// And for what comes and goes as a whole.
-const ALONE_MAPPED_WORDS_MIN: usize = 1 << 15;
 
 pub struct Words {
     /// Words in a unit.
@@ -117,7 +112,7 @@ impl Words {
 
 impl Segment {
     fn new(words: usize) -> Self {
-        let words = raw::zeroed(words + WORDS_PER_LINE - 1, SEGMENT_MAPPED_WORDS_MIN);
+        let words = raw::zeroed(words, WORDS_PER_LINE - 1);
         let past_line = (words.as_ptr() as usize / 8) % WORDS_PER_LINE;
         Segment { words, skip: (WORDS_PER_LINE - past_line) % WORDS_PER_LINE }
     }
@@ -132,7 +127,7 @@ pub fn prefetch<T: ?Sized>(value: &T) {
 /// `count` words of zero, not yet backed by memory if they are many; [`Zeroed::clear`] gives such
 /// memory back.
 pub(crate) fn zeroed(count: usize) -> Zeroed {
-    raw::zeroed(count, ALONE_MAPPED_WORDS_MIN)
+    raw::zeroed(count, 0)
 }
 
 pub(crate) use raw::Zeroed;
@@ -152,8 +147,12 @@ mod raw {
     #[cfg(not(any(shuttle, miri)))]
     use memmap2::{Advice, MmapMut, UncheckedAdvice};
 
-    /// Whichever size a kernel's pages have, this is a multiple of it.
+    /// From so many words on the kernel is asked, in sizes that huge pages fit: a process can have
+    /// some 65,000 maps, and a table has many segments.
     #[cfg(not(any(shuttle, miri)))]
+    const MAPPED_WORDS_MIN: usize = 1 << 18;
+
+    /// Whichever size a kernel's pages have, this is a multiple of it.
     const PAGE_BYTES_MAX: usize = 64 << 10;
 
     /// Words that were zero when they came.
@@ -170,24 +169,18 @@ mod raw {
     }
 
     impl Zeroed {
-        /// Makes every word zero again, and gives much memory back to the kernel. Others may read
+        /// Makes some words zero again, and gives much memory back to the kernel. Others may read
         /// meanwhile; a reader that sees one of these zeros sees what was stored before the call.
-        pub(crate) fn clear(&self) {
-            #[cfg(not(any(shuttle, miri)))]
-            if let Zeroed::Mapped(Mapped { map, .. }) = self {
-                // SAFETY: the mapping is private and anonymous, so its pages read as zero from then
-                // on, and every word is only ever accessed as an atomic, for which zero is a value
-                // like any other. The kernel orders it behind what this thread stored: it takes the
-                // pages out of every processor's address table before it returns.
-                if unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) }.is_ok() {
-                    return;
-                }
+        pub(crate) fn clear(&self, words: Range<usize>) {
+            let pages = PAGE_BYTES_MAX / size_of::<AtomicU64>();
+            let is_whole = words.start.is_multiple_of(pages) && words.end.is_multiple_of(pages);
+            if !is_whole || !self.release(words.clone()) {
+                self[words].iter().for_each(|word| word.store(0, Ordering::Release));
             }
-            self.iter().for_each(|word| word.store(0, Ordering::Release));
         }
 
         /// Gives the whole pages of some words back to the kernel, which is whence they must have
-        /// come: whether they did. What is said of [`Zeroed::clear`] holds for them.
+        /// come: whether they did. They read as zero from then on, as behind [`Zeroed::clear`].
         #[cfg_attr(any(shuttle, miri), expect(unused_variables))]
         pub(crate) fn release(&self, words: Range<usize>) -> bool {
             match self {
@@ -202,21 +195,19 @@ mod raw {
                         return false;
                     };
                     let advice = UncheckedAdvice::DontNeed;
-                    // SAFETY: as in `clear`; the range lies within the mapping, from page to page.
+                    // SAFETY: the mapping is private and anonymous, so its pages read as zero from
+                    // then on, and every word is only ever accessed as an atomic, for which zero is
+                    // a value like any other. The kernel orders it behind what this thread stored:
+                    // it takes the pages out of every processor's address table before it returns.
+                    // The range lies within the mapping, from page to page.
                     unsafe { map.unchecked_advise_range(advice, begin, length) }.is_ok()
                 }
             }
         }
 
-        /// What is backed by memory, if all of it is in use or if it was cleared.
-        pub(crate) fn bytes(&self, in_use: bool) -> usize {
-            match self {
-                Zeroed::Boxed(words) => size_of_val(&**words),
-                #[cfg(not(any(shuttle, miri)))]
-                Zeroed::Mapped(Mapped { count, .. }) => {
-                    usize::from(in_use) * count * size_of::<AtomicU64>()
-                }
-            }
+        /// Whether it is the kernel's, and takes no memory where it was cleared.
+        pub(crate) fn is_mapped(&self) -> bool {
+            !matches!(self, Zeroed::Boxed(_))
         }
     }
 
@@ -238,11 +229,11 @@ mod raw {
         }
     }
 
+    /// `count` words, and `spare` more where they may not lie on a page boundary.
     #[cfg(not(shuttle))]
-    #[cfg_attr(miri, expect(unused_variables))]
-    pub(super) fn zeroed(count: usize, mapped_min: usize) -> Zeroed {
+    pub(super) fn zeroed(count: usize, spare: usize) -> Zeroed {
         #[cfg(not(miri))]
-        if count >= mapped_min
+        if count >= MAPPED_WORDS_MIN
             && let Ok(map) = MmapMut::map_anon(count * size_of::<AtomicU64>())
         {
             // Fewer entries for the processor's address tables; without them it is only slower.
@@ -250,7 +241,7 @@ mod raw {
             return Zeroed::Mapped(Mapped { map, count });
         }
         const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
-        let words = Box::into_raw(vec![0u64; count].into_boxed_slice());
+        let words = Box::into_raw(vec![0u64; count + spare].into_boxed_slice());
         // SAFETY: `AtomicU64` has the size and bit validity of `u64` by its documentation and the
         // same alignment by the assertion above, so the allocation's layout is the same too; the
         // box was just given up, so nothing else owns it.
@@ -258,8 +249,8 @@ mod raw {
     }
 
     #[cfg(shuttle)]
-    pub(super) fn zeroed(count: usize, _mapped_min: usize) -> Zeroed {
-        Zeroed::Boxed((0..count).map(|_| AtomicU64::new(0)).collect())
+    pub(super) fn zeroed(count: usize, spare: usize) -> Zeroed {
+        Zeroed::Boxed((0..count + spare).map(|_| AtomicU64::new(0)).collect())
     }
 
     #[inline]
