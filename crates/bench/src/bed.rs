@@ -10,6 +10,9 @@
 //!   Bed      schema blocks, rows copied table by table                  once for a run
 //! ```
 //!
+//! Rows without a key of their own are copied with their hidden ids, which name the blocks that
+//! loaded them. So a run's blocks have heights beyond those of the load: empty blocks come first.
+//!
 //! Nothing of a run is left to the next one: no undo version, no index entry of a deleted row, no
 //! word that another protocol wrote into a record.
 
@@ -27,7 +30,7 @@ use procedure::step::Procedure;
 use sha2::{Digest, Sha256};
 use sql::session::schema::Schema;
 use storage::{LATEST, Store, Table};
-use types::{Stamp, Value};
+use types::{Height, Stamp, Value};
 
 use workloads::{Call, Fill};
 
@@ -88,8 +91,16 @@ impl Source {
         self.store.tables()
     }
 
+    /// The last block of the load: no hidden row id names a later one.
+    fn height(&self) -> Height {
+        self.store.newest()
+    }
+
     /// Puts all rows into the same tables of another store, as a part of the block at `height`.
-    fn copy_to(&self, store: &Store, height: types::Height) -> Result<()> {
+    fn copy_to(&self, store: &Store, height: Height) -> Result<()> {
+        if height < self.height() {
+            bail!("rows of block {} cannot be a part of block {height}", self.height());
+        }
         let mut writes = store.begin_block(height, 1);
         for from in self.store.tables() {
             let Some(to) = store.table(from.id()) else {
@@ -185,6 +196,9 @@ impl Bed {
         let mut bed = Bed::empty(workload, protocol, cell.threads, folder)?;
         for (at, text) in source.statements.iter().enumerate() {
             let last = at + 1 == source.statements.len();
+            if last {
+                bed.pass(source.height().saturating_sub(1))?;
+            }
             let schema = Body::Schema { text: text.clone() };
             let Bed { replica, numbering, log, .. } = &mut bed;
             submit(replica, numbering, log.as_mut(), schema, |replica| match last {
@@ -193,6 +207,19 @@ impl Bed {
             })?;
         }
         Ok(bed)
+    }
+
+    /// Empty blocks up to this height.
+    fn pass(&mut self, height: Height) -> Result<()> {
+        while self.replica.head().height < height {
+            let executed = self.replica.execute(TIME_US, Vec::new())?;
+            if let Some(log) = &mut self.log {
+                log.append_order(&executed)?;
+                log.append_result(&executed)?;
+            }
+            self.replica.publish();
+        }
+        Ok(())
     }
 
     /// The calls to run, drawn from the plan's seed: the same for every protocol.
@@ -362,6 +389,24 @@ mod tests {
             };
             assert!(rows(bed.replica.store()) >= 300);
             assert_eq!(rows(bed.replica.store()), rows(&source.store));
+        }
+    }
+
+    /// Blocks that a run adds rows in are none of those that loaded rows.
+    #[test]
+    fn no_block_of_a_run_has_the_height_of_one_that_loaded_rows() {
+        let workload: Workload = "tpcc:customers=10:items=10".parse().unwrap();
+        let source = Source::load(&workload).unwrap();
+        assert!(source.height() > source.statements.len() as Height, "loads have blocks as well");
+        for sealing in [false, true] {
+            let plan = Plan {
+                workloads: vec![workload.clone()],
+                sealing: vec![sealing],
+                ..Plan::default()
+            };
+            let bed = Bed::copy(&source, &plan.cells()[0], LogOptions::default()).unwrap();
+            assert!(bed.replica.store().newest() >= source.height());
+            assert_eq!(bed.replica.head().height, bed.replica.store().newest());
         }
     }
 }

@@ -25,7 +25,7 @@
 use std::ops::ControlFlow;
 
 use smallvec::SmallVec;
-use types::{Error, SqlState, Stop, Value};
+use types::{Error, SqlState, Stop, TableId, Value};
 
 use crate::access::{Access, Command, Row};
 use crate::expr::Reg;
@@ -169,6 +169,9 @@ pub(crate) fn run_row_step<A: Access>(
             let row = frame.row(values, hidden)?;
             let key = row_key(*table, key, &row)?;
             let added = access.insert(*table, key, row)?;
+            if *hidden_row_id && !added {
+                return Err(row_id_taken(*table));
+            }
             frame.set(*inserted, Value::Bool(added));
         }
         Step::Delete { table, key, found } => {
@@ -181,6 +184,12 @@ pub(crate) fn run_row_step<A: Access>(
         _ => return Err(Stop::Halt("not a step on one row".to_string())),
     }
     Ok(())
+}
+
+/// No two rows are given one hidden id, so a store that holds a row under a new one is in no state
+/// that its ledger leads to.
+pub fn row_id_taken(table: TableId) -> Stop {
+    Stop::Halt(format!("a new row's hidden id is another row's in table {}", table.0))
 }
 
 fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {

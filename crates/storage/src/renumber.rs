@@ -28,8 +28,9 @@ const AHEAD: usize = 8;
 
 impl BlockWrites {
     /// Puts `positions[p]` in the place of position p, in every stamp of this block and in every
-    /// hidden row id that it gave. `positions` names each position at most once.
-    pub fn renumber(&mut self, catalog: &Catalog, positions: &[Position]) {
+    /// hidden row id that it gave. `positions` names each position at most once. `Err`: an id is
+    /// that of a row which no transaction of this block has added, and the block is of no use.
+    pub fn renumber(&mut self, catalog: &Catalog, positions: &[Position]) -> Result<(), String> {
         let height = self.height();
         let mut moves: Vec<(Arc<Table>, Slot, Key)> = Vec::new();
         for arena in self.arenas() {
@@ -57,8 +58,13 @@ impl BlockWrites {
             table.unlink(*slot);
         }
         for (table, slot, key) in &moves {
+            if table.find(key.as_bytes()).is_some() {
+                let id = table.id().0;
+                return Err(format!("a new row's hidden id is another row's in table {id}"));
+            }
             table.link_under(*slot, key);
         }
+        Ok(())
     }
 }
 

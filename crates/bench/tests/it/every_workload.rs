@@ -39,6 +39,19 @@ fn tpcc_keeps_conditions_1_to_4_under_every_protocol() {
     }
 }
 
+/// TPC-C's history has no key. In blocks of one, a run's transactions take the positions that rows
+/// of the load were given, block by block.
+#[test]
+fn rows_without_a_key_are_added_beside_those_that_were_loaded() {
+    let tpcc = workload("tpcc:customers=10:items=10:mix=neworder-payment:payment=100");
+    let plan = Plan { threads: vec![1], block_transactions: vec![1], ..plan(tpcc) };
+    let all = measured(&Plan { transactions: 60, ..plan });
+    for measurement in &all {
+        assert_eq!(measurement.committed, 60, "{measurement:?}");
+        assert_eq!(measurement.digest, all[0].digest, "{measurement:?}");
+    }
+}
+
 #[test]
 fn an_order_with_an_unused_item_leaves_nothing() {
     let tpcc = small_tpcc(1).with("mix", "neworder-payment").with("payment", 0);

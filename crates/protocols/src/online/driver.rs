@@ -195,7 +195,7 @@ impl<P: Online> Running<P> {
         if let Some(positions) = positions
             && !self.keeps_draws
         {
-            writes.renumber(&self.epoch.catalog, &positions);
+            writes.renumber(&self.epoch.catalog, &positions)?;
         }
         Ok(outcome)
     }

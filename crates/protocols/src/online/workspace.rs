@@ -22,6 +22,7 @@ use concurrency::overlay::{index_columns, index_key};
 use concurrency::{Moment, Overlay, PendingWrite, WriteState, trial};
 use kit::sync::Spin;
 use procedure::ProgramResult;
+use procedure::interpret::row_id_taken;
 use storage::{Catalog, LATEST, Slot, Table, UndoArena};
 use types::{ColumnId, IndexId, Key, Position, Stamp, Stop, TableId, Value};
 
@@ -506,7 +507,7 @@ impl Workspace {
 
     pub fn install(&mut self, draw: Option<Draw>, undo: &mut UndoArena) -> Result<(), Stop> {
         let Some(draw) = draw else { return Ok(()) };
-        name_rows(self.overlay.writes_mut(), &self.epoch.catalog, self.moment, draw);
+        name_rows(self.overlay.writes_mut(), &self.epoch.catalog, self.moment, draw)?;
         let stamp = Stamp::new(self.moment.height, draw.0);
         let writes = self.overlay.writes().writes();
         self.installer.put(writes, stamp, undo)
@@ -565,30 +566,35 @@ impl Workspace {
     }
 }
 
-/// Hidden row ids get the number that their transaction has drawn.
+/// Hidden row ids get the number that their transaction has drawn. An `Err` halts.
 pub fn name_rows(
     writes: &mut [PendingWrite],
     catalog: &Catalog,
     moment: Moment,
     Draw(number): Draw,
-) {
+) -> Result<(), Stop> {
     let provisional = Stamp::new(moment.height, PROVISIONAL).row_id(0);
     let drawn = Stamp::new(moment.height, number).row_id(0);
     const ORDINAL: usize = 12;
     for write in writes {
-        let schema = match catalog.table(write.table) {
-            Some(table) if table.schema().hidden_row_id => table.schema(),
+        let table = match catalog.table(write.table) {
+            Some(table) if table.schema().hidden_row_id => table,
             _ => continue,
         };
         if let WriteState::Put(row) = &mut write.state
-            && let [column] = schema.primary_key[..]
+            && let [column] = table.schema().primary_key[..]
             && let Value::Uuid(id) = &mut row[usize::from(column)]
             && id[..ORDINAL] == provisional[..ORDINAL]
         {
             id[..ORDINAL].copy_from_slice(&drawn[..ORDINAL]);
             write.key = Key::from(&id[..]);
+            let taken = table.find(&id[..]).and_then(|slot| table.stamp(slot, LATEST));
+            if taken.is_some() {
+                return Err(row_id_taken(write.table));
+            }
         }
     }
+    Ok(())
 }
 
 /// The gaps that a write changes: none, unless an index entry comes or goes.

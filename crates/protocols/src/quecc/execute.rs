@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Moment, Outcome, Work};
+use procedure::interpret::row_id_taken;
 use procedure::{Expr, Frame, Meter, eval_key};
 use storage::{Catalog, Slot, Table, UndoArena};
 use types::{ColumnId, Height, Stop, Value};
@@ -339,7 +340,8 @@ impl<'a> Worker<'a> {
                         let id = Value::Uuid(self.place.stamp().row_id(entry.slot));
                         self.inputs.push(id.clone());
                         let key = eval_key(&[Expr::Const(id)], &[], &[], now_us)?;
-                        (None, key.ok_or_else(unforeseen)?)
+                        let key = key.ok_or_else(unforeseen)?;
+                        (table.find(key.as_bytes()), key)
                     }
                     false => {
                         let key = eval_key(&template.key, &self.registers, &[], now_us)?;
@@ -347,7 +349,11 @@ impl<'a> Worker<'a> {
                         (table.find(key.as_bytes()), key)
                     }
                 };
-                Ok(self.place.insert_at(table, slot, key.as_bytes(), &self.inputs))
+                let added = self.place.insert_at(table, slot, key.as_bytes(), &self.inputs);
+                match added || !hidden_row_id {
+                    true => Ok(added),
+                    false => Err(row_id_taken(table.id())),
+                }
             }
         }
     }

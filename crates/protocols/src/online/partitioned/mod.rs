@@ -166,7 +166,7 @@ impl PartitionedSession {
             return Ok(Ended { place: draws.look(), draw: None, run: resolved });
         }
         let draw = draws.draw();
-        name_rows(self.fenced.overlay.writes_mut(), &self.epoch.catalog, self.moment, draw);
+        name_rows(self.fenced.overlay.writes_mut(), &self.epoch.catalog, self.moment, draw)?;
         let writes = self.fenced.overlay.writes().writes();
         self.installer.put(writes, Stamp::new(height, draw.0), undo)?;
         Ok(Ended { place: Place::of_writer(draw), draw: Some(draw), run: resolved })
