@@ -13,6 +13,18 @@ pub struct Bench {
     pub comparison: Comparison,
 }
 
+#[derive(Args, Debug, Clone)]
+pub struct Scripts {
+    /// Where they go: `tpcb` and `smallbank` are made there.
+    pub folder: PathBuf,
+    /// TPC-B's scale: branches.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub scale: u32,
+    /// SmallBank's customers.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub accounts: u64,
+}
+
 #[derive(Subcommand, Debug, Clone)]
 pub enum Special {
     /// Two numbers in two minutes, to compare machines and versions by.
@@ -23,6 +35,8 @@ pub enum Special {
     },
     /// Measure a figure of a paper again, beside its numbers; without a name, list them.
     Figure(Figure),
+    /// Write workloads' rows and pgbench scripts into a folder, to drive any database by.
+    Scripts(Scripts),
     /// Ask PostgreSQL and a node the same questions about the same rows, and compare.
     #[cfg(feature = "analytics")]
     Answers(Answers),

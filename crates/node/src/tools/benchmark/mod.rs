@@ -8,6 +8,7 @@ mod htap;
 mod machine;
 mod postgres;
 mod progress;
+mod scripts;
 
 use anyhow::{Context, Result};
 use bench::paper::{self, Effort};
@@ -23,6 +24,7 @@ pub fn run(arguments: &Bench, output: Output) -> Result<Exit> {
         None => compare(&arguments.comparison, output),
         Some(Special::Canonical { smoke }) => run_canonical(*smoke, output),
         Some(Special::Figure(arguments)) => figures(arguments, output),
+        Some(Special::Scripts(arguments)) => scripts::run(arguments),
         #[cfg(feature = "analytics")]
         Some(Special::Answers(arguments)) => answers::run(arguments),
         #[cfg(feature = "analytics")]
