@@ -1,7 +1,7 @@
 //! Online protocols under contention: one run, what it committed, and what it spent on what.
 //!
 //! Two cores show little contention by themselves, so each worker can have many transactions under
-//! way at once ([`interleaved`](protocols::online::driver::INTERLEAVED)): each commits when as many
+//! way at once ([`interleaved`](concurrency::Options::interleaved)): each commits when as many
 //! others have run, and half of them committed, behind it; whoever meets a conflict begins again
 //! beside them. That is what as many cores would do to it, without what as many cores would do to
 //! their caches.
@@ -35,11 +35,13 @@ pub struct Contender {
     /// With its options.
     pub protocol: String,
     pub validates: bool,
+    /// Transactions that each worker has under way at once.
+    pub interleaved: usize,
 }
 
 impl Contender {
     pub fn named(protocol: &str) -> Contender {
-        Contender { protocol: protocol.to_owned(), validates: true }
+        Contender { protocol: protocol.to_owned(), validates: true, interleaved: 1 }
     }
 
     pub fn unvalidated(protocol: &str) -> Contender {
@@ -47,13 +49,9 @@ impl Contender {
     }
 
     pub fn interleaving(&self, transactions: usize) -> Contender {
-        let protocol = match transactions {
-            // Runs one transaction after the other by its nature.
-            _ if self.protocol == "partitioned" => self.protocol.clone(),
-            1 => self.protocol.clone(),
-            many => format!("{}:interleaved={many}", self.protocol),
-        };
-        Contender { protocol, validates: self.validates }
+        // One runs one transaction after the other by its nature.
+        let interleaved = if self.protocol == "partitioned" { 1 } else { transactions };
+        Contender { interleaved, ..self.clone() }
     }
 
     /// As the thesis calls it.
@@ -120,7 +118,8 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
     make_ad_hoc(&mut works, scene.ad_hoc_percent);
     let watch = Watch { now_ns, spans: Mutex::default() };
     let watch = spans.then(|| Arc::new(watch));
-    let protocol = protocols::measured(&who.protocol, who.validates, watch.clone())?;
+    let protocol =
+        protocols::measured(&who.protocol, who.validates, who.interleaved, watch.clone())?;
     let first = bed.replica.store().newest() + 1;
     let crew = Crew::new(scene.threads);
     let mut stepper = stepper(bed.replica.store(), protocol)?;

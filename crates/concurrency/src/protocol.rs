@@ -23,11 +23,6 @@ pub struct ProtocolInfo {
     /// Otherwise the block is [sealed](crate::Sealed) in the serial order that it took, and
     /// replayed by serial execution.
     pub deterministic: bool,
-    /// Procedures whose keys depend on reads need a detour.
-    pub needs_keys_up_front: bool,
-    /// Runs transactions as they arrive: its family's [open](Protocol::open) blocks do, and the
-    /// multi-version study's closed ones in the order that they take.
-    pub interactive: bool,
     /// Procedure calls and single statements may end in 40001.
     pub may_retry: bool,
     /// What can be chosen when it is named, `harmony:reordering=off`.
@@ -40,6 +35,8 @@ pub struct ProtocolInfo {
 pub struct ProtocolOption {
     pub name: &'static str,
     pub values: OptionValues,
+    /// Other options, without one of which this one has no effect and is refused.
+    pub needs: &'static [&'static str],
     /// One line for people.
     pub what: &'static str,
 }
@@ -55,10 +52,16 @@ pub enum OptionValues {
     },
 }
 
-/// The options that a protocol was named with, checked against its card.
+/// The options that a protocol was named with, checked against its card; and what only a program
+/// can ask for, to test or to measure.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     chosen: Vec<(&'static str, String)>,
+    /// Of transactions that are free to run the last begins, and no block is too small for the
+    /// protocol's own way: the order that is hardest on one which keeps the block's.
+    pub eager: bool,
+    /// So many transactions of each worker are under way at once, where they run as they arrive.
+    pub interleaved: Option<usize>,
     /// The protocol shall have this bug, for tests of the tests; never set in a product build.
     pub flaw: Option<&'static str>,
     /// Told of what is spent on each transaction, by protocols that can tell; for measurements.
@@ -96,11 +99,25 @@ impl Options {
             options.chosen.retain(|(chosen, _)| *chosen != option.name);
             options.chosen.push((option.name, value.to_owned()));
         }
+        for (name, _) in &options.chosen {
+            let needs = info.options.iter().find(|o| o.name == *name).map_or(&[][..], |o| o.needs);
+            if !needs.is_empty() && needs.iter().all(|other| options.number(info, other) == 0) {
+                return Err(without_effect(info, name, needs));
+            }
+        }
         Ok(options)
     }
 
     pub fn with_flaw(self, flaw: &'static str) -> Options {
         Options { flaw: Some(flaw), ..self }
+    }
+
+    pub fn eager(self) -> Options {
+        Options { eager: true, ..self }
+    }
+
+    pub fn interleaving(self, transactions: usize) -> Options {
+        Options { interleaved: Some(transactions), ..self }
     }
 
     pub fn with_watch(self, watch: Option<Arc<Watch>>) -> Options {
@@ -132,6 +149,16 @@ impl Options {
     }
 }
 
+impl ProtocolOption {
+    /// `name=value`, with the least of what it needs.
+    pub fn named(&self, value: &str) -> String {
+        match self.needs.first() {
+            Some(other) => format!("{}={value}:{other}=1", self.name),
+            None => format!("{}={value}", self.name),
+        }
+    }
+}
+
 impl OptionValues {
     fn allow(&self, value: &str) -> bool {
         match self {
@@ -160,6 +187,12 @@ fn unknown_option(info: &ProtocolInfo, name: &str) -> Error {
     };
     let message = format!("protocol \"{}\" has no option \"{name}\"", info.name);
     Error::new(SqlState::INVALID_PARAMETER_VALUE, message).with_hint(hint)
+}
+
+fn without_effect(info: &ProtocolInfo, name: &str, needs: &[&str]) -> Error {
+    let message = format!("option \"{name}\" of protocol \"{}\" has no effect", info.name);
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        .with_hint(format!("It needs one of these as well: {}.", needs.join(", ")))
 }
 
 fn bad_value(option: &ProtocolOption, value: &str) -> Error {

@@ -370,7 +370,6 @@ fn remove_row_logs(settings: &Settings) {
 
 fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
     let replay = match settings.recovery_replay {
-        RecoveryReplay::Auto => ReplayBy::Auto,
         RecoveryReplay::Protocol => ReplayBy::Protocol,
         RecoveryReplay::Pacman => ReplayBy::Pacman,
         RecoveryReplay::Serial => ReplayBy::Serial,

@@ -83,7 +83,8 @@ pub fn variants() -> Vec<String> {
         names.push((*name).to_owned());
         for option in *options {
             if let OptionValues::OneOf([_, others @ ..]) = option.values {
-                names.extend(others.iter().map(|value| format!("{name}:{}={value}", option.name)));
+                let named = |value: &&str| format!("{name}:{}", option.named(value));
+                names.extend(others.iter().map(named));
             }
         }
     }
@@ -92,24 +93,31 @@ pub fn variants() -> Vec<String> {
 
 /// The protocol that a text such as `harmony` or `harmony:reordering=off` names.
 pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
+    made(text, |options| options)
+}
+
+/// The same, with what only a program can ask for: see [`Options`].
+pub fn made(text: &str, with: impl FnOnce(Options) -> Options) -> Result<Arc<dyn Protocol>, Error> {
     if let Some(studied) = multiversion::block::by_name(text) {
         return studied;
     }
     let (entry, options) = parse(text)?;
-    Ok((entry.make)(&options))
+    Ok((entry.make)(&with(options)))
 }
 
-/// One that is to be measured: told to `watch`, or with what it should look at again left as it
-/// was. The latter is no protocol, but a bound to compare with: what validation and its conflicts
-/// cost.
+/// One that is to be measured: told to `watch`, with so many transactions of each worker under way
+/// at once, or with what it should look at again left as it was. The last is no protocol, but a
+/// bound to compare with: what validation and its conflicts cost.
 pub fn measured(
     text: &str,
     validates: bool,
+    interleaved: usize,
     watch: Option<Arc<Watch>>,
 ) -> Result<Arc<dyn Protocol>, Error> {
-    let (entry, options) = parse(text)?;
-    let options = options.with_watch(watch);
-    Ok((entry.make)(&if validates { options } else { options.with_flaw("reads_unvalidated") }))
+    made(text, |options| {
+        let options = options.interleaving(interleaved).with_watch(watch);
+        if validates { options } else { options.with_flaw("reads_unvalidated") }
+    })
 }
 
 /// One with a bug, which a test must find.
@@ -161,6 +169,9 @@ mod tests {
         for name in variants() {
             assert!(by_name(&name).is_ok(), "{name}");
         }
+        let error = by_name("fabric_pp:early_abort=off").err().expect("it does nothing there");
+        assert!(error.message().contains("has no effect"), "{}", error.message());
+        assert!(by_name("fabric_pp:early_abort=off:spread=1").is_ok());
         let error = by_name("nothing").err().expect("there is no such protocol");
         assert!(error.fields().hint.as_ref().is_some_and(|hint| hint.contains("serial")));
     }

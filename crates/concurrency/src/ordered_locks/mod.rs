@@ -125,7 +125,7 @@ pub fn run(
     }
 }
 
-/// What the transactions at `positions` may touch, reconnaissance running at `at`. `None`: one by
+/// What the transactions at `positions` may touch, reconnaissance running at `at`. `Err`: one by
 /// one they are done sooner, since they are few or, as the first of them tell, wait for each other.
 pub fn declare_if_wide(
     block: &Arc<Block>,

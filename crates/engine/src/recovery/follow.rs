@@ -206,7 +206,7 @@ impl Follower<'_> {
             return Some(Way::Rows(rows.scheme));
         }
         let way = match self.recovery.replay {
-            ReplayBy::Auto | ReplayBy::Protocol => return None,
+            ReplayBy::Protocol => return None,
             ReplayBy::Pacman => Way::Pieces,
             ReplayBy::Serial => Way::Serial,
         };

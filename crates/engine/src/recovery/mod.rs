@@ -189,7 +189,6 @@ pub struct Ways {
 pub enum ReplayBy {
     /// Under the protocol, which alone tells outcomes again: see [`follow`] for what others cost.
     #[default]
-    Auto,
     Protocol,
     /// In pieces, where the ledger holds the serial order.
     Pacman,

@@ -113,15 +113,14 @@ settings! {
         log_folders: Folders = "";
         /// How a start replays the blocks behind the checkpoint that no row log has.
         /// `protocol`: executed under their protocol; outcomes and effects are compared with the
-        /// recorded ones, as `tally verify` does.
+        /// recorded ones, as `tally verify` does: it checks most.
         /// `pacman`: in pieces that run beside each other, where the ledger holds the serial order
         /// (under protocols that keep the order of the block: serial, calvin, bohm, block_stm,
         /// conflict_graph and all that run transactions as they arrive, but `si`), else as
         /// `protocol`.
         /// `serial`: one transaction after another, under the same condition. Both compare each
         /// block's effects, but do not tell outcomes again.
-        /// `auto`: `protocol`, which checks most.
-        recovery_replay: RecoveryReplay = "auto";
+        recovery_replay: RecoveryReplay = "protocol";
         /// Size in bytes at which a segment file of the ledger is closed and the next one begun.
         segment_bytes_max: u64 = "67108864";
     }

@@ -142,7 +142,7 @@ choice!(
 );
 choice!(
     /// How blocks are replayed at start.
-    RecoveryReplay { Auto = "auto", Protocol = "protocol", Pacman = "pacman", Serial = "serial" }
+    RecoveryReplay { Protocol = "protocol", Pacman = "pacman", Serial = "serial" }
 );
 
 choice!(

@@ -79,7 +79,7 @@ fn pieces_and_one_after_another_replay_what_was_executed() {
     execute(&node, &[TABLE, "INSERT INTO t VALUES (1, 1), (2, 2)"]);
     execute(&node, &["UPDATE t SET v = v + 10", "BEGIN; UPDATE t SET v = v * 2; COMMIT"]);
     node.signal(Signal::KILL);
-    for replay in ["pacman", "serial", "protocol", "auto"] {
+    for replay in ["pacman", "serial", "protocol"] {
         let mut node = start(&data, &set(&[&format!("recovery_replay={replay}")]));
         assert_eq!(ask(&node, SUM), "46", "{replay}");
         node.signal(Signal::KILL);

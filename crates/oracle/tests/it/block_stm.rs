@@ -9,6 +9,7 @@ use kit::random::Random;
 use oracle::Twin;
 use oracle::programs::{Builder, Operation, fill, random_large, random_work, schemas};
 use oracle::session::{Session, random_script};
+use oracle::subjects::Subject;
 
 fn program(operations: &[(Operation, i64)]) -> Arc<Work> {
     let mut builder = Builder::default();
@@ -18,7 +19,7 @@ fn program(operations: &[(Operation, i64)]) -> Arc<Work> {
 
 /// Run a block backwards on rows 0 to 4.
 fn backwards(block: Vec<Arc<Work>>) -> BlockOutcome {
-    let protocol = protocols::by_name("block_stm:start=last").unwrap();
+    let protocol = Subject::named("block_stm+eager").protocol;
     let crew = Crew::new(1);
     let mut twin = Twin::new(&schemas());
     twin.run(&protocol, &crew, fill(5)).unwrap();
@@ -32,7 +33,7 @@ fn reruns(block: Vec<Arc<Work>>) -> u32 {
 /// Wherever a block begins, and whoever is faster: the outcome is the serial one.
 #[test]
 fn blocks_executed_backwards_equal_the_serial_replay() {
-    let protocol = protocols::by_name("block_stm:start=last").unwrap();
+    let protocol = Subject::named("block_stm+eager").protocol;
     for (workers, seeds) in [(1, 60), (2, 30), (8, 20)] {
         let crew = Crew::new(workers);
         for seed in 0..seeds {

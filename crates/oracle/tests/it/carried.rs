@@ -7,7 +7,7 @@ use kit::mutation::mutate;
 use kit::random::Random;
 use oracle::course::Course;
 use oracle::programs::{LOG, TABLE, fill, random_work, schemas};
-use oracle::subjects::{defaults, variants};
+use oracle::subjects::{Subject, defaults, variants};
 use oracle::{StoredRow, rows};
 use pipeline::{Line, LineStart};
 use storage::Store;
@@ -62,7 +62,7 @@ impl Run {
         let filled = Block::new(FILLED, 0, fill(5));
         let serial = protocols::by_name("serial").unwrap();
         oracle::run_block(&serial, &Crew::new(1), &store, &filled).unwrap();
-        let protocol = protocols::by_name(name).unwrap();
+        let protocol = Subject::named(name).protocol;
         let course = Course::behind(FILLED, &store, &protocol, 0);
         Run { name: name.to_owned(), protocol, store, course, crew: Crew::new(workers) }
     }
@@ -80,7 +80,7 @@ impl Run {
     /// Another protocol value, and of the block before only the bytes.
     fn restart(&mut self) {
         let carried = self.course.line().carried().encode();
-        self.protocol = protocols::by_name(&self.name).unwrap();
+        self.protocol = Subject::named(&*self.name).protocol;
         let decoded = self.protocol.decode_carried(&carried);
         let decoded = decoded.unwrap_or_else(|why| panic!("{}: {why}", self.name));
         assert_eq!(decoded.encode(), carried, "{}", self.name);
@@ -94,7 +94,7 @@ fn who_begins_behind_a_block_goes_on_as_all_others_do() {
     const BLOCKS: usize = 7;
     let (mut carrying, mut overtaking) = (0, 0);
     for name in names() {
-        let deterministic = protocols::by_name(&name).unwrap().info().deterministic;
+        let deterministic = Subject::named(&*name).protocol.info().deterministic;
         let workers = if deterministic { 2 } else { 1 };
         for seed in 0..3 {
             let blocks = blocks(seed, BLOCKS);

@@ -11,7 +11,7 @@ use concurrency::trial::Trial;
 use concurrency::{BlockOutcome, Crew, Outcome, Statement, Work};
 use kit::random::Random;
 use oracle::programs::{LOG, TABLE, fill, schemas};
-use oracle::subjects::Subject;
+use oracle::subjects::{Subject, made};
 use oracle::{Twin, rows};
 use procedure::Expr;
 use procedure::build::{Builder, Tables, add, at_least, int, less, multiply, subtract};
@@ -22,7 +22,7 @@ use types::{DataType, Value};
 use crate::seeds;
 
 const INT: DataType = DataType::Int8;
-const HEALING: &str = "healing:interleaved=64";
+const HEALING: &str = "healing+interleaved=64";
 
 fn tables() -> Tables {
     schemas().into_iter().collect()
@@ -198,7 +198,7 @@ fn positions_are_a_serial_order() {
         p.emit(vec![a, int(0)]);
     });
     for seed in 0..seeds(20) {
-        for name in ["healing", "healing:interleaved=3", HEALING] {
+        for name in ["healing", "healing+interleaved=3", HEALING] {
             let subject = Subject::named(name);
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
@@ -395,7 +395,7 @@ fn programs_of_any_structure_are_healed_to_what_they_would_have_done() {
     for seed in 0..seeds(120) {
         let mut random = Random::new(seed);
         let procedures: Vec<_> = (0..3).map(|_| random_procedure(&mut random)).collect();
-        for name in [HEALING, "healing:interleaved=3"] {
+        for name in [HEALING, "healing+interleaved=3"] {
             let subject = Subject::named(name);
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::chosen(seed);
@@ -429,7 +429,7 @@ fn careless_healing_is_found() {
     let flaws = ["dependents_forgotten", "filter_too_wide", "old_key_kept", "phantoms_unhealed"];
     for flaw in flaws {
         let found = (0..400).any(|seed| {
-            let protocol = protocols::mutant(HEALING, flaw).unwrap();
+            let protocol = made(HEALING, |options| options.with_flaw(flaw)).unwrap();
             let mut random = Random::new(seed);
             let procedures: Vec<_> = (0..3).map(|_| random_procedure(&mut random)).collect();
             let mut twin = Twin::new(&schemas());

@@ -14,7 +14,7 @@ use oracle::families::{FAMILIES, WIDE};
 use oracle::history::History;
 use oracle::programs::{fill, random_follower, schemas};
 use oracle::small::{self, FULL, Initial, SmallWorlds};
-use oracle::subjects::{Subject, names_of_variants};
+use oracle::subjects::{Subject, made, names_of_variants};
 use protocols::Entry;
 
 /// Seeds of each family that a bug may survive.
@@ -181,7 +181,8 @@ fn all_variants(entry: &Entry) -> Vec<Subject> {
 /// The same with a bug.
 fn with_flaw(sound: &[Subject], flaw: &'static str) -> Vec<Subject> {
     let mutant = |sound: &Subject| {
-        let protocol = protocols::mutant(&sound.name, flaw).expect("a variant of the protocol");
+        let protocol = made(&sound.name, |options| options.with_flaw(flaw));
+        let protocol = protocol.expect("a variant of the protocol");
         Subject { name: sound.name.clone(), protocol }
     };
     sound.iter().map(mutant).collect()

@@ -7,11 +7,9 @@ use concurrency::{Crew, Protocol, Work};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::programs::{fill, random_follower, random_load, schemas};
+use oracle::subjects::{EAGER, Subject};
 
 use crate::seeds;
-
-/// Each with the option under which whatever may overtake does.
-const EAGER: &[&str] = &["calvin:ready=latest", "conflict_graph:ready=latest", "bohm:ready=latest"];
 
 /// Programs with dependent keys among others, and now and then a load.
 fn random_block(random: &mut Random, keys: u64, count: u64) -> Vec<Arc<Work>> {
@@ -51,7 +49,7 @@ fn check(
 #[test]
 fn whoever_may_overtake_does_and_block_order_holds() {
     for name in EAGER {
-        let protocol = protocols::by_name(name).unwrap();
+        let protocol = Subject::named(*name).protocol;
         for workers in [1, 2] {
             let crew = Crew::new(workers);
             (0..seeds(60)).for_each(|seed| check(&protocol, &crew, seed, 40, true));

@@ -13,8 +13,6 @@ static INFO: ProtocolInfo = ProtocolInfo {
     paper: "none",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: false,
-    interactive: false,
     may_retry: false,
     options: &[],
 };

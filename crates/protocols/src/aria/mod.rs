@@ -79,18 +79,18 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Lu, Yu, Cao, Madden: Aria, PVLDB 13(12), 2020",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: false,
-    interactive: false,
     may_retry: true,
     options: &[
         ProtocolOption {
             name: "reordering",
             values: OptionValues::OneOf(&["on", "off"]),
+            needs: &[],
             what: "let readers of a written record commit before its writer",
         },
         ProtocolOption {
             name: "fallback",
             values: OptionValues::OneOf(&["off", "on"]),
+            needs: &[],
             what: "run conflicting transactions again in the same block instead of the next",
         },
     ],

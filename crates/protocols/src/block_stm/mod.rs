@@ -59,8 +59,8 @@ use concurrency::install::{Resolved, resolve};
 use concurrency::watched::Watched;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Crew, Foresight, Isolation, Moment, NoRecord,
-    OptionValues, Options, Outcome, Overlay, PendingWrite, Prepared, Protocol, ProtocolInfo,
-    ProtocolOption, RecordId, Snapshots, WriteState,
+    Options, Outcome, Overlay, PendingWrite, Prepared, Protocol, ProtocolInfo, RecordId, Snapshots,
+    WriteState,
 };
 use procedure::{Frame, Meter, ProgramResult};
 use smallvec::SmallVec;
@@ -84,19 +84,13 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
             to a Performance Blessing, PPoPP 2023",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: false,
-    interactive: false,
     may_retry: false,
-    options: &[ProtocolOption {
-        name: "start",
-        values: OptionValues::OneOf(&["first", "last"]),
-        what: "where a block begins; \"last\" executes it backwards at first, which makes every \
-               conflict an abort",
-    }],
+    options: &[],
 };
 
 pub struct BlockStm {
     room: Mutex<Room>,
+    /// Executes a block backwards at first, which makes every conflict an abort.
     backwards: bool,
     flaw: Option<Flaw>,
 }
@@ -105,7 +99,7 @@ impl BlockStm {
     fn new(options: &Options) -> BlockStm {
         BlockStm {
             room: Mutex::default(),
-            backwards: options.is(&INFO, "start", "last"),
+            backwards: options.eager,
             flaw: options.flaw.and_then(Flaw::by_name),
         }
     }

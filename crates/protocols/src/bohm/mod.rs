@@ -84,14 +84,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Faleiro, Abadi: Rethinking Serializable Multiversion Concurrency Control, VLDB 2015",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: true,
-    interactive: false,
     may_retry: false,
-    options: &[ProtocolOption {
-        name: "ready",
-        values: OptionValues::OneOf(&["earliest", "latest"]),
-        what: "which of those whose versions are there runs first; latest is for tests",
-    }],
+    options: &[],
 };
 
 /// Segments of fewer are run one by one.
@@ -117,7 +111,7 @@ impl Bohm {
             fences: flaw != Some(Flaw::StalePredictions),
             ..Settings::default()
         };
-        if options.is(&INFO, "ready", "latest") || flaw.is_some() {
+        if options.eager || flaw.is_some() {
             settings.preference = Preference::Latest;
         }
         Bohm { settings, flaw }

@@ -50,14 +50,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Thomson, Diamond, Weng, Ren, Shao, Abadi: Calvin, SIGMOD 2012",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: true,
-    interactive: false,
     may_retry: false,
-    options: &[ProtocolOption {
-        name: "ready",
-        values: OptionValues::OneOf(&["earliest", "latest"]),
-        what: "which of those that hold their locks runs first; latest is for tests",
-    }],
+    options: &[],
 };
 
 pub struct Calvin {
@@ -74,7 +68,7 @@ struct Plan {
 impl Calvin {
     fn new(options: &Options) -> Calvin {
         let mut settings = Settings::default();
-        if options.is(&INFO, "ready", "latest") || options.flaw.is_some() {
+        if options.eager || options.flaw.is_some() {
             settings.preference = Preference::Latest;
         }
         if let Some(flaw) = options.flaw.and_then(Flaw::by_name) {

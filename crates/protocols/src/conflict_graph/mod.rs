@@ -64,14 +64,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Sharma: Snapshot: Friend or Foe of Data Management?, 2020, 4.6.3 (ChainifyDB)",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: true,
-    interactive: false,
     may_retry: false,
-    options: &[ProtocolOption {
-        name: "ready",
-        values: OptionValues::OneOf(&["earliest", "latest"]),
-        what: "which of a stage's members runs first; latest is for tests",
-    }],
+    options: &[],
 };
 
 /// Transactions that a stage must have on average, to be worth more than one worker.
@@ -98,7 +92,7 @@ impl ConflictGraph {
             fences: flaw != Some(Flaw::StalePredictions),
             ..Settings::default()
         };
-        if options.is(&INFO, "ready", "latest") || flaw.is_some() {
+        if options.eager || flaw.is_some() {
             settings.preference = Preference::Latest;
         }
         ConflictGraph { settings, flaw }

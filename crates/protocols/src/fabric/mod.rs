@@ -63,18 +63,18 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
             Blockchains, EuroSys 2018",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: false,
-    interactive: false,
     may_retry: true,
     options: &[
         ProtocolOption {
             name: "lag",
             values: OptionValues::Integer { min: 0, max: 64, default: 0 },
+            needs: &[],
             what: "blocks between a transaction's simulation and its own",
         },
         ProtocolOption {
             name: "spread",
             values: OptionValues::Integer { min: 0, max: 7, default: 0 },
+            needs: &[],
             what: "further blocks of lag, dealt out in turn to a block's transactions",
         },
     ],

@@ -27,9 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Call, Carried, Crew, EpochWorker, Foresight, OptionValues,
-    Options, Outcome, Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Span, Timing,
-    Watch, foresight, trial,
+    Block, BlockOutcome, BlockReport, Call, Carried, Crew, EpochWorker, Foresight, Options,
+    Outcome, Prepared, Protocol, ProtocolInfo, Snapshots, Span, Timing, Watch, foresight, trial,
 };
 use kit::sync;
 use procedure::{Budget, Frame, Meter, ProgramResult};
@@ -51,19 +50,12 @@ const NAP: Duration = Duration::from_micros(50);
 /// Fewer transactions are done before other workers are awake.
 const TRANSACTIONS_MIN: usize = 16;
 
-/// For measurements: so many transactions of each worker are under way at once, each committing
-/// when all others have run behind it. Each stands for a processor of its own: after a conflict it
-/// begins again at once, while the others are where they are.
-pub const INTERLEAVED: ProtocolOption = ProtocolOption {
-    name: "interleaved",
-    values: OptionValues::Integer { min: 1, max: 64, default: 1 },
-    what: "transactions that each worker has under way at once, to measure contention",
-};
-
 /// Any protocol of the family, as the rest of the system sees it.
 pub struct Arriving<P> {
     protocol: Arc<P>,
-    /// Transactions that a worker has under way at once.
+    /// For measurements: so many transactions of each worker are under way at once, each
+    /// committing when all others have run behind it. Each stands for a processor of its own: after
+    /// a conflict it begins again at once, while the others are where they are.
     interleaved: usize,
     watch: Option<Arc<Watch>>,
     /// Tests of the tests: stamps keep the numbers that were drawn.
@@ -75,10 +67,8 @@ impl<P: Online + 'static> Arriving<P> {
     pub fn made(options: &Options, build: impl FnOnce(Option<Flaw>) -> P) -> Arc<dyn Protocol> {
         let flaw = options.flaw.and_then(Flaw::by_name);
         let protocol = build(flaw);
-        let info = protocol.info();
         Arc::new(Arriving {
-            // A protocol without the option says 0.
-            interleaved: options.number(info, INTERLEAVED.name).max(1) as usize,
+            interleaved: options.interleaved.unwrap_or(1).max(1),
             protocol: Arc::new(protocol),
             watch: options.watch.clone(),
             keeps_draws: flaw == Some(Flaw::StampsKeepDraws),

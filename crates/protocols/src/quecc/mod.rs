@@ -102,29 +102,31 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Qadah, Sadoghi: QueCC, Middleware 2018; Qadah: thesis, Purdue 2021",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: false,
-    interactive: false,
     may_retry: false,
     options: &[
         ProtocolOption {
             name: "execution",
             values: OptionValues::OneOf(&["speculative", "early", "conservative"]),
+            needs: &[],
             what: "whose tentative writes others may see: anybody's, those which only an overflow \
                    can undo, nobody's",
         },
         ProtocolOption {
             name: "reads",
             values: OptionValues::OneOf(&["queued", "snapshot"]),
+            needs: &[],
             what: "whether transactions that only read stand in queues or read the block before",
         },
         ProtocolOption {
             name: "planning",
             values: OptionValues::OneOf(&["unpipelined", "pipelined"]),
+            needs: &[],
             what: "whether a block is planned while the one before it runs",
         },
         ProtocolOption {
             name: "queue",
             values: OptionValues::Integer { min: 16, max: 65_536, default: 512 },
+            needs: &[],
             what: "fragments beyond which a queue's range is split",
         },
     ],

@@ -76,8 +76,6 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Nathan et al.: Blockchain Meets Database, PVLDB 12(11), 2019",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: false,
-    interactive: false,
     may_retry: true,
     options: &[],
 };

@@ -26,8 +26,6 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "the specification",
     isolation: Isolation::Serializable,
     deterministic: true,
-    needs_keys_up_front: false,
-    interactive: false,
     may_retry: false,
     options: &[],
 };

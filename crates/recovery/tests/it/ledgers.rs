@@ -68,7 +68,7 @@ fn check_way(protocol: &str, asked: &Recovery, done: Ways, about: &str) {
     let ordered = ["calvin", "bohm"].contains(&protocol);
     let resumes = protocol != "fabric:lag=2";
     let expected = match asked.replay {
-        ReplayBy::Auto if resumes => done.by_rows,
+        ReplayBy::Protocol if resumes && asked.rows.is_some() => done.by_rows,
         ReplayBy::Pacman if ordered => done.by_pieces,
         ReplayBy::Serial if ordered => done.serially,
         _ => done.executed,

@@ -134,7 +134,7 @@ fn headers_name_the_root_of_the_rows() {
             assert_eq!(digest_of(&replayed.replica), digest, "{protocol}");
         }
         let by = |replay| Recovery { workers: 2, replay, ..Recovery::default() };
-        let by_rows = Recovery { rows: Some(rows.clone()), ..by(ReplayBy::Auto) };
+        let by_rows = Recovery { rows: Some(rows.clone()), ..by(ReplayBy::Protocol) };
         for way in [executing(8), by(ReplayBy::Pacman), by(ReplayBy::Serial), by_rows] {
             let mut again = recovered(&files, &way).unwrap().replica;
             assert_eq!(again.head(), head, "{protocol}, {:?}", way.replay);

@@ -82,7 +82,7 @@ use types::Stop;
 
 use self::access::{Healer, Validity};
 use self::graphs::Graphs;
-use super::driver::{Arriving, INTERLEAVED};
+use super::driver::Arriving;
 use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::order::{Draw, Place};
@@ -96,10 +96,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Wu, Chan and Tan, SIGMOD 2016; Wu, NUS 2017",
     isolation: Isolation::Serializable,
     deterministic: false,
-    needs_keys_up_front: false,
-    interactive: true,
     may_retry: false,
-    options: &[INTERLEAVED],
+    options: &[],
 };
 
 /// Rounds of validation after which a transaction begins again.

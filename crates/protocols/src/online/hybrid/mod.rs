@@ -31,7 +31,7 @@ use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
 
-use super::driver::{Arriving, INTERLEAVED};
+use super::driver::Arriving;
 use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::locking::{Locking, Waiting};
@@ -44,10 +44,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Thomasian, TKDE 1998; Wu, NUS 2017",
     isolation: Isolation::Serializable,
     deterministic: false,
-    needs_keys_up_front: false,
-    interactive: true,
     may_retry: false,
-    options: &[INTERLEAVED],
+    options: &[],
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {

@@ -26,7 +26,7 @@ use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
 
-use super::driver::{Arriving, INTERLEAVED};
+use super::driver::Arriving;
 use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
@@ -39,10 +39,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Kung and Robinson, TODS 1981; Wu, NUS 2017",
     isolation: Isolation::Serializable,
     deterministic: false,
-    needs_keys_up_front: false,
-    interactive: true,
     may_retry: false,
-    options: &[INTERLEAVED],
+    options: &[],
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {

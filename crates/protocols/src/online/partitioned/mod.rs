@@ -56,12 +56,11 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Stonebraker et al., VLDB 2007",
     isolation: Isolation::Serializable,
     deterministic: false,
-    needs_keys_up_front: false,
-    interactive: true,
     may_retry: false,
     options: &[ProtocolOption {
         name: "partitions",
         values: OptionValues::Integer { min: 1, max: 64, default: 16 },
+        needs: &[],
         what: "how many parts the rows are divided into",
     }],
 };

@@ -34,7 +34,7 @@ use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
 
-use super::driver::{Arriving, INTERLEAVED};
+use super::driver::Arriving;
 use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
@@ -47,10 +47,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Tu et al., SOSP 2013",
     isolation: Isolation::Serializable,
     deterministic: false,
-    needs_keys_up_front: false,
-    interactive: true,
     may_retry: false,
-    options: &[INTERLEAVED],
+    options: &[],
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {

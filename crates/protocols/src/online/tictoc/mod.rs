@@ -58,8 +58,6 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Yu et al., SIGMOD 2016",
     isolation: Isolation::Serializable,
     deterministic: false,
-    needs_keys_up_front: false,
-    interactive: true,
     may_retry: false,
     options: &[],
 };

@@ -35,7 +35,7 @@ use procedure::ProgramResult;
 use storage::UndoArena;
 use types::Stop;
 
-use super::driver::{Arriving, INTERLEAVED};
+use super::driver::Arriving;
 use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::locking::{Locking, Waiting};
@@ -48,17 +48,13 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
     paper: "Eswaran et al., CACM 1976",
     isolation: Isolation::Serializable,
     deterministic: false,
-    needs_keys_up_front: false,
-    interactive: true,
     may_retry: false,
-    options: &[
-        ProtocolOption {
-            name: "conflicts",
-            values: OptionValues::OneOf(&["no_wait", "wait_die"]),
-            what: "who does not get a lock begins again, or waits if it is the older",
-        },
-        INTERLEAVED,
-    ],
+    options: &[ProtocolOption {
+        name: "conflicts",
+        values: OptionValues::OneOf(&["no_wait", "wait_die"]),
+        needs: &[],
+        what: "who does not get a lock begins again, or waits if it is the older",
+    }],
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
