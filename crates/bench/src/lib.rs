@@ -24,6 +24,9 @@
 //! repetitions, threads and sealing. [`agreement`] looks for those that do not, so that a protocol
 //! that is fast because it is wrong does not pass.
 //!
+//! *Figures of what they say.* A protocol may run a block in another way than the one that it is
+//! named for, since that is cheaper; [`way`] tells, and figures of papers are then not judged.
+//!
 //! *What counts.* Shares are of all executions that blocks asked for, a transaction that was
 //! deferred and came again counting twice. *Latency* is that of a transaction: from when the
 //! first block that it was in was cut to the end of the block that decided it.
@@ -46,6 +49,7 @@ pub mod recovering;
 mod run;
 pub mod table;
 pub mod versions;
+pub mod way;
 mod workload;
 
 use std::path::PathBuf;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use concurrency::Way;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -56,8 +57,12 @@ pub struct Measurement {
     pub allocations_per_transaction: Option<f64>,
     /// Whether the protocol's serial order was block order.
     pub block_order: bool,
-    /// 2: a block was prepared while the one before it was finished.
-    pub snapshot_lag: u64,
+    /// In one repetition: transactions that blocks were asked to run, one that was deferred once
+    /// for each block.
+    pub executions: u64,
+    /// Which ways they took, by [name](concurrency::Way::name). Those that none took are left out,
+    /// and a protocol that has but one has none.
+    pub ways: BTreeMap<&'static str, u64>,
     /// Of the state after the run.
     pub digest: String,
     /// Whether those that must lead to the same state did: see [`crate::agreement`].
@@ -120,11 +125,18 @@ impl Measurement {
             allocations_per_transaction: allocations
                 .map(|count| count as f64 / plan.transactions as f64),
             block_order: first.block_order,
-            snapshot_lag: first.snapshot_lag,
+            executions: first.executions,
+            ways: first.ways.taken().map(|(way, count)| (way.name(), count.into())).collect(),
             digest: ledger::hash::to_hex(&first.digest),
             digest_agrees: !gives_same_bytes(&cell.protocol)
                 || runs.iter().all(|run| run.digest == first.digest),
         })
+    }
+
+    /// Of all executions, those that took this way.
+    pub fn share_of(&self, way: Way) -> f64 {
+        let count = self.ways.get(way.name()).copied().unwrap_or_default();
+        count as f64 / self.executions.max(1) as f64
     }
 
     /// One line of JSON.

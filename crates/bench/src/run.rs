@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use concurrency::{BlockReport, Crew, Outcome, Protocol, Work};
+use concurrency::{BlockReport, Crew, Outcome, Protocol, Ways, Work};
 use engine::Request;
 use engine::limits::Limits;
 use hdrhistogram::Histogram;
@@ -47,8 +47,8 @@ pub struct Run {
     pub executions: u64,
     /// Whether each block's serial order was the order in the block, and nothing was deferred.
     pub block_order: bool,
-    /// How far behind a block the snapshot is that it was prepared on.
-    pub snapshot_lag: Height,
+    /// Which ways the executions took.
+    pub ways: Ways,
     /// Of transactions, in microseconds.
     pub latencies_us: Histogram<u64>,
     /// Of each block: waiting for the disk. Empty without durability.
@@ -74,7 +74,7 @@ impl Run {
             undecided: 0,
             executions: 0,
             block_order: true,
-            snapshot_lag: 1,
+            ways: Ways::default(),
             latencies_us: latency_histogram()?,
             syncs: Vec::new(),
             allocations: None,
@@ -94,6 +94,7 @@ impl Run {
         }
         self.deferred += deferred;
         self.rerun += u64::from(report.rerun);
+        self.ways += report.ways;
         self.executions += settled.len() as u64;
         let in_order = order.iter().copied().eq(0..settled.len() as Position);
         self.block_order &= in_order && deferred == 0;
@@ -244,7 +245,6 @@ fn unsealed(
     run: &mut Run,
 ) -> Result<Spent> {
     let protocol = protocols::by_name(&cell.protocol)?;
-    run.snapshot_lag = protocol.snapshot_lag();
     let (crew, halves) = (Crew::new(cell.threads), Halves::Together);
     let mut stepper = stepper(store, protocol)?;
     // A protocol with tables of its own loads them for its first block: this empty one.

@@ -13,6 +13,7 @@
 //! * [`RecordNumbers`]: the records that a block touches, numbered for flat arrays.
 //! * [`disjoint`]: those that write different records, installed in parallel.
 //! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
+//! * [`Ways`]: which way the transactions of a block took.
 //! * [`Carried`]: what a block leaves to the next one; [`History`]: the snapshots it may read.
 //! * [`Sealed`]: a block as the ledger has it.
 //! * [`Crew`]: the workers.
@@ -47,6 +48,7 @@ pub mod sealed;
 pub mod simulation;
 pub mod trial;
 pub mod watched;
+pub mod ways;
 pub mod work;
 
 pub use below::{Below, Stored};
@@ -67,4 +69,5 @@ pub use record_numbers::RecordNumbers;
 pub use runner::Runner;
 pub use sealed::Sealed;
 pub use simulation::{ReadMark, Reads, Simulated};
+pub use ways::{Way, Ways};
 pub use work::{Expectation, Interactive, Load, RangeRequirement, RowRequirement, Statement, Work};

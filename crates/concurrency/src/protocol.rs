@@ -10,6 +10,7 @@ use types::{Error, Height, Position, SqlState, Stop};
 use crate::carried::Carried;
 use crate::crew::Crew;
 use crate::epoch::Epoch;
+use crate::ways::Ways;
 use crate::work::Work;
 
 /// A protocol's card: the one list that CLI, docs, bench and tests read.
@@ -296,6 +297,8 @@ pub struct BlockReport {
     /// Attempts at a commit that let go of their locks and took them again in order, since a lock
     /// out of order was not to be had.
     pub relocked: Timing,
+    /// Which ways the transactions took.
+    pub ways: Ways,
 }
 
 /// A count that depends on the timing of the workers. It must not make a difference, so all of them

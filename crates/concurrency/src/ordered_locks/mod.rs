@@ -62,6 +62,7 @@ use crate::reconnaissance::Held;
 use crate::runner::Runner;
 use crate::schedule::{Graph, Preference, Ran, Schedule, Turn};
 use crate::trial;
+use crate::ways::{Way, Ways};
 use crate::work::Work;
 use points::Points;
 use queues::{Queues, Requests};
@@ -99,29 +100,34 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether so many transactions are worth the planning.
-    pub fn pays(&self, transactions: usize, crew: &Crew) -> bool {
-        let many = crew.workers() > 1 && transactions >= trial::threshold(TRANSACTIONS_MIN);
-        many || self.preference == Preference::Latest
+    /// Why so many transactions are not worth the planning; `None`: they are.
+    fn spares(&self, transactions: usize, crew: &Crew) -> Option<Way> {
+        match self.preference {
+            Preference::Latest => None,
+            _ if crew.workers() == 1 => Some(Way::SerialOneWorker),
+            _ if transactions < trial::threshold(TRANSACTIONS_MIN) => Some(Way::SerialFew),
+            _ => None,
+        }
     }
 }
 
-/// Run the transactions at `positions`, ascending, as one after another in this order would. `Err`:
-/// halt.
+/// Run the transactions at `positions`, ascending, as one after another in this order would, and
+/// note in `ways` how that was. `Err`: halt.
 pub fn run(
     block: &Arc<Block>,
     positions: &[Position],
     store: &Arc<Store>,
     writes: &mut BlockWrites,
     crew: &Crew,
+    ways: &mut Ways,
 ) -> Result<Vec<Outcome>, String> {
     let settings = Settings::default();
     let catalog = store.catalog();
     match declare_if_wide(block, positions, &catalog, LATEST, settings, crew) {
-        Some(declared) => {
-            run_declared(block, positions, declared, true, settings, &catalog, writes, crew)
+        Ok(declared) => {
+            run_declared(block, positions, declared, true, settings, &catalog, writes, crew, ways)
         }
-        None => one_by_one(block, positions, &catalog, writes),
+        Err(why) => one_by_one(block, positions, &catalog, writes, (why, ways)),
     }
 }
 
@@ -134,9 +140,9 @@ pub fn declare_if_wide(
     at: Height,
     settings: Settings,
     crew: &Crew,
-) -> Option<Vec<Declared>> {
-    if !settings.pays(positions.len(), crew) {
-        return None;
+) -> Result<Vec<Declared>, Way> {
+    if let Some(why) = settings.spares(positions.len(), crew) {
+        return Err(why);
     }
     if settings.preference == Preference::Earliest && positions.len() > 2 * PROBE {
         let first = &positions[..PROBE];
@@ -147,10 +153,10 @@ pub fn declare_if_wide(
         let requests = Arc::new(Requests { declared, points, settings, fresh: true });
         let Queues { edges, .. } = Queues::of(&requests, &works, &alone);
         if !Graph::new(PROBE, &edges).is_wide() {
-            return None;
+            return Err(Way::SerialChained);
         }
     }
-    Some(declare(block, positions, catalog, at, crew))
+    Ok(declare(block, positions, catalog, at, crew))
 }
 
 fn works(block: &Block, positions: &[Position]) -> Vec<Arc<Work>> {
@@ -169,6 +175,7 @@ pub fn run_declared(
     catalog: &Arc<Catalog>,
     writes: &mut BlockWrites,
     crew: &Crew,
+    ways: &mut Ways,
 ) -> Result<Vec<Outcome>, String> {
     let works = works(block, positions);
     let points = Points::of(&declared, &works, catalog);
@@ -176,8 +183,9 @@ pub fn run_declared(
     let Queues { edges, fenced } = Queues::of(&requests, &works, crew);
     let graph = Graph::new(positions.len(), &edges);
     if settings.preference == Preference::Earliest && !graph.is_wide() {
-        return one_by_one(block, positions, catalog, writes);
+        return one_by_one(block, positions, catalog, writes, (Way::SerialChained, ways));
     }
+    ways.add(Way::Locked, positions.len());
     let running = Arc::new(Running {
         block: Arc::clone(block),
         positions: positions.to_vec(),
@@ -189,13 +197,15 @@ pub fn run_declared(
     running.run(catalog, writes, crew)
 }
 
-/// The transactions at `positions` one after another on this thread.
+/// The transactions at `positions` one after another on this thread, and why that is.
 pub fn one_by_one(
     block: &Block,
     positions: &[Position],
     catalog: &Arc<Catalog>,
     writes: &mut BlockWrites,
+    (why, ways): (Way, &mut Ways),
 ) -> Result<Vec<Outcome>, String> {
+    ways.add(why, positions.len());
     let mut runner = Runner::new(Arc::clone(catalog));
     let mut foresight = Foresight::new(Arc::clone(catalog), positions.len());
     let undo = writes.arena(0);

@@ -60,7 +60,7 @@ use std::sync::Arc;
 
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Simulated, Snapshots, disjoint,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Simulated, Snapshots, Ways, disjoint,
     ordered_locks, simulation,
 };
 use storage::{BlockWrites, Store};
@@ -171,8 +171,9 @@ impl Protocol for Aria {
         let (mut order, conflicting) = self.decide(&conflicts);
         let simulated = Arc::into_inner(simulated).ok_or("a worker kept a finished block")?;
         let mut outcomes = disjoint::install(block, simulated, &order, store, writes, crew)?;
+        let mut ways = Ways::default();
         let again = match self.fallback {
-            true => ordered_locks::run(block, &conflicting, store, writes, crew)?,
+            true => ordered_locks::run(block, &conflicting, store, writes, crew, &mut ways)?,
             false => vec![put_off(); conflicting.len()],
         };
         for (&position, outcome) in conflicting.iter().zip(again) {
@@ -184,7 +185,7 @@ impl Protocol for Aria {
             outcomes: outcomes.into_iter().flatten().collect(),
             serial_order: order,
             deferred: if self.fallback { Vec::new() } else { conflicting },
-            report: BlockReport { rerun, ..BlockReport::default() },
+            report: BlockReport { rerun, ways, ..BlockReport::default() },
             ..BlockOutcome::default()
         })
     }

@@ -63,11 +63,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use concurrency::accesses::Declared;
 use concurrency::ordered_locks::points::Points;
 use concurrency::ordered_locks::queues::{Queues, Requests};
-use concurrency::ordered_locks::{self, Settings};
+use concurrency::ordered_locks::{self, Settings, one_by_one};
 use concurrency::schedule::{Graph, Preference, Ran, Schedule};
 use concurrency::{
-    Block, BlockOutcome, Carried, Crew, Foresight, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Foresight, Isolation, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, Snapshots, Way, Ways,
 };
 use storage::{BlockWrites, Catalog, Store};
 use types::{Height, Position, Stop};
@@ -98,8 +98,8 @@ pub struct Bohm {
 
 /// What `prepare` found out.
 struct Plan {
-    /// `None`: the block is not worth it.
-    declared: Option<Vec<Declared>>,
+    /// `Err`: why the block is not worth it.
+    declared: Result<Vec<Declared>, Way>,
     snapshot_height: Height,
 }
 
@@ -155,19 +155,24 @@ impl Protocol for Bohm {
             prepared.downcast().map_err(|_| "bohm was handed another protocol's block")?;
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let catalog = store.catalog();
+        let mut ways = Ways::default();
         let outcomes = match plan.declared {
-            Some(declared) => {
+            Ok(declared) => {
                 let requests = Arc::new(Requests {
                     points: Points::of(&declared, &block.transactions, &catalog),
                     declared,
                     settings: self.settings,
                     fresh: plan.snapshot_height + 1 == block.height,
                 });
-                self.run_segments(requests, block, &catalog, writes, crew)?
+                self.run_segments(requests, block, &catalog, writes, crew, &mut ways)?
             }
-            None => ordered_locks::one_by_one(block, &serial_order, &catalog, writes)?,
+            Err(why) => {
+                let why = (why, &mut ways);
+                one_by_one(block, &serial_order, &catalog, writes, why)?
+            }
         };
-        Ok(BlockOutcome { outcomes, serial_order, ..BlockOutcome::default() })
+        let report = BlockReport { ways, ..BlockReport::default() };
+        Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
     }
 }
 
@@ -179,6 +184,7 @@ impl Bohm {
         catalog: &Arc<Catalog>,
         writes: &mut BlockWrites,
         crew: &Crew,
+        ways: &mut Ways,
     ) -> Result<Vec<Outcome>, String> {
         let fenced = self.fenced(&requests, block, crew);
         let mut outcomes = Vec::with_capacity(fenced.len());
@@ -188,15 +194,19 @@ impl Bohm {
             let length = left.iter().position(|&fenced| fenced).unwrap_or(left.len()) as u32;
             let segment = first..first + length;
             match self.segment(&requests, block, segment.clone(), crew) {
-                Some(segment) => outcomes.extend(segment.run(catalog, writes, crew)?),
-                None => {
+                Ok(laid) => {
+                    ways.add(Way::Versioned, segment.len());
+                    outcomes.extend(laid.run(catalog, writes, crew)?);
+                }
+                Err(why) => {
                     let positions: Vec<Position> = segment.clone().collect();
-                    outcomes.extend(ordered_locks::one_by_one(block, &positions, catalog, writes)?);
+                    let run = one_by_one(block, &positions, catalog, writes, (why, &mut *ways));
+                    outcomes.extend(run?);
                 }
             }
             if (segment.end as usize) < fenced.len() {
-                let alone = [segment.end];
-                outcomes.extend(ordered_locks::one_by_one(block, &alone, catalog, writes)?);
+                let why = (Way::SerialUnforeseen, &mut *ways);
+                outcomes.extend(one_by_one(block, &[segment.end], catalog, writes, why)?);
             }
         }
         Ok(outcomes)
@@ -211,21 +221,24 @@ impl Bohm {
         Queues::of(requests, &block.transactions, crew).fenced
     }
 
-    /// The placeholders of a segment. `None`: better one by one.
+    /// The placeholders of a segment. `Err`: why it is better run one by one.
     fn segment(
         &self,
         requests: &Arc<Requests>,
         block: &Arc<Block>,
         segment: Range<u32>,
         crew: &Crew,
-    ) -> Option<Segment> {
+    ) -> Result<Segment, Way> {
         let is_eager = self.settings.preference == Preference::Latest;
         if segment.len() < TRANSACTIONS_MIN && !is_eager {
-            return None;
+            return Err(Way::SerialFew);
         }
         let versions = lay(requests, segment, crew);
         let graph = Graph::new(versions.segment.len(), &versions.edges());
-        (is_eager || graph.is_wide()).then(|| Segment {
+        if !is_eager && !graph.is_wide() {
+            return Err(Way::SerialChained);
+        }
+        Ok(Segment {
             block: Arc::clone(block),
             schedule: Schedule::new(graph, self.settings.preference, false),
             outcomes: versions.segment.clone().map(|_| OnceLock::new()).collect(),

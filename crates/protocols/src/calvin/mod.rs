@@ -31,8 +31,8 @@ use concurrency::accesses::Declared;
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::Preference;
 use concurrency::{
-    Block, BlockOutcome, Carried, Crew, Isolation, OptionValues, Options, Prepared, Protocol,
-    ProtocolInfo, ProtocolOption, Snapshots,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Options, Prepared, Protocol,
+    ProtocolInfo, Snapshots, Way, Ways,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position};
@@ -60,8 +60,8 @@ pub struct Calvin {
 
 /// What `prepare` found out.
 struct Plan {
-    /// `None`: the block is not worth it.
-    declared: Option<Vec<Declared>>,
+    /// `Err`: why the block is not worth it.
+    declared: Result<Vec<Declared>, Way>,
     snapshot_height: Height,
 }
 
@@ -116,8 +116,9 @@ impl Protocol for Calvin {
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let fresh = plan.snapshot_height + 1 == block.height;
         let catalog = store.catalog();
+        let mut ways = Ways::default();
         let outcomes = match plan.declared {
-            Some(declared) => ordered_locks::run_declared(
+            Ok(declared) => ordered_locks::run_declared(
                 block,
                 &serial_order,
                 declared,
@@ -126,9 +127,14 @@ impl Protocol for Calvin {
                 &catalog,
                 writes,
                 crew,
+                &mut ways,
             )?,
-            None => ordered_locks::one_by_one(block, &serial_order, &catalog, writes)?,
+            Err(why) => {
+                let why = (why, &mut ways);
+                ordered_locks::one_by_one(block, &serial_order, &catalog, writes, why)?
+            }
         };
-        Ok(BlockOutcome { outcomes, serial_order, ..BlockOutcome::default() })
+        let report = BlockReport { ways, ..BlockReport::default() };
+        Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
     }
 }

@@ -44,8 +44,8 @@ use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::{Graph, Preference};
 use concurrency::{
-    Block, BlockOutcome, Carried, Crew, Foresight, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Foresight, Isolation, Options, Outcome,
+    Prepared, Protocol, ProtocolInfo, Runner, Snapshots, Way, Ways,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Height, Position};
@@ -78,8 +78,8 @@ pub struct ConflictGraph {
 
 /// What `prepare` found out.
 struct Plan {
-    /// `None`: the block is not worth it.
-    declared: Option<Vec<Declared>>,
+    /// `Err`: why the block is not worth it.
+    declared: Result<Vec<Declared>, Way>,
     snapshot_height: Height,
 }
 
@@ -155,6 +155,7 @@ impl Protocol for ConflictGraph {
             .map_err(|_| "conflict_graph was handed another protocol's block")?;
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let catalog = store.catalog();
+        let mut ways = Ways::default();
         let staged = plan.declared.and_then(|declared| {
             let requests = Arc::new(Requests {
                 points: Points::of(&declared, &block.transactions, &catalog),
@@ -162,17 +163,22 @@ impl Protocol for ConflictGraph {
                 settings: self.settings,
                 fresh: plan.snapshot_height + 1 == block.height,
             });
-            let stages = self.stages(&requests, block, crew)?;
-            Some((requests, stages))
+            let stages = self.stages(&requests, block, crew).ok_or(Way::SerialChained)?;
+            Ok((requests, stages))
         });
         let outcomes = match staged {
-            Some((requests, stages)) => {
+            Ok((requests, stages)) => {
+                ways.add(Way::Staged, serial_order.len());
                 let block = Arc::clone(block);
                 Running::new(block, requests, stages).run(&catalog, writes, crew)?
             }
-            None => ordered_locks::one_by_one(block, &serial_order, &catalog, writes)?,
+            Err(why) => {
+                let why = (why, &mut ways);
+                ordered_locks::one_by_one(block, &serial_order, &catalog, writes, why)?
+            }
         };
-        Ok(BlockOutcome { outcomes, serial_order, ..BlockOutcome::default() })
+        let report = BlockReport { ways, ..BlockReport::default() };
+        Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
     }
 }
 

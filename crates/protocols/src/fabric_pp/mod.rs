@@ -55,7 +55,7 @@ use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale
 use concurrency::install::Installer;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Error, Height, Position, Stamp, Stop};
@@ -207,6 +207,9 @@ impl Protocol for FabricPp {
             order: Vec::new(),
             report: BlockReport::default(),
         };
+        if self.early_abort && self.endorsers.lag_behind() {
+            finishing.report.ways.add(Way::EarlyAbortOffered, block.transactions.len());
+        }
         for (number, batch) in batches.into_iter().enumerate() {
             let is_current = are_current && number == 0;
             let batch = (batch.start as Position..batch.end as Position).collect();

@@ -80,7 +80,7 @@ use std::sync::{Arc, Mutex};
 
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots, ordered_locks,
+    Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots, Way, Ways, ordered_locks,
 };
 use storage::{BlockWrites, Store};
 use types::{Error, Height, Position};
@@ -208,19 +208,26 @@ impl Protocol for Harmony {
         let put_off = |tid: Position| self.defers && !verdict.fails(tid);
         let reruns: Vec<Position> = rejected.iter().copied().filter(|&tid| !put_off(tid)).collect();
         let (mut overtakings, mut carried) = (Vec::new(), Carried::default());
+        let mut ways = Ways::default();
+        if touched.simulation.snapshot_height + 1 < block.height {
+            ways.add(Way::Overlapped, block.transactions.len());
+        }
         let reran = if self.inter_block {
             overtakings = overtakings_of(&order, &verdict, before);
             let (reran, previous) = remember(&touched, &verdict, (&order, &reruns), block, writes)?;
             carried = Carried::new(previous);
+            ways.add(Way::SerialNoted, reruns.len());
             reran
         } else if touched.longest_queue(|tid| verdict.is_rejected(tid)) * 2 > reruns.len() {
-            ordered_locks::one_by_one(block, &reruns, &touched.catalog, writes)?
+            let why = (Way::SerialChained, &mut ways);
+            ordered_locks::one_by_one(block, &reruns, &touched.catalog, writes, why)?
         } else {
-            ordered_locks::run(block, &reruns, store, writes, crew)?
+            ordered_locks::run(block, &reruns, store, writes, crew, &mut ways)?
         };
         let deferred = rejected.iter().copied().filter(|&tid| put_off(tid)).collect();
         let outcome = self.settle(touched, order, (reruns, reran), deferred)?;
-        Ok(BlockOutcome { overtakings, carried, ..outcome })
+        let report = BlockReport { ways, ..outcome.report };
+        Ok(BlockOutcome { overtakings, carried, report, ..outcome })
     }
 
     fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, String> {

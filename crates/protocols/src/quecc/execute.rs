@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use concurrency::{Block, Moment, Outcome, Work};
+use concurrency::{Block, Moment, Outcome, Ways, Work};
 use procedure::interpret::row_id_taken;
 use procedure::{Expr, Frame, Meter, eval_key};
 use storage::{Catalog, Slot, Table, UndoArena};
@@ -55,6 +55,8 @@ pub struct Batch {
     pub speculates: bool,
     /// The block before.
     pub snapshot_height: Height,
+    /// How the transactions were planned.
+    pub ways: Ways,
     pub flaw: Option<Flaw>,
 }
 

@@ -76,11 +76,11 @@ use std::sync::{Arc, Mutex};
 
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, ordered_locks,
+    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way, Ways, ordered_locks,
 };
 use rustc_hash::FxHashMap;
 use storage::{BlockWrites, Catalog, Pin, Store};
-use types::Position;
+use types::{Height, Position};
 
 use board::Board;
 use execute::{Batch, Worker};
@@ -193,7 +193,27 @@ struct Plan {
     /// The tables it was planned for. The pin keeps the slots that the plan names until the block
     /// is being written, when nothing is collected.
     catalog: Arc<Catalog>,
-    _pin: Option<Pin>,
+    pin: Option<Pin>,
+}
+
+impl Plan {
+    /// How the transactions are to run; what has to leave its queues joins the tail.
+    fn ways(&self, height: Height) -> Ways {
+        let mut ways = Ways::default();
+        let all = self.shares.iter().flat_map(|share| &share.transactions);
+        for planned in all.clone() {
+            match planned.kind {
+                plan::Kind::Cut(_) => ways.add(Way::Cut, 1),
+                plan::Kind::Whole(_) => ways.add(Way::Whole, 1),
+                plan::Kind::Reader => ways.add(Way::SnapshotReader, 1),
+                plan::Kind::Tail => {}
+            }
+        }
+        if self.pin.as_ref().is_some_and(|pin| pin.height() + 1 < height) {
+            ways.add(Way::Overlapped, all.count());
+        }
+        ways
+    }
 }
 
 impl Quecc {
@@ -247,7 +267,7 @@ impl Quecc {
         let learnt = shares.iter().map(|share| share.starts.clone()).collect();
         *self.starts.lock().unwrap_or_else(|e| e.into_inner()) = learnt;
         let directory = Arc::into_inner(directory).expect("the crew has let go of a finished job");
-        Plan { directory, shares, catalog, _pin: settled }
+        Plan { directory, shares, catalog, pin: settled }
     }
 
     fn starts_for(&self, planners: usize, workers: usize) -> Vec<Starts> {
@@ -306,6 +326,7 @@ impl Protocol for Quecc {
 
 impl Quecc {
     fn batch(&self, block: &Arc<Block>, catalog: Arc<Catalog>, plan: Plan) -> Batch {
+        let ways = plan.ways(block.height);
         let Plan { directory, shares, .. } = plan;
         let speculates = shares.iter().any(|share| share.speculates);
         let flag = |value| AtomicBool::new(value);
@@ -332,6 +353,7 @@ impl Quecc {
             shares,
             speculates,
             snapshot_height: block.height - 1,
+            ways,
             flaw: self.modes.flaw,
         }
     }
@@ -359,6 +381,7 @@ impl Quecc {
         let mut serial_order: Vec<Position> = Vec::with_capacity(outcomes.len());
         let mut survivors: Vec<Position> = Vec::with_capacity(outcomes.len());
         let mut tail: Vec<Position> = Vec::new();
+        let mut ways = batch.ways;
         for mut share in batch.shares {
             for planned in &share.transactions {
                 let position = planned.position as usize;
@@ -374,7 +397,8 @@ impl Quecc {
                 group.push(planned.position);
             }
         }
-        let last = ordered_locks::run(&batch.block, &tail, store, writes, crew)?;
+        ways.add(Way::Tail, tail.len());
+        let last = ordered_locks::run(&batch.block, &tail, store, writes, crew, &mut ways)?;
         for (&position, outcome) in tail.iter().zip(last) {
             outcomes[position as usize] = Some(outcome);
         }
@@ -382,7 +406,7 @@ impl Quecc {
         Ok(BlockOutcome {
             outcomes: outcomes.into_iter().flatten().collect(),
             serial_order,
-            report: BlockReport { rerun: rerun as u32, ..BlockReport::default() },
+            report: BlockReport { rerun: rerun as u32, ways, ..BlockReport::default() },
             ..BlockOutcome::default()
         })
     }

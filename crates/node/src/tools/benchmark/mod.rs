@@ -12,7 +12,7 @@ mod scripts;
 
 use anyhow::{Context, Result};
 use bench::paper::{self, Effort};
-use bench::{Plan, PlanError, agreement, canonical, measure, page, table};
+use bench::{Plan, PlanError, agreement, canonical, measure, page, table, way};
 
 use crate::cli::{Exit, Output};
 use crate::config::Settings;
@@ -60,6 +60,9 @@ fn compare(arguments: &Comparison, output: Output) -> Result<Exit> {
     if output == Output::Text {
         println!("{}\n", table::heading(&measurements));
         print!("{}", table::measurements(&measurements).render());
+        for misnamed in measurements.iter().filter_map(way::misnamed) {
+            println!("{}: {}", misnamed.protocol, misnamed.why);
+        }
     } else {
         for measurement in &measurements {
             println!("{}", measurement.to_json()?);
