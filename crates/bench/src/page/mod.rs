@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use crate::Measurement;
 use crate::agreement;
-use crate::paper::{Figure, Findings, Lines};
+use crate::paper::{Figure, Findings, Lines, Tally};
 use crate::table::{self, on_off, thousands};
 use plot::{Line, Plot, Point, escape};
 
@@ -50,7 +50,9 @@ fn head(title: &str, lead: &str, facts: &Facts) -> String {
 
 /// Figures of papers, one behind the other.
 pub fn figures(title: &str, found: &[(&Figure, Findings)], facts: &Facts) -> String {
-    let mut page = head(title, "Figures of papers, measured again.", facts);
+    let tally = Tally::of(found.iter().flat_map(|(_, findings)| &findings.claims));
+    let lead = format!("Figures of papers, measured again. {tally}");
+    let mut page = head(title, &lead, facts);
     for (figure, findings) in found {
         let (name, about) = (escape(figure.name), escape(figure.about));
         let _ = writeln!(page, "<h2>{name}: {about}</h2>\n<p>{}</p>", escape(figure.source));

@@ -68,7 +68,7 @@ pub fn compare(lab: &mut Lab<'_>) -> Result<Findings> {
     for (at, beside) in beside.iter().enumerate() {
         let ours = rate(0, at) / rate(1, at);
         let claim = format!("transactions {beside}: rows over columns");
-        findings.claim(&claim, "1.4x to 2.3x", times(ours), ours > 1.0);
+        findings.ratio(&claim, (1.4, 2.3), ours);
     }
     let microseconds = 1e6 / rate(1, 1) - 1e6 / rate(1, 0);
     let claim = "copying slabs once a block, for each transaction";

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::short;
 use crate::htap::{QUERIES, Setting, System, Tables, Trace, run};
-use crate::paper::{Findings, Lab, Lines, times};
+use crate::paper::{Expected, Findings, Lab, Lines, near, times};
 use crate::table::{Table, percent, thousands};
 
 /// Warehouses, TPC-C's rows divided by, warm-up, duration and a query's beat, in milliseconds.
@@ -121,16 +121,16 @@ fn latency_claims(traces: &[Trace], snapshot: &dyn Fn(&Trace) -> f64, findings: 
         let name = system.name();
         let faster = snapshot(of(System::Fork)) / snapshot(of(system));
         let claim = format!("snapshots: HEE_fork over {name}");
-        findings.claim(&claim, "over 100x", times(faster), faster > 1.0);
+        findings.ratio(&claim, Expected::AtLeast(100.0), faster);
         let faster = sum(System::Fork, 6..=8) / sum(system, 6..=8);
         let claim = format!("Q6 to Q8: HEE_fork over {name}");
-        findings.claim(&claim, "4.9x to 7.5x", times(faster), faster > 1.0);
+        findings.ratio(&claim, (4.9, 7.5), faster);
         let single = sum(System::SeeFs, 1..=8) / sum(system, 1..=8);
         let claim = format!("all queries: SEE_FS over {name}");
-        findings.claim(&claim, "up to 4x", times(single), single > 1.0);
+        findings.ratio(&claim, 4.0, single);
         let uncommitted = sum(system, 1..=8) / sum(System::SeeRu, 1..=8);
         let claim = format!("all queries: {name} over SEE_RU");
-        findings.claim(&claim, "about 1x", times(uncommitted), uncommitted < 1.5);
+        findings.ratio(&claim, 1.0, uncommitted);
     }
 }
 
@@ -182,7 +182,7 @@ fn throughput_claims(traces: &[Trace], findings: &mut Findings) {
     {
         let ours = best / of(system);
         let claim = format!("with queries: HEE_AnKer over {}", system.name());
-        findings.claim(&claim, &times(paper), times(ours), ours > 1.0);
+        findings.ratio(&claim, paper, ours);
     }
 }
 
@@ -274,13 +274,12 @@ pub fn olap_streams(lab: &mut Lab<'_>) -> Result<Findings> {
         1.0 - of(traces.last()) / of(traces.first())
     };
     let fork = loss(System::Fork);
-    for (system, paper) in
-        [(System::Slabs, "11.6 %"), (System::Private, "11.6 %"), (System::Fork, "67.6 %")]
-    {
-        let ours = loss(system);
+    for (system, paper) in [(System::Slabs, 11.6), (System::Private, 11.6), (System::Fork, 67.6)] {
+        let ours = 100.0 * loss(system);
         let claim = format!("{}: lost from 1 OLAP stream to the most", system.name());
-        let holds = system == System::Fork || ours < fork;
-        findings.claim(&claim, paper, format!("{:.1} %", 100.0 * ours), holds);
+        let direction = if system == System::Fork { ours > 0.0 } else { ours < 100.0 * fork };
+        let (text, near) = (format!("{ours:.1} %"), near(paper, ours));
+        findings.judge(&claim, &format!("{paper:.1} %"), text, near, direction);
     }
     remarks(lab, &mut findings);
     findings.remark("queries use the same cores here, so part of every loss is their own work.");
@@ -325,8 +324,8 @@ pub fn warehouses(lab: &mut Lab<'_>) -> Result<Findings> {
     ] {
         let ours = slowdown(&found[at(system)]);
         let claim = format!("{}: 1 warehouse over {most}", system.name());
-        let holds = system == System::Fork || ours < fork;
-        findings.claim(&claim, &times(paper), times(ours), holds);
+        let direction = if system == System::Fork { ours > 1.0 } else { ours < fork };
+        findings.judge(&claim, &times(paper), times(ours), near(paper, ours), direction);
     }
     remarks(lab, &mut findings);
     Ok(findings)

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::short;
 use crate::freezing::{Cost, Erosion, Sizes, erode, measure, measure_fork, product, scans};
-use crate::paper::{Findings, Lab, Lines, times};
+use crate::paper::{Findings, Lab, Lines, near, times};
 use crate::table::Table;
 
 /// A fifth of the thesis's columns of 200 MB.
@@ -90,8 +90,7 @@ pub fn table(lab: &mut Lab<'_>) -> Result<Findings> {
         found.and_then(|cost| cost.freeze_ms(columns)).map_or(f64::NAN, |(ms, _)| ms)
     };
     let mut ratio = |claim: &str, paper: f64, over: f64, under: f64| {
-        let ours = times(over / under);
-        findings.claim(claim, &times(paper), ours, (over > under) == (paper > 1.0));
+        findings.ratio(claim, paper, over / under);
     };
     let (physical, fork) = (of("physical", 0, all), of("fork", 0, all));
     ratio("physical: all columns over one", 49.8, physical, of("physical", 0, 1));
@@ -187,13 +186,13 @@ pub fn erosion(lab: &mut Lab<'_>) -> Result<Findings> {
         let name = substitute.technique;
         let flat = last(substitute) / first(substitute);
         let claim = format!("{name}: last snapshot over the first ones");
-        findings.claim(&claim, "flat", times(flat), flat < 3.0);
+        findings.judge(&claim, "flat", times(flat), near(1.0, flat), flat < 3.0);
         let faster = last(&found[0]) / last(substitute);
         let claim = format!("rewired over {name}, all pages modified");
-        findings.claim(&claim, "68x", times(faster), faster > 1.0);
+        findings.ratio(&claim, 68.0, faster);
         let cheaper = store(&found[0]) / store(substitute);
         let claim = format!("a first store: rewired over {name}");
-        findings.claim(&claim, "up to 6x", times(cheaper), cheaper > 1.0);
+        findings.ratio(&claim, 6.0, cheaper);
     }
     findings.remark(&format!(
         "{pages} pages instead of 51,200, so that all snapshots fit the limit on mappings; the \
@@ -230,7 +229,7 @@ pub fn versions(lab: &mut Lab<'_>) -> Result<Findings> {
     let (first, last) = (&found[0], &found[found.len() - 1]);
     let slower = last.as_of_before.as_secs_f64() / first.as_of_before.as_secs_f64();
     let claim = "all rows versioned over none, zones on";
-    findings.claim(claim, "about 5x", times(slower), slower > 2.0);
+    findings.ratio(claim, 5.0, slower);
     let stamps = last.as_of_now.as_secs_f64() / first.as_of_now.as_secs_f64();
     findings.claim("the same by a reader newer than all", "-", times(stamps), stamps > 1.0);
     findings.remark(&format!("one column of {rows} rows; the thesis scans three TPC-H tables."));
@@ -280,7 +279,8 @@ pub fn tables(lab: &mut Lab<'_>) -> Result<Findings> {
     findings.tables.push((title, Table { heads: heads.map(str::to_owned).to_vec(), rows }));
     for (name, sum) in ["slabs", "private", "rewired"].into_iter().zip(sums) {
         let claim = format!("fork over {name}, all columns of all tables");
-        findings.claim(&claim, "considerably", times(fork_ms / sum), fork_ms > sum);
+        let faster = fork_ms / sum;
+        findings.judge(&claim, "considerably", times(faster), faster >= 2.0, faster > 1.0);
     }
     findings.remark("1 % of the pages are modified before; the forked process has three times the tables, as the thesis's 5.2 GB are to its 1.5 GB.");
     Ok(findings)

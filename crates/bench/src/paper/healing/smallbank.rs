@@ -62,18 +62,28 @@ pub fn skew(lab: &mut Lab<'_>) -> Result<Findings> {
     findings.series.push(lines(title, axes, places, contenders, traces, Trace::per_cpu_second));
     let of = |place: usize, one, other| ratio(contenders, &traces[place], one, other);
     let calm = of(0, "SILO", "HEALING");
-    findings.claim("theta 0.1: SILO over HEALING", "1.05x", times(calm), calm <= 1.07);
+    findings.claim(
+        "theta 0.1: SILO over HEALING",
+        "1.05x",
+        times(calm),
+        (0.7..=1.07).contains(&calm),
+    );
     let hot = of(4, "HEALING", "SILO");
-    findings.claim("theta 0.9: HEALING over SILO", "4.5x", times(hot), hot >= 3.0);
+    findings.ratio("theta 0.9: HEALING over SILO", 4.5, hot);
     let bound = of(4, "HEALING", "OCC-");
-    findings.claim("theta 0.9: HEALING over OCC-", "near 1x", times(bound), bound >= 0.9);
+    findings.ratio("theta 0.9: HEALING over OCC-", 1.0, bound);
     findings.remark(&format!(
         "SILO- commits {} of what SILO does at theta 0.9, which is about as far as healing can get.",
         times(of(4, "SILO-", "SILO"))
     ));
     let rate = |place: usize| traces[place][0].per_cpu_second();
     let flat = rate(4) / rate(0);
-    findings.claim("HEALING at theta 0.9 over 0.1", "flat", times(flat), flat >= 0.8);
+    findings.claim(
+        "HEALING at theta 0.9 over 0.1",
+        "flat",
+        times(flat),
+        (0.8..=1.25).contains(&flat),
+    );
     findings.remark(INTERLEAVED);
     Ok(findings)
 }
@@ -113,7 +123,7 @@ pub fn aborts(lab: &mut Lab<'_>) -> Result<Findings> {
         let grows = rate(5, who) / rate(0, who);
         let theirs = ABORT_RATES[5].1[who] / ABORT_RATES[0].1[who];
         let claim = format!("{name}: abort rate at theta 0.9 over 0.1");
-        findings.claim(&claim, &times(theirs), times(grows), grows > 5.0);
+        findings.ratio(&claim, theirs, grows);
     }
     findings.remark(INTERLEAVED);
     Ok(findings)
@@ -139,7 +149,7 @@ pub fn latencies(lab: &mut Lab<'_>) -> Result<Findings> {
     for (who, name, theirs) in [(1, "OCC", 3.2), (2, "SILO", 3.7)] {
         let gain = of(2, who, 95) / of(2, 0, 95);
         let claim = format!("theta 0.9: 95 % of {name} over that of HEALING");
-        findings.claim(&claim, &times(theirs), times(gain), gain > 1.5);
+        findings.ratio(&claim, theirs, gain);
     }
     findings.remark(INTERLEAVED);
     Ok(findings)

@@ -6,7 +6,7 @@ use super::{COMMANDS, INTERLEAVED, contest, interleaved, lines, percentile, rati
 use crate::Workload;
 use crate::bed::Source;
 use crate::contention::{Contender, Scene, Trace};
-use crate::paper::{Findings, Lab, times};
+use crate::paper::{Expected, Findings, Lab, near, times};
 use crate::table::Table;
 
 const TRANSACTIONS: usize = 30_000;
@@ -69,11 +69,11 @@ pub fn validation(lab: &mut Lab<'_>) -> Result<Findings> {
     findings.series.push(rates);
     let fewest = |one, other| ratio(&contenders, &traces[0], one, other);
     let occ = fewest("OCC-", "OCC");
-    findings.claim("fewest warehouses: OCC- over OCC", "3x", times(occ), occ > 1.5);
+    findings.ratio("fewest warehouses: OCC- over OCC", 3.0, occ);
     let silo = fewest("SILO-", "SILO");
-    findings.claim("fewest warehouses: SILO- over SILO", "12x", times(silo), silo > 1.5);
+    findings.ratio("fewest warehouses: SILO- over SILO", 12.0, silo);
     let bounds = fewest("SILO-", "OCC-");
-    findings.claim("SILO- over OCC-", "1.10x to 1.15x", times(bounds), bounds > 1.0);
+    findings.ratio("SILO- over OCC-", (1.10, 1.15), bounds);
     findings.remark(INTERLEAVED);
     findings.remark(COMMANDS);
     Ok(findings)
@@ -91,10 +91,11 @@ pub fn restarts(lab: &mut Lab<'_>) -> Result<Findings> {
     let rate = ("warehouses", "restarts for each commit", 2);
     let rates = lines("Abort rate", rate, &places(), &contenders, &traces, Trace::abort_rate);
     findings.series.push(rates);
-    for (at, name, theirs) in [(0, "OCC", "69 %"), (1, "SILO", "91 %")] {
+    for (at, name, theirs) in [(0, "OCC", 69.0), (1, "SILO", 91.0)] {
         let share = lost(&traces[0][at]);
         let claim = format!("fewest warehouses: share of time that {name} loses");
-        findings.claim(&claim, theirs, format!("{share:.0} %"), share > 50.0);
+        let (paper, ours) = (format!("{theirs:.0} %"), format!("{share:.0} %"));
+        findings.judge(&claim, &paper, ours, near(theirs, share), share > 50.0);
     }
     let alike = traces[0][1].abort_rate() / traces[0][0].abort_rate();
     let holds = (0.7..1.4).contains(&alike);
@@ -122,9 +123,9 @@ pub fn warehouses(lab: &mut Lab<'_>) -> Result<Findings> {
     findings.series.push(rates);
     let fewest = |other| ratio(&contenders, &traces[0], "HEALING", other);
     let bound = fewest("OCC-");
-    findings.claim("fewest warehouses: HEALING over OCC-", "1x", times(bound), bound >= 0.9);
+    findings.ratio("fewest warehouses: HEALING over OCC-", 1.0, bound);
     let silo = fewest("SILO");
-    findings.claim("fewest warehouses: HEALING over SILO", "6.2x", times(silo), silo >= 3.0);
+    findings.ratio("fewest warehouses: HEALING over SILO", 6.2, silo);
     let Trace { healed, healed_whole, relocked, restarts, committed, .. } = traces[0][0];
     let share = |count: u64| 100.0 * count as f64 / committed as f64;
     let ours = format!("{restarts} restarts");
@@ -168,7 +169,7 @@ pub fn threads(lab: &mut Lab<'_>) -> Result<Findings> {
             {
                 let ours = of(one, other);
                 let claim = format!("one warehouse, all threads: {one} over {other}");
-                findings.claim(&claim, &times(theirs), times(ours), ours > 1.0);
+                findings.ratio(&claim, theirs, ours);
             }
         }
     }
@@ -236,7 +237,7 @@ pub fn ad_hoc(lab: &mut Lab<'_>) -> Result<Findings> {
     let all = rate(5) / rate(0);
     findings.claim("HEALING declines with ad-hoc work", "smoothly", times(all), declines);
     let end = ratio(&contenders, &traces[5], "HEALING", "OCC");
-    findings.claim("all ad hoc: HEALING over OCC", "1x", times(end), end >= 0.95);
+    findings.ratio("all ad hoc: HEALING over OCC", 1.0, end);
     findings.remark(
         "where the thesis runs ad-hoc transactions as OCC, healing runs them again from their \
          start with their locks held, so it need not come down to OCC.",
@@ -264,9 +265,8 @@ pub fn latencies(lab: &mut Lab<'_>) -> Result<Findings> {
         let beyond = |at: usize| percentile(&all[at], 95) / percentile(&all[4], 50);
         for (at, who) in contenders.iter().enumerate().take(3) {
             let claim = format!("{procedure}: 95 % of {} over the median of OCC-", who.name());
-            let theirs = if at == 0 { "about 2x" } else { "4x and more" };
-            let holds = if at == 0 { beyond(0) < 3.0 } else { beyond(at) > beyond(0) };
-            findings.claim(&claim, theirs, times(beyond(at)), holds);
+            let theirs = if at == 0 { Expected::About(2.0) } else { Expected::AtLeast(4.0) };
+            findings.ratio(&claim, theirs, beyond(at));
         }
     }
     findings.remark(INTERLEAVED);

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::Workload;
 use crate::logging::{Bench, Scheme, Setting, Slice, Trace};
-use crate::paper::{Findings, Lab, Lines};
+use crate::paper::{Findings, Lab, Lines, near};
 use crate::table::{Table, thousands};
 
 /// Places on the time axis of a trace.
@@ -82,16 +82,19 @@ pub fn traces(lab: &mut Lab<'_>) -> Result<Findings> {
     let off = median_of(&traces[0], |t| t.without.per_second());
     for (scheme, runs) in Scheme::ALL.iter().zip(&traces).skip(1) {
         let (name, ours) = (scheme.name(), median_of(runs, |t| t.without.per_second()));
-        let (paper, share) = match scheme {
-            Scheme::Command => ("under 6 %", 0.94..=f64::INFINITY),
-            _ => ("about 20 %", 0.0..=1.0),
-        };
-        let claim = format!("{name}: throughput lost to the log, without a checkpoint");
-        findings.claim(&claim, paper, percent_less(ours, off), share.contains(&(ours / off)));
         let within = median_of(runs, |t| t.within.per_second());
-        let paper = if *scheme == Scheme::Command { "under 6 %" } else { "about 25 %" };
-        let claim = format!("{name}: the same, while a checkpoint is written");
-        findings.claim(&claim, paper, percent_less(within, off), within / off >= *share.start());
+        let alone = format!("{name}: throughput lost to the log, without a checkpoint");
+        let beside = format!("{name}: the same, while a checkpoint is written");
+        for (claim, rate, about) in [(alone, ours, 0.20), (beside, within, 0.25)] {
+            let (text, lost) = (percent_less(rate, off), 1.0 - rate / off);
+            match scheme {
+                Scheme::Command => findings.claim(&claim, "under 6 %", text, lost <= 0.06),
+                _ => {
+                    let paper = format!("about {:.0} %", 100.0 * about);
+                    findings.judge(&claim, &paper, text, near(about, lost), lost > 0.0);
+                }
+            }
+        }
     }
     findings.remark(
         "losses of 20 to 25 % hold where the log wants more than the disk gives; a disk that takes \
@@ -131,18 +134,11 @@ pub fn sizes(lab: &mut Lab<'_>) -> Result<Findings> {
         for (scheme, paper, at) in [("physical", papers[0], 1), ("logical", papers[1], 2)] {
             let ratio = bytes(&traces[at]) / command;
             let claim = format!("{}: bytes of a {scheme} log, times command", workload.name());
-            let holds = (ratio > 1.0) == (paper > 1.0);
-            findings.claim(&claim, &format!("{paper}x"), format!("{ratio:.1}x"), holds);
+            findings.ratio(&claim, paper, ratio);
         }
         let logical = bytes(&traces[2]) / command;
         if workload.name() == "tpcc" {
-            let ours = format!("{logical:.1}x");
-            findings.claim(
-                "tpcc: command is a tenth of logical at most",
-                "10.8x",
-                ours,
-                logical >= 10.0,
-            );
+            findings.ratio("tpcc: command is a tenth of logical at most", 10.8, logical);
         }
     }
     findings.tables.push(("Log volume by scheme".to_owned(), table));
@@ -178,19 +174,9 @@ pub fn bandwidth(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     findings.tables.push(("Megabytes a second to disk".to_owned(), table));
     let ratio = rates[0] / rates[8];
-    findings.claim(
-        "physical writes more than command",
-        "8.1x",
-        format!("{ratio:.1}x"),
-        ratio > 1.0,
-    );
+    findings.ratio("physical writes more than command", 8.1, ratio);
     let ratio = rates[10] / rates[8];
-    findings.claim(
-        "command writes more with a checkpoint",
-        "7.4x",
-        format!("{ratio:.1}x"),
-        ratio > 1.0,
-    );
+    findings.ratio("command writes more with a checkpoint", 7.4, ratio);
     findings.remark("the bytes of one checkpoint are spread over the whole run.");
     findings.remark(ONE_DISK);
     Ok(findings)
@@ -225,7 +211,7 @@ pub fn latencies(lab: &mut Lab<'_>) -> Result<Findings> {
     for (at, name, paper) in [(0, "physical", 38.0 / 14.0), (4, "logical", 33.0 / 14.0)] {
         let ratio = means[at] / means[8];
         let claim = format!("{name} takes longer than command, synced");
-        findings.claim(&claim, &format!("{paper:.1}x"), format!("{ratio:.2}x"), ratio > 1.0);
+        findings.ratio(&claim, paper, ratio);
     }
     findings.remark(
         "a transaction's latency is its block's time, execution included, not an epoch of a clock: \
@@ -261,13 +247,9 @@ pub fn ad_hoc(lab: &mut Lab<'_>) -> Result<Findings> {
         findings.series.push(Lines { title, x_label, unit, digits, places, lines });
     }
     let of = |at: usize| median_of(&traces[at], Trace::per_second);
-    let ours = percent_less(of(5), of(0));
-    findings.claim(
-        "throughput falls with the share of ad-hoc work",
-        "about -20 %",
-        ours,
-        of(5) < of(0),
-    );
+    let (ours, lost) = (percent_less(of(5), of(0)), 1.0 - of(5) / of(0));
+    let claim = "throughput falls with the share of ad-hoc work";
+    findings.judge(claim, "about -20 %", ours, near(0.20, lost), lost > 0.0);
     findings.remark("the ledger holds the commands of ad-hoc work too; its rows come on top.");
     Ok(findings)
 }

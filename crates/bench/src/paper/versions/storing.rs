@@ -48,8 +48,7 @@ pub fn strings(lab: &mut Lab<'_>) -> Result<Findings> {
         let sheet = sweep(lab, (&title, "attributes"), &ways, &places)?;
         let ratio = sheet.ratio(["shared", "copied"], 50);
         let claim = format!("{name}, 50 attributes: sharing against copying");
-        let paper = format!("{paper:.1}x");
-        findings.claim(&claim, &paper, times(ratio), ratio > 1.2);
+        findings.ratio(&claim, paper, ratio);
         sheet.add_to(&mut findings);
     }
     Ok(findings)
@@ -64,7 +63,7 @@ pub fn order(lab: &mut Lab<'_>) -> Result<Findings> {
         let sheet = sweep(lab, (name, "theta"), &ways, &places)?;
         let ratio = sheet.ratio(["newest first", "oldest first"], 0.9);
         let claim = format!("{name}, theta 0.9: newest first against oldest first");
-        findings.claim(&claim, "2.4x to 3.4x", times(ratio), ratio > 1.1);
+        findings.ratio(&claim, (2.4, 3.4), ratio);
         sheet.add_to(&mut findings);
     }
     findings.remark(
@@ -89,9 +88,7 @@ pub fn updates(lab: &mut Lab<'_>) -> Result<Findings> {
         let sheet = sweep(lab, (&title, "percent updates"), &STORAGES, &places)?;
         let ratio = sheet.ratio(["delta", APPEND], 100);
         let claim = format!("{attributes} attributes, updates only: delta against append");
-        let (paper, holds) =
-            if attributes == 10 { ("equal", ratio > 0.8) } else { ("about 2x", ratio > 1.3) };
-        findings.claim(&claim, paper, times(ratio), holds);
+        findings.ratio(&claim, if attributes == 10 { 1.0 } else { 2.0 }, ratio);
         sheet.add_to(&mut findings);
     }
     findings.remark(WHOLE_ROWS);
@@ -145,7 +142,7 @@ pub fn spaces(lab: &mut Lab<'_>) -> Result<Findings> {
         }
     }
     let ratio = sheet.get(APPEND, 20) / sheet.get(APPEND, 1);
-    findings.claim("append: 20 spaces against one", "1.6x to 4x", times(ratio), ratio > 1.3);
+    findings.ratio("append: 20 spaces against one", (1.6, 4.0), ratio);
     sheet.add_to(&mut findings);
     findings.remark("forty threads wait for one allocator; two seldom meet there.");
     Ok(findings)
@@ -164,7 +161,7 @@ pub fn tpcc(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let ratio = scans.ratio([APPEND, "delta"], "latency");
     let claim = "a scan takes less on append than on delta";
-    findings.claim(claim, "0.53x to 0.75x", times(ratio), ratio < 0.9);
+    findings.ratio(claim, (0.53, 0.75), ratio);
     rates.add_to(&mut findings);
     scans.add_to(&mut findings);
     findings.remark(FEW_CORES);

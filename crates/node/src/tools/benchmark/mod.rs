@@ -215,6 +215,9 @@ fn show(figure: &paper::Figure, findings: &paper::Findings, output: Output) -> R
             serde_json::json!({ "figure": figure.name, "title": title, "table": table })
         );
     }
+    for why in &findings.refusals {
+        println!("{}", serde_json::json!({ "figure": figure.name, "not_measured": why }));
+    }
     for claim in &findings.claims {
         println!("{}", serde_json::json!({ "figure": figure.name, "claim": claim }));
     }
