@@ -115,6 +115,7 @@ struct Savepoint {
     draws: Draws,
     memory_left: u64,
     beside: BesideMark,
+    access: AccessMode,
     session: SessionMark,
 }
 
@@ -162,10 +163,15 @@ impl OpenTransaction {
     }
 
     /// SET TRANSACTION, or a BEGIN within a block. What was read without a note of it cannot be
-    /// required at COMMIT, so who has read may not begin to write.
+    /// required at COMMIT, so who has read may not begin to write. Behind a savepoint it holds until
+    /// that one ends.
     pub fn set_read_only(&mut self, read_only: bool, guard: &Arc<Guard>) -> Result<()> {
         let access = match (self.access, read_only) {
             (AccessMode::ReadPast, false) => return Err(writes_to_the_past()),
+            (AccessMode::ReadOnly, false) if !self.savepoints.is_empty() => {
+                let what = "cannot set transaction read-write mode inside a read-only transaction";
+                return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+            }
             (AccessMode::ReadOnly, false) if self.queried => {
                 let what = "transaction read-write mode must be set before any query";
                 return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
@@ -176,7 +182,10 @@ impl OpenTransaction {
         };
         if access != self.access {
             self.access = access;
-            self.frame = frame_of(access, guard);
+            // What writes hold is counted by the frame that they ran in.
+            if self.writes.is_empty() && self.savepoints.is_empty() {
+                self.frame = frame_of(access, guard);
+            }
         }
         Ok(())
     }
@@ -187,7 +196,13 @@ impl OpenTransaction {
 
     /// Whether COMMIT will have nothing to ask of the ledger.
     pub fn only_reads(&self) -> bool {
-        self.is_read_only() && self.writes.is_empty()
+        self.never_writes_again() && self.writes.is_empty()
+    }
+
+    /// A savepoint from before it became read-only leads back to where it may write.
+    fn never_writes_again(&self) -> bool {
+        let before = self.savepoints.iter().map(|savepoint| savepoint.access);
+        before.chain([self.access]).all(|access| access != AccessMode::ReadWrite)
     }
 
     pub fn snapshot(&self) -> &Snapshot {
@@ -357,7 +372,7 @@ impl OpenTransaction {
             .with_hint("Run it in a READ ONLY transaction, or outside of this one."));
         }
         self.queried = true;
-        self.read_aside |= reads_tables && !self.is_read_only();
+        self.read_aside |= reads_tables && !self.never_writes_again();
         self.rests_on_schema |= !reads_tables;
         Ok((self.snapshot.clone(), self.head))
     }
@@ -442,13 +457,16 @@ impl OpenTransaction {
             draws,
             memory_left,
             beside,
+            access: self.access,
             session,
         });
     }
 
-    /// The savepoint that is the newest now.
+    /// The savepoint that is the newest now. Whether the transaction may write is what it was before
+    /// the one that is released, as in PostgreSQL.
     pub fn release(&mut self, name: &str) -> Result<Option<SessionMark>> {
         let at = self.find(name)?;
+        self.access = self.savepoints[at].access;
         self.savepoints.truncate(at);
         Ok(self.savepoints.last().map(|savepoint| savepoint.session))
     }
@@ -467,6 +485,7 @@ impl OpenTransaction {
         self.versioned = Arc::clone(&savepoint.versioned);
         self.writes.truncate(savepoint.writes);
         self.draws = savepoint.draws;
+        self.access = savepoint.access;
         self.frame.meter().release_to(savepoint.memory_left);
         Ok((self.beside.return_to(savepoint.beside), savepoint.session))
     }

@@ -1,6 +1,6 @@
 //! What COMMIT requires of the time since BEGIN.
 
-use types::SqlState;
+use types::{SqlState, Value};
 
 use super::{Node, block_on, code};
 
@@ -124,5 +124,49 @@ fn a_writer_that_turns_reader_is_validated() {
         other.run("UPDATE t SET v = 6 WHERE id = 2").await.unwrap();
         assert_eq!(code(client.run("COMMIT").await), SqlState::SERIALIZATION_FAILURE);
         node.verify();
+    });
+}
+
+/// READ ONLY that is set behind a savepoint ends with it, and what was read meanwhile is required
+/// like anything else.
+#[test]
+fn a_savepoint_takes_read_only_back() {
+    block_on(async {
+        for protocol in super::protocols() {
+            let node = Node::new(protocol);
+            let (mut client, mut other) = (node.session(), node.session());
+            client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+            client.run("INSERT INTO t VALUES (1, 0), (2, 0), (3, 0)").await.unwrap();
+            for (begin, end) in [
+                ("", "ROLLBACK TO s"),
+                ("", "RELEASE s"),
+                ("", "SAVEPOINT s; ROLLBACK TO s; RELEASE s; RELEASE s"),
+                ("UPDATE t SET v = v WHERE id = 1", "ROLLBACK TO s"),
+                ("SELECT v FROM t WHERE id = 1", "RELEASE s"),
+            ] {
+                for set in ["SET TRANSACTION READ ONLY", "SET transaction_read_only = on"] {
+                    client.run(&format!("BEGIN; {begin}; SAVEPOINT s; {set}")).await.unwrap();
+                    let refused = client.run("SAVEPOINT q; UPDATE t SET v = 9").await;
+                    assert_eq!(code(refused), SqlState::READ_ONLY_SQL_TRANSACTION);
+                    client.run("ROLLBACK TO q").await.unwrap();
+                    let refused = client.run("SET TRANSACTION READ WRITE").await;
+                    assert_eq!(code(refused), SqlState::ACTIVE_SQL_TRANSACTION);
+                    client.run("ROLLBACK TO q; RELEASE q").await.unwrap();
+                    client.run(end).await.unwrap();
+                    let shown = client.run("SHOW transaction_read_only").await.unwrap();
+                    assert_eq!(shown[0][0], Value::text("off"), "{begin}; {set}; {end}");
+                    client.run("UPDATE t SET v = v + 1 WHERE id = 1; COMMIT").await.unwrap();
+                }
+            }
+            assert_eq!(client.number("SELECT v FROM t WHERE id = 1").await, 10, "{protocol}");
+
+            client.run("BEGIN; SAVEPOINT s; SET TRANSACTION READ ONLY").await.unwrap();
+            assert_eq!(client.number("SELECT v FROM t WHERE id = 2").await, 0);
+            client.run("ROLLBACK TO s; UPDATE t SET v = 1 WHERE id = 3").await.unwrap();
+            other.run("SET lock_timeout = '10ms'").await.unwrap();
+            let changed = other.run("UPDATE t SET v = 7 WHERE id = 2").await.is_ok();
+            assert_eq!(client.run("COMMIT").await.is_ok(), !changed, "{protocol}");
+            node.verify();
+        }
     });
 }
