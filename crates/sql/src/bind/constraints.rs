@@ -12,12 +12,15 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use procedure::query::Repeats;
+use procedure::step::Carried;
 use procedure::{BinaryOp, Expr, Function, OnError, Query, Reg, Step};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, fold};
 use super::plan::{Item, Source, Wishes, index_nullability, plan};
-use super::settle::Waits;
+use super::settle::{Waits, going_with};
+use super::with::rows_of_arrays;
 use crate::catalog::{ForeignKey, ReferenceAction, Table};
 
 /// Cascades go this many tables deep; beyond, they are taken for a cycle.
@@ -28,6 +31,14 @@ pub(super) const CASCADE_DEPTH_MAX: u16 = 16;
 pub(super) struct NewKey<'a> {
     pub value: &'a dyn Fn(ColumnId) -> Expr,
     pub changed: &'a dyn Fn(ColumnId) -> bool,
+}
+
+/// When a row is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    Written,
+    /// Of the statement.
+    End,
 }
 
 impl Binder<'_> {
@@ -63,16 +74,22 @@ impl Binder<'_> {
         }
     }
 
-    /// Parents of the foreign keys that have a changed column.
+    /// Parents of the foreign keys that have a changed column: those that cannot wait when the row
+    /// is written, the others at the statement's end.
     pub(super) fn check_parents(
         &mut self,
         table: &Table,
         values: &[Expr],
         changed: &dyn Fn(ColumnId) -> bool,
+        moment: Moment,
     ) -> Result<()> {
         for key in &table.foreign_keys {
-            let waits = self.settling.as_ref().is_some_and(|s| s.awaits_parent(key.parent));
-            if !waits && key.columns.iter().any(|c| changed(*c)) {
+            let settling = self.settling.as_ref();
+            let is_due = match moment {
+                Moment::Written => !settling.is_some_and(|s| s.awaits_parent(key.parent)),
+                Moment::End => settling.is_some_and(|s| s.may_grow(key.parent)),
+            };
+            if is_due && key.columns.iter().any(|c| changed(*c)) {
                 self.check_parent(table, key, values)?;
             }
         }
@@ -242,6 +259,8 @@ impl Binder<'_> {
                 }
                 // They follow when the row has its new key.
                 (true, ..) => {}
+                // They go when the row has gone.
+                (false, _, ReferenceAction::Cascade) if child.id() == table.id() => {}
                 (false, _, action) => {
                     if depth >= CASCADE_DEPTH_MAX {
                         return Err(cyclic());
@@ -250,6 +269,66 @@ impl Binder<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// ON DELETE CASCADE within a table: those that point at a row that has gone go, then those that
+    /// point at them, level by level. What has gone is not found again, so that circles end, too.
+    pub(super) fn descendants_follow(
+        &mut self,
+        table: &Arc<Table>,
+        old: &dyn Fn(ColumnId) -> Expr,
+        depth: u16,
+    ) -> Result<()> {
+        let cascades = |key: &&ForeignKey| {
+            key.parent == table.id() && key.on_delete == ReferenceAction::Cascade
+        };
+        let keys: Vec<&ForeignKey> = table.foreign_keys.iter().filter(cascades).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let wanted = self.columns_of_going(table);
+        let level = self.registers(wanted.len())?;
+        let mut next = Vec::new();
+        let body = self.block(|binder| {
+            let gone = rows_of_arrays(&level);
+            let place = |column: &ColumnId| wanted.iter().position(|c| c == column);
+            let children = keys.iter().map(|key| {
+                let values = key.parent_columns.iter().filter_map(place);
+                let values: Vec<Expr> = values.map(|at| Expr::Column(at as u16)).collect();
+                going_with(&gone, wanted.len(), (table, key), &values, &wanted)
+            });
+            let children = children.collect::<Result<Vec<_>>>()?;
+            let by = table.schema.primary_key.iter().filter_map(place);
+            next = binder.arrays_of(Query::Distinct {
+                input: Box::new(Query::Append(children.into())),
+                by: by.map(|place| place as u16).collect(),
+                repeats: Repeats::Dropped,
+            })?;
+            let row = binder.registers(wanted.len())?;
+            let body = binder.block(|binder| {
+                let old = |c: ColumnId| {
+                    place(&c).map_or(Expr::Const(Value::Null), |place| Expr::Reg(row[place]))
+                };
+                binder.release_children(table, &old, None, depth)?;
+                let key = table.schema.primary_key.iter().map(|c| old(*c)).collect();
+                let found = binder.register()?;
+                binder.steps.push(Step::Delete { table: table.id(), key, found });
+                Ok(())
+            })?;
+            let query = rows_of_arrays(&next);
+            let (row, carried) = (row.into(), Box::default());
+            binder.steps.push(Step::ForRows { query, row, body, carried });
+            Ok(())
+        })?;
+        let columns = level.iter().zip(&wanted).zip(next);
+        let carried = columns.map(|((register, column), next)| Carried {
+            register: *register,
+            initial: Expr::Array([old(*column)].into()),
+            next: Expr::Reg(next),
+        });
+        let condition = Expr::is_null(Expr::Reg(level[0]), true);
+        self.steps.push(Step::While { condition, body, carried: carried.collect() });
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use sqlparser::ast::{self, Spanned};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::Binder;
-use super::constraints::NewKey;
+use super::constraints::{Moment, NewKey};
 use super::insert::is_default;
 use super::scope::Scope;
 use super::settle::Settling;
@@ -344,7 +344,7 @@ impl Binder<'_> {
         let changed = |c: ColumnId| assigned.iter().any(|(a, _)| *a == c);
         let key: Vec<Expr> = table.schema.primary_key.iter().map(|c| old(*c)).collect();
         self.check_row(table, &new, &changed);
-        self.check_parents(table, &new, &changed)?;
+        self.check_parents(table, &new, &changed, Moment::Written)?;
         self.check_unique(table, &new, Some(&key), &changed)?;
         let new_value = |c: ColumnId| new[usize::from(c)].clone();
         let new_key = NewKey { value: &new_value, changed: &changed };
@@ -404,6 +404,7 @@ impl Binder<'_> {
             key: table.schema.primary_key.iter().map(|c| old(*c)).collect(),
             found,
         });
+        self.descendants_follow(table, old, depth)?;
         Ok(found)
     }
 }

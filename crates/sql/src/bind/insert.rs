@@ -8,7 +8,7 @@ use sqlparser::ast::{self, Spanned};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed};
-use super::constraints::first_in_index;
+use super::constraints::{Moment, first_in_index};
 use super::dml::{Dml, Returning, RowResult};
 use super::plan::{Item, Source, Wishes, plan as plan_of};
 use super::scope::Scope;
@@ -214,15 +214,7 @@ impl Binder<'_> {
         let rows = Query::Project { input: Box::new(query), expressions: row.into() };
         // What is drawn is drawn once, and generated columns follow from that.
         let mut rows = self.rows_kept(rows)?;
-        if !table.generated.is_empty() {
-            let columns = 0..table.schema.columns.len() as ColumnId;
-            let value = |column| match table.generated(column) {
-                Some(generated) => generated.value.clone(),
-                None => Expr::Column(column),
-            };
-            let expressions = columns.map(value).collect();
-            rows = Query::Project { input: Box::new(rows), expressions };
-        }
+        rows = with_generated_columns(table, rows);
         self.keep_returning(&plan.returning, &rows, &|column| Some(usize::from(column)));
         let (width, returned) = (table.schema.columns.len(), plan.returning.width());
         let looked_for = plan.index_to_settle_by();
@@ -294,7 +286,7 @@ impl Binder<'_> {
     }
 
     fn insert_checked(&mut self, plan: &InsertPlan, row: &[Expr]) -> Result<RowResult> {
-        self.check_parents(&plan.table, row, &|_| true)?;
+        self.check_parents(&plan.table, row, &|_| true, Moment::Written)?;
         self.check_unique(&plan.table, row, None, &|_| true)?;
         let inserted = self.insert_step(&plan.table, row)?;
         self.require_inserted(&plan.table, row, inserted);
@@ -466,6 +458,28 @@ impl Binder<'_> {
         self.insert_values(&plan, values)
     }
 
+    /// All columns of such a row, but for those that are generated.
+    pub(super) fn whole_merged(
+        &mut self,
+        table: &Arc<Table>,
+        columns: &[ColumnId],
+        values: &[Expr],
+    ) -> Vec<Expr> {
+        let plan = self.merged(table, columns.to_vec(), (Returning::default(), Vec::new()));
+        self.whole_row(&plan, values)
+    }
+
+    /// Inserts a row of which every column has its value.
+    pub(super) fn insert_whole_merged(
+        &mut self,
+        table: &Arc<Table>,
+        row: &[Expr],
+        shown: (Returning, Vec<Expr>),
+    ) -> Result<RowResult> {
+        let plan = self.merged(table, Vec::new(), shown);
+        self.insert_row(&plan, row)
+    }
+
     fn merged(
         &self,
         table: &Arc<Table>,
@@ -506,6 +520,19 @@ impl Binder<'_> {
         self.steps.push(Step::CountRows { by: row.count });
         Ok(())
     }
+}
+
+/// Rows of a table, with the values of its generated columns.
+pub(super) fn with_generated_columns(table: &Table, rows: Query) -> Query {
+    if table.generated.is_empty() {
+        return rows;
+    }
+    let columns = 0..table.schema.columns.len() as ColumnId;
+    let value = |column| match table.generated(column) {
+        Some(generated) => generated.value.clone(),
+        None => Expr::Column(column),
+    };
+    Query::Project { input: Box::new(rows), expressions: columns.map(value).collect() }
 }
 
 fn in_registers(row: &[Reg]) -> Vec<Expr> {

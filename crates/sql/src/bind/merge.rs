@@ -7,7 +7,8 @@
 //! ```
 //!
 //! All is read, and each row's clause is chosen, before the first change: no clause sees what
-//! another has done. Without a clause that inserts, the join is an inner one, which may look the
+//! another has done. Where foreign keys have to wait for the end, what the clauses write is computed
+//! with the rows, which are kept, and looked at again ([`settle`](super::settle)). Without a clause that inserts, the join is an inner one, which may look the
 //! target's rows up by their keys, and so reads no others.
 
 use std::sync::Arc;
@@ -21,7 +22,9 @@ use super::aggregates::Place;
 use super::binder::Binder;
 use super::dml::{Dml, Returning, RowResult};
 use super::from::From;
+use super::insert::with_generated_columns;
 use super::plan::{Wishes, conjuncts, plan};
+use super::settle::Waits;
 use crate::catalog::Table;
 use crate::merge_syntax::{DEFAULTS, NOTHING};
 
@@ -47,6 +50,8 @@ struct Merging {
     needed: Vec<ColumnId>,
     /// Columns of FROM.
     width: ColumnId,
+    /// Where what each clause writes is in a kept row; none where rows are not kept.
+    written: Vec<usize>,
 }
 
 impl Binder<'_> {
@@ -77,15 +82,105 @@ impl Binder<'_> {
         needed.extend(0..table.schema.columns.len() as ColumnId);
         needed.sort_unstable();
         needed.dedup();
-        let merging = Merging { table, returning, clauses, needed, width };
-        let query = merging.rows(from)?;
-        let registers = merging.needed.len() + 2;
-        let row = self.for_rows(query, registers, merging.returning.width(), |binder, row| {
-            let (repeated, row) = row.split_last().unwrap_or((&Reg(0), row));
-            binder.require(Expr::negated(Expr::Reg(*repeated)), changed_twice(), None);
-            binder.merge_row(&merging, row, 0)
-        })?;
+        let written = Vec::new();
+        let mut merging = Merging { table, returning, clauses, needed, width, written };
+        let mut query = merging.rows(from)?;
+        let waits = merging.clauses.iter().any(|clause| self.clause_awaits(&merging.table, clause));
+        if waits {
+            query = self.merge_kept(&mut merging, query)?;
+        }
+        let registers = usize::from(query.width());
+        let row =
+            self.for_rows(query.clone(), registers, merging.returning.width(), |binder, row| {
+                let repeated = Expr::Reg(row[merging.repeated()]);
+                binder.require(Expr::negated(repeated), changed_twice(), None);
+                let merge = |binder: &mut Self| binder.merge_row(&merging, row, 0);
+                binder.waiting(Waits::all_if(waits), merge)
+            })?;
+        if waits {
+            self.settle_merged(&merging, &query)?;
+        }
         Ok(merging.returning.finish(row))
+    }
+
+    /// Whether rows that a clause acts on have to be looked at again.
+    fn clause_awaits(&self, table: &Table, clause: &Clause) -> bool {
+        match &clause.action {
+            Action::Nothing => false,
+            Action::Insert { .. } => self.rows_await_parents(table),
+            Action::Update(assigned) => {
+                self.updated_await(table, &|c| assigned.iter().any(|(a, _)| *a == c), false)
+            }
+            Action::Delete => self.deleted_await(table),
+        }
+    }
+
+    /// The rows, read now, with what their clauses write.
+    fn merge_kept(&mut self, merging: &mut Merging, rows: Query) -> Result<Query> {
+        let taken = merging.taken_place() as u16;
+        let mut expressions: Vec<Expr> = (0..rows.width()).map(Expr::Column).collect();
+        for (number, clause) in merging.clauses.iter().enumerate() {
+            merging.written.push(expressions.len());
+            let values = match &clause.action {
+                Action::Nothing | Action::Delete => Vec::new(),
+                Action::Update(assigned) => assigned.iter().map(|(_, v)| v.clone()).collect(),
+                Action::Insert { columns, values } => {
+                    self.whole_merged(&merging.table, columns, values)
+                }
+            };
+            for mut value in values {
+                value.map_columns(&mut |column| {
+                    let place = merging.needed.binary_search(&column);
+                    Expr::Column(place.map_or(u16::MAX, |place| place as u16))
+                });
+                // Only a row that takes the clause has them, and may fail to.
+                let takes = Expr::equal(Expr::Column(taken), number_of(number));
+                let otherwise = Box::new(Expr::Const(Value::Null));
+                expressions.push(Expr::Case { whens: [(takes, value)].into(), otherwise });
+            }
+        }
+        let expressions = expressions.into();
+        self.rows_kept(Query::Project { input: Box::new(rows), expressions })
+    }
+
+    /// Adds to the statement's end a look at the rows that each clause has written.
+    fn settle_merged(&mut self, merging: &Merging, rows: &Query) -> Result<()> {
+        let table = &merging.table;
+        let taken = Expr::Column(merging.taken_place() as u16);
+        for (number, clause) in merging.clauses.iter().enumerate() {
+            if !self.clause_awaits(table, clause) {
+                continue;
+            }
+            let condition = Expr::equal(taken.clone(), number_of(number));
+            let of_clause = Query::Filter { input: Box::new(rows.clone()), condition };
+            let written = merging.written[number];
+            let place = |column: ColumnId| merging.needed.binary_search(&column).ok();
+            match &clause.action {
+                Action::Nothing => {}
+                Action::Insert { .. } => {
+                    let columns = 0..table.schema.columns.len();
+                    let whole = columns.map(|c| Expr::Column((written + c) as u16)).collect();
+                    let whole = Query::Project { input: Box::new(of_clause), expressions: whole };
+                    self.settle_inserted(table, &with_generated_columns(table, whole), None)?;
+                }
+                Action::Update(assigned) => {
+                    let new = |column| {
+                        let place = assigned.iter().position(|(c, _)| *c == column)?;
+                        Some(written + place)
+                    };
+                    let width = usize::from(rows.width());
+                    self.settle_updated(table, (&of_clause, width), &place, &new)?;
+                }
+                Action::Delete => {
+                    let columns = self.columns_of_going(table);
+                    let kept = columns.iter().filter_map(|c| place(*c));
+                    let kept = kept.map(|place| Expr::Column(place as u16)).collect();
+                    let going = Query::Project { input: Box::new(of_clause), expressions: kept };
+                    self.settle_deleted(table, (&going, &columns), 0)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn merge_clause(
@@ -143,29 +238,24 @@ impl Binder<'_> {
         Ok(Clause { matched, condition, action })
     }
 
-    /// The actions from the given clause on: the row's last register says which it takes.
+    /// The actions from the given clause on.
     fn merge_row(&mut self, merging: &Merging, row: &[Reg], first: usize) -> Result<RowResult> {
         let rest = merging.clauses.iter().enumerate().skip(first);
-        let Some((number, clause)) = rest.into_iter().find(|(_, clause)| clause.acts()) else {
+        let Some((number, _)) = rest.into_iter().find(|(_, clause)| clause.acts()) else {
             return Ok(RowResult::none());
         };
-        let Some(taken) = row.last() else { return Ok(RowResult::none()) };
-        let takes = Expr::equal(Expr::Reg(*taken), number_of(number));
+        let takes = Expr::equal(Expr::Reg(row[merging.taken_place()]), number_of(number));
         self.either(
             takes,
             merging.returning.width(),
-            |binder| binder.merge_action(merging, &clause.action, row),
+            |binder| binder.merge_action(merging, number, row),
             |binder| binder.merge_row(merging, row, number + 1),
         )
     }
 
-    fn merge_action(
-        &mut self,
-        merging: &Merging,
-        action: &Action,
-        row: &[Reg],
-    ) -> Result<RowResult> {
-        let Merging { table, returning, needed, width, .. } = merging;
+    fn merge_action(&mut self, merging: &Merging, number: usize, row: &[Reg]) -> Result<RowResult> {
+        let Merging { table, returning, needed, width, clauses, .. } = merging;
+        let written = merging.written.get(number).map(|from| &row[*from..]);
         let old = |column: ColumnId| match needed.binary_search(&column) {
             Ok(place) => Expr::Reg(row[place]),
             Err(_) => Expr::Const(Value::Null),
@@ -176,11 +266,14 @@ impl Binder<'_> {
             value
         };
         let own = table.schema.columns.len() as ColumnId;
-        match action {
+        match &clauses[number].action {
             Action::Nothing => Ok(RowResult::none()),
             Action::Update(assignments) => {
-                let assigned: Vec<(ColumnId, Expr)> =
-                    assignments.iter().map(|(column, value)| (*column, in_place(value))).collect();
+                let assigned = assignments.iter().enumerate().map(|(place, (column, value))| {
+                    let known = written.map(|written| Expr::Reg(written[place]));
+                    (*column, known.unwrap_or_else(|| in_place(value)))
+                });
+                let assigned: Vec<(ColumnId, Expr)> = assigned.collect();
                 let mut new = self.update_row(table, &old, &assigned)?;
                 new.extend((own..*width).map(old));
                 self.row_done(returning, &new)
@@ -191,9 +284,19 @@ impl Binder<'_> {
                 self.row_done(returning, &values)
             }
             Action::Insert { columns, values } => {
-                let values = values.iter().map(in_place).collect();
-                let beside = (own..*width).map(old).collect();
-                self.insert_merged(table, columns, values, (returning.clone(), beside))
+                let shown = (returning.clone(), (own..*width).map(old).collect());
+                let Some(written) = written else {
+                    let values = values.iter().map(in_place).collect();
+                    return self.insert_merged(table, columns, values, shown);
+                };
+                let mut whole: Vec<Expr> =
+                    written[..usize::from(own)].iter().map(|reg| Expr::Reg(*reg)).collect();
+                for (column, generated) in &table.generated {
+                    let mut value = generated.value.clone();
+                    value.map_columns(&mut |c| whole[usize::from(c)].clone());
+                    whole[usize::from(*column)] = self.let_value(value)?;
+                }
+                self.insert_whole_merged(table, &whole, shown)
             }
         }
     }
@@ -215,6 +318,16 @@ impl Clause {
 }
 
 impl Merging {
+    /// Where a row says which clause it takes.
+    fn taken_place(&self) -> usize {
+        self.needed.len()
+    }
+
+    /// Where it says whether one before it is of the same row of the target.
+    fn repeated(&self) -> usize {
+        self.needed.len() + 1
+    }
+
     /// The rows that a clause acts on: the columns that are needed, the clause's number, and
     /// whether one before it is of the same row of the target.
     fn rows(&self, from: From) -> Result<Query> {

@@ -23,7 +23,7 @@ use sqlparser::ast;
 use types::{ColumnId, Result, TableId, Value};
 
 use super::binder::Binder;
-use super::constraints::{CASCADE_DEPTH_MAX, children_of, cyclic};
+use super::constraints::{CASCADE_DEPTH_MAX, Moment, children_of, cyclic};
 use super::insert::single_row;
 use super::plan::{Item, Source, Wishes, plan};
 use crate::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
@@ -115,7 +115,24 @@ impl Settling {
                     self.add_delete(catalog, &table);
                 }
             }
+            S::Merge(merge) => {
+                if let Some(table) = of_factor(&merge.table) {
+                    self.add_merge(catalog, &table, &merge.clauses);
+                }
+            }
             _ => {}
+        }
+    }
+
+    fn add_merge(&mut self, catalog: &Catalog, table: &Table, clauses: &[ast::MergeClause]) {
+        for clause in clauses {
+            match &clause.action {
+                ast::MergeAction::Insert(_) => self.grows.push(table.id()),
+                ast::MergeAction::Update(update) => {
+                    self.add_update(catalog, table, &assigned(table, &update.assignments));
+                }
+                ast::MergeAction::Delete { .. } => self.add_delete(catalog, table),
+            }
         }
     }
 
@@ -153,6 +170,11 @@ impl Settling {
                 ReferenceAction::NoAction | ReferenceAction::Restrict => {}
             }
         }
+    }
+
+    /// Whether a parent may come that is not there yet.
+    pub fn may_grow(&self, parent: TableId) -> bool {
+        self.grows.contains(&parent)
     }
 
     /// Whether a row's parent may come later.
@@ -305,7 +327,7 @@ impl Binder<'_> {
         self.settle_rows(rows, table.schema.columns.len(), |binder, row| {
             let given: Vec<Expr> = row.iter().map(|register| Expr::Reg(*register)).collect();
             let Some(index) = by_index else {
-                return binder.check_awaited_parents(table, &given, &|_| true);
+                return binder.check_parents(table, &given, &|_| true, Moment::End);
             };
             let columns: Vec<ColumnId> = (0..table.schema.columns.len() as ColumnId).collect();
             let key = table.index_columns(index).iter();
@@ -315,8 +337,8 @@ impl Binder<'_> {
             let fetched = outputs.clone().into();
             binder.steps.push(Step::Fetch { query, outputs: fetched, found, strict: false });
             let values: Vec<Expr> = outputs.into_iter().map(Expr::Reg).collect();
-            let then =
-                binder.block(|binder| binder.check_awaited_parents(table, &values, &|_| true))?;
+            let then = binder
+                .block(|binder| binder.check_parents(table, &values, &|_| true, Moment::End))?;
             let (condition, otherwise, phis) = (Expr::Reg(found), Box::default(), Box::default());
             binder.steps.push(Step::If { condition, then, otherwise, phis });
             Ok(())
@@ -349,7 +371,7 @@ impl Binder<'_> {
                     binder.check_no_child_is_left((table, child), key, key.on_update, &values)?;
                 }
             }
-            binder.check_awaited_parents(table, &after, &changed)
+            binder.check_parents(table, &after, &changed, Moment::End)
         })
     }
 
@@ -403,21 +425,6 @@ impl Binder<'_> {
         columns
     }
 
-    fn check_awaited_parents(
-        &mut self,
-        table: &Table,
-        values: &[Expr],
-        changed: &dyn Fn(ColumnId) -> bool,
-    ) -> Result<()> {
-        for key in &table.foreign_keys {
-            let is_awaited = self.settles(|s| s.grows.contains(&key.parent));
-            if is_awaited && key.columns.iter().any(|c| changed(*c)) {
-                self.check_parent(table, key, values)?;
-            }
-        }
-        Ok(())
-    }
-
     /// A key has gone: no child may point at it, unless another row has it now and `action` is
     /// content with that.
     fn check_no_child_is_left(
@@ -447,7 +454,7 @@ fn of_columns(columns: &[ColumnId], row: &[Expr]) -> Vec<Expr> {
 }
 
 /// The rows of `child` that point at `rows`: its columns `wanted`.
-fn going_with(
+pub(super) fn going_with(
     rows: &Query,
     width: usize,
     (child, key): (&Arc<Table>, &ForeignKey),

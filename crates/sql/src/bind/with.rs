@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 
 use procedure::analysis::visit::{each_query, each_query_expr};
 use procedure::query::{Aggregate, AggregateFunction, RowFunction};
-use procedure::{Expr, Output, Query, Step};
+use procedure::{Expr, Output, Query, Reg, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState};
 
@@ -212,6 +212,11 @@ impl Binder<'_> {
 
     /// The rows of a query, read now, as a query over registers.
     pub(super) fn rows_kept(&mut self, query: Query) -> Result<Query> {
+        Ok(rows_of_arrays(&self.arrays_of(query)?))
+    }
+
+    /// The rows of a query, read now: an array for each column, NULL where there is no row.
+    pub(super) fn arrays_of(&mut self, query: Query) -> Result<Vec<Reg>> {
         let width = query.width();
         let aggregate = |column: u16| Aggregate {
             function: AggregateFunction::ArrayAgg,
@@ -232,11 +237,7 @@ impl Binder<'_> {
             found,
             strict: false,
         });
-        let elements = arrays.into_iter().map(|array| Query::Call {
-            function: RowFunction::Elements,
-            inputs: [Expr::Reg(array)].into(),
-        });
-        Ok(side_by_side(elements.collect(), false))
+        Ok(arrays)
     }
 
     /// What RETURNING shows of `rows`, where it will be read: `place` says where a column of
@@ -336,6 +337,15 @@ fn changed_table(statement: &ast::Statement) -> Result<Option<String>> {
         Some(ast::TableFactor::Table { name, .. }) => object_name(name).map(Some),
         _ => Ok(None),
     }
+}
+
+/// Rows of which each register has a column.
+pub(super) fn rows_of_arrays(arrays: &[Reg]) -> Query {
+    let elements = arrays.iter().map(|array| Query::Call {
+        function: RowFunction::Elements,
+        inputs: [Expr::Reg(*array)].into(),
+    });
+    side_by_side(elements.collect(), false)
 }
 
 #[cfg(test)]

@@ -107,3 +107,113 @@ fn truncate_in_a_transaction_takes_tables_in_any_order() {
         node.verify();
     });
 }
+
+/// MERGE and rows that go with others of their table, judged at the statement's end.
+#[test]
+fn merge_and_cascades_within_a_table_end_well() {
+    const STATEMENTS: [(&str, &str); 22] = [
+        (
+            "MERGE INTO e USING (VALUES (4, 3), (3, NULL), (5, 5)) s (i, b) ON id = i
+          WHEN NOT MATCHED THEN INSERT VALUES (i, b)",
+            "00000",
+        ),
+        (
+            "MERGE INTO e USING (VALUES (6, 7)) s (i, b) ON id = i
+          WHEN NOT MATCHED THEN INSERT VALUES (i, b)",
+            "23503",
+        ),
+        (
+            "MERGE INTO e USING (VALUES (4, 9), (9, 4)) s (i, b) ON id = i
+          WHEN MATCHED THEN UPDATE SET boss = b
+          WHEN NOT MATCHED THEN INSERT VALUES (i, b)",
+            "00000",
+        ),
+        ("MERGE INTO e USING (VALUES (9)) s (i) ON id = i WHEN MATCHED THEN DELETE", "23503"),
+        ("MERGE INTO e USING (VALUES (9), (4)) s (i) ON id = i WHEN MATCHED THEN DELETE", "00000"),
+        (
+            "MERGE INTO e USING (VALUES (3), (5)) s (i) ON id = i
+          WHEN MATCHED AND i = 3 THEN UPDATE SET id = 13, boss = 15
+          WHEN MATCHED THEN UPDATE SET id = 15, boss = 13",
+            "00000",
+        ),
+        (
+            "MERGE INTO e USING (VALUES (13, 1)) s (i, z) ON id = i
+          WHEN MATCHED AND z = 0 THEN UPDATE SET boss = 1 / z
+          WHEN MATCHED THEN UPDATE SET boss = i",
+            "00000",
+        ),
+        (
+            "MERGE INTO e USING (SELECT id AS i FROM e) s ON id = i WHEN MATCHED THEN DELETE",
+            "00000",
+        ),
+        (
+            "MERGE INTO g USING (VALUES ('a'), ('b')) s (t) ON name = t
+          WHEN NOT MATCHED THEN INSERT (name, up) VALUES (t, CASE t WHEN 'a' THEN 2 ELSE 1 END)",
+            "00000",
+        ),
+        (
+            "MERGE INTO g USING (VALUES ('c')) s (t) ON name = t
+          WHEN NOT MATCHED THEN INSERT (name, up) VALUES (t, 17)",
+            "23503",
+        ),
+        ("DELETE FROM g WHERE shout = 'a!' AND double_up = 4", "23503"),
+        ("DELETE FROM g", "00000"),
+        ("INSERT INTO tree SELECT n, nullif(n / 2, 0) FROM generate_series(1, 200) n", "00000"),
+        ("DELETE FROM tree WHERE id = 3", "00000"),
+        ("INSERT INTO leaf VALUES (1, 8), (2, 5)", "00000"),
+        ("DELETE FROM tree WHERE id = 4", "23503"),
+        ("DELETE FROM leaf WHERE id = 1", "00000"),
+        ("DELETE FROM tree WHERE id IN (4, 8)", "00000"),
+        (
+            "INSERT INTO tree VALUES (301, 302), (302, 303), (303, 301), (304, 304), (305, 304)",
+            "00000",
+        ),
+        ("DELETE FROM tree WHERE id IN (302, 304)", "00000"),
+        ("DELETE FROM leaf", "00000"),
+        ("DELETE FROM forest", "00000"),
+    ];
+    block_on(async {
+        for protocol in super::protocols() {
+            for interactive in [false, true] {
+                let node = Node::new(protocol);
+                let mut client = node.session();
+                for table in [
+                    "CREATE TABLE e (id int PRIMARY KEY, boss int REFERENCES e)",
+                    "CREATE TABLE g (id int PRIMARY KEY GENERATED ALWAYS AS IDENTITY, name text,
+                        up int REFERENCES g, double_up int GENERATED ALWAYS AS (up * 2) STORED,
+                        shout text GENERATED ALWAYS AS (name || '!') STORED)",
+                    "CREATE TABLE forest (id int PRIMARY KEY)",
+                    "CREATE TABLE tree (id int PRIMARY KEY,
+                        up int REFERENCES tree ON DELETE CASCADE,
+                        forest int DEFAULT 1 REFERENCES forest ON DELETE CASCADE)",
+                    "CREATE TABLE leaf (id int PRIMARY KEY, of int REFERENCES tree)",
+                    "INSERT INTO forest VALUES (1)",
+                ] {
+                    client.run(table).await.unwrap();
+                }
+                if interactive {
+                    client.run("BEGIN").await.unwrap();
+                }
+                for (text, expected) in STATEMENTS {
+                    let got = run(&mut client, interactive, text).await;
+                    assert_eq!(got.as_str(), expected, "{protocol} {interactive}: {text}");
+                    if text.ends_with("id = 3") {
+                        // 3, 6 and 7, 12 to 15, … 96 to 127, and 192 to 200.
+                        assert_eq!(client.number("SELECT count(*) FROM tree").await, 200 - 63 - 9);
+                    }
+                    if text.ends_with("(302, 304)") {
+                        assert_eq!(client.number("SELECT max(id) FROM tree").await, 191);
+                    }
+                }
+                if interactive {
+                    client.run("COMMIT").await.unwrap();
+                }
+                for table in ["e", "g", "tree", "leaf"] {
+                    let count = client.number(&format!("SELECT count(*) FROM {table}")).await;
+                    assert_eq!(count, 0, "{protocol} {interactive}: {table}");
+                }
+                node.verify();
+            }
+        }
+    });
+}
