@@ -29,7 +29,7 @@ use std::sync::Arc;
 use sqlparser::ast::{self, Ident, ObjectName, VisitMut, VisitorMut};
 use types::{Error, Result, SqlState};
 
-use crate::bind::{name_in, quoted};
+use crate::bind::{name_in, quoted, sequence_text};
 use crate::catalog::{Catalog, View};
 use crate::ddl::{AlterSequence, Ddl, SequenceOptions};
 use crate::names::{PUBLIC, bare, fold, key, object_name};
@@ -279,6 +279,17 @@ impl<'a> Settler<'a> {
         let is_shown = |schema: &&&str| self.spells || **schema != PUBLIC;
         if let Some(schema) = self.schemas.iter().find(has).filter(is_shown) {
             with_schema(name, schema);
+        }
+    }
+
+    /// The sequence that a call of `nextval` and the like names as a text: a column's default is
+    /// read again under other paths.
+    fn sequence(&self, call: &mut ast::Function) {
+        let Some(text) = sequence_text(call) else { return };
+        let Ok(mut name) = name_in(text) else { return };
+        let is_alone = alone(&name).is_some();
+        if self.relation(&mut name) && is_alone && alone(&name).is_none() {
+            *text = name.to_string();
         }
     }
 
@@ -532,6 +543,7 @@ impl VisitorMut for Settler<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Error> {
         if let ast::Expr::Function(call) = expr {
+            self.sequence(call);
             self.routine(&mut call.name);
         }
         ControlFlow::Continue(())
@@ -588,6 +600,15 @@ mod tests {
             ("a", "SELECT * FROM nope", "SELECT * FROM nope"),
             ("\"B.c\"", "SELECT * FROM w", "SELECT * FROM B.c.w"),
             ("a", "DROP TABLE u", "42P01"),
+            ("a", "SELECT nextval('t')", "SELECT nextval('a.t')"),
+            ("a", "SELECT currval('t'::REGCLASS)", "SELECT currval('a.t'::REGCLASS)"),
+            ("a", "SELECT setval('public.t', 1)", "SELECT setval('public.t', 1)"),
+            ("a", "SELECT nextval('u'), lower('t')", "SELECT nextval('u'), lower('t')"),
+            (
+                "a",
+                "CREATE TABLE n (x INT DEFAULT nextval('t'))",
+                "CREATE TABLE a.n (x INT DEFAULT nextval('a.t'))",
+            ),
             ("nope", "CREATE TABLE n (x int)", "3F000"),
             ("a", "CREATE TABLE n (x INT)", "CREATE TABLE a.n (x INT)"),
             ("public, a", "CREATE TABLE n (x INT)", "CREATE TABLE public.n (x INT)"),

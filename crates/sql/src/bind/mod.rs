@@ -55,11 +55,11 @@ pub use output_names::output_name;
 pub use past::PastQuery;
 pub use proofs::{ProofQuery, WhichRows, no_value};
 pub(crate) use refused::would_differ;
-pub(crate) use routine::parameter_defaults;
 pub use routine::{compile_routine, parameter_columns, result_columns};
+pub(crate) use routine::{is_missing, parameter_defaults};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
-pub(crate) use sequences::{name_in, quoted, written};
+pub(crate) use sequences::{name_in, quoted, sequence_text, written};
 pub use session_calls::{SessionCall, SessionFunction};
 pub(crate) use with::names_changes;
 

@@ -25,6 +25,17 @@ pub fn compile_routine(catalog: &Catalog, function: &CreateFunction) -> Result<P
     }
 }
 
+/// Whether a routine does not compile for want of something that may still be made.
+pub(crate) fn is_missing(error: &Error) -> bool {
+    [
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::UNDEFINED_OBJECT,
+    ]
+    .contains(&error.code())
+}
+
 /// What trailing parameters are when a call leaves them out.
 pub(crate) fn parameter_defaults(
     catalog: &Catalog,

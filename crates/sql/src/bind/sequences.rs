@@ -212,10 +212,38 @@ fn arguments_of(call: &ast::Function) -> Option<Vec<&ast::Expr>> {
     list.args.iter().map(argument).collect()
 }
 
+/// Whether a call's first argument names a sequence.
+fn takes_sequence(call: &ast::Function) -> bool {
+    const NAMES: [&str; 3] = ["nextval", "currval", "setval"];
+    function_name(&call.name).is_ok_and(|name| NAMES.contains(&name.as_str()))
+}
+
+/// The text that names a sequence in a call of its functions.
+pub(crate) fn sequence_text(call: &mut ast::Function) -> Option<&mut String> {
+    if !takes_sequence(call) {
+        return None;
+    }
+    let ast::FunctionArguments::List(list) = &mut call.args else { return None };
+    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = list.args.first_mut()?
+    else {
+        return None;
+    };
+    let mut argument = argument;
+    while let ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) = argument {
+        argument = expr;
+    }
+    match argument {
+        ast::Expr::Value(value) => match &mut value.value {
+            ast::Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// What names a sequence in a call of its functions: a text, as a regclass or not.
 pub(super) fn named_by<'e>(call: &ast::Function, argument: &'e ast::Expr) -> &'e ast::Expr {
-    const NAMES: [&str; 3] = ["nextval", "currval", "setval"];
-    let is_one = function_name(&call.name).is_ok_and(|name| NAMES.contains(&name.as_str()));
+    let is_one = takes_sequence(call);
     match argument {
         ast::Expr::Cast { expr, data_type, .. } if is_one => {
             let is_regclass = data_type.to_string().eq_ignore_ascii_case("regclass");

@@ -10,7 +10,7 @@ use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
 use super::sequence::counted_columns;
 use super::table::Draft;
 use super::{ColumnSource, CreateFunction, Ddl, RoutineKind, StoreChange, Validation};
-use crate::bind::{Binder, compile_routine, parameter_defaults};
+use crate::bind::{Binder, compile_routine, is_missing, parameter_defaults};
 use crate::catalog::{Catalog, Reference, Routine, Table};
 use crate::names::{self, as_sql, beside, fold, object_name, simple_name};
 use crate::parse::parse_query;
@@ -390,7 +390,12 @@ impl Transition {
             }
         }
         self.check_namespace(&function.name)?;
-        compile_routine(&self.catalog, function)?;
+        // What is missing may come later, as it does where a dump is restored: sessions look.
+        if let Err(error) = compile_routine(&self.catalog, function)
+            && !is_missing(&error)
+        {
+            return Err(error);
+        }
         let routine = Routine {
             defaults: parameter_defaults(&self.catalog, function)?,
             definition: function.clone(),

@@ -57,7 +57,7 @@ use storage::Snapshot;
 use types::{DataType, Error, Height, Result, SqlState, TableId, Value, Zone};
 
 use crate::analyst::{Analyst, AnalyticalPlan, RowBatches, held};
-use crate::bind::{PastQuery, bind_interruptibly};
+use crate::bind::{PastQuery, bind_interruptibly, compile_routine, is_missing};
 use crate::copy::{CopyFormat, CopyFormatter};
 use crate::cursor_syntax::Declaration;
 use crate::ddl::Ddl;
@@ -683,6 +683,12 @@ impl Session {
         if let Ddl::CreateView(create) = ddl {
             self.check_view(&create.query.to_string())?;
         }
+        if let Ddl::CreateRoutine { function, .. } = ddl
+            && self.settings.check_function_bodies()
+        {
+            let catalog = &self.view().versioned.catalog;
+            aside(false, || compile_routine(catalog, function)).map_err(hint_of_unchecked)?;
+        }
         let skipped = ddl.skipped(&self.view().versioned.catalog);
         skipped.into_iter().for_each(|notice| self.tell(notice));
         if let Some(transaction) = &mut self.transaction {
@@ -715,6 +721,15 @@ impl Session {
             Some(transaction) => transaction.now_us(),
             None => self.database.engine.head().time_us,
         }
+    }
+}
+
+fn hint_of_unchecked(error: Error) -> Error {
+    match is_missing(&error) && error.fields().hint.is_none() {
+        true => error.with_hint(
+            "SET check_function_bodies = off makes a routine before what it names is there.",
+        ),
+        false => error,
     }
 }
 

@@ -262,6 +262,11 @@ impl Settings {
         said.and_then(|text| memory(text)).unwrap_or(QUERY_MEMORY_BYTES)
     }
 
+    /// Whether what a routine names has to be there when the routine is made.
+    pub fn check_function_bodies(&self) -> bool {
+        self.changed.get("check_function_bodies").is_none_or(|value| is_on(value))
+    }
+
     /// Rows of a COPY that are a transaction of their own; `None`: all are one.
     pub fn copy_rows_per_block(&self) -> Option<usize> {
         let said = self.changed.get(COPY_ROWS_PER_BLOCK)?.parse().ok();
@@ -319,8 +324,9 @@ fn zone_of(values: &Values) -> Zone {
     name.and_then(|name| zones::find(name).ok()).unwrap_or_default()
 }
 
-const BOOLEANS: [&str; 6] = [
+const BOOLEANS: [&str; 7] = [
     "default_transaction_deferrable",
+    "check_function_bodies",
     "default_transaction_read_only",
     "tally.linearizable_reads",
     "tally.report_seen_height",

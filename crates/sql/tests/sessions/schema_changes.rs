@@ -292,3 +292,51 @@ fn keys_change_with_their_parents_and_with_their_types_under_every_protocol() {
         }
     });
 }
+
+/// A dump makes routines before the tables that they name.
+#[test]
+fn a_routine_may_come_before_what_it_names() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        let counts = |name: &str, language: &str, table: &str| match language {
+            "sql" => format!(
+                "CREATE FUNCTION {name}() RETURNS bigint LANGUAGE sql \
+                 AS 'SELECT count(*) FROM {table}'"
+            ),
+            _ => format!(
+                "CREATE FUNCTION {name}() RETURNS bigint LANGUAGE plpgsql AS $$ \
+                 DECLARE found bigint; BEGIN SELECT count(*) INTO found FROM {table}; \
+                 RETURN found; END $$"
+            ),
+        };
+        for language in ["sql", "plpgsql"] {
+            let early = counts(&format!("f_{language}"), language, "later");
+            let error = client.run(&early).await.unwrap_err();
+            assert_eq!(error.code(), SqlState::UNDEFINED_TABLE);
+            assert!(error.fields().hint.as_ref().unwrap().contains("check_function_bodies"));
+        }
+        assert_eq!(
+            code(client.run("SET check_function_bodies = perhaps").await),
+            SqlState::INVALID_PARAMETER_VALUE
+        );
+        client.run("SET check_function_bodies = false").await.unwrap();
+        for language in ["sql", "plpgsql"] {
+            let name = format!("f_{language}");
+            client.run(&counts(&name, language, "later")).await.unwrap();
+            client.run("BEGIN").await.unwrap();
+            client.run(&counts(&format!("{name}_too"), language, "later")).await.unwrap();
+            client.run("COMMIT").await.unwrap();
+            let wrong = client.run(&counts("g", language, "later ORDER")).await;
+            assert_eq!(code(wrong), SqlState::SYNTAX_ERROR);
+            let call = format!("SELECT {name}()");
+            assert_eq!(code(client.run(&call).await), SqlState::UNDEFINED_TABLE);
+        }
+        client.run("CREATE TABLE later (id int PRIMARY KEY)").await.unwrap();
+        client.run("INSERT INTO later VALUES (1), (2)").await.unwrap();
+        for name in ["f_sql", "f_sql_too", "f_plpgsql", "f_plpgsql_too"] {
+            assert_eq!(client.number(&format!("SELECT {name}()")).await, 2, "{name}");
+        }
+        node.verify();
+    });
+}

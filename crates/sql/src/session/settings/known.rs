@@ -54,6 +54,7 @@ static HEEDED: &[Known] = &[
     reported("application_name", ""),
     known("bytea_output", "hex"),
     reported("client_encoding", "UTF8"),
+    known("check_function_bodies", "on"),
     reported("DateStyle", "ISO, MDY"),
     fixed("default_table_access_method", "heap"),
     known("default_transaction_deferrable", "off"),
@@ -97,7 +98,6 @@ static HEEDED: &[Known] = &[
 /// Names and PostgreSQL's defaults.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("backend_flush_after", "0"),
-    ("check_function_bodies", "on"),
     ("commit_siblings", "5"),
     ("compute_query_id", "auto"),
     ("constraint_exclusion", "partition"),
