@@ -10,7 +10,6 @@ use procedure::Meter;
 use procedure::like::like;
 use regex::Regex;
 use sql::analyst::row_bytes;
-use types::arithmetic::check_made_bytes;
 use types::compare::{compare, sort_cmp};
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
@@ -54,6 +53,22 @@ pub struct Env<'a> {
 pub struct Kept {
     pub rows: Vec<Row>,
     bytes: usize,
+}
+
+/// What a value may take that a query over catalogs makes. Nested calls that double what they are
+/// given reach it soon.
+const TEXT_BYTES_MAX: usize = 8 << 20;
+
+/// # Errors
+/// 54000 for a value that is too long to be made.
+pub fn check_text_bytes(bytes: usize) -> Result<()> {
+    match bytes <= TEXT_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
+            .with_detail(format!(
+                "A value of {bytes} bytes; a query over catalogs makes {TEXT_BYTES_MAX}."
+            ))),
+    }
 }
 
 /// What the rows of one step may take, long strings included.
@@ -324,7 +339,7 @@ impl<'a> Run<'a> {
     fn brief(&self, value: Result<Value>) -> Result<Value> {
         match value {
             Ok(value) if value.weight() > LONG_BYTES => {
-                check_made_bytes(value.weight())?;
+                check_text_bytes(value.weight())?;
                 self.check().map(|()| value)
             }
             value => value,
@@ -533,7 +548,7 @@ pub struct Made(String);
 
 impl Made {
     pub fn push(&mut self, piece: &str) -> Result<()> {
-        check_made_bytes(self.0.len() + piece.len())?;
+        check_text_bytes(self.0.len() + piece.len())?;
         self.0.push_str(piece);
         Ok(())
     }

@@ -5,12 +5,11 @@
 
 use std::rc::Rc;
 
-use types::arithmetic::check_made_bytes;
 use types::value::VALUE_WEIGHT;
 use types::{DataType, Result, SystemType, Value};
 
 use super::cast::Names;
-use super::eval::{Made, Run};
+use super::eval::{Made, Run, check_text_bytes};
 use super::text_functions as text;
 use crate::describe;
 use crate::oid;
@@ -530,7 +529,7 @@ static ARRAYS: &[Function] = &[
     }),
     function("string_to_array", 2, &[Text, Text], Gives::Texts, |_, a, _| {
         let parts = || str_of(&a[0]).split(str_of(&a[1]));
-        check_made_bytes(parts().count() * VALUE_WEIGHT)?;
+        check_text_bytes(parts().count() * VALUE_WEIGHT)?;
         Ok(Value::from(parts().map(Value::text).collect::<Vec<_>>()))
     }),
     function("regexp_split_to_array", 2, &[Text, Text], Gives::Texts, |run, a, _| {
@@ -597,7 +596,7 @@ pub fn json(run: &Run<'_>, value: &Value, data_type: &DataType) -> Result<String
         (Value::Array(list), DataType::Array(element)) => {
             let items = list.iter().map(|item| json(run, item, element));
             let items = items.collect::<Result<Vec<String>>>()?;
-            check_made_bytes(items.iter().map(String::len).sum())?;
+            check_text_bytes(items.iter().map(String::len).sum())?;
             format!("[{}]", items.join(","))
         }
         _ => quoted_json(&run.names().text(value, data_type)?),

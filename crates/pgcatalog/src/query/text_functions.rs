@@ -2,7 +2,7 @@
 
 use types::{Result, Value};
 
-use super::eval::Made;
+use super::eval::{Made, check_text_bytes};
 use super::functions::{Function, Gives, Takes, function, lax};
 use crate::describe;
 use Takes::{Any, Int, Text};
@@ -61,12 +61,29 @@ pub fn size(bytes: i64) -> String {
     format!("{size} {}", UNITS[unit])
 }
 
-fn quoted_literal(text: &str) -> String {
-    let doubled = text.replace('\'', "''");
-    match text.contains('\\') {
-        true => format!("E'{}'", doubled.replace('\\', "\\\\")),
-        false => format!("'{doubled}'"),
+/// Nested calls double what they are given, so that the length is known before anything is made.
+fn quoted_name(text: &str) -> Result<String> {
+    let quotes = text.bytes().filter(|byte| *byte == b'"').count();
+    check_text_bytes(text.len() + quotes + 2)?;
+    Ok(describe::quoted(text))
+}
+
+/// Each quote and backslash twice.
+fn quoted_literal(text: &str) -> Result<String> {
+    let doubles = |byte: &u8| matches!(byte, b'\'' | b'\\');
+    let is_escaped = text.as_bytes().contains(&b'\\');
+    let made = text.len() + text.bytes().filter(doubles).count() + "E''".len();
+    check_text_bytes(made)?;
+    let mut quoted = String::with_capacity(made);
+    quoted.push_str(if is_escaped { "E'" } else { "'" });
+    let (mut kept, bytes) = (0, text.as_bytes());
+    for at in (0..bytes.len()).filter(|at| doubles(&bytes[*at])) {
+        quoted.push_str(&text[kept..=at]);
+        kept = at;
     }
+    quoted.push_str(&text[kept..]);
+    quoted.push('\'');
+    Ok(quoted)
 }
 
 /// `\1` in a replacement is `${1}` to the regular expressions here.
@@ -112,8 +129,8 @@ fn formatted(template: &str, arguments: &[Value]) -> Result<Value> {
     while let Some(c) = rest.next() {
         match (c, c == '%') {
             (_, true) => match rest.next() {
-                Some('I') => result.push(&describe::quoted(arguments.next().map_or("", text)))?,
-                Some('L') => result.push(&quoted_literal(arguments.next().map_or("", text)))?,
+                Some('I') => result.push(&quoted_name(arguments.next().map_or("", text))?)?,
+                Some('L') => result.push(&quoted_literal(arguments.next().map_or("", text))?)?,
                 Some('s') => result.push(arguments.next().map_or("", text))?,
                 other => result.push(other.map(String::from).as_deref().unwrap_or_default())?,
             },
@@ -187,8 +204,10 @@ pub static TEXT: &[Function] = &[
     function("btrim", 1, &[Text, Text], Gives::Text, |_, a, _| some(trimmed(a, true, true))),
     function("ltrim", 1, &[Text, Text], Gives::Text, |_, a, _| some(trimmed(a, true, false))),
     function("rtrim", 1, &[Text, Text], Gives::Text, |_, a, _| some(trimmed(a, false, true))),
-    function("quote_ident", 1, &[Text], Gives::Text, |_, a, _| some(describe::quoted(text(&a[0])))),
-    function("quote_literal", 1, &[Text], Gives::Text, |_, a, _| some(quoted_literal(text(&a[0])))),
+    function("quote_ident", 1, &[Text], Gives::Text, |_, a, _| some(quoted_name(text(&a[0]))?)),
+    function("quote_literal", 1, &[Text], Gives::Text, |_, a, _| {
+        some(quoted_literal(text(&a[0]))?)
+    }),
     function("like_escape", 2, &[Text, Text], Gives::Text, |_, a, _| {
         some(with_backslashes(text(&a[0]), text(&a[1]).chars().next()))
     }),

@@ -49,6 +49,28 @@ fn nested_values_end_where_their_text_becomes_too_long() {
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
 
+/// Thirty levels are no more than 400 bytes of text.
+#[test]
+fn nested_quotes_end_soon() {
+    let server = server();
+    for (open, expected) in [
+        ("quote_literal(", "54000"),
+        ("quote_ident(", "54000"),
+        ("format('%L', ", "54000"),
+        ("format('%I', ", "54000"),
+    ] {
+        let begun = Instant::now();
+        let text = format!("SELECT {}", nested(open, r#"E'\'\\"'"#, ")", 30));
+        assert_eq!(code(&server, &text), expected, "{open}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{open} {:?}", begun.elapsed());
+    }
+    let shown = |text: &str| server.ask(text, &[]).unwrap().rows[0][0].to_string();
+    assert_eq!(shown("SELECT quote_literal('')"), "''");
+    assert_eq!(shown("SELECT quote_literal('a''é''')"), "'a''é'''");
+    assert_eq!(shown(r"SELECT quote_literal(E'\\x''')"), r"E'\\x'''");
+    assert_eq!(shown(r#"SELECT quote_ident('é"''b')"#), r#""é""'b""#);
+}
+
 /// What looks at an operand several times has it once.
 #[test]
 fn operands_are_not_copied() {
