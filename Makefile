@@ -97,7 +97,7 @@ WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disast
 test-components: WITH = --package analytics --package bench --package node \
 	--features node/analytics,bench/analytics
 test-components:
-	scripts/install-deps psql pgbench drivers
+	scripts/install-deps psql pgbench postgres drivers
 	cargo test $(WITH) --lib --bins --tests -- $(WITHOUT)
 	cargo test $(addprefix --package ,$(ORDERERS)) --lib --tests
 	cargo build $(WITH) --example tokio_client

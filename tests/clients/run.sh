@@ -18,10 +18,13 @@ mkdir -p "$CLIENTS_CACHE"
 run_cargo() { (cd "$root" && cargo "$@"); }
 
 node_id=""
+postgres_id=""
 work=""
+postgres_work=""
 finish() {
     [ -z "$node_id" ] || { kill "$node_id" 2>/dev/null || true; wait "$node_id" || true; }
-    [ -z "$work" ] || rm -rf "$work"
+    [ -z "$postgres_id" ] || { kill -INT "$postgres_id" 2>/dev/null || true; wait "$postgres_id" || true; }
+    rm -rf ${work:+"$work"} ${postgres_work:+"$postgres_work"}
 }
 trap finish EXIT
 
@@ -49,7 +52,40 @@ database=${3:-tally}
 export PGHOST=${address%:*} PGPORT=${address##*:} PGUSER=$user PGDATABASE=$database
 export CLIENT_URL="postgresql://$user@$address/$database"
 
+# A PostgreSQL server for dumps to travel to and from, unless POSTGRES_URL names one.
+start_postgres() {
+    local bin port as_postgres=()
+    bin=$(compgen -G '/usr/lib/postgresql/*/bin' | sort -V | tail -1)
+    [ -x "$bin/initdb" ] || { echo "no PostgreSQL server: scripts/install-deps postgres" >&2; return 1; }
+    postgres_work=$(mktemp -d)
+    mkdir "$postgres_work/data"
+    # PostgreSQL refuses to run as root.
+    if [ "$(id -u)" -eq 0 ]; then
+        as_postgres=(setpriv --reuid postgres --regid postgres --clear-groups)
+        chmod 755 "$postgres_work"
+        chown postgres "$postgres_work/data"
+    fi
+    "${as_postgres[@]}" "$bin/initdb" -D "$postgres_work/data" -U tally -A trust \
+        --encoding UTF8 --locale C >/dev/null
+    port=$((21000 + RANDOM % 10000))
+    "${as_postgres[@]}" "$bin/postgres" -D "$postgres_work/data" -p $port -k "$postgres_work/data" \
+        -c fsync=off >"$postgres_work/log" 2>&1 &
+    postgres_id=$!
+    POSTGRES_URL="postgresql://tally@127.0.0.1:$port/postgres"
+    for _ in $(seq 100); do
+        psql -X -q -d "$POSTGRES_URL" -c 'SELECT 1' >/dev/null 2>&1 && return
+        sleep 0.1
+    done
+    cat "$postgres_work/log" >&2
+    return 1
+}
+
+case " $CLIENTS " in
+    *" psql "*) [ -n "${POSTGRES_URL:-}" ] || start_postgres; export POSTGRES_URL ;;
+esac
+
 run_psql() {
+    bash "$here/psql/dump.sh"
     bash "$here/psql/transaction.sh"
     bash "$here/psql/describe.sh"
     bash "$here/psql/migration.sh"

@@ -231,7 +231,7 @@ impl Draft {
             )
             .with_detail("A generated column cannot reference another generated column."));
         }
-        self.table.generated.push((column, Generated { value, text: expr.to_string() }));
+        self.table.generated.push((column, Generated { value, text: bare_text(expr) }));
         self.table.generated.sort_by_key(|(column, _)| *column);
         Ok(())
     }
@@ -372,7 +372,7 @@ impl Draft {
         self.table.checks.push(CheckConstraint {
             name,
             condition,
-            text: check.expr.to_string(),
+            text: bare_text(&check.expr),
             validated: true,
         });
         Ok(())
@@ -722,4 +722,13 @@ fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
         Some((_, what)) => Err(Error::unsupported(what)),
         None => Ok(()),
     }
+}
+
+/// Without the parentheses around all of it: a definition that is shown has them again, and a dump of
+/// a dump would have one pair more each time.
+fn bare_text(mut expr: &ast::Expr) -> String {
+    while let ast::Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    expr.to_string()
 }
