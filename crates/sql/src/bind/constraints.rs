@@ -272,8 +272,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// ON DELETE CASCADE within a table: those that point at a row that has gone go, then those that
-    /// point at them, level by level. What has gone is not found again, so that circles end, too.
+    /// ON DELETE CASCADE within a table: those that point at a row that has gone go, then those
+    /// that point at them, level by level. What has gone is not found again: circles end, too.
     pub(super) fn descendants_follow(
         &mut self,
         table: &Arc<Table>,

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! All is read, and each row's clause is chosen, before the first change: no clause sees what
-//! another has done. Where foreign keys have to wait for the end, what the clauses write is computed
-//! with the rows, which are kept, and looked at again ([`settle`](super::settle)). Without a clause that inserts, the join is an inner one, which may look the
-//! target's rows up by their keys, and so reads no others.
+//! another has done. Where foreign keys have to wait for the end, what the clauses write is
+//! computed with the rows, which are kept, and looked at again ([`settle`](super::settle)). Without
+//! a clause that inserts, the join is an inner one, which may look the target's rows up by their
+//! keys, and so reads no others.
 
 use std::sync::Arc;
 

@@ -724,8 +724,8 @@ fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
     }
 }
 
-/// Without the parentheses around all of it: a definition that is shown has them again, and a dump of
-/// a dump would have one pair more each time.
+/// Without the parentheses around all of it: a definition that is shown has them again, and a dump
+/// of a dump would have one pair more each time.
 fn bare_text(mut expr: &ast::Expr) -> String {
     while let ast::Expr::Nested(inner) = expr {
         expr = inner;

@@ -163,8 +163,8 @@ impl OpenTransaction {
     }
 
     /// SET TRANSACTION, or a BEGIN within a block. What was read without a note of it cannot be
-    /// required at COMMIT, so who has read may not begin to write. Behind a savepoint it holds until
-    /// that one ends.
+    /// required at COMMIT, so who has read may not begin to write. Behind a savepoint it holds
+    /// until that one ends.
     pub fn set_read_only(&mut self, read_only: bool, guard: &Arc<Guard>) -> Result<()> {
         let access = match (self.access, read_only) {
             (AccessMode::ReadPast, false) => return Err(writes_to_the_past()),
@@ -462,8 +462,8 @@ impl OpenTransaction {
         });
     }
 
-    /// The savepoint that is the newest now. Whether the transaction may write is what it was before
-    /// the one that is released, as in PostgreSQL.
+    /// The savepoint that is the newest now. Whether the transaction may write is what it was
+    /// before the one that is released, as in PostgreSQL.
     pub fn release(&mut self, name: &str) -> Result<Option<SessionMark>> {
         let at = self.find(name)?;
         self.access = self.savepoints[at].access;
