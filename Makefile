@@ -92,7 +92,7 @@ test-long:
 
 # Tests of a node that is the same with analytics and without.
 WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disasters doors failover \
-	fuzz joining log_schemes losses proofs skips torture undecided votes))
+	fuzz joining log_schemes losses pages proofs skips torture undecided votes))
 
 test-components: WITH = --package analytics --package bench --package node \
 	--features node/analytics,bench/analytics

@@ -22,6 +22,7 @@ mod losses;
 mod memory;
 mod mixed;
 mod mixed_sizes;
+mod pages;
 mod proofs;
 mod protocols;
 mod skips;
