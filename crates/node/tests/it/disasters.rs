@@ -216,7 +216,10 @@ fn no_ledger_is_not_a_sound_ledger() {
     assert!(said.contains("holds no ledger"), "{said}");
 }
 
-/// Whether memory is flat cannot be told in seconds; that everything is done and adds up can.
+/// `make soak` allows 5 % from quarter to quarter of hours. In seconds caches still fill, which came
+/// to 14 % at most; what is lost of each text would come to more than all rows.
+const SOAK_GROWTH_PERCENT_MAX: f64 = 30.0;
+
 #[test]
 fn a_soak_does_everything_and_verifies() {
     let done = run(&["--output", "json", "soak", "--seconds", "8", "--clients", "4"]);
@@ -228,5 +231,10 @@ fn a_soak_does_everything_and_verifies() {
         assert!(last["operations"][kind].as_u64() > Some(0), "{kind}: {last}");
     }
     assert!(last["parts_bytes"]["rows"].as_u64() > Some(0), "{last}");
+    let growth_percent = report["growth_percent"].as_f64().unwrap();
+    println!("promise  memory is flat: {growth_percent:.1} % more, promised 5 % over hours");
+    assert!(growth_percent <= SOAK_GROWTH_PERCENT_MAX, "{report}");
+    let bytes = |name: &str| report[name].as_u64().unwrap();
+    assert!(bytes("peak_bytes") <= 2 * bytes("base_bytes"), "{report}");
     assert_eq!(report["holds"], done.status.success(), "{report}");
 }

@@ -23,6 +23,7 @@ mod memory;
 mod mixed;
 mod mixed_sizes;
 mod pages;
+mod promises;
 mod proofs;
 mod protocols;
 mod skips;
