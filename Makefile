@@ -1,7 +1,7 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
 .PHONY: help demo run run-analytics test test-long test-components test-kafka schedules miri other-architecture \
-	compatibility overflow sim torture torture-cluster fuzz soak bench-postgres bench-durability \
+	compatibility overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics clean
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
@@ -45,6 +45,7 @@ help:
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
 	@echo "make torture-cluster  three nodes, SIGKILLs and SIGSTOPs of leaders and followers: nothing lost"
 	@echo "make fuzz            statements, large values, wire messages that no driver sends; another session waits for none"
+	@echo "make figures-reliability  promised times, measured and held to on a machine of one's own"
 	@echo "make soak            two hours of everything at full load: memory must stay flat"
 	@echo "make bench-postgres  the same workloads on tally and on PostgreSQL, side by side"
 	@echo "make bench-durability  what logs, checkpoints and recovery cost, beside a thesis's figures"
@@ -92,7 +93,7 @@ test-long:
 
 # Tests of a node that is the same with analytics and without.
 WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disasters doors failover \
-	fuzz joining log_schemes losses proofs skips torture undecided votes))
+	fuzz joining log_schemes losses pages proofs skips torture undecided votes))
 
 test-components: WITH = --package analytics --package bench --package node \
 	--features node/analytics,bench/analytics
@@ -164,6 +165,15 @@ torture-cluster:
 fuzz:
 	cargo build $(LEAN) --bin tally --example fuzz
 	cargo run --quiet $(LEAN) --example fuzz -- --seconds $(FUZZ_SECONDS) --late-ms-max 50
+
+# What tests allow a factor for, since their build is slow and their machine is loaded.
+figures-reliability: export TALLY_PROMISES = strict
+figures-reliability:
+	scripts/install-deps psql python
+	cargo test --release --package node --test it -- --test-threads 1 --nocapture interrupts:: fuzz:: \
+		undecided::writes failover::a_session clusters::a_cluster votes::a_node joining::a_member_is \
+		memory::clients doors::slow isolation::a_client
+	cargo test --release --package sql --test it -- --test-threads 1 --nocapture bounds:: hostile::
 
 soak:
 	cargo build $(LEAN)

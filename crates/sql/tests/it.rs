@@ -9,6 +9,8 @@ mod database;
 mod effects;
 mod pgbench;
 mod plans;
+#[path = "../../node/tests/it/promises.rs"]
+mod promises;
 mod sessions;
 
 use std::fmt::Write as _;

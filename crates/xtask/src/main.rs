@@ -1,10 +1,11 @@
-//! `cargo xtask deps` and `cargo xtask tidy`: what the compiler does not check. `cargo xtask
-//! unicode`: a part of the source that is made.
+//! `cargo xtask deps`, `tidy` and `pages`: what the compiler does not check. `cargo xtask unicode`:
+//! a part of the source that is made.
 //!
-//! The first two also run as tests, so that an ordinary `cargo test` keeps the layers and the
-//! tidiness.
+//! The first three also run as tests, so that an ordinary `cargo test` keeps the layers, the
+//! tidiness, and the pages true.
 
 mod deps;
+mod pages;
 mod tidy;
 mod unicode;
 
@@ -19,12 +20,13 @@ fn main() -> ExitCode {
     let faults = match std::env::args().nth(1).as_deref() {
         Some("deps") => deps::faults(&root()),
         Some("tidy") => tidy::faults(&root()),
+        Some("pages") => pages::faults(&root()),
         Some("unicode") => {
             print!("{}", unicode::tables());
             return ExitCode::SUCCESS;
         }
         _ => {
-            eprintln!("usage: cargo xtask deps|tidy|unicode");
+            eprintln!("usage: cargo xtask deps|tidy|pages|unicode");
             return ExitCode::from(2);
         }
     };

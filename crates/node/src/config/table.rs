@@ -116,7 +116,7 @@ settings! {
         /// recorded ones, as `tally verify` does: it checks most.
         /// `pacman`: in pieces that run beside each other, where the ledger holds the serial order
         /// (under protocols that keep the order of the block: serial, calvin, bohm, block_stm,
-        /// conflict_graph and all that run transactions as they arrive, but `si`), else as
+        /// conflict_graph, the online ones, the multi-version studies but `si`), else as
         /// `protocol`.
         /// `serial`: one transaction after another, under the same condition. Both compare each
         /// block's effects, but do not tell outcomes again.

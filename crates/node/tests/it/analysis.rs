@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::Node;
+use crate::interrupts::CANCELLED;
 
 const ROWS: i64 = 50_000;
 
@@ -75,14 +76,15 @@ fn a_cancel_request_ends_a_query_in_the_middle() {
         let token = client.cancel_token();
         let cancel = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
+            let asked = Instant::now();
             token.cancel_query(tokio_postgres::NoTls).await.unwrap();
+            asked
         });
         let endless = "SELECT count(*) FROM t a, t b, t c WHERE a.v + b.v + c.v < 0";
-        let began = Instant::now();
         let error = client.query(endless, &[]).await.unwrap_err();
+        let ended = Instant::now();
         assert_eq!(error.code().map(|code| code.code()), Some("57014"));
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-        cancel.await.unwrap();
+        CANCELLED.hold(ended.saturating_duration_since(cancel.await.unwrap()));
         let count: i64 = client.query_one("SELECT count(*) FROM t", &[]).await.unwrap().get(0);
         assert_eq!(count, ROWS);
     });

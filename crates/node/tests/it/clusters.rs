@@ -10,7 +10,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tokio_postgres::Client;
 
+use super::promises::Promise;
 use super::*;
+
+/// A follower stands for election after 900 to 1200 ms, and a vote may be split (docs/cluster.md).
+const AWAY: Promise =
+    Promise::new("writes go on behind a leader's death", Duration::from_secs(2)).times(2.0);
 
 pub struct Trial {
     folder: tempfile::TempDir,
@@ -164,8 +169,9 @@ async fn a_cluster_outlives_its_leader() {
     for (node, load) in loads.into_iter().enumerate() {
         let (ids, slowest) = load.await.unwrap();
         assert!(!ids.is_empty());
-        // Two seconds on a machine of one's own.
-        assert!(node == leader || slowest < Duration::from_secs(6), "{slowest:?}");
+        if node != leader {
+            AWAY.hold(slowest);
+        }
         acknowledged.extend(ids);
     }
     assert_ne!(trial.leader(), leader);

@@ -22,9 +22,7 @@ fn kills_torn_disks_and_flipped_bytes_lose_nothing() {
     for (part, what) in [(kills, "acknowledged"), (kills, "images_in_memory")] {
         assert!(part[what].as_u64().unwrap() > 0, "{report:#}");
     }
-    for (part, what) in [("disk", "images"), ("disk", "flaws_found"), ("flips", "flips")] {
-        assert!(report[part][what].as_u64().unwrap() > 0, "{report:#}");
-    }
+    assert_eq!(report["untried"], serde_json::json!([]), "{report:#}");
     let mounts = &report["mounts"];
     assert!(mounts["skipped"].is_string() || mounts["kept"].as_u64() > Some(0), "{report:#}");
     assert!(kills["kills"].as_u64() >= Some(4), "{report:#}");
@@ -216,7 +214,10 @@ fn no_ledger_is_not_a_sound_ledger() {
     assert!(said.contains("holds no ledger"), "{said}");
 }
 
-/// Whether memory is flat cannot be told in seconds; that everything is done and adds up can.
+/// `make soak` allows 5 % from quarter to quarter of hours. In seconds caches still fill, which came
+/// to 14 % at most; what is lost of each text would come to more than all rows.
+const SOAK_GROWTH_PERCENT_MAX: f64 = 30.0;
+
 #[test]
 fn a_soak_does_everything_and_verifies() {
     let done = run(&["--output", "json", "soak", "--seconds", "8", "--clients", "4"]);
@@ -228,5 +229,10 @@ fn a_soak_does_everything_and_verifies() {
         assert!(last["operations"][kind].as_u64() > Some(0), "{kind}: {last}");
     }
     assert!(last["parts_bytes"]["rows"].as_u64() > Some(0), "{last}");
+    let growth_percent = report["growth_percent"].as_f64().unwrap();
+    println!("promise  memory is flat: {growth_percent:.1} % more, promised 5 % over hours");
+    assert!(growth_percent <= SOAK_GROWTH_PERCENT_MAX, "{report}");
+    let bytes = |name: &str| report[name].as_u64().unwrap();
+    assert!(bytes("peak_bytes") <= 2 * bytes("base_bytes"), "{report}");
     assert_eq!(report["holds"], done.status.success(), "{report}");
 }

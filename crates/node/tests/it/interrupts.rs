@@ -4,7 +4,18 @@ use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 
+use super::promises::Promise;
 use super::*;
+
+pub const CANCELLED: Promise =
+    Promise::new("a statement ends behind a cancel request", Duration::from_millis(100)).times(5.0);
+pub const TIMED_OUT: Promise =
+    Promise::new("a statement ends behind its timeout", Duration::from_millis(100)).times(5.0);
+const STOPPED: Promise =
+    Promise::new("a node ends behind SIGTERM", Duration::from_millis(100)).times(5.0);
+pub const ANSWERED: Promise =
+    Promise::new("a session is answered beside long statements", Duration::from_millis(50))
+        .times(5.0);
 
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) n WHERE n < 0";
 
@@ -15,7 +26,9 @@ fn long_statements_can_be_ended_and_hold_up_nobody() {
     let run = async {
         let client = node.connect().await;
         client.batch_execute("SET statement_timeout = '50ms'").await.unwrap();
+        let began = std::time::Instant::now();
         let error = client.simple_query(ENDLESS).await.unwrap_err();
+        TIMED_OUT.hold(began.elapsed() - Duration::from_millis(50));
         assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
         assert!(error.as_db_error().unwrap().message().ends_with("statement timeout"));
         // The session goes on.
@@ -30,7 +43,9 @@ fn long_statements_can_be_ended_and_hold_up_nobody() {
             running.push(tokio::spawn(async move { busy.simple_query(ENDLESS).await }));
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
+        let asked = std::time::Instant::now();
         client.simple_query("SELECT 1").await.unwrap();
+        ANSWERED.hold(asked.elapsed());
         assert!(running.iter().all(|task| !task.is_finished()));
         for token in tokens {
             token.cancel_query(tokio_postgres::NoTls).await.unwrap();
@@ -62,10 +77,8 @@ const WORST: [&str; 12] = [
     "SELECT a.typname || b.typname || c.typname FROM pg_type a, pg_type b, pg_type c ORDER BY 1",
 ];
 
-/// From the cancel request to the error; the bound is for a debug build beside other tests.
 #[test]
 fn one_call_or_operator_on_large_values_can_be_ended() {
-    const ANSWER_MAX: Duration = Duration::from_secs(3);
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(folder.path());
     let run = async {
@@ -87,12 +100,12 @@ fn one_call_or_operator_on_large_values_can_be_ended() {
             token.cancel_query(tokio_postgres::NoTls).await.unwrap();
             let (ended, at) = running.await.unwrap();
             let shown = &statement[..statement.len().min(60)];
-            println!("{:>6.1} ms  {shown}", (at - asked.min(at)).as_secs_f64() * 1e3);
+            println!("{shown}");
+            CANCELLED.hold(at.saturating_duration_since(asked));
             if let Err(error) = ended {
                 let code = error.code().map(SqlState::code);
                 assert!(matches!(code, Some("57014" | "53200" | "54000")), "{shown}: {error:?}");
             }
-            assert!(at < asked + ANSWER_MAX, "{shown}");
         }
     };
     let run = async { tokio::time::timeout(Duration::from_secs(240), run).await };
@@ -129,8 +142,7 @@ fn a_stop_waits_for_no_client_and_for_no_query() {
         }
         let status = tokio::task::block_in_place(|| node.child.wait()).unwrap();
         assert_eq!(status.code(), Some(0));
-        println!("stopped after {:?}", asked.elapsed());
-        assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+        STOPPED.hold(asked.elapsed());
         drop((in_transaction, sink));
     };
     let run = async { tokio::time::timeout(Duration::from_secs(100), run).await };

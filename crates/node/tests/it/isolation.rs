@@ -5,11 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
+use super::promises::Promise;
 use super::{Node, path, run, tally};
+
+const SENT_AWAY: Promise =
+    Promise::new("a session ends behind its idle timeout", Duration::from_millis(100));
 
 /// Transactions by number, each statement in its turn. The table holds (1, 10) and (2, 20).
 struct Script {
@@ -375,6 +379,7 @@ async fn a_client_that_sleeps_in_a_transaction_hurts_nobody() {
         )
         .await
         .unwrap();
+    let began = Instant::now();
     other.batch_execute("UPDATE test SET value = value + 1 WHERE id = 1").await.unwrap();
     tokio::time::timeout(Duration::from_secs(20), async {
         while !sleeper.is_closed() {
@@ -383,6 +388,7 @@ async fn a_client_that_sleeps_in_a_transaction_hurts_nobody() {
     })
     .await
     .expect("the session ends");
+    SENT_AWAY.hold(began.elapsed().saturating_sub(Duration::from_millis(300)));
     assert!(sleeper.batch_execute("COMMIT").await.is_err());
     let row = other.query_one("SELECT value FROM test WHERE id = 1", &[]).await.unwrap();
     assert_eq!(row.get::<_, i32>(0), 11);

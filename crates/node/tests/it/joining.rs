@@ -9,7 +9,11 @@ use rustix::process::Signal;
 use tokio_postgres::Client;
 
 use super::clusters::{Trial, free_ports};
+use super::promises::Promise;
 use super::*;
+
+const UNDISTURBED: Promise =
+    Promise::new("a write is answered while a member joins", Duration::from_millis(500));
 
 const TABLE: &str = "CREATE TABLE notes (id bigint PRIMARY KEY, text text)";
 
@@ -87,7 +91,7 @@ async fn a_member_is_added_under_load_and_another_one_removed() {
     insert(&newcomer, 200..210).await;
     ends.store(true, Ordering::SeqCst);
     let slowest = load.await.unwrap();
-    assert!(slowest < Duration::from_secs(5), "joining stopped the others: {slowest:?}");
+    UNDISTURBED.hold(slowest);
     trial.settle();
     tokio::time::sleep(Duration::from_secs(1)).await;
 

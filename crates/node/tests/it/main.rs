@@ -22,6 +22,8 @@ mod losses;
 mod memory;
 mod mixed;
 mod mixed_sizes;
+mod pages;
+mod promises;
 mod proofs;
 mod protocols;
 mod skips;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::Client;
 
+use crate::interrupts::ANSWERED;
 use crate::{Node, tally};
 
 fn on_a_node(settings: &[&str], test: impl AsyncFnOnce(Client)) {
@@ -210,7 +211,7 @@ fn clients_that_do_not_read_their_results_take_no_more_than_the_sessions_memory(
             }
             let asked = Instant::now();
             client.simple_query("SELECT 1").await.unwrap();
-            assert!(asked.elapsed() < Duration::from_secs(5));
+            ANSWERED.hold(asked.elapsed());
             let grown = memory(&client, "process").await - before;
             assert!(grown < BYTES_MAX / 4 * 5, "{grown} bytes, {answered} answered");
         }

@@ -8,7 +8,13 @@ use rustix::process::Signal;
 use tokio_postgres::Client;
 
 use super::clusters::Trial;
+use super::promises::Promise;
 use super::*;
+
+/// Some tens of milliseconds (docs/cluster.md): votes are cast each 50 ms, then synced and sent.
+const FOUND: Promise =
+    Promise::new("a member that differs takes no writes any more", Duration::from_millis(100))
+        .times(8.0);
 
 /// Until a report of every node that is asked for says so.
 fn until(trial: &Trial, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
@@ -22,6 +28,16 @@ fn until(trial: &Trial, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         assert!(!late, "{what} does not come about: {status:#}");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// How long it takes from now on until a node says that it differs.
+fn until_diverged(node: &Node) -> Duration {
+    let began = Instant::now();
+    while !node.fetch("/metrics").contains("tally_diverged 1.0") {
+        assert!(began.elapsed() < Duration::from_secs(30), "it does not come about");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    began.elapsed()
 }
 
 fn certified(status: &Value, node: usize) -> Option<(u64, String)> {
@@ -145,6 +161,7 @@ async fn a_node_whose_memory_was_changed_is_found_and_stops() {
     client.batch_execute("INSERT INTO needles VALUES ('a needle')").await.unwrap();
     // Nothing has come of it yet; now the row is read and written.
     client.batch_execute("UPDATE accounts SET balance = balance * 2").await.unwrap();
+    FOUND.hold(until_diverged(trial.nodes[tampered].as_ref().unwrap()));
     let status =
         until(&trial, "a halt", |status| status["members"][tampered]["halted"].is_string());
     let member = &status["members"][tampered];

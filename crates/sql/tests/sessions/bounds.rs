@@ -11,6 +11,10 @@ use kit::pool::Pool;
 use sql::session::SessionMemory;
 
 use super::{Client, Node, block_on, code};
+use crate::promises::Promise;
+
+pub const TIMED_OUT: Promise =
+    Promise::new("a statement ends behind its timeout", Duration::from_millis(100)).times(5.0);
 
 /// What takes hours, in every operator that has a loop of its own.
 const ENDLESS: [&str; 6] = [
@@ -47,7 +51,8 @@ fn whatever_a_session_runs_can_be_ended_by_a_timeout_and_by_its_client() {
                 let sorts = endless.contains("ORDER BY") && error.code() == SqlState(*b"54000");
                 assert!(sorts || error.code() == SqlState::QUERY_CANCELED, "{endless}: {error}");
                 assert!(sorts || error.message().ends_with("statement timeout"));
-                assert!(started.elapsed() < Duration::from_secs(10), "{endless}");
+                println!("{begun} {endless}");
+                TIMED_OUT.hold(started.elapsed() - Duration::from_millis(30));
                 client.run("ROLLBACK").await.unwrap();
                 client.run("SET statement_timeout = 0").await.unwrap();
 
@@ -117,7 +122,8 @@ fn no_expression_takes_long_in_a_block_or_cannot_be_ended_outside() {
             let error = error.map(drop).unwrap_err();
             let ended = [SqlState::QUERY_CANCELED, SqlState::PROGRAM_LIMIT_EXCEEDED];
             assert!(ended.contains(&error.code()), "{bomb}: {error}");
-            assert!(started.elapsed() < Duration::from_secs(20), "{bomb}: {:?}", started.elapsed());
+            println!("{bomb}");
+            TIMED_OUT.hold(started.elapsed().saturating_sub(Duration::from_millis(50)));
             client.run("SET statement_timeout = 0").await.unwrap();
         }
         assert_eq!(client.number("SELECT count(*) FROM t WHERE v = 'v'").await, 1000);

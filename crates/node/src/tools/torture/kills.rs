@@ -119,13 +119,14 @@ pub fn run(
     let report = &mut report.kills;
     let began = Instant::now();
     let mut random = Random::new(seed);
-    while end.part(report.kills, began) < 1.0 {
+    // One at least, also where the phases before have taken the time.
+    while report.kills == 0 || end.part(report.kills, began) < 1.0 {
         let folder = folder.join(report.generations.to_string());
         let mut victim = Victim::start(&folder, arguments, random.next_u64())?;
         report.generations += 1;
         for _ in 0..ROUNDS_PER_GENERATION {
             let part = end.part(report.kills, began);
-            if part >= 1.0 {
+            if part >= 1.0 && report.kills > 0 {
                 break;
             }
             step.advance(part);

@@ -9,9 +9,10 @@
 //! flips            single bytes of a small ledger's folder                     [`flips`]
 //! ```
 //!
-//! The phases share the time. A run ends at the first loss, keeps the folder, and exits with 1. The
-//! seed decides what clients do and when kills come, not how threads interleave: a failing run of
-//! real processes need not fail again. What happens in memory does.
+//! The phases share the time, and each does a least of its own; what was not tried is named. A run
+//! ends at the first loss, keeps the folder, and exits with 1. The seed decides what clients do and
+//! when kills come, not how threads interleave: a failing run of real processes need not fail
+//! again. What happens in memory does.
 
 mod check;
 mod clients;
@@ -51,7 +52,27 @@ pub struct Report {
     pub cluster: Option<cluster::Report>,
     pub losses: u64,
     pub loss: Option<String>,
+    /// What there was no time for.
+    pub untried: Vec<&'static str>,
     pub total_s: f64,
+}
+
+impl Report {
+    fn find_untried(&mut self) {
+        let flips = self.flips.as_ref().map_or(0, |flips| flips.flips);
+        let done = [
+            ("images of a disk in memory", self.disk.images),
+            ("faults of a disk in memory", self.disk.faults),
+            ("flips on a disk in memory", self.disk.flips),
+            ("lost files of a disk in memory", self.disk.lost_files),
+            ("seeded bugs", self.disk.flaws_found),
+            ("hostile bytes", self.inputs),
+            ("kills", self.kills.kills),
+            ("flips in a ledger's folder", flips),
+        ];
+        let untried = done.into_iter().filter(|(_, count)| *count == 0);
+        self.untried = untried.map(|(what, _)| what).collect();
+    }
 }
 
 /// Shares of the time, in percent; what a phase leaves goes to those behind it.
@@ -75,6 +96,9 @@ pub fn run(arguments: &arguments::Torture, output: Output) -> Result<Exit> {
         eprintln!("the folder is kept: {}", folder.keep().display());
     }
     report.total_s = began.elapsed().as_secs_f64();
+    if report.cluster.is_none() {
+        report.find_untried();
+    }
     match output {
         Output::Text => print!("{}", page::page(&report)),
         Output::Json => println!("{}", serde_json::to_string(&report)?),

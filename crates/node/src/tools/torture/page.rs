@@ -28,6 +28,9 @@ pub fn page(report: &Report) -> String {
          losses                {losses}\ntime                  {total_s:.0} s\n",
         kills.kills, disk.faults,
     );
+    if !report.untried.is_empty() {
+        text += &format!("NOT TRIED             {}\n", report.untried.join(", "));
+    }
     if let Some(loss) = loss {
         text += &format!("\nLOST: {loss}\n");
     }

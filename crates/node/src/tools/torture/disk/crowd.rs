@@ -54,6 +54,7 @@ pub fn run(
     }
     let answered: Vec<AtomicI64> = (0..CLIENTS).map(|_| AtomicI64::new(0)).collect();
     let stop = AtomicBool::new(false);
+    let taking = until.part(50);
     let moments = std::thread::scope(|scope| -> Result<Vec<Moment>> {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
@@ -63,7 +64,7 @@ pub fn run(
             })
             .collect();
         let mut moments = Vec::new();
-        while moments.len() < images && !until.is_over() {
+        while moments.len() < images && (moments.is_empty() || !taking.is_over()) {
             std::thread::sleep(Duration::from_micros(random.below(3_000)));
             let known = answered.iter().map(|told| told.load(Ordering::Acquire)).collect();
             moments.push((files.crash(random), known));
@@ -77,6 +78,9 @@ pub fn run(
     drop(first);
     let sent: Vec<i64> = answered.iter().map(|told| told.load(Ordering::Acquire)).collect();
     for (number, (image, known)) in moments.into_iter().enumerate() {
+        if number > 0 && until.is_over() {
+            break;
+        }
         look(protocol, &image, &known, &sent).with_context(|| format!("image {number}"))?;
         count.images += 1;
         count.distinct_images += 1;

@@ -14,34 +14,38 @@ use tokio::runtime::Runtime;
 use types::SqlState;
 
 use super::world::{Reference, Running, Told, begin, runtime, tell};
-use super::{Count, Until};
+use super::{Count, Until, spread};
 
 /// Every manner at every operation of a telling; of the operations, every `stride`-th, another
 /// choice for each manner.
 pub fn while_told(
     reference: &Reference,
-    stride: u64,
+    stride: usize,
     until: &Until,
     count: &mut Count,
 ) -> Result<()> {
     let runtime = runtime()?;
     let operations = reference.files.operations();
     let first = reference.moments.first().map_or(0, |(disk, _)| disk.operations());
-    for (number, (what, manner)) in (0..).zip(MANNERS) {
-        for operation in (first..operations).skip(number % stride as usize).step_by(stride as usize)
+    let (of_operations, mut tried) = (until.part(75), 0);
+    'all: for place in spread((operations - first) as usize) {
+        let operation = first + place as u64;
+        for (_, (what, manner)) in (0..).zip(MANNERS).filter(|(n, _)| n % stride == place % stride)
         {
-            if until.is_over() {
-                return Ok(());
+            if tried >= MANNERS.len() && of_operations.is_over() {
+                break 'all;
             }
+            tried += 1;
             one(reference, &runtime, manner(operation), count)
                 .with_context(|| format!("{what} at operation {operation}"))?;
         }
     }
-    let reads = reads_of_a_telling(reference, &runtime)?;
-    for read in (0..reads).step_by(stride as usize) {
-        if until.is_over() {
+    let reads = reads_of_a_telling(reference, &runtime)? as usize;
+    for (turn, place) in spread(reads.div_ceil(stride)).enumerate() {
+        if turn > 0 && until.is_over() {
             break;
         }
+        let read = (place * stride) as u64;
         one(reference, &runtime, Failure::Read(read), count)
             .with_context(|| format!("an error at read {read}"))?;
     }
@@ -145,13 +149,17 @@ pub fn while_recovering(
 ) -> Result<()> {
     let runtime = runtime()?;
     let moments = &reference.moments;
-    for (number, (disk, told)) in moments.iter().enumerate().step_by(stride) {
-        if until.is_over() {
+    for (turn, place) in spread(moments.len().div_ceil(stride)).enumerate() {
+        if turn > 0 && until.is_over() {
             break;
         }
-        let Some(image) = disk.crash_images(2).nth(number % 3) else { continue };
+        let number = place * stride;
+        let (disk, told) = &moments[number];
+        let Some(image) = disk.crash_images(2).nth(turn % 3) else { continue };
         let recovering = Recovering { reference, runtime: &runtime, image, told: *told };
-        recovering.every_fault(count).with_context(|| format!("on an image of moment {number}"))?;
+        recovering
+            .every_fault(until, count)
+            .with_context(|| format!("on an image of moment {number}"))?;
     }
     Ok(())
 }
@@ -164,18 +172,28 @@ struct Recovering<'a> {
 }
 
 impl Recovering<'_> {
-    fn every_fault(&self, count: &mut Count) -> Result<()> {
+    /// One of each manner at least, as long as there is time.
+    fn every_fault(&self, until: &Until, count: &mut Count) -> Result<()> {
         let files = self.image.copy();
         let (operations, reads) = (files.operations(), files.reads());
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         drop(Running::open(&shared, self.reference.story.protocol)?);
-        for (what, manner) in MANNERS {
-            for operation in operations..files.operations() {
+        let of_operations = until.part(75);
+        for (turn, place) in spread((files.operations() - operations) as usize).enumerate() {
+            if turn > 0 && of_operations.is_over() {
+                break;
+            }
+            let operation = operations + place as u64;
+            for (what, manner) in MANNERS {
                 self.one(manner(operation), count)
                     .with_context(|| format!("{what} at operation {operation}"))?;
             }
         }
-        for read in reads..files.reads() {
+        for (turn, place) in spread((files.reads() - reads) as usize).enumerate() {
+            if turn > 0 && until.is_over() {
+                break;
+            }
+            let read = reads + place as u64;
             self.one(Failure::Read(read), count).with_context(|| format!("read {read}"))?;
         }
         Ok(())

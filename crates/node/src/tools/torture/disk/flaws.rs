@@ -4,6 +4,8 @@
 //! files makes out of a careful program exactly the careless one, and the program itself needs no
 //! switches.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +15,8 @@ use ledger::checkpoint::CHECKPOINT_FOLDER;
 use ledger::memory_files::{Failure, MANNERS};
 use ledger::{Files, Intercepted, Interceptor, MemoryFiles, StorageFile, Stream};
 
-use super::faults;
-use super::world::{Reference, Running, Told, begin, runtime, tell};
+use super::world::{Found, Reference, Running, Told, begin, runtime, tell};
+use super::{faults, spread};
 
 const ORDERS: &str = Stream::Orders.folder();
 const RESULTS: &str = Stream::Results.folder();
@@ -145,11 +147,11 @@ pub fn found_by(flaw: Flaw, reference: &Reference) -> Result<Option<String>> {
         return Ok(Some(format!("images: {error:#}")));
     }
     let runtime = runtime()?;
-    let operations = reference.files.operations();
+    let operations = reference.files.operations() as usize;
     // Those that go away again: a program that goes on meets nothing more.
     for (what, manner) in MANNERS[..3].iter().rev() {
-        for operation in 0..operations {
-            let failure = manner(operation);
+        for operation in spread(operations) {
+            let failure = manner(operation as u64);
             if let Err(error) = suffers(flaw, reference, &runtime, failure) {
                 return Ok(Some(format!("{what} at operation {operation}: {error:#}")));
             }
@@ -165,7 +167,7 @@ fn careless(flaw: Flaw) -> Result<(MemoryFiles, Arc<dyn Files>, Arc<AtomicBool>)
     Ok((files, shared, active))
 }
 
-/// The suite of images, with fewer of them.
+/// The suite of images, with fewer of them; each is recovered once.
 fn images(flaw: Flaw, reference: &Reference) -> Result<()> {
     let (files, shared, active) = careless(flaw)?;
     begin(&shared, reference.story.protocol)?;
@@ -175,11 +177,16 @@ fn images(flaw: Flaw, reference: &Reference) -> Result<()> {
     let mut running = Running::open(&shared, reference.story.protocol)?;
     let told = tell(&runtime()?, &mut running, &reference.story.steps, &|| files.operations());
     drop(running);
+    let mut recovered: HashMap<u64, Found> = HashMap::new();
     for (index, moment) in (0..).zip(files.moments()) {
         let known = told.partition_point(|told| told.operations <= first + index);
         let told = known.checked_sub(1).map_or(Told::default(), |last| told[last]);
         for image in moment.crash_images(4).step_by(7) {
-            reference.recover(&image, told)?;
+            let found = match recovered.entry(image.fingerprint()) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => *new.insert(reference.find(&image)?.0),
+            };
+            found.holds(told)?;
         }
     }
     Ok(())

@@ -17,7 +17,7 @@ use ledger::{Files, MemoryFiles};
 use tokio::runtime::Runtime;
 
 use super::world::{Found, Reference, Running, Told, runtime};
-use super::{Count, Until};
+use super::{Count, Until, spread};
 
 /// Subsets of up to so many pending things are all made.
 #[derive(Clone, Copy)]
@@ -40,11 +40,12 @@ pub fn every_moment(
 ) -> Result<()> {
     let mut known: HashMap<u64, Found> = HashMap::new();
     let runtime = runtime()?;
-    for (moment, (disk, told)) in reference.moments.iter().enumerate() {
-        if until.is_over() {
-            break;
-        }
+    'moments: for moment in spread(reference.moments.len()) {
+        let (disk, told) = &reference.moments[moment];
         for image in images(disk, depth) {
+            if !known.is_empty() && until.is_over() {
+                break 'moments;
+            }
             count.images += 1;
             let found = match known.get(&image.fingerprint()) {
                 Some(found) => *found,
@@ -123,10 +124,12 @@ pub fn after_kills(
 ) -> Result<()> {
     let runtime = runtime()?;
     let end = Told { checkpoint: None, ..reference.told() };
-    for (moment, (disk, told)) in reference.moments.iter().enumerate().step_by(stride) {
-        if until.is_over() {
+    for (turn, place) in spread(reference.moments.len().div_ceil(stride)).enumerate() {
+        if turn > 0 && until.is_over() {
             break;
         }
+        let moment = place * stride;
+        let (disk, told) = &reference.moments[moment];
         let context = || format!("killed at moment {moment}");
         let files = disk.copy();
         reference.go_on(&runtime, &files, *told).with_context(context)?;
@@ -147,8 +150,8 @@ pub fn some_moments(
     until: &Until,
     count: &mut Count,
 ) -> Result<()> {
-    for _ in 0..images {
-        if until.is_over() {
+    for turn in 0..images {
+        if turn > 0 && until.is_over() {
             break;
         }
         let moment = random.below(reference.moments.len() as u64) as usize;

@@ -24,7 +24,7 @@ pub mod world;
 
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use kit::random::Random;
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ impl Until {
 struct Effort {
     changes: usize,
     depth: Depth,
-    fault_stride: u64,
+    fault_stride: usize,
     recovery_stride: usize,
     flip_stride: usize,
 }
@@ -88,29 +88,43 @@ pub fn specimen(random: &mut Random) -> Result<ledger::MemoryFiles> {
     Ok(Reference::of(Story::new("harmony", 60, 3, random.next_u64()))?.files)
 }
 
+/// 0 to `count`, each once and neighbours far apart: what there is no time for is then a sample of
+/// everything and not the end of it.
+fn spread(count: usize) -> impl Iterator<Item = usize> {
+    let are_coprime = |a: usize, b: usize| {
+        let (mut a, mut b) = (a, b);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a == 1
+    };
+    let least = (count * 5 / 8).max(1);
+    let stride = (least..).find(|stride| are_coprime(*stride, count)).unwrap_or(1);
+    (0..count).map(move |place| place * stride % count)
+}
+
 /// Story after story until the time is up, each under another protocol. The parts of one share what
-/// time is left, so that each of them comes.
+/// time is left, look at the clock inside, and do a least of their own: each of them comes.
 pub fn run(seed: u64, until: &Until, note: &dyn Fn(&Count)) -> Result<Count> {
     let mut count = Count::default();
     let mut random = Random::new(seed);
     let names = protocols::ALL.iter().map(|entry| entry.info.name);
     let names: Vec<&str> = names.filter(|name| engine::check_protocol(name).is_ok()).collect();
-    for (turn, &name) in names.iter().cycle().enumerate() {
+    count.flaws_found += find_flaws()?;
+    for &name in names.iter().cycle() {
         let seed = random.next_u64();
         let context = || format!("protocol {name}, story {seed}");
         let reference =
             Reference::of(Story::new(name, LONG.changes, 3, seed)).with_context(context)?;
         count.references += 1;
-        everything(&reference, &LONG, until, &mut count, note).with_context(context)?;
+        let most = until.part(70);
+        everything(&reference, &LONG, &most, &mut count, note).with_context(context)?;
         let long = Story::new(name, 300, 7, seed);
         let long = Reference::of(long).with_context(context)?;
         let half = until.part(50);
         images::some_moments(&long, &mut random, 2_000, &half, &mut count).with_context(context)?;
         crowd::run(name, 200, &mut random, until, &mut count).with_context(context)?;
         note(&count);
-        if turn == 0 {
-            count.flaws_found += find_flaws()?;
-        }
         if until.is_over() {
             break;
         }
@@ -139,11 +153,17 @@ fn everything(
     Ok(())
 }
 
-/// Every flaw must be found, or the suites are worth nothing.
+/// Every flaw must be found, or the suites are worth nothing. Side by side, since a search mostly
+/// waits for threads of its own recoveries.
 fn find_flaws() -> Result<u64> {
     let reference = Reference::of(Story::new("serial", 6, 3, 1))?;
-    for flaw in Flaw::ALL {
-        let found = flaws::found_by(flaw, &reference)?;
+    let searched = std::thread::scope(|scope| {
+        let reference = &reference;
+        let search = |flaw| (flaw, scope.spawn(move || flaws::found_by(flaw, reference)));
+        Flaw::ALL.map(search).map(|(flaw, search)| (flaw, search.join()))
+    });
+    for (flaw, found) in searched {
+        let found = found.map_err(|_| anyhow!("the search for {flaw:?} panicked"))??;
         let found = found.with_context(|| format!("nothing finds the seeded bug {flaw:?}"))?;
         tracing::debug!(?flaw, found, "a seeded bug was found");
     }
@@ -155,6 +175,30 @@ mod tests {
     use super::*;
 
     const ENDLESS: Until = Until(None);
+
+    #[test]
+    fn what_is_spread_comes_once_and_begins_far_apart() {
+        for count in 0..200 {
+            let mut all: Vec<usize> = spread(count).collect();
+            if count >= 16 {
+                assert!(all[1].abs_diff(all[0]) >= count / 3, "{count}: {all:?}");
+            }
+            all.sort_unstable();
+            assert_eq!(all, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    /// Of a story whose time is over when it begins.
+    #[test]
+    fn each_part_does_a_least_of_its_own() {
+        let over = Until(Some(Instant::now()));
+        let mut count = Count::default();
+        let reference = small("serial", 8);
+        everything(&reference, &LONG, &over, &mut count, &|_| ()).unwrap();
+        let Count { images, faults, flips, lost_files, stories, .. } = count;
+        assert!(images > 0 && lost_files > 0 && stories > 0, "{count:?}");
+        assert!((12..40).contains(&faults) && (1..60).contains(&flips), "{count:?}");
+    }
 
     fn small(protocol: &'static str, seed: u64) -> Reference {
         Reference::of(Story::new(protocol, 10, 3, seed)).unwrap()

@@ -16,30 +16,34 @@ use ledger::segment::parse_segment_path;
 use ledger::{Files, MemoryFiles, Stream};
 
 use super::world::{Reference, language};
-use super::{Count, Until};
+use super::{Count, Until, spread};
 use crate::verification::{Verdict, verify_files};
 
 /// Flips one bit of every `stride`-th byte of every file, and all bits of its neighbour.
 pub fn flips(reference: &Reference, stride: usize, until: &Until, count: &mut Count) -> Result<()> {
     let files = reference.files.copy();
-    for path in files.paths() {
-        let whole = files.contents(&path).context("it was listed")?;
-        for offset in (0..whole.len()).step_by(stride) {
-            if until.is_over() {
-                return Ok(());
+    let paths = files.paths();
+    for (number, path) in paths.iter().enumerate() {
+        let whole = files.contents(path).context("it was listed")?;
+        // What the files before have left of the time, in equal parts.
+        let share = until.part(100 / (paths.len() - number) as u32);
+        for (turn, place) in spread(whole.len().div_ceil(stride)).enumerate() {
+            if turn > 0 && share.is_over() {
+                break;
             }
+            let offset = place * stride;
             let mut rotten = whole.clone();
             rotten[offset] ^= if offset.is_multiple_of(2) { 1 << (offset / 2 % 8) } else { 0xff };
-            files.plant(&path, rotten);
+            files.plant(path, rotten);
             let outcome = judge(reference, &files);
             let outcome = outcome.and_then(|refused| {
-                names_place(&files, &path)?;
+                names_place(&files, path)?;
                 Ok(refused)
             });
             count.flips += 1;
             count.refused += u64::from(outcome.with_context(|| format!("{path}, byte {offset}"))?);
         }
-        files.plant(&path, whole);
+        files.plant(path, whole);
     }
     Ok(())
 }

@@ -385,13 +385,16 @@ impl Reference {
 
     /// Recovers a folder that a crash or a fault left, and compares. `least` must be there.
     pub fn recover(&self, files: &MemoryFiles, least: Told) -> Result<Replayed> {
-        let read = recover(Arc::new(files.clone()), &language, 1, &mut |_| ())?;
-        let found = Found {
-            height: self.compare(&read.replica)?,
-            checkpoint: read.checkpoint.as_ref().map(|from| from.base.manifest.height()),
-        };
+        let (found, read) = self.find(files)?;
         found.holds(least)?;
         Ok(read)
+    }
+
+    /// The same, and where the folder stands.
+    pub fn find(&self, files: &MemoryFiles) -> Result<(Found, Replayed)> {
+        let read = recover(Arc::new(files.clone()), &language, 1, &mut |_| ())?;
+        let checkpoint = read.checkpoint.as_ref().map(|from| from.base.manifest.height());
+        Ok((Found { height: self.compare(&read.replica)?, checkpoint }, read))
     }
 
     /// Starts an engine on a folder, tells it the rest of the story, and verifies what there is. A
