@@ -32,9 +32,9 @@
 //! it grows, and 128 at most behind a large deletion. Tables of less than 128 KiB are kept: 2 MiB
 //! for an index in all.
 //!
-//! **Tables of one size lie one behind the other**, a part for each shard, so that those of an index
-//! of some hundred thousand keys are large enough together for huge pages. A look-up goes to a
-//! random place, and without them misses the processor's address table as well as its caches.
+//! **Tables of one size lie one behind the other**, a part for each shard, so that those of an
+//! index of some hundred thousand keys are large enough together for huge pages. A look-up goes to
+//! a random place, and without them misses the processor's address table as well as its caches.
 //!
 //! ```text
 //!   generation 8   [ shard 0 | shard 1 | … | shard 15 ]    131,072 entries in all, 1 MiB
