@@ -56,16 +56,18 @@ pub fn open(
     metrics: Arc<Metrics>,
 ) -> Result<(Database, Option<Joined>)> {
     let membership = Membership::find(&settings.data)?;
-    if let Some(membership) = &membership {
-        membership.complete(&settings.data, &files)?;
-    }
+    let executed = match &membership {
+        Some(membership) => membership.complete(&settings.data, &files)?,
+        None => None,
+    };
     let options = log_options(settings);
     let rows = row_folders(settings)?;
     let pins = PinFolder::open(files.clone()).context("cannot read the names of pinned blocks")?;
     let watchdog = Watchdog::open(files.clone(), watchdog_settings());
     let watchdog = Arc::new(watchdog.context("cannot read what blocks processes died in")?);
     let (retain, dog) = (pins.heads(), Some(Arc::clone(&watchdog)));
-    let recovery = Recovery { retain, watchdog: dog, ..recovery(settings, rows.clone()) };
+    let recovery = recovery(settings, rows.clone());
+    let recovery = Recovery { retain, watchdog: dog, executed, ..recovery };
     let read = match read(&files, &recovery, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) && membership.is_none() => {
             refuse_beside_pins(&recovery.retain)?;

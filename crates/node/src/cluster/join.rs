@@ -14,7 +14,7 @@ use engine::{BlockLimits, Elsewhere, Engine, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::to_hex;
-use ledger::{Electors, Files, LogWriter, Parameters, Said, VoteKey};
+use ledger::{Electors, Files, Hash, LogWriter, Parameters, Said, VoteKey};
 use order_raft::{Config, Node, Standing, Store, Timing};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -100,11 +100,11 @@ impl Membership {
     }
 
     /// Takes the ledger from another member, where the folder has none that the others can go on
-    /// with.
-    pub fn complete(&self, data: &Path, files: &Arc<dyn Files>) -> Result<()> {
+    /// with. If so: the block up to which it was executed, and the digest of the state behind it.
+    pub fn complete(&self, data: &Path, files: &Arc<dyn Files>) -> Result<Option<(u64, Hash)>> {
         if Pending::read(data)?.is_some() {
             // It goes on alone: what the others have is another ledger's.
-            return Ok(());
+            return Ok(None);
         }
         let members = Arc::new(Members::new(self.plan.roll()?));
         let peers = Peers::new(&self.plan, &self.secrets, members)?;

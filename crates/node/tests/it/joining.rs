@@ -217,3 +217,24 @@ async fn a_member_that_lacks_what_was_pruned_takes_the_ledger_anew() {
     let heads = trial.verify();
     assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
 }
+
+/// What it has executed when it takes the ledger it does not execute again when it starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_joins_executes_the_ledger_once() {
+    let trial = Trial::as_configured(3);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    insert(&client, 0..100).await;
+    let (all, port) = (trial.all(), free_ports(3).to_string());
+    let added = run(&["cluster", "add", "--folder", path(&all), "--port", &port]);
+    assert_eq!(added.status.code(), Some(0), "{added:?}");
+    let log = all.join("log");
+    let kept = std::fs::File::create(&log).unwrap();
+    let mut joins = Node::start_logging(tally(&[]), &trial.data(3), &[], kept);
+    assert_eq!(count(&joins.connect().await).await, 100);
+    joins.signal(Signal::TERM);
+    let said = std::fs::read_to_string(&log).unwrap();
+    let executed = |line: &&str| line.contains("executed=") && !line.contains("executed=0 ");
+    assert_eq!(said.lines().filter(executed).count(), 1, "{said}");
+    assert!(said.contains("took the ledger") && !said.contains("does not hold"), "{said}");
+}
