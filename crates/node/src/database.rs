@@ -55,6 +55,7 @@ pub fn open(
     settings: &Settings,
     metrics: Arc<Metrics>,
 ) -> Result<(Database, Option<Joined>)> {
+    cluster::refuse_beside(&settings.data, false)?;
     let membership = Membership::find(&settings.data)?;
     let executed = match &membership {
         Some(membership) => membership.complete(&settings.data, &files)?,
@@ -71,6 +72,7 @@ pub fn open(
     let read = match read(&files, &recovery, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) && membership.is_none() => {
             refuse_beside_pins(&recovery.retain)?;
+            cluster::refuse_beside(&settings.data, true)?;
             begin(settings, files.clone(), options)?;
             read(&files, &recovery, &mut Report::default())
         }
@@ -99,6 +101,7 @@ pub fn open(
     let (journal, joined) = match membership {
         None => {
             cluster::refuse_alone(replica.parameters())?;
+            cluster::refuse_beside(&settings.data, true)?;
             (journal(settings, log, rows)?, None)
         }
         Some(membership) => {

@@ -25,7 +25,7 @@ use super::follow::Following;
 use super::forks::{Comparing, Fork, Forks};
 use super::recover::Pending;
 use super::votes::{self, Votes};
-use super::{RAFT, REJOIN, fetch, remote};
+use super::{RAFT, REJOIN, fetch, foreign, remote};
 use crate::config::Settings;
 use crate::database::clock;
 use crate::folders;
@@ -108,6 +108,7 @@ impl Membership {
         }
         let members = Arc::new(Members::new(self.plan.roll()?));
         let peers = Peers::new(&self.plan, &self.secrets, members)?;
+        foreign::refuse_among(&self.plan, &peers, self.secrets.id)?;
         fetch::complete(data, files, peers, self.secrets.id)
             .context("cannot take the ledger from another member")
     }

@@ -8,6 +8,7 @@ mod change;
 mod fetch;
 mod folders;
 mod follow;
+mod foreign;
 mod forks;
 mod join;
 mod processes;
@@ -27,6 +28,7 @@ pub const REJOIN: &str = "Take the ledger anew from the other members: tally clu
 
 pub use against::{Comparison, Parted, compare};
 pub use change::{by_request, shown};
+pub use foreign::refuse_beside;
 pub use forks::Forks;
 pub use join::{Joined, Membership, refuse_alone};
 pub use votes::{Heard, Standing, Telling};
