@@ -43,7 +43,7 @@ help:
 	@echo "make overflow        random blocks with overflow checks and without: the same to the last bit"
 	@echo "make sim             whole nodes in one thread, a thousand worlds from a thousand seeds"
 	@echo "make torture         SIGKILLs, crash images, disk faults, rot: until something is lost or the time is up"
-	@echo "make torture-cluster  three nodes, SIGKILLs and SIGSTOPs of leaders and followers: nothing lost"
+	@echo "make torture-cluster  three nodes, SIGKILLs, SIGSTOPs, lost data, full disks, wrong clocks: nothing lost"
 	@echo "make fuzz            statements, large values, wire messages that no driver sends; another session waits for none"
 	@echo "make figures-reliability  promised times, measured and held to on a machine of one's own"
 	@echo "make soak            two hours of everything at full load: memory must stay flat"

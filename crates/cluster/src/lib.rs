@@ -29,3 +29,4 @@ pub mod votes;
 pub use members::{Members, Roll};
 pub use net::{Answer, Answering, Peers, serve};
 pub use plan::{Member, Plan, Secrets};
+pub use seldom::Seldom;

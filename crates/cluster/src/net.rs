@@ -126,6 +126,17 @@ impl Peers {
         &self.members
     }
 
+    /// Whether another one than the member answers at its address; `None`: nothing does.
+    pub async fn is_another(&self, id: u64) -> Option<bool> {
+        match self.peer(id).ok()?.connect().await {
+            Ok(_) => Some(false),
+            Err(error) => {
+                let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+                matches!(cause, rustls::Error::InvalidCertificate(_)).then_some(true)
+            }
+        }
+    }
+
     /// Its key and its address may have changed since it was called last.
     fn peer(&self, id: u64) -> io::Result<Arc<Peer>> {
         let mut peers = lock(&self.peers);

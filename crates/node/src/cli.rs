@@ -252,6 +252,10 @@ pub struct Verify {
     /// Begin with the newest checkpoint that holds: quicker, and trusts what it says.
     #[arg(long)]
     pub from_checkpoint: bool,
+    /// Also compare its orders with those of a member that runs, by number or address, or with
+    /// those in another folder: the first block that differs is named.
+    #[arg(long, value_name = "MEMBER|DIR")]
+    pub peer: Option<String>,
 }
 
 #[derive(Args, Debug)]

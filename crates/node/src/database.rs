@@ -55,20 +55,24 @@ pub fn open(
     settings: &Settings,
     metrics: Arc<Metrics>,
 ) -> Result<(Database, Option<Joined>)> {
+    cluster::refuse_beside(&settings.data, false)?;
     let membership = Membership::find(&settings.data)?;
-    if let Some(membership) = &membership {
-        membership.complete(&settings.data, &files)?;
-    }
+    let executed = match &membership {
+        Some(membership) => membership.complete(&settings.data, &files)?,
+        None => None,
+    };
     let options = log_options(settings);
     let rows = row_folders(settings)?;
     let pins = PinFolder::open(files.clone()).context("cannot read the names of pinned blocks")?;
     let watchdog = Watchdog::open(files.clone(), watchdog_settings());
     let watchdog = Arc::new(watchdog.context("cannot read what blocks processes died in")?);
     let (retain, dog) = (pins.heads(), Some(Arc::clone(&watchdog)));
-    let recovery = Recovery { retain, watchdog: dog, ..recovery(settings, rows.clone()) };
+    let recovery = recovery(settings, rows.clone());
+    let recovery = Recovery { retain, watchdog: dog, executed, ..recovery };
     let read = match read(&files, &recovery, &mut Report::default()) {
         Err(fault) if holds_no_block(&fault) && membership.is_none() => {
             refuse_beside_pins(&recovery.retain)?;
+            cluster::refuse_beside(&settings.data, true)?;
             begin(settings, files.clone(), options)?;
             read(&files, &recovery, &mut Report::default())
         }
@@ -97,6 +101,7 @@ pub fn open(
     let (journal, joined) = match membership {
         None => {
             cluster::refuse_alone(replica.parameters())?;
+            cluster::refuse_beside(&settings.data, true)?;
             (journal(settings, log, rows)?, None)
         }
         Some(membership) => {
@@ -571,12 +576,19 @@ fn clock_bound(settings: &Settings) -> Option<ClockBound> {
     (!ahead_max.is_zero()).then_some(ClockBound { ahead_max, steady })
 }
 
+/// Names a file by which a test of a debug build sets the clock: seconds ahead.
+pub const CLOCK_FILE: &str = "TEST_CLOCK_FILE";
+
 /// Microseconds since 2000-01-01 UTC; a clock before that stands still.
 pub fn clock() -> Clock {
     let epoch = UNIX_EPOCH + Duration::from_secs(EPOCH_S);
+    let set = cfg!(debug_assertions).then(|| std::env::var_os(CLOCK_FILE)).flatten();
     Arc::new(move || {
         let elapsed = SystemTime::now().duration_since(epoch).unwrap_or_default();
-        i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX)
+        let true_us = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX);
+        let ahead_s = set.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+        let ahead_s: i64 = ahead_s.and_then(|text| text.parse().ok()).unwrap_or(0);
+        true_us.saturating_add(ahead_s * 1_000_000).max(0)
     })
 }
 

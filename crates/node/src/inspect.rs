@@ -10,6 +10,7 @@ use serde_json::json;
 use types::printable::{printable, printable_json, printable_page};
 
 use crate::cli::{self, Exit, Output, ReceiptCheck};
+use crate::cluster::{self, Comparison, Parted};
 use crate::receipts::{self, Certified, Summary};
 use crate::verification::{self, Certificates, CheckpointVerdict, Verdict, Verification};
 
@@ -20,11 +21,46 @@ pub fn verify(arguments: &cli::Verify, output: Output) -> Result<Exit> {
     };
     let found = verify(&arguments.data, arguments.workers.unwrap_or(0))
         .with_context(|| format!("cannot verify {}", arguments.data.display()))?;
+    let compared = arguments.peer.as_ref().map(|peer| cluster::compare(&arguments.data, peer));
+    let compared = compared.transpose().context("cannot compare the orders")?;
     match output {
-        Output::Text => print!("{}", printable_page(&verification_text(&found))),
-        Output::Json => println!("{}", printable_json(&verification_json(&found).to_string())),
+        Output::Text => {
+            let compared = compared.as_ref().map(comparison_text).unwrap_or_default();
+            print!("{compared}{}", printable_page(&verification_text(&found)));
+        }
+        Output::Json => {
+            let mut page = verification_json(&found);
+            if let Some(compared) = &compared {
+                page["peer"] = comparison_json(compared);
+            }
+            println!("{}", printable_json(&page.to_string()));
+        }
     }
-    Ok(exit_of(&found))
+    Ok(match exit_of(&found) {
+        Exit::Ok if compared.is_some_and(|it| it.fork.is_some()) => Exit::Failed,
+        exit => exit,
+    })
+}
+
+fn comparison_text(compared: &Comparison) -> String {
+    let Comparison { peer, first, last, fork } = compared;
+    let peer = printable(peer);
+    match (last, fork) {
+        (None, _) => format!("peer          {peer} has none of the blocks that are here\n"),
+        (Some(last), None) => {
+            format!("peer          {peer} has the same orders, blocks {first} to {last}\n")
+        }
+        (_, Some(Parted { height, here, there })) => format!(
+            "forked        the order of block {height} is {here} here, and {there} at {peer}\n"
+        ),
+    }
+}
+
+fn comparison_json(compared: &Comparison) -> serde_json::Value {
+    let Comparison { peer, first, last, fork } = compared;
+    let fork =
+        fork.as_ref().map(|it| json!({"height": it.height, "here": it.here, "there": it.there}));
+    json!({"with": peer, "first": first, "last": last, "fork": fork})
 }
 
 pub fn exit_of(found: &Verification) -> Exit {

@@ -26,6 +26,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
+use engine::checkpoint::Taken;
+use engine::checkpoint::vouched::vouched_at;
 use engine::skip::{BLOCKS_MAX, skipped_by};
 use ledger::backup::JoinedFiles;
 use ledger::chain::ChainVerifier;
@@ -90,7 +92,7 @@ pub struct Restored {
     pub head: Hash,
     /// The checkpoint whose blocks were not executed, if there was one, and that of the end.
     from: Option<u64>,
-    taken: u64,
+    pub taken: Taken,
 }
 
 pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
@@ -106,7 +108,7 @@ pub fn run(arguments: &cli::Restore, output: Output) -> Result<Exit> {
         Output::Json => println!(
             "{}",
             json!({
-                "height": height, "head": head, "checkpoint": taken,
+                "height": height, "head": head, "checkpoint": taken.height,
                 "from_checkpoint": from,
             })
         ),
@@ -158,7 +160,7 @@ fn make_in_new(arguments: &cli::Restore, begun: &mut bool) -> Result<Restored> {
     if let Until::Block(wanted) = until {
         ensure!(height == wanted, "the ledger ends at block {height}, there is no block {wanted}");
     }
-    let from = copy_checkpoint(&source, &*files, &copied)?;
+    let from = copy_checkpoint(&source, &files, &copied)?;
     if from.is_none() && lowest > 0 {
         let what = format!("no checkpoint up to block {height} holds");
         let hint = "Restore a later block, or name the archive of the blocks that were pruned: \
@@ -175,7 +177,7 @@ fn make_in_new(arguments: &cli::Restore, begun: &mut bool) -> Result<Restored> {
     })?;
     step.end("every hash, root and effect is as recorded");
     finish(&RealFiles::open(target)?)?;
-    Ok(Restored { height, head: settled.head, from, taken: settled.taken.height })
+    Ok(Restored { height, head: settled.head, from, taken: settled.taken })
 }
 
 fn ensure_new(folder: &Path) -> Result<()> {
@@ -419,22 +421,34 @@ fn writer(files: &Arc<dyn Files>) -> Result<BlockWriter> {
     Ok(BlockWriter::resume(reader, LogOptions::default())?)
 }
 
-/// Copies the newest checkpoint that holds, of one of these blocks, and returns its height.
+/// Copies the newest checkpoint that holds, of one of these blocks, and returns its height: of those
+/// that one of the blocks vouches for, as others are passed over where none was pruned.
 fn copy_checkpoint(
     source: &Arc<dyn Files>,
-    target: &dyn Files,
+    target: &Arc<dyn Files>,
     copied: &Copied,
 ) -> Result<Option<u64>> {
+    let mut unvouched = None;
     for (height, hashes) in copied.hashes.iter().rev() {
         let Ok(manifest) = checkpoint::read_manifest(&**source, *height) else { continue };
         let of = (manifest.order.hash(), manifest.result.hash());
         if of != *hashes || engine::checkpoint::check(&**source, &manifest).is_err() {
             continue;
         }
-        checkpoint::copy(&**source, target, &manifest)?;
-        return Ok(Some(*height));
+        let vouched = vouched_at(target, *height)?.map(|vouched| vouched.digest);
+        match manifest.digest() {
+            Ok(digest) if vouched == Some(digest) => {
+                checkpoint::copy(&**source, &**target, &manifest)?;
+                return Ok(Some(*height));
+            }
+            Ok(_) if vouched.is_none() => _ = unvouched.get_or_insert((*height, manifest)),
+            // The ledger contradicts it.
+            _ => {}
+        }
     }
-    Ok(None)
+    let Some((height, manifest)) = unvouched else { return Ok(None) };
+    checkpoint::copy(&**source, &**target, &manifest)?;
+    Ok(Some(height))
 }
 
 #[cfg(test)]

@@ -93,8 +93,12 @@ impl Node {
         }
     }
 
-    /// Fails on a node that does not lead any more.
+    /// Fails on a node that does not lead any more. One that leaves the lead to another, as its
+    /// clock is ahead, does not ask: each question would have the others hear of their leader.
     pub(crate) async fn confirm_as_leader(&self) -> io::Result<Height> {
+        if let Some(why) = self.clock_is_ahead() {
+            return Err(io::Error::other(why));
+        }
         let (read, _) = self.raft()?.get_read_log_id().await.map_err(io::Error::other)?;
         Ok(read.map_or(0, |read| self.0.store.height_at(read.index)))
     }

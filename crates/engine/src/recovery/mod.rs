@@ -34,7 +34,7 @@ use std::sync::Arc;
 use ledger::chain::ChainVerifier;
 use ledger::checkpoint::{CHECKPOINT_FOLDER, Manifest, heights, read_manifest};
 use ledger::{
-    BlockReader, BlockWriter, Damage, Files, Genesis, LogError, LogOptions, Record, Stream,
+    BlockReader, BlockWriter, Damage, Files, Genesis, Hash, LogError, LogOptions, Record, Stream,
     TornTail,
 };
 use storage::Store;
@@ -206,6 +206,9 @@ pub struct Recovery {
     /// Blocks that the store is to retain when it comes by.
     pub retain: Vec<Head>,
     pub trust: Trust,
+    /// A block, and the digest of the state behind it that this very process came to by executing:
+    /// as good as the ledger's word, which may not have come to it yet.
+    pub executed: Option<(Height, Hash)>,
     /// Blocks that a process died in before.
     pub watchdog: Option<Arc<Watchdog>>,
 }
@@ -532,7 +535,7 @@ fn begin_at(
         Ok(reader) => reader,
         Err(why) => return Ok(Err(PassedOver::lost(height, why))),
     };
-    if let Err(why) = check_vouched(files, &manifest, recovery.trust)? {
+    if let Err(why) = check_vouched(files, &manifest, recovery)? {
         return Ok(Err(why));
     }
     let loaded = load(&**files, height, language, recovery.workers);
@@ -543,7 +546,7 @@ fn begin_at(
 fn check_vouched(
     files: &Arc<dyn Files>,
     manifest: &Manifest,
-    trust: Trust,
+    recovery: &Recovery,
 ) -> Result<Result<(), PassedOver>, Fault> {
     let height = manifest.height();
     let digest = match manifest.digest() {
@@ -553,7 +556,8 @@ fn check_vouched(
     Ok(match vouched_at(files, height)? {
         Some(vouched) if vouched.digest == digest => Ok(()),
         Some(vouched) => Err(PassedOver::contradicted(height, vouched.by)),
-        None if trust == Trust::Uncontradicted => Ok(()),
+        None if recovery.trust == Trust::Uncontradicted => Ok(()),
+        None if recovery.executed == Some((height, digest)) => Ok(()),
         None => Err(PassedOver::not_vouched_for(height)),
     })
 }

@@ -27,7 +27,7 @@ use anyhow::{Context, Result};
 use cluster::Peers;
 use ledger::backup::{self, Head};
 use ledger::hash::hash_from_hex;
-use ledger::{BlockReader, Files, LogError, RealFiles};
+use ledger::{BlockReader, Files, Hash, LogError, RealFiles};
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 use types::{Error, SqlState};
@@ -48,11 +48,18 @@ pub fn is_half_done(data: &Path) -> bool {
     data.join(JOINING).join(DONE).exists()
 }
 
-/// Makes sure that the folder has a ledger which the others can go on with.
-pub fn complete(data: &Path, files: &Arc<dyn Files>, peers: Peers, own: u64) -> Result<()> {
+/// Makes sure that the folder has a ledger which the others can go on with. If it was taken now:
+/// the block up to which it was executed, and the digest of the state behind that.
+pub fn complete(
+    data: &Path,
+    files: &Arc<dyn Files>,
+    peers: Peers,
+    own: u64,
+) -> Result<Option<(u64, Hash)>> {
     let joining = data.join(JOINING);
     if is_half_done(data) {
-        return install(data, files, &joining);
+        install(data, files, &joining)?;
+        return Ok(None);
     }
     let (next, is_whole) = next_block(files)?;
     if next.is_none() {
@@ -69,7 +76,7 @@ pub fn complete(data: &Path, files: &Arc<dyn Files>, peers: Peers, own: u64) -> 
             // One of those that have its next block will send it.
             let is_far = !all.is_empty() && all.iter().all(|(_, heads)| heads.first > next);
             if !is_far {
-                return Ok(());
+                return Ok(None);
             }
             warn!(next, "the other members have pruned what this one lacks: it begins anew");
             if !is_whole {
@@ -79,7 +86,10 @@ pub fn complete(data: &Path, files: &Arc<dyn Files>, peers: Peers, own: u64) -> 
         }
         if let Some((remote, heads)) = all.into_iter().next() {
             match fetch(&joining, &remote) {
-                Ok(()) => return install(data, files, &joining),
+                Ok(executed) => {
+                    install(data, files, &joining)?;
+                    return Ok(Some(executed));
+                }
                 Err(error) => {
                     let (from, height) = (remote.from, heads.height);
                     warn!(from, height, "the ledger was not taken, tried again: {error:#}");
@@ -127,7 +137,7 @@ fn found(peers: &Arc<Peers>, own: u64, runtime: &Arc<Runtime>) -> Vec<(RemoteFil
     found
 }
 
-fn fetch(joining: &Path, remote: &RemoteFiles) -> Result<()> {
+fn fetch(joining: &Path, remote: &RemoteFiles) -> Result<(u64, Hash)> {
     folders::create_private(joining)?;
     let (copy, ledger) = (joining.join("copy"), joining.join("ledger"));
     let taken = {
@@ -140,14 +150,14 @@ fn fetch(joining: &Path, remote: &RemoteFiles) -> Result<()> {
     }
     let (archive, to_block, to_time) = (Vec::new(), Some(taken.head.height), None);
     let arguments = cli::Restore { from: copy, archive, data: ledger.clone(), to_block, to_time };
-    restore::make(&arguments)?;
+    let executed = restore::make(&arguments)?.taken;
     let own = remote.own_up_to(taken.head.height)?;
     fs::write(joining.join(OWN), &own)?;
     fs::File::open(joining.join(OWN))?.sync_all()?;
     fs::File::create(joining.join(DONE))?.sync_all()?;
     fs::File::open(joining)?.sync_all()?;
     info!(from = remote.from, height = taken.head.height, bytes = taken.bytes, "took the ledger");
-    Ok(())
+    Ok((executed.height, executed.digest))
 }
 
 fn head_of(heads: &Heads) -> types::Result<Head> {

@@ -93,6 +93,31 @@ impl Forks {
     }
 }
 
+/// The way to the first block that differs, when a later one does.
+pub struct Halving {
+    /// Everything below is the same.
+    same: u64,
+    pub differs: u64,
+}
+
+impl Halving {
+    pub fn new(first: u64, differs: u64) -> Halving {
+        Halving { same: first, differs }
+    }
+
+    /// What is to be compared next.
+    pub fn middle(&self) -> Option<u64> {
+        (self.same < self.differs).then(|| self.same + (self.differs - self.same) / 2)
+    }
+
+    pub fn told(&mut self, middle: u64, is_same: bool) {
+        match is_same {
+            true => self.same = middle + 1,
+            false => self.differs = middle,
+        }
+    }
+}
+
 /// Compares this node's orders with the others', until the runtime ends.
 pub struct Comparing {
     pub id: u64,
@@ -124,17 +149,13 @@ impl Comparing {
         if height < first || self.is_same(member, height).await? {
             return Ok(None);
         }
-        // Everything below `same` is the same, and `differs` is not.
-        let (mut same, mut differs) = (first, height);
-        while same < differs {
-            let middle = same + (differs - same) / 2;
-            match self.is_same(member, middle).await? {
-                true => same = middle + 1,
-                false => differs = middle,
-            }
+        let mut halving = Halving::new(first, height);
+        while let Some(middle) = halving.middle() {
+            halving.told(middle, self.is_same(member, middle).await?);
         }
-        let (here, there) = self.orders(member, differs).await?;
-        Ok(Some(Fork { member, height: differs, here, there }))
+        let height = halving.differs;
+        let (here, there) = self.orders(member, height).await?;
+        Ok(Some(Fork { member, height, here, there }))
     }
 
     async fn is_same(&self, member: u64, height: u64) -> io::Result<bool> {
@@ -155,6 +176,18 @@ impl Comparing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn halving_comes_to_the_first_block_that_differs() {
+        for (first, parted, newest) in [(0, 0, 0), (0, 0, 9), (3, 5, 9), (3, 9, 9), (8, 8, 9)] {
+            let mut halving = Halving::new(first, newest);
+            while let Some(middle) = halving.middle() {
+                assert!((first..newest).contains(&middle));
+                halving.told(middle, middle < parted);
+            }
+            assert_eq!(halving.differs, parted);
+        }
+    }
 
     #[test]
     fn a_fork_is_told_once_and_forgotten_when_it_is_healed() {

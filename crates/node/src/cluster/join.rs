@@ -14,7 +14,7 @@ use engine::{BlockLimits, Elsewhere, Engine, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::to_hex;
-use ledger::{Electors, Files, LogWriter, Parameters, Said, VoteKey};
+use ledger::{Electors, Files, Hash, LogWriter, Parameters, Said, VoteKey};
 use order_raft::{Config, Node, Standing, Store, Timing};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -25,7 +25,7 @@ use super::follow::Following;
 use super::forks::{Comparing, Fork, Forks};
 use super::recover::Pending;
 use super::votes::{self, Votes};
-use super::{RAFT, REJOIN, fetch, remote};
+use super::{RAFT, REJOIN, fetch, foreign, remote};
 use crate::config::Settings;
 use crate::database::clock;
 use crate::folders;
@@ -100,14 +100,15 @@ impl Membership {
     }
 
     /// Takes the ledger from another member, where the folder has none that the others can go on
-    /// with.
-    pub fn complete(&self, data: &Path, files: &Arc<dyn Files>) -> Result<()> {
+    /// with. If so: the block up to which it was executed, and the digest of the state behind it.
+    pub fn complete(&self, data: &Path, files: &Arc<dyn Files>) -> Result<Option<(u64, Hash)>> {
         if Pending::read(data)?.is_some() {
             // It goes on alone: what the others have is another ledger's.
-            return Ok(());
+            return Ok(None);
         }
         let members = Arc::new(Members::new(self.plan.roll()?));
         let peers = Peers::new(&self.plan, &self.secrets, members)?;
+        foreign::refuse_among(&self.plan, &peers, self.secrets.id)?;
         fetch::complete(data, files, peers, self.secrets.id)
             .context("cannot take the ledger from another member")
     }

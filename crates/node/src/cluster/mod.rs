@@ -3,10 +3,12 @@
 //! A data folder with `cluster/` in it is a member's. Its ledger says so too, in its first block,
 //! and a node refuses the one without the other.
 
+mod against;
 mod change;
 mod fetch;
 mod folders;
 mod follow;
+mod foreign;
 mod forks;
 mod join;
 mod processes;
@@ -24,7 +26,9 @@ use crate::cli::{ClusterAction, Exit, Output};
 pub const REJOIN: &str = "Take the ledger anew from the other members: tally cluster rejoin --data \
                           FOLDER, then start the node. Do not put an old copy in its place.";
 
+pub use against::{Comparison, Parted, compare};
 pub use change::{by_request, shown};
+pub use foreign::refuse_beside;
 pub use forks::Forks;
 pub use join::{Joined, Membership, refuse_alone};
 pub use votes::{Heard, Standing, Telling};

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::votes::{Counts, Divergence, Found, Signer, Tally, wire};
-use cluster::{Answer, Peers};
+use cluster::{Answer, Peers, Seldom};
 use engine::checkpoint::Taken;
 use engine::retention::Memory;
 use engine::{BlockEvent, Engine, Observer};
@@ -120,6 +120,7 @@ struct Voter {
     /// When a block came last.
     block_at: Instant,
     synced_at: Instant,
+    seldom: Seldom,
     is_synced: bool,
     signs: bool,
 }
@@ -160,6 +161,7 @@ impl Votes {
             held: None,
             block_at: Instant::now(),
             synced_at: Instant::now(),
+            seldom: Seldom::default(),
             is_synced: true,
             signs,
         };
@@ -426,8 +428,10 @@ impl Voter {
         if kept.last().is_some_and(|last| last.height >= certificate.said.height) {
             return;
         }
-        if let Err(error) = kept.append(certificate) {
-            error!(%error, "a certificate cannot be kept");
+        if let Err(error) = kept.append(certificate)
+            && let Some(before) = self.seldom.is_due(&error.to_string())
+        {
+            error!(%error, before, "a certificate cannot be kept");
         }
         self.is_synced = false;
         self.kept_at = Some(Instant::now());

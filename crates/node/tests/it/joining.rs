@@ -221,3 +221,72 @@ async fn a_member_that_lacks_what_was_pruned_takes_the_ledger_anew() {
     let heads = trial.verify();
     assert!(heads.iter().all(|head| *head == heads[0]), "{heads:?}");
 }
+
+/// What it has executed when it takes the ledger it does not execute again when it starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_joins_executes_the_ledger_once() {
+    let trial = Trial::as_configured(3);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    insert(&client, 0..100).await;
+    let (all, port) = (trial.all(), free_ports(3).to_string());
+    let added = run(&["cluster", "add", "--folder", path(&all), "--port", &port]);
+    assert_eq!(added.status.code(), Some(0), "{added:?}");
+    let log = all.join("log");
+    let kept = std::fs::File::create(&log).unwrap();
+    let mut joins = Node::start_logging(tally(&[]), &trial.data(3), &[], kept);
+    assert_eq!(count(&joins.connect().await).await, 100);
+    joins.signal(Signal::TERM);
+    let said = std::fs::read_to_string(&log).unwrap();
+    let executed = |line: &&str| line.contains("executed=") && !line.contains("executed=0 ");
+    assert_eq!(said.lines().filter(executed).count(), 1, "{said}");
+    assert!(said.contains("took the ledger") && !said.contains("does not hold"), "{said}");
+}
+
+/// Whole folders, each of which would do in its own place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_in_the_place_of_another_one_is_refused() {
+    let mut trial = Trial::start(3);
+    trial.connect(0).await.batch_execute(TABLE).await.unwrap();
+    trial.settle();
+    trial.nodes[2].take().unwrap().signal(Signal::KILL);
+    let (all, place) = (trial.all(), trial.data(2));
+    let plan = std::fs::read_to_string(trial.data(0).join("cluster/plan.toml")).unwrap();
+    let address = plan.lines().find_map(|line| line.strip_prefix("address = \"127.0.0.1:"));
+    let port: u16 = address.unwrap().trim_end_matches('"').parse().unwrap();
+    let (other, port) = (all.join("other"), (port - 2).to_string());
+    let init = ["cluster", "init", "--folder", path(&other), "--nodes", "3", "--port", &port];
+    assert_eq!(run(&init).status.code(), Some(0));
+    let alone = all.join("alone");
+    drop(Node::start(&alone));
+    let refused = |data: &Path, why: &str| {
+        let begun = run(&["serve", "--data", path(data), "--listen", "127.0.0.1:0"]);
+        let said = String::from_utf8_lossy(&begun.stderr).into_owned();
+        assert_eq!(begun.status.code(), Some(1), "{said}");
+        assert!(said.contains(why) && said.contains("place of another"), "{said}");
+        assert!(begun.stdout.is_empty(), "{begun:?}");
+    };
+    // Nothing lies beside it, but others answer where it looks for its members.
+    refused(&other_place(&other, &all), "are no members of it");
+    let own = all.join("own");
+    std::fs::rename(&place, &own).unwrap();
+    for (from, why) in [
+        (other.join("node-2"), "beside it of that with"),
+        (trial.data(1), "beside it is the same"),
+        (alone, "this folder is of no cluster"),
+    ] {
+        let copied = Command::new("cp").arg("-a").arg(&from).arg(&place).status();
+        assert!(copied.unwrap().success());
+        refused(&place, why);
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+    std::fs::rename(&own, &place).unwrap();
+    trial.nodes[2] = Some(Node::start(&place));
+    trial.settle();
+}
+
+fn other_place(other: &Path, all: &Path) -> std::path::PathBuf {
+    let place = all.join("elsewhere");
+    std::fs::rename(other.join("node-3"), &place).unwrap();
+    place
+}

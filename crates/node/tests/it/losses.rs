@@ -177,7 +177,8 @@ async fn ledgers_that_have_parted_are_named() {
     let mut before = BTreeMap::new();
     contents(&trial.data(loser), &mut before);
     trial.freeze(loser, Signal::CONT);
-    trial.freeze(away, Signal::STOP);
+    // One that was only frozen would find the others' votes in its sockets.
+    trial.nodes[away].take().unwrap().signal(Signal::KILL);
     insert(&trial.connect(leader).await, 0..ROWS).await;
     // What it has no result of it would give up for the others'.
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -185,8 +186,9 @@ async fn ledgers_that_have_parted_are_named() {
         trial.nodes[node].take().unwrap().signal(Signal::KILL);
     }
     set_back(&trial.data(loser), &before);
-    trial.freeze(away, Signal::CONT);
-    trial.nodes[loser] = Some(Node::start(&trial.data(loser)));
+    for node in [away, loser] {
+        trial.nodes[node] = Some(Node::start(&trial.data(node)));
+    }
     insert(&trial.connect(away).await, 1000..1010).await;
     trial.nodes[leader] = Some(Node::start(&trial.data(leader)));
     let mut said = String::new();
@@ -212,6 +214,20 @@ async fn ledgers_that_have_parted_are_named() {
     // Its owner decides which of them goes on.
     trial.nodes[leader].take().unwrap().signal(Signal::KILL);
     let data = trial.data(leader);
+    // Each is sound for itself. A folder on which a node runs is not read.
+    let member = (away + 1).to_string();
+    let compared = run(&["--output", "json", "verify", path(&data), "--peer", &member]);
+    assert_eq!(compared.status.code(), Some(1), "{compared:?}");
+    let found = json(&compared);
+    assert_eq!(found["verdict"]["kind"], "sound");
+    let (here, there) = (&found["peer"]["fork"]["here"], &found["peer"]["fork"]["there"]);
+    for hash in [here, there] {
+        assert!(said.contains(hash.as_str().unwrap()), "{found:#} {said}");
+    }
+    assert_ne!(here, there);
+    let text = run(&["verify", path(&data), "--peer", &member]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains(&format!("at member {member}")), "{text}");
     let aside = run(&["cluster", "rejoin", "--data", path(&data)]);
     assert_eq!(aside.status.code(), Some(0), "{aside:?}");
     trial.nodes[leader] = Some(Node::start(&data));
@@ -239,15 +255,21 @@ async fn members(client: &Client, count: usize) {
     panic!("the members are {}", shown(client, "ledger.members").await);
 }
 
-/// Two of three are gone for good: the third goes on, and others join it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_survivor_goes_on_alone_by_its_owners_word() {
+/// A cluster with rows, none of whose nodes runs.
+async fn stopped_with_rows() -> Trial {
     let mut trial = Trial::start(3);
     let client = trial.connect(0).await;
     client.batch_execute(TABLE).await.unwrap();
     insert(&client, 0..ROWS).await;
     trial.settle();
     trial.stop();
+    trial
+}
+
+/// Two of three are gone for good: the third goes on, and others join it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_survivor_goes_on_alone_by_its_owners_word() {
+    let mut trial = stopped_with_rows().await;
     let (data, all) = (trial.data(0), trial.all());
     let recover = ["--output", "json", "cluster", "recover", "--data", path(&data)];
     let refused = run(&recover);
@@ -285,12 +307,7 @@ async fn a_survivor_goes_on_alone_by_its_owners_word() {
 /// All folders are gone, and there is a backup.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_goes_on_as_a_new_cluster() {
-    let mut trial = Trial::start(3);
-    let client = trial.connect(0).await;
-    client.batch_execute(TABLE).await.unwrap();
-    insert(&client, 0..ROWS).await;
-    trial.settle();
-    trial.stop();
+    let trial = stopped_with_rows().await;
     let (all, backup) = (trial.all(), trial.all().join("backup"));
     let taken = run(&["backup", "--data", path(&trial.data(2)), "--to", path(&backup)]);
     assert_eq!(taken.status.code(), Some(0), "{taken:?}");

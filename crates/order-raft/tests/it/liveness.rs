@@ -1,6 +1,7 @@
 //! What a node says when nothing can be ordered, and clocks that are wrong.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -62,6 +63,29 @@ fn a_leader_whose_clock_is_ahead_makes_way_and_the_ledgers_time_stays_right() {
         cluster.pass(3_000);
         assert_eq!(hindrance(&cluster, leader), "", "{seed}: it was set right");
     }
+}
+
+/// What a reader asks of the leader has the others hear of it.
+#[test]
+fn readers_do_not_keep_a_leader_whose_clock_is_ahead() {
+    let (cluster, leader) = settled(8);
+    let other = (leader + 1) % 3;
+    cluster.skews_us[leader].store(600 * SECOND, Ordering::SeqCst);
+    submit(&cluster, other, "while it is ahead");
+    let told = Arc::new(AtomicUsize::new(0));
+    for _ in 0..600 {
+        for node in 0..3 {
+            let told = Arc::clone(&told);
+            let tell = Box::new(move |_| {
+                told.fetch_add(1, Ordering::SeqCst);
+            });
+            assert!(cluster.node(node).unwrap().confirm(tell));
+        }
+        cluster.pass(10);
+    }
+    assert_eq!(given(&cluster, other), [0], "ordered, at the right time");
+    assert_ne!(cluster.leader(), Some(leader));
+    assert!(told.load(Ordering::SeqCst) > 0, "readers are told by the next leader");
 }
 
 #[test]

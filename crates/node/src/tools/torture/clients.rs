@@ -122,8 +122,11 @@ impl From<Error> for Failure {
         };
         match said.code().code() {
             "40001" | "40P01" => Failure::Retry,
-            // Stopping, starting, a disk that fails, and a node that lost its cluster.
-            "57P01" | "57P02" | "57P03" | "58030" | "53100" | "25006" | "08007" => Failure::Gone,
+            // Stopping, starting, a disk that fails, a node that lost its cluster, or whose clock
+            // is far behind the ledger's.
+            "57P01" | "57P02" | "57P03" | "58030" | "53100" | "25006" | "08007" | "55000" => {
+                Failure::Gone
+            }
             code => Failure::Wrong(anyhow::anyhow!("{code}: {}", said.message())),
         }
     }

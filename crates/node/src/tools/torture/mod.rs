@@ -5,7 +5,7 @@
 //! decoders         hostile bytes                                               [`decoders`]
 //! real disks       a full one and a read-only one, with clients                [`mounts`]
 //! kills            SIGKILL of nodes and of commands, and images of their disks [`kills`]
-//! cluster          instead of all this: nodes of one that die and freeze     [`cluster`]
+//! cluster          instead of all this: whatever happens to nodes of one       [`cluster`]
 //! flips            single bytes of a small ledger's folder                     [`flips`]
 //! ```
 //!
@@ -122,8 +122,8 @@ fn torture(
     began: Instant,
 ) -> Result<()> {
     let limit = Duration::from_secs(arguments.seconds);
-    if let Some(nodes) = arguments.cluster {
-        return of_cluster(nodes, arguments, folder, report, began + limit);
+    if arguments.cluster.is_some() {
+        return of_cluster(arguments, folder, report, began + limit);
     }
     let after = |percent: u32| Until(Some(began + limit * percent / 100));
     in_memory(report, &after(DISK_PERCENT))?;
@@ -155,20 +155,18 @@ fn torture(
 }
 
 fn of_cluster(
-    nodes: u16,
     arguments: &arguments::Torture,
     folder: &Path,
     report: &mut Report,
     over: Instant,
 ) -> Result<()> {
-    let step = Progress::begin("kills and frozen nodes of a cluster");
+    let step = Progress::begin("whatever happens to nodes of a cluster");
     let end = match arguments.kills {
         Some(kills) => kills::End::Kills(kills),
         None => kills::End::Time(Until(Some(over))),
     };
     let done = report.cluster.insert(cluster::Report::default());
-    let load = (nodes, arguments.load_ms);
-    let killing = cluster::run(&folder.join("cluster"), load, report.seed, &end, &step, done);
+    let killing = cluster::run(&folder.join("cluster"), arguments, report.seed, &end, &step, done);
     killing.with_context(|| format!("after {} kills", done.kills))?;
     step.end(&format!("{} kills", done.kills));
     Ok(())

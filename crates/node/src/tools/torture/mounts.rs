@@ -55,7 +55,8 @@ pub fn run(folder: &Path, report: &mut Report) -> Result<()> {
     let runtime = Runtime::new()?;
     for (name, is_full) in [("full", true), ("read-only", false)] {
         let folder = folder.join(name);
-        let disk = match Disk::mount(&folder) {
+        let data = NodeProcess::data_folder(&folder);
+        let disk = match Disk::mount(folder.join("disk"), data, DISK_BYTES) {
             Ok(disk) => disk,
             Err(error) => {
                 report.skipped = Some(format!("no disk can be mounted: {error:#}"));
@@ -72,17 +73,16 @@ pub fn run(folder: &Path, report: &mut Report) -> Result<()> {
 }
 
 /// A file system for a node's data folder alone; its log lies elsewhere.
-struct Disk {
+pub struct Disk {
     image: PathBuf,
     mounted: PathBuf,
 }
 
 impl Disk {
-    fn mount(folder: &Path) -> Result<Disk> {
+    pub fn mount(image: PathBuf, mounted: PathBuf, bytes: u64) -> Result<Disk> {
         ensure!(rustix::process::geteuid().is_root(), "only root may");
-        let (image, mounted) = (folder.join("disk"), NodeProcess::data_folder(folder));
         std::fs::create_dir_all(&mounted)?;
-        File::create(&image)?.set_len(DISK_BYTES)?;
+        File::create(&image)?.set_len(bytes)?;
         command("mkfs.ext4", &["-q", "-F", "-m", "0"], &[&image])?;
         command("mount", &["-o", "loop"], &[&image, &mounted])?;
         Ok(Disk { image, mounted })
@@ -100,7 +100,7 @@ impl Disk {
     }
 
     /// Takes all the room that is left, or gives it back.
-    fn fill(&self, full: bool) -> Result<()> {
+    pub fn fill(&self, full: bool) -> Result<()> {
         let ballast = self.mounted.join("ballast");
         if !full {
             return Ok(std::fs::remove_file(ballast)?);

@@ -1,7 +1,7 @@
 //! The nodes of a cluster as processes of this machine.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::super::mounts::Disk;
+use super::blows::Blow;
+use crate::database::CLOCK_FILE;
 use crate::http;
 use crate::tools::demo::node_process::{run_tally, tally};
 use crate::tools::demo::pgbench::Target;
@@ -22,11 +25,23 @@ const PORTS: u16 = 3;
 /// Each of them under those that the system gives to clients by itself.
 const PORTS_FROM: u16 = 20_000;
 const PORTS_TO: u16 = 32_000;
+/// Of a node's data folder, where it has a file system of its own.
+const DISK_BYTES: u64 = 128 << 20;
+
+/// What cannot be done to them here, and why.
+#[derive(Default)]
+struct Skipped {
+    disks: Option<String>,
+    clocks: Option<String>,
+}
 
 pub struct Nodes {
     folder: PathBuf,
     port: u16,
     children: Vec<Option<Child>>,
+    /// By node, or none at all. They go when the nodes have.
+    disks: Vec<Disk>,
+    skipped: Skipped,
 }
 
 impl Nodes {
@@ -40,10 +55,73 @@ impl Nodes {
         ensure!(made.success, "no cluster could be made: {}", made.output);
         let mut children = Vec::new();
         children.resize_with(count.into(), || None);
-        let mut nodes = Nodes { folder: folder.to_owned(), port, children };
+        let mut skipped = Skipped::default();
+        if !cfg!(debug_assertions) {
+            skipped.clocks = Some("only a debug build's clock can be set".to_owned());
+        }
+        let folder = folder.to_owned();
+        let mut nodes = Nodes { folder, port, children, disks: Vec::new(), skipped };
+        nodes.skipped.disks = nodes.mount()?;
         (0..count.into()).try_for_each(|node| nodes.launch(node))?;
         nodes.wait_until_ready()?;
         Ok(nodes)
+    }
+
+    /// Gives each folder a file system of its own, or leaves all as they are and says why.
+    fn mount(&mut self) -> Result<Option<String>> {
+        let made = |node: usize| self.folder.join(format!("made-{}", node + 1));
+        let mut mounted = Ok(Vec::new());
+        for node in 0..self.count() {
+            fs::rename(self.data(node), made(node))?;
+            let image = self.folder.join(format!("disk-of-node-{}", node + 1));
+            if let Ok(disks) = &mut mounted {
+                match Disk::mount(image, self.data(node), DISK_BYTES) {
+                    Ok(disk) => disks.push(disk),
+                    Err(error) => mounted = Err(error),
+                }
+            }
+        }
+        for node in 0..self.count() {
+            copy_contents(&made(node), &self.data(node))?;
+            fs::remove_dir_all(made(node))?;
+        }
+        match mounted {
+            Ok(disks) => self.disks = disks,
+            Err(error) => return Ok(Some(format!("no disk can be mounted: {error:#}"))),
+        }
+        Ok(None)
+    }
+
+    /// Takes all the room on a node's disk, or gives it back.
+    pub fn fill(&self, node: usize, full: bool) -> Result<()> {
+        self.disks[node].fill(full)
+    }
+
+    /// Whether a node says that its disk is full.
+    pub fn says_full(&self, node: usize) -> bool {
+        let probed = http::get(http_address(self.port, node), "/readyz", Some(ANSWER_WITHIN));
+        probed.is_ok_and(|it| !it.is_ok && it.body.contains("disk is full"))
+    }
+
+    fn clock_file(&self, node: usize) -> PathBuf {
+        self.folder.join(format!("clock-of-node-{}", node + 1))
+    }
+
+    /// By so many seconds a node's clock is ahead of this machine's from now on.
+    pub fn set_clock(&self, node: usize, ahead_s: i64) -> Result<()> {
+        // At once: half of a number would be another time.
+        let made = self.folder.join("clock");
+        fs::write(&made, ahead_s.to_string())?;
+        Ok(fs::rename(made, self.clock_file(node))?)
+    }
+
+    /// Why a blow cannot be struck here.
+    pub fn skipped(&self, blow: Blow) -> Option<String> {
+        match blow {
+            _ if blow.fills() => self.skipped.disks.clone(),
+            _ if blow.clock_s().is_some() => self.skipped.clocks.clone(),
+            _ => None,
+        }
     }
 
     pub fn count(&self) -> usize {
@@ -63,6 +141,7 @@ impl Nodes {
         let log = File::options().create(true).append(true).open(path)?;
         let mut child = tally()?;
         child.arg("serve").arg("--data").arg(self.data(node));
+        child.env(CLOCK_FILE, self.clock_file(node));
         let child = child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
         self.children[node] = Some(child.context("cannot start a node")?);
         Ok(())
@@ -81,37 +160,28 @@ impl Nodes {
         self.folder.join(format!("copy-of-node-{}", node + 1))
     }
 
-    /// Keeps a copy of a node's folder as it is between two runs.
+    /// Keeps a copy of the folder of a node that runs, of one moment.
     pub fn copy(&mut self, node: usize) -> Result<()> {
-        self.kill(node)?;
         let (from, to) = (self.data(node), self.copy_of(node));
         if to.exists() {
             fs::remove_dir_all(&to)?;
         }
-        let copied = Command::new("cp").arg("-a").arg(&from).arg(&to).status()?;
-        ensure!(copied.success(), "{} cannot be copied", from.display());
-        self.launch(node)?;
-        self.wait_until_ready()
+        fs::create_dir(&to)?;
+        self.freeze(node)?;
+        let copied = copy_contents(&from, &to);
+        self.thaw(node)?;
+        copied
     }
 
     /// Puts the copy in the place of the folder of a node that does not run.
     pub fn put_back(&self, node: usize) -> Result<()> {
-        fs::remove_dir_all(self.data(node))?;
-        Ok(fs::rename(self.copy_of(node), self.data(node))?)
+        clear(&self.data(node), |_| false)?;
+        copy_contents(&self.copy_of(node), &self.data(node))
     }
 
     /// Removes all but keys and settings of a node that does not run.
     pub fn empty(&self, node: usize) -> Result<()> {
-        for entry in fs::read_dir(self.data(node))? {
-            let path = entry?.path();
-            let name = path.file_name().and_then(|name| name.to_str());
-            match name {
-                Some("cluster" | "tally.toml") => {}
-                _ if path.is_dir() => fs::remove_dir_all(&path)?,
-                _ => fs::remove_file(&path)?,
-            }
-        }
-        Ok(())
+        clear(&self.data(node), |name| matches!(name, "cluster" | "tally.toml"))
     }
 
     pub fn freeze(&self, node: usize) -> Result<()> {
@@ -134,7 +204,7 @@ impl Nodes {
         let began = Instant::now();
         for node in 0..self.count() {
             let Some(child) = &mut self.children[node] else { continue };
-            let address = ([127, 0, 0, 1], self.port + PORTS * node as u16 + 1).into();
+            let address = http_address(self.port, node);
             while !http::get(address, "/readyz", Some(ANSWER_WITHIN)).is_ok_and(|it| it.is_ok) {
                 if let Some(status) = child.try_wait()? {
                     bail!("node {} ended by itself: {status}", node + 1);
@@ -209,6 +279,32 @@ impl Drop for Nodes {
             let _ = child.wait();
         }
     }
+}
+
+fn http_address(port: u16, node: usize) -> SocketAddr {
+    ([127, 0, 0, 1], port + PORTS * node as u16 + 1).into()
+}
+
+/// Into a folder that is there, which may be another file system's.
+fn copy_contents(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status()?;
+    ensure!(copied.success(), "{} cannot be copied", from.display());
+    Ok(())
+}
+
+/// The folder stays: it may be where a file system is mounted.
+fn clear(folder: &Path, stays: impl Fn(&str) -> bool) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match path.is_dir() {
+            _ if stays(name) => {}
+            true => fs::remove_dir_all(&path)?,
+            false => fs::remove_file(&path)?,
+        }
+    }
+    Ok(())
 }
 
 fn text_of(path: &Path) -> Result<&str> {
