@@ -223,7 +223,7 @@ mod tests {
         let history = [
             committed("a", 0, 1, vec![read(1, &[]), append(1, 10), read(1, &[10])]),
             committed("b", 2, 9, vec![read(1, &[10]), append(2, 20)]),
-            committed("c", 3, 8, vec![append(1, 11), read(2, &[])]),
+            committed("c", 3, 8, vec![append(1, 11), read(2, &[20])]),
         ];
         check(&history, &lists(&[(1, &[10, 11]), (2, &[20])])).unwrap();
     }
