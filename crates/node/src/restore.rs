@@ -421,8 +421,8 @@ fn writer(files: &Arc<dyn Files>) -> Result<BlockWriter> {
     Ok(BlockWriter::resume(reader, LogOptions::default())?)
 }
 
-/// Copies the newest checkpoint that holds, of one of these blocks, and returns its height: of those
-/// that one of the blocks vouches for, as others are passed over where none was pruned.
+/// Copies the newest checkpoint that holds, of one of these blocks, and returns its height: of
+/// those that one of the blocks vouches for, as others are passed over where none was pruned.
 fn copy_checkpoint(
     source: &Arc<dyn Files>,
     target: &Arc<dyn Files>,
