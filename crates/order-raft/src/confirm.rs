@@ -9,7 +9,8 @@
 //! The answer is at least as new as all that was acknowledged anywhere when the question was put:
 //! what was acknowledged before stands in the leader's log below its commit index, or under the
 //! entry that begins its term; and that it leads is said by more than half of the nodes *after*
-//! the question. Who waits until its own node has executed so far reads what nothing
+//! the question. A leader whose process began in its own term answers with the end of the log that
+//! it began with, if that is newer. Who waits until its own node has executed so far reads what nothing
 //! acknowledged before is missing from (a linearizable read).
 //!
 //! **Cost.** Two round trips, without a sync, from a follower; one from the leader. One question is
@@ -99,7 +100,21 @@ impl Node {
         if let Some(why) = self.clock_is_ahead() {
             return Err(io::Error::other(why));
         }
-        let (read, _) = self.raft()?.get_read_log_id().await.map_err(io::Error::other)?;
-        Ok(read.map_or(0, |read| self.0.store.height_at(read.index)))
+        let raft = self.raft()?;
+        let term = raft.metrics().borrow().current_term;
+        let (read, _) = raft.get_read_log_id().await.map_err(io::Error::other)?;
+        let read = read.map_or(0, |read| self.0.store.height_at(read.index));
+        let resumed = self.0.resumed.get().copied().flatten();
+        Ok(resumed.filter(|it| term <= it.term).map_or(read, |it| read.max(it.height)))
     }
+}
+
+/// A lead that was this node's when its process began. Openraft takes it up again at once, and
+/// counts reads from the first entry of the term or what it knows to be committed. That is no more
+/// than the node had executed: what it had committed beyond, and acknowledged, is only in its log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Resumed {
+    pub term: u64,
+    /// The last block of its log.
+    pub height: Height,
 }

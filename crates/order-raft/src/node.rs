@@ -12,7 +12,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep, timeout};
 use types::{Error, Height, Result, SqlState};
 
 use crate::clocks::Clocks;
-use crate::confirm::Asking;
+use crate::confirm::{Asking, Resumed};
 use crate::draft::Draft;
 use crate::liveness::watch_clocks;
 use crate::machine::Machine;
@@ -76,6 +76,8 @@ pub(crate) struct Shared {
     runtime: Handle,
     pub network: Arc<dyn Network>,
     pub asking: Asking,
+    /// Of a lead that it had when the process began.
+    pub resumed: OnceLock<Option<Resumed>>,
     pub clocks: Clocks,
     /// The others have pruned what this node lacks.
     too_far: AtomicBool,
@@ -262,6 +264,7 @@ impl Node {
             runtime: Handle::current(),
             network: Arc::clone(&network),
             asking: Asking::default(),
+            resumed: OnceLock::new(),
             clocks: Clocks::default(),
             too_far: AtomicBool::new(false),
             waits: Mutex::default(),
@@ -287,6 +290,7 @@ impl Node {
     /// Openraft, from what the store holds.
     pub(crate) async fn begin(&self) -> io::Result<Raft<Types>> {
         let Shared { config, store, network, settings, committed, .. } = &*self.0;
+        self.0.resumed.get_or_init(|| store.resumes(config.id));
         let machine = Machine { committed: Arc::clone(committed), store: store.clone() };
         let peers = Peers { network: Arc::clone(network), store: store.clone() };
         let raft = Raft::new(config.id, Arc::clone(settings), peers, store.clone(), machine);

@@ -28,6 +28,7 @@ use openraft::{
 use types::Height;
 
 use crate::Types;
+use crate::confirm::Resumed;
 use crate::draft::Draft;
 use crate::recall::{Doubt, Recalled, Settled};
 use crate::side::{Own, Side, State, What};
@@ -192,6 +193,14 @@ impl Store {
     pub fn height_at(&self, index: u64) -> Height {
         let kept = self.kept();
         index + 1 - kept.own_before(index + 1) as u64
+    }
+
+    /// The lead that a process which begins with this takes up again.
+    pub(crate) fn resumes(&self, id: u64) -> Option<Resumed> {
+        let vote = self.kept().side.state.vote;
+        let vote = vote.filter(|vote| vote.committed && vote.leader_id.node_id == id)?;
+        let last = self.kept().last?;
+        Some(Resumed { term: vote.leader_id.term, height: self.height_at(last.index) })
     }
 
     /// How many its log has.

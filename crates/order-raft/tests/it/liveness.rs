@@ -1,7 +1,7 @@
 //! What a node says when nothing can be ordered, and clocks that are wrong.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -86,6 +86,41 @@ fn readers_do_not_keep_a_leader_whose_clock_is_ahead() {
     assert_eq!(given(&cluster, other), [0], "ordered, at the right time");
     assert_ne!(cluster.leader(), Some(leader));
     assert!(told.load(Ordering::SeqCst) > 0, "readers are told by the next leader");
+}
+
+/// The block that a reader at a node is told to wait for, of a question put now.
+fn confirmed(cluster: &Cluster, node: usize) -> Arc<AtomicU64> {
+    let told = Arc::new(AtomicU64::new(u64::MAX));
+    let tell = {
+        let told = Arc::clone(&told);
+        Box::new(move |height| told.store(height, Ordering::SeqCst))
+    };
+    assert!(cluster.node(node).unwrap().confirm(tell));
+    told
+}
+
+/// It was acknowledged by the leader and the one follower that is down, so the one that asks has
+/// not heard of it, and the leader has not executed it.
+#[test]
+fn a_leader_that_begins_again_in_its_term_hides_nothing_that_it_acknowledged() {
+    for seed in 20..24 {
+        let (cluster, leader) = settled(seed);
+        let (follower, behind) = ((leader + 1) % 3, (leader + 2) % 3);
+        for node in [leader, follower] {
+            cluster.cut(node, behind);
+            cluster.cut(behind, node);
+        }
+        submit(&cluster, leader, "acknowledged");
+        cluster.pass(300);
+        assert_eq!(given(&cluster, leader), [0], "{seed}");
+        cluster.stop(leader);
+        cluster.stop(follower);
+        cluster.heal();
+        cluster.begin(leader, 0);
+        let told = confirmed(&cluster, behind);
+        cluster.pass(3_000);
+        assert_eq!(told.load(Ordering::SeqCst), 1, "{seed}");
+    }
 }
 
 #[test]
