@@ -56,7 +56,8 @@ fn blind_patch(
     let ([command], Some(slot)) = (&commands[..], write.slot) else {
         return None;
     };
-    if !command.code.columns.is_empty() || table.stamp(slot, LATEST).is_none() {
+    let code = &command.code;
+    if !code.columns.is_empty() || !code.is_brief() || table.stamp(slot, LATEST).is_none() {
         return None;
     }
     scratch.resize(table.schema().columns.len().max(scratch.len()), Value::Null);
@@ -66,7 +67,7 @@ fn blind_patch(
 
 /// What a command assigns that looks at nothing else; `row`: room for its checks.
 fn blind_values(command: &Command, now_us: i64, row: &mut [Value]) -> Result<Patch, types::Error> {
-    let Command { code, inputs } = command;
+    let Command { code, inputs, .. } = command;
     let mut patch = Patch::new();
     for (column, expression) in &code.assignments {
         patch.push((*column, expression.eval(inputs, &[], now_us)?));

@@ -26,10 +26,10 @@
 //! memory that all sessions share, and so are the long values that it makes on its way, of which it
 //! has a few at a time. When rows leave for the client, their part of the lease goes with them.
 //!
-//! *Where there is no frame.* Update commands run at any protocol's pleasure, once or many times,
-//! so none of them may take long: the binder makes commands of what takes a time that its text
-//! bounds, and has everything else computed by a step. An expression that is evaluated outside of a
-//! run has [`EXPRESSION_UNITS_MAX`].
+//! *Where there is no frame.* Update commands run at any protocol's pleasure, once or many times.
+//! The transaction pays for one when it issues it, by a bound that knows nothing of the row, and
+//! each application has a meter of its own: see [`bound`](crate::bound). An expression that is
+//! evaluated outside of a run has [`EXPRESSION_UNITS_MAX`].
 //!
 //! *Interrupts.* Outside blocks a run may also be ended by its client or by a timeout. The meter is
 //! where all loops pass, so it is where the interrupt is looked at, once in [`UNITS_PER_LOOK`].
@@ -71,7 +71,21 @@ impl Default for Budget {
 impl Budget {
     /// For what has committed within one, and is repeated.
     pub const UNBOUNDED: Budget = Budget { units_max: u64::MAX / 2, bytes_max: u64::MAX / 2 };
+
+    /// What one metered update command may do: texts of some megabytes can be joined, where the
+    /// ledger does not say.
+    pub fn of_command(self) -> Budget {
+        let Budget { units_max, bytes_max } = self;
+        Budget { units_max: units_max / COMMAND_SHARES, bytes_max: bytes_max / COMMAND_SHARES }
+    }
 }
+
+/// Of what a transaction may do, a metered command may do one share.
+const COMMAND_SHARES: u64 = 256;
+
+/// Metered commands that a transaction may put off. Those behind them read their rows, so that most
+/// of what a transaction may do is left for what it does.
+pub const COMMANDS_MAX: u32 = 64;
 
 /// What an expression may spend that no run pays for.
 pub const EXPRESSION_UNITS_MAX: u64 = 1 << 16;
@@ -122,6 +136,10 @@ pub struct Meter {
     longest: Cell<u64>,
     /// Of how many values of each sequence the last was taken.
     taken: RefCell<SmallVec<[(TableId, u64); 1]>>,
+    /// Metered commands that the transaction may still put off.
+    commands_left: Cell<u32>,
+    /// Of an update command alone.
+    is_command: bool,
 }
 
 impl Default for Meter {
@@ -150,6 +168,8 @@ impl Meter {
             covered_to: Cell::new(0),
             longest: Cell::new(0),
             taken: RefCell::default(),
+            commands_left: Cell::new(0),
+            is_command: false,
         };
         meter.refill();
         meter
@@ -160,6 +180,34 @@ impl Meter {
         let meter = Meter::default();
         meter.set_budget(budget);
         meter
+    }
+
+    /// For one application of an update command.
+    pub(crate) fn of_command(allowance: Budget) -> Meter {
+        let Budget { units_max, bytes_max } = allowance;
+        let (memory, memory_left) = (Cell::new(bytes_max), Cell::new(bytes_max));
+        Meter { is_command: true, memory, memory_left, ..Meter::new(units_max, None) }
+    }
+
+    /// What the transaction may do, all in all.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget { units_max: self.allowance.get(), bytes_max: self.memory.get() }
+    }
+
+    /// Pays what a metered command may do at most. `false`: it must not be put off. Outside blocks
+    /// none is, for the answer is waited for.
+    pub(crate) fn set_aside(&self, share: Budget) -> bool {
+        if self.budget() == Budget::UNBOUNDED {
+            return true;
+        }
+        let left = self.commands_left.get().checked_sub(1);
+        let units = self.left().checked_sub(share.units_max);
+        let bytes = self.memory_left.get().checked_sub(share.bytes_max);
+        let (Some(left), Some(units), Some(bytes)) = (left, units, bytes) else { return false };
+        self.commands_left.set(left);
+        self.divide(units);
+        self.memory_left.set(bytes);
+        true
     }
 
     /// From the next transaction on.
@@ -260,6 +308,7 @@ impl Meter {
     /// Another transaction begins.
     pub fn refill(&self) {
         self.divide(self.allowance.get());
+        self.commands_left.set(if self.interrupt.is_none() { COMMANDS_MAX } else { 0 });
         self.taken.borrow_mut().clear();
         self.memory_left.set(self.memory.get());
         self.settle();
@@ -411,8 +460,25 @@ impl Meter {
         self.reserve.set(units - at_hand);
     }
 
+    /// Why an update command cannot go on.
+    fn command_too_long(&self, code: SqlState, what: String) -> Error {
+        Error::new(code, format!("an UPDATE by key takes more than {what}"))
+            .with_detail(format!(
+                "What it makes of a row is computed when the row's turn comes, and may take one \
+                 {COMMAND_SHARES}th of what its transaction may.",
+            ))
+            .with_hint(
+                "Read the row in a statement of its own, and write what comes of it. The ledger's \
+                 owner can SET ledger.transaction_units_max and ledger.transaction_bytes_max.",
+            )
+    }
+
     #[cold]
     fn exhausted(&self) -> Error {
+        if self.is_command {
+            let what = format!("{} units of work", self.allowance.get());
+            return self.command_too_long(SqlState::STATEMENT_TOO_COMPLEX, what);
+        }
         Error::new(
             SqlState::STATEMENT_TOO_COMPLEX,
             format!("the transaction takes more than {} units of work", self.allowance.get()),
@@ -427,6 +493,10 @@ impl Meter {
 
     #[cold]
     fn out_of_memory(&self) -> Error {
+        if self.is_command {
+            let what = format!("{} bytes of memory", self.memory.get());
+            return self.command_too_long(SqlState::PROGRAM_LIMIT_EXCEEDED, what);
+        }
         let what = format!("more than {} bytes are held in memory at once", self.memory.get());
         match self.setting {
             Some(setting) => Error::new(SqlState::OUT_OF_MEMORY, what)
