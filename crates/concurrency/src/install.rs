@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use procedure::Budget;
 use procedure::access::{Command, Row};
 use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Slot, Table, UndoArena};
@@ -244,7 +245,12 @@ impl<'a> Fold<'a> {
             FoldState::Stored => self.load(&command.code.columns)?,
             FoldState::Whole => {}
         }
-        command.apply(self.row, now_us)?;
+        match flawed(Flaw::CommandUnmetered) {
+            false => command.apply(self.row, now_us)?,
+            true => {
+                command.code.apply(&command.inputs, self.row, now_us, Budget::UNBOUNDED)?;
+            }
+        }
         for (column, _) in &command.code.assignments {
             self.assigned.insert(*column);
             if !flawed(Flaw::FoldLoadsAgain) {

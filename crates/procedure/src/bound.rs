@@ -274,3 +274,304 @@ fn of_call(
     *units = units.and(bytes?.times(4).gone_over());
     Some(Some(made))
 }
+
+#[cfg(test)]
+mod tests {
+    use kit::random::Random;
+    use types::{Key, SqlState, Stop, TableId, TableSchema};
+
+    use super::*;
+    use crate::expr::{Reg, UnaryOp};
+    use crate::meter::{COMMANDS_MAX, Meter};
+    use crate::step::{Output, Procedure, Step};
+    use crate::testing::Memory;
+    use crate::{Frame, run};
+
+    const TABLE: TableId = TableId(1);
+    const LONG: ColumnId = 3;
+
+    fn columns() -> Vec<ColumnSchema> {
+        let column = |name: &str, data_type| ColumnSchema::new(name, data_type).nullable(true);
+        vec![
+            ColumnSchema::new("id", DataType::Int8),
+            column("name", DataType::Varchar(Some(20))),
+            column("code", DataType::Char(6)),
+            column("long", DataType::Text),
+            column("number", DataType::Int8),
+            column("amount", DataType::Numeric(None)),
+        ]
+    }
+
+    fn col(column: ColumnId) -> Expr {
+        Expr::Column(column)
+    }
+
+    fn int(number: i64) -> Expr {
+        Expr::Const(Value::Int(number))
+    }
+
+    fn text(text: &str) -> Expr {
+        Expr::Const(Value::text(text))
+    }
+
+    fn concat(left: Expr, right: Expr) -> Expr {
+        let (left, right) = (Box::new(left), Box::new(right));
+        Expr::Binary { op: BinaryOp::Concat, left, right, result: DataType::Text }
+    }
+
+    fn call<const N: usize>(function: Function, arguments: [Expr; N]) -> Expr {
+        Expr::Call { function, arguments: arguments.into(), result: DataType::Text }
+    }
+
+    fn like(input: Expr, pattern: Expr) -> Expr {
+        let (input, pattern) = (Box::new(input), Box::new(pattern));
+        let (escape, case_insensitive, negated) = (Some('\\'), false, false);
+        Expr::Like { input, pattern, escape, case_insensitive, negated }
+    }
+
+    fn cast(input: Expr, to: DataType) -> Expr {
+        Expr::Cast { input: Box::new(input), to, explicit: true }
+    }
+
+    fn kind(value: Expr) -> &'static str {
+        let code = CommandCode::on(&columns(), [(1, value)].into(), Box::default());
+        match code.metering {
+            Metering::Brief => "brief",
+            Metering::Bounded(_) => "bounded",
+            Metering::Metered(_) => "metered",
+        }
+    }
+
+    #[test]
+    fn declared_lengths_bound_a_command_and_nothing_else_does() {
+        let input = || Expr::Reg(Reg(0));
+        let left = |of| call(Function::Left, [of, int(3)]);
+        let plus = |left, right, result| {
+            let (left, right) = (Box::new(left), Box::new(right));
+            Expr::Binary { op: BinaryOp::Add, left, right, result }
+        };
+        for (value, expected) in [
+            (plus(col(4), input(), DataType::Int8), "brief"),
+            (plus(col(5), input(), DataType::Numeric(None)), "brief"),
+            (col(LONG), "brief"),
+            (concat(col(1), input()), "bounded"),
+            (cast(concat(col(1), col(4)), DataType::Varchar(Some(20))), "bounded"),
+            (left(concat(col(2), input())), "bounded"),
+            (call(Function::Upper, [left(col(1))]), "bounded"),
+            (like(col(1), text("%a_")), "bounded"),
+            (Expr::Coalesce([left(col(1)), text("none")].into()), "bounded"),
+            (concat(col(LONG), input()), "metered"),
+            (left(col(LONG)), "metered"),
+            (cast(left(col(LONG)), DataType::Varchar(Some(3))), "metered"),
+            (like(col(1), input()), "metered"),
+            (like(input(), text("%a%b%c")), "metered"),
+            (concat(col(1), cast(col(5), DataType::Text)), "metered"),
+            (call(Function::Repeat, [col(1), input()]), "metered"),
+            (call(Function::Replace, [col(1), input(), input()]), "metered"),
+            (call(Function::Lpad, [col(1), input()]), "metered"),
+        ] {
+            assert_eq!(kind(value.clone()), expected, "{value:?}");
+        }
+        let unknown = CommandCode::new([(1, concat(col(1), input()))].into(), Box::default());
+        assert!(matches!(unknown.metering, Metering::Metered(_)));
+        let declared = |length| {
+            let columns = [ColumnSchema::new("c", DataType::Varchar(Some(length)))];
+            let code = CommandCode::on(&columns, [(0, left(col(0)))].into(), Box::default());
+            matches!(code.metering, Metering::Bounded(_))
+        };
+        assert!(declared(1000) && !declared(10_000_000));
+    }
+
+    /// An expression over the declared columns and two inputs, with values for all of them.
+    fn random_text(random: &mut Random, depth: u32) -> Expr {
+        use Function::*;
+        if depth == 0 {
+            return match random.below(6) {
+                0 => col(1),
+                1 => col(2),
+                2 => cast(col(4), DataType::Text),
+                3 => text(["", "xy", "%", "ÄÖ ß"][random.below(4) as usize]),
+                n => Expr::Reg(Reg(n as u16 - 4)),
+            };
+        }
+        let mut one = || random_text(random, depth - 1);
+        let (a, b) = (one(), one());
+        let n = random.below(9) as i64 - 4;
+        match random.below(16) {
+            0..4 => concat(a, b),
+            4 => call([Lower, Upper, Initcap][random.below(3) as usize], [a]),
+            5 => call(Substring, [a, int(n)]),
+            6 => call([Left, Right][random.below(2) as usize], [a, int(n)]),
+            7 => call([TrimBoth, TrimLeft, TrimRight][random.below(3) as usize], [a, b]),
+            8 => call(Reverse, [a]),
+            9 => call(SplitPart, [a, b, int(n.abs() + 1)]),
+            10 => call([Concat, Greatest, Least][random.below(3) as usize], [a, b]),
+            11 => cast(a, DataType::Varchar(Some(7))),
+            12 => Expr::Coalesce([a, b].into()),
+            13 => {
+                let otherwise = Box::new(b.clone());
+                Expr::Case { whens: [(like(col(1), text("%a%_%")), a)].into(), otherwise }
+            }
+            14 => {
+                let (left, right) = (Box::new(a.clone()), Box::new(b.clone()));
+                let result = DataType::Bool;
+                let less = Expr::Binary { op: BinaryOp::Less, left, right, result };
+                let less = Expr::Unary { op: UnaryOp::Not, input: Box::new(less) };
+                Expr::Case { whens: [(less, a)].into(), otherwise: Box::new(b) }
+            }
+            _ => {
+                let input = Box::new(a.clone());
+                let found = Expr::InList { input, list: [text("xy"), b].into(), negated: false };
+                Expr::Case { whens: [(found, a)].into(), otherwise: Box::new(text("none")) }
+            }
+        }
+    }
+
+    #[test]
+    fn no_row_makes_a_command_spend_more_than_its_bound() {
+        let random = &mut Random::new(7);
+        let (mut bounded, mut closest) = (0, 0.0_f64);
+        for _ in 0..20_000 {
+            let depth = 1 + random.below(4) as u32;
+            let value = random_text(random, depth);
+            let code = CommandCode::on(&columns(), [(1, value)].into(), Box::default());
+            let Metering::Bounded(bound) = code.metering else { continue };
+            bounded += 1;
+            let mut letters = |most: u64| {
+                let letter = ["a", "ß", " ", "𝄞", "%"][random.below(5) as usize];
+                Value::from(letter.repeat(random.below(most + 1) as usize))
+            };
+            let inputs = [letters(200), letters(2000)];
+            let row = match random.below(8) {
+                0 => vec![Value::Null; 6],
+                _ => vec![
+                    Value::Int(1),
+                    Value::from("𝄞".repeat(random.below(21) as usize)),
+                    Value::from("ß".repeat(random.below(7) as usize)),
+                    Value::Null,
+                    Value::Int(i64::MIN),
+                    Value::Null,
+                ],
+            };
+            let meter = Meter::default();
+            let before = meter.left();
+            let value = &code.assignments[0].1;
+            let _ = value.eval_metered(&inputs, &row, 0, &meter);
+            let spent = before - meter.left();
+            let paid = bound.units(&inputs) + code.units;
+            assert!(spent <= paid, "{spent} of {paid}: {value:?} of {row:?}, {inputs:?}");
+            closest = closest.max(spent as f64 / paid as f64);
+        }
+        assert!(bounded > 5_000, "{bounded}");
+        assert!(closest > 0.05, "at most {closest} of a bound is spent: too wide to be a test");
+    }
+
+    fn memory(rows: i64, long: &str) -> Memory {
+        let schema = TableSchema {
+            id: TABLE,
+            name: "t".into(),
+            columns: columns(),
+            primary_key: vec![0],
+            indexes: Vec::new(),
+            hidden_row_id: false,
+        };
+        let mut memory = Memory::new([Arc::new(schema)]);
+        for id in 0..rows {
+            let mut row = vec![Value::Null; 6];
+            (row[0], row[usize::from(LONG)]) = (Value::Int(id), Value::text(long));
+            memory.put(TABLE, row).unwrap();
+        }
+        memory
+    }
+
+    /// Appends a letter to the long text of the rows from `first` to `last`.
+    fn append(first: i64, last: i64) -> Procedure {
+        let value = concat(col(LONG), text("x"));
+        let code = CommandCode::on(&columns(), [(LONG, value)].into(), Box::default());
+        let update = Step::Update {
+            table: TABLE,
+            key: [Expr::Reg(Reg(0))].into(),
+            code: Arc::new(code),
+            inputs: Box::default(),
+            found: Reg(1),
+        };
+        let turns = Step::ForRange {
+            register: Reg(0),
+            first: int(first),
+            last: int(last),
+            step: int(1),
+            reverse: false,
+            body: [update].into(),
+            carried: Box::default(),
+        };
+        Procedure {
+            name: "append".to_owned(),
+            parameters: Vec::new(),
+            registers: 2,
+            register_names: Box::default(),
+            body: [turns].into(),
+            output: Output::Tag,
+            tag: "CALL".to_owned(),
+            read_only: false,
+            draws: false,
+            sequences: Box::default(),
+        }
+    }
+
+    #[test]
+    fn a_metered_command_fails_on_a_row_that_is_too_long_for_its_share() {
+        let budget = Budget { units_max: 100_000, bytes_max: 1 << 20 };
+        let run = |bytes: usize| {
+            let mut memory = memory(1, &"y".repeat(bytes));
+            let mut frame = Frame::metered(Meter::of(budget));
+            let run = run(&append(0, 0), &[], &mut frame, &mut memory);
+            (run.map(drop), memory.rows(TABLE)[0][usize::from(LONG)].weight())
+        };
+        let (short, weight) = run(3000);
+        assert_eq!((short, weight), (Ok(()), 3001 + VALUE_WEIGHT));
+        let (long, weight) = run(5000);
+        let Err(Stop::Rejected(error)) = long else { panic!("{long:?}") };
+        assert_eq!(error.code(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+        assert_eq!(error.message(), "an UPDATE by key takes more than 4096 bytes of memory");
+        assert!(error.fields().hint.as_deref().unwrap().contains("transaction_units_max"));
+        assert_eq!(weight, 5000 + VALUE_WEIGHT);
+        let slow = {
+            let budget = Budget { bytes_max: 1 << 30, ..budget };
+            let mut frame = Frame::metered(Meter::of(budget));
+            let mut memory = memory(1, &"y".repeat(50_000));
+            crate::run(&append(0, 0), &[], &mut frame, &mut memory)
+        };
+        let Err(Stop::Rejected(error)) = slow else { panic!("{slow:?}") };
+        assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX);
+    }
+
+    /// Those that no share is left for read their rows, however long these are.
+    #[test]
+    fn any_number_of_commands_is_done_and_none_is_free() {
+        let rows = i64::from(COMMANDS_MAX) + 10;
+        let long = "y".repeat(3000);
+        let mut memory = memory(rows, &long);
+        memory
+            .put(TABLE, {
+                let mut row = vec![Value::Null; 6];
+                let longer = Value::text("y".repeat(100_000));
+                (row[0], row[usize::from(LONG)]) = (Value::Int(rows), longer);
+                row
+            })
+            .unwrap();
+        let budget = Budget { units_max: 100_000, bytes_max: 1 << 20 };
+        let mut frame = Frame::metered(Meter::of(budget));
+        run(&append(0, rows), &[], &mut frame, &mut memory).unwrap();
+        let texts = memory.rows(TABLE).into_iter().map(|row| row[usize::from(LONG)].clone());
+        let texts: Vec<_> = texts.map(|text| text.as_text().unwrap().len()).collect();
+        assert_eq!(texts[..rows as usize], vec![3001; rows as usize]);
+        assert_eq!(texts[rows as usize], 100_001);
+        let shares = u64::from(COMMANDS_MAX) * budget.of_command().units_max;
+        let spent = budget.units_max - frame.meter().left();
+        assert!(spent > shares + 11 * 94 && spent < budget.units_max / 2, "{spent} {shares}");
+        let missing = run(&append(rows + 1, 3 * rows), &[], &mut frame, &mut memory);
+        assert!(missing.is_ok(), "{missing:?}");
+        assert_eq!(memory.rows(TABLE).len(), rows as usize + 1);
+        assert!(memory.stamped_rows(TABLE).iter().all(|(key, ..)| *key <= Key::from_int(rows)));
+    }
+}
