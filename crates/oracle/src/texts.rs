@@ -4,8 +4,7 @@
 //! are appended to, doubled, turned and set short again by commands, several of a transaction among
 //! them, so that some meet a row that is too long for their share: in the middle of a chain of
 //! commands that succeed before and behind them. Other transactions read lengths and write by them,
-//! abort, or issue more metered commands than can be put off. The budget is the smallest that a
-//! ledger can have.
+//! abort, or issue more metered commands than can be put off.
 
 use std::sync::Arc;
 
@@ -30,8 +29,8 @@ const SHORT_LENGTH: i64 = 24;
 /// `CHECK (count <= …)`.
 const COUNT_MAX: i64 = 60;
 
-/// The smallest that a ledger's parameters can say.
-pub const BUDGET: Budget = Budget { units_max: 100_000, bytes_max: 1 << 20 };
+/// Smaller than a ledger's parameters can say, so that texts need not be long to be too long.
+pub const BUDGET: Budget = Budget { units_max: 25_000, bytes_max: 1 << 17 };
 
 /// `notes (id bigint primary key, long text, short varchar(24), count bigint)`.
 pub fn schema() -> Arc<TableSchema> {
@@ -143,11 +142,11 @@ fn row(key: i64) -> Arc<Work> {
 
 fn transaction(random: &mut Random, keys: i64) -> Arc<Work> {
     let mut program = Program::default();
-    for _ in 0..1 + random.below(4) {
+    for _ in 0..1 + random.below(5) {
         let key = random.below(keys as u64) as i64;
         let letter = char::from(b'a' + random.below(26) as u8);
         let mut letters = |most: u64| letter.to_string().repeat(random.below(most) as usize);
-        let (long, short) = (letters(700), letters(30));
+        let (long, short) = (letters(2500), letters(30));
         match random.below(20) {
             0..4 => program.command(key, LONG, concat(Expr::Column(LONG), input()), text(&long)),
             4..7 => {
@@ -248,7 +247,7 @@ impl Program {
 
     fn abort_if_long(&mut self, key: i64) {
         let length = self.length(key);
-        let condition = binary(BinaryOp::Less, length, constant(500), DataType::Bool);
+        let condition = binary(BinaryOp::Less, length, constant(2000), DataType::Bool);
         let error = OnError::new(SqlState::RAISE_EXCEPTION, "long enough");
         self.steps.push(Step::Require { condition, error });
     }

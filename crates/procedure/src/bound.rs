@@ -17,7 +17,8 @@
 //! overflows does: how it ends is a function of the command and of the row, and of nothing else.
 //! Whatever a protocol does with commands that fail, it does with these; none has to know of them.
 //!
-//! A transaction gets so many shares ([`Meter::set_aside`]). When they are gone, which follows from
+//! A transaction gets so many shares ([`Meter::set_aside`]), the first ones of them large: what a
+//! command's is follows from how many were issued before it. When they are gone, which follows from
 //! the program and from what it has read, the interpreter reads the row, computes what comes of it
 //! with the transaction's own meter, and issues that as a command that only sets values. So no
 //! number of commands is rejected that would not be if it were a SELECT and an UPDATE each.
@@ -108,8 +109,8 @@ impl Bound {
 }
 
 impl CommandCode {
-    /// What an application of the command may spend. `budget`: its transaction's.
-    pub fn allowance(&self, inputs: &[Value], budget: Budget) -> Budget {
+    /// What an application of the command may spend. `share`: what a metered one may.
+    pub fn allowance(&self, inputs: &[Value], share: Budget) -> Budget {
         match &self.metering {
             Metering::Brief => Budget { units_max: EXPRESSION_UNITS_MAX, ..Budget::UNBOUNDED },
             // The bound is what is paid for. Numbers of many digits cost more than that, and were
@@ -118,7 +119,7 @@ impl CommandCode {
                 units_max: bound.units(inputs).saturating_add(EXPRESSION_UNITS_MAX),
                 ..Budget::UNBOUNDED
             },
-            Metering::Metered(_) => budget.of_command(),
+            Metering::Metered(_) => share,
         }
     }
 
@@ -527,22 +528,53 @@ mod tests {
             let run = run(&append(0, 0), &[], &mut frame, &mut memory);
             (run.map(drop), memory.rows(TABLE)[0][usize::from(LONG)].weight())
         };
-        let (short, weight) = run(3000);
-        assert_eq!((short, weight), (Ok(()), 3001 + VALUE_WEIGHT));
-        let (long, weight) = run(5000);
+        let (short, weight) = run(130_000);
+        assert_eq!((short, weight), (Ok(()), 130_001 + VALUE_WEIGHT));
+        let (long, weight) = run(132_000);
         let Err(Stop::Rejected(error)) = long else { panic!("{long:?}") };
         assert_eq!(error.code(), SqlState::PROGRAM_LIMIT_EXCEEDED);
-        assert_eq!(error.message(), "an UPDATE by key takes more than 4096 bytes of memory");
+        assert_eq!(error.message(), "an UPDATE by key takes more than 131072 bytes of memory");
         assert!(error.fields().hint.as_deref().unwrap().contains("transaction_units_max"));
-        assert_eq!(weight, 5000 + VALUE_WEIGHT);
+        assert_eq!(weight, 132_000 + VALUE_WEIGHT);
         let slow = {
             let budget = Budget { bytes_max: 1 << 30, ..budget };
             let mut frame = Frame::metered(Meter::of(budget));
-            let mut memory = memory(1, &"y".repeat(50_000));
+            let mut memory = memory(1, &"y".repeat(500_000));
             crate::run(&append(0, 0), &[], &mut frame, &mut memory)
         };
         let Err(Stop::Rejected(error)) = slow else { panic!("{slow:?}") };
         assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX);
+    }
+
+    /// A first command may make a value as long as values may be; the others have less.
+    #[test]
+    fn the_first_commands_of_a_transaction_have_large_shares() {
+        let budget = Budget { units_max: 100_000, bytes_max: 1 << 20 };
+        let run = |count: i64| {
+            let mut memory = memory(9, &"y".repeat(100_000));
+            let mut frame = Frame::metered(Meter::of(budget));
+            run(&append(0, count - 1), &[], &mut frame, &mut memory).map(drop)
+        };
+        assert_eq!(run(4), Ok(()));
+        let Err(Stop::Rejected(error)) = run(5) else { panic!() };
+        assert_eq!(error.message(), "an UPDATE by key takes more than 390 units of work");
+        let detail = "What it makes of a row is computed when the row's turn comes. A \
+                      transaction's first 4 such updates may take a 16th of the work and an 8th \
+                      of the memory that it may take, each of the others a 256th.";
+        assert_eq!(error.fields().detail.as_deref(), Some(detail));
+        let longest = 64 << 20;
+        assert!(Budget::default().of_command(3).bytes_max > longest + 4096);
+        assert!(Budget::default().of_command(4).bytes_max < longest);
+    }
+
+    /// It reads its row, then, and may take all that is left.
+    #[test]
+    fn a_command_that_finds_less_left_than_its_share_is_not_put_off() {
+        let budget = Budget { units_max: 100_000, bytes_max: 1 << 20 };
+        let meter = Meter::of(budget);
+        meter.spend(budget.units_max - 6250).unwrap();
+        assert_eq!(meter.set_aside(), Some(Budget { units_max: 6250, bytes_max: 1 << 17 }));
+        assert_eq!(meter.set_aside(), None);
     }
 
     /// Those that no share is left for read their rows, however long these are.
@@ -566,9 +598,9 @@ mod tests {
         let texts: Vec<_> = texts.map(|text| text.as_text().unwrap().len()).collect();
         assert_eq!(texts[..rows as usize], vec![3001; rows as usize]);
         assert_eq!(texts[rows as usize], 100_001);
-        let shares = u64::from(COMMANDS_MAX) * budget.of_command().units_max;
+        let shares: u64 = (0..COMMANDS_MAX).map(|n| budget.of_command(n).units_max).sum();
         let spent = budget.units_max - frame.meter().left();
-        assert!(spent > shares + 11 * 94 && spent < budget.units_max / 2, "{spent} {shares}");
+        assert!(spent > shares + 11 * 94 && spent < budget.units_max * 3 / 5, "{spent} {shares}");
         let missing = run(&append(rows + 1, 3 * rows), &[], &mut frame, &mut memory);
         assert!(missing.is_ok(), "{missing:?}");
         assert_eq!(memory.rows(TABLE).len(), rows as usize + 1);

@@ -32,7 +32,7 @@ use crate::access::{Access, Command, CommandCode, Row};
 use crate::bound::Metering;
 use crate::expr::Reg;
 use crate::frame::{Counter, Frame, ProgramResult, Turn, null_bound, row_key};
-use crate::meter::Meter;
+use crate::meter::{Budget, Meter};
 use crate::query::Query;
 use crate::run_query::run_query;
 use crate::step::{Block, Carried, Procedure, Step};
@@ -224,15 +224,16 @@ fn issue<A: Access>(
     meter: &Meter,
     access: &mut A,
 ) -> Result<bool, Stop> {
-    let allowance = code.allowance(&inputs, meter.budget());
+    let mut share = Budget::default();
     match &code.metering {
         Metering::Brief => {}
         Metering::Bounded(bound) => meter.spend(bound.units(&inputs))?,
-        Metering::Metered(set) if !meter.set_aside(allowance) => {
-            return read_and_set(table, key, (code, &inputs), set, meter, access);
-        }
-        Metering::Metered(_) => {}
+        Metering::Metered(set) => match meter.set_aside() {
+            Some(aside) => share = aside,
+            None => return read_and_set(table, key, (code, &inputs), set, meter, access),
+        },
     }
+    let allowance = code.allowance(&inputs, share);
     access.update(table, key, Command { code: Arc::clone(code), inputs, allowance })
 }
 
@@ -258,7 +259,7 @@ fn read_and_set<A: Access>(
     }
     code.apply_metered(inputs, &mut row, access.now_us(), meter)?;
     let inputs = assigned().map(|column| std::mem::take(&mut row[usize::from(column)])).collect();
-    let allowance = set.allowance(&[], meter.budget());
+    let allowance = set.allowance(&[], Budget::default());
     access.update(table, key, Command { code: Arc::clone(set), inputs, allowance })
 }
 

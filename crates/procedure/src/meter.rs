@@ -72,19 +72,32 @@ impl Budget {
     /// For what has committed within one, and is repeated.
     pub const UNBOUNDED: Budget = Budget { units_max: u64::MAX / 2, bytes_max: u64::MAX / 2 };
 
-    /// What one metered update command may do: texts of some megabytes can be joined, where the
-    /// ledger does not say.
-    pub fn of_command(self) -> Budget {
-        let Budget { units_max, bytes_max } = self;
-        Budget { units_max: units_max / COMMAND_SHARES, bytes_max: bytes_max / COMMAND_SHARES }
+    /// What a metered update command may do behind so many others of its transaction.
+    pub fn of_command(self, before: u32) -> Budget {
+        let (units, bytes) = match before < FIRST_COMMANDS {
+            true => (FIRST_UNIT_SHARES, FIRST_BYTE_SHARES),
+            false => (SHARES, SHARES),
+        };
+        Budget { units_max: self.units_max / units, bytes_max: self.bytes_max / bytes }
+    }
+
+    /// What any metered update command may do at the least.
+    pub fn of_any_command(self) -> Budget {
+        self.of_command(FIRST_COMMANDS)
     }
 }
 
-/// Of what a transaction may do, a metered command may do one share.
-const COMMAND_SHARES: u64 = 256;
+/// Most transactions have few such commands, and what these may do should not depend on how many
+/// there could be: by default a first one may make a value as long as values may be.
+const FIRST_COMMANDS: u32 = 4;
+const FIRST_UNIT_SHARES: u64 = 16;
+const FIRST_BYTE_SHARES: u64 = 8;
 
-/// Metered commands that a transaction may put off. Those behind them read their rows, so that most
-/// of what a transaction may do is left for what it does.
+/// By default, texts of some megabytes can be joined by each command behind them.
+const SHARES: u64 = 256;
+
+/// Metered commands that a transaction may put off. Those behind them read their rows, so that
+/// something of what a transaction may do is left for what else it does.
 pub const COMMANDS_MAX: u32 = 64;
 
 /// What an expression may spend that no run pays for.
@@ -194,20 +207,21 @@ impl Meter {
         Budget { units_max: self.allowance.get(), bytes_max: self.memory.get() }
     }
 
-    /// Pays what a metered command may do at most. `false`: it must not be put off. Outside blocks
-    /// none is, for the answer is waited for.
-    pub(crate) fn set_aside(&self, share: Budget) -> bool {
-        if self.budget() == Budget::UNBOUNDED {
-            return true;
+    /// Pays what a metered command may do at most, and tells it. `None`: it must not be put off.
+    /// Outside blocks none is, for the answer is waited for.
+    pub(crate) fn set_aside(&self) -> Option<Budget> {
+        let budget = self.budget();
+        if budget == Budget::UNBOUNDED {
+            return Some(budget.of_command(0));
         }
-        let left = self.commands_left.get().checked_sub(1);
-        let units = self.left().checked_sub(share.units_max);
-        let bytes = self.memory_left.get().checked_sub(share.bytes_max);
-        let (Some(left), Some(units), Some(bytes)) = (left, units, bytes) else { return false };
+        let left = self.commands_left.get().checked_sub(1)?;
+        let share = budget.of_command(COMMANDS_MAX - 1 - left);
+        let units = self.left().checked_sub(share.units_max)?;
+        let bytes = self.memory_left.get().checked_sub(share.bytes_max)?;
         self.commands_left.set(left);
         self.divide(units);
         self.memory_left.set(bytes);
-        true
+        Some(share)
     }
 
     /// From the next transaction on.
@@ -464,8 +478,10 @@ impl Meter {
     fn command_too_long(&self, code: SqlState, what: String) -> Error {
         Error::new(code, format!("an UPDATE by key takes more than {what}"))
             .with_detail(format!(
-                "What it makes of a row is computed when the row's turn comes, and may take one \
-                 {COMMAND_SHARES}th of what its transaction may.",
+                "What it makes of a row is computed when the row's turn comes. A transaction's \
+                 first {FIRST_COMMANDS} such updates may take a {FIRST_UNIT_SHARES}th of the work \
+                 and an {FIRST_BYTE_SHARES}th of the memory that it may take, each of the others \
+                 a {SHARES}th.",
             ))
             .with_hint(
                 "Read the row in a statement of its own, and write what comes of it. The ledger's \

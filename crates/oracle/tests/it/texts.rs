@@ -25,8 +25,8 @@ fn commands_that_cannot_pay_are_rejected_as_serially_under_every_protocol() {
     let crew = Crew::new(2);
     for subject in defaults() {
         let ends = worlds(&subject, &crew, seeds(40), |_| Trial::default());
-        let all = ends.committed + ends.too_long + ends.rejected_otherwise + ends.retried;
-        assert!(ends.committed * 10 > all, "{}: {ends:?}", subject.name);
+        let ended = ends.committed + ends.too_long + ends.rejected_otherwise;
+        assert!(ends.committed * 5 > ended, "{}: {ends:?}", subject.name);
         assert!(ends.too_long > 10, "{}: {ends:?}", subject.name);
     }
 }

@@ -197,6 +197,7 @@ impl<A: Restorable> Walk<'_, '_, A> {
                 }
                 let inputs = inputs.iter().map(|input| frame.eval(input));
                 let inputs = inputs.collect::<Result<SmallVec<_>, _>>()?;
+                // Of a metered one there is none here.
                 let allowance = code.allowance(&inputs, frame.meter.budget());
                 access.replace_command(Command { inputs, code: code.clone(), allowance });
             }

@@ -333,10 +333,10 @@ impl<'a> Worker<'a> {
                 self.fill(program, template, entry, arguments)?;
                 // As in a run from start to end: inputs are evaluated though there be no row.
                 eval_all(inputs, &self.registers, now_us, &mut self.inputs)?;
-                let share = batch.block.budget.of_command();
-                let allowance = code.allowance(&self.inputs, batch.block.budget);
-                // So many shares a transaction has for certain; whoever needs more runs with a
+                // So many shares a transaction has for certain; one that needs more runs with a
                 // meter.
+                let share = batch.block.budget.of_any_command();
+                let allowance = code.allowance(&self.inputs, share);
                 if let Metering::Bounded(bound) = &code.metering
                     && bound.units(&self.inputs) > share.units_max
                 {

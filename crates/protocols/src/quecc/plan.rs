@@ -467,7 +467,8 @@ impl<'a> Planner<'a> {
         }
         let columns = self.catalog.table(template.table)?.schema().columns.len();
         self.row.resize(self.row.len().max(columns), Value::Null);
-        code.apply(&self.inputs, &mut self.row, now_us, self.block.budget.of_command()).ok()
+        let share = self.block.budget.of_any_command();
+        code.apply(&self.inputs, &mut self.row, now_us, share).ok()
     }
 
     fn fragment(
