@@ -126,6 +126,33 @@ pub fn appended(protocol: &str, crew: &Crew, count: usize) -> (Vec<Outcome>, u32
     (outcome.outcomes, outcome.report.rerun)
 }
 
+/// A block under Harmony in which each command that fails, so that its transaction is put behind
+/// the others, makes another one fail, so many times; and one transaction that has nothing to do
+/// with them. Tells how many transactions there were, and how many ran again.
+///
+/// # Panics
+/// If the block differs from its serial replay.
+pub fn felled(crew: &Crew, times: i64) -> (u32, u32) {
+    let protocol = Subject::named("harmony").protocol;
+    let mut twin = Twin::new(&[schema()]);
+    let run = |twin: &mut Twin, block| match twin.run(&protocol, crew, block) {
+        Ok(outcome) => outcome,
+        Err(divergence) => panic!("{divergence}"),
+    };
+    run(&mut twin, (0..=times).map(row).collect());
+    let program = |changes: &[(i64, i64)]| {
+        let mut program = Program::default();
+        changes.iter().for_each(|(key, by)| program.count(*key, *by));
+        program.finish()
+    };
+    // The former save the latter of the next row, and go where the latter of their own row fail.
+    let saving = (0..times - 1).map(|key| program(&[(key, 0), (key + 1, -COUNT_MAX)]));
+    let saved = (0..times).map(|key| program(&[(key, COUNT_MAX + 1)]));
+    let block: Vec<_> = saving.chain(saved).chain([program(&[(times, 1)])]).collect();
+    let count = block.len() as u32;
+    (count, run(&mut twin, block).report.rerun)
+}
+
 /// Inserts an empty row.
 fn row(key: i64) -> Arc<Work> {
     let mut program = Program::default();
@@ -157,7 +184,7 @@ fn transaction(random: &mut Random, keys: i64) -> Arc<Work> {
             10..13 => program.command(key, SHORT, shortened(), text(&short)),
             13..15 => program.command(key, LONG, input(), text(&short)),
             15..17 => program.read_length(key, (key + 1) % keys),
-            17 => program.count(key),
+            17 => program.count(key, 7),
             18 => program.many(key, &short),
             _ => program.abort_if_long(key),
         }
@@ -196,13 +223,13 @@ impl Program {
         self.steps.push(step);
     }
 
-    fn count(&mut self, key: i64) {
+    fn count(&mut self, key: i64, by: i64) {
         let (sum, limit) = (Expr::Column(COUNT), constant(COUNT_MAX));
         let condition = binary(BinaryOp::LessOrEqual, sum.clone(), limit, DataType::Bool);
         let error = Error::new(SqlState::CHECK_VIOLATION, "counted too far");
         let to = binary(BinaryOp::Add, sum, input(), DataType::Int8);
         let checks = Box::new([Check { condition, error }]);
-        self.checked_command(constant(key), (COUNT, to), constant(7), checks);
+        self.checked_command(constant(key), (COUNT, to), constant(by), checks);
     }
 
     /// More metered commands than can be put off, one after the other.

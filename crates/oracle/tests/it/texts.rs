@@ -69,6 +69,16 @@ fn a_forgotten_rejection_is_noticed() {
     assert!(found(&mutant, None));
 }
 
+/// So that folds of long texts are not computed as often as there are transactions.
+#[test]
+fn commands_that_fail_one_another_without_end_are_given_up() {
+    let crew = Crew::new(2);
+    for times in 1..20 {
+        let (all, rerun) = oracle::texts::felled(&crew, times);
+        assert_eq!(rerun, if times >= 8 { all } else { all - 1 }, "{times}");
+    }
+}
+
 /// A hot row's metered commands conflict with nothing: Lai 2023, 3.3.
 #[test]
 fn metered_commands_on_a_hot_row_all_survive() {
