@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use procedure::Budget;
 use procedure::access::{Command, Row};
 use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Slot, Table, UndoArena};
@@ -56,7 +57,8 @@ fn blind_patch(
     let ([command], Some(slot)) = (&commands[..], write.slot) else {
         return None;
     };
-    if !command.code.columns.is_empty() || table.stamp(slot, LATEST).is_none() {
+    let code = &command.code;
+    if !code.columns.is_empty() || !code.is_brief() || table.stamp(slot, LATEST).is_none() {
         return None;
     }
     scratch.resize(table.schema().columns.len().max(scratch.len()), Value::Null);
@@ -66,7 +68,7 @@ fn blind_patch(
 
 /// What a command assigns that looks at nothing else; `row`: room for its checks.
 fn blind_values(command: &Command, now_us: i64, row: &mut [Value]) -> Result<Patch, types::Error> {
-    let Command { code, inputs } = command;
+    let Command { code, inputs, .. } = command;
     let mut patch = Patch::new();
     for (column, expression) in &code.assignments {
         patch.push((*column, expression.eval(inputs, &[], now_us)?));
@@ -243,7 +245,12 @@ impl<'a> Fold<'a> {
             FoldState::Stored => self.load(&command.code.columns)?,
             FoldState::Whole => {}
         }
-        command.apply(self.row, now_us)?;
+        match flawed(Flaw::CommandUnmetered) {
+            false => command.apply(self.row, now_us)?,
+            true => {
+                command.code.apply(&command.inputs, self.row, now_us, Budget::UNBOUNDED)?;
+            }
+        }
         for (column, _) in &command.code.assignments {
             self.assigned.insert(*column);
             if !flawed(Flaw::FoldLoadsAgain) {

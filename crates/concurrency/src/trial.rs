@@ -40,6 +40,8 @@ pub enum Flaw {
     OwnRowsOutdated,
     /// A fold loads a column again that a command before has assigned.
     FoldLoadsAgain,
+    /// A fold lets a command take as long as it likes.
+    CommandUnmetered,
     /// A transaction's writes are installed one by one, until one of them fails.
     HalfInstalled,
     /// What a rejected transaction read is forgotten.
@@ -57,7 +59,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    pub const ALL: [Flaw; 16] = [
+    pub const ALL: [Flaw; 17] = [
         Flaw::OwnWritesUnseen,
         Flaw::ReadUnrecorded,
         Flaw::ExistenceUnrecorded,
@@ -67,6 +69,7 @@ impl Flaw {
         Flaw::OwnRowsTwice,
         Flaw::OwnRowsOutdated,
         Flaw::FoldLoadsAgain,
+        Flaw::CommandUnmetered,
         Flaw::HalfInstalled,
         Flaw::RejectedReadsForgotten,
         Flaw::RejectedWritesKept,

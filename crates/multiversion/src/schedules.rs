@@ -14,7 +14,7 @@ use concurrency::{Moment, Outcome};
 use kit::sync::atomic::{AtomicU64, Ordering};
 use kit::sync::thread;
 use procedure::access::{Access, Command, CommandCode, Range};
-use procedure::{Expr, ProgramResult, Reg};
+use procedure::{Budget, Expr, ProgramResult, Reg};
 use smallvec::smallvec;
 use types::{ColumnSchema, DataType, Key, Stamp, TableId, TableSchema, Value};
 
@@ -112,7 +112,11 @@ fn a_reader_sees_the_row_of_its_time_while_versions_come_and_go() {
 
 fn set(to: i64) -> Command {
     let code = CommandCode::new(Box::new([(1, Expr::Reg(Reg(0)))]), Box::default());
-    Command { code: Arc::new(code), inputs: smallvec![Value::Int(to)] }
+    Command {
+        code: Arc::new(code),
+        inputs: smallvec![Value::Int(to)],
+        allowance: Budget::default(),
+    }
 }
 
 /// Reads the row of one key and writes what it saw, and one more, to the other; gives its place.

@@ -271,6 +271,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         let code = &command.code;
         if let ([(column, expression)], []) = (&*code.assignments, &*code.checks)
             && code.columns.is_empty()
+            && code.is_brief()
         {
             let value = expression.eval(&command.inputs, &[], self.moment.now_us)?;
             return Ok(self.assign(table, at, *column, &value)?);

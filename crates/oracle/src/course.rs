@@ -6,6 +6,7 @@ use concurrency::{Block, BlockOutcome, Carried, Crew, Protocol, Snapshots, Work}
 use pipeline::{
     Batch, Cadence, Decided, Finished, Halves, Line, LineStart, Pipeline, Settled, Stepper, Task,
 };
+use procedure::Budget;
 use storage::{Changes, Store};
 use types::{Height, Position};
 
@@ -52,6 +53,11 @@ impl<T: Task + Send + 'static> Course<T> {
 
     pub fn line(&self) -> &Line<T> {
         &self.line
+    }
+
+    /// From the next block on.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.line.set_budget(budget);
     }
 
     /// Another value of the protocol goes on.

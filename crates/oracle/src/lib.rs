@@ -20,6 +20,7 @@
 //! | What is run | Where | Compared with |
 //! |---|---|---|
 //! | random blocks, a [family](families) for each kind of conflict | [`world`] | both twins |
+//! | [texts] by commands whose work only the row decides | [`texts`] | both twins |
 //! | every [small] world | three transactions on two records | a specification of its own |
 //! | [histories](history) of lists | any number of blocks | nobody: its graph has no cycle |
 //! | all of them on 1, 2 and 8 workers, [chosen or shaken](concurrency::trial) | | each other |
@@ -46,6 +47,7 @@ pub mod session;
 pub mod shrink;
 pub mod small;
 pub mod subjects;
+pub mod texts;
 mod twin;
 mod watchdog;
 pub mod world;

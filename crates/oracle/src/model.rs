@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use concurrency::{Block, BlockOutcome, Outcome, Work};
-use procedure::Frame;
 use procedure::access::{Access, Command, Range, Row};
 use procedure::testing::Memory;
+use procedure::{Frame, Meter};
 use storage::Store;
 use types::{ColumnId, Key, Position, Stamp, Stop, TableId, TableSchema, Value};
 
@@ -58,7 +58,7 @@ impl Model {
         memory.now_us = work.now_us(block.time_us);
         let mut access =
             ModelAccess { memory, stamp: Stamp::new(block.height, position), row_ids: 0 };
-        let run = work.run(&mut Frame::default(), &mut access);
+        let run = work.run(&mut Frame::metered(Meter::of(block.budget)), &mut access);
         let agrees = match (&run, &outcome.outcomes[position as usize]) {
             (Ok(ours), Outcome::Committed(theirs)) => ours == theirs,
             (Err(_), Outcome::Rejected(_) | Outcome::Retry(_)) => true,

@@ -17,7 +17,7 @@ use concurrency::{
     Block, BlockOutcome, Carried, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Work,
 };
 use pipeline::Task;
-use procedure::Frame;
+use procedure::{Budget, Frame};
 use storage::{Changes, LATEST, Store};
 use types::{Height, Position, Stamp, TableId, TableSchema, Value};
 
@@ -38,6 +38,8 @@ pub struct Twin {
     pub trial: Trial,
     /// How often what a protocol defers comes again by itself.
     pub attempts_max: u32,
+    /// What each transaction may spend.
+    pub budget: Budget,
     pub(crate) height: Height,
     course: Option<Course<Item>>,
 }
@@ -111,6 +113,7 @@ impl Twin {
             collects: true,
             trial: Trial::default(),
             attempts_max: 0,
+            budget: Budget::default(),
             height: 0,
             course: None,
         }
@@ -155,6 +158,7 @@ impl Twin {
         let height = self.height;
         let wrong = |what: String| Divergence::new(height, what);
         let mut course = self.take_course(protocol);
+        course.set_budget(self.budget);
         let ran = {
             let _on = trial::enter(self.trial);
             course.run(crew, items).map_err(wrong)?

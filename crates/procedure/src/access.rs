@@ -4,9 +4,11 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use types::{ColumnId, Error, IndexId, Key, Stamp, Stop, TableId, Value};
+use types::{ColumnId, ColumnSchema, Error, IndexId, Key, Stamp, Stop, TableId, Value};
 
-use crate::expr::Expr;
+use crate::bound::{Metering, metering};
+use crate::expr::{Expr, Reg};
+use crate::meter::Budget;
 
 /// A whole row in the order of its table's columns, the hidden ones included.
 pub type Row = Box<[Value]>;
@@ -83,6 +85,8 @@ pub struct Command {
     pub code: Arc<CommandCode>,
     /// What the code's `Expr::Reg(i)` stand for.
     pub inputs: SmallVec<[Value; 4]>,
+    /// What it may spend each time it is applied: see [`bound`](crate::bound).
+    pub allowance: Budget,
 }
 
 /// The part of a command that all its calls share. In its expressions, `Column(c)` is the row's
@@ -97,10 +101,28 @@ pub struct CommandCode {
     pub columns: Box<[ColumnId]>,
     /// What issuing it costs: its expressions' nodes.
     pub units: u64,
+    /// What is to be paid beside that.
+    pub metering: Metering,
 }
 
 impl CommandCode {
+    /// On a table of which nothing is known.
     pub fn new(assignments: Box<[(ColumnId, Expr)]>, checks: Box<[Check]>) -> Self {
+        CommandCode::on(&[], assignments, checks)
+    }
+
+    /// Sets columns to its inputs.
+    pub(crate) fn setting(columns: impl Iterator<Item = ColumnId>) -> Self {
+        let inputs = (0..).map(|input| Expr::Reg(Reg(input)));
+        CommandCode::new(columns.zip(inputs).collect(), Box::default())
+    }
+
+    /// On a table of these columns, whose lengths may bound its work.
+    pub fn on(
+        table: &[ColumnSchema],
+        assignments: Box<[(ColumnId, Expr)]>,
+        checks: Box<[Check]>,
+    ) -> Self {
         // A check sees what was assigned, so that a blind update needs no look at the row.
         let is_assigned = |column: &ColumnId| assignments.iter().any(|(c, _)| c == column);
         let checked = checks.iter().flat_map(|check| check.condition.columns());
@@ -109,11 +131,14 @@ impl CommandCode {
         columns.sort_unstable();
         columns.dedup();
         let values = assignments.iter().map(|(_, expression)| expression);
+        let expressions = values.chain(checks.iter().map(|check| &check.condition));
         let mut units = 0;
-        for expression in values.chain(checks.iter().map(|check| &check.condition)) {
+        for expression in expressions.clone() {
             expression.walk(&mut |_| units += 1);
         }
-        CommandCode { assignments, checks, columns: columns.into(), units }
+        let assigned = assignments.iter().map(|(column, _)| *column);
+        let metering = metering(expressions, table, assigned);
+        CommandCode { assignments, checks, columns: columns.into(), units, metering }
     }
 }
 

@@ -204,7 +204,7 @@ impl<'t> Builder<'t> {
             });
             (self.column_id(&table, column), value)
         });
-        let code = CommandCode::new(assignments.collect(), Box::default());
+        let code = CommandCode::on(&table.columns, assignments.collect(), Box::default());
         let found = self.new_register();
         self.steps.push(Step::Update {
             table: table.id,

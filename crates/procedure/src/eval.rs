@@ -25,7 +25,7 @@ use crate::access::{Command, CommandCode};
 use crate::expr::{BinaryOp, Expr, UnaryOp};
 use crate::functions;
 use crate::like::like;
-use crate::meter::Meter;
+use crate::meter::{Budget, Meter};
 
 /// What an operator on numerics costs beside its evaluation.
 const NUMERIC_UNITS: u64 = 4;
@@ -167,15 +167,24 @@ impl Expr {
 
 impl Command {
     pub fn apply(&self, row: &mut [Value], now_us: i64) -> Result<()> {
-        self.code.apply(&self.inputs, row, now_us)
+        self.code.apply(&self.inputs, row, now_us, self.allowance)
     }
 }
 
 impl CommandCode {
     /// Runs the command on a row: every assignment sees the row as it was, every check as it is
     /// then. On an error the row may be half changed; the caller discards it.
-    pub fn apply(&self, inputs: &[Value], row: &mut [Value], now_us: i64) -> Result<()> {
+    pub fn apply(
+        &self,
+        inputs: &[Value],
+        row: &mut [Value],
+        now_us: i64,
+        allowance: Budget,
+    ) -> Result<()> {
         match &*self.assignments {
+            _ if !self.is_brief() => {
+                return self.apply_metered(inputs, row, now_us, &Meter::of_command(allowance));
+            }
             [(column, expression)] => {
                 let value = expression.eval(inputs, row, now_us)?;
                 *place(row, *column)? = value;
@@ -191,6 +200,30 @@ impl CommandCode {
             }
         }
         self.check(inputs, row, now_us)
+    }
+
+    /// The same, paid for by `meter`, the new values too.
+    pub(crate) fn apply_metered(
+        &self,
+        inputs: &[Value],
+        row: &mut [Value],
+        now_us: i64,
+        meter: &Meter,
+    ) -> Result<()> {
+        let mut values: SmallVec<[Value; 4]> = SmallVec::with_capacity(self.assignments.len());
+        for (_, expression) in &self.assignments {
+            values.push(expression.eval_metered(inputs, row, now_us, meter)?);
+        }
+        meter.hold_row(&values)?;
+        for ((column, _), value) in self.assignments.iter().zip(values) {
+            *place(row, *column)? = value;
+        }
+        for check in &self.checks {
+            if check.condition.eval_truth_metered(inputs, row, now_us, meter)? == Some(false) {
+                return Err(check.error.clone());
+            }
+        }
+        Ok(())
     }
 
     /// Looks at the row that the command has made.

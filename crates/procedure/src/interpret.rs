@@ -23,13 +23,16 @@
 //! again overwrites its registers with what it would have computed in the first place.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
-use types::{Error, SqlState, Stop, TableId, Value};
+use types::{Error, Key, SqlState, Stop, TableId, Value};
 
-use crate::access::{Access, Command, Row};
+use crate::access::{Access, Command, CommandCode, Row};
+use crate::bound::Metering;
 use crate::expr::Reg;
 use crate::frame::{Counter, Frame, ProgramResult, Turn, null_bound, row_key};
+use crate::meter::{Budget, Meter};
 use crate::query::Query;
 use crate::run_query::run_query;
 use crate::step::{Block, Carried, Procedure, Step};
@@ -198,18 +201,66 @@ fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Resu
     };
     let present = match frame.key(key)? {
         Some(key) => {
-            let mut command = Command { inputs: SmallVec::new(), code: code.clone() };
+            let mut values = SmallVec::new();
             for input in inputs {
-                command.inputs.push(frame.eval(input)?);
+                values.push(frame.eval(input)?);
             }
             frame.meter.spend(code.units)?;
-            frame.meter.hold_row(&command.inputs)?;
-            access.update(*table, &key, command)?
+            frame.meter.hold_row(&values)?;
+            issue(*table, &key, code, values, &frame.meter, access)?
         }
         None => false,
     };
     frame.set(*found, Value::Bool(present));
     Ok(())
+}
+
+/// Pays for a command and issues it.
+fn issue<A: Access>(
+    table: TableId,
+    key: &Key,
+    code: &Arc<CommandCode>,
+    inputs: SmallVec<[Value; 4]>,
+    meter: &Meter,
+    access: &mut A,
+) -> Result<bool, Stop> {
+    let mut share = Budget::default();
+    match &code.metering {
+        Metering::Brief => {}
+        Metering::Bounded(bound) => meter.spend(bound.units(&inputs))?,
+        Metering::Metered(set) => match meter.set_aside() {
+            Some(aside) => share = aside,
+            None => return read_and_set(table, key, (code, &inputs), set, meter, access),
+        },
+    }
+    let allowance = code.allowance(&inputs, share);
+    access.update(table, key, Command { code: Arc::clone(code), inputs, allowance })
+}
+
+/// What a command does, by a read and a command that only sets.
+fn read_and_set<A: Access>(
+    table: TableId,
+    key: &Key,
+    (code, inputs): (&CommandCode, &[Value]),
+    set: &Arc<CommandCode>,
+    meter: &Meter,
+    access: &mut A,
+) -> Result<bool, Stop> {
+    let mut old: SmallVec<[Value; 4]> = SmallVec::from_elem(Value::Null, code.columns.len());
+    meter.spend(1)?;
+    if access.read(table, key, &code.columns, &mut old)?.is_none() {
+        return Ok(false);
+    }
+    let assigned = || code.assignments.iter().map(|(column, _)| *column);
+    let width = code.columns.iter().copied().chain(assigned()).max().unwrap_or(0);
+    let mut row = vec![Value::Null; usize::from(width) + 1];
+    for (column, value) in code.columns.iter().zip(old) {
+        row[usize::from(*column)] = value;
+    }
+    code.apply_metered(inputs, &mut row, access.now_us(), meter)?;
+    let inputs = assigned().map(|column| std::mem::take(&mut row[usize::from(column)])).collect();
+    let allowance = set.allowance(&[], Budget::default());
+    access.update(table, key, Command { code: Arc::clone(set), inputs, allowance })
 }
 
 /// Steps that run a query and need no loop.

@@ -11,6 +11,7 @@
 pub mod access;
 mod aggregate;
 pub mod analysis;
+pub mod bound;
 pub mod build;
 pub mod chance;
 pub mod condition;

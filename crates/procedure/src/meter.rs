@@ -26,10 +26,10 @@
 //! memory that all sessions share, and so are the long values that it makes on its way, of which it
 //! has a few at a time. When rows leave for the client, their part of the lease goes with them.
 //!
-//! *Where there is no frame.* Update commands run at any protocol's pleasure, once or many times,
-//! so none of them may take long: the binder makes commands of what takes a time that its text
-//! bounds, and has everything else computed by a step. An expression that is evaluated outside of a
-//! run has [`EXPRESSION_UNITS_MAX`].
+//! *Where there is no frame.* Update commands run at any protocol's pleasure, once or many times.
+//! The transaction pays for one when it issues it, by a bound that knows nothing of the row, and
+//! each application has a meter of its own: see [`bound`](crate::bound). An expression that is
+//! evaluated outside of a run has [`EXPRESSION_UNITS_MAX`].
 //!
 //! *Interrupts.* Outside blocks a run may also be ended by its client or by a timeout. The meter is
 //! where all loops pass, so it is where the interrupt is looked at, once in [`UNITS_PER_LOOK`].
@@ -71,7 +71,34 @@ impl Default for Budget {
 impl Budget {
     /// For what has committed within one, and is repeated.
     pub const UNBOUNDED: Budget = Budget { units_max: u64::MAX / 2, bytes_max: u64::MAX / 2 };
+
+    /// What a metered update command may do behind so many others of its transaction.
+    pub fn of_command(self, before: u32) -> Budget {
+        let (units, bytes) = match before < FIRST_COMMANDS {
+            true => (FIRST_UNIT_SHARES, FIRST_BYTE_SHARES),
+            false => (SHARES, SHARES),
+        };
+        Budget { units_max: self.units_max / units, bytes_max: self.bytes_max / bytes }
+    }
+
+    /// What any metered update command may do at the least.
+    pub fn of_any_command(self) -> Budget {
+        self.of_command(FIRST_COMMANDS)
+    }
 }
+
+/// Most transactions have few such commands, and what these may do should not depend on how many
+/// there could be: by default a first one may make a value as long as values may be.
+const FIRST_COMMANDS: u32 = 4;
+const FIRST_UNIT_SHARES: u64 = 16;
+const FIRST_BYTE_SHARES: u64 = 8;
+
+/// By default, texts of some megabytes can be joined by each command behind them.
+const SHARES: u64 = 256;
+
+/// Metered commands that a transaction may put off. Those behind them read their rows, so that
+/// something of what a transaction may do is left for what else it does.
+pub const COMMANDS_MAX: u32 = 64;
 
 /// What an expression may spend that no run pays for.
 pub const EXPRESSION_UNITS_MAX: u64 = 1 << 16;
@@ -122,6 +149,10 @@ pub struct Meter {
     longest: Cell<u64>,
     /// Of how many values of each sequence the last was taken.
     taken: RefCell<SmallVec<[(TableId, u64); 1]>>,
+    /// Metered commands that the transaction may still put off.
+    commands_left: Cell<u32>,
+    /// Of an update command alone.
+    is_command: bool,
 }
 
 impl Default for Meter {
@@ -150,6 +181,8 @@ impl Meter {
             covered_to: Cell::new(0),
             longest: Cell::new(0),
             taken: RefCell::default(),
+            commands_left: Cell::new(0),
+            is_command: false,
         };
         meter.refill();
         meter
@@ -160,6 +193,35 @@ impl Meter {
         let meter = Meter::default();
         meter.set_budget(budget);
         meter
+    }
+
+    /// For one application of an update command.
+    pub(crate) fn of_command(allowance: Budget) -> Meter {
+        let Budget { units_max, bytes_max } = allowance;
+        let (memory, memory_left) = (Cell::new(bytes_max), Cell::new(bytes_max));
+        Meter { is_command: true, memory, memory_left, ..Meter::new(units_max, None) }
+    }
+
+    /// What the transaction may do, all in all.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget { units_max: self.allowance.get(), bytes_max: self.memory.get() }
+    }
+
+    /// Pays what a metered command may do at most, and tells it. `None`: it must not be put off.
+    /// Outside blocks none is, for the answer is waited for.
+    pub(crate) fn set_aside(&self) -> Option<Budget> {
+        let budget = self.budget();
+        if budget == Budget::UNBOUNDED {
+            return Some(budget.of_command(0));
+        }
+        let left = self.commands_left.get().checked_sub(1)?;
+        let share = budget.of_command(COMMANDS_MAX - 1 - left);
+        let units = self.left().checked_sub(share.units_max)?;
+        let bytes = self.memory_left.get().checked_sub(share.bytes_max)?;
+        self.commands_left.set(left);
+        self.divide(units);
+        self.memory_left.set(bytes);
+        Some(share)
     }
 
     /// From the next transaction on.
@@ -260,6 +322,7 @@ impl Meter {
     /// Another transaction begins.
     pub fn refill(&self) {
         self.divide(self.allowance.get());
+        self.commands_left.set(if self.interrupt.is_none() { COMMANDS_MAX } else { 0 });
         self.taken.borrow_mut().clear();
         self.memory_left.set(self.memory.get());
         self.settle();
@@ -411,8 +474,27 @@ impl Meter {
         self.reserve.set(units - at_hand);
     }
 
+    /// Why an update command cannot go on.
+    fn command_too_long(&self, code: SqlState, what: String) -> Error {
+        Error::new(code, format!("an UPDATE by key takes more than {what}"))
+            .with_detail(format!(
+                "What it makes of a row is computed when the row's turn comes. A transaction's \
+                 first {FIRST_COMMANDS} such updates may take a {FIRST_UNIT_SHARES}th of the work \
+                 and an {FIRST_BYTE_SHARES}th of the memory that it may take, each of the others \
+                 a {SHARES}th.",
+            ))
+            .with_hint(
+                "Read the row in a statement of its own, and write what comes of it. The ledger's \
+                 owner can SET ledger.transaction_units_max and ledger.transaction_bytes_max.",
+            )
+    }
+
     #[cold]
     fn exhausted(&self) -> Error {
+        if self.is_command {
+            let what = format!("{} units of work", self.allowance.get());
+            return self.command_too_long(SqlState::STATEMENT_TOO_COMPLEX, what);
+        }
         Error::new(
             SqlState::STATEMENT_TOO_COMPLEX,
             format!("the transaction takes more than {} units of work", self.allowance.get()),
@@ -427,6 +509,10 @@ impl Meter {
 
     #[cold]
     fn out_of_memory(&self) -> Error {
+        if self.is_command {
+            let what = format!("{} bytes of memory", self.memory.get());
+            return self.command_too_long(SqlState::PROGRAM_LIMIT_EXCEEDED, what);
+        }
         let what = format!("more than {} bytes are held in memory at once", self.memory.get());
         match self.setting {
             Some(setting) => Error::new(SqlState::OUT_OF_MEMORY, what)

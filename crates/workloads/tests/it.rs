@@ -1,12 +1,13 @@
 //! Each workload twice: its procedures from SQL and from the builder must do the same.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use procedure::build::Tables;
 use procedure::testing::Memory;
-use procedure::{Frame, Procedure, ProgramResult, run};
+use procedure::{Access, Command, Frame, Procedure, ProgramResult, Range, Row, run};
 use sql::{Catalog, Statement};
-use types::{Stop, TableId, Value};
+use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 use workloads::{Settings, Workload};
 
 /// A workload that has been set up by SQL.
@@ -51,18 +52,92 @@ impl Bed {
     }
 }
 
+/// What a call did to rows: what a protocol makes of it depends on the kinds of its accesses.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Kinds {
+    reads: u32,
+    /// Looks whether a row is there.
+    looks: u32,
+    /// Updates that look at nothing of their rows.
+    writes: u32,
+    /// Updates that do.
+    commands: u32,
+    inserts: u32,
+    deletes: u32,
+    scans: u32,
+}
+
+struct Counted<'a> {
+    memory: &'a mut Memory,
+    kinds: Kinds,
+}
+
+impl Access for Counted<'_> {
+    fn read(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        self.kinds.reads += 1;
+        self.memory.read(table, key, columns, out)
+    }
+
+    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        self.kinds.looks += 1;
+        self.memory.exists(table, key)
+    }
+
+    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
+        match command.code.columns.is_empty() {
+            true => self.kinds.writes += 1,
+            false => self.kinds.commands += 1,
+        }
+        self.memory.update(table, key, command)
+    }
+
+    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
+        self.kinds.inserts += 1;
+        self.memory.insert(table, key, row)
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        self.kinds.deletes += 1;
+        self.memory.delete(table, key)
+    }
+
+    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        self.kinds.scans += 1;
+        self.memory.scan(range, columns, visit)
+    }
+
+    fn next_row_id(&mut self) -> [u8; 16] {
+        self.memory.next_row_id()
+    }
+
+    fn now_us(&self) -> i64 {
+        self.memory.now_us()
+    }
+}
+
 /// As a transaction: nothing stays of one that fails.
 fn call(
     procedure: &Procedure,
     arguments: &[Value],
     memory: &mut Memory,
-) -> Result<ProgramResult, Stop> {
+) -> (Result<ProgramResult, Stop>, Kinds) {
     let before = memory.clone();
-    let result = run(procedure, arguments, &mut Frame::new(), memory);
+    let mut counted = Counted { memory, kinds: Kinds::default() };
+    let result = run(procedure, arguments, &mut Frame::new(), &mut counted);
+    let kinds = counted.kinds;
     if result.is_err() {
         *memory = before;
     }
-    result
+    (result, kinds)
 }
 
 fn small(workload: &str) -> Vec<Settings> {

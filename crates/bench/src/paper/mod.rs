@@ -616,7 +616,8 @@ mod tests {
     /// What follows from a workload and the size of its blocks alone is the paper's on any machine.
     #[test]
     fn shares_and_counts_are_those_of_the_papers() {
-        let figures = ["fabric-conflicts", "fabric-cycles", "harmony-hits-smallbank"];
+        let hits = ["harmony-hits-ycsb", "harmony-hits-smallbank"];
+        let figures = ["fabric-conflicts", "fabric-cycles"].into_iter().chain(hits);
         let folder = std::env::temp_dir();
         let (threads, repetitions) = (2, 1);
         let effort =

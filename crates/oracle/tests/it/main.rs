@@ -18,6 +18,7 @@ mod row_ids;
 mod small_worlds;
 mod snapshot;
 mod study;
+mod texts;
 mod threads;
 
 use std::collections::BTreeMap;

@@ -15,6 +15,7 @@ use oracle::history::History;
 use oracle::programs::{fill, random_follower, schemas};
 use oracle::small::{self, FULL, Initial, SmallWorlds};
 use oracle::subjects::{Subject, made, names_of_variants};
+use oracle::texts;
 use protocols::Entry;
 
 /// Seeds of each family that a bug may survive.
@@ -100,6 +101,10 @@ impl Attempt<'_> {
             if family.world(seed).run(protocol, self.crew, self.trial).is_err() {
                 return Some(family.name);
             }
+        }
+        *worlds += 1;
+        if fails(|| texts::check(protocol, self.crew, seed, self.trial)) {
+            return Some("texts");
         }
         *worlds += 1;
         let history = History::random(&mut Random::new(seed));

@@ -216,6 +216,8 @@ fn abortable(step: &Step) -> Abortable {
     let mut fallible = false;
     visit::each_step_expr(step, &mut |_, expr| fallible |= may_fail(expr));
     if let Step::Update { code, .. } = step {
+        // A metered command may meet a row too long for it.
+        fallible |= !code.is_brief();
         fallible |= code.assignments.iter().any(|(_, expr)| may_fail(expr));
     }
     match fallible {

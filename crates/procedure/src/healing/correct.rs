@@ -42,7 +42,8 @@ pub fn correct<A: Restorable>(
     cache: &mut AccessCache,
     result: &mut ProgramResult,
 ) -> Healed<()> {
-    if cache.is_tangled(access) {
+    // What a metered command pays follows from those before it.
+    if cache.is_tangled(access) || graph.metered_commands {
         return Err(Unhealed);
     }
     cache.writes_moved = false;
@@ -194,8 +195,11 @@ impl<A: Restorable> Walk<'_, '_, A> {
                 if frame.key(key)?.as_ref() != Some(old_key) {
                     return Ok(false);
                 }
-                let inputs: Result<_, _> = inputs.iter().map(|input| frame.eval(input)).collect();
-                access.replace_command(Command { inputs: inputs?, code: code.clone() });
+                let inputs = inputs.iter().map(|input| frame.eval(input));
+                let inputs = inputs.collect::<Result<SmallVec<_>, _>>()?;
+                // Of a metered one there is none here.
+                let allowance = code.allowance(&inputs, frame.meter.budget());
+                access.replace_command(Command { inputs, code: code.clone(), allowance });
             }
             Step::Insert { table, key, hidden_row_id: false, values, .. } => {
                 let row = frame.row(values, None)?;

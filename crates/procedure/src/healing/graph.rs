@@ -9,6 +9,7 @@
 use types::TableId;
 
 use crate::analysis::visit::{self, Use};
+use crate::bound::Metering;
 use crate::expr::{Expr, Reg};
 use crate::query::Query;
 use crate::step::{Block, Procedure, Step};
@@ -21,6 +22,8 @@ pub struct DependencyGraph {
     pub(super) queried: Vec<TableId>,
     /// Rows that are named by the order of their inserts.
     pub(super) hidden_row_ids: bool,
+    /// Some update command is metered.
+    pub(super) metered_commands: bool,
     pub(super) registers: usize,
     /// Tables whose rows supply keys of other tables: `(from, to)`.
     pub table_edges: Vec<(TableId, TableId)>,
@@ -108,6 +111,10 @@ impl DependencyGraph {
             hidden_row_ids: steps
                 .iter()
                 .any(|step| matches!(step, Step::Insert { hidden_row_id: true, .. })),
+            metered_commands: steps.iter().any(|step| match step {
+                Step::Update { code, .. } => matches!(code.metering, Metering::Metered(_)),
+                _ => false,
+            }),
             registers,
             table_edges,
         }

@@ -31,6 +31,8 @@ pub struct Commit {
     /// By TID; [`Commit::AWAY`]: does not stay.
     pub ranks: Vec<u32>,
     pub coalescence: bool,
+    /// Nothing is folded: transactions that need it cannot stay.
+    pub gives_up: bool,
     pub flaw: Option<Flaw>,
 }
 
@@ -107,10 +109,14 @@ impl Commit {
             if !self.needs_fold(&survivors) {
                 continue;
             }
-            match self.fold_record(&survivors, scratch) {
-                Ok(resolved) => done.folded.push(Folded { head, resolved }),
+            let folded = match self.gives_up {
+                true => Ok(None),
+                false => self.fold_record(&survivors, scratch).map(Some),
+            };
+            match folded {
+                Ok(Some(resolved)) => done.folded.push(Folded { head, resolved }),
                 Err(Stop::Halt(why)) => done.halt = Some(why),
-                Err(_) => done.failed.extend(survivors.iter().map(|(_, entry)| entry.tid)),
+                _ => done.failed.extend(survivors.iter().map(|(_, entry)| entry.tid)),
             }
         }
         done

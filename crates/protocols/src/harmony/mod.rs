@@ -49,6 +49,9 @@
 //!   folds are computed before anything is installed; when one fails, every transaction with a
 //!   command on that record joins the rejected and the folds are computed again. Taking a node out
 //!   of an acyclic order leaves it acyclic, and each round removes a transaction, so this ends.
+//!   But a command that is removed may be what has kept another from failing, and commands on texts
+//!   may take long: from the ninth round on, every transaction with a command that would have to
+//!   be folded joins the rejected.
 //! - A command that looks at no column of its row is evaluated when it is simulated. If it fails,
 //!   it would anywhere, and its transaction alone is rejected.
 //! - What is rejected runs again in the same block, after the survivors and in TID order (see
@@ -140,6 +143,9 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
         },
     ],
 };
+
+/// Rounds of folds in which commands may fail.
+const ROUNDS_MAX: u32 = 8;
 
 pub struct Harmony {
     reordering: bool,
@@ -256,9 +262,10 @@ impl Harmony {
         writes: &mut BlockWrites,
         crew: &Crew,
     ) -> Result<Vec<Position>, String> {
-        loop {
+        for round in 1.. {
             let order = verdict.serial_order();
             let commit = Arc::new(Commit {
+                gives_up: round > ROUNDS_MAX,
                 block: Arc::clone(block),
                 touched: Arc::clone(touched),
                 ranks: Commit::ranks(&order, block.transactions.len()),
@@ -272,6 +279,7 @@ impl Harmony {
             }
             folds.failed.into_iter().for_each(|tid| verdict.fail(tid));
         }
+        Err("the folds of a block came to no end".to_owned())
     }
 
     /// Rule 3, for a block on the snapshot before last. Returns whom it rejects outright.

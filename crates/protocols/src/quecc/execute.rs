@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Moment, Outcome, Ways, Work};
+use procedure::bound::Metering;
 use procedure::interpret::row_id_taken;
 use procedure::{Expr, Frame, Meter, eval_key};
 use storage::{Catalog, Slot, Table, UndoArena};
@@ -332,7 +333,16 @@ impl<'a> Worker<'a> {
                 self.fill(program, template, entry, arguments)?;
                 // As in a run from start to end: inputs are evaluated though there be no row.
                 eval_all(inputs, &self.registers, now_us, &mut self.inputs)?;
-                self.place.update_at(table, slot, code, &self.inputs)
+                // So many shares a transaction has for certain; one that needs more runs with a
+                // meter.
+                let share = batch.block.budget.of_any_command();
+                let allowance = code.allowance(&self.inputs, share);
+                if let Metering::Bounded(bound) = &code.metering
+                    && bound.units(&self.inputs) > share.units_max
+                {
+                    return Err(unforeseen());
+                }
+                self.place.update_at(table, slot, code, &self.inputs, allowance)
             }
             Action::Insert { values, hidden_row_id } => {
                 self.fill(program, template, entry, arguments)?;

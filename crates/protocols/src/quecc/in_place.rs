@@ -11,6 +11,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use procedure::Budget;
 use procedure::access::{Access, Command, CommandCode, Range, Row};
 use storage::{Catalog, Slot, Table, UndoArena};
 use types::{ColumnId, Key, Position, Stamp, Stop, TableId, Value};
@@ -236,6 +237,7 @@ impl<'a> InPlace<'a> {
         slot: Option<Slot>,
         code: &CommandCode,
         inputs: &[Value],
+        allowance: Budget,
     ) -> Result<bool, Stop> {
         let Some(slot) = slot else { return Ok(false) };
         let CommandCode { assignments, columns, .. } = code;
@@ -254,7 +256,7 @@ impl<'a> InPlace<'a> {
         for (column, value) in columns.iter().zip(values) {
             self.scratch[usize::from(*column)] = value;
         }
-        code.apply(inputs, &mut self.scratch, self.moment.now_us)?;
+        code.apply(inputs, &mut self.scratch, self.moment.now_us, allowance)?;
         self.assigned.clear();
         for (column, _) in assignments {
             let value = std::mem::take(&mut self.scratch[usize::from(*column)]);
@@ -336,7 +338,8 @@ impl Access for InPlace<'_> {
 
     fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
         let table = self.table(table)?;
-        self.update_at(table, table.find(key.as_bytes()), &command.code, &command.inputs)
+        let Command { code, inputs, allowance } = command;
+        self.update_at(table, table.find(key.as_bytes()), &code, &inputs, allowance)
     }
 
     fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {

@@ -24,6 +24,7 @@ use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Outcome, Statement, Work};
 use procedure::analysis::{Abortable, KeyPlan, PlannedAccesses, Planning};
+use procedure::meter::COMMANDS_MAX;
 use procedure::step::Procedure;
 use procedure::{Expr, eval_key};
 use rustc_hash::FxHashMap;
@@ -385,12 +386,15 @@ impl<'a> Planner<'a> {
             return None;
         }
         let mut starts = SmallVec::new();
-        let (mut fragments, mut row_ids) = (0, 0);
+        let (mut fragments, mut row_ids, mut metered) = (0, 0, 0);
         for part in &program.parts {
             starts.push(fragments as u16);
             let turns = self.part(program, part, statement, &mut row_ids)?;
             fragments += turns * part.templates.len();
-            if fragments > FRAGMENTS_MAX {
+            let templates = &program.templates[as_range(&part.templates)];
+            metered += turns * templates.iter().filter(|t| t.is_metered()).count();
+            // Behind so many, they read.
+            if fragments > FRAGMENTS_MAX || metered > COMMANDS_MAX as usize {
                 return None;
             }
         }
@@ -413,8 +417,8 @@ impl<'a> Planner<'a> {
         statement: &Statement,
         row_ids: &mut u32,
     ) -> Option<usize> {
-        let Range { start, end } = part.templates;
-        let templates = &program.templates[usize::from(start)..usize::from(end)];
+        let Range { start, .. } = part.templates;
+        let templates = &program.templates[as_range(&part.templates)];
         for template in templates {
             self.try_decided(template, statement)?;
         }
@@ -463,7 +467,8 @@ impl<'a> Planner<'a> {
         }
         let columns = self.catalog.table(template.table)?.schema().columns.len();
         self.row.resize(self.row.len().max(columns), Value::Null);
-        code.apply(&self.inputs, &mut self.row, now_us).ok()
+        let share = self.block.budget.of_any_command();
+        code.apply(&self.inputs, &mut self.row, now_us, share).ok()
     }
 
     fn fragment(
@@ -553,6 +558,10 @@ pub fn fill(registers: &mut Vec<Value>, count: usize, template: &Template, argum
     for register in &template.arguments {
         registers[usize::from(register.0)] = arguments[usize::from(register.0)].clone();
     }
+}
+
+fn as_range(templates: &Range<u16>) -> Range<usize> {
+    usize::from(templates.start)..usize::from(templates.end)
 }
 
 /// A key's first column.

@@ -53,7 +53,7 @@ impl Compiled {
         Compiled {
             written: written.collect(),
             is_read_only: analysis.footprint.is_read_only(),
-            // No meter runs with fragments.
+            // No meter runs with fragments, but with update commands, which have their own.
             program: procedure
                 .is_brief()
                 .then(|| Cutter::new(procedure).program(&analysis))
@@ -114,6 +114,13 @@ pub struct Template {
     pub publish: Publish,
     /// Where a turn's register is.
     pub turn: Option<Reg>,
+}
+
+impl Template {
+    /// An update command that is paid for by more than its text says.
+    pub fn is_metered(&self) -> bool {
+        matches!(&self.action, Action::Update { code, .. } if !code.is_brief())
+    }
 }
 
 pub enum Action {
@@ -373,7 +380,10 @@ impl<'p> Cutter<'p> {
                 known &= matches!(self.base.get(&register), Some(Base::Argument));
             });
         }
-        known && facts.class == CommandClass::Set && facts.checked.iter().all(is_assigned)
+        known
+            && code.is_brief()
+            && facts.class == CommandClass::Set
+            && facts.checked.iter().all(is_assigned)
     }
 
     fn outputs(&mut self, step: &Step, template: u16) {

@@ -4,8 +4,8 @@
 //! function of the row as it will be found, so nothing is read, and two such updates of one row
 //! commute with all others' existence. That holds as long as nothing but the row decides: no
 //! RETURNING, no random value, and no column of a key, a unique index or a foreign key is assigned.
-//! And nothing in it may take long, such as a function of texts: a protocol applies a command when
-//! and as often as it likes, which no meter sees.
+//! What may take long, such as a function of texts without a declared length, is a metered command
+//! (`procedure::bound`).
 //! Every other UPDATE reads its rows first and writes them one by one.
 //!
 //! With FROM or USING the rows are those of a join, in which a row of the target may stand several
@@ -47,9 +47,8 @@ impl Binder<'_> {
         let assignments = self.assignments(&from.scope, &table, &update.assignments)?;
         self.where_clause(&mut from, update.selection.as_ref())?;
         let draws = assignments.iter().any(|(_, value)| value.draws());
-        let is_brief = is_brief(&table, &assignments);
         let is_alone = from.items.len() == 1 && !self.is_late();
-        if is_alone && returning.is_none() && !draws && is_brief && is_free(&table, &assignments) {
+        if is_alone && returning.is_none() && !draws && is_free(&table, &assignments) {
             let query = rows_of(&table, from.conditions.clone(), &[])?;
             if let Query::Get { key, filter: None, .. } = query {
                 let row = self.update_by_command(&table, key, assignments)?;
@@ -86,8 +85,8 @@ impl Binder<'_> {
             take_inputs(&mut value, &mut inputs);
             (column, value)
         };
-        let code =
-            CommandCode::new(assignments.into_iter().map(as_command).collect(), checks.into());
+        let assignments = assignments.into_iter().map(as_command).collect();
+        let code = CommandCode::on(&table.schema.columns, assignments, checks.into());
         let found = self.register()?;
         self.steps.push(Step::Update {
             table: table.id(),
@@ -356,15 +355,6 @@ fn is_free(table: &Table, assignments: &[(ColumnId, Expr)]) -> bool {
         && !unique.into_iter().any(|(_, index)| assigned(&index.columns))
         && !table.foreign_keys.iter().any(|f| assigned(&f.columns))
     // What may be pointed at is the primary key or a unique index.
-}
-
-/// No value of the row decides how long the assignments and their checks take. What does not depend
-/// on the row is computed before.
-fn is_brief(table: &Table, assignments: &[(ColumnId, Expr)]) -> bool {
-    let changed = |c: ColumnId| assignments.iter().any(|(a, _)| *a == c);
-    let values = assignments.iter().map(|(_, value)| value).filter(|v| !v.columns().is_empty());
-    let checks = relevant_checks(table, &changed);
-    values.chain(checks.iter().map(|check| &check.condition)).all(Expr::is_brief)
 }
 
 /// Moves what does not depend on the row out of a command's expression: `inputs[i]` is computed

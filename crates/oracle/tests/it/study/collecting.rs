@@ -140,7 +140,7 @@ fn a_long_string_goes_with_the_last_version_that_has_it() {
     use concurrency::Moment;
     use procedure::ProgramResult;
     use procedure::access::{Access, Command, CommandCode};
-    use procedure::{Expr, Reg};
+    use procedure::{Budget, Expr, Reg};
     use smallvec::smallvec;
     use types::{DataType, Key, TableSchema, Value};
 
@@ -169,7 +169,8 @@ fn a_long_string_goes_with_the_last_version_that_has_it() {
                 let column = 2 + (n % 4) as u16;
                 let code =
                     CommandCode::new(Box::new([(column, Expr::Reg(Reg(0)))]), Box::default());
-                let command = Command { code: code.into(), inputs: smallvec![long(n + 10)] };
+                let (inputs, allowance) = (smallvec![long(n + 10)], Budget::default());
+                let command = Command { code: code.into(), inputs, allowance };
                 session.begin(Moment { height: 1, position: n as u32, now_us: 0 }, false);
                 let found =
                     session.transaction().update(crate::study::script::TABLE, &key, command);

@@ -8,7 +8,7 @@ use concurrency::{Moment, Outcome};
 use multiversion::session::Attempt;
 use multiversion::{Database, Place, Rule, Session, TableSpec};
 use procedure::access::{Access, Command, CommandCode, Range};
-use procedure::{BinaryOp, Expr, ProgramResult, Reg};
+use procedure::{BinaryOp, Budget, Expr, ProgramResult, Reg};
 use smallvec::smallvec;
 use types::{
     ColumnSchema, DataType, Error, IndexSchema, Key, SqlState, Stop, TableId, TableSchema, Value,
@@ -90,7 +90,8 @@ pub fn step_model(model: &mut Model, act: Act, last: &mut i64) -> Answer {
 
 fn set_to(expression: Expr, input: i64) -> Command {
     let code = CommandCode::new(Box::new([(1, expression)]), Box::default());
-    Command { code: Arc::new(code), inputs: smallvec![Value::Int(input)] }
+    let (inputs, allowance) = (smallvec![Value::Int(input)], Budget::default());
+    Command { code: Arc::new(code), inputs, allowance }
 }
 
 fn plus_input() -> Expr {
