@@ -25,7 +25,7 @@ pub struct Limits {
     pub expiry_us_max: i64,
     /// How often a protocol may defer a transaction to a later block.
     pub attempts_max: u32,
-    /// What a transaction may do, so that it holds up a block for about a second at most.
+    /// What a transaction may do, so that it holds up a block for a few seconds at most.
     pub budget: Budget,
     /// Whether result headers name the root of the state behind them.
     pub state_root: bool,

@@ -4,11 +4,12 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use types::value::VALUE_WEIGHT;
 use types::{ColumnId, ColumnSchema, Error, IndexId, Key, Stamp, Stop, TableId, Value};
 
 use crate::bound::{Metering, metering};
 use crate::expr::{Expr, Reg};
-use crate::meter::Budget;
+use crate::meter::{Budget, WRITTEN_BYTES_PER_UNIT};
 
 /// A whole row in the order of its table's columns, the hidden ones included.
 pub type Row = Box<[Value]>;
@@ -99,8 +100,10 @@ pub struct CommandCode {
     pub checks: Box<[Check]>,
     /// Columns that must hold their values before the command is applied, ascending.
     pub columns: Box<[ColumnId]>,
-    /// What issuing it costs: its expressions' nodes.
+    /// What issuing it costs: its expressions' nodes, and the writing of its constants.
     pub units: u64,
+    /// Of its constants, which are written with each row.
+    pub text_bytes: usize,
     /// What is to be paid beside that.
     pub metering: Metering,
 }
@@ -131,15 +134,27 @@ impl CommandCode {
         columns.sort_unstable();
         columns.dedup();
         let values = assignments.iter().map(|(_, expression)| expression);
+        let text_bytes: usize = values.clone().map(constant_bytes).sum();
         let expressions = values.chain(checks.iter().map(|check| &check.condition));
-        let mut units = 0;
+        let mut units = (text_bytes / WRITTEN_BYTES_PER_UNIT) as u64;
         for expression in expressions.clone() {
             expression.walk(&mut |_| units += 1);
         }
         let assigned = assignments.iter().map(|(column, _)| *column);
         let metering = metering(expressions, table, assigned);
-        CommandCode { assignments, checks, columns: columns.into(), units, metering }
+        CommandCode { assignments, checks, columns: columns.into(), units, text_bytes, metering }
     }
+}
+
+/// Of the texts that stand in an expression.
+pub fn constant_bytes(expression: &Expr) -> usize {
+    let mut bytes = 0;
+    expression.walk(&mut |part| {
+        if let Expr::Const(value) = part {
+            bytes += value.weight() - VALUE_WEIGHT;
+        }
+    });
+    bytes
 }
 
 /// A condition on a row that must not be false (`NOT NULL`, `CHECK`): SQL lets unknown pass.

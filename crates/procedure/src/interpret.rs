@@ -32,7 +32,7 @@ use crate::access::{Access, Command, CommandCode, Row};
 use crate::bound::Metering;
 use crate::expr::Reg;
 use crate::frame::{Counter, Frame, ProgramResult, Turn, null_bound, row_key};
-use crate::meter::{Budget, Meter};
+use crate::meter::{Budget, DELETE_UNITS, INSERT_UNITS, Meter, UPDATE_UNITS};
 use crate::query::Query;
 use crate::run_query::run_query;
 use crate::step::{Block, Carried, Procedure, Step};
@@ -170,6 +170,7 @@ pub(crate) fn run_row_step<A: Access>(
         Step::Insert { table, key, hidden_row_id, values, inserted } => {
             let hidden = hidden_row_id.then(|| Value::Uuid(access.next_row_id()));
             let row = frame.row(values, hidden)?;
+            frame.meter.spend_write(INSERT_UNITS, &row)?;
             let key = row_key(*table, key, &row)?;
             let added = access.insert(*table, key, row)?;
             if *hidden_row_id && !added {
@@ -179,7 +180,10 @@ pub(crate) fn run_row_step<A: Access>(
         }
         Step::Delete { table, key, found } => {
             let present = match frame.key(key)? {
-                Some(key) => access.delete(*table, &key)?,
+                Some(key) => {
+                    frame.meter.spend(DELETE_UNITS)?;
+                    access.delete(*table, &key)?
+                }
                 None => false,
             };
             frame.set(*found, Value::Bool(present));
@@ -206,6 +210,8 @@ fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Resu
                 values.push(frame.eval(input)?);
             }
             frame.meter.spend(code.units)?;
+            frame.meter.spend_write(UPDATE_UNITS, &values)?;
+            frame.meter.hold(code.text_bytes)?;
             frame.meter.hold_row(&values)?;
             issue(*table, &key, code, values, &frame.meter, access)?
         }
@@ -258,7 +264,9 @@ fn read_and_set<A: Access>(
         row[usize::from(*column)] = value;
     }
     code.apply_metered(inputs, &mut row, access.now_us(), meter)?;
-    let inputs = assigned().map(|column| std::mem::take(&mut row[usize::from(column)])).collect();
+    let inputs: SmallVec<[Value; 4]> =
+        assigned().map(|column| std::mem::take(&mut row[usize::from(column)])).collect();
+    meter.spend_write(0, &inputs)?;
     let allowance = set.allowance(&[], Budget::default());
     access.update(table, key, Command { code: Arc::clone(set), inputs, allowance })
 }

@@ -39,7 +39,10 @@ pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
 pub use frame::{Frame, ProgramResult};
 pub use functions::Function;
 pub use interpret::{run, run_block, run_step, run_within};
-pub use meter::{BYTES_MAX, Budget, Interrupt, Meter, ROW_WEIGHT, UNITS_MAX};
+pub use meter::{
+    BYTES_MAX, Budget, INSERT_UNITS, Interrupt, Meter, ROW_WEIGHT, UNITS_MAX,
+    WRITTEN_BYTES_PER_UNIT,
+};
 pub use prune::prune;
 pub use query::Query;
 pub use run_query::{Flow, Sink, eval_key, run_query};

@@ -33,7 +33,7 @@ use crate::access::{Access, Range, Row};
 use crate::aggregate::Accumulator;
 use crate::draws::ROWS_MAX;
 use crate::expr::Expr;
-use crate::meter::{Meter, ROW_WEIGHT};
+use crate::meter::{Meter, PAIR_UNITS, ROW_WEIGHT};
 use crate::query::{Aggregate, Query, Repeats, RowFunction, SortKey};
 use crate::row_functions;
 
@@ -350,6 +350,7 @@ impl Run<'_> {
         for row in self.gather(access, outer, outer_row)? {
             let mut matched = false;
             let flow = self.query(access, inner, &row, &mut |inner_row| {
+                self.meter.spend(PAIR_UNITS)?;
                 joined.clear();
                 joined.extend(row.iter().chain(inner_row).cloned());
                 if !self.passes(condition.as_ref(), &joined)? {
@@ -392,7 +393,7 @@ impl Run<'_> {
             let matches = key.and_then(|key| buckets.get(&key));
             let mut matched = false;
             for inner_row in matches.into_iter().flatten() {
-                self.meter.spend(1)?;
+                self.meter.spend(PAIR_UNITS)?;
                 joined.clear();
                 joined.extend(row.iter().chain(inner_row).cloned());
                 if self.passes(condition.as_ref(), &joined)? {

@@ -26,11 +26,12 @@ use concurrency::{Block, Outcome, Statement, Work};
 use procedure::analysis::{Abortable, KeyPlan, PlannedAccesses, Planning};
 use procedure::meter::COMMANDS_MAX;
 use procedure::step::Procedure;
-use procedure::{Expr, eval_key};
+use procedure::{Expr, WRITTEN_BYTES_PER_UNIT, eval_key};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use storage::{Catalog, KeyHash, Slot, Table};
 use types::key::decode_column;
+use types::value::VALUE_WEIGHT;
 use types::{DataType, Height, Key, Position, TableId, Value};
 
 use super::Modes;
@@ -43,6 +44,10 @@ const GROUP: usize = 64;
 
 /// Fragments that a transaction may be cut into.
 const FRAGMENTS_MAX: usize = 4096;
+
+/// No meter runs with fragments, so all of a call together cost less than any ledger lets a
+/// transaction spend beside what is set aside for its commands, a half.
+const UNITS_MAX: u64 = 40_000;
 
 /// Rows of a load that is planned.
 const LOAD_ROWS_MAX: usize = 64;
@@ -386,15 +391,20 @@ impl<'a> Planner<'a> {
             return None;
         }
         let mut starts = SmallVec::new();
-        let (mut fragments, mut row_ids, mut metered) = (0, 0, 0);
+        let (mut fragments, mut row_ids, mut metered, mut units) = (0, 0, 0, 0_u64);
+        let text: usize = arguments.iter().map(text_bytes).sum();
+        let text_units = (text / WRITTEN_BYTES_PER_UNIT) as u64;
         for part in &program.parts {
             starts.push(fragments as u16);
             let turns = self.part(program, part, statement, &mut row_ids)?;
             fragments += turns * part.templates.len();
             let templates = &program.templates[as_range(&part.templates)];
             metered += turns * templates.iter().filter(|t| t.is_metered()).count();
+            let of_turn: u64 = templates.iter().map(|t| t.units.saturating_add(text_units)).sum();
+            units = units.saturating_add(of_turn.saturating_mul(turns as u64));
             // Behind so many, they read.
-            if fragments > FRAGMENTS_MAX || metered > COMMANDS_MAX as usize {
+            let is_metered_long = metered > COMMANDS_MAX as usize;
+            if fragments > FRAGMENTS_MAX || units > UNITS_MAX || is_metered_long {
                 return None;
             }
         }
@@ -608,5 +618,12 @@ impl Counter {
 
     pub fn at(&self, turn: usize) -> i64 {
         self.first + self.step * turn as i64
+    }
+}
+
+fn text_bytes(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) => elements.iter().map(text_bytes).sum(),
+        value => value.weight() - VALUE_WEIGHT,
     }
 }

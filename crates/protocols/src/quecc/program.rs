@@ -22,9 +22,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use procedure::access::constant_bytes;
 use procedure::analysis::{Abortable, Analysis, CommandClass, CommandFacts, KeyPlan, visit};
 use procedure::step::{Block, Carried, Procedure, Step};
-use procedure::{BinaryOp, CommandCode, Expr, Query, Reg};
+use procedure::{BinaryOp, CommandCode, Expr, Query, Reg, WRITTEN_BYTES_PER_UNIT};
 use rustc_hash::FxHashMap;
 use types::{ColumnId, DataType, TableId, Value};
 
@@ -34,6 +35,9 @@ const NODES_MAX: usize = 128;
 /// Starts of sums beyond this could overflow.
 const INITIAL_MAX: i64 = 1 << 40;
 const STEP_MAX: i64 = 1 << 20;
+
+/// What writing a row costs, with some steps around it.
+const FRAGMENT_UNITS: u64 = 48;
 
 /// What is kept of a procedure from block to block.
 pub struct Compiled {
@@ -114,6 +118,8 @@ pub struct Template {
     pub publish: Publish,
     /// Where a turn's register is.
     pub turn: Option<Reg>,
+    /// What a turn costs, about, beside the arguments' texts.
+    pub units: u64,
 }
 
 impl Template {
@@ -321,6 +327,7 @@ impl<'p> Cutter<'p> {
         inputs.sort_unstable_by_key(|input| input.register);
         inputs.dedup_by_key(|input| input.register);
         self.outputs(step, id);
+        let units = action.units();
         self.templates.push(Template {
             part: u16::try_from(self.parts.len()).ok()?,
             table,
@@ -330,6 +337,7 @@ impl<'p> Cutter<'p> {
             inputs: inputs.into(),
             publish: Publish::Nothing,
             turn,
+            units,
         });
         Some(())
     }
@@ -574,6 +582,15 @@ impl Action {
             Action::Read { .. } | Action::Exists | Action::Delete => &[],
         };
         exprs.iter()
+    }
+
+    fn units(&self) -> u64 {
+        let text: usize = self.exprs().map(constant_bytes).sum();
+        let units = FRAGMENT_UNITS + (text / WRITTEN_BYTES_PER_UNIT) as u64;
+        match self {
+            Action::Update { code, .. } => units + code.units,
+            _ => units,
+        }
     }
 }
 

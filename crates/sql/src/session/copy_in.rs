@@ -7,7 +7,7 @@ use concurrency::{Load, Work};
 use engine::transaction::Asked;
 use kit::pool::Lease;
 use procedure::draws::Draws;
-use procedure::{Interrupt, Procedure, ROW_WEIGHT};
+use procedure::{INSERT_UNITS, Interrupt, Procedure, ROW_WEIGHT};
 use types::{Error, Result, SqlState, Value, Zone};
 
 use super::guard::{Guard, SHORT_TEXT_BYTES, aside};
@@ -94,6 +94,7 @@ struct Rows {
     weight: u64,
     /// Of a transaction of the ledger.
     weight_max: u64,
+    rows_max: u64,
     lease: Lease,
 }
 
@@ -110,6 +111,9 @@ impl Rows {
         if self.weight > self.weight_max {
             return Err(too_much(self.weight_max, "transaction_bytes_max"));
         }
+        if self.rows.len() as u64 > self.rows_max {
+            return Err(too_many(self.rows_max));
+        }
         Ok(self.lease.cover(self.bytes())?)
     }
 
@@ -125,8 +129,8 @@ impl Rows {
         let weight = values.map(|value| value.weight() as u64).sum();
         self.weight -= weight;
         let bytes = weight + (rows.len() * ROW_WEIGHT) as u64;
-        let (weight_max, lease) = (self.weight_max, self.lease.split(bytes));
-        Rows { rows, weight, weight_max, lease }
+        let (weight_max, rows_max) = (self.weight_max, self.rows_max);
+        Rows { rows, weight, weight_max, rows_max, lease: self.lease.split(bytes) }
     }
 
     /// Puts values behind those of each row.
@@ -164,10 +168,24 @@ fn too_much(bytes_max: u64, parameter: &str) -> Error {
         .with_detail(format!(
             "By the ledger's parameter {parameter} a transaction has at most {bytes_max} bytes."
         ))
-        .with_hint(format!(
-            "Split the data into several COPY statements, or SET {COPY_ROWS_PER_BLOCK}, by which a \
-             COPY outside of a transaction is several."
+        .with_hint(split())
+}
+
+/// The block would refuse them, too, once it had written as many.
+fn too_many(rows_max: u64) -> Error {
+    Error::new(SqlState::STATEMENT_TOO_COMPLEX, "too many rows for one COPY")
+        .with_detail(format!(
+            "By the ledger's parameter transaction_units_max a transaction writes fewer than \
+             {rows_max} rows."
         ))
+        .with_hint(format!("{} The ledger's owner can SET ledger.transaction_units_max.", split()))
+}
+
+fn split() -> String {
+    format!(
+        "Split the data into several COPY statements, or SET {COPY_ROWS_PER_BLOCK}, by which a \
+         COPY outside of a transaction is several."
+    )
 }
 
 impl CopyIn {
@@ -179,7 +197,11 @@ impl CopyIn {
         guard: &Arc<Guard>,
     ) -> CopyIn {
         let weight_max = guard.budget().bytes_max;
-        let rows = Rows { rows: Vec::new(), weight: 0, weight_max, lease: guard.lease() };
+        let rows_max = match block_rows {
+            Some(_) => u64::MAX,
+            None => guard.budget().units_max / INSERT_UNITS,
+        };
+        let rows = Rows { rows: Vec::new(), weight: 0, weight_max, rows_max, lease: guard.lease() };
         let parser = match options.format {
             CopyFormat::Binary => Parser::Binary(BinaryParser::new(row.visible_parameters().len())),
             CopyFormat::Text | CopyFormat::Csv => Parser::Text(CopyParser::new(options)),

@@ -1,5 +1,7 @@
 //! COPY into a ledger, whole and in blocks.
 
+use ::types::SqlState;
+
 use super::{Client, Node, block_on, code};
 
 async fn copy(client: &mut Client, copy: &str, data: &str) -> Result<u64, types::Error> {
@@ -58,5 +60,72 @@ fn a_copy_is_one_transaction_unless_a_setting_cuts_it() {
             assert_eq!(code(client.run(&set).await).as_str(), "22023");
         }
         node.verify();
+    });
+}
+
+/// What a transaction writes is paid for by what it takes, and others go on writing behind it.
+#[test]
+fn no_transaction_holds_up_the_others_for_long() {
+    block_on(async {
+        for protocol in super::protocols() {
+            let node = Node::new(protocol);
+            let (mut client, mut other) = (node.session(), node.session());
+            client.run("CREATE TABLE t (id int PRIMARY KEY, v text)").await.unwrap();
+            client.run("CREATE TABLE n (id int PRIMARY KEY, v int)").await.unwrap();
+            client.run("INSERT INTO n SELECT i, 0 FROM generate_series(1, 1000) i").await.unwrap();
+            client.run("SET ledger.transaction_units_max = 100000").await.unwrap();
+            // Of a command only the program knows what it writes.
+            let constant = format!(
+                "DO $$ BEGIN FOR i IN 1..1000 LOOP UPDATE t SET v = '{}' WHERE id = i;
+                END LOOP; END $$",
+                "x".repeat(1000)
+            );
+            for (text, expected) in [
+                (
+                    "DO $$ DECLARE i int := 0; BEGIN LOOP i := i + 1;
+                    INSERT INTO t VALUES (i, 'x'); END LOOP; END $$",
+                    "54001",
+                ),
+                ("UPDATE n SET v = a.v FROM n a, n b WHERE a.v + b.v = 0", "54001"),
+                ("UPDATE n SET v = a.v FROM n a JOIN n b ON a.v = b.v WHERE n.id = 1", "54001"),
+                (
+                    "INSERT INTO t SELECT i, repeat('x', 400000) FROM generate_series(1, 3) i",
+                    "54001",
+                ),
+                ("INSERT INTO t SELECT i, '' FROM generate_series(1, 3000) i", "54001"),
+                ("INSERT INTO t SELECT i, '' FROM generate_series(1, 1500) i", "00000"),
+                ("UPDATE t SET v = 'y' WHERE id > 0", "00000"),
+                ("UPDATE t SET v = repeat('y', 1000) WHERE id > 0", "54001"),
+                (&constant, "54001"),
+                ("DELETE FROM t", "00000"),
+            ] {
+                for alone in [true, false] {
+                    let begin = if alone { "" } else { "BEGIN" };
+                    client.run(begin).await.unwrap();
+                    let ended = client.run(text).await;
+                    if let Err(error) = &ended {
+                        let hint = error.fields().hint.clone().unwrap_or_default();
+                        assert!(hint.contains("ledger.transaction_units_max"), "{text}: {error:?}");
+                    }
+                    assert_eq!(code(ended).as_str(), expected, "{protocol} {alone}: {text}");
+                    if !alone {
+                        client.run("ROLLBACK").await.unwrap();
+                    }
+                    other.run("UPDATE n SET v = 0 WHERE id = 1").await.unwrap();
+                    if alone && expected == "00000" {
+                        break;
+                    }
+                }
+            }
+            let many = rows(0..4000).replace('\n', "\tx\n");
+            let refused = copy(&mut client, "COPY t FROM STDIN", &many).await.unwrap_err();
+            assert_eq!(refused.code(), SqlState::STATEMENT_TOO_COMPLEX);
+            let hint = refused.fields().hint.clone().unwrap();
+            assert!(hint.contains("tally.copy_rows_per_block"), "{hint}");
+            other.run("UPDATE n SET v = 0 WHERE id = 1").await.unwrap();
+            client.run("SET tally.copy_rows_per_block = 1000").await.unwrap();
+            assert_eq!(copy(&mut client, "COPY t FROM STDIN", &many).await, Ok(4000), "{protocol}");
+            node.verify();
+        }
     });
 }
