@@ -40,6 +40,10 @@ pub struct Binder<'a> {
 /// Levels of queries and expressions; each costs stack.
 const DEPTH_MAX: usize = 100;
 
+/// Expressions, queries and columns that a statement may come to, with those of the views that it
+/// reads: they are memory before anything runs.
+const BOUND_MAX: usize = 200_000;
+
 /// How often a long binding asks whether it should go on.
 const BOUND_BETWEEN_CHECKS: usize = 1024;
 
@@ -62,13 +66,24 @@ impl<'a> Binder<'a> {
         }
     }
 
-    pub fn nested<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.bound += 1;
-        if let (Some(interrupt), true) =
-            (self.interrupt, self.bound.is_multiple_of(BOUND_BETWEEN_CHECKS))
-        {
-            interrupt.check()?;
+    /// So much more is about to be bound.
+    pub fn count(&mut self, expressions: usize) -> Result<()> {
+        let before = self.bound / BOUND_BETWEEN_CHECKS;
+        self.bound = self.bound.saturating_add(expressions);
+        if self.bound > BOUND_MAX {
+            let what = "the statement is too complex";
+            return Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, what)
+                .with_detail(format!("It comes to more than {BOUND_MAX} expressions."))
+                .with_hint("Read catalogs by several statements, or through fewer views."));
         }
+        match self.interrupt {
+            Some(interrupt) if self.bound / BOUND_BETWEEN_CHECKS > before => interrupt.check(),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn nested<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.count(1)?;
         self.depth += 1;
         let bound = match self.depth <= DEPTH_MAX {
             true => bind(self),

@@ -223,6 +223,7 @@ impl Binder<'_> {
         let bound = self.query(&view.query);
         (self.scopes, self.ctes, self.reach) = (scopes, ctes, reach);
         let mut bound = bound?;
+        self.count(bound.columns.len())?;
         for (column, name) in bound.columns.iter_mut().zip(&view.columns) {
             column.name.clone_from(name);
         }

@@ -135,6 +135,7 @@ impl Binder<'_> {
             }
             ast::SelectItem::ExprWithAliases { .. } => return Err(Error::unsupported(item)),
         };
+        self.count(stars.len())?;
         for (expr, column) in stars {
             outputs.push(expr);
             columns.push(column);

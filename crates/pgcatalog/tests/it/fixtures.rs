@@ -83,6 +83,13 @@ impl Server {
         Prepared::new(self.world.clone(), &query, &[], None)
     }
 
+    /// Of a query that may read users' views.
+    pub fn bind(&self, text: &str) -> Result<Prepared> {
+        let parsed = sql::parse(text)?;
+        let query = parsed.first().and_then(|statement| statement.query());
+        Prepared::new(self.world.clone(), query.ok_or_else(|| Error::unsupported(text))?, &[], None)
+    }
+
     pub fn run(&self, text: &str, parameters: &[Option<&str>]) -> Result<(Prepared, Vec<Row>)> {
         let prepared = self.prepare(text)?;
         let values = parameters.iter().zip(&prepared.parameters).map(|(text, t)| match text {

@@ -71,6 +71,26 @@ fn nested_quotes_end_soon() {
     assert_eq!(shown(r#"SELECT quote_ident('é"''b')"#), r#""é""'b""#);
 }
 
+/// A few short views come to more than could be held, and a long text to more than is read.
+#[test]
+fn what_a_statement_comes_to_is_bounded() {
+    let all = vec!["relpages"; 4_000].join(", ");
+    let server = Server::new(&format!(
+        "CREATE TABLE t (id int PRIMARY KEY, v text);
+         CREATE VIEW wide AS SELECT coalesce({all}) AS n FROM pg_class",
+    ));
+    let begun = Instant::now();
+    server.bind("SELECT n FROM wide").unwrap();
+    let many = vec!["SELECT n FROM wide"; 60].join(" UNION ALL ");
+    assert_eq!(server.bind(&many).err().unwrap().code().as_str(), "54001");
+    let list = vec!["1"; 210_000].join(", ");
+    let long = format!("SELECT relname FROM pg_class WHERE oid IN ({list})");
+    assert_eq!(code(&server, &long), "54001");
+    let stars = vec!["*"; 5_000].join(", ");
+    assert_eq!(code(&server, &format!("SELECT {stars} FROM pg_class, pg_attribute")), "54001");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
 /// What looks at an operand several times has it once.
 #[test]
 fn operands_are_not_copied() {
