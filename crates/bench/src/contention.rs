@@ -165,8 +165,7 @@ fn make_ad_hoc(works: &mut [Arc<Work>], percent: u64) {
             && let Work::Statement(statement) = &**work
         {
             let (procedure, row) = (Arc::clone(&statement.procedure), &statement.arguments);
-            let load = concurrency::Load { procedure, rows: vec![row.clone()] };
-            *work = Arc::new(Work::Load(load));
+            *work = Arc::new(Work::Load(concurrency::Load::new(procedure, vec![row.clone()])));
         }
     }
 }

@@ -174,11 +174,10 @@ impl Declarer {
     fn plan(&mut self, work: &Work, out: &mut Accesses) -> Option<()> {
         match work {
             Work::Void(_) => Some(()),
-            Work::Load(load) => load
-                .rows
-                .iter()
-                .take(KEYS_MAX + 1)
-                .try_for_each(|row| self.plan_call(&load.procedure, row, out)),
+            Work::Load(load) => {
+                let mut calls = load.calls().take(KEYS_MAX + 1);
+                calls.try_for_each(|(procedure, row)| self.plan_call(procedure, row, out))
+            }
             Work::Interactive(transaction) => {
                 let rows = transaction.rows.iter();
                 out.keys.extend(rows.map(|r| KeyAccess::new(r.table, r.key.clone(), false)));
@@ -234,7 +233,9 @@ impl Tables {
         match work {
             Work::Void(_) => {}
             Work::Statement(call) => out.extend_from_slice(self.of_procedure(&call.procedure)),
-            Work::Load(load) => out.extend_from_slice(self.of_procedure(&load.procedure)),
+            Work::Load(load) => {
+                load.procedures().for_each(|p| out.extend_from_slice(self.of_procedure(p)));
+            }
             Work::Interactive(transaction) => {
                 out.extend(transaction.rows.iter().map(|row| row.table));
                 out.extend(transaction.ranges.iter().map(|range| range.range.table));

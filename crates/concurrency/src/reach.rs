@@ -34,7 +34,7 @@ impl Reach {
                 self.unplanned.push((Arc::clone(&call.procedure), call.arguments.clone()));
             }
             // It may hold many rows, and its table is the most that a query can look at.
-            Work::Load(load) => self.add_tables(&load.procedure),
+            Work::Load(load) => load.procedures().for_each(|program| self.add_tables(program)),
             Work::Interactive(transaction) => {
                 transaction.writes.iter().for_each(|(write, _)| self.add(write));
             }

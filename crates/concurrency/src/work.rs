@@ -2,7 +2,8 @@
 //!
 //! There is one kind of program, the procedure; the other kinds are made of it:
 //! * a **call** or one-shot **statement** runs one procedure;
-//! * a **load** runs an insert procedure for each row of a COPY;
+//! * a **load** runs an insert procedure for each row of a COPY, and one that looks at each row
+//!   again where rows may need later ones;
 //! * the COMMIT of an **interactive** transaction is lowered to: *require that what the client was
 //!   shown is still so, then run its writing statements again and require that they say what they
 //!   said*.
@@ -44,7 +45,30 @@ pub struct Statement<P = Arc<Procedure>> {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load<P = Arc<Procedure>> {
     pub procedure: P,
+    /// Runs for each row when all are there, with as many of its values as it takes.
+    pub at_end: Option<P>,
     pub rows: Vec<Box<[Value]>>,
+}
+
+impl<P> Load<P> {
+    pub fn new(procedure: P, rows: Vec<Box<[Value]>>) -> Load<P> {
+        Load { procedure, at_end: None, rows }
+    }
+
+    pub fn procedures(&self) -> impl Iterator<Item = &P> {
+        std::iter::once(&self.procedure).chain(&self.at_end)
+    }
+}
+
+impl Load {
+    /// What it runs, in order.
+    pub fn calls(&self) -> impl Iterator<Item = (&Arc<Procedure>, &[Value])> {
+        let looks = self.at_end.iter().flat_map(|procedure| {
+            let takes = procedure.parameters.len();
+            self.rows.iter().map(move |row| (procedure, row.get(..takes).unwrap_or(row)))
+        });
+        self.rows.iter().map(|row| (&self.procedure, &**row)).chain(looks)
+    }
 }
 
 /// The COMMIT of a transaction whose statements a client sent one by one.
@@ -111,8 +135,8 @@ impl Work {
             Work::Statement(s) => run_within(&s.procedure, &s.arguments, frame, access),
             Work::Load(load) => {
                 let mut result = ProgramResult::default();
-                for row in &load.rows {
-                    result.count += run_within(&load.procedure, row, frame, access)?.count;
+                for (procedure, row) in load.calls() {
+                    result.count += run_within(procedure, row, frame, access)?.count;
                 }
                 Ok(result)
             }

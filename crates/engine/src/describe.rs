@@ -26,7 +26,7 @@ impl Body {
             Body::Call(Statement { procedure, arguments }) => {
                 format!("call of {}{}", one_line(procedure), listed(arguments))
             }
-            Body::Load(Load { procedure, rows }) => {
+            Body::Load(Load { procedure, rows, .. }) => {
                 format!("{}: {} rows", one_line(procedure), rows.len())
             }
             Body::Interactive { transaction, .. } => {

@@ -105,10 +105,7 @@ impl Line {
             Line::Query(calls) => Action::Query(builder(calls).procedure()),
             Line::Write(calls) => Action::Write(builder(calls).silent().procedure()),
             Line::Returning(calls) => Action::Write(builder(calls).procedure()),
-            Line::Load(rows) => {
-                let Load { procedure, rows } = rows.load();
-                Action::Load(procedure, rows)
-            }
+            Line::Load(rows) => Action::Load(rows.load()),
             Line::Savepoint => Action::Savepoint,
             Line::RollBack => Action::RollBack,
         }

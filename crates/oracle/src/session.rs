@@ -14,7 +14,7 @@ use kit::random::Random;
 use procedure::step::Procedure;
 use procedure::{Frame, ProgramResult};
 use storage::{Catalog, LATEST, Store};
-use types::{Error, Height, Stamp, Stop, Value};
+use types::{Error, Height, Stamp, Stop};
 
 use crate::programs::{OPERATIONS, Operation, QUERIES, random_calls, random_rows};
 use crate::recipe::Line;
@@ -24,7 +24,7 @@ pub enum Action {
     Query(Arc<Procedure>),
     Write(Arc<Procedure>),
     /// COPY.
-    Load(Arc<Procedure>, Vec<Box<[Value]>>),
+    Load(Load),
     Savepoint,
     /// To the last savepoint; a no-op without one.
     RollBack,
@@ -80,10 +80,7 @@ fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) ->
         let (work, reads_only) = match action {
             Action::Query(procedure) => (statement(procedure), true),
             Action::Write(procedure) => (statement(procedure), false),
-            Action::Load(procedure, rows) => {
-                let load = Load { procedure: Arc::clone(procedure), rows: rows.clone() };
-                (Work::Load(load), false)
-            }
+            Action::Load(load) => (Work::Load(load.clone()), false),
             Action::Savepoint => {
                 savepoint = (overlay.mark(), writes.len());
                 continue;

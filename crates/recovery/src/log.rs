@@ -158,7 +158,7 @@ pub(crate) fn each_part<'w>(
 ) {
     match work {
         Work::Statement(statement) => visit(&statement.procedure, &statement.arguments),
-        Work::Load(load) => load.rows.iter().for_each(|row| visit(&load.procedure, row)),
+        Work::Load(load) => load.calls().for_each(|(procedure, row)| visit(procedure, row)),
         Work::Interactive(interactive) => {
             interactive.writes.iter().for_each(|(write, _)| each_part(write, visit));
         }

@@ -94,11 +94,13 @@ pub enum Statement {
     Show(String),
     /// `RESET name`; `None` is `RESET ALL`.
     Reset(Option<String>),
-    /// `row` inserts one row: its parameters are the listed columns' values.
+    /// `row` inserts one row: its parameters are the listed columns' values. `at_end` looks at each
+    /// again when all are there.
     CopyIn {
         table: TableId,
         columns: Vec<ColumnId>,
         row: Arc<Procedure>,
+        at_end: Option<Arc<Procedure>>,
         options: CopyOptions,
     },
     CopyOut {

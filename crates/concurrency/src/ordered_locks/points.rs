@@ -187,7 +187,7 @@ impl Movers {
         match work {
             Work::Void(_) => {}
             Work::Statement(call) => self.add_procedure(&call.procedure),
-            Work::Load(load) => self.add_procedure(&load.procedure),
+            Work::Load(load) => load.procedures().for_each(|p| self.add_procedure(p)),
             Work::Interactive(transaction) => {
                 transaction.writes.iter().for_each(|(write, _)| self.add(write));
             }

@@ -179,7 +179,7 @@ fn programs_of(work: &Work, known: &mut BTreeSet<usize>) {
             known.insert(Arc::as_ptr(&statement.procedure).addr());
         }
         Work::Load(load) => {
-            known.insert(Arc::as_ptr(&load.procedure).addr());
+            known.extend(load.procedures().map(|procedure| Arc::as_ptr(procedure).addr()));
         }
         Work::Interactive(interactive) => {
             interactive.writes.iter().for_each(|(write, _)| programs_of(write, known));

@@ -205,7 +205,7 @@ impl Body {
     }
 
     pub fn load(text: impl Into<String>, rows: Vec<Box<[Value]>>) -> Body {
-        Body::Load(Load { procedure: text.into(), rows })
+        Body::Load(Load::new(text.into(), rows))
     }
 
     /// An envelope's request.

@@ -174,11 +174,8 @@ fn integrity_decides_on_healed_values() {
 fn ad_hoc_transactions_are_compatible() {
     let counted = counted_by_value();
     let load = |_| {
-        let load = concurrency::Load {
-            procedure: Arc::clone(&counted),
-            rows: vec![[Value::Int(0)].into()],
-        };
-        Arc::new(Work::Load(load))
+        let rows = vec![[Value::Int(0)].into()];
+        Arc::new(Work::Load(concurrency::Load::new(Arc::clone(&counted), rows)))
     };
     let (twin, outcome) = at_once(1, (0..20).map(load).collect());
     let report = outcome.report;

@@ -81,7 +81,12 @@ impl Directory {
     ) -> u32 {
         match work {
             Work::Statement(statement) => self.enter(&statement.procedure, compile),
-            Work::Load(load) => self.enter(&load.procedure, compile),
+            Work::Load(load) => {
+                for procedure in load.procedures() {
+                    self.enter(procedure, compile);
+                }
+                u32::MAX
+            }
             Work::Interactive(transaction) => {
                 for (write, _) in &transaction.writes {
                     self.add(write, compile);
@@ -322,8 +327,10 @@ impl<'a> Planner<'a> {
                 self.routes_of_call(keys, &statement.arguments)
             }
             Work::Load(load) if load.rows.len() <= LOAD_ROWS_MAX => {
-                let keys = self.directory.keys_of(&load.procedure)?;
-                load.rows.iter().try_for_each(|row| self.routes_of_call(keys, row))
+                load.calls().try_for_each(|(procedure, row)| {
+                    let keys = self.directory.keys_of(procedure)?;
+                    self.routes_of_call(keys, row)
+                })
             }
             Work::Load(_) => None,
             Work::Interactive(transaction) => {

@@ -504,22 +504,51 @@ impl Binder<'_> {
         table: &Arc<Table>,
         columns: &[ColumnId],
     ) -> Result<()> {
-        let plan = InsertPlan {
-            table: table.clone(),
-            columns: columns.to_vec(),
-            is_listed: true,
-            conflict: Conflict::Reject,
-            returning: Returning::default(),
-            beside: Vec::new(),
-            // COPY gives every value that it lists, whatever the column says.
-            identities: Vec::new(),
-            overriding: None,
-        };
-        let values = (0..columns.len() as u16).map(|i| Expr::Reg(Reg(i)));
-        let row = self.insert_values(&plan, values.collect())?;
+        let (plan, values) = parameters(table, columns);
+        let row = self.insert_values(&plan, values)?;
         self.steps.push(Step::CountRows { by: row.count });
         Ok(())
     }
+
+    /// Steps that look for the parents of a row that COPY has inserted, among its own table's.
+    /// `false`: each row is checked when it is written, since no key leads to the table itself, or
+    /// one has a column that COPY does not give.
+    pub(super) fn look_at_loaded(
+        &mut self,
+        table: &Arc<Table>,
+        columns: &[ColumnId],
+    ) -> Result<bool> {
+        let (plan, values) = parameters(table, columns);
+        let row = self.whole_row(&plan, &values);
+        let is_known = |column: &ColumnId| {
+            let value = &row[usize::from(*column)];
+            matches!(value, Expr::Reg(_) | Expr::Const(_)) && table.generated(*column).is_none()
+        };
+        let mut keys = table.foreign_keys.iter().filter(|key| key.parent == table.id()).peekable();
+        if keys.peek().is_none() || !keys.all(|key| key.columns.iter().all(is_known)) {
+            return Ok(false);
+        }
+        self.loaded(table, true, |binder| {
+            binder.check_parents(table, &row, &|_| true, Moment::End)
+        })?;
+        Ok(true)
+    }
+}
+
+/// A row of COPY's, whose values are the first parameters.
+fn parameters(table: &Arc<Table>, columns: &[ColumnId]) -> (InsertPlan, Vec<Expr>) {
+    let plan = InsertPlan {
+        table: table.clone(),
+        columns: columns.to_vec(),
+        is_listed: true,
+        conflict: Conflict::Reject,
+        returning: Returning::default(),
+        beside: Vec::new(),
+        // COPY gives every value that it lists, whatever the column says.
+        identities: Vec::new(),
+        overriding: None,
+    };
+    (plan, (0..columns.len() as u16).map(|i| Expr::Reg(Reg(i))).collect())
 }
 
 /// Rows of a table, with the values of its generated columns.

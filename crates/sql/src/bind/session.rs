@@ -185,16 +185,22 @@ impl Binder<'_> {
             .with_detail("Generated columns cannot be used in COPY."));
         }
         let columns = listed;
-        let types = columns.iter().map(|c| Some(table.column_type(*c).clone()));
-        let mut row = Binder::new(self.catalog, self.session, types.collect());
-        row.insert_parameters(&table, &columns)?;
+        let types: Vec<_> = columns.iter().map(|c| Some(table.column_type(*c).clone())).collect();
+        let mut at_end = Binder::new(self.catalog, self.session, types.clone());
+        let waits = at_end.look_at_loaded(&table, &columns)?;
+        let at_end = match waits {
+            true => Some(Arc::new(at_end.procedure(text, Output::Tag, "COPY")?)),
+            false => None,
+        };
+        let mut row = Binder::new(self.catalog, self.session, types);
+        row.loaded(&table, waits, |row| row.insert_parameters(&table, &columns))?;
         let mut row = row.procedure(text, Output::Tag, "COPY")?;
         // What errors in the data speak of.
         for (parameter, column) in row.parameters.iter_mut().zip(&columns) {
             parameter.name = table.column_name(*column).to_owned();
         }
-        let statement =
-            Statement::CopyIn { table: table.id(), columns, row: Arc::new(row), options };
+        let (table, row) = (table.id(), Arc::new(row));
+        let statement = Statement::CopyIn { table, columns, row, at_end, options };
         Ok((statement, Output::Tag))
     }
 }

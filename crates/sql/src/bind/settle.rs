@@ -240,6 +240,21 @@ impl Binder<'_> {
         built
     }
 
+    /// `build`, for a row of a COPY into `table`: keys that lead to it wait if `waits` says so.
+    pub(super) fn loaded<T>(
+        &mut self,
+        table: &Table,
+        waits: bool,
+        build: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let grows = if waits { vec![table.id()] } else { Vec::new() };
+        let waits = Waits { parents: waits, children: false };
+        self.settling = Some(Settling { grows, waits, ..Settling::default() });
+        let built = build(self);
+        self.settling = None;
+        built
+    }
+
     fn settles(&self, judge: impl Fn(&Settling) -> bool) -> bool {
         self.settling.as_ref().is_some_and(judge)
     }

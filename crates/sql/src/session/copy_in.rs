@@ -26,6 +26,8 @@ pub struct CopyIn {
     text: String,
     /// Inserts one row; its parameters are the columns that COPY names.
     row: Arc<Procedure>,
+    /// Looks at one when all of a block are there.
+    at_end: Option<Arc<Procedure>>,
     parser: Parser,
     /// What times without an offset are read in.
     zone: Zone,
@@ -145,8 +147,7 @@ impl Rows {
     /// What the ledger will hold, what runs, and what covers both until it is answered.
     fn load(
         mut self,
-        (text, row): (&str, &Arc<Procedure>),
-        guard: &Guard,
+        CopyIn { text, row, at_end, guard, .. }: &CopyIn,
         draws: &mut Draws,
     ) -> Result<(Asked, Load, Lease)> {
         self.lease.cover(COPIES * self.bytes())?;
@@ -155,7 +156,8 @@ impl Rows {
         guard.check()?;
         let rows = self.rows.into_iter().map(|values| draws.arguments(row, values));
         let rows = rows.collect::<Result<_>>()?;
-        Ok((asked, Load { procedure: Arc::clone(row), rows }, self.lease))
+        let (procedure, at_end) = (Arc::clone(row), at_end.clone());
+        Ok((asked, Load { procedure, at_end, rows }, self.lease))
     }
 }
 
@@ -191,7 +193,7 @@ fn split() -> String {
 impl CopyIn {
     pub fn new(
         (text, bytes_max): (String, usize),
-        row: Arc<Procedure>,
+        (row, at_end): (Arc<Procedure>, Option<Arc<Procedure>>),
         (options, zone): (&CopyOptions, &Zone),
         block_rows: Option<usize>,
         guard: &Arc<Guard>,
@@ -208,7 +210,19 @@ impl CopyIn {
         };
         let guard = Arc::clone(guard);
         let (zone, bytes, committed) = (zone.clone(), 0, 0);
-        CopyIn { text, row, parser, zone, rows, bytes, bytes_max, block_rows, committed, guard }
+        CopyIn {
+            text,
+            row,
+            at_end,
+            parser,
+            zone,
+            rows,
+            bytes,
+            bytes_max,
+            block_rows,
+            committed,
+            guard,
+        }
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
@@ -288,7 +302,7 @@ impl Session {
             rows.extend(self.bring_for_rows(row, rows.rows.len()).await?)?;
         }
         let mut draws = self.draws(row)?;
-        let loaded = aside(false, || rows.load((&copy.text, row), &copy.guard, &mut draws));
+        let loaded = aside(false, || rows.load(copy, &mut draws));
         let (asked, load, _lease) = loaded?;
         Ok(self.write(asked, Work::Load(load), draws).await?.count)
     }

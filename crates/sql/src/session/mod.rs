@@ -639,14 +639,14 @@ impl Session {
                 check_kinds(&prepared.bound.parameters, parameters)?;
                 self.set_values(sequences, query, parameters, (view, locking)).await
             }
-            Statement::CopyIn { columns, row, options, .. } => {
+            Statement::CopyIn { columns, row, at_end, options, .. } => {
                 let engine = &self.database.engine;
                 self.guard.set_budget(engine.budget());
                 let text_and_bytes = (text.clone(), engine.envelope_bytes_max());
                 let how = (options, &self.info.zone);
                 let block_rows = self.copy_block_rows();
-                let (row, guard) = (Arc::clone(row), &self.guard);
-                let copy = CopyIn::new(text_and_bytes, row, how, block_rows, guard);
+                let (programs, guard) = ((Arc::clone(row), at_end.clone()), &self.guard);
+                let copy = CopyIn::new(text_and_bytes, programs, how, block_rows, guard);
                 self.copy = Some(copy);
                 let is_binary = options.format == CopyFormat::Binary;
                 Ok(Answer::CopyIn { columns: columns.len(), is_binary })

@@ -198,15 +198,15 @@ fn compile_write(
             let arguments = draws.arguments(&procedure, arguments)?;
             Ok(Work::Statement(Statement { procedure, arguments }))
         }
-        Body::Load(Load { procedure: text, rows }) => {
+        Body::Load(Load { procedure: text, rows, .. }) => {
             let bound = compile_text(&text, &ParameterTypes::default())?;
-            let BoundStatement::CopyIn { row, .. } = &bound.statement else {
+            let BoundStatement::CopyIn { row, at_end, .. } = &bound.statement else {
                 return Err(not_a_write(&text));
             };
             rows.iter().try_for_each(|values| check_arguments(row, values))?;
             let rows = rows.into_iter().map(|values| draws.arguments(row, values));
             let rows = rows.collect::<Result<_>>()?;
-            Ok(Work::Load(Load { procedure: Arc::clone(row), rows }))
+            Ok(Work::Load(Load { procedure: Arc::clone(row), at_end: at_end.clone(), rows }))
         }
         Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(&text)),
         Body::Checkpoint { .. } => Err(not_a_write("checkpoint")),

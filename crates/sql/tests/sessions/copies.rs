@@ -129,3 +129,68 @@ fn no_transaction_holds_up_the_others_for_long() {
         }
     });
 }
+
+/// Rows may come before those that they need, from the same COPY, or the same block of one.
+#[test]
+fn a_copy_may_refer_to_what_comes_later() {
+    const TABLES: [&str; 4] = [
+        "CREATE TABLE e (id int PRIMARY KEY, boss int REFERENCES e)",
+        "CREATE TABLE f (id bigserial PRIMARY KEY, code text UNIQUE, up text REFERENCES f (code))",
+        "CREATE TABLE g (id int, a int DEFAULT 1, up_a int DEFAULT 1, up int, PRIMARY KEY (a, id),
+            FOREIGN KEY (up_a, up) REFERENCES g (a, id))",
+        "CREATE TABLE h (id int PRIMARY KEY, up int REFERENCES h, top int REFERENCES e)",
+    ];
+    const COPIES: [(&str, &str, &str); 11] = [
+        ("e", "1\t2\n2\t3\n3\t1\n4\t\\N\n5\t5\n", "00000"),
+        ("e", "6\t5\n7\t8\n", "23503"),
+        ("e", "6\t7\n7\t6\n6\t7\n", "23505"),
+        ("f (code, up)", "x\ty\ny\t\\N\n", "00000"),
+        ("f (code, up)", "z\tx\nv\tw\n", "23503"),
+        ("f (code)", "u\n", "00000"),
+        ("g (id, up)", "1\t2\n2\t1\n", "00000"),
+        ("g (id, up_a, up)", "3\t1\t4\n4\t2\t3\n", "23503"),
+        ("g (id, a, up_a, up)", "5\t2\t2\t6\n6\t2\t\\N\t9\n", "00000"),
+        ("h", "1\t2\t1\n2\t1\t1\n", "00000"),
+        ("h", "3\t4\t1\n4\t3\t6\n", "23503"),
+    ];
+    block_on(async {
+        for protocol in super::protocols() {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            for table in TABLES {
+                client.run(table).await.unwrap();
+            }
+            for begun in [true, false] {
+                client.run(if begun { "BEGIN" } else { "" }).await.unwrap();
+                for (table, data, expected) in COPIES {
+                    if begun {
+                        client.run("SAVEPOINT s").await.unwrap();
+                    }
+                    let ended = copy(&mut client, &format!("COPY {table} FROM STDIN"), data).await;
+                    let got = code(ended);
+                    assert_eq!(got.as_str(), expected, "{protocol} {begun}: {table} {data:?}");
+                    if begun && expected != "00000" {
+                        client.run("ROLLBACK TO s").await.unwrap();
+                    }
+                }
+                if begun {
+                    client.run("COMMIT").await.unwrap();
+                }
+                for (table, rows) in [("h", 2), ("e", 5), ("f", 3), ("g", 4)] {
+                    let count = client.number(&format!("SELECT count(*) FROM {table}")).await;
+                    assert_eq!(count, rows, "{protocol} {begun}: {table}");
+                    client.run(&format!("DELETE FROM {table}")).await.unwrap();
+                }
+            }
+            client.run("SET tally.copy_rows_per_block = 2").await.unwrap();
+            let pairs = "1\t2\n2\t1\n3\t4\n4\t3\n5\t1\n";
+            assert_eq!(copy(&mut client, "COPY e FROM STDIN", pairs).await, Ok(5), "{protocol}");
+            let refused = copy(&mut client, "COPY e FROM STDIN", "6\t8\n7\t6\n8\t6\n").await;
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.code(), SqlState::FOREIGN_KEY_VIOLATION);
+            let detail = refused.fields().detail.clone().unwrap();
+            assert_eq!(detail, "Key (boss)=(8) is not present in table \"e\".");
+            node.verify();
+        }
+    });
+}

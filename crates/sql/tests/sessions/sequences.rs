@@ -553,9 +553,9 @@ fn values_of_a_sequence_that_was_made_again_or_renamed_are_not_taken_for_those_o
         Body::Call(Statement { procedure, .. }) => {
             Body::Call(Statement { procedure, arguments: [values.clone()].into() })
         }
-        Body::Load(Load { procedure, rows }) => {
+        Body::Load(Load { procedure, rows, .. }) => {
             let with = |row: Box<[Value]>| [&row[..], std::slice::from_ref(values)].concat().into();
-            Body::Load(Load { procedure, rows: rows.into_iter().map(with).collect() })
+            Body::load(procedure, rows.into_iter().map(with).collect())
         }
         other => other,
     };
