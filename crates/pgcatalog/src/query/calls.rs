@@ -511,10 +511,16 @@ fn one_column() -> Error {
 }
 
 fn undefined(name: &str, arguments: &[Typed]) -> Error {
+    if let Some(error) = sql::bind::machine_dependent(name) {
+        return error;
+    }
     let types: Vec<String> = arguments.iter().map(|a| a.data_type.to_string()).collect();
     Error::new(
         SqlState::UNDEFINED_FUNCTION,
         format!("function {name}({}) does not exist", types.join(", ")),
     )
-    .with_hint("System catalogs are read with the functions that PostgreSQL's tools use.")
+    .with_hint(
+        "No function matches the given name and argument types. You might need to add explicit \
+         type casts. Beside system catalogs there are the functions that PostgreSQL's tools use.",
+    )
 }

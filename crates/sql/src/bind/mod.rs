@@ -54,6 +54,7 @@ pub(crate) use dml::modifying;
 pub use output_names::output_name;
 pub use past::PastQuery;
 pub use proofs::{ProofQuery, WhichRows, no_value};
+pub use refused::machine_dependent;
 pub(crate) use refused::would_differ;
 pub use routine::{compile_routine, parameter_columns, result_columns};
 pub(crate) use routine::{is_missing, parameter_defaults};

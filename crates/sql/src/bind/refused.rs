@@ -116,13 +116,17 @@ pub(crate) fn would_differ(error: &Error) -> bool {
 }
 
 pub(super) fn not_there_yet(name: &str) -> Option<Error> {
-    let refused = || Error::unsupported(format_args!("function {name}()"));
-    if MACHINE_DEPENDENT.contains(&name) {
-        return Some(
-            refused()
-                .with_detail("Its last digits would differ between machines.")
-                .with_hint("Compute it in the client and pass the result as a parameter."),
-        );
-    }
-    MISSING.contains(&name).then(|| refused().with_hint("Compute it in the client."))
+    let missing = || {
+        Error::unsupported(format_args!("function {name}()")).with_hint("Compute it in the client.")
+    };
+    machine_dependent(name).or_else(|| MISSING.contains(&name).then(missing))
+}
+
+/// Why no engine has a function of this name.
+pub fn machine_dependent(name: &str) -> Option<Error> {
+    MACHINE_DEPENDENT.contains(&name).then(|| {
+        Error::unsupported(format_args!("function {name}()"))
+            .with_detail("Its last digits would differ between machines.")
+            .with_hint("Compute it in the client and pass the result as a parameter.")
+    })
 }
