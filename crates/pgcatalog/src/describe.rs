@@ -120,9 +120,9 @@ fn literal(value: &Value, data_type: &DataType) -> String {
             format!("'{text}'::{}", data_type.base_name())
         }
         _ => {
-            let name = match data_type {
-                DataType::Char(_) => "bpchar",
-                other => other.base_name(),
+            let (text, name) = match data_type {
+                DataType::Char(_) => (text.trim_end_matches(' '), "bpchar"),
+                other => (&*text, other.base_name()),
             };
             format!("'{}'::{name}", text.replace('\'', "''"))
         }

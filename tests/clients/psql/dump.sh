@@ -39,11 +39,17 @@ CREATE TABLE pairs (a int, b text, before_a int, before_b text, PRIMARY KEY (a, 
     FOREIGN KEY (before_a, before_b) REFERENCES pairs (a, b));
 CREATE TABLE kinds (
     small smallint, double double precision, yes boolean, day date, moment timestamp,
-    id uuid, bytes bytea, exact numeric(5,1), any_exact numeric);
+    id uuid, bytes bytea, exact numeric(5,1), any_exact numeric,
+    padded char(3) DEFAULT 'a' CHECK (padded IN ('a', 'b')), bounded varchar(9) DEFAULT 'w'
+    CHECK (bounded IN ('w', 'v') AND bounded LIKE '%'), CHECK (small BETWEEN -9 AND 9));
 CREATE TABLE dumped_apart.other (code varchar(10) REFERENCES dumped.z_parent (code));
 CREATE UNIQUE INDEX a_child_note_idx ON a_child (note);
 CREATE INDEX z_parent_name_idx ON z_parent (name);
 CREATE VIEW z_view AS SELECT p.id, p.name, c.note FROM z_parent p JOIN a_child c ON c.parent = p.id;
+CREATE VIEW kinds_view AS SELECT small, CASE WHEN yes THEN 'yes' WHEN padded = 'a' THEN NULL END AS c,
+    upper(bounded) || '-' || small::text AS tag, -small * 1.5 AS more, padded = 'a' AS is_a,
+    (small::numeric / 3)::numeric(10,3) AS third, coalesce(bounded, 'none') AS b, NOT yes AS no,
+    bounded NOT LIKE '_b' AS unlike, small NOT IN (1, 2) AS others FROM kinds;
 CREATE VIEW a_view (number, text) AS SELECT id, note FROM z_view WHERE note IS NOT NULL;
 CREATE FUNCTION add_up(a int, b int) RETURNS int LANGUAGE sql AS 'SELECT a + b';
 CREATE FUNCTION count_children(of bigint) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -76,7 +82,8 @@ rows() {
     run -At "$@" -c "SET timezone = 'UTC'" -c "SELECT * FROM dumped.z_parent ORDER BY id" \
         -c "SELECT * FROM dumped.a_child ORDER BY id" -c "SELECT * FROM dumped.pairs ORDER BY a" \
         -c "SELECT * FROM dumped.kinds ORDER BY small" -c "SELECT * FROM dumped_apart.other" \
-        -c "SELECT * FROM dumped.a_view ORDER BY 1" -c "SELECT dumped.add_up(1, 2)" \
+        -c "SELECT * FROM dumped.a_view ORDER BY 1" \
+        -c "SELECT * FROM dumped.kinds_view ORDER BY small" -c "SELECT dumped.add_up(1, 2)" \
         -c "SELECT dumped.count_children(1)"
 }
 
@@ -104,6 +111,7 @@ SQL
 23503|INSERT INTO dumped.pairs VALUES (9, 'x', 9, 'y')
 23505|INSERT INTO dumped.a_child (parent, note) VALUES (1, 'first')
 23514|INSERT INTO dumped.a_child (parent, note) VALUES (1, 'twenty characters or more')
+23514|INSERT INTO dumped.kinds (padded) VALUES ('c')
 23514|INSERT INTO dumped.z_parent (code, amount) VALUES ('four', -1)
 428C9|INSERT INTO dumped.a_child (id, parent) VALUES (9, 1)
 SQL

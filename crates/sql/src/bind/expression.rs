@@ -261,6 +261,9 @@ impl Binder<'_> {
             Ok(to) => to,
             // Names of catalog objects, which clients cast in harmless ways.
             Err(_) if to.to_string().eq_ignore_ascii_case("name") => DataType::Text,
+            Err(error) if to.to_string().eq_ignore_ascii_case("bpchar") => {
+                return self.blank_padded(scope, expr, error);
+            }
             Err(error) => return Err(error),
         };
         // A literal need not fit numeric on its way to a float.
@@ -272,6 +275,20 @@ impl Binder<'_> {
         };
         let expr = self.coerce(typed, &to, CastContext::Explicit)?;
         Ok(Typed::new(expr, to))
+    }
+
+    /// PostgreSQL writes constants so that stand beside a `char(n)`, which gives them their length.
+    /// Blanks at their end say nothing.
+    fn blank_padded(&mut self, scope: &Scope, expr: &ast::Expr, refused: Error) -> Result<Typed> {
+        let typed = self.expression(scope, expr)?;
+        match (&typed.data_type, &typed.expr) {
+            (DataType::Unknown, Expr::Const(value)) if value.as_text().is_some() => {
+                let text = value.as_text().unwrap_or_default().trim_end_matches(' ');
+                Ok(Typed::new(Expr::Const(Value::text(text)), DataType::Unknown))
+            }
+            (DataType::Unknown | DataType::Char(_), _) => Ok(typed),
+            _ => Err(refused.with_hint("Name the length, as in character(8), or use text.")),
+        }
     }
 
     fn unary(&mut self, scope: &Scope, op: ast::UnaryOperator, expr: &ast::Expr) -> Result<Typed> {
