@@ -1,8 +1,8 @@
 //! Installing transactions that write different records, in parallel.
 //!
 //! Protocols that let one writer of a record through each block (Aria, snapshot validation) end
-//! here: whoever may commit evaluates its commands on the rows it found and writes them, in no
-//! order, since nobody else touches those rows. A transaction whose command fails there (an
+//! here: a transaction that may commit evaluates its commands on the rows it found and writes them,
+//! in no order, since no other one touches those rows. A transaction whose command fails there (an
 //! overflow, a CHECK) is rejected and writes nothing.
 //!
 //! *Invariant.* A row that was there and carries this block's stamp already has two writers: the

@@ -13,17 +13,17 @@
 //!   ready(i) ──► executing(i) ──► executed(i) ──► aborting(i) ──► ready(i + 1)
 //!                    │                  a validation failed         ▲
 //!                    └─────────────► aborting(i) ───────────────────┘
-//!                     met an estimate           whoever it waits for was executed
+//!                     met an estimate           the one it waits for was executed
 //! ```
 //!
-//! *The end.* All is done when both counters are past the block, nobody is at work, and neither was
-//! set back between the look at the ones and at the other; `set_backs` counts for that purpose.
+//! *The end.* All is done when both counters are past the block, no worker is at work, and neither
+//! was set back between the look at the ones and at the other; `set_backs` counts for that purpose.
 //!
 //! *Parking.* A worker that finds both counters past the block, and others at work, can only be
 //! needed again after a set-back or at the end. It announces itself in `sleepers`, looks again, and
-//! sleeps; who sets a counter back, or finds the end, first writes and then looks for sleepers. Of
-//! the two looks one sees the other's write (Dekker's scheme, sequentially consistent), so nobody
-//! sleeps through a wake-up.
+//! sleeps; a worker that sets a counter back, or finds the end, first writes and then looks for
+//! sleepers. Of the two looks one sees the other's write (Dekker's scheme, sequentially
+//! consistent), so no worker sleeps through a wake-up.
 //!
 //! *Cost.* Some six atomic operations and four short locks, hardly ever contended, for a
 //! transaction that is executed and validated once.
@@ -189,7 +189,7 @@ impl Scheduler {
     }
 
     /// An execution came to its end and its writes can be read. `moved`: where it writes is not
-    /// where its last incarnation wrote, so whoever is higher has to be validated again.
+    /// where its last incarnation wrote, so all that are higher have to be validated again.
     pub fn executed(&self, version: Version, moved: bool) -> Option<Task> {
         let at = version.transaction as usize;
         let transaction = &self.transactions[at];
@@ -253,7 +253,7 @@ impl Scheduler {
         self.wake_sleepers();
     }
 
-    /// Nobody may wait for a worker that panicked.
+    /// No worker may wait for one that panicked.
     pub fn give_up(&self) {
         self.end();
     }

@@ -152,7 +152,7 @@ impl Pull {
         self.gate.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The stage that is open once `stage` is over. `None`: somebody stopped.
+    /// The stage that is open once `stage` is over. `None`: a worker stopped.
     fn wait_for(&self, stage: usize) -> Option<usize> {
         let mut gate = self.lock();
         while gate.stage <= stage && gate.stopped.is_none() {
@@ -167,7 +167,7 @@ impl Pull {
     }
 }
 
-/// Nobody may wait for the stage of a transaction that panicked.
+/// No worker may wait for the stage of a transaction that panicked.
 struct StopOnPanic<'a>(&'a Pull);
 
 impl Drop for StopOnPanic<'_> {
