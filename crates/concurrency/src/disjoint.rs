@@ -66,7 +66,8 @@ pub fn install(
     }
     let mut installed = vec![false; simulated.len()];
     for &position in positions {
-        installed[position as usize] = true;
+        let before = std::mem::replace(&mut installed[position as usize], true);
+        debug_assert!(!before, "a transaction is installed once");
     }
     let runs = simulated.into_iter().map(|simulated| simulated.run).zip(installed);
     runs.map(|(run, installed)| match installed {

@@ -56,6 +56,7 @@ pub struct RecordNumbers {
 
 impl RecordNumbers {
     pub fn new(height: Height, catalog: Arc<Catalog>) -> RecordNumbers {
+        debug_assert!(height <= storage::HEIGHT_MAX, "it has 38 bits of a word");
         RecordNumbers { height, catalog, next: AtomicU32::new(0), absent: Default::default() }
     }
 
@@ -116,8 +117,11 @@ impl<'a> Counter<'a> {
                 self.free.start += 1;
                 own
             }
-            // Another worker was faster; nobody writes a word of this block again.
-            Err(theirs) => number(theirs),
+            // Another worker was faster; a word of this block is not written again.
+            Err(theirs) => {
+                debug_assert_eq!(theirs >> NUMBER_BITS, height, "blocks number one by one");
+                number(theirs)
+            }
         }
     }
 

@@ -61,6 +61,7 @@ impl Graph {
             heirs[*place as usize] = after;
             *place += 1;
         }
+        debug_assert!(next[..count] == first[1..], "every edge has its place");
         Graph { waits: waits.into_iter().map(AtomicU32::new).collect(), first, heirs }
     }
 
@@ -102,7 +103,9 @@ impl Graph {
     /// One of those that `at` waits for is done. True: it was the last. The last to let go acquires
     /// what all the others wrote.
     pub fn let_go(&self, at: u32) -> bool {
-        self.waits[at as usize].fetch_sub(1, Ordering::AcqRel) == 1
+        let waits = self.waits[at as usize].fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(waits > 0, "let go by more than it waits for");
+        waits == 1
     }
 }
 

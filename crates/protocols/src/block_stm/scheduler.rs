@@ -171,17 +171,23 @@ impl Scheduler {
     /// A task is finished. Its worker comes back for the next one, so it will see the end if this
     /// was the last; those who sleep need not be told.
     fn release(&self) {
-        self.active.fetch_sub(1, ORDER);
+        let active = self.active.fetch_sub(1, ORDER);
+        debug_assert!(active > 0, "a task is finished once");
     }
 
     /// An execution met an estimate of `blocking` and cannot go on. False: `blocking` has been
     /// executed since, so it can.
     pub fn wait_for(&self, transaction: u32, blocking: u32) -> bool {
+        debug_assert!(blocking < transaction, "estimates are of earlier transactions");
         let mut waiting = lock(&self.transactions[blocking as usize].waiting);
         if lock(&self.transactions[blocking as usize].state).1 == Status::Executed {
             return false;
         }
-        lock(&self.transactions[transaction as usize].state).1 = Status::Aborting;
+        {
+            let mut state = lock(&self.transactions[transaction as usize].state);
+            debug_assert_eq!(state.1, Status::Executing, "only an execution meets an estimate");
+            state.1 = Status::Aborting;
+        }
         waiting.push(transaction);
         drop(waiting);
         self.release();
@@ -193,7 +199,11 @@ impl Scheduler {
     pub fn executed(&self, version: Version, moved: bool) -> Option<Task> {
         let at = version.transaction as usize;
         let transaction = &self.transactions[at];
-        lock(&transaction.state).1 = Status::Executed;
+        {
+            let mut state = lock(&transaction.state);
+            debug_assert_eq!(*state, (version.incarnation, Status::Executing), "it was executing");
+            state.1 = Status::Executed;
+        }
         let waiting = std::mem::take(&mut *lock(&transaction.waiting));
         let first = waiting.iter().copied().min();
         waiting.into_iter().for_each(|waiting| self.make_ready(waiting as usize));
@@ -239,6 +249,7 @@ impl Scheduler {
 
     fn make_ready(&self, transaction: usize) {
         let mut state = lock(&self.transactions[transaction].state);
+        debug_assert_eq!(state.1, Status::Aborting, "an incarnation follows an aborted one");
         *state = (state.0 + 1, Status::Ready);
     }
 

@@ -133,8 +133,10 @@ impl Pull {
                 self.stop(why);
                 break;
             }
-            // Whoever is the last has acquired what the others wrote.
-            if self.left[stage].fetch_sub(group.len(), Ordering::AcqRel) == group.len() {
+            let left = self.left[stage].fetch_sub(group.len(), Ordering::AcqRel);
+            debug_assert!(left >= group.len(), "a transaction of a stage runs once");
+            // The last worker has acquired what the others wrote.
+            if left == group.len() {
                 self.lock().stage = stage + 1;
                 self.opened.notify_all();
                 stage += 1;

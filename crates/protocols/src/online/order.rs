@@ -26,6 +26,9 @@ use types::{Position, Stamp};
 /// Stands in hidden row ids and stamps of a transaction that has not drawn yet: behind all others.
 pub const PROVISIONAL: Position = Stamp::POSITIONS_MAX;
 
+/// Below the time in a [`Place`].
+const _: () = assert!(PROVISIONAL < 1 << 31);
+
 /// A writer's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Draw(pub Position);
@@ -44,6 +47,7 @@ impl Place {
 
     /// At a time of the protocol's own clock; among those of one time numbers decide.
     pub fn at_time(self, time: u32) -> Place {
+        debug_assert!(self.0 >> 32 == 0, "a place has one time");
         Place(u64::from(time) << 32 | self.0)
     }
 }
