@@ -1,5 +1,5 @@
-//! `cargo xtask deps`, `tidy`, `pages` and `ratchet`: what the compiler does not check. `cargo xtask
-//! unicode`: a part of the source that is made.
+//! `cargo xtask deps`, `tidy`, `pages` and `ratchet`: what the compiler does not check. `cargo
+//! xtask unicode`: a part of the source that is made.
 //!
 //! The first four also run as tests, so that an ordinary `cargo test` keeps the layers, the
 //! tidiness, the pages true, and what has been reached.
