@@ -1,4 +1,4 @@
-//! Plans that were made, for whoever asks the same again.
+//! Plans that were made, for queries that come again.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::plan::Plan;
 /// A plan's text with its tables, functions and types comes to some ten kilobytes.
 const PLANS_MAX: usize = 256;
 
-/// A plan is some times as large as its text, and nobody repeats a long one.
+/// A plan is some times as large as its text, and long ones are seldom repeated.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// What a plan depends on.
@@ -45,8 +45,8 @@ impl PlanCache {
         Some(kept.plan.clone())
     }
 
-    /// In the place of the one that nobody has asked for the longest. A search, but beside planning
-    /// it costs nothing.
+    /// In the place of the one that was not asked for the longest. A search, but beside planning it
+    /// costs nothing.
     pub(crate) fn keep(&mut self, asked: Asked, plan: Arc<Plan>) {
         if asked.text.len() > TEXT_BYTES_MAX {
             return;

@@ -206,8 +206,8 @@ fn digits(data_type: &ArrowType) -> Option<i8> {
     }
 }
 
-/// Numbers of different digits that one expression may answer with bring their own. Where nobody
-/// else answers, those of known digits rather have the most that one has, and can be grouped by.
+/// Numbers of different digits that one expression may answer with bring their own. Where no other
+/// engine answers, those of known digits rather have the most that one has, and can be grouped by.
 fn unify(branches: Vec<&mut Expr>, schema: &DFSchema, agreeing: bool) {
     let types = branches.iter().map(|branch| branch.get_type(schema));
     let types: Result<Vec<ArrowType>> = types.collect();

@@ -27,7 +27,7 @@ use types::{Error, SqlState};
 
 use crate::faults::raise;
 
-/// Set when nobody wants a run's rows any more.
+/// Set when a run's rows are not wanted any more.
 pub(crate) type Ended = Arc<AtomicBool>;
 
 pub(crate) fn check(ended: &Ended) -> Result<()> {

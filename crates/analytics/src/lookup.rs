@@ -3,8 +3,8 @@
 //! A filter that fixes the first columns of an index, or bounds its first column from both sides,
 //! names a range of the index's entries. The range is read when the query is planned, and gives up
 //! where it holds more than [`ROWS_MAX`] rows: from there on, images are faster. So a plan that
-//! shows a `KeyScan` knows how many rows it has. Whoever filters looks at the rows again, so a
-//! range may be wider than its filter.
+//! shows a `KeyScan` knows how many rows it has. A filter looks at the rows again, so a range may
+//! be wider than its filter.
 
 use std::fmt;
 use std::ops::{Bound, ControlFlow};

@@ -106,7 +106,7 @@ impl AnalyticalPlan for Plan {
 }
 
 impl Plan {
-    /// `Ok(Err(_))`: nobody takes the rows.
+    /// `Ok(Err(_))`: the rows are not taken.
     async fn stream(
         &self,
         execution: Execution,

@@ -81,7 +81,7 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
     })
 }
 
-/// Rule by rule, and not further than somebody waits for it.
+/// Rule by rule, and not further once no client waits for it.
 fn optimized(
     state: &SessionState,
     logical: LogicalPlan,

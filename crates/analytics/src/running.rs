@@ -6,15 +6,15 @@
 //!        └──────────── watch: every 10 ms, who waits too long? ◄┘
 //! ```
 //!
-//! A task that has made what may wait stops until somebody takes it: a slow client slows its own
-//! query. A watch on a thread of its own sees to cancel requests and timeouts, however busy the
-//! others are: it answers the session at once, and the task ends where it next gives way.
+//! A task that has made what may wait stops until it is taken: a slow client slows its own query. A
+//! watch on a thread of its own sees to cancel requests and timeouts, however busy the others are:
+//! it answers the session at once, and the task ends where it next gives way.
 //!
-//! A run that nobody asks for rows is waited for by nobody: neither a cancel request nor the time
+//! A run that is not asked for rows is not waited for either: neither a cancel request nor the time
 //! that a statement may take ends it. But it holds what its operators have gathered, out of the
 //! memory of all, and a snapshot. So it may stand still only for `tally.fetch_timeout`, whether its
-//! client forgot a portal or reads too slowly; whoever comes back for more is told why there is
-//! none.
+//! client forgot a portal or reads too slowly; a client that comes back for more is told why there
+//! is none.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -75,13 +75,13 @@ struct Run {
 
 struct RunState {
     waiter: Waiter,
-    /// How long somebody has waited before.
+    /// How long the client has waited before.
     waited: Duration,
     /// Tells the session why it gets no more; used up when it was.
     stop: Option<oneshot::Sender<Error>>,
 }
 
-/// Whether somebody waits for rows, and since when that is so.
+/// Whether the client waits for rows, and since when that is so.
 enum Waiter {
     Waits(Instant),
     Away(Instant),
@@ -102,7 +102,7 @@ pub(crate) struct Output {
     memory: Option<Arc<Pool>>,
 }
 
-/// Nobody wants the rows any more.
+/// The rows are not wanted any more.
 pub(crate) struct Unwanted;
 
 /// Rows as a session gets them.
@@ -133,7 +133,7 @@ impl Threads {
         runs.running.iter().filter(|run| !run.task.is_finished()).count()
     }
 
-    /// Starts a task that makes rows, and gives them to whoever polls the stream.
+    /// Starts a task that makes rows, and gives them to the task that polls the stream.
     pub(crate) fn rows<F>(&self, limits: Limits, make: impl FnOnce(Output) -> F) -> RowBatches
     where
         F: Future<Output = Result<(), Unwanted>> + Send + 'static,
@@ -183,7 +183,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.watch.runs.lock().closed = true;
         self.watch.thread.unpark();
-        // Whoever drops the last handle may be on a runtime's thread, which must not wait.
+        // The last handle may be dropped on a runtime's thread, which must not wait.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -40,7 +40,7 @@ pub(crate) struct ImageScan {
     filters: Arc<[Arc<dyn PhysicalExpr>]>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// Of the whole, once somebody has asked.
+    /// Of the whole, once it was asked for.
     statistics: OnceLock<Arc<Statistics>>,
 }
 
@@ -191,7 +191,7 @@ impl ExecutionPlan for ImageScan {
         Ok(self)
     }
 
-    /// Whoever runs again has other filters.
+    /// Another run has other filters.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(self.with_filters(Arc::new([]))))
     }

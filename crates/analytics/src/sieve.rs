@@ -31,11 +31,11 @@ const ONE_IN: usize = 8;
 /// Batches at most that go by unseen after one that was looked at in vain.
 const PAUSE_MAX: usize = 128;
 
-/// Batches that may leave nothing one after the other before somebody hears of it.
+/// Batches that may leave nothing one after the other before an empty one is handed on.
 const SILENT_MAX: usize = 32;
 
 /// Whether a filter is one that is made while the query runs, and asks for nothing but columns of a
-/// scan: what is computed of them might be an error of rows that nobody would have looked at. Of
+/// scan: what is computed of them might be an error of rows that would not have been looked at. Of
 /// floats there are ones that differ and are equal.
 pub(crate) fn is_dynamic(filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> bool {
     let is_plain = |operand: &&Arc<dyn PhysicalExpr>| {

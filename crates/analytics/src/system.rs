@@ -1,9 +1,9 @@
 //! System tables beside users' own, as DataFusion sees them.
 //!
-//! Their rows are made by whoever knows the schema ([`SystemTables`]) when a run's operators are,
-//! since some of them depend on the session's settings. They are few, so each scan has all of them
-//! in one batch. Columns that hold arrays are there, but a plan that [reads one](check_columns) is
-//! refused: some of them count from 0, and such a query is another engine's.
+//! Their rows are made by the side that knows the schema ([`SystemTables`]) when a run's operators
+//! are, since some of them depend on the session's settings. They are few, so each scan has all of
+//! them in one batch. Columns that hold arrays are there, but a plan that [reads
+//! one](check_columns) is refused: some of them count from 0, and such a query is another engine's.
 
 use std::fmt;
 use std::sync::Arc;

@@ -134,7 +134,7 @@ impl TableProvider for SnapshotTable {
         Ok(Arc::new(ImageScan::new(scan, columns, schema, groups, limit, partitions)))
     }
 
-    /// Zones leave out groups, never rows: whoever filters looks at the rows again.
+    /// Zones leave out groups, never rows: filters look at the rows again.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],

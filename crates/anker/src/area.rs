@@ -10,7 +10,8 @@
 //! 1. `load` and `with_zone` may run at any time, beside stores and beside `freeze`.
 //! 2. Stores to different rows may run beside each other, never beside `freeze`: callers exclude
 //!    that (column lock, module `lock`).
-//! 3. Acquire loads and release stores: whoever sees a value sees all that its writer did before.
+//! 3. Acquire loads and release stores: a thread that sees a value sees all that its writer did
+//!    before.
 //! 4. Nothing that is stored after `freeze` returns reaches what it returned.
 
 use std::borrow::Cow;

@@ -221,7 +221,7 @@ impl Arena {
         number
     }
 
-    /// A chain from its newest on; nobody finds it any more.
+    /// A chain from its newest on; it is not found any more.
     fn free(&self, mut number: u32) {
         while number != 0 {
             let next = self.version(number).next.load(Ordering::Acquire);

@@ -67,7 +67,7 @@ impl<A: Area> Column<A> {
         self.values.rows()
     }
 
-    /// Frozen states that somebody can still read, the newest included.
+    /// Frozen states that can still be read, the newest included.
     pub fn frozen_alive(&self) -> usize {
         self.alive.load(Ordering::SeqCst)
     }
@@ -84,7 +84,8 @@ impl<A: Area> Column<A> {
         (value, self.stamps.load(row))
     }
 
-    /// One write of a commit; under a shared lock, or where nobody freezes and nobody else writes.
+    /// One write of a commit; under a shared lock, or where there is neither a freezer nor another
+    /// writer.
     pub fn install(&self, row: usize, value: i64, timestamp: Timestamp) {
         let (old_value, old_timestamp) = self.read(row);
         if self.flaws.has(Flaw::StampsAfterTheValue) {

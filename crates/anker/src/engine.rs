@@ -75,7 +75,7 @@ pub struct Engine<A: Area> {
     configuration: Configuration,
     columns: Vec<Column<A>>,
     pub(crate) sequencer: Sequencer,
-    /// Held shared by whoever commits, exclusively by whoever forks.
+    /// Held shared by commits, exclusively by forks.
     pub(crate) commits: InstallLock,
     pub(crate) flaws: Flaws,
 }

@@ -32,7 +32,7 @@ pub enum Flaw {
     TrustsTheFirstSpan,
     /// The collector takes the newest commit for what the oldest transaction can see.
     CollectsWhatIsSeen,
-    /// Committed writes are forgotten though somebody older is active.
+    /// Committed writes are forgotten though an older transaction is active.
     ForgetsCommits,
     /// Commits go on while the process forks.
     ForksAmongInstalls,

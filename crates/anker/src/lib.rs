@@ -10,7 +10,7 @@
 //!
 //! Long queries over versioned columns walk chains. So freeze the columns instead: a query asks for
 //! a snapshot, transactions go on in place, and only memory that they change is copied. The chains
-//! that have grown go with the frozen column and die with it, so nobody collects versions.
+//! that have grown go with the frozen column and die with it, so there is no collector of versions.
 //!
 //! ```text
 //!   transactions ─► values, stamps, chains       OLTP engine, written in place

@@ -1,7 +1,7 @@
 //! A column's lock: many installers, or one who freezes.
 //!
-//! Whoever asks for it exclusively stops new shared grants at once and waits for those that were
-//! granted, as section 2.3.2 of the thesis wants it; a stream of commits cannot starve a snapshot.
+//! An exclusive request stops new shared grants at once and waits for those that were granted, as
+//! section 2.3.2 of the thesis wants it; a stream of commits cannot starve a snapshot.
 //!
 //! ```text
 //!   word   31         30 ................ 0
@@ -56,7 +56,7 @@ impl InstallLock {
         self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
-    /// Under the mutex, so that nobody who saw the old word is about to sleep.
+    /// Under the mutex, so that no thread that saw the old word is about to sleep.
     fn wake(&self) {
         drop(lock(&self.parked));
         self.changed.notify_all();

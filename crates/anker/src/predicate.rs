@@ -1,8 +1,8 @@
 //! What a transaction has read, said as predicates (precision locking).
 //!
-//! Nobody remembers which rows a scan looked at; it is remembered which values it looked *for*. A
-//! commit since then conflicts if one of its writes, **before or after**, satisfies the predicate:
-//! a row that leaves the range changes the result as much as one that enters it.
+//! It is not remembered which rows a scan looked at, but which values it looked *for*. A commit
+//! since then conflicts if one of its writes, **before or after**, satisfies the predicate: a row
+//! that leaves the range changes the result as much as one that enters it.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;

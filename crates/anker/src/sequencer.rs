@@ -118,7 +118,7 @@ impl Sequencer {
         state.active.keys().next().copied().unwrap_or(visible)
     }
 
-    /// The oldest timestamp at which anybody reads or will read the current state.
+    /// The oldest timestamp at which the current state is read or will be.
     pub fn oldest(&self) -> Timestamp {
         if self.flaws.has(Flaw::CollectsWhatIsSeen) {
             return self.visible.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Snapshots: requested at once, frozen column by column when somebody comes by.
+//! Snapshots: requested at once, frozen column by column when a thread comes by.
 //!
-//! A request is a timestamp and a list of columns. A column is frozen for it by whoever touches it
-//! next: the query that reads it, or the commit that is about to change it. A column that nobody
-//! changes is frozen once and shared by all snapshots (module `column`); a snapshot that is dropped
-//! before anybody came by costs nothing.
+//! A request is a timestamp and a list of columns. A column is frozen for it by the thread that
+//! touches it next: the query that reads it, or the commit that is about to change it. A column
+//! that nobody changes is frozen once and shared by all snapshots (module `column`); a snapshot
+//! that is dropped before anybody came by costs nothing.
 
 use std::sync::OnceLock;
 

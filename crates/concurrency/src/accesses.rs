@@ -7,8 +7,8 @@
 //!   neither (too many, or it broke off) ─► Unknown     its tables are all that is known
 //! ```
 //!
-//! A plan is a superset of what the run touches. A prediction is right as long as nobody changes
-//! what the reconnaissance read; whoever uses it must see to that, or
+//! A plan is a superset of what the run touches. A prediction is right as long as what the
+//! reconnaissance read does not change; a protocol that uses it must see to that, or
 //! [check](crate::reconnaissance) every access.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -120,7 +120,7 @@ impl Shared {
         self.board.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Waits a while for something to become true; the caller then sees for himself.
+    /// Waits a while for something to become true; the caller then looks again.
     fn look_for(&self, come: impl Fn() -> bool) {
         for _ in 0..self.looks {
             if come() {

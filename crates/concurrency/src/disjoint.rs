@@ -1,8 +1,8 @@
 //! Installing transactions that write different records, in parallel.
 //!
 //! Protocols that let one writer of a record through each block (Aria, snapshot validation) end
-//! here: whoever may commit evaluates its commands on the rows it found and writes them, in no
-//! order, since nobody else touches those rows. A transaction whose command fails there (an
+//! here: a transaction that may commit evaluates its commands on the rows it found and writes them,
+//! in no order, since no other one touches those rows. A transaction whose command fails there (an
 //! overflow, a CHECK) is rejected and writes nothing.
 //!
 //! *Invariant.* A row that was there and carries this block's stamp already has two writers: the
@@ -66,7 +66,8 @@ pub fn install(
     }
     let mut installed = vec![false; simulated.len()];
     for &position in positions {
-        installed[position as usize] = true;
+        let before = std::mem::replace(&mut installed[position as usize], true);
+        debug_assert!(!before, "a transaction is installed once");
     }
     let runs = simulated.into_iter().map(|simulated| simulated.run).zip(installed);
     runs.map(|(run, installed)| match installed {

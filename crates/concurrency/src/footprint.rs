@@ -1,4 +1,4 @@
-//! What a transaction read: recorded as it runs, for whoever must know later.
+//! What a transaction read: recorded as it runs, for checks that come later.
 //!
 //! Serial execution records nothing ([`NoRecord`] compiles away); simulation records the accesses
 //! that make edges between transactions; an interactive session records stamps, so that its COMMIT

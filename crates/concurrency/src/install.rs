@@ -206,8 +206,8 @@ enum FoldState {
 
 impl<'a> Fold<'a> {
     pub fn new(table: &'a Table, slot: Option<Slot>, scratch: &'a mut Vec<Value>) -> Self {
-        // Values of earlier folds may stay: nobody looks at a column that was neither loaded nor
-        // assigned, and clearing a wide row costs more than the update of one column.
+        // Values of earlier folds may stay: a column that was neither loaded nor assigned is not
+        // looked at, and clearing a wide row costs more than the update of one column.
         scratch.resize(table.schema().columns.len(), Value::Null);
         Fold {
             table,

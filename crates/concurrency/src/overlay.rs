@@ -130,7 +130,7 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         self.row_ids = 0;
     }
 
-    /// The state below, for whoever lays it under one transaction after another.
+    /// The state below, to lay it under one transaction after another.
     pub fn below_mut(&mut self) -> &mut B {
         &mut self.below
     }
@@ -279,8 +279,8 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         Ok(stamp)
     }
 
-    /// Evaluate the commands that no step has looked at. Whoever answers a statement before the
-    /// transaction ends must know that they do not fail.
+    /// Evaluate the commands that no step has looked at. An answer to a statement before the
+    /// transaction ends rests on that they do not fail.
     pub fn evaluate_all(&mut self) -> Result<(), Stop> {
         (0..self.writes.writes().len()).try_for_each(|at| self.evaluate(at).map(drop))
     }
@@ -648,7 +648,7 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
-        // Before anything is recorded: whoever uses a recorded range may count on its index.
+        // Before anything is recorded: users of a recorded range may count on its index.
         check_index(table_of(&self.catalog, range.table)?, range.index)?;
         if self.writes.touches(range.table) {
             self.scan_merged(range, columns, visit)

@@ -12,7 +12,7 @@ use types::{Key, TableId};
 use crate::own_rows::OwnRows;
 
 /// A record's identity within one block: its slot, or a hash of its key where no row is visible.
-/// Two absent keys may share an id; whoever compares ids only must take that as "may be the same".
+/// Two absent keys may share an id; a comparison of ids alone must take that as "may be the same".
 /// All replicas must then see the same two keys as absent, so the slot of a deleted row does not
 /// count: one replica may have collected it and another not, and colliding keys are easily made on
 /// purpose.

@@ -240,8 +240,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// `Halt` is nobody's outcome: it stops the replica. Texts are [cut](Error::cut) here, where
-    /// every replica and the client get the same ones.
+    /// `Halt` is no transaction's outcome: it stops the replica. Texts are [cut](Error::cut) here,
+    /// where every replica and the client get the same ones.
     pub fn from_run(run: Result<ProgramResult, Stop>) -> Result<Outcome, String> {
         match run {
             Ok(result) => Ok(Outcome::Committed(result)),
@@ -265,7 +265,7 @@ pub struct BlockOutcome {
     /// positions, rejected and retried transactions included.
     pub serial_order: Vec<Position>,
     /// Transactions, in ascending order, that ended in `Retry` only because the protocol puts them
-    /// off: whoever forms blocks puts them first into the next one.
+    /// off: they come first in the next block that is formed.
     pub deferred: Vec<Position>,
     /// (t, u) when transaction t comes, in the serial order, right before transaction u of the
     /// block before. Only a block that was prepared two behind has any; several before one u come

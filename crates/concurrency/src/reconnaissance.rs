@@ -173,7 +173,7 @@ impl<R: Recorder> Watched<'_, R> {
             return Ok(());
         }
         self.uncovered = true;
-        // Nobody sees it: who asks for the run is told that there is none.
+        // It is not shown: a caller that asks for the run is told that there is none.
         Err(Stop::Halt("an access that was not foretold".to_owned()))
     }
 }

@@ -1,8 +1,8 @@
 //! Numbers for the records that a block touches, dense enough to index arrays by.
 //!
 //! *Idea.* Optimistic protocols ask for each record of a block: who reads it, who writes it? A hash
-//! table keyed by record costs a hash and a cache miss for each access. But whoever accessed a
-//! record has just had its header in the cache, and there is a word in it that belongs to the
+//! table keyed by record costs a hash and a cache miss for each access. But an access to a record
+//! has just brought its header into the cache, and there is a word in it that belongs to the
 //! protocol. The first to touch a record in a block claims a number and leaves it there; from then
 //! on all that is to be known of the record lies in flat arrays at that number.
 //!
@@ -56,6 +56,7 @@ pub struct RecordNumbers {
 
 impl RecordNumbers {
     pub fn new(height: Height, catalog: Arc<Catalog>) -> RecordNumbers {
+        debug_assert!(height <= storage::HEIGHT_MAX, "it has 38 bits of a word");
         RecordNumbers { height, catalog, next: AtomicU32::new(0), absent: Default::default() }
     }
 
@@ -116,8 +117,11 @@ impl<'a> Counter<'a> {
                 self.free.start += 1;
                 own
             }
-            // Another worker was faster; nobody writes a word of this block again.
-            Err(theirs) => number(theirs),
+            // Another worker was faster; a word of this block is not written again.
+            Err(theirs) => {
+                debug_assert_eq!(theirs >> NUMBER_BITS, height, "blocks number one by one");
+                number(theirs)
+            }
         }
     }
 

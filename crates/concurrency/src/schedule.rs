@@ -7,17 +7,17 @@
 //!
 //! An edge leads from an earlier transaction to a later one that must wait for it. All edges are
 //! known before anything runs, so they are a count for each transaction, of those that it waits
-//! for, and a list, of those that wait for it. Whoever ends counts its heirs down and goes on with
-//! one that became free, whose records are still in its core's cache.
+//! for, and a list, of those that wait for it. A transaction that ends counts its heirs down, and
+//! its worker goes on with one that became free, whose records are still in its core's cache.
 //!
 //! *Postponed.* A transaction may turn out to need more than its edges protect. It says so before
-//! it has any effect, and is run again once *all* before it are done. Who uses this has put edges
-//! from it to every later transaction that it might disturb.
+//! it has any effect, and is run again once *all* before it are done. A caller that uses this has
+//! put edges from it to every later transaction that it might disturb.
 //!
-//! *No deadlock.* Edges lead forward, so the first of those that are not done waits for nobody;
-//! nor does it if it was postponed.
+//! *No deadlock.* Edges lead forward, so the first of those that are not done waits for none; nor
+//! does it if it was postponed.
 //!
-//! *Nobody spins.* A worker without work sleeps on a condition variable.
+//! *No worker spins.* A worker without work sleeps on a condition variable.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -61,6 +61,7 @@ impl Graph {
             heirs[*place as usize] = after;
             *place += 1;
         }
+        debug_assert!(next[..count] == first[1..], "every edge has its place");
         Graph { waits: waits.into_iter().map(AtomicU32::new).collect(), first, heirs }
     }
 
@@ -94,15 +95,17 @@ impl Graph {
         self.len() >= longest_chain * trial::threshold(WIDTH_MIN)
     }
 
-    /// Waits for nobody any more.
+    /// Waits for no other any more.
     pub fn is_free(&self, at: u32) -> bool {
         self.waits[at as usize].load(Ordering::Relaxed) == 0
     }
 
-    /// One of those that `at` waits for is done. True: it was the last. Whoever is the last to let
-    /// go acquires what all the others wrote.
+    /// One of those that `at` waits for is done. True: it was the last. The last to let go acquires
+    /// what all the others wrote.
     pub fn let_go(&self, at: u32) -> bool {
-        self.waits[at as usize].fetch_sub(1, Ordering::AcqRel) == 1
+        let waits = self.waits[at as usize].fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(waits > 0, "let go by more than it waits for");
+        waits == 1
     }
 }
 
@@ -135,7 +138,7 @@ pub enum Ran {
 pub struct Schedule {
     graph: Graph,
     preference: Preference,
-    /// Those that wait for nobody from the start, and how many of them were taken.
+    /// Those that wait for no other from the start, and how many of them were taken.
     free: Vec<u32>,
     free_taken: AtomicUsize,
     /// Not yet done.
@@ -316,7 +319,7 @@ impl Pool {
     }
 }
 
-/// Nobody may wait for a transaction that panicked.
+/// No worker may wait for a transaction that panicked.
 struct StopOnPanic<'a>(&'a Schedule);
 
 impl Drop for StopOnPanic<'_> {
@@ -340,8 +343,8 @@ mod tests {
         (Graph::new(count as usize, std::slice::from_ref(&edges)), edges)
     }
 
-    /// Whatever the preference, the number of workers and who is postponed: everyone runs once, and
-    /// after all that it waits for.
+    /// Whatever the preference, the number of workers and what is postponed: every transaction runs
+    /// once, and after all that it waits for.
     #[test]
     fn everyone_runs_after_those_it_waits_for() {
         for seed in 0..200 {

@@ -1,8 +1,8 @@
 //! A block as the ledger has it.
 //!
 //! Where the protocol is deterministic, that is the block as it was cut. Where transactions ran as
-//! they arrived, only the run knows the serial order, and whoever executes the block again must
-//! be told; so they stand in the ledger in that order, and the stamps of their rows say so.
+//! they arrived, only the run knows the serial order, and a replica that executes the block again
+//! must be told; so they stand in the ledger in that order, and the stamps of their rows say so.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! An access that is looked at after each step, by whoever may have to end the transaction early.
+//! An access that is looked at after each step, where a transaction may have to end early.
 
 use std::ops::ControlFlow;
 

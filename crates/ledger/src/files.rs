@@ -68,9 +68,9 @@ pub fn write_new(files: &dyn Files, folder: &str, path: &str, bytes: &[u8]) -> i
     files.sync_folder(folder)
 }
 
-/// Makes sure of a file that reads well but may be in the page cache alone, since the sync of
-/// whoever wrote it never came, or failed. After that the cache takes pages for clean that the disk
-/// has never had, and another sync says nothing: they are written once more.
+/// Makes sure of a file that reads well but may be in the page cache alone, since the sync behind
+/// its writes never came, or failed. After that the cache takes pages for clean that the disk has
+/// never had, and another sync says nothing: they are written once more.
 pub(crate) fn write_again(files: &dyn Files, path: &str) -> io::Result<()> {
     let file = files.open(path)?;
     let bytes = read_all(&*file)?;
@@ -89,7 +89,7 @@ pub trait Files: Send + Sync {
     fn create(&self, path: &str) -> io::Result<Box<dyn StorageFile>>;
     fn open(&self, path: &str) -> io::Result<Box<dyn StorageFile>>;
     fn remove(&self, path: &str) -> io::Result<()>;
-    /// A number that nobody outside can guess, for a new segment (see [`crate::segment`]).
+    /// A number that cannot be guessed from outside, for a new segment (see [`crate::segment`]).
     fn salt(&self) -> u64;
 }
 
@@ -152,7 +152,8 @@ impl RealFiles {
     }
 
     /// Opens a folder that another process may be writing, changing nothing in it. Files may grow
-    /// and go meanwhile: for whoever is told which part of them is durable, and expects no more.
+    /// and go meanwhile: for a reader that is told which part of them is durable, and expects no
+    /// more.
     pub fn beside(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         fs::read_dir(&root).map_err(|error| at(&root, error))?;

@@ -273,7 +273,9 @@ pub fn pieces(files: &dyn Files, stream: Stream) -> io::Result<Vec<Height>> {
         let height = name.strip_suffix(SUFFIX)?.parse().ok()?;
         piece_path(stream, height).ends_with(name.as_str()).then_some(height)
     };
-    Ok(names.iter().filter_map(parse).collect())
+    let heights: Vec<Height> = names.iter().filter_map(parse).collect();
+    debug_assert!(heights.is_sorted_by(|left, right| left < right), "names sort as heights do");
+    Ok(heights)
 }
 
 pub fn read_piece<H: Header>(

@@ -15,8 +15,8 @@
 //! be taken for one another: TLS puts 64 spaces first, votes on results a tag, CometBFT's votes the
 //! length of their message, and its handshakes sign 32 bytes alone.
 //!
-//! Sockets are in the folder, which is its owner's alone, and not ports: whoever can ask CometBFT
-//! can fill its mempool.
+//! Sockets are in the folder, which is its owner's alone, and not ports: a process that can ask
+//! CometBFT can fill its mempool.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

@@ -222,7 +222,7 @@ impl Cutter {
         }
         self.at.lives = lives;
         let is_full = |open: &Open| !{ open.filling }.takes(0, &self.limits);
-        // Of the batch that it is in: whoever begins between the two sees no other.
+        // Of the batch that it is in: a node that begins between the two sees no other.
         if cut == self.at.sequence + 1 || self.open.as_ref().is_some_and(is_full) {
             self.cut(self.at.next + 1, stepped);
         }

@@ -12,8 +12,9 @@
 //! more for what it has there. Sequences are heights: every delivery has content.
 //!
 //! **Idle means at once, load means batches.** A bundle asks for the end of the open batch if its
-//! node has nothing left to execute; else the batch stays open until a node has. Then whoever has a
-//! record in it sends a time-to-cut message, and the others do so a little later if nobody does.
+//! node has nothing left to execute; else the batch stays open until a node has. Then each node
+//! with a record in it sends a time-to-cut message, and the others do so a little later if none has
+//! come.
 //!
 //! **Restart.** [Positions](positions) are kept beside the ledger without a sync. What is read
 //! behind one and is in the ledger already is compared: a topic that holds something else than the

@@ -92,7 +92,7 @@ impl<T> Solo<T> {
         let sizes = self.waiting.iter().map(|(envelope, _)| envelope.len());
         let count = self.limits.fit(carried, sizes.take(most));
         let (envelopes, attached): (Vec<Bytes>, Vec<T>) = self.waiting.drain(..count).unzip();
-        self.waiting_bytes -= envelopes.iter().map(Bytes::len).sum::<usize>();
+        self.leave(envelopes.iter().map(Bytes::len).sum());
         self.time_us = self.time_us.max(now_us);
         self.sequence += 1;
         let Solo { time_us, proposer, seen_height, .. } = *self;
@@ -117,7 +117,7 @@ impl<T> Solo<T> {
     /// Takes that one.
     pub fn take(&mut self) -> Option<(Bytes, T)> {
         let first = self.waiting.pop_front()?;
-        self.waiting_bytes -= first.0.len();
+        self.leave(first.0.len());
         Some(first)
     }
 
@@ -125,8 +125,15 @@ impl<T> Solo<T> {
     pub fn withdraw(&mut self, is_it: impl Fn(&T) -> bool) -> Option<(Bytes, T)> {
         let place = self.waiting.iter().rposition(|(_, attached)| is_it(attached))?;
         let withdrawn = self.waiting.remove(place)?;
-        self.waiting_bytes -= withdrawn.0.len();
+        self.leave(withdrawn.0.len());
         Some(withdrawn)
+    }
+
+    /// Envelopes of so many bytes have been taken off those that wait.
+    fn leave(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.waiting_bytes, "what leaves had been counted");
+        self.waiting_bytes -= bytes;
+        debug_assert!(!self.waiting.is_empty() || self.waiting_bytes == 0, "no bytes of none");
     }
 
     pub fn limits(&self) -> &Limits {

@@ -1,7 +1,7 @@
 //! Whether another engine may answer a query that the evaluator here runs, too.
 //!
-//! Nobody may see from an answer how large the tables were, so what another engine shows otherwise
-//! keeps a query here as long as it can be:
+//! An answer may not show how large the tables were, so what another engine shows otherwise keeps a
+//! query here as long as it can be:
 //!
 //! | | here, as in PostgreSQL | over columns |
 //! |---|---|---|

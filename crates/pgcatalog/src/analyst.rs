@@ -106,7 +106,7 @@ impl Analyst for SystemAnalyst {
             },
             about => match (self.prepare_own(request), &self.others) {
                 (Ok(plan), _) => Ok(Arc::new(plan)),
-                // Without a table of anybody's, it may be the other's as well.
+                // Without any table, it may be the other's as well.
                 (Err(error), Some(others)) if !about.system && is_refusal(&error) => {
                     others.prepare(request).map_err(|_| error)
                 }
@@ -434,7 +434,7 @@ impl AnalyticalPlan for MixedPlan {
     }
 }
 
-/// What ends an evaluation that takes too long, or that nobody waits for any more.
+/// What ends an evaluation that takes too long, or that no client waits for any more.
 fn deadline(limits: &Limits) -> impl Fn() -> Result<()> + use<> {
     let end = limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let canceled = Arc::clone(&limits.canceled);

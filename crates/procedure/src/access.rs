@@ -79,8 +79,8 @@ pub struct Range {
     pub reverse: bool,
 }
 
-/// An update as a function of the row it meets, kept unevaluated as long as nobody must see its
-/// value (`balance = balance + 10`): the input of Harmony's reordering and coalescence.
+/// An update as a function of the row it meets, kept unevaluated as long as its value need not be
+/// seen (`balance = balance + 10`): the input of Harmony's reordering and coalescence.
 #[derive(Clone, Debug)]
 pub struct Command {
     pub code: Arc<CommandCode>,

@@ -1,4 +1,4 @@
-//! The builder: procedures written in Rust, for whoever needs no SQL.
+//! The builder: procedures written in Rust, where no SQL is needed.
 //!
 //! Tables and columns go by name, registers are handed out as expressions, and blocks are closures.
 //! A name that does not exist is told at the end, by [`Builder::build`], so that a procedure reads

@@ -1,6 +1,6 @@
 //! Whether a program is over soon, whatever the data: it follows keys, and neither scans nor loops.
 //!
-//! Sessions ask, to run what may take long where it holds up nobody else.
+//! Sessions ask, to run what may take long where it holds up no other session.
 
 use crate::analysis::visit;
 use crate::query::Query;

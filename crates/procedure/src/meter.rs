@@ -150,7 +150,7 @@ pub trait Interrupt: Send + Sync {
 
 pub struct Meter {
     allowance: Cell<u64>,
-    /// To be spent before anybody looks again.
+    /// To be spent before the meter is looked at again.
     at_hand: Cell<u64>,
     reserve: Cell<u64>,
     interrupt: Option<Arc<dyn Interrupt>>,

@@ -1,4 +1,4 @@
-//! Removal of what nobody reads, and of what is required twice.
+//! Removal of what is not read, and of what is required twice.
 //!
 //! A compiler that merges and carries every variable which *may* have changed leaves versions that
 //! are never looked at, and each one would be a dependency that is none. A register is needed if a

@@ -3,7 +3,7 @@
 //! Control flow is structured (no jumps but out of a loop or of the procedure), and registers are
 //! single-assignment: each is written by exactly one step, once per run of the block that holds the
 //! step. Where paths meet, [`Phi`]s copy the value of the path taken; a loop carries registers from
-//! one turn to the next, and whoever leaves a turn early (`Exit`, `Continue`) brings the values
+//! one turn to the next, and a step that leaves a turn early (`Exit`, `Continue`) brings the values
 //! along, as an edge to a basic block with parameters would.
 //!
 //! ```text

@@ -23,7 +23,7 @@ pub enum Flaw {
     ColumnsIgnored,
     /// Only the last of the keys that a piece touches says where it stands.
     OneKeySpace,
-    /// What others gave counts as known also where nobody can tell which of their runs is meant.
+    /// What others gave counts as known also where it cannot be told which of their runs is meant.
     RecallsOutOfStep,
     /// What is carried along by who leaves a loop counts as known.
     LeaversUnchecked,

@@ -1,5 +1,5 @@
 //! What logs cost to write and to come back from: the numbers of figures 4.11 to 4.20 and of tables
-//! 4.1 to 4.3, for whoever draws them.
+//! 4.1 to 4.3.
 //!
 //! Nothing here knows a workload: the caller has a log, and makes the state before it again and
 //! again.

@@ -8,7 +8,7 @@
 //! | `capped` | reads `v`, rejects from [`CAP`] on, else adds | a user's abort |
 //! | `insert`, `delete` | a row comes or goes | existence, retries of deferred inserts |
 //! | `range`, `by_index` | rows of a range | phantoms, an index that comes and goes |
-//! | `chain` | three rows, each named by the one before | keys that nobody knows up front |
+//! | `chain` | three rows, each named by the one before | keys that are not known up front |
 //!
 //! Each has a [builder](build) for the engine and a [specification](crate::model) on plain maps.
 

@@ -120,13 +120,13 @@ impl DirtyRows {
         self.entries.capacity() * size_of::<u64>()
     }
 
-    /// Nobody asks for a while.
+    /// There are no questions for a while.
     pub(crate) fn give_up(&mut self) {
         let newest = self.entries.back().map_or(0, |&last| last >> ROW_BITS);
         *self = DirtyRows::new(self.complete_above.max(newest));
     }
 
-    /// Nobody will ask from a height below.
+    /// No query will ask from a height below.
     pub(crate) fn forget(&mut self, height: Height) {
         // The oldest entry is in no cache: not to be looked at without need.
         if height <= self.complete_above {

@@ -1,7 +1,7 @@
 //! Making an image: from nothing, or from another one in which some rows are read anew.
 //!
 //! Rows that are dead have no value: they are NULL in the array, also in a column without NULLs,
-//! and are taken out before anybody sees it.
+//! and are taken out before it is seen.
 
 use std::sync::Arc;
 
@@ -53,8 +53,7 @@ impl ColumnEditor {
         ColumnEditor { kind, valid: RowSet::EMPTY, values }
     }
 
-    /// The rows of an image of that kind: in its own memory where nobody else has it, else in a
-    /// copy.
+    /// The rows of an image of that kind: in its own memory where no reader has it, else in a copy.
     pub(crate) fn of(kind: Kind, image: ArrayRef) -> ColumnEditor {
         let data = image.to_data();
         drop(image);
@@ -152,7 +151,7 @@ fn number(value: &Gathered<'_>) -> Numeric {
     value.with_bytes(numeric::from_bytes)
 }
 
-/// What a buffer holds, without a copy if nobody else has it.
+/// What a buffer holds, without a copy if it has no other holder.
 fn owned<T: ArrowNativeType>(buffer: Buffer) -> Vec<T> {
     buffer.into_vec().unwrap_or_else(|shared| shared.typed_data().to_vec())
 }

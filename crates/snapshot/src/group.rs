@@ -55,11 +55,11 @@ const PATCHED_ROWS_MAX: usize = GROUP_ROWS / 8;
 /// that is on its way to it will build that, and the next one shall find it of use.
 const LONE_LIST_BYTES_MAX: usize = 4 << 10;
 
-/// A column that nobody has asked for while so many of its rows were patched is kept no more: to
-/// build the group anew, if ever somebody asks again, costs less.
+/// A column that no query has asked for while so many of its rows were patched is kept no more: to
+/// build the group anew, if ever one asks again, costs less.
 const IDLE_ROWS_MAX: usize = GROUP_ROWS;
 
-/// Stands in the clock for a group of which nobody has asked for more than which rows there are.
+/// Stands in the clock for a group of which no query has asked for more than which rows there are.
 const NO_COLUMN: ColumnId = ColumnId::MAX;
 
 /// A column as of a height.
@@ -70,7 +70,7 @@ struct Image {
     zone: Zone,
     /// Since the zone was measured.
     patched_rows: usize,
-    /// Patched to keep it since somebody asked for it.
+    /// Patched to keep it since it was last asked for.
     idle_rows: usize,
     /// Asked for since eviction last came by.
     used: bool,
@@ -110,7 +110,7 @@ pub(crate) struct Request<'a> {
     pub(crate) columns: &'a [(ColumnId, Kind)],
     /// What blocks up to this touched may not have been told.
     pub(crate) complete_above: Height,
-    /// Nobody reads: columns are to be kept current.
+    /// There are no readers: columns are to be kept current.
     pub(crate) is_keeping: bool,
     /// The table's columns are kept current.
     pub(crate) is_kept: bool,
@@ -131,7 +131,7 @@ pub(crate) struct TouchedRow {
     pub(crate) row: usize,
     /// The table's columns are kept current.
     pub(crate) is_kept: bool,
-    /// Nobody reads below it.
+    /// No reader is below it.
     pub(crate) lowest_pin: Height,
 }
 
@@ -247,9 +247,9 @@ impl Group {
         read
     }
 
-    /// Brings the images that there are to the snapshot's height, but for those that nobody wants.
-    /// They are no more in use than they were. What would have to be built is left for a scan, and
-    /// a group that somebody reads just now for the next time.
+    /// Brings the images that there are to the snapshot's height, but for those that are not
+    /// wanted. They are no more in use than they were. What would have to be built is left for a
+    /// scan, and a group that is being read just now for the next time.
     ///
     /// # Errors
     /// As [`read`](Self::read); the next scan will meet the same and say so.
@@ -360,7 +360,8 @@ impl State {
         self.images.iter().any(|(_, image)| is_behind(image))
     }
 
-    /// Images from before what the list of touched rows holds: whoever asks has to build them anew.
+    /// Images from before what the list of touched rows holds: a query that asks has to build them
+    /// anew.
     fn drop_unreachable(&mut self) {
         let dirty = &self.dirty;
         self.images.retain(|(_, image)| dirty.reaches_back_to(image.at));
@@ -480,7 +481,7 @@ impl State {
         }
     }
 
-    /// The cache has the newest image that anybody asked for.
+    /// The cache has the newest image that was asked for.
     fn keep(
         &mut self,
         request: &Request<'_>,
@@ -517,7 +518,7 @@ impl State {
     }
 }
 
-/// What a group has of a column when somebody asks for it.
+/// What a group has of a column when a query asks for it.
 enum Found {
     Nothing,
     /// As it was asked for.

@@ -70,7 +70,7 @@ impl Counts {
     }
 }
 
-/// The tables that have had an id one after the other, as long as somebody reads them.
+/// The tables that have had an id one after the other, as long as they have readers.
 type Incarnations = SmallVec<[Arc<TableImages>; 1]>;
 
 struct TableImages {
@@ -150,7 +150,7 @@ impl TableImages {
         }
     }
 
-    /// Nobody keeps the columns any more.
+    /// The columns are kept no more.
     fn release(&self) {
         let due = std::mem::take(&mut *self.due.lock());
         due.into_iter().for_each(|number| self.group(number as usize).release());
@@ -263,7 +263,7 @@ impl Images {
         self.keeps.store(keeps, Ordering::SeqCst);
     }
 
-    /// Images of tables that are gone, or were rewritten, and that nobody is scanning.
+    /// Images of tables that are gone, or were rewritten, and that are not being scanned.
     fn forget_dropped(&self, tables: &mut FxHashMap<TableId, Incarnations>) {
         let mut is_any_gone = false;
         tables.retain(|&id, incarnations| {
@@ -290,7 +290,7 @@ impl Images {
                 None => of_table.release(),
             }
         }
-        // Also for what lists of touched rows have grown by, in groups that nobody keeps.
+        // Also for what lists of touched rows have grown by, in groups that are not kept.
         if self.charges.bytes() > self.bytes_max
             && let Some(mut clock) = self.clock.try_lock()
         {

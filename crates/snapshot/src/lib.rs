@@ -22,7 +22,7 @@
 //! - the image as it is, if no block between the image's height and the snapshot's touched a row of
 //!   the group (so any number of snapshots share it);
 //! - the image with the touched rows read anew, at the snapshot's height, from the record or its
-//!   undo versions: in its own memory where nobody else holds it, else in a copy. That works
+//!   undo versions: in its own memory where no reader holds it, else in a copy. That works
 //!   backwards too: a snapshot older than the image patches the same rows the other way, always in
 //!   a copy, since the newest image is the one that the next snapshot wants;
 //! - a new image, if the list of touched rows does not reach back so far.
@@ -30,8 +30,8 @@
 //! # Tables of layout `column`
 //!
 //! Of a table that was declared `WITH (layout = column)` every column that a query has read is
-//! *kept current*: whoever publishes a block then writes the rows that it has touched into the
-//! column's images, which are the slabs of a live column so, and a scan finds nothing to patch.
+//! *kept current*: the thread that publishes a block then writes the rows that it has touched into
+//! the column's images, which are the slabs of a live column so, and a scan finds nothing to patch.
 //!
 //! ```text
 //!   blocks     40      41      42      43            row, the record: what transactions read and
@@ -41,20 +41,21 @@
 //!                                                    in a copy of the slab that somebody holds
 //! ```
 //!
-//! - Whoever holds a slab, holds it as it is: it is copied on write, that slab of that column only,
-//!   and the old one goes with its last holder. So a snapshot is a height and the slabs that its
-//!   scans have come to. A slab ahead of a scan's height is copied and patched backwards for it.
+//! - A reader that holds a slab holds it as it is: it is copied on write, that slab of that column
+//!   only, and the old one goes with its last holder. So a snapshot is a height and the slabs that
+//!   its scans have come to. A slab ahead of a scan's height is copied and patched backwards for
+//!   it.
 //! - A group that is being read is left for the next block, and so is what lies beyond a bound of
-//!   rows. Whoever comes first brings it, that block or a scan. The publisher waits for a group's
+//!   rows. The first to come brings it, that block or a scan. The publisher waits for a group's
 //!   lock only to say which of its rows were touched.
 //! - The publisher patches and never builds: what the list of touched rows does not reach back to
 //!   leaves the cache, for a scan to build. A column for which as many rows were patched as a group
-//!   has, while nobody asked for it, is kept no more until somebody does: to build it costs no
-//!   more than that. So what is read seldom costs writers at most twice what it is worth.
+//!   has, while no query asked for it, is kept no more until one does: to build it costs no more
+//!   than that. So what is read seldom costs writers at most twice what it is worth.
 //! - Correctness does not depend on it. It does what the next scan would do, under the same lock;
 //!   what is evicted is made by the next scan, and kept from then on.
 //! - *Cost*: a number costs its writer 1.4 microseconds in blocks of a thousand, and a row of ten
-//!   strings of 100 bytes, all of them kept, 3.6, whether or not anybody scans. A scan beside a
+//!   strings of 100 bytes, all of them kept, 3.6, whether or not there are scans. A scan beside a
 //!   writer that never stops takes 1.3 times as long as a quiet one, and 1.8 times where the table
 //!   lies by rows (`tally bench figure analytics-scan analytics-writers`, two cores). A thread of
 //!   its own was measured, too: it takes the core that scans need, and a scan took five to eleven
@@ -68,17 +69,17 @@
 //!    the group's dirty rows with height `b`, from when a scan at `b` or later begins (module
 //!    `storage::feed`: blocks tell what they touched before they are published).
 //! 3. Images are a cache: they can all vanish at any time, and bytes beyond the limit do, those of
-//!    the lists of touched rows among them. A list holds only what somebody may ask from: heights
-//!    above the lowest image of its group or the lowest pin.
-//!    Whoever reads an array keeps it alive, and as it is; it is freed with the last reader. An
-//!    image whose patch fails has left the cache by then.
+//!    the lists of touched rows among them. A list holds only what a query may ask from: heights
+//!    above the lowest image of its group or the lowest pin. A reader of an array keeps it alive,
+//!    and as it is; it is freed with the last reader. An image whose patch fails has left the cache
+//!    by then.
 //!
 //! # Cost
 //!
 //! Writers pay a copy of the block's list of touched records at its end, nothing per access. A scan
 //! of clean groups costs a lock and a reference count per group and column. A patch reads each
 //! dirty row: some 150 ns with all that belongs to it, since a scan that says what comes next
-//! ([`TableScan::prefetch`]) finds the rows in the cache. Where somebody holds the image, it also
+//! ([`TableScan::prefetch`]) finds the rows in the cache. Where a reader holds the image, it also
 //! copies the group's column (64 KiB of integers: some 8 µs). Building reads all 8,192 rows.
 //!
 //! # Departures

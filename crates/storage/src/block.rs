@@ -3,12 +3,12 @@
 //! A record counts once however often the block touched it: its before-image is the version that
 //! the first touch saved, its after-image is what stands when the block is finished. A block that
 //! is written in steps has changes for each, between what the step found and what it left; they are
-//! to be read before the next one writes. Where neither
-//! holds a row, the record is not among the changes; where both hold the same bytes it is, for its
-//! stamp has moved. So the changes are the rows whose stamps are the block's, and the rows that are
-//! gone: whoever agrees on the stamps agrees on the changes, whatever protocol made them, and a
-//! row's history can be followed from change to change without a gap. They come sorted by (table,
-//! encoded key), the order in which the ledger hashes them.
+//! to be read before the next one writes. Where neither holds a row, the record is not among the
+//! changes; where both hold the same bytes it is, for its stamp has moved. So the changes are the
+//! rows whose stamps are the block's, and the rows that are gone: replicas that agree on the stamps
+//! agree on the changes, whatever protocol made them, and a row's history can be followed from
+//! change to change without a gap. They come sorted by (table, encoded key), the order in which the
+//! ledger hashes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

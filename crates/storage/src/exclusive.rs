@@ -1,8 +1,8 @@
-//! The data path of workers who share nothing: each record is in the hands of one of them.
+//! The data path of workers that share nothing: each record is in the hands of one of them.
 //!
-//! A queue-oriented protocol knows, before it runs, that nobody else touches the records of a queue
-//! while it is drained. Then a look-up need be hashed only once, a read needs no second look at the
-//! stamp, and a write may be taken back before the block ends:
+//! A queue-oriented protocol knows, before it runs, that no other worker touches the records of a
+//! queue while it is drained. Then a look-up need be hashed only once, a read needs no second look
+//! at the stamp, and a write may be taken back before the block ends:
 //!
 //! ```text
 //!   hash ─► prefetch ┄┄► guess ─► prefetch_row ┄┄► find_hashed      planning, by groups of keys
@@ -72,7 +72,7 @@ impl Table {
         }
     }
 
-    /// The given columns of the current row, for whoever owns the record.
+    /// The given columns of the current row, for the worker that owns the record.
     #[inline]
     pub fn read_exclusive(
         &self,

@@ -9,12 +9,12 @@
 //! A copy of rows as of block `a` becomes one as of block `b` by looking again at the records that
 //! the blocks between touched; forwards and backwards alike. The writers of a block keep a list of
 //! what they touched in any case, so a feed costs them one copy of it at the block's end, and
-//! nothing while nobody listens.
+//! nothing while there is no listener.
 //!
 //! *Invariant.* The feed has told, or still holds, every record touched by a block above
 //! `complete_above`. It may hold too many: writes that were taken back, tables that are gone. A
-//! feed that nobody reads gives up its oldest blocks and raises `complete_above` over them; so it
-//! is bounded, and whoever comes late knows that he must look at all rows.
+//! feed that is not read gives up its oldest blocks and raises `complete_above` over them; so it is
+//! bounded, and a reader that comes late knows that it must look at all rows.
 
 use std::collections::VecDeque;
 
@@ -68,7 +68,7 @@ impl ChangeFeed {
         }
     }
 
-    /// Nobody will read any more, until somebody listens again.
+    /// Ends listening: blocks are not kept, until a reader listens again.
     pub fn stop_listening(&self) {
         let mut inner = self.0.lock();
         let closed = inner.closed;

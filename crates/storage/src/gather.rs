@@ -46,7 +46,7 @@ impl Table {
         self.slots().div_ceil(GROUP_ROWS as u64) as usize
     }
 
-    /// Slots that have ever held a row: whoever scans looks at them all.
+    /// Slots that have ever held a row: a scan looks at them all.
     pub fn slots(&self) -> u64 {
         self.records.slots_end()
     }

@@ -1,6 +1,6 @@
-//! Who reads which height, and which heights nobody reads any more.
+//! Which heights are read, and which no reader can come to any more.
 //!
-//! A snapshot is a height that somebody has announced in a *place*: one atomic word in a shard
+//! A snapshot is a height that a reader has announced in a *place*: one atomic word in a shard
 //! picked by thread, so that taking and dropping a pin touches no line that other threads write.
 //!
 //! ```text
@@ -24,21 +24,21 @@
 //! look at its place, and the collector sees `h`, or the collector's `floor` comes before the
 //! reader's look, and the reader withdraws. So of the heights below a published `floor` those are
 //! read that the collector saw, and no other one ever again: what no pin sees between two of them
-//! can go ([`Readable`]). He may also see the announcement of one who is about to withdraw. It
-//! does not count: the height was not among those of the collection before. The newest published
-//! height is never below the floor, so a reader that asks for the newest succeeds unless blocks are
-//! published faster than it can look twice.
+//! can go ([`Readable`]). The collector may also see the announcement of a reader that is about to
+//! withdraw. It does not count: the height was not among those of the collection before. The newest
+//! published height is never below the floor, so a reader that asks for the newest succeeds unless
+//! blocks are published faster than it can look twice.
 //!
-//! A height below the floor can be read by whoever shares a pin that stands ([`Pins::retain`]). He
-//! shares the place too: were it handed from one place to another, a collector could look at the
-//! second before it is taken and at the first after it is left.
+//! A height below the floor can be read by a reader that shares a pin that stands
+//! ([`Pins::retain`]). It shares the place too: were it handed from one place to another, a
+//! collector could look at the second before it is taken and at the first after it is left.
 //!
 //! # Leases
 //!
-//! A reader who can be told to begin again takes a *lease*. When memory runs short the collector
+//! A reader that can be told to begin again takes a *lease*. When memory runs short the collector
 //! ends leases: it sets `ended` and overlooks the place from then on. The reader goes on unawares,
-//! over versions that may vanish under it, and looks at the bit before it shows anybody what it
-//! has read ([`Pin::is_ended`]): who has seen an effect of the collection sees the bit, since that
+//! over versions that may vanish under it, and looks at the bit before it hands on what it has read
+//! ([`Pin::is_ended`]): a reader that has seen an effect of the collection sees the bit, since that
 //! was set before.
 
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ pub struct Pins {
     floor: CachePadded<AtomicU64>,
     /// What the last collection went by.
     readable: Mutex<Readable>,
-    /// Heights that stay readable for whoever may ask.
+    /// Heights that stay readable for later requests.
     retained: Mutex<BTreeMap<Height, SharedPin>>,
 }
 
@@ -105,7 +105,7 @@ impl Readable {
         Readable { below, newest }
     }
 
-    /// Nobody reads below it, now or later.
+    /// No reader is below it, now or later.
     pub(crate) fn horizon(&self) -> Height {
         self.below.first().copied().unwrap_or(self.newest)
     }
@@ -114,8 +114,8 @@ impl Readable {
         self.newest
     }
 
-    /// Somebody who sees an image that the block at `from` made and the block at `to` replaced: of
-    /// those, who reads the highest.
+    /// The height of a reader that sees an image that the block at `from` made and the block at
+    /// `to` replaced: the highest of those.
     pub(crate) fn witness(&self, from: Height, to: Height) -> Option<Height> {
         let highest = if to > self.newest { Some(to - 1) } else { self.last_below(to) };
         highest.filter(|height| (from..to).contains(height))
@@ -126,7 +126,7 @@ impl Readable {
         self.below[..above].last().copied()
     }
 
-    /// Whether somebody reads a height for whose sake something was kept.
+    /// Whether a height is still read for whose sake something was kept.
     pub(crate) fn contains(&self, height: Height) -> bool {
         height >= self.newest || self.below.binary_search(&height).is_ok()
     }
@@ -193,7 +193,7 @@ impl Pins {
         self.newest.store(height, Ordering::SeqCst);
     }
 
-    /// Keeps a height readable for whoever asks, until [`Pins::release`]. Whether it still is.
+    /// Keeps a height readable for later requests, until [`Pins::release`]. Whether it still is.
     pub(crate) fn retain(&self, height: Height) -> bool {
         let mut retained = self.retained.lock();
         if retained.contains_key(&height) {
@@ -207,7 +207,7 @@ impl Pins {
     /// The same of a height that a lease holds, by a share in its place.
     pub(crate) fn retain_shared(&self, pin: &SharedPin) -> bool {
         let mut retained = self.retained.lock();
-        // Whoever ends it afterwards waits for the lock, and then releases the height.
+        // A collection that ends it afterwards waits for the lock, and then releases the height.
         if pin.is_ended() {
             return false;
         }
@@ -215,7 +215,7 @@ impl Pins {
         true
     }
 
-    /// Whoever reads the height already goes on.
+    /// A reader that is at the height already goes on.
     pub(crate) fn release(&self, height: Height) {
         let pin = self.retained.lock().remove(&height);
         drop(pin);
@@ -235,7 +235,7 @@ impl Pins {
         let newest = self.newest();
         self.floor.fetch_max(newest, Ordering::SeqCst);
         let before = self.readable.lock().clone();
-        // Whoever announces a height that was not read any more is about to withdraw.
+        // A reader that announces a height which was not read any more is about to withdraw.
         let stands = |height: &Height| before.contains(*height);
         let heights = self.heights().into_iter().chain(also).filter(stands);
         let readable = Readable::new(heights, newest);

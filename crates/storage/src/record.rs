@@ -16,13 +16,13 @@
 //! ```
 //!
 //! *No torn row.* If (c) read a word of (5), the fences (4) and (d) make (e) see the stamp of (3)
-//! or a later one, which is above every published height, so `s` differs and the reader goes to
-//! the versions. *The version is there.* (a) acquires the stamp of (3) or (6), so (2) and (1)
-//! happened before; (3) must be a release store itself, not only a store before the fence. *Nobody
+//! or a later one, which is above every published height, so `s` differs and the reader goes to the
+//! versions. *The version is there.* (a) acquires the stamp of (3) or (6), so (2) and (1) happened
+//! before; (3) must be a release store itself, not only a store before the fence. *No reader
 //! waits.* A reader below `H` turns to the versions whether or not the writer is between (3) and
-//! (6), so a writer that lost its processor delays nobody. Later touches in `H` make no version and
-//! skip (1) and (2): no snapshot lies inside a block. (But for a later step of the block, whose net
-//! changes are told by themselves: its first touch keeps what the step found, see
+//! (6), so a writer that lost its processor delays no reader. Later touches in `H` make no version
+//! and skip (1) and (2): no snapshot lies inside a block. (But for a later step of the block, whose
+//! net changes are told by themselves: its first touch keeps what the step found, see
 //! [`Store::begin_step`](crate::Store::begin_step).)
 //!
 //! A block may take a write back ([`Records::revert`]): the record gets its old words and its old
@@ -35,14 +35,14 @@
 //! ```
 //!
 //! The writer counts between the old words and the old stamp, and a reader compares `newest` as
-//! well. He loads it before (a). If it was the last one already, the old words were there too; if
-//! not, (e), an acquire, makes him see that it changed. (A reader who sleeps between (a) and (e)
-//! while a record is taken back exactly 2^20 times, and only then, would be deceived.)
+//! well. It loads it before (a). If it was the last one already, the old words were there too; if
+//! not, (e), an acquire, makes the reader see that it changed. (A reader that sleeps between (a)
+//! and (e) while a record is taken back exactly 2^20 times, and only then, would be deceived.)
 //!
-//! The version that (1) made stays: it is what a reader finds who has seen the stamp of the time
-//! between. The sweep unlinks it later, and who finds it unlinked must not go by that stamp any
-//! more. So (b) loads the stamp once more behind `newest`, and begins again if it is another
-//! block's: the sweep comes after the block, and so behind the old stamp.
+//! The version that (1) made stays: it is what a reader finds that has seen the stamp of the time
+//! between. The sweep unlinks it later, and a reader that finds it unlinked must not go by that
+//! stamp any more. So (b) loads the stamp once more behind `newest`, and begins again if it is
+//! another block's: the sweep comes after the block, and so behind the old stamp.
 //!
 //! A reader at [`LATEST`] sees the state inside the block. It is for the block's own workers, which
 //! their protocol orders against the record's writer; the stamp alone cannot tell them apart two
@@ -52,12 +52,12 @@
 //!
 //! # Slots
 //!
-//! A record keeps its slot and its key until it is deleted and nobody sees an image of it any more
-//! ([`Records::free`]). Thereafter the slot may serve another key, from the next block on. A reader
-//! that found the slot by the old key sees no row of that, and has a pin below the new insert: it
-//! sees `Free`, or a stamp above its height and no version of a row, and either way none, which is
-//! true of the key it asked for. Hence: *a slot whose row is visible at your pin stays that key's
-//! slot while you hold the pin.*
+//! A record keeps its slot and its key until it is deleted and no reader sees an image of it any
+//! more ([`Records::free`]). Thereafter the slot may serve another key, from the next block on. A
+//! reader that found the slot by the old key sees no row of that, and has a pin below the new
+//! insert: it sees `Free`, or a stamp above its height and no version of a row, and either way
+//! none, which is true of the key it asked for. Hence: *a slot whose row is visible at your pin
+//! stays that key's slot while you hold the pin.*
 
 use std::sync::Arc;
 
@@ -479,8 +479,8 @@ impl Records {
         slot
     }
 
-    /// Fills a fresh slot. Nobody reads it by its new key before an index leads there, and who
-    /// still holds it by the old key sees a stamp above its height.
+    /// Fills a fresh slot. No reader comes to it by its new key before an index leads there, and
+    /// one that still holds it by the old key sees a stamp above its height.
     pub(crate) fn fill_new(&self, slot: Slot, key: &[u8], stamp: Stamp, payload: &[u64]) {
         let record = self.record(slot).expect("just allocated");
         let Layout { protocol_end, payload: payload_start, .. } = self.layout;
@@ -509,7 +509,7 @@ impl Records {
         Slot(slot as u32)
     }
 
-    /// Hands out a slot again. The caller has unlinked it from every index, and nobody sees an
+    /// Hands out a slot again. The caller has unlinked it from every index, and no reader sees an
     /// image of it.
     pub(crate) fn free(&self, slot: Slot) {
         let Some(record) = self.record(slot) else {

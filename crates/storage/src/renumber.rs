@@ -70,8 +70,8 @@ impl BlockWrites {
 
 impl BlockWrites {
     /// Entries of secondary indexes that rows which move have left within the block. They have the
-    /// old id, under which nobody would know them again; and nobody reads them, for the rows are
-    /// new.
+    /// old id, under which they would not be found again; and no reader comes to them, for the rows
+    /// are new.
     fn forget_left_entries(&mut self, catalog: &Catalog, moves: &[(Arc<Table>, Slot, Key)]) {
         if moves.is_empty() || self.arenas().iter().all(|arena| arena.garbage.is_empty()) {
             return;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin_block(H) ─► writers of block H ─► finish ─► publish(H) ─► collect()
-//!                                          │            │             └ recycles what nobody sees
+//!                                          │            │             └ recycles what is not seen
 //!                                          └ Changes    └ new snapshots are at H
 //! ```
 //!
@@ -413,7 +413,7 @@ impl Store {
         *self.writing.lock() = None;
     }
 
-    /// Closes a block whose net changes nobody wants to know.
+    /// Closes a block without telling its net changes.
     pub fn finish_unread(&self, block: BlockWrites) {
         self.close(block);
     }
@@ -453,7 +453,8 @@ impl Store {
         self.copies.store(Some(Arc::new(copies)));
     }
 
-    /// Gives copies of rows their turn: for who has published a block, when nobody waits for it.
+    /// Gives copies of rows their turn: for the thread that has published a block, once no client
+    /// waits for it.
     pub fn bring_copies(&self) {
         let copies = self.copies.load();
         if let Some(copies) = copies.as_ref().and_then(|copies| copies.upgrade()) {
@@ -481,8 +482,8 @@ impl Store {
         Some(self.snapshot_of(Hold::Own(pin)))
     }
 
-    /// The newest snapshot, for a reader who asks [`Snapshot::check`] before he shows anybody what
-    /// he has read: the store may end it when memory runs short.
+    /// The newest snapshot, for a reader that asks [`Snapshot::check`] before it hands on what it
+    /// has read: the store may end it when memory runs short.
     pub fn lease(&self) -> Snapshot {
         self.snapshot_of(Hold::Own(self.pins.lease_newest()))
     }
@@ -543,8 +544,8 @@ impl Store {
         Snapshot { hold, catalog }
     }
 
-    /// Recycles what nobody sees at any height that is read; a no-op while a block is written. Its
-    /// work is in proportion to what was written since the last one.
+    /// Recycles what is seen at no height that is read; a no-op while a block is written. Its work
+    /// is in proportion to what was written since the last one.
     pub fn collect(&self) -> Collected {
         let writing = self.writing.lock();
         if writing.is_some() {

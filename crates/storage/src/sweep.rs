@@ -3,22 +3,22 @@
 //! # Idea
 //!
 //! Undo versions below the horizon go by whole chunks ([`undo`](crate::undo)). That is enough while
-//! readers are brief. One reader who stays, or one snapshot retained for time travel, would keep
-//! every version since, though he looks at one of each row:
+//! readers are brief. One reader that stays, or one snapshot retained for time travel, would keep
+//! every version since, though it looks at one of each row:
 //!
 //! ```text
 //! heights    4 ──────── 7 ──────────────────── 12 ──────► newest
 //!            ▲ read                                       ▲ read
 //! a row      [3 ── 6)[6 ── 9)[9 ── 10)[10 ── 14)[14 ────
-//!             seen    by nobody ...............  current
+//!             seen    by no reader ............  current
 //! ```
 //!
 //! An image that the block at `from` made and the one at `to` replaced is *seen* if a height that
-//! is read lies in `from..to`; otherwise no one will ever come to it, since below the newest height
-//! new readers only join old ones ([`pins`](crate::pins)). The sweep unlinks such versions from
-//! their record's chain, so that an old reader finds his version at once, however often the row has
-//! changed since; and it empties chunks of which less than half is seen: what is seen moves to
-//! where other versions of the same reader are.
+//! is read lies in `from..to`; otherwise no reader will ever come to it, since below the newest
+//! height new readers only join old ones ([`pins`](crate::pins)). The sweep unlinks such versions
+//! from their record's chain, so that an old reader finds its version at once, however often the
+//! row has changed since; and it empties chunks of which less than half is seen: what is seen moves
+//! to where other versions of the same reader are.
 //!
 //! # What is looked at, and when
 //!
@@ -70,7 +70,7 @@ struct Seen<'a> {
 }
 
 impl UndoSpace {
-    /// Frees the versions that nobody sees, but for those of blocks from `untold` on. No block is
+    /// Frees the versions that are not seen, but for those of blocks from `untold` on. No block is
     /// being written. Returns how many chunks came free.
     pub(crate) fn collect(&self, readable: &Readable, untold: Height) -> usize {
         self.raise_horizon(readable.horizon());
@@ -169,7 +169,7 @@ fn words_of(version: Version<'_>) -> usize {
 }
 
 impl Records {
-    /// Unlinks what nobody sees of a record's chain, down to what the block at `first` made, and
+    /// Unlinks what is not seen of a record's chain, down to what the block at `first` made, and
     /// finds one of the versions if that is seen.
     fn sweep(
         &self,

@@ -7,8 +7,9 @@
 //! - the hash index and the primary ordered index gain an entry when a key gets a record, and lose
 //!   it when the deleted record is collected;
 //! - a secondary index gains an entry whenever a row takes on a new value; the entry it leaves
-//!   stays, since older snapshots still need it, and is collected like an undo version. Whoever
-//!   comes through a secondary entry checks that the version visible to him has the entry's key.
+//!   stays, since older snapshots still need it, and is collected like an undo version. A reader
+//!   that comes through a secondary entry checks that the version visible to it has the entry's
+//!   key.
 //!
 //! *Invariant.* The current row, unless deleted, and every version that a pin can see have their
 //! entries in every index. So an entry that a row left is removed once no such image holds it any
@@ -391,8 +392,8 @@ impl Table {
         slot
     }
 
-    /// Puts a row with the stamp that it already had under a new key of a table that nobody can see
-    /// yet.
+    /// Puts a row with the stamp that it already had under a new key of a table that no reader can
+    /// see yet.
     pub(crate) fn restore(&self, key: &[u8], row: &[Value], stamp: Stamp) {
         let mut payload = Vec::new();
         self.encode(row, &mut payload);
@@ -549,8 +550,8 @@ impl Table {
         Garbage { table: self.schema.id, incarnation, slot, what }
     }
 
-    /// Removes what a block made superfluous, unless somebody sees an image of the record that
-    /// needs it: the highest reader of those. No block is being written.
+    /// Removes what a block made superfluous, unless a reader sees an image of the record that
+    /// needs it; returns the highest such reader. No block is being written.
     pub(crate) fn collect(&self, garbage: &Garbage, readable: &Readable) -> Option<Height> {
         match &garbage.what {
             GarbageKind::Record => self.collect_record(garbage.slot, readable),

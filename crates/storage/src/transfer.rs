@@ -5,8 +5,8 @@
 //! Their images are appended by slot, with no second look-up: a slot whose row is visible at a pin
 //! stays that key's slot while the pin is held.
 //!
-//! *In.* [`Table::restore_image`] puts a row back with the stamp that it had, into a table that
-//! nobody reads yet; any number of threads may do so at once. Older images may be laid beneath the
+//! *In.* [`Table::restore_image`] puts a row back with the stamp that it had, into a table that has
+//! no reader yet; any number of threads may do so at once. Older images may be laid beneath the
 //! rows then ([`past`](crate::past)). At last [`Store::resume_at`](crate::Store::resume_at) makes
 //! the height of the rows the first one that a reader can ask for.
 

@@ -17,14 +17,14 @@
 //!
 //! The version that block `X` makes of a record is reached only from something newer, whose stamp
 //! has height `X`. A reader at height `at` goes on to an older version only from an image whose
-//! height is above `at`; so whoever reads a version of block `X` has `at < X`. Once every pin, and
-//! every pin yet to come, is `>= X` (the *horizon*), nobody follows a handle into block `X`'s
+//! height is above `at`; so a reader of a version of block `X` has `at < X`. Once every pin, and
+//! every pin yet to come, is `>= X` (the *horizon*), no reader follows a handle into block `X`'s
 //! versions again, whatever handles still lie around; the chunk is free when that holds for the
 //! last block that wrote into it. Chunks above the horizon are emptied by [`sweep`](crate::sweep).
 //!
-//! A reader whose lease was ended, or who walks a chain while it is being swept, may hold a handle
-//! into a chunk that is written anew. Chunks go back to the space, not to the allocator, so he
-//! reads words of another version, and must not take them for a handle or for his row:
+//! A reader whose lease was ended, or that walks a chain while it is being swept, may hold a handle
+//! into a chunk that is written anew. Chunks go back to the space, not to the allocator, so it
+//! reads words of another version, and must not take them for a handle or for its row:
 //!
 //! ```text
 //! collector                              reader
@@ -36,12 +36,12 @@
 //! write versions     (relaxed)
 //! ```
 //!
-//! If he read a word of the new life, the fences make him see the turn that came before it.
+//! If the reader got a word of the new life, the fences make it see the turn that came before.
 //!
 //! # When memory goes back to the kernel
 //!
-//! A reader who stays for a while makes the space as large as what was written meanwhile, which may
-//! be a hundred times what it needs before and afterwards. Chunks are taken from the space's
+//! A reader that stays for a while makes the space as large as what was written meanwhile, which
+//! may be a hundred times what it needs before and afterwards. Chunks are taken from the space's
 //! begin, so that what a rush has left lies free at its end, and a megabyte or two at a time goes
 //! back ([`Words::release`]) when it is above what was needed of late, of which every collection
 //! forgets a little. It reads as zero then, by which no reader is misled: to it that is a new life.
@@ -293,8 +293,8 @@ impl UndoSpace {
         (Version(&unit[start..start + VERSION_HEADER_WORDS]), handle)
     }
 
-    /// What a reader at a height notes before he follows a handle; `None` if there is nothing
-    /// below the horizon that he could follow.
+    /// What a reader at a height notes before it follows a handle; `None` if there is nothing below
+    /// the horizon that it could follow.
     pub(crate) fn turn(&self, at: Height) -> Option<u64> {
         let turn = self.turns.load(Ordering::Acquire);
         (at >= self.horizon.load(Ordering::Acquire)).then_some(turn)

@@ -220,8 +220,8 @@ mod raw {
                 Zeroed::Boxed(words) => words,
                 #[cfg(not(any(shuttle, miri)))]
                 // SAFETY: the map has room for `count` words, lies on a page boundary and was
-                // zeroed by the kernel; it belongs to nobody else, is never written through its
-                // own methods, and lives as long as the borrow.
+                // zeroed by the kernel; it has no other owner, is never written through its own
+                // methods, and lives as long as the borrow.
                 Zeroed::Mapped(Mapped { map, count }) => unsafe {
                     std::slice::from_raw_parts(map.as_ptr().cast::<AtomicU64>(), *count)
                 },

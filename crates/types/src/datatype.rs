@@ -40,7 +40,7 @@ pub enum DataType {
     Timestamptz,
     /// One-dimensional; in parameters and variables only, not in stored columns.
     Array(Box<DataType>),
-    /// The type of a bare NULL or of a parameter nobody has typed yet.
+    /// The type of a bare NULL or of a parameter that has no type yet.
     Unknown,
     /// What a procedure without a result returns.
     Void,

@@ -274,7 +274,7 @@ impl Reader<'_> {
             _ => return Err(Refusal::Syntax),
         };
         if width < 3 {
-            // Two-digit years and day-first dates are somebody else's guess.
+            // Two-digit years and day-first dates would be a guess.
             return Err(Refusal::FieldRange);
         }
         self.skip(1);

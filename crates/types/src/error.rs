@@ -167,7 +167,7 @@ impl Error {
         Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
     }
 
-    /// `40001`: somebody else was first; the same transaction may be tried again.
+    /// `40001`: another transaction was first; the same one may be tried again.
     pub fn serialization(detail: impl Into<String>) -> Self {
         Error::new(
             SqlState::SERIALIZATION_FAILURE,

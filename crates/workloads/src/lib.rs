@@ -2,8 +2,8 @@
 //!
 //! A workload is what a PostgreSQL client would send: schema and procedures are SQL and PL/pgSQL
 //! files, loads are rows for COPY, and so the same one runs on this database and on PostgreSQL,
-//! there by pgbench scripts. Generators are seeded; a run is repeated by its seed. Whoever measures
-//! the engine alone takes the calls themselves from [`Workload::calls`].
+//! there by pgbench scripts. Generators are seeded; a run is repeated by its seed. Measurements of
+//! the engine alone take the calls themselves from [`Workload::calls`].
 //!
 //! Adding one: a folder, and a line in [`ALL`]. Workloads that only ask are in [`analytical`].
 //!

@@ -83,7 +83,7 @@ fn rows_that_nobody_fetches_give_their_memory_back_and_say_why() {
         let mut client = filled(&node).await;
         client.run("SET tally.fetch_timeout = '200ms'").await;
         let mut rows = begin_to_fetch(&mut client, "SELECT a.id, b.id FROM t a, t b").await?;
-        // Whoever fetches now and then has all the time that it takes.
+        // A client that fetches now and then has all the time that it takes.
         for _ in 0..4 {
             tokio::time::sleep(Duration::from_millis(80)).await;
             rows.next().await.expect("rows")?;

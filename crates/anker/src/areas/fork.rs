@@ -36,7 +36,8 @@ impl Inherited<'_> {
     ///
     /// Only in the child: no other thread is there to store.
     unsafe fn frozen_words(&self) -> &[i64] {
-        // SAFETY: the representation is that of `i64`, and nobody stores, by the caller's promise.
+        // SAFETY: the representation is that of `i64`, and there are no stores, by the caller's
+        // promise.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len()) }
     }
 }

@@ -40,7 +40,7 @@ impl MemoryFile {
         if descriptor < 0 {
             return Err(refused("cannot make a memory file"));
         }
-        // SAFETY: a descriptor that was just opened and that nobody else owns.
+        // SAFETY: a descriptor that was just opened and that has no other owner.
         let file = unsafe { File::from_raw_fd(descriptor) };
         file.set_len(bytes as u64).map_err(|_| refused("cannot size a memory file"))?;
         Ok(MemoryFile(file))
@@ -207,7 +207,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: nobody has references into it any more, since they borrow from `self`.
+        // SAFETY: there are no references into it any more, since they borrow from `self`.
         unsafe { libc::munmap(self.base.cast(), self.pages * PAGE_BYTES) };
     }
 }

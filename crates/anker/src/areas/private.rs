@@ -76,7 +76,7 @@ impl Private {
         runs
     }
 
-    /// Writes a run to the file; nobody reads these pages of the file but the window.
+    /// Writes a run to the file; only the window reads these pages of the file.
     fn fold(&self, first: usize, pages: usize) -> Result<()> {
         let words = &self.window.words()[first * PAGE_ROWS..(first + pages) * PAGE_ROWS];
         // SAFETY: `AtomicI64` has the representation of `i64`, and no store runs beside a freeze.
@@ -129,7 +129,7 @@ impl Area for Private {
             self.fold(first, pages)?;
         }
         self.written.iter().for_each(|bits| bits.store(0, Ordering::Relaxed));
-        // Writable, though nobody stores: to be separated means to be written.
+        // Writable, though there are no stores: to be separated means to be written.
         let pages = Mapping::of_file(&self.file, self.pages, Sharing::Private, Access::Write)?;
         let pages = Arc::new(pages);
         views.push(Arc::downgrade(&pages));

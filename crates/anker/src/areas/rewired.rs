@@ -5,7 +5,7 @@
 //! The words live in pages of a memory file, and a table says which virtual page shows which page
 //! of the file. To freeze is to map the same pages a second time, run by run, and to take the right
 //! to write from the window. A store that is refused is a signal; its handler copies the page to a
-//! page of the file that nobody shows, maps that one in its place, and the store is tried again.
+//! page of the file that no view shows, maps that one in its place, and the store is tried again.
 //!
 //! ```text
 //!   window   [ 0  1  7  3 ]     a store to the third page went to page 7 of the file

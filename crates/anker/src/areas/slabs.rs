@@ -80,7 +80,7 @@ impl Slabs {
         read(unsafe { &*self.directory[at].load(Ordering::Acquire) })
     }
 
-    /// Puts a copy of the newest generation into the place of `old`, unless somebody did.
+    /// Puts a copy of the newest generation into the place of `old`, unless another thread did.
     fn replace(&self, at: usize, old: *mut Slab, generation: u64, guard: &epoch::Guard) {
         // SAFETY: as in `with_slab`; the caller loaded `old` while pinned by `guard`.
         let copy = Arc::new(unsafe { &*old }.copied(generation));
@@ -96,7 +96,7 @@ impl Slabs {
                     guard.defer_unchecked(move || drop(Arc::from_raw(old as *const Slab)));
                 }
             }
-            // SAFETY: `new` came out of `into_raw` above and nobody else has seen it.
+            // SAFETY: `new` came out of `into_raw` above and no other thread has seen it.
             Err(_) => drop(unsafe { Arc::from_raw(new) }),
         }
     }

@@ -84,7 +84,7 @@ impl<'e, A: Area> Running<'e, A> {
     }
 }
 
-/// `None`: somebody else was first.
+/// `None`: another transaction was first.
 pub fn run<A: Area>(engine: &Engine<A>, steps: &[Step]) -> Option<Record> {
     let mut running = Running::begin(engine);
     for step in steps {

@@ -3,7 +3,7 @@
 //! *Idea.* The order of the transactions is fixed, so they need no validation, only that no two of
 //! them that touch one record change places. Calvin (Thomson, SIGMOD 2012) does that with a lock
 //! manager which grants every record's locks in the order of the sequence. A transaction's locks
-//! are [declared](crate::accesses) before it runs; nobody can starve, since the first in the order
+//! are [declared](crate::accesses) before it runs; none can starve, since the first in the order
 //! always runs.
 //!
 //! ```text
@@ -19,7 +19,7 @@
 //! ```text
 //!   declare    key plans; reconnaissance on a snapshot      parallel by transaction
 //!   lay out    requests ─► queues ─► edges                  parallel by record
-//!   run        whoever waits for nobody                     parallel by transaction
+//!   run        what waits for no other                      parallel by transaction
 //! ```
 //!
 //! The queues are not kept: all requests are known at once, so they are turned into a
@@ -27,13 +27,13 @@
 //!
 //! *Ranges* are shared locks on whatever others write in them (`points`).
 //!
-//! *Predictions.* What a transaction touched on the snapshot is what it will touch, if nobody
-//! before it writes what it then read; since its reads are locked, that shows in the queues.
-//! Otherwise it is *suspect*. A suspect runs at its turn with every access
-//! [checked](crate::reconnaissance). When one is not covered, nothing has happened yet: it is
-//! postponed until all before it are done, and runs unchecked. None after it that may touch one of
-//! its tables has begun by then, as a *fence* makes all of those wait for it. A transaction whose
-//! accesses cannot be told at all is postponed at once.
+//! *Predictions.* What a transaction touched on the snapshot is what it will touch, if none before
+//! it writes what it then read; since its reads are locked, that shows in the queues. Otherwise it
+//! is *suspect*. A suspect runs at its turn with every access [checked](crate::reconnaissance).
+//! When one is not covered, nothing has happened yet: it is postponed until all before it are done,
+//! and runs unchecked. None after it that may touch one of its tables has begun by then, as a
+//! *fence* makes all of those wait for it. A transaction whose accesses cannot be told at all is
+//! postponed at once.
 //!
 //! *Invariants.* The outcome is that of running one after another, whatever the number of workers:
 //! of two that conflict the later waits, and who may touch more than it has declared is fenced off.

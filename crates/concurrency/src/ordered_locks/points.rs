@@ -2,11 +2,11 @@
 //!
 //! A scan conflicts with a write whose row is in its range before or after the write. All writes
 //! that were declared are known before anything is locked, so a lock on a range is a shared lock on
-//! each record that somebody declared to write and whose row may be in the range: finitely many,
-//! often none, and the queues need know of nothing but records.
+//! each record that a transaction declared to write and whose row may be in the range: finitely
+//! many, often none, and the queues need know of nothing but records.
 //!
 //! ```text
-//!   range [k3, k7)          k1   k4   k5       k9      written by somebody
+//!   range [k3, k7)          k1   k4   k5       k9      declared writes
 //!                                S    S                locked by the scan
 //! ```
 //!
@@ -35,7 +35,7 @@ use crate::work::Work;
 /// Sorted by key or entry.
 type Sorted = Vec<(Key, LockId)>;
 
-/// Every record of the scanned tables that somebody declared to write.
+/// Every record of the scanned tables that a transaction declared to write.
 #[derive(Default)]
 pub struct Points {
     tables: FxHashMap<TableId, TablePoints>,
@@ -137,7 +137,7 @@ impl TablePoints {
         for (key, id) in &self.keys {
             let slot = table.find(key.as_bytes());
             if slot.and_then(|slot| table.read(slot, LATEST, &columns, &mut values)).is_none() {
-                // Nobody inserts in this table, so there will be no row.
+                // The block inserts nothing in this table, so there will be no row.
                 continue;
             }
             let value = |column| columns.iter().position(|&c| c == column).map(|at| &values[at]);
@@ -168,7 +168,7 @@ fn part<'p>(sorted: &'p Sorted, range: &Range) -> &'p [(Key, LockId)] {
     sorted.get(first..end).unwrap_or_default()
 }
 
-/// Which tables get or lose rows, and which columns are assigned, by anybody.
+/// Which tables get or lose rows, and which columns are assigned, by any transaction.
 #[derive(Default)]
 struct Movers {
     seen: FxHashSet<*const Procedure>,

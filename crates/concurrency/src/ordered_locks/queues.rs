@@ -94,7 +94,7 @@ impl Queues {
         queues
     }
 
-    /// Those of whom not all is known hold up whoever comes later to one of their tables.
+    /// Transactions of which not all is known hold up those that come later to one of their tables.
     fn fence(&mut self, requests: &Requests, works: &[Arc<Work>]) {
         let trusted = |declared: &Declared| matches!(declared, Declared::Planned(_));
         if requests.declared.iter().all(trusted) {

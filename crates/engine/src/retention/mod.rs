@@ -15,9 +15,9 @@
 //! however often they did (`storage`, module `sweep`).
 //!
 //! *Names outlast the node, versions do not.* A name is written down ([`names`]) and has an owner,
-//! without whom nobody gives it up. But versions are memory, and a start has those alone that it
+//! and only the owner gives it up. But versions are memory, and a start has those alone that it
 //! makes again: it begins with a checkpoint, and retains the named blocks among those that it
-//! executes behind it. An older one is listed as lost, and whoever asks for it is told why.
+//! executes behind it. An older one is listed as lost, and a query that asks for it is told why.
 //!
 //! *Where blocks overlap*, not each height is a state of the serial order ([`states`]). One that is
 //! none is neither retained nor shown: a rule retains the next one in its place.
@@ -28,10 +28,10 @@
 //! from under them take more than `undo_bytes_max`, and what the next collections will free does
 //! not change that, something is given up, and again until it does, the oldest first: a block that
 //! only a rule retains, as long as there is one; then whichever is older of a named block and the
-//! snapshots of sessions, where a session's has seen at least [`LEASE_BLOCKS_MIN`] blocks come.
-//! Whoever reads such a block is told *snapshot too old* and never a wrong row; a name that was
-//! given up stays listed as lost. So undo memory is bounded by the limit and what the youngest
-//! blocks write, and no writer waits.
+//! snapshots of sessions, where a session's has seen at least [`LEASE_BLOCKS_MIN`] blocks come. A
+//! reader of such a block is told *snapshot too old* and never a wrong row; a name that was given
+//! up stays listed as lost. So undo memory is bounded by the limit and what the youngest blocks
+//! write, and no writer waits.
 //!
 //! # Times
 //!
@@ -63,7 +63,7 @@ pub const RECENT_BLOCKS: usize = 1024;
 /// A session's snapshot is not given up before so many blocks have come.
 pub const LEASE_BLOCKS_MIN: Height = 64;
 
-/// A transaction that somebody left open does not cost the last so many blocks of the rules: they
+/// A transaction that a client left open does not cost the last so many blocks of the rules: they
 /// would be given up in vain, one after the other, while it lasts.
 const RULE_BLOCKS_MIN: usize = 8;
 
@@ -284,8 +284,9 @@ impl Retention {
         self.decided.notify_all();
     }
 
-    /// A block comes, and nothing was collected since the one before. Whoever sees it published
-    /// finds out its hash and its time. `safe`: nothing that comes will precede any of it.
+    /// A block comes, and nothing was collected since the one before. A reader that sees it
+    /// published finds out its hash and its time. `safe`: nothing that comes will precede any of
+    /// it.
     pub fn block(&self, head: Head, safe: bool, publish: impl FnOnce()) {
         let mut inner = self.inner();
         publish();
@@ -365,7 +366,7 @@ impl Retention {
         }
     }
 
-    /// Frees what nobody reads any more, and gives something up if that does not do.
+    /// Frees what is not read any more, and gives something up if that does not do.
     pub fn collect(&self) -> Memory {
         self.store.collect();
         let mut usage = self.store.usage();
@@ -418,8 +419,8 @@ impl Retention {
         true
     }
 
-    /// Retains a block under a name: one that can still be read, by anybody or by `reader` alone;
-    /// the reader's or else the newest, if none is given. The name is durable when it returns.
+    /// Retains a block under a name: one that can still be read, by all or by `reader` alone; the
+    /// reader's or else the newest, if none is given. The name is durable when it returns.
     pub fn pin(
         &self,
         name: &str,
@@ -493,7 +494,7 @@ impl Retention {
         Ok(block)
     }
 
-    /// Whether there was such a name. `owner`: whose it has to be; `None`: anybody's.
+    /// Whether there was such a name. `owner`: whose it has to be; `None`: of any owner.
     pub fn unpin(&self, name: &str, owner: Option<&str>) -> Result<bool> {
         let pins = self.pins.lock().unwrap_or_else(|e| e.into_inner());
         let Some(pin) = self.inner().names.get(name).cloned() else { return Ok(false) };

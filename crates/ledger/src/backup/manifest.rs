@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// A manifest is no way out of its folder, whoever wrote it.
+    /// A manifest is no way out of its folder, wherever it comes from.
     #[test]
     fn paths_that_are_none_of_a_ledgers_are_refused() {
         for path in ["/etc/passwd", "orders/../x", "x/y", "results/x", "checkpoints/.x", "BACKUP"] {

@@ -360,7 +360,7 @@ fn a_backup_keeps_what_the_ledger_prunes() {
     let taken = back_up(&source, &target, &blocks).unwrap();
     assert_eq!(taken.first_block, 0);
     expect_backup(&target, &blocks, "pruned below");
-    // Without its manifest nobody knows what belongs to it, but it is not thrown away.
+    // Without its manifest it is not known what belongs to it, but it is not thrown away.
     let damaged = copy_of(&target);
     damaged.plant(&manifest::manifest_name(2), b"damaged".to_vec());
     let paths = damaged.paths();

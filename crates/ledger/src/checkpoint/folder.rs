@@ -120,7 +120,7 @@ pub fn clear(files: &dyn Files, height: Height, lost: &[Height]) -> io::Result<(
 
 /// Keeps the checkpoint at `newest`, which is durable, and the `keep - 1` before it, with the packs
 /// that they refer to. Everything else goes: older ones, damaged ones, what crashes left. One that
-/// cannot be read just now is an error, since nobody knows what it refers to.
+/// cannot be read just now is an error, since it is not known what it refers to.
 pub fn retain(files: &dyn Files, newest: Height, keep: usize) -> io::Result<()> {
     let manifests = heights(files)?;
     let mut kept = BTreeSet::new();

@@ -41,8 +41,8 @@
 //! ```
 //!
 //! It is a function of the rows, their stamps and the schema changes since genesis, so replicas can
-//! compare it and a re-execution of the ledger must come to it. Whoever can write the files can
-//! make a checkpoint with another state and the right digest *of that*: what shows it is the
+//! compare it and a re-execution of the ledger must come to it. A party that can write the files
+//! can make a checkpoint with another state and the right digest *of that*: what shows it is the
 //! re-execution (`verify`), not the checkpoint.
 //!
 //! # Order of writes

@@ -538,7 +538,9 @@ pub(crate) fn list_segments(files: &dyn Files, stream: Stream) -> Result<Vec<Hei
             })
         })
     };
-    names.iter().map(height).collect()
+    let heights = names.iter().map(height).collect::<Result<Vec<Height>>>()?;
+    debug_assert!(heights.is_sorted_by(|left, right| left < right), "names sort as heights do");
+    Ok(heights)
 }
 
 /// The length without the zeros at the end.

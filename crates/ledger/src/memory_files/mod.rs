@@ -44,7 +44,7 @@ struct Disk {
     salts: u64,
     /// Files that were made so far.
     made: u64,
-    /// The disk before each operation, if somebody wants to know.
+    /// The disk before each operation, where a test asked for it.
     moments: Option<Vec<Disk>>,
 }
 

@@ -62,6 +62,7 @@ impl Certificate {
             bytes.extend_from_slice(&member.to_be_bytes());
             bytes.extend_from_slice(signature);
         }
+        debug_assert_eq!(bytes.len(), Certificate::bytes_with(self.votes.len()));
         bytes
     }
 

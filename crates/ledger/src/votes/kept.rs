@@ -117,6 +117,7 @@ impl Certificates {
         }
         let mut bytes = certificate.encode();
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
+        debug_assert_eq!(bytes.len() as u64, self.record_bytes(), "places are counted by it");
         self.file.write_at(&bytes, HEADER_BYTES + self.count * self.record_bytes())?;
         self.count += 1;
         self.last = Some(said);

@@ -1,4 +1,5 @@
-//! Batches follow from the records alone: whoever begins at a position cuts what the others cut.
+//! Batches follow from the records alone: a node that begins at a position cuts what the others
+//! cut.
 
 use bytes::Bytes;
 use kit::random::Random;

@@ -467,7 +467,7 @@ pub fn rename(columns: &mut [Column], alias: &ast::TableAlias) -> Result<()> {
     Ok(())
 }
 
-/// What nobody has typed is text.
+/// What has no type is text.
 pub fn settled(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Unknown => DataType::Text,

@@ -538,7 +538,7 @@ pub fn array_of(element: DataType) -> Result<DataType> {
     }
 }
 
-/// What an output is called that nobody names.
+/// What an output is called that has no name.
 pub fn output_name(expr: &ast::Expr) -> String {
     use ast::Expr as E;
     match expr {

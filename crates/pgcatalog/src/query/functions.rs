@@ -296,7 +296,7 @@ static CATALOG: &[Function] = &[
         // INSERT, UPDATE and DELETE.
         Ok(Value::Int(if is_table { 28 } else { 0 }))
     }),
-    // Sizes are the storage's to know, and nobody tells the catalog.
+    // Sizes are the storage's to know, and the catalog is not told.
     function("pg_relation_size", 1, &[Reg(SystemType::Regclass), Text], Gives::Int8, nothing),
     function("pg_table_size", 1, &[Reg(SystemType::Regclass)], Gives::Int8, nothing),
     function("pg_indexes_size", 1, &[Reg(SystemType::Regclass)], Gives::Int8, nothing),

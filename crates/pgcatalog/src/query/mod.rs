@@ -233,7 +233,7 @@ impl ast::Visitor for Named {
 pub struct About {
     /// System tables, by itself or by a view.
     pub system: bool,
-    /// Users' tables, or names that nobody knows.
+    /// Users' tables, or unknown names.
     pub tables: bool,
 }
 

@@ -184,7 +184,7 @@ pub struct Leaf {
     /// Its columns are `offset..offset + width` of the row.
     pub offset: usize,
     pub width: usize,
-    /// Where the row says that one of its rows is there, if anybody asks.
+    /// Where the row says that one of its rows is there, if the query asks.
     pub presence: Option<usize>,
     pub kind: LeafKind,
 }

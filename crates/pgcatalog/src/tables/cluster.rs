@@ -36,7 +36,7 @@ pub fn pg_database(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     ]);
 }
 
-/// There is no GRANT, so whoever may connect may do everything.
+/// There is no GRANT, so every role that may connect may do everything.
 pub fn pg_authid(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     let session = facts.session;
     let owner = session.roles.first().map_or("tally", String::as_str);

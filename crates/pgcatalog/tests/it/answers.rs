@@ -19,7 +19,7 @@ fn shown(server: &Server, sent: &crate::fixtures::Sent) -> Result<String, String
     Ok(table.columns.join("|") + "\n" + &lines.collect::<String>())
 }
 
-/// Whether two answers are the same. Rows that nobody has ordered may come in any order.
+/// Whether two answers are the same. Rows without an ORDER BY may come in any order.
 fn same(query: &str, is: &str, should: &str) -> bool {
     let mut depth = 0;
     let outside = |c: &char| {

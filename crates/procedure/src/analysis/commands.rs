@@ -13,7 +13,8 @@
 //!
 //! Only exact arithmetic counts as `add`: integers, and decimals that no modifier rounds. A float
 //! sum depends on its order. An integer sum may leave its type's range on one order's way and not
-//! on another's; whoever reorders must check the range of the sum, or fall back to the order.
+//! on another's; a protocol that reorders must check the range of the sum, or fall back to the
+//! order.
 
 use types::{ColumnId, DataType, Value};
 

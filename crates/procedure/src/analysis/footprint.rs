@@ -18,7 +18,7 @@ pub struct TableFootprint {
     pub writes: BTreeSet<ColumnId>,
     /// Columns that commands look at on their own.
     pub command_reads: BTreeSet<ColumnId>,
-    /// Somebody asks whether a row is there, and no more (`update`, `insert`, `delete` ask too).
+    /// A step asks whether a row is there, and no more (`update`, `insert`, `delete` ask too).
     pub existence: bool,
     pub inserts: bool,
     pub deletes: bool,

@@ -45,7 +45,7 @@ pub enum Records {
     /// Nothing: it computes with arguments.
     None,
     One(RecordRef),
-    /// A row under a hidden row id, which nobody else can know.
+    /// A row under a hidden row id, which no other transaction can know.
     New(TableId),
     Many,
 }

@@ -1,7 +1,7 @@
 //! The key plan: which rows a call will touch, told from its arguments before it runs.
 //!
 //! Calvin and BOHM call it the read and write set known in advance, ChainifyDB builds its
-//! dependency graph from it, and everybody else prefetches with it. It is a *slice* of the
+//! dependency graph from it, and the other protocols prefetch with it. It is a *slice* of the
 //! procedure (Weiser, 1981): the steps that no data are needed for, with each access replaced by a
 //! note of its key.
 //!
@@ -92,8 +92,8 @@ pub enum Coverage {
     Partial,
 }
 
-/// See the module's documentation. Rows that are inserted under a hidden row id are left out:
-/// nobody else can have that key. Only scans meet them, so their tables are told.
+/// See the module's documentation. Rows that are inserted under a hidden row id are left out: no
+/// other transaction can have that key. Only scans meet them, so their tables are told.
 #[derive(Clone, Debug)]
 pub struct KeyPlan {
     pub coverage: Coverage,

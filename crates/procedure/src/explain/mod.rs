@@ -16,9 +16,9 @@
 //! ```
 //!
 //! Steps are numbered from 1. A register has the name of the variable that it is a version of
-//! (`total`, `total#2`), or else its number; a flag that nobody reads is not shown. Behind the
-//! arrow stand the steps that a step depends on: for its values, `key` for the choice of its row,
-//! `row` for the order of accesses to one row. The text is stable: it depends on the program alone.
+//! (`total`, `total#2`), or else its number; a flag that is not read is not shown. Behind the arrow
+//! stand the steps that a step depends on: for its values, `key` for the choice of its row, `row`
+//! for the order of accesses to one row. The text is stable: it depends on the program alone.
 
 mod expressions;
 mod queries;
@@ -179,7 +179,7 @@ impl<'a> Namer<'a> {
         format!("{}[{}]", self.table(table), self.list(key, row))
     }
 
-    /// ` → found r3`, if anybody wants to know.
+    /// ` → found r3`, if a step reads it.
     fn flag(&self, word: &str, register: Reg) -> String {
         match self.is_read[usize::from(register.0)] {
             true => format!(" → {word} {}", self.register(register)),

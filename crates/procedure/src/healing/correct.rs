@@ -18,7 +18,7 @@ use crate::step::{Phi, Procedure, Step};
 pub struct Unhealed;
 
 impl From<Stop> for Unhealed {
-    /// What fails is left to a run of its own, which comes to the same rejection as anybody's.
+    /// What fails is left to a run of its own, which comes to the same rejection as any other run.
     fn from(_: Stop) -> Unhealed {
         Unhealed
     }

@@ -38,7 +38,7 @@ pub(super) struct Node {
     pub uses: Registers,
     /// Those that are used inside it, and for what a loop carries to the next turn.
     pub inner: Registers,
-    /// What it finds, as far as somebody uses it.
+    /// What it finds, as far as a later step uses it.
     pub outputs: Box<[Reg]>,
     /// Of a loop: what its turns write and use.
     pub window: Box<[Reg]>,

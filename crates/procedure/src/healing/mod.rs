@@ -24,7 +24,7 @@
 //! single-assignment, so a step depends on another by the registers that it uses, be it for a
 //! *key*, a *value* or a *decision*; what is affected is found in one walk forward, since the
 //! record is in program order. A step that runs again and finds what it had found passes nothing
-//! on: that is also what ends a *false* alarm, of a row that changed in columns that nobody uses.
+//! on: that is also what ends a *false* alarm, of a row that changed in columns that are not used.
 //!
 //! *Invariant.* When [`correct`] has succeeded, registers, result, record and writes are those of a
 //! run in which every access that was kept saw what it saw and every other one saw what is there

@@ -139,7 +139,7 @@ impl<'a, A: Restorable> Recorder<'a, A> {
             _ => run_row_step(step, self.frame, self.access)?,
         }
         let notes = self.new_notes();
-        // Whoever neither looked at the store nor began a write has met an own one.
+        // A step that neither looked at the store nor began a write has met an own one.
         if notes.writes == 0
             && is_write(step)
             && (notes == Notes::default() || self.was_merged(step))

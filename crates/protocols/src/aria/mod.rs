@@ -38,7 +38,7 @@
 //! *Departures from the paper.*
 //! - Aria knows values only. An update command is a write, evaluated on the snapshot's row when its
 //!   transaction commits, be it blind (`a = 1`) or not (`a = a + 1`). That the latter also reads
-//!   the row needs no reservation: whoever else writes the row is in WAW conflict with it already.
+//!   the row needs no reservation: any other writer of the row is in WAW conflict with it already.
 //!   So a hot counter lets one transaction a block through; that is what Harmony improves on.
 //! - Two kinds of read, see [`reservations`]: an update, insert or delete reports whether the row
 //!   was there, which conflicts with inserts and deletes only.
@@ -72,8 +72,8 @@ use reservations::{Conflicts, conflicts};
 pub const ENTRY: crate::Entry =
     crate::Entry { info: &INFO, make: |options| Arc::new(Aria::new(options)), flaws: Flaw::NAMES };
 
-/// `may_retry` is said of blocks: a transaction that is put off ends its block in a retry, which
-/// whoever forms blocks takes up again.
+/// `may_retry` is said of blocks: a transaction that is put off ends its block in a retry, and
+/// comes again in the next block.
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "aria",
     paper: "Lu, Yu, Cao, Madden: Aria, PVLDB 13(12), 2020",

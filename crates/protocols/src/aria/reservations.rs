@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   127            96 95             64 63              32 31             0
-//!   [ existence read |  value read      |  change         |  overwrite     ]   u32::MAX: nobody
+//!   [ existence read |  value read      |  change         |  overwrite     ]   u32::MAX: none
 //! ```
 //!
 //! A *change* makes the row come or go, an *overwrite* does not. Who asked only whether the row is

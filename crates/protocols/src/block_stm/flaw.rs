@@ -13,7 +13,7 @@ pub enum Flaw {
     NoErrorValidation,
     /// What an aborted incarnation wrote stays where the next one writes nothing.
     OldWritesStay,
-    /// A write in a new place makes nobody be validated again.
+    /// A write in a new place makes no transaction be validated again.
     NoRevalidation,
 }
 

@@ -395,7 +395,7 @@ impl Memory {
     }
 
     /// When the row that `reader` finds was last changed. That there is one counts even if it is an
-    /// estimate: whoever makes something else of it makes his successors be validated again.
+    /// estimate: a write that makes something else of it makes later readers be validated again.
     pub fn stamp(&self, place: &Place, reader: u32) -> Option<Stamp> {
         if let Some(top) = self.find(place).and_then(|record| record.top(reader)) {
             return top.map(|transaction| Stamp::new(self.height, transaction));

@@ -1,11 +1,11 @@
-//! Block-STM (Gelashvili et al., PPoPP 2023): the block order is the serial order, and everyone
-//! runs ahead of it.
+//! Block-STM (Gelashvili et al., PPoPP 2023): the block order is the serial order, and every
+//! transaction runs ahead of it.
 //!
 //! *Idea.* Software transactional memory for a block whose order is fixed. Every transaction is
 //! executed as soon as a worker is free, reads the newest writes of those before it that are there,
 //! and is validated afterwards: would it read the same again? If not, its writes become
-//! *estimates*, and its next incarnation runs. Whoever meets an estimate waits for its transaction
-//! instead of reading what will probably be replaced.
+//! *estimates*, and its next incarnation runs. An execution that meets an estimate waits for its
+//! transaction instead of reading what will probably be replaced.
 //!
 //! *Timeline.*
 //!
@@ -21,9 +21,9 @@
 //!
 //! *Invariants.* At the end every transaction's last incarnation has read what the transactions
 //! before it wrote and nothing else. So the outcome is the serial one whatever the number of
-//! workers and whatever their luck, nobody ever fails for concurrency, and the claimed order is the
-//! block order. Errors are outcomes; what led to them is validated like anything else. Nothing is
-//! installed before all is validated: then each record's last version is, once.
+//! workers and whatever their luck, no transaction ever fails for concurrency, and the claimed
+//! order is the block order. Errors are outcomes; what led to them is validated like anything else.
+//! Nothing is installed before all is validated: then each record's last version is, once.
 //!
 //! *Departures from the paper.*
 //! - Versions are patches of columns where a transaction does not look at the row that it updates,
@@ -196,7 +196,7 @@ struct BlockRun {
 /// A transaction's own writes over what it finds.
 type View<'m> = Overlay<NoRecord, Speculation<'m>>;
 
-/// Nobody will see the result of an execution that met an estimate.
+/// The result of an execution that met an estimate will not be seen.
 fn end_if_blocked(view: &mut View<'_>) -> Result<(), Stop> {
     match view.below_mut().blocked_on() {
         Some(_) => Err(Stop::Halt(String::new())),
@@ -204,7 +204,7 @@ fn end_if_blocked(view: &mut View<'_>) -> Result<(), Stop> {
     }
 }
 
-/// Nobody may wait for a worker that panicked.
+/// No worker may wait for one that panicked.
 struct GiveUpOnPanic<'a>(&'a Scheduler);
 
 impl Drop for GiveUpOnPanic<'_> {

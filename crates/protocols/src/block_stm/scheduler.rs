@@ -13,17 +13,17 @@
 //!   ready(i) ──► executing(i) ──► executed(i) ──► aborting(i) ──► ready(i + 1)
 //!                    │                  a validation failed         ▲
 //!                    └─────────────► aborting(i) ───────────────────┘
-//!                     met an estimate           whoever it waits for was executed
+//!                     met an estimate           the one it waits for was executed
 //! ```
 //!
-//! *The end.* All is done when both counters are past the block, nobody is at work, and neither was
-//! set back between the look at the ones and at the other; `set_backs` counts for that purpose.
+//! *The end.* All is done when both counters are past the block, no worker is at work, and neither
+//! was set back between the look at the ones and at the other; `set_backs` counts for that purpose.
 //!
 //! *Parking.* A worker that finds both counters past the block, and others at work, can only be
 //! needed again after a set-back or at the end. It announces itself in `sleepers`, looks again, and
-//! sleeps; who sets a counter back, or finds the end, first writes and then looks for sleepers. Of
-//! the two looks one sees the other's write (Dekker's scheme, sequentially consistent), so nobody
-//! sleeps through a wake-up.
+//! sleeps; a worker that sets a counter back, or finds the end, first writes and then looks for
+//! sleepers. Of the two looks one sees the other's write (Dekker's scheme, sequentially
+//! consistent), so no worker sleeps through a wake-up.
 //!
 //! *Cost.* Some six atomic operations and four short locks, hardly ever contended, for a
 //! transaction that is executed and validated once.
@@ -171,17 +171,23 @@ impl Scheduler {
     /// A task is finished. Its worker comes back for the next one, so it will see the end if this
     /// was the last; those who sleep need not be told.
     fn release(&self) {
-        self.active.fetch_sub(1, ORDER);
+        let active = self.active.fetch_sub(1, ORDER);
+        debug_assert!(active > 0, "a task is finished once");
     }
 
     /// An execution met an estimate of `blocking` and cannot go on. False: `blocking` has been
     /// executed since, so it can.
     pub fn wait_for(&self, transaction: u32, blocking: u32) -> bool {
+        debug_assert!(blocking < transaction, "estimates are of earlier transactions");
         let mut waiting = lock(&self.transactions[blocking as usize].waiting);
         if lock(&self.transactions[blocking as usize].state).1 == Status::Executed {
             return false;
         }
-        lock(&self.transactions[transaction as usize].state).1 = Status::Aborting;
+        {
+            let mut state = lock(&self.transactions[transaction as usize].state);
+            debug_assert_eq!(state.1, Status::Executing, "only an execution meets an estimate");
+            state.1 = Status::Aborting;
+        }
         waiting.push(transaction);
         drop(waiting);
         self.release();
@@ -189,11 +195,15 @@ impl Scheduler {
     }
 
     /// An execution came to its end and its writes can be read. `moved`: where it writes is not
-    /// where its last incarnation wrote, so whoever is higher has to be validated again.
+    /// where its last incarnation wrote, so all that are higher have to be validated again.
     pub fn executed(&self, version: Version, moved: bool) -> Option<Task> {
         let at = version.transaction as usize;
         let transaction = &self.transactions[at];
-        lock(&transaction.state).1 = Status::Executed;
+        {
+            let mut state = lock(&transaction.state);
+            debug_assert_eq!(*state, (version.incarnation, Status::Executing), "it was executing");
+            state.1 = Status::Executed;
+        }
         let waiting = std::mem::take(&mut *lock(&transaction.waiting));
         let first = waiting.iter().copied().min();
         waiting.into_iter().for_each(|waiting| self.make_ready(waiting as usize));
@@ -239,6 +249,7 @@ impl Scheduler {
 
     fn make_ready(&self, transaction: usize) {
         let mut state = lock(&self.transactions[transaction].state);
+        debug_assert_eq!(state.1, Status::Aborting, "an incarnation follows an aborted one");
         *state = (state.0 + 1, Status::Ready);
     }
 
@@ -253,7 +264,7 @@ impl Scheduler {
         self.wake_sleepers();
     }
 
-    /// Nobody may wait for a worker that panicked.
+    /// No worker may wait for one that panicked.
     pub fn give_up(&self) {
         self.end();
     }

@@ -1,5 +1,5 @@
 //! The scheduler with transactions that each read what the one before wrote: the longest chain
-//! there is. Whatever the schedule, it comes to an end with everyone valid; a lost wake-up would
+//! there is. Whatever the schedule, it comes to an end with all of them valid; a lost wake-up would
 //! be a deadlock.
 //!
 //! On real threads by `cargo test`; under every schedule that shuttle tries by

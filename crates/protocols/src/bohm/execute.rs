@@ -130,7 +130,7 @@ fn patched(
     scratch: &mut Vec<Value>,
     now_us: i64,
 ) -> Result<Patch, Stop> {
-    // Nobody looks at a column that was not loaded, so what is left of other rows may stay.
+    // A column that was not loaded is not looked at, so what is left of other rows may stay.
     scratch.resize(table.schema().columns.len(), Value::Null);
     let mut columns: Vec<ColumnId> =
         commands.iter().flat_map(|command| command.code.columns.iter().copied()).collect();

@@ -1,4 +1,4 @@
-//! BOHM (Faleiro, Abadi, VLDB 2015): versions are in their places before anybody writes them.
+//! BOHM (Faleiro, Abadi, VLDB 2015): versions are in their places before they are written.
 //!
 //! *Idea.* Since the order and the write sets are known, concurrency control can be done before
 //! execution: for every write, in the order of the block, a *placeholder* is put into its record's
@@ -28,14 +28,14 @@
 //! placeholder without effect, and readers pass on to the version before. Nothing is stored before
 //! the segment has ended, so the store is the version before all.
 //!
-//! *Versions* are patches of the stored row as long as nobody inserts it or puts it whole: an
-//! update of one column of ten copies one. Rows under hidden ids are one version for each
+//! *Versions* are patches of the stored row as long as no transaction inserts it or puts it whole:
+//! an update of one column of ten copies one. Rows under hidden ids are one version for each
 //! transaction. *Scans* merge stored rows with the versions that the scanner sees in the range.
 //!
 //! *Departures from the paper.*
 //! - A worker that comes to an empty placeholder evaluates its writer first, on its own stack. Here
-//!   it does not come to one: who waits for whom is counted beforehand
-//!   ([`concurrency::schedule`]), so depth is bounded and nobody waits within a transaction.
+//!   it does not come to one: who waits for whom is counted beforehand ([`concurrency::schedule`]),
+//!   so depth is bounded and no worker waits within a transaction.
 //! - Every write here also tells whether the row was there, so writers of a record follow each
 //!   other; blind writes of the paper do not.
 //! - Versions live for the block, in lists of this protocol's own; the last of each record is

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! Nothing of the segment is stored before all of it has run, so the newest stored state is the one
-//! before it, for everybody.
+//! before it, for every reader.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

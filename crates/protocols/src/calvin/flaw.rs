@@ -9,7 +9,7 @@ pub enum Flaw {
     NoSharedLocks,
     /// Scans lock nothing.
     NoRangeLocks,
-    /// Nobody waits for a transaction that may touch more than it has declared.
+    /// No other waits for a transaction that may touch more than it has declared.
     NoFences,
     /// Whatever the reconnaissance saw is taken for true.
     StalePredictions,

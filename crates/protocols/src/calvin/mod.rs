@@ -3,13 +3,13 @@
 //! *Idea.* Replicas that agree on the order of their input need not agree on anything else, if the
 //! outcome is that of running it in this order. Locking gives that without validation: each
 //! transaction asks for all of its locks before it begins, records grant theirs in the order of the
-//! sequence, and nobody ever aborts for concurrency. How it is done is told in [`ordered_locks`],
+//! sequence, and none ever aborts for concurrency. How it is done is told in [`ordered_locks`],
 //! which others use for what they could not place; here it is the whole block's way.
 //!
 //! ```text
 //!   prepare  key plans, reconnaissance       parallel by transaction, reads the snapshot only
 //!   finish   lay out the lock queues         parallel by record
-//!            run whoever holds all locks     parallel by transaction
+//!            run what holds all its locks    parallel by transaction
 //! ```
 //!
 //! *Invariants.* The claimed serial order is the block order. Nothing is ever retried but an

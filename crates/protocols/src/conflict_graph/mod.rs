@@ -1,8 +1,8 @@
 //! ChainifyDB's external concurrency control (Sharma 2020, 4.6.3): a conflict graph, in stages.
 //!
-//! *Idea.* Whoever hands a block to a database that schedules as it pleases must see to it that no
-//! two of what it hands over at once conflict. Each transaction tells its reads and writes as
-//! intervals on keys (`pk = 100` is [100, 100]); in block order, each gets an edge from every
+//! *Idea.* A layer that hands a block to a database which schedules as it pleases must see to it
+//! that no two of what it hands over at once conflict. Each transaction tells its reads and writes
+//! as intervals on keys (`pk = 100` is [100, 100]); in block order, each gets an edge from every
 //! earlier one that it overlaps with, unless both only read. The graph is acyclic, and its
 //! topological stages are handed over one after another:
 //!
@@ -23,12 +23,12 @@
 //! transactions and hot records, so no figure takes it for PWV.
 //!
 //! *Departures.* Intervals are on keys of indexes, not on any column of a predicate: two predicates
-//! on different indexes meet at the records that somebody writes, as
-//! [`ordered_locks::points`] tells. Where the thesis calls for a barrier (statements that cannot be
-//! parsed, a `LIMIT`), reconnaissance may do: a prediction that nobody before writes into is as
-//! good as a plan. A suspect has a stage of its own.
+//! on different indexes meet at the records that a transaction writes, as [`ordered_locks::points`]
+//! tells. Where the thesis calls for a barrier (statements that cannot be parsed, a `LIMIT`),
+//! reconnaissance may do: a prediction that no transaction before writes into is as good as a plan.
+//! A suspect has a stage of its own.
 //!
-//! *Cost.* The graph is calvin's. What stages add is that everybody waits for the slowest at each
+//! *Cost.* The graph is calvin's. What stages add is that all workers wait for the slowest at each
 //! stage's end; a hot record makes as many stages as it has writers, so a graph with many stages is
 //! run by one worker. YCSB (1,000,000 rows, blocks of 1,000), two workers, thousand transactions
 //! per CPU-second: 174 at theta 0, where calvin does 185; 250 at theta 0.99, by one worker.

@@ -133,8 +133,10 @@ impl Pull {
                 self.stop(why);
                 break;
             }
-            // Whoever is the last has acquired what the others wrote.
-            if self.left[stage].fetch_sub(group.len(), Ordering::AcqRel) == group.len() {
+            let left = self.left[stage].fetch_sub(group.len(), Ordering::AcqRel);
+            debug_assert!(left >= group.len(), "a transaction of a stage runs once");
+            // The last worker has acquired what the others wrote.
+            if left == group.len() {
                 self.lock().stage = stage + 1;
                 self.opened.notify_all();
                 stage += 1;
@@ -152,7 +154,7 @@ impl Pull {
         self.gate.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The stage that is open once `stage` is over. `None`: somebody stopped.
+    /// The stage that is open once `stage` is over. `None`: a worker stopped.
     fn wait_for(&self, stage: usize) -> Option<usize> {
         let mut gate = self.lock();
         while gate.stage <= stage && gate.stopped.is_none() {
@@ -167,7 +169,7 @@ impl Pull {
     }
 }
 
-/// Nobody may wait for the stage of a transaction that panicked.
+/// No worker may wait for the stage of a transaction that panicked.
 struct StopOnPanic<'a>(&'a Pull);
 
 impl Drop for StopOnPanic<'_> {

@@ -96,8 +96,8 @@ pub type Keys = SmallVec<[u32; 8]>;
 ///   2i + 1  whether it is there   read by row counts, inserts   written by inserts and deletes
 /// ```
 ///
-/// Nobody conflicts on a record that is not written, so it has none. A range read reads the values
-/// of all written records that may touch the range.
+/// There is no conflict on a record that is not written, so it has none. A range read reads the
+/// values of all written records that may touch the range.
 pub struct KeySets {
     pub reads: Vec<Keys>,
     pub writes: Vec<Keys>,

@@ -5,7 +5,7 @@
 pub enum Flaw {
     /// The schedule is not reversed: writers come before the readers of what they write.
     NotReversed,
-    /// Whoever should go to break a cycle stays, behind the others.
+    /// Victims that should go to break a cycle stay, behind the others.
     VictimsStay,
     /// No phantoms are looked for.
     NoRangeEdges,

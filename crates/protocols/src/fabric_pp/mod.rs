@@ -3,13 +3,13 @@
 //! *Idea.* Fabric validates a block in the order of arrival, so a writer ahead of a hundred readers
 //! of its key makes a hundred aborts, where the other way round there would be none. The orderer
 //! has the read and write sets in hand: it can put readers before writers. Where that is impossible
-//! (a cycle) somebody has to go, and it is known already who.
+//! (a cycle) a transaction has to go, and it is known already which.
 //!
 //! *Timeline.*
 //!
 //! ```text
 //!   prepare  endorse T0 T1 T2 …       parallel; on a snapshot some blocks old, if `lag` says so;
-//!                                     whoever meets a row that changed since ends at once (B3)
+//!                                     one that meets a row that changed since ends at once (B3)
 //!   finish   cut into batches         by transactions and by unique keys (B2)
 //!   for each drop stale readers       of older versions than others of the batch read (B4)
 //!   batch    reorder                  conflict graph, cycles, victims, schedule (B1): `reorder`
@@ -19,15 +19,15 @@
 //! ```
 //!
 //! A block of this ledger is one batch unless it is too large. Fabric++ cuts batches where blocks
-//! are formed; here whoever forms blocks does not know what transactions will access, so a block
-//! falls into batches when they have been simulated. A batch takes its predecessors for what
-//! they are: blocks since the snapshot.
+//! are formed; here it is not known yet then what transactions will access, so a block falls into
+//! batches when they have been simulated. A batch takes its predecessors for what they are: blocks
+//! since the snapshot.
 //!
 //! *Invariants.* The serial order claimed is the schedules of the batches one after another, then
-//! those that were turned away. Within a schedule each transaction reads before anybody writes
-//! what it read, so no conflict within a batch is left to be found; the version check has to
-//! look at the batch's beginning only. (Ranges conflict where a write *may* touch them, so there
-//! may be an edge too many.)
+//! those that were turned away. Within a schedule each transaction reads before another writes what
+//! it read, so no conflict within a batch is left to be found; the version check has to look at the
+//! batch's beginning only. (Ranges conflict where a write *may* touch them, so there may be an edge
+//! too many.)
 //!
 //! *Departures from the paper*, beside those of `fabric`:
 //! - The number of cycles is bounded by a budget, and large components are taken apart by degree
@@ -40,8 +40,8 @@
 //!
 //! *Cost.* Per batch one pass over its accesses, the graph, and the budget. YCSB (half reads, half
 //! blind writes), blocks of 1,000, two workers: at theta 0 a transaction costs 0.7 microseconds
-//! more than under `fabric`, and nobody is turned away; at 0.99 3.4 more, for the dense graph and
-//! the peeling of one large component, and 39 % are valid, under `fabric` 18 %.
+//! more than under `fabric`, and none is turned away; at 0.99 3.4 more, for the dense graph and the
+//! peeling of one large component, and 39 % are valid, under `fabric` 18 %.
 
 mod batch;
 mod cycles;

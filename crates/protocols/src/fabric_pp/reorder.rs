@@ -32,7 +32,7 @@ use super::graph::{Bits, Graph};
 /// What becomes of a batch. Numbers are those of its transactions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Schedule {
-    /// Those that stay, in an order in which each reads before anybody writes what it read.
+    /// Those that stay, in an order in which each reads before another writes what it read.
     pub order: Vec<u32>,
     /// Those that go, ascending.
     pub victims: Vec<u32>,
@@ -175,8 +175,8 @@ impl Peeling<'_> {
     }
 }
 
-/// Step 5. The graph has no cycle among `unscheduled`, so the walk to the parents ends, and nobody
-/// is scheduled before all its parents are.
+/// Step 5. The graph has no cycle among `unscheduled`, so the walk to the parents ends, and none is
+/// scheduled before all its parents are.
 fn order(graph: &Graph, mut unscheduled: Bits) -> Vec<u32> {
     let mut order = Vec::new();
     let mut next = None;
@@ -285,8 +285,8 @@ mod tests {
         }
     }
 
-    /// A hot key that everybody reads and writes lets one transaction through, whichever rule
-    /// finds the victims.
+    /// A hot key that all read and write lets one transaction through, whichever rule finds the
+    /// victims.
     #[test]
     fn a_hot_key_leaves_one_transaction_by_count_and_by_degree() {
         for (count, budget) in [(5, AMPLE), (5, 0), (1000, 256)] {
@@ -302,8 +302,8 @@ mod tests {
         (0..count).map(|_| set()).collect()
     }
 
-    /// Whatever the batch and the budget: everyone is scheduled or a victim, whoever is scheduled
-    /// is valid, and nobody is a victim who is on no cycle.
+    /// Whatever the batch and the budget: each transaction is scheduled or a victim, those that are
+    /// scheduled are valid, and none is a victim that is on no cycle.
     #[test]
     fn schedules_are_complete_valid_and_spare_whoever_is_on_no_cycle() {
         for seed in 0..1_500 {

@@ -489,6 +489,7 @@ fn in_order(ended: Vec<Done>, numbers: Position) -> (BlockOutcome, Option<Vec<Po
     for done in ended {
         outcomes[done.arrival as usize] = Some(done.outcome);
     }
+    debug_assert!(outcomes.iter().all(Option::is_some), "each arrival has run once");
     let outcome = BlockOutcome {
         outcomes: outcomes.into_iter().flatten().collect(),
         serial_order: places.into_iter().map(|(_, arrival, _)| arrival).collect(),

@@ -5,7 +5,7 @@
 pub enum Flaw {
     /// Rows that were read are not looked at again.
     ReadsUnvalidated,
-    /// A row that somebody else has locked to overwrite it passes for unchanged.
+    /// A row that another transaction has locked to overwrite it passes for unchanged.
     LocksOverlooked,
     /// A row that has gone and come again since the place was drawn passes for one that stayed.
     ReturnsOverlooked,

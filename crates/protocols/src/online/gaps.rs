@@ -1,8 +1,8 @@
 //! Gaps: what is not there has no record to hang a lock on, so it gets a word of its own.
 //!
 //! A transaction that looked for a key in vain, or counted the rows of a range, has read that
-//! something is *absent*; whoever makes a row come, go or move in an index changes that. Both meet
-//! at words that stand for keys and for their prefixes, hashed over one table of words:
+//! something is *absent*; a transaction that makes a row come, go or move in an index changes that.
+//! Both meet at words that stand for keys and for their prefixes, hashed over one table of words:
 //!
 //! ```text
 //!   key  w=7 d=3 o=91      8 bytes each           range  w=7 d=3, all orders
@@ -25,7 +25,7 @@
 //! * *changers* are between entering and leaving: before the serial order is drawn they say that
 //!   they will change something, and when they leave it is done or given up;
 //! * *watchers* hold the gap still until they end (locking protocols); optimistic ones note
-//!   *changes* instead, and later look whether it moved and whether anybody is inside.
+//!   *changes* instead, and later look whether it moved and whether a changer is inside.
 //!
 //! Changers do not hinder each other, nor do watchers: the word is a lock with two parties. Only
 //! who fills a gap of one *key* must be alone in it.
@@ -35,8 +35,9 @@
 //! is in the store before it commits, and one mechanism serves point look-ups, ranges, secondary
 //! indexes and protocols that lock.
 //!
-//! *Invariant.* Between entering and leaving of a changer nobody who looks at the word takes the
-//! gap for unchanged. Two keys with one word make a conflict that is none, never the reverse.
+//! *Invariant.* Between entering and leaving of a changer no transaction that looks at the word
+//! takes the gap for unchanged. Two keys with one word make a conflict that is none, never the
+//! reverse.
 //!
 //! *Cost.* A compare-and-swap for each prefix of each entry that comes or goes; nothing for
 //! updates that move no entry.
@@ -72,7 +73,7 @@ impl Gap {
     }
 }
 
-/// How often a gap had been changed when somebody looked.
+/// How often a gap had been changed at the time of a look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen(u32);
 
@@ -117,8 +118,8 @@ impl Gaps {
         Seen((self.word(gap).load(Ordering::Acquire) >> 32) as u32)
     }
 
-    /// Whether nothing came or went since somebody looked, nor is about to. `inside`: the caller
-    /// is himself one of the changers.
+    /// Whether nothing came or went since that look, nor is about to. `inside`: the caller is
+    /// itself one of the changers.
     pub fn holds(&self, gap: Gap, seen: Seen, inside: bool) -> bool {
         let word = self.word(gap).load(Ordering::Acquire);
         (word >> 32) as u32 == seen.0 && word & CHANGERS == u64::from(inside)
@@ -141,7 +142,7 @@ impl Gaps {
         self.word(gap).fetch_add(by.wrapping_sub(CHANGER), Ordering::AcqRel);
     }
 
-    /// Hold a gap still. False while somebody changes it; `inside`: other than the caller.
+    /// Hold a gap still. False while a changer is inside; `inside`: other than the caller.
     pub fn watch(&self, gap: Gap, inside: bool) -> bool {
         let may = |word: u64| word & CHANGERS == u64::from(inside);
         self.update(gap, |word| may(word).then_some(word + WATCHER))

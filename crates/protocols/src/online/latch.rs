@@ -12,20 +12,20 @@
 //! a word of another height is free, whatever else it says
 //! ```
 //!
-//! * *exclusive*: somebody will overwrite the row, or is about to;
+//! * *exclusive*: a transaction will overwrite the row, or is about to;
 //! * *changes*: and make it come or go, which those who only saw that it is there must mind;
 //! * *readers*: holders of the row as it is (locking protocols; optimistic ones hold nothing).
 //!
 //! An *age* is a transaction's place in the block as it arrived; the smallest is the oldest. Shared
-//! holders do not take the oldest age with them when they leave, so the word may name somebody
-//! older than all who are left, never somebody younger. Ages beyond 16 bits count as the youngest
-//! one, whom nobody waits for.
+//! holders do not take the oldest age with them when they leave, so the word may name one older
+//! than all that are left, never a younger one. Ages beyond 16 bits count as the youngest one,
+//! which no transaction waits for.
 //!
 //! All protocols that use word 0 keep the height in the same bits, so what another one left, or an
 //! earlier block, is no lock. Nothing is locked between two blocks.
 //!
 //! *Orders.* Taking a lock acquires and giving it back releases, so holders see what those before
-//! them did. Nobody waits in here: who does not get a lock decides what to do.
+//! them did. There is no waiting in here: a caller that does not get a lock decides what to do.
 
 use kit::sync::atomic::{AtomicU64, Ordering};
 use types::{Height, Position};
@@ -48,7 +48,7 @@ pub struct Latch<'a> {
     height: Height,
 }
 
-/// Who holds a record for himself.
+/// The exclusive holder of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Held {
     Nobody,
@@ -84,7 +84,7 @@ impl<'a> Latch<'a> {
         }
     }
 
-    /// For oneself, where nobody holds it.
+    /// Exclusively, where no transaction holds it.
     #[inline]
     pub fn try_exclusive(self, changes: bool) -> bool {
         let word = self.word.load(Ordering::Relaxed);
@@ -115,14 +115,14 @@ impl<'a> Latch<'a> {
         self.exchange(word, self.with(((readers + 1) * READER) | oldest))
     }
 
-    /// Whether all who stand in the way of somebody of this age are younger than he is.
+    /// Whether all that stand in the way of a transaction of this age are younger than it is.
     pub fn is_for_older(self, age: Position, reading: bool) -> bool {
         let bits = self.bits(self.word.load(Ordering::Relaxed));
         let age = u64::from(age);
         match bits {
             0 => true,
             _ if bits & EXCLUSIVE != 0 => age < bits & HOLDERS,
-            // His own age is among those of the readers.
+            // Its own age is among those of the readers.
             _ if reading => age <= bits & OLDEST && age < OLDEST,
             _ => age < bits & OLDEST,
         }
@@ -161,8 +161,8 @@ impl Latch<'_> {
         (self.bits(self.word.load(Ordering::Acquire)) & HOLDERS) as u32
     }
 
-    /// Raises the time of the last read to `time`, unless somebody holds the record and it is not
-    /// there yet; while `same` says that the row is the one that was read.
+    /// Raises the time of the last read to `time`, unless a transaction holds the record and it is
+    /// not there yet; while `same` says that the row is the one that was read.
     pub fn extend(self, time: u32, same: impl Fn() -> bool) -> bool {
         loop {
             let word = self.word.load(Ordering::Acquire);

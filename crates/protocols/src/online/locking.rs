@@ -8,9 +8,9 @@
 //! ```
 //!
 //! All locks are kept to the end, so whatever was read is still so when the place in the serial
-//! order is drawn, and nobody who overwrites it draws before it is let go: strict two-phase
-//! locking. Gaps are entered late, since what an update command makes of an indexed column is not
-//! known before; that is still the growing phase.
+//! order is drawn, and no transaction that overwrites it draws before it is let go: strict
+//! two-phase locking. Gaps are entered late, since what an update command makes of an indexed
+//! column is not known before; that is still the growing phase.
 //!
 //! *Deadlocks* cannot be: who does not get a lock gives up at once (no-wait), or waits only for
 //! younger ones (wait-die). The age of a transaction is its place when the block arrived, which it
@@ -201,7 +201,7 @@ impl Held {
         Ok(())
     }
 
-    /// `may_wait`: whoever is in the way is younger.
+    /// `may_wait`: the transaction in the way is younger.
     fn wait(&self, mut get: impl FnMut() -> bool, may_wait: impl Fn() -> bool) -> bool {
         let mut spin = Spin::new();
         for look in 0..LOOKS_MAX {

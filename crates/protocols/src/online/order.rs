@@ -1,8 +1,9 @@
 //! The serial order that transactions take while they commit.
 //!
-//! Who writes *draws* a number from one counter; it stands in his stamps until the block has
-//! ended. Who only read (or was rejected, which rests on what he read) does not draw but *looks*:
-//! he stands before the next number to be drawn, and the counter's line stays where it is.
+//! A writer *draws* a number from one counter; it stands in the writer's stamps until the block has
+//! ended. A transaction that only read (or was rejected, which rests on what it read) does not draw
+//! but *looks*: it stands before the next number to be drawn, and the counter's line stays where it
+//! is.
 //!
 //! ```text
 //!   place   0   1   2   3   4   5   6        time: 32 | 2 · number, + 1 who drew it
@@ -14,9 +15,9 @@
 //! When the block has run, the places are sorted and counted through: positions are dense whatever
 //! was drawn in vain. Protocols with a clock of their own (TicToc) put it above the number.
 //!
-//! *Order of memory.* A draw is a read-modify-write that acquires and releases: whoever draws or
-//! looks later sees what was done before every draw that is smaller. That is the fence between
-//! locking and validating that Silo's serial order rests on.
+//! *Order of memory.* A draw is a read-modify-write that acquires and releases: a transaction that
+//! draws or looks later sees what was done before every draw that is smaller. That is the fence
+//! between locking and validating that Silo's serial order rests on.
 
 use crossbeam_utils::CachePadded;
 use kit::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +25,9 @@ use types::{Position, Stamp};
 
 /// Stands in hidden row ids and stamps of a transaction that has not drawn yet: behind all others.
 pub const PROVISIONAL: Position = Stamp::POSITIONS_MAX;
+
+/// Below the time in a [`Place`].
+const _: () = assert!(PROVISIONAL < 1 << 31);
 
 /// A writer's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,7 +38,7 @@ pub struct Draw(pub Position);
 pub struct Place(u64);
 
 impl Place {
-    /// Behind everybody who has drawn or will.
+    /// Behind every transaction that has drawn or will.
     pub const END: Place = Place::of_writer(Draw(PROVISIONAL));
 
     pub const fn of_writer(Draw(number): Draw) -> Place {
@@ -43,6 +47,7 @@ impl Place {
 
     /// At a time of the protocol's own clock; among those of one time numbers decide.
     pub fn at_time(self, time: u32) -> Place {
+        debug_assert!(self.0 >> 32 == 0, "a place has one time");
         Place(u64::from(time) << 32 | self.0)
     }
 }
@@ -57,7 +62,7 @@ impl Draws {
         Draw(number)
     }
 
-    /// The place of somebody who has nothing to write.
+    /// The place of a transaction that has nothing to write.
     pub fn look(&self) -> Place {
         Place(u64::from(self.0.load(Ordering::Acquire)) << 1)
     }

@@ -24,8 +24,8 @@ impl Row {
     }
 }
 
-/// Two transactions, each copying the other's row plus one: by silo's steps, whoever commits is
-/// equal to the order of the draws.
+/// Two transactions, each copying the other's row plus one: by silo's steps, what commits is equal
+/// to the order of the draws.
 #[test]
 fn draws_are_a_serial_order_of_what_was_read_and_overwritten() {
     shuttle::check_random(

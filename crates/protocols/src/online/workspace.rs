@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Writes wait in the overlay, update commands unevaluated; *resolving* them on rows that are
-//! locked makes values of them, which is why a hot counter that nobody looks at is no read.
+//! locked makes values of them, which is why a hot counter that is not looked at is no read.
 //!
-//! *Order of locks.* By table and slot, so that those who wait for each other do not wait in a
-//! circle; and whoever has waited [`LOOKS_MAX`] times gives up, since the holder may have lost its
-//! processor. Gaps are entered in their order, and only whole keys are waited for.
+//! *Order of locks.* By table and slot, so that those that wait for each other do not wait in a
+//! circle; and a transaction that has waited [`LOOKS_MAX`] times gives up, since the holder may
+//! have lost its processor. Gaps are entered in their order, and only whole keys are waited for.
 
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
@@ -36,7 +36,7 @@ use super::seam::{Conflict, Ended, Epoch, Start};
 /// Looks at a lock that another transaction holds, the later ones a time slice apart.
 const LOOKS_MAX: u32 = 12;
 
-/// Age of readers whom nobody who locks before he looks may wait for.
+/// Age of readers that a transaction may not wait for which locks before it looks.
 const YOUNGEST: Position = Position::MAX;
 
 /// What a transaction runs by.
@@ -144,7 +144,7 @@ impl Wanted {
 pub enum RowState {
     Holds,
     Changed,
-    /// Somebody has locked it and is about to change it.
+    /// Another transaction has locked it and is about to change it.
     InOtherHands,
 }
 
@@ -613,7 +613,7 @@ fn gaps_of(
     let indexes = &table.schema().indexes;
     let comes_or_goes = new_row.is_some() || matches!(resolved, Some(Resolved::Delete(_)));
     if comes_or_goes {
-        // A hidden row id is nobody else's, and not known yet.
+        // A hidden row id is no other row's, and not known yet.
         if write.existed || !table.schema().hidden_row_id {
             out.push(Entered { gap: Gaps::of_key(table.id(), write.key.as_bytes()), alone: true });
         }

@@ -1,8 +1,8 @@
-//! Who reads and who writes the records that a block writes.
+//! Which transactions read and which write the records that a block writes.
 //!
-//! Records that nobody writes make no edge, and of a record that stays where it is nobody cares who
-//! asked whether it is there; so both are left out, which leaves little of a block without
-//! conflicts. All lists are by TID.
+//! Records that no transaction writes make no edge, nor do questions whether a record is there that
+//! stays where it is; so both are left out, which leaves little of a block without conflicts. All
+//! lists are by TID.
 
 use concurrency::{RecordId, Simulated, phantoms};
 use rustc_hash::FxHashMap;

@@ -5,11 +5,11 @@
 //!
 //! *Idea.* Every transaction of a block runs on the snapshot before the block, so all of a block
 //! are concurrent. They commit one after another in block order. Snapshot isolation alone would
-//! turn away whoever writes a row that a concurrent transaction has written: *the first committer
-//! wins*. It is made serializable by one more rule. In any cycle of a serialization graph there are
-//! two consecutive edges `T1 -rw-> T2 -rw-> T3` (T1 read the before-image of something that T2
-//! writes, T2 of something that T3 writes) of which T3 commits first; so when a T3 commits, the
-//! *pivot* T2 is turned away if it and a T1 are still to commit:
+//! turn away a transaction that writes a row which a concurrent one has written: *the first
+//! committer wins*. It is made serializable by one more rule. In any cycle of a serialization graph
+//! there are two consecutive edges `T1 -rw-> T2 -rw-> T3` (T1 read the before-image of something
+//! that T2 writes, T2 of something that T3 writes) of which T3 commits first; so when a T3 commits,
+//! the *pivot* T2 is turned away if it and a T1 are still to commit:
 //!
 //! ```text
 //!   T3 commits:   every other writer of its rows loses
@@ -36,7 +36,7 @@
 //!           open when c committed, nor c itself: a < c, so min_out(a) <= c, and TIDs decide a tie.
 //! ```
 //!
-//! *Invariants.* A transaction that has lost makes nobody lose. The first of a block commits.
+//! *Invariants.* A transaction that has lost makes no other lose. The first of a block commits.
 //!
 //! *Departures from the paper.*
 //! - Ours is decided before anything is installed, so that installing is parallel; the paper's

@@ -26,7 +26,7 @@ pub struct Subject {
     pub procedures: Vec<(Arc<Procedure>, bool)>,
     /// Procedures, by their places above, that one transaction runs one after the other.
     pub together: Vec<Vec<usize>>,
-    /// Tables into which rows are written by nobody's procedure.
+    /// Tables into which rows are written by no procedure.
     pub written_ad_hoc: BTreeSet<TableId>,
     pub tables: BTreeMap<TableId, Arc<TableSchema>>,
 }
@@ -225,7 +225,8 @@ impl Facts<'_> {
         Analysis { programs, blocks, edges, block_of_table, space_columns, tables }
     }
 
-    /// Slices that touch one table share a block if one of them writes it, or somebody ad hoc.
+    /// Slices that touch one table share a block if one of them writes it, or an ad hoc
+    /// transaction.
     fn union_by_tables(&self, cuts: &[Cut], first: &[usize], classes: &mut UnionFind) {
         let mut users: BTreeMap<TableId, usize> = BTreeMap::new();
         for (at, cut) in cuts.iter().enumerate() {

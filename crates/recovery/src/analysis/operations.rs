@@ -137,7 +137,7 @@ impl Written {
         }
     }
 
-    /// Whole rows of a table are written by somebody who is no procedure.
+    /// Whole rows of a table are written by a transaction that is no procedure.
     pub fn add_rows(&mut self, table: TableId) {
         self.0.entry(table).or_default().rows = true;
     }

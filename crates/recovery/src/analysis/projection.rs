@@ -23,7 +23,7 @@
 //! distributed over slices, each of which turns it for itself (scalar expansion).
 //!
 //! *Constants.* A read of what nothing in the log writes has no place in any order. It may be
-//! replicated like a guard, and then is in no slice and recalled by nobody.
+//! replicated like a guard, and then is in no slice and never recalled.
 
 use std::sync::{Arc, LazyLock};
 
@@ -43,9 +43,9 @@ pub enum Role {
     Own,
     /// It is run here, and others recall what it gives.
     Exported,
-    /// Somebody else runs it.
+    /// Another slice runs it.
     Foreign,
-    /// Reads what never changes: whoever needs it runs it.
+    /// Reads what never changes: every slice that needs it runs it.
     Constant,
 }
 
@@ -156,7 +156,7 @@ pub fn touches_real(step: &Step) -> bool {
 
 struct Rewriting<'a> {
     role: &'a dyn Fn(StepId) -> Role,
-    /// Takes what nobody wants to know.
+    /// Takes what is not used.
     scratch: Reg,
     next: StepId,
 }

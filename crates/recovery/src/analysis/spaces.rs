@@ -141,7 +141,7 @@ fn is_recall(step: &Step) -> bool {
 }
 
 /// Cuts every note to the columns of its table's spaces. A note without a key is a row under a
-/// hidden id: nobody can know it, unless others do touch the table by its keys.
+/// hidden id: no other piece can know it, unless others do touch the table by its keys.
 fn cut(block: Block, columns: &SpaceColumns) -> Block {
     let mut steps = Vec::with_capacity(block.len());
     for mut step in block {

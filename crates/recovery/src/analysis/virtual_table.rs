@@ -12,7 +12,7 @@
 //!    2 export  step: an update's inputs are what the step gave
 //!    3 open    step: the rows of another run of the loop follow
 //!    4 note    number of a real table: the key of an `exists` will be touched
-//!    5 any     rows will be touched that nobody can tell
+//!    5 any     rows will be touched that cannot be told
 //! ```
 
 use procedure::analysis::StepId;

@@ -1,8 +1,8 @@
 //! What a piece sees: the newest state, which it changes at once.
 //!
 //! No workspace and no undoing: the transaction has committed, so the piece will not fail, and the
-//! order in which pieces run is such that nobody else is at the rows that it touches. Accesses to
-//! [virtual tables](crate::analysis::virtual_table) are what the piece is told by others, tells
+//! order in which pieces run is such that no other piece is at the rows that it touches. Accesses
+//! to [virtual tables](crate::analysis::virtual_table) are what the piece is told by others, tells
 //! them, or notes.
 
 use std::ops::ControlFlow;

@@ -3,12 +3,12 @@
 //! Pieces are taken in commit order. Each names the key spaces that it touches; a space is hashed
 //! to one of a fixed number of *queues*, and within a queue order is kept. What stands in one queue
 //! between two pieces that stand in several is one *node*: its pieces run one after the other on
-//! one thread, without a word to anybody. A piece of several queues is a node of its own, which
+//! one thread, without a word to others. A piece of several queues is a node of its own, which
 //! waits for the last node of each; a piece that may touch anything waits for all.
 //!
 //! ```text
 //!   queue 0   a a a ──┐         ┌── a ──┐
-//!   queue 1   b b ────┤ (a, b)  ├── b b ┼── ? ── …      ? touches nobody knows what
+//!   queue 1   b b ────┤ (a, b)  ├── b b ┼── ? ── …      ? may touch anything
 //!   queue 2   c c c c ┘·········│·······┘
 //! ```
 //!
@@ -85,7 +85,7 @@ impl Plan {
         &self.items[self.first[node as usize] as usize..self.first[node as usize + 1] as usize]
     }
 
-    /// The worker who had the node's records in earlier batches, if nobody had to help out.
+    /// The worker that had the node's records in earlier batches, if no other had to help out.
     pub fn home(&self, node: u32, workers: usize) -> usize {
         usize::from(self.homes[node as usize]) % workers.max(1)
     }
@@ -108,7 +108,7 @@ pub struct Planner {
     edges: Vec<(u32, u32)>,
     /// By piece.
     node_of: Vec<u32>,
-    /// The last piece that everybody waits for.
+    /// The last piece that all others wait for.
     barrier: u32,
     flaw: Option<Flaw>,
 }

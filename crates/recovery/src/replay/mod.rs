@@ -106,8 +106,8 @@ pub struct Task {
     pub options: Options,
     /// Which of several things is done first; for tests.
     pub preference: Preference,
-    /// Where to put what each block changed, if anybody wants to know; it costs a version of each
-    /// row for each block that changed it.
+    /// Where to put what each block changed, if the caller wants it; it costs a version of each row
+    /// for each block that changed it.
     pub told: Option<Told>,
 }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! *Planned ahead.* Where the arguments alone tell the key spaces of all pieces of a set, it is
-//! planned while it waits, by whoever has nothing better to do.
+//! planned while it waits, by a worker without other work.
 //!
 //! *At home.* A node goes first to the worker that had its key space in earlier batches, whose
 //! cache has its records; who runs out of nodes takes those of others. Records of the next few
@@ -22,8 +22,8 @@
 //! synchronous mode, several are the pipelined one.
 //!
 //! *No deadlock.* Among the sets that are not done, one of the earliest batch that no other set of
-//! that batch leads to waits for nobody. *Nobody spins*: a worker without work
-//! looks for some as long as waking it would take, then sleeps.
+//! that batch leads to waits for none. *No worker spins*: a worker without work looks for some as
+//! long as waking it would take, then sleeps.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -310,7 +310,7 @@ impl Pool {
         cores > 1 || self.mode.preference == Preference::Latest
     }
 
-    /// Nodes that are ready: those at home with the worker, else some of somebody else's.
+    /// Nodes that are ready: those at home with the worker, else some of another's.
     fn some_of(&self, ready: &mut [Vec<u32>], worker: usize) -> Vec<u32> {
         let longest = (0..ready.len()).max_by_key(|at| ready[*at].len()).unwrap_or(worker);
         let from = if ready[worker].is_empty() { longest } else { worker };
@@ -366,7 +366,7 @@ impl Pool {
         }
     }
 
-    /// Lets a set begin if it waits for nobody.
+    /// Lets a set begin if it waits for no other.
     fn activate(&self, state: &mut State, at: usize, set: usize) {
         let Some(open) = at.checked_sub(state.first).and_then(|n| state.open.get_mut(n)) else {
             return;
@@ -560,7 +560,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Nobody may wait for a worker that panicked.
+/// No worker may wait for one that panicked.
 struct StopOnPanic<'a>(&'a Pool);
 
 impl Drop for StopOnPanic<'_> {

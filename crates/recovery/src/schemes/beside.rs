@@ -88,7 +88,7 @@ fn parse_name(scheme: Scheme, name: &str) -> Option<Height> {
     number.parse().ok().filter(|first| segment_name(scheme, *first) == name)
 }
 
-/// Removes a file, if somebody has not done so before.
+/// Removes a file, if it is there.
 fn remove(files: &dyn Files, name: &str) -> io::Result<()> {
     match files.remove(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -237,7 +237,7 @@ impl Shared {
     }
 }
 
-/// Makes a row what its newest record says. Nobody else is at its key.
+/// Makes a row what its newest record says. No other worker is at its key.
 fn install(
     scheme: Scheme,
     frames: &[Frame],

@@ -2,8 +2,8 @@
 //!
 //! | [Strategy](RowStrategy) | Who installs a row | Order |
 //! |---|---|---|
-//! | PLR | whoever decodes it, latched; then tables and indexes are filled | any, newest wins |
-//! | LLR | whoever decodes it, latched, tables and indexes at once | any, newest wins |
+//! | PLR | the decoding worker, latched; then tables and indexes are filled | any, newest wins |
+//! | LLR | the decoding worker, latched, tables and indexes at once | any, newest wins |
 //! | LLR-P | the worker that its key belongs to, without a latch | newest first |
 //!
 //! *Last writer wins.* A row's stamp says how new it is, so older images are dropped in whatever
@@ -84,7 +84,7 @@ struct Shared {
     first: Height,
     catalog: Arc<Catalog>,
     workers: usize,
-    /// The next frame that somebody takes.
+    /// The next frame to be taken.
     next: AtomicUsize,
     /// PLR: by place, the newest image so far of each key that was there.
     places: Vec<Mutex<Places>>,
@@ -217,7 +217,7 @@ impl Shared {
     }
 }
 
-/// Makes a row, whose record was found, what an image says. Nobody else is at this key.
+/// Makes a row, whose record was found, what an image says. No other worker is at this key.
 fn install(table: &Table, key: &Key, slot: Option<Slot>, image: Image, undo: &mut UndoArena) {
     let live = slot.filter(|slot| table.stamp(*slot, LATEST).is_some());
     match (image, live) {

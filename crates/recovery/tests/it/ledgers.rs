@@ -173,7 +173,7 @@ fn a_row_log_that_is_missing_or_is_anothers_is_passed_over_and_said() {
     assert_eq!((ways.by_rows, ways.executed), (8, 1));
 }
 
-/// Checksums can be made by anybody; an effects root cannot.
+/// Checksums can be made without an execution; an effects root cannot.
 #[test]
 fn rows_that_were_changed_under_a_right_checksum_are_found_out() {
     let (ledger, row_files) = with_row_logs(Scheme::Logical);
@@ -259,7 +259,7 @@ fn a_frame_of_a_block_that_the_ledger_has_lost_is_refused() {
         assert_eq!((again.ways.by_rows, again.ways.executed), (1, 2));
         assert!(again.notes[0].contains("another block"), "{:?}", again.notes);
         assert_eq!(digest_of(&again.replica), digest_of(&ledger.replica));
-        // Whoever goes on with these logs cuts off what the ledger does not have.
+        // Going on with these logs cuts off what the ledger does not have.
         let bytes = |path| files[0].contents(path).unwrap().len();
         let path = files[0].paths().pop().unwrap();
         let (last, whole) = (again.replica.head().height, bytes(&path));

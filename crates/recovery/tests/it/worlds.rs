@@ -144,7 +144,7 @@ fn of_family(family: usize, seed: u64) -> World {
 fn of_several(seed: u64) -> World {
     let mut random = Random::new(seed);
     let blocks = crate::several::blocks(&mut random);
-    // A program is ad hoc in all its calls, so that nobody else need write what it writes.
+    // A program is ad hoc in all its calls, so that no other need write what it writes.
     let mut decided = BTreeMap::new();
     let mut ad_hoc = move |work: &Work| match work {
         Work::Statement(statement) => {

@@ -1,4 +1,4 @@
-//! Columns that are kept current: what they show, whoever holds them.
+//! Columns that are kept current: what they show, whatever holds them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -36,7 +36,7 @@ struct Reading {
     scan: TableScan,
     columns: Vec<u16>,
     next: usize,
-    /// Held as a query holds its batches, that nobody may write into.
+    /// Held as a query holds its batches, which may not be written into.
     batches: Vec<(RecordBatch, Rows)>,
     expected: Rows,
 }
@@ -319,7 +319,7 @@ fn lists_of_touched_rows_are_within_the_limit() {
     assert_eq!(scanned(&images, &early, &[4]), expected);
 }
 
-/// Of groups of which nobody has asked for more than how many rows they have.
+/// Of groups of which no query has asked for more than how many rows they have.
 #[test]
 fn lists_without_images_make_room_too() {
     let mut world = World::new(12, GROUP_ROWS as u64);
@@ -371,7 +371,7 @@ fn what_was_evicted_is_kept_from_when_it_is_read_again() {
     assert_eq!(images.usage().bytes, 0);
 }
 
-/// Strings that no row has any more go, whether or not somebody held them when they were written.
+/// Strings that no row has any more go, whether or not they were held when they were written.
 #[test]
 fn long_strings_take_about_as_much_memory_as_rows_have() {
     let mut world = columnar(7, GROUP_ROWS as u64);

@@ -44,7 +44,7 @@ const HEAD_BYTES: usize = 8;
 const LONG: u64 = 0xFFFF;
 pub(super) const ENTRY_WORDS_MAX: usize = 2 + (KEY_BYTES_MAX - HEAD_BYTES) / 8;
 
-/// Somebody changed what was read; begin again.
+/// What was read has changed meanwhile; begin again.
 #[derive(Debug)]
 pub(super) struct Restart;
 

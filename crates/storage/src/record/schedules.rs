@@ -107,7 +107,7 @@ fn write(shared: &Shared, slot: Slot) {
         shared.pins.publish(height);
         shared.undo.collect(&shared.pins.readable([]), Height::MAX);
     }
-    // The deleted record's slot serves another key once nobody is below the delete.
+    // The deleted record's slot serves another key once no reader is below the delete.
     if shared.pins.readable([]).horizon() == BLOCKS + 1 {
         shared.records.free(slot);
         let mut arena = UndoArena::new(shared.undo.clone(), Stamp::new(BLOCKS + 2, 0), BLOCKS + 2);
@@ -295,7 +295,7 @@ fn leased_history() {
     reader.join().expect("a reader's checks hold");
 }
 
-/// Who reads on after his lease was ended may read anything, but he finds out.
+/// A reader that goes on after its lease was ended may read anything, but it finds out.
 #[test]
 fn whoever_is_not_told_of_an_ended_lease_has_read_what_was_there() {
     check_random(leased_history, SCHEDULES);

@@ -1,5 +1,5 @@
 //! Random histories with readers far apart, against a map per height and a count by brute force of
-//! the versions that somebody sees.
+//! the versions that are seen.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ struct Model {
 }
 
 impl Model {
-    /// Versions that somebody who reads one of the heights would come to.
+    /// Versions that a reader at one of the heights would come to.
     fn seen(&self, read: &BTreeSet<Height>) -> usize {
         let of_key = |changes: &Vec<Height>| {
             let seen = |pair: &&[Height]| read.range(pair[0]..pair[1]).next().is_some();

@@ -1,4 +1,4 @@
-//! Workloads of questions: tables, rows and queries, for whoever answers SQL.
+//! Analytical workloads: tables, rows and queries, for any server of SQL.
 //!
 //! The others ([`crate::Workload`]) change rows by procedures; these only ask. Their text is
 //! PostgreSQL's, and each query's ORDER BY leaves nothing open that its LIMIT could show, so that

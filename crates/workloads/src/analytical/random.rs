@@ -1,4 +1,4 @@
-//! Queries that nobody would write: drawn from a grammar, over small tables full of NULLs.
+//! Queries that no application would send: drawn from a grammar, over small tables full of NULLs.
 //!
 //! ```text
 //! query   = select | select UNION [ALL] | INTERSECT | EXCEPT select | WITH … select

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! So Payment and OrderStatus exist twice, by number and by name. In NewOrder the turns of the loop
-//! over the lines depend on each other by nothing but the sum of the amounts, which nobody reads
+//! over the lines depend on each other by nothing but the sum of the amounts, which is not read
 //! before the end.
 
 mod check;

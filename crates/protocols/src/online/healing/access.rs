@@ -38,7 +38,7 @@ struct Stale {
 pub enum Validity {
     Valid,
     Stale,
-    /// A row that was read is about to be changed by somebody else.
+    /// A row that was read is about to be changed by another transaction.
     InOtherHands,
 }
 
@@ -150,7 +150,7 @@ impl Restorable for Healer {
 
     fn is_stale(&self, notes: Notes) -> bool {
         match self.flaw {
-            // Whatever has changed passes for a column that nobody uses.
+            // Whatever has changed passes for a column that is not used.
             Some(Flaw::FilterTooWide) if notes.gaps == 0 => return false,
             Some(Flaw::PhantomsUnhealed) if notes.gaps > 0 => return false,
             _ => {}

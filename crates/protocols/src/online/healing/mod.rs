@@ -21,17 +21,17 @@
 //! epoch is not a serial one, and a block that is replayed in it would differ. Here the place is
 //! drawn while all that will be written is locked and *before* what was read is looked at for the
 //! last time, as in [silo](super::silo); after each healing it is drawn again, since the rows then
-//! read may be of somebody who drew in between. Whoever overwrites them later locks later, and
-//! draws later.
+//! read may be of a transaction that drew in between. One that overwrites them later locks later,
+//! and draws later.
 //!
 //! *False alarms.* A row's stamp moves when any of its columns does. The step that read it runs
-//! again; where it finds what it had found, in the columns that somebody uses, nothing follows.
+//! again; where it finds what it had found, in the columns that are used, nothing follows.
 //!
 //! *Membership.* A step that runs again under another key takes back its old write. What it writes
-//! now is locked at once when it comes behind all that is held, and tried when it comes before:
-//! whoever waits there could wait in a circle. [Tables are ordered](graphs) so that this is rare.
-//! Where all writes stayed in their places, as those of *independent* transactions do, whose keys
-//! follow from their arguments, membership is not looked at again.
+//! now is locked at once when it comes behind all that is held, and tried when it comes before: a
+//! transaction that waits there could wait in a circle. [Tables are ordered](graphs) so that this
+//! is rare. Where all writes stayed in their places, as those of *independent* transactions do,
+//! whose keys follow from their arguments, membership is not looked at again.
 //!
 //! *Ranges and absence.* A scan is noted with the [gap](super::gaps) that it watches, a key that
 //! was looked for in vain with its own; when one has moved, the step is run again like any other.
@@ -41,9 +41,9 @@
 //! again would reject: their whole program runs again, with the locks held. What an interactive
 //! transaction requires then fails, or holds.
 //!
-//! *Invariants.* At the last look everything that was read is as it is in the store and in nobody
-//! else's hands, while all that is written is locked: the outcome is silo's. Nobody waits for a
-//! lock out of order.
+//! *Invariants.* At the last look everything that was read is as it is in the store and locked by
+//! no other transaction, while all that is written is locked: the outcome is silo's. No transaction
+//! waits for a lock out of order.
 //!
 //! *Departures from the thesis.*
 //!
@@ -52,11 +52,12 @@
 //!   them in order and holds what was read as well, with other readers, as every round behind
 //!   [`READS_UNLOCKED`] does. So does who was healed [`HEALINGS_IN_A_ROW`] times.
 //! * A lock that is not to be had out of order ends a round and not the transaction, whose record
-//!   is kept. So no-wait aborts nobody, but for whom [`ROUNDS_MAX`] rounds did not bring to an end.
+//!   is kept. So no-wait aborts no transaction but one that [`ROUNDS_MAX`] rounds did not bring to
+//!   an end.
 //! * Writes are not applied row by row as validation goes on, for a row that is healed later may
 //!   feed them: independent transactions are only spared the look at their membership.
 //! * Copies of what was read are not kept beside the record: the registers of the program are
-//!   copies, and what nobody uses of them need not be compared.
+//!   copies, and what is not used of them need not be compared.
 //! * Leaves of an index have no versions; gaps stand for ranges and for absent keys alike, so there
 //!   are no dummy tuples either. Timestamps are the block's positions.
 //! * Branches and loops are part of the graph. One that is taken another way is undone and run
@@ -103,21 +104,21 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 /// Rounds of validation after which a transaction begins again.
 const ROUNDS_MAX: u32 = 64;
 
-/// For how long, times the square of how often it has given way already, a transaction sleeps: who
-/// is in the way may have lost his processor.
+/// For how long, times the square of how often it has given way already, a transaction sleeps: the
+/// one in the way may have lost its processor.
 const NAP: Duration = Duration::from_micros(20);
 
 /// Behind so many, naps are as long as the last: five milliseconds.
 const NAPS_GROW_MAX: u32 = 16;
 
-/// Healings after which a transaction gives way, and its locks back: somebody who stays in a gap
+/// Healings after which a transaction gives way, and its locks back: another that stays in a gap
 /// makes what was read there stale again and again.
 const HEALINGS_IN_A_ROW: u32 = 4;
 
 /// Rounds in which what is only read is not locked.
 const READS_UNLOCKED: u32 = 4;
 
-/// Looks at a row that somebody else is about to change.
+/// Looks at a row that another transaction is about to change.
 const LOOKS_MAX: u32 = 12;
 
 /// Commits for which a worker expects to find something stale, after it has.
@@ -165,7 +166,7 @@ pub struct HealingSession {
     frame: Frame,
     cache: AccessCache,
     graphs: Arc<Graphs>,
-    /// By the procedure's address, which whoever gave its call keeps in place.
+    /// By the procedure's address, which stays in place as long as its call.
     known: FxHashMap<*const Procedure, Graph>,
     running: Option<Running>,
     /// Commits that will look for something stale before they enter gaps and draw.
@@ -192,9 +193,9 @@ enum Round {
     Ended(Ended),
     /// Something was stale, and has been healed.
     Healed,
-    /// Somebody was about to change what was read, and has done so.
+    /// Another transaction was about to change what was read, and has done so.
     Waited,
-    /// Somebody is in the way: all locks are to be given back.
+    /// Another transaction is in the way: all locks are to be given back.
     Relock,
 }
 
@@ -307,7 +308,7 @@ impl HealingSession {
             match self.healer.validate(Place::END, false) {
                 Validity::Stale => return self.heal(work, run),
                 Validity::InOtherHands => return self.wait_or_relock(),
-                // A row that is gone and that nobody read: it comes again, or was not there.
+                // A row that is gone and that was not read: it comes again, or was not there.
                 Validity::Valid if !stands => return Round::Relock,
                 Validity::Valid => {}
             }
@@ -370,8 +371,8 @@ impl HealingSession {
         }
     }
 
-    /// Somebody is about to change a row that was read: he will not be long, unless he waits for
-    /// this transaction.
+    /// Another transaction is about to change a row that was read: it will not be long, unless it
+    /// waits for this one.
     fn wait_or_relock(&mut self) -> Round {
         let mut spin = Spin::new();
         for _ in 0..LOOKS_MAX {

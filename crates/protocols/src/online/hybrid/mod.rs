@@ -3,8 +3,8 @@
 //! A baseline of Wu's thesis (NUS 2017, chapter 3), after Thomasian, *Distributed optimistic
 //! concurrency control methods for high-performance transaction processing*, TKDE 1998.
 //!
-//! *Idea.* Most transactions meet nobody, so each runs as under silo at first. Who fails has lost
-//! its work once and will probably meet the same rows again: the second time it locks what it
+//! *Idea.* Most transactions meet no other, so each runs as under silo at first. One that fails has
+//! lost its work once and will probably meet the same rows again: the second time it locks what it
 //! touches, as under 2PL, and whatever it has got it keeps.
 //!
 //! ```text
@@ -13,16 +13,17 @@
 //! ```
 //!
 //! *How both live with one row* (the thesis does not say). They share one word. An optimistic
-//! writer wants it for himself at commit, and gets it when no locking reader holds it; an
-//! optimistic reader holds nothing, and fails when somebody has it for himself at the moment of
+//! writer wants it exclusively at commit, and gets it when no locking reader holds it; an
+//! optimistic reader holds nothing, and fails when another holds it exclusively at the moment of
 //! validation, or has written. So for an optimistic transaction a locking one is a silo transaction
-//! that has locked early, reads included; for a locking one an optimistic writer is somebody who
-//! locks all at once. Either way a place is drawn between the last lock and the first release,
-//! behind whoever was overwritten: silo's argument and that of two-phase locking fit together.
+//! that has locked early, reads included; for a locking one an optimistic writer is one that locks
+//! all at once. Either way a place is drawn between the last lock and the first release, behind
+//! every transaction that was overwritten: silo's argument and that of two-phase locking fit
+//! together.
 //!
 //! *Departures.* None that the thesis would tell apart.
 //!
-//! *Cost.* Silo's where nobody conflicts.
+//! *Cost.* Silo's where there are no conflicts.
 
 use std::sync::Arc;
 

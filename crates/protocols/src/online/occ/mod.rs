@@ -4,7 +4,7 @@
 //! Wu's thesis compares with (NUS 2017, chapter 3): validation locks the read set with the write
 //! set, in a global order.
 //!
-//! *Idea.* As in silo a transaction runs without a word to anybody. But at its end it holds every
+//! *Idea.* As in silo a transaction runs without a word to any other. But at its end it holds every
 //! row that it read or will write, and so everything that it validates stays valid: its place in
 //! the serial order may be drawn at any moment before it lets go. Rows that are only read are held
 //! together with other readers.

@@ -4,26 +4,26 @@
 //! VLDB 2008; the baseline "DT" of Wu's thesis (NUS 2017, chapter 3).
 //!
 //! *Idea.* A row belongs to a partition by the first column of its key. A transaction takes its
-//! partitions before it begins and keeps them to the end; whoever has a partition is alone in it,
-//! so nothing is locked, noted or validated there. That is as fast as serial execution where each
-//! transaction stays in one partition, and as slow where they do not.
+//! partitions before it begins and keeps them to the end; a transaction that has a partition is
+//! alone in it, so nothing is locked, noted or validated there. That is as fast as serial execution
+//! where each transaction stays in one partition, and as slow where they do not.
 //!
 //! ```text
 //!   partition 0   │ T0 w=4 │ T2 w=4 │            │ T5      │
 //!   partition 1   │ T1 w=5      │    wait  T4 ►  │ T4 w=4,5│   takes both at once, or waits
 //! ```
 //!
-//! *Which partitions* follows from the key plan of a call, as far as its arguments tell. Whoever
-//! comes to a row of another one begins again with all of them. So does, from the beginning, who
-//! says nothing about its keys. A range whose keys do not share their first column, and a secondary
-//! index, need all partitions too. A row under a hidden row id can only be met by a scan, which
-//! needs all, so it may be added from any.
+//! *Which partitions* follows from the key plan of a call, as far as its arguments tell. A
+//! transaction that comes to a row of another one begins again with all of them. So does, from the
+//! beginning, one that says nothing about its keys. A range whose keys do not share their first
+//! column, and a secondary index, need all partitions too. A row under a hidden row id can only be
+//! met by a scan, which needs all, so it may be added from any.
 //!
 //! *Serial order.* A place is drawn at the end, before the partitions are given back.
 //!
-//! *Departures from the papers.* Partitions are executed by whoever takes them and not by a thread
-//! of their own, so a worker is never idle while another has a queue. Tables that are only read are
-//! not replicated.
+//! *Departures from the papers.* Partitions are executed by the worker that takes them and not by a
+//! thread of their own, so a worker is never idle while another has a queue. Tables that are only
+//! read are not replicated.
 //!
 //! *Cost.* A mutex for each transaction; who waits sleeps.
 
@@ -84,7 +84,7 @@ struct Partitions {
 }
 
 impl Partitions {
-    /// All of `wanted` at once, so that nobody waits for another while he has any.
+    /// All of `wanted` at once, so that no worker waits for another while it has any.
     fn take(&self, wanted: u64) {
         let mut taken = self.taken.lock().unwrap_or_else(|e| e.into_inner());
         while *taken & wanted != 0 {

@@ -3,9 +3,9 @@
 //! Tu, Zheng, Kohler, Liskov and Madden, *Speedy transactions in multicore in-memory databases*,
 //! SOSP 2013; a baseline of Wu's thesis (NUS 2017, chapter 3).
 //!
-//! *Idea.* A transaction runs without a word to anybody, its writes buffered. At its end it locks
+//! *Idea.* A transaction runs without a word to any other, its writes buffered. At its end it locks
 //! the rows that it will write, in a global order, then takes its place in the serial order, then
-//! looks whether what it read is still what it read and in nobody else's hands. Who only reads
+//! looks whether what it read is still what it read and locked by no other. One that only reads
 //! writes to no shared memory at all.
 //!
 //! ```text

@@ -3,15 +3,15 @@
 //! Yu, Pavlo, Sanchez and Devadas, *TicToc: time traveling optimistic concurrency control*,
 //! SIGMOD 2016.
 //!
-//! *Idea.* A row version is valid from the time of its *write* to that of its last *read*. Who
-//! commits looks for a time at which everything it read was valid and everything it writes can
-//! begin; that may be in the past of others that have committed already. Only where a version's
-//! end is too early is it extended, if nobody has it in hands.
+//! *Idea.* A row version is valid from the time of its *write* to that of its last *read*. A
+//! transaction that commits looks for a time at which everything it read was valid and everything
+//! it writes can begin; that may be in the past of others that have committed already. Only where a
+//! version's end is too early is it extended, if no other transaction has locked it.
 //!
 //! ```text
 //!   x  valid 3..5     y  valid 2..9          T read x and writes y
 //!   time of T  = max(write of x = 3, last read of y + 1 = 10) = 10
-//!   x must be valid at 10: extend it to 3..10, if it is as T read it and nobody writes it
+//!   x must be valid at 10: extend it to 3..10, if it is as T read it and is not locked
 //!   y becomes 10..10
 //! ```
 //!
@@ -22,9 +22,9 @@
 //! is the order of draws. A number is drawn when everything is locked and validated, so none is
 //! drawn in vain; the times make the order, and the stamps follow when the block has ended.
 //!
-//! *Gaps* have times of their own beside their words: of the last change, and of the last reader.
-//! A reader first raises the time and then looks whether somebody is inside; who changes something
-//! first enters and then reads the time. One of them sees the other.
+//! *Gaps* have times of their own beside their words: of the last change, and of the last reader. A
+//! reader first raises the time and then looks whether a changer is inside; a changer first enters
+//! and then reads the time. One of them sees the other.
 //!
 //! *Invariants.* A version's successor begins after its last read. Who saw a change of a gap comes
 //! not before it, who did not comes before it. Rows under hidden row ids are added one transaction

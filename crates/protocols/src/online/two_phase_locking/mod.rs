@@ -2,7 +2,7 @@
 //!
 //! Eswaran, Gray, Lorie and Traiger, *The notions of consistency and predicate locks*, CACM 1976;
 //! wait-die: Rosenkrantz, Stearns and Lewis, *System level concurrency control*, TODS 1978. The
-//! baseline of Wu's thesis (NUS 2017, chapter 3) locks tuples and waits for nobody.
+//! baseline of Wu's thesis (NUS 2017, chapter 3) locks tuples and never waits.
 //!
 //! *Idea.* Rows are locked when they are touched, for sharing or for oneself, and what is absent is
 //! locked by its [gap](super::gaps), which is the next best thing to a predicate. Nothing is
@@ -11,7 +11,7 @@
 //! ```text
 //!   no_wait    T5 wants what T3 holds: T5 begins again
 //!   wait_die   T5 wants what T3 holds: T5 begins again, T3 is older
-//!              T3 wants what T5 holds: T3 waits, nobody waits for an older one, so no circle
+//!              T3 wants what T5 holds: T3 waits, none waits for an older one, so no circle
 //! ```
 //!
 //! *Serial order.* A place is drawn when all locks are held and before one is let go.

@@ -1,6 +1,6 @@
-//! Loops that other tables decide on, loops that are left, and columns that nobody writes: small
-//! programs that pass values from turn to turn. All tables are filled before the log begins, and no
-//! row comes or goes.
+//! Loops that other tables decide on, loops that are left, and columns that are never written:
+//! small programs that pass values from turn to turn. All tables are filled before the log begins,
+//! and no row comes or goes.
 
 use std::sync::Arc;
 
@@ -91,9 +91,9 @@ fn leaver(p: &mut Builder<'_>, [x, y]: [Expr; 2]) {
     set(p, "b", left, int(1));
 }
 
-/// Turns that end early by what `a` says, told where turns are not: a sum over one row of `b`, whose
-/// key is known all the same, goes along. What `c` says ends the loop before anybody asks for more
-/// of it than there is.
+/// Turns that end early by what `a` says, told where turns are not: a sum over one row of `b`,
+/// whose key is known all the same, goes along. What `c` says ends the loop before more of it is
+/// asked for than there is.
 fn skipper(p: &mut Builder<'_>, [x, y]: [Expr; 2]) {
     p.for_range([int(1), int(3)], |p, j| {
         let from = p.assign(add(y.clone(), j.clone(), &INT));
