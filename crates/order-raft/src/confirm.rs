@@ -10,8 +10,8 @@
 //! what was acknowledged before stands in the leader's log below its commit index, or under the
 //! entry that begins its term; and that it leads is said by more than half of the nodes *after*
 //! the question. A leader whose process began in its own term answers with the end of the log that
-//! it began with, if that is newer. Who waits until its own node has executed so far reads what nothing
-//! acknowledged before is missing from (a linearizable read).
+//! it began with, if that is newer. A session that waits until its own node has executed so far
+//! misses nothing that was acknowledged before (a linearizable read).
 //!
 //! **Cost.** Two round trips, without a sync, from a follower; one from the leader. One question is
 //! under way at a time, and who asks meanwhile joins the next: joining the one under way would be

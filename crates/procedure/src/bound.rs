@@ -149,7 +149,7 @@ pub(crate) fn metering<'e>(
 /// What is known of an expression.
 struct Found {
     units: Bound,
-    /// What its value weighs; `None`: as much as somebody has stored.
+    /// What its value weighs; `None`: as much as was stored.
     bytes: Option<Bound>,
 }
 

@@ -54,8 +54,8 @@ use types::numeric::work;
 use types::value::VALUE_WEIGHT;
 use types::{Error, SqlState, TableId, Value};
 
-/// What one transaction of a block may spend where the ledger does not say: about four seconds, or a
-/// COPY of two million short rows, where `pgbench -i -s 10` has one.
+/// What one transaction of a block may spend where the ledger does not say: about four seconds, or
+/// a COPY of two million short rows, where `pgbench -i -s 10` has one.
 pub const UNITS_MAX: u64 = 100_000_000;
 
 /// What one transaction of a block may hold where the ledger does not say.
@@ -121,8 +121,8 @@ const LONG_VALUES: u64 = 3;
 /// Characters that are looked at between two looks at the interrupt.
 const CHARACTERS_PER_LOOK: usize = 64 << 10;
 
-/// Measured from an INSERT … SELECT to the answer, less what its steps cost: 2.4 µs a row, 1.8 where
-/// it goes, and 4.5 ns for each byte of a long text.
+/// Measured from an INSERT … SELECT to the answer, less what its steps cost: 2.4 µs a row, 1.8
+/// where it goes, and 4.5 ns for each byte of a long text.
 pub const INSERT_UNITS: u64 = 32;
 pub const UPDATE_UNITS: u64 = 32;
 pub const DELETE_UNITS: u64 = 24;

@@ -81,7 +81,7 @@ fn programs_from_sql_and_from_the_builder_run_again_alike_under_harmony() {
             (m.rerun_share, m.deferred_share, m.rejected_share, m.committed, m.digest.clone())
         });
         assert_eq!(sql_ends, ir_ends, "{workload}");
-        // Lai 2023: commands on a hot spot turn nobody away.
+        // Lai 2023: commands on a hot spot turn no transaction away.
         assert!(number > 0 || sql.rerun_share == 0.0, "{sql:?}");
     }
 }
