@@ -600,7 +600,7 @@ mod tests {
         assert_eq!(texts[rows as usize], 100_001);
         let shares: u64 = (0..COMMANDS_MAX).map(|n| budget.of_command(n).units_max).sum();
         let spent = budget.units_max - frame.meter().left();
-        assert!(spent > shares + 11 * 94 && spent < budget.units_max * 3 / 5, "{spent} {shares}");
+        assert!(spent > shares + 11 * 94 && spent < budget.units_max * 3 / 4, "{spent} {shares}");
         let missing = run(&append(rows + 1, 3 * rows), &[], &mut frame, &mut memory);
         assert!(missing.is_ok(), "{missing:?}");
         assert_eq!(memory.rows(TABLE).len(), rows as usize + 1);

@@ -7,6 +7,7 @@ use procedure::analysis::{
     Abortable, AccessMode, Analysis, CommandClass, Coverage, FragmentId, Planning, Records, StepId,
 };
 use procedure::explain::{NameResolver, explain};
+use procedure::meter::PAIR_UNITS;
 use procedure::query::{RowFunction, SortKey};
 use procedure::step::{Carried, OnError, Phi};
 use procedure::testing::Memory;
@@ -464,8 +465,8 @@ fn every_row_is_paid_for() {
         (series(7), 7),
         (values(3), 3),
         (get(int(1)), 1),
-        (nested, 5 + 5),
-        (hash, 6 + 4 + 6 * 4),
+        (nested, 5 + 5 + rows.min(5) * PAIR_UNITS),
+        (hash, 6 + 4 + 6 * 4 * PAIR_UNITS),
         (sort(10), 10),
         // Runs of 16,384 are merged twice.
         (sort(40_000), 40_000 + (32_768 + 40_000)),
