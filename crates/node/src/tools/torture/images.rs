@@ -177,9 +177,14 @@ fn tear_next(random: &mut Random, newest: &Segment) -> Image {
 /// The creation of the segment was cut short.
 fn tear_header(random: &mut Random, newest: &Segment) -> Image {
     let written = newest.bytes.len().min(SEGMENT_HEADER_BYTES) as u64;
-    let kept = random.below(written.max(1)) as usize;
+    let mut kept = random.below(written.max(1)) as usize;
     let mut bytes = newest.bytes.clone();
     bytes[kept..].fill(0);
+    // One whose checksum ends in zeros is whole without them.
+    while SegmentHeader::decode(&bytes).is_ok() {
+        kept -= 1;
+        bytes[kept] = 0;
+    }
     if random.chance(2) {
         bytes.truncate(kept.max(random.below(200) as usize));
     }
@@ -426,6 +431,24 @@ mod tests {
             check_in_memory(&mut random, &segments, &image).unwrap();
             let claimed = Image { height: image.height + 1, ..image };
             assert!(check_in_memory(&mut random, &segments, &claimed).is_err());
+        }
+    }
+
+    #[test]
+    fn a_torn_header_is_none_though_its_checksum_ends_in_zeros() {
+        let ends_in_zero = |salt: &u64| {
+            let stream = Stream::Orders;
+            let header = SegmentHeader { stream, ledger_id: [7; 16], first_height: 1, salt: *salt };
+            header.encode()[SEGMENT_HEADER_BYTES - 1] == 0
+        };
+        let salt = (0..).find(ends_in_zero).unwrap();
+        let (stream, ledger_id) = (Stream::Orders, [7; 16]);
+        let header = SegmentHeader { stream, ledger_id, first_height: 1, salt };
+        let path = "orders/00000000000000000001.tally";
+        let newest = Segment::parse(path, header.encode().to_vec()).unwrap();
+        let mut random = Random::new(3);
+        for _ in 0..2_000 {
+            assert!(SegmentHeader::decode(&tear(&mut random, &newest, 0).bytes).is_err());
         }
     }
 
