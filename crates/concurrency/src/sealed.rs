@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use types::Position;
 
-use crate::protocol::{Block, BlockOutcome, Protocol};
+use crate::protocol::{Block, BlockOutcome, Outcome, Protocol};
 
 pub struct Sealed {
     pub block: Arc<Block>,
@@ -21,6 +21,7 @@ pub struct Sealed {
 impl Sealed {
     /// `protocol` has just finished `block`.
     pub fn of(protocol: &dyn Protocol, block: &Arc<Block>, outcome: BlockOutcome) -> Sealed {
+        check(&outcome, block.transactions.len());
         if protocol.info().deterministic {
             return Sealed { block: Arc::clone(block), outcome, arrivals: None };
         }
@@ -38,6 +39,24 @@ impl Sealed {
     }
 }
 
+/// What [`BlockOutcome`] says of a block of so many transactions.
+fn check(outcome: &BlockOutcome, transactions: usize) {
+    let BlockOutcome { outcomes, serial_order, deferred, .. } = outcome;
+    debug_assert_eq!(outcomes.len(), transactions, "one outcome for each transaction");
+    debug_assert!(is_permutation(serial_order, transactions), "each has a place in the order");
+    debug_assert!(deferred.is_sorted_by(|left, right| left < right), "deferred ones ascend");
+    let put_off = |&at: &Position| matches!(outcomes[at as usize], Outcome::Retry(_));
+    debug_assert!(deferred.iter().all(put_off), "a deferred transaction is to be tried again");
+}
+
+fn is_permutation(order: &[Position], count: usize) -> bool {
+    let mut stands = vec![false; count];
+    let mut is_new = |&at: &Position| {
+        stands.get_mut(at as usize).is_some_and(|stands| !std::mem::replace(stands, true))
+    };
+    order.len() == count && order.iter().all(&mut is_new)
+}
+
 /// The items at `order`, a permutation of their places.
 pub fn in_order<T>(items: Vec<T>, order: &[Position]) -> Vec<T> {
     let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
@@ -47,10 +66,18 @@ pub fn in_order<T>(items: Vec<T>, order: &[Position]) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_order;
+    use super::{in_order, is_permutation};
 
     #[test]
     fn items_come_in_the_order_that_is_named() {
         assert_eq!(in_order(vec!['a', 'b', 'c'], &[2, 0, 1]), ['c', 'a', 'b']);
+    }
+
+    #[test]
+    fn a_permutation_has_each_place_once() {
+        assert!(is_permutation(&[2, 0, 1], 3));
+        for wrong in [&[0, 1][..], &[0, 1, 1], &[0, 1, 3], &[0, 1, 2, 2]] {
+            assert!(!is_permutation(wrong, 3), "{wrong:?}");
+        }
     }
 }
