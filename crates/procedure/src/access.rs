@@ -4,7 +4,6 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use types::value::VALUE_WEIGHT;
 use types::{ColumnId, ColumnSchema, Error, IndexId, Key, Stamp, Stop, TableId, Value};
 
 use crate::bound::{Metering, metering};
@@ -151,7 +150,7 @@ pub fn constant_bytes(expression: &Expr) -> usize {
     let mut bytes = 0;
     expression.walk(&mut |part| {
         if let Expr::Const(value) = part {
-            bytes += value.weight() - VALUE_WEIGHT;
+            bytes += value.weight_beside();
         }
     });
     bytes

@@ -51,7 +51,6 @@ use std::sync::Arc;
 use kit::pool::{Lease, SMALL_BYTES};
 use smallvec::SmallVec;
 use types::numeric::work;
-use types::value::VALUE_WEIGHT;
 use types::{Error, SqlState, TableId, Value};
 
 /// What one transaction of a block may spend where the ledger does not say: about four seconds, or
@@ -453,7 +452,7 @@ impl Meter {
 
     /// Pays for a row, or the part of one, that is written.
     pub(crate) fn spend_write(&self, units: u64, values: &[Value]) -> Result<(), Error> {
-        let bytes: usize = values.iter().map(|value| value.weight() - VALUE_WEIGHT).sum();
+        let bytes: usize = values.iter().map(Value::weight_beside).sum();
         self.spend(units + (bytes / WRITTEN_BYTES_PER_UNIT) as u64)
     }
 

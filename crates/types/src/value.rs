@@ -74,14 +74,18 @@ impl Value {
     /// What budgets count for this value: a flat amount, and the bytes that it has beside it. The
     /// same on every machine, so not what a compiler makes of it.
     pub fn weight(&self) -> usize {
-        VALUE_WEIGHT
-            + match self {
-                Value::Text(text) => text.len(),
-                Value::Bytes(bytes) => bytes.len(),
-                Value::Numeric(d) => d.heap_bytes(),
-                Value::Array(elements) => elements.iter().map(Value::weight).sum(),
-                _ => 0,
-            }
+        VALUE_WEIGHT + self.weight_beside()
+    }
+
+    /// Of its weight, what it has beside the flat amount.
+    pub fn weight_beside(&self) -> usize {
+        match self {
+            Value::Text(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Numeric(d) => d.heap_bytes(),
+            Value::Array(elements) => elements.iter().map(Value::weight).sum(),
+            _ => 0,
+        }
     }
 
     /// Whether it has so many bytes beside it; of an array, whether it could.

@@ -31,7 +31,6 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use storage::{Catalog, KeyHash, Slot, Table};
 use types::key::decode_column;
-use types::value::VALUE_WEIGHT;
 use types::{DataType, Height, Key, Position, TableId, Value};
 
 use super::Modes;
@@ -631,6 +630,6 @@ impl Counter {
 fn text_bytes(value: &Value) -> usize {
     match value {
         Value::Array(elements) => elements.iter().map(text_bytes).sum(),
-        value => value.weight() - VALUE_WEIGHT,
+        value => value.weight_beside(),
     }
 }
