@@ -404,9 +404,9 @@ impl<'a> Planner<'a> {
             starts.push(fragments as u16);
             let turns = self.part(program, part, statement, &mut row_ids)?;
             fragments += turns * part.templates.len();
-            let templates = &program.templates[as_range(&part.templates)];
-            metered += turns * templates.iter().filter(|t| t.is_metered()).count();
-            let of_turn: u64 = templates.iter().map(|t| t.units.saturating_add(text_units)).sum();
+            metered += turns * part.metered;
+            let of_texts = text_units.saturating_mul(part.templates.len() as u64);
+            let of_turn = part.units.saturating_add(of_texts);
             units = units.saturating_add(of_turn.saturating_mul(turns as u64));
             // Behind so many, they read.
             let is_metered_long = metered > COMMANDS_MAX as usize;

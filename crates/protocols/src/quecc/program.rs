@@ -97,6 +97,11 @@ impl Program {
 pub struct Part {
     pub turns: Turns,
     pub templates: Range<u16>,
+    /// Of its templates, those that are update commands which are paid for by more than their text
+    /// says.
+    pub metered: usize,
+    /// What a turn costs, about, beside the arguments' texts.
+    pub units: u64,
 }
 
 pub enum Turns {
@@ -118,15 +123,6 @@ pub struct Template {
     pub publish: Publish,
     /// Where a turn's register is.
     pub turn: Option<Reg>,
-    /// What a turn costs, about, beside the arguments' texts.
-    pub units: u64,
-}
-
-impl Template {
-    /// An update command that is paid for by more than its text says.
-    pub fn is_metered(&self) -> bool {
-        matches!(&self.action, Action::Update { code, .. } if !code.is_brief())
-    }
 }
 
 pub enum Action {
@@ -240,7 +236,7 @@ impl<'p> Cutter<'p> {
             } else {
                 let first = self.templates.len() as u16;
                 self.template(step, None)?;
-                self.parts.push(Part { turns: Turns::Once, templates: first..first + 1 });
+                self.part(Turns::Once, first);
             }
         }
         if self.templates.is_empty() {
@@ -297,9 +293,17 @@ impl<'p> Cutter<'p> {
         }
         // Of a loop's registers, those behind it would see the last turn's.
         (self.base, self.definitions) = (base, definitions);
-        let templates = first..self.templates.len() as u16;
-        self.parts.push(Part { turns, templates });
+        self.part(turns, first);
         Some(())
+    }
+
+    /// The templates from the `first` on are a part.
+    fn part(&mut self, turns: Turns, first: u16) {
+        let of_part = &self.templates[usize::from(first)..];
+        let metered = of_part.iter().filter(|template| template.action.is_metered()).count();
+        let units = of_part.iter().map(|template| template.action.units()).sum();
+        let templates = first..self.templates.len() as u16;
+        self.parts.push(Part { turns, templates, metered, units });
     }
 
     fn template(&mut self, step: &Step, turn: Option<Reg>) -> Option<()> {
@@ -327,7 +331,6 @@ impl<'p> Cutter<'p> {
         inputs.sort_unstable_by_key(|input| input.register);
         inputs.dedup_by_key(|input| input.register);
         self.outputs(step, id);
-        let units = action.units();
         self.templates.push(Template {
             part: u16::try_from(self.parts.len()).ok()?,
             table,
@@ -337,7 +340,6 @@ impl<'p> Cutter<'p> {
             inputs: inputs.into(),
             publish: Publish::Nothing,
             turn,
-            units,
         });
         Some(())
     }
@@ -582,6 +584,10 @@ impl Action {
             Action::Read { .. } | Action::Exists | Action::Delete => &[],
         };
         exprs.iter()
+    }
+
+    fn is_metered(&self) -> bool {
+        matches!(self, Action::Update { code, .. } if !code.is_brief())
     }
 
     fn units(&self) -> u64 {
