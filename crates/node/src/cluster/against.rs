@@ -3,14 +3,13 @@
 //! Both ledgers may be sound, each for itself, and have parted. Orders are compared up to the last
 //! block that both have a result of: those above are not agreed on yet.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use cluster::{Members, Peers, Plan};
 use ledger::hash::to_hex;
-use ledger::{BlockReader, Files, LogError, LogReader, Stream};
+use ledger::{BlockReader, Files, LogError, Stream, read_record};
 use tokio::runtime::Runtime;
 
 use super::forks::Halving;
@@ -142,12 +141,7 @@ fn span(files: &Arc<dyn Files>) -> Result<(u64, u64)> {
 
 /// The hash of a block's order.
 fn order(files: &Arc<dyn Files>, height: u64) -> Result<String> {
-    let mut reader = LogReader::open_at(Arc::clone(files), Stream::Orders, height)?;
-    while let Some(record) = reader.next_record()? {
-        if record.height() == height {
-            return Ok(to_hex(&record.hash()));
-        }
-    }
-    let what = format!("block {height} is not there");
-    Err(io::Error::new(io::ErrorKind::NotFound, what).into())
+    let record = read_record(&**files, Stream::Orders, height)?;
+    let record = record.with_context(|| format!("block {height} is not there"))?;
+    Ok(to_hex(&record.hash()))
 }
