@@ -38,15 +38,19 @@ fn empty(data: &Path) {
     }
 }
 
+/// The leader comes first.
+async fn three_with_the_table() -> (Trial, [usize; 3]) {
+    let trial = Trial::start(3);
+    trial.connect(0).await.batch_execute(TABLE).await.unwrap();
+    trial.settle();
+    let leader = trial.leader();
+    (trial, [leader, (leader + 1) % 3, (leader + 2) % 3])
+}
+
 /// Leader and one follower acknowledge, while the other one is frozen; then the leader dies, and
 /// the follower forgets.
 async fn two_that_lack_it_outvote_nothing(forget: impl Fn(&Path, &Path)) {
-    let mut trial = Trial::start(3);
-    let client = trial.connect(0).await;
-    client.batch_execute(TABLE).await.unwrap();
-    trial.settle();
-    let leader = trial.leader();
-    let (loser, away) = ((leader + 1) % 3, (leader + 2) % 3);
+    let (mut trial, [leader, loser, away]) = three_with_the_table().await;
     let old = trial.all().join("old");
     trial.nodes[loser].take().unwrap().signal(Signal::TERM);
     copy(&trial.data(loser), &old);
@@ -166,12 +170,7 @@ fn set_back(folder: &Path, before: &BTreeMap<PathBuf, Vec<u8>>) {
 /// What no member can see happens all the same: both ledgers are named, by block and hashes.
 #[tokio::test(flavor = "multi_thread")]
 async fn ledgers_that_have_parted_are_named() {
-    let mut trial = Trial::start(3);
-    let client = trial.connect(0).await;
-    client.batch_execute(TABLE).await.unwrap();
-    trial.settle();
-    let leader = trial.leader();
-    let (loser, away) = ((leader + 1) % 3, (leader + 2) % 3);
+    let (mut trial, [leader, loser, away]) = three_with_the_table().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     trial.freeze(loser, Signal::STOP);
     let mut before = BTreeMap::new();
