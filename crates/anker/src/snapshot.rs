@@ -2,8 +2,8 @@
 //!
 //! A request is a timestamp and a list of columns. A column is frozen for it by the thread that
 //! touches it next: the query that reads it, or the commit that is about to change it. A column
-//! that nobody changes is frozen once and shared by all snapshots (module `column`); a snapshot
-//! that is dropped before anybody came by costs nothing.
+//! that no commit changes is frozen once and shared by all snapshots (module `column`); a snapshot
+//! that is dropped before a thread came by costs nothing.
 
 use std::sync::OnceLock;
 
