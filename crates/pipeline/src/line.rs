@@ -324,7 +324,12 @@ impl<T: Task> Line<T> {
         let settled = (0..).zip(members.into_iter().zip(outcomes));
         let settled = settled.map(|(position, (member, outcome))| {
             let Deferred { task, origin, attempts } = member;
-            let again = deferred.next_if_eq(&&position).is_some() && attempts < self.attempts_max;
+            let put_off = deferred.next_if_eq(&&position).is_some();
+            debug_assert!(
+                !put_off || matches!(outcome, Outcome::Retry(_)),
+                "a deferred transaction is to be tried again"
+            );
+            let again = put_off && attempts < self.attempts_max;
             let decided = match again {
                 true => {
                     later.push(Deferred { task, origin, attempts: attempts + 1 });
