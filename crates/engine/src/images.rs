@@ -33,10 +33,18 @@ use ledger::BlockResult;
 use storage::{BlockWrites, Changes, LATEST, Store};
 use types::key::primary_key;
 use types::row::decode_row;
-use types::{Error, Key, Position, Result, SqlState, Stamp};
+use types::{Error, Key, Position, Result, SqlState, Stamp, TableSchema};
 
 use crate::transaction::RowImage;
 use crate::transaction::outcome::{imaged, split_images};
+
+/// Whether rows that are the same have the same images under both.
+pub(crate) fn same_images(one: &TableSchema, other: &TableSchema) -> bool {
+    let of = |schema: &TableSchema| -> Vec<_> {
+        schema.columns.iter().map(|column| (column.data_type.clone(), column.dropped)).collect()
+    };
+    of(one) == of(other)
+}
 
 /// Whether blocks of a protocol hold row images.
 pub(crate) fn are_kept(protocol: &ProtocolInfo) -> bool {

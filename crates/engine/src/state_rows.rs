@@ -32,8 +32,8 @@ use state_tree::{Change, StateTree, Value};
 use storage::{Catalog, Slot, Snapshot, Store, Table};
 use types::{Error, Height, Result, SqlState, TableId, TableSchema};
 
-use crate::checkpoint::same_images;
 use crate::effects::Effects;
+use crate::images::same_images;
 use crate::replica::Halt;
 
 /// Rows of a table that come into the tree together.

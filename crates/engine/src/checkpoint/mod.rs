@@ -38,5 +38,4 @@ pub mod vouched;
 pub use groups::digest;
 pub use load::{Loaded, check, load};
 pub use service::{Service, ServiceSettings, Standing};
-pub(crate) use take::same_images;
 pub use take::{Base, Checkpointer, Extent, State, Taken};

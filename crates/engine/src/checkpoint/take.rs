@@ -13,6 +13,7 @@ use ledger::{Files, Hash};
 use storage::{Snapshot, Table};
 use types::{Error, Height, Result, TableId, TableSchema};
 
+use crate::images::same_images;
 use crate::recovery::PassedOver;
 use crate::replica::{Boundary, Replica};
 
@@ -63,14 +64,6 @@ impl Base {
         let groups = self.manifest.tables.iter().find(|groups| groups.table == table.id());
         groups.filter(|_| same).map_or(&[], |groups| &groups.groups)
     }
-}
-
-/// Whether rows that are the same have the same images under both.
-pub(crate) fn same_images(one: &TableSchema, other: &TableSchema) -> bool {
-    let of = |schema: &TableSchema| -> Vec<_> {
-        schema.columns.iter().map(|column| (column.data_type.clone(), column.dropped)).collect()
-    };
-    of(one) == of(other)
 }
 
 /// How far a checkpoint has come, or what it came to.
