@@ -21,13 +21,13 @@ use std::ops::{Bound, ControlFlow};
 use std::time::Duration;
 
 use ledger::proof::{Refused, Rows};
-use ledger::{Anchor, Body, KeyRange, Proof, ResultHeader, Trust};
+use ledger::{Anchor, Body, KeyRange, Proof, Trust};
 use proofs::{Range, TreeKey};
-use state_tree::StateTree;
 use storage::Table;
 use types::{Error, Height, Result, SqlState, TableId};
 
 use crate::live::Engine;
+use crate::state_rows::ProvableState;
 
 /// Rows of a proof.
 pub const ROWS_MAX: usize = 100_000;
@@ -39,12 +39,6 @@ const TRIES: usize = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Keys agree in so many bytes where a bound is cut.
 const BOUND_BYTES_MAX: usize = 92;
-
-/// The state behind a block, by its hashes.
-pub struct ProvableState {
-    pub header: ResultHeader,
-    pub(crate) tree: StateTree,
-}
 
 impl Engine {
     /// All rows of a range of keys as they are now, under the header of the block behind which they

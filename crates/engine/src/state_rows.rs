@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ledger::hash::to_hex;
-use ledger::{EffectsDigest, Hash, ZERO_HASH, row_image_hash};
+use ledger::{EffectsDigest, Hash, ResultHeader, ZERO_HASH, row_image_hash};
 use parking_lot::Mutex;
 use proofs::TreeKey;
 use state_tree::{Change, StateTree, Value};
@@ -199,6 +199,12 @@ impl Rooting {
         }
         Ok((digest, root))
     }
+}
+
+/// The state behind a block, by its hashes.
+pub struct ProvableState {
+    pub header: ResultHeader,
+    pub(crate) tree: StateTree,
 }
 
 /// Which root a replica's headers name, between blocks.

@@ -80,7 +80,6 @@ use crate::language::Language;
 use crate::limits::Limits;
 use crate::locks::SessionLocks;
 use crate::observer::Observer;
-use crate::proving::ProvableState;
 use crate::queue::{BlockLimits, Queue, Ticket};
 use crate::recovery::Progress;
 use crate::replica::{Head, KeyStanding, Replica};
@@ -89,6 +88,7 @@ use crate::request::{Compiled, Completion, EXPIRY_US, Waiting};
 use crate::rest::Resting;
 use crate::retention::{Retention, RetentionSettings};
 use crate::skip::Skipped;
+use crate::state_rows::ProvableState;
 use crate::transaction::{Asked, Body};
 use crate::watchdog::Watchdog;
 

@@ -56,10 +56,9 @@ use types::{Error, Height, Origin, Position, Stamp};
 use crate::effects::Effects;
 use crate::language::Language;
 use crate::limits::{EXECUTOR, Limits, unknown_executor};
-use crate::proving::ProvableState;
 use crate::request::{Member, Request};
 use crate::skip::Skipped;
-use crate::state_rows::Roots;
+use crate::state_rows::{ProvableState, Roots};
 
 pub use again::Again;
 pub(crate) use arriving::{Closed, Entered, Opened};
