@@ -52,6 +52,9 @@ pub trait Language: Send + Sync + 'static {
     fn restore(&self, schema_image: &[u8], store: &Arc<Store>) -> Result<()>;
 }
 
+/// Makes the language of a replica over its store. Called once for each attempt.
+pub type MakeLanguage<'a> = &'a dyn Fn(&Arc<Store>) -> Arc<dyn Language>;
+
 /// What a schema change did: the definitions of the objects it touched, which the effects root
 /// covers as rows of [`SCHEMA_TABLE`].
 #[derive(Clone, PartialEq, Debug, Default)]

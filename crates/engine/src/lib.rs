@@ -49,11 +49,11 @@ mod vectors;
 pub mod watchdog;
 
 pub use self::recovery::{
-    Fault, FromCheckpoint, Mismatch, PassedOver, Progress, Recovery, ReplayBy, Replayed,
-    RowFolders, Trust, Ways, recover, recover_by, replay, replay_behind, replay_watched,
-    resume_writing,
+    Fault, FromCheckpoint, Mismatch, Progress, Recovery, ReplayBy, Replayed, RowFolders, Trust,
+    Ways, recover, recover_by, replay, replay_behind, replay_watched, resume_writing,
 };
 pub use beyond::Elsewhere;
+pub use checkpoint::PassedOver;
 pub use clock::{ClockBound, SteadyClock};
 pub use effects::{ChangedRow, Effects};
 pub use journal::Journal;

@@ -21,7 +21,7 @@ use ledger::checkpoint::{self, Group, Manifest, PackReader, read_manifest};
 use storage::{Store, Table, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, Stamp};
 
-use crate::recovery::MakeLanguage;
+use crate::language::MakeLanguage;
 use crate::replica::{Boundary, Replica, protocol_of};
 
 use super::past::take_images;

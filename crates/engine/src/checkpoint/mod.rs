@@ -30,6 +30,7 @@
 
 mod groups;
 mod load;
+mod passed_over;
 mod past;
 mod service;
 mod take;
@@ -37,5 +38,6 @@ pub mod vouched;
 
 pub use groups::digest;
 pub use load::{Loaded, check, load};
+pub use passed_over::PassedOver;
 pub use service::{Service, ServiceSettings, Standing};
 pub use take::{Base, Checkpointer, Extent, State, Taken};

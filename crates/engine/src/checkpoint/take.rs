@@ -14,10 +14,10 @@ use storage::{Snapshot, Table};
 use types::{Error, Height, Result, TableId, TableSchema};
 
 use crate::images::same_images;
-use crate::recovery::PassedOver;
 use crate::replica::{Boundary, Replica};
 
 use super::groups::{RowGroup, digest, each_group};
+use super::passed_over::PassedOver;
 use super::past::{PastGroup, each_past_group};
 
 /// A state to be put down.

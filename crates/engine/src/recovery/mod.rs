@@ -38,12 +38,12 @@ use ledger::{
     TornTail,
 };
 use storage::Store;
-use types::{Error, Height, SqlState};
+use types::Height;
 
 use crate::checkpoint::vouched::vouched_at;
-use crate::checkpoint::{Base, Loaded, load};
+use crate::checkpoint::{Base, Loaded, PassedOver, load};
 use crate::effects::ChangedRow;
-use crate::language::Language;
+use crate::language::MakeLanguage;
 use crate::limits::EXECUTOR;
 use crate::replica::{Boundary, Halt, Head, Replica};
 use crate::skip::Stopped;
@@ -236,40 +236,6 @@ pub struct FromCheckpoint {
     pub rows: u64,
     pub bytes: u64,
 }
-
-/// A checkpoint that a replica could not be made from.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PassedOver {
-    pub height: Height,
-    pub why: String,
-    /// It can never serve: it is damaged, or of a block that the ledger does not have. Otherwise it
-    /// could not be read just now.
-    pub is_lost: bool,
-}
-
-impl PassedOver {
-    fn lost(height: Height, why: &str) -> PassedOver {
-        PassedOver { height, why: why.to_owned(), is_lost: true }
-    }
-
-    fn contradicted(height: Height, by: Height) -> PassedOver {
-        let what = format!("its state is not the one that block {by} of the ledger names");
-        PassedOver::lost(height, &what)
-    }
-
-    fn not_vouched_for(height: Height) -> PassedOver {
-        let why = "no block of the ledger says that its state is the one".to_owned();
-        PassedOver { height, why, is_lost: false }
-    }
-
-    fn because(height: Height, error: &Error) -> PassedOver {
-        let is_lost = error.code() != SqlState::IO_ERROR;
-        PassedOver { height, why: error.to_string(), is_lost }
-    }
-}
-
-/// Makes the language of a replica over its store. Called once for each attempt.
-pub type MakeLanguage<'a> = &'a dyn Fn(&Arc<Store>) -> Arc<dyn Language>;
 
 /// Read, check and execute a whole ledger.
 pub fn replay(
