@@ -23,7 +23,7 @@ use bytes::Bytes;
 use order::{Orderer, Refused, Released, Tell};
 use types::{Error, Height, SqlState};
 
-use crate::queue::{Cut, Ticket, request_of};
+use crate::client::{Cut, Ticket, request_of};
 use crate::request::{Request, Waiting};
 
 /// What an engine is given, to be ordered by others.

@@ -35,7 +35,8 @@ use pipeline::Barrier;
 use storage::UndoArena;
 use types::{Height, Position};
 
-use crate::queue::{Queue, State, Ticket, request_of};
+use crate::client::{Ticket, request_of};
+use crate::queue::{Queue, State};
 use crate::replica::{Keeper, Spread};
 use crate::request::{Member, Request, Verdict};
 

@@ -20,6 +20,7 @@
 
 mod beyond;
 pub mod checkpoint;
+mod client;
 mod clock;
 pub mod describe;
 pub mod effects;

@@ -19,13 +19,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use order::{Limits, Proposer, Solo};
-use pipeline::Barrier;
+use order::{Limits, Solo};
 use types::{Error, Height};
 
 use crate::beyond::Beyond;
+use crate::client::{Cut, Ticket, request_of};
 use crate::gate::Door;
-use crate::request::{Compiled, Request, Waiting};
+use crate::request::Waiting;
 use crate::transaction::outcome::OUTCOME_BYTES_MAX;
 
 /// What a sleep takes at least: a shorter wait is not worth beginning.
@@ -71,25 +71,6 @@ impl BlockLimits {
         let others = Limits::default();
         Limits { transactions_max, bytes_max, queued_max, outcome_bytes_max, ..others }
     }
-}
-
-/// What travels beside an envelope on its own node.
-pub(crate) struct Ticket {
-    /// By which it can be withdrawn.
-    pub number: u64,
-    pub compiled: Option<Compiled>,
-    pub barrier: Barrier,
-    pub waiting: Waiting,
-}
-
-/// A batch with what its clients wait for.
-pub(crate) struct Cut {
-    pub time_us: i64,
-    pub proposer: Proposer,
-    pub seen_height: Height,
-    pub requests: Vec<Request>,
-    /// How many wait behind it.
-    pub left: usize,
 }
 
 /// What the sequencer does next.
@@ -377,13 +358,9 @@ fn joined(proposal: order::Proposal, tickets: Vec<Ticket>, left: usize) -> Cut {
     Cut { time_us, proposer, seen_height, requests: requests.collect(), left }
 }
 
-pub(crate) fn request_of(envelope: Bytes, ticket: Ticket) -> Request {
-    let Ticket { compiled, barrier, waiting, .. } = ticket;
-    Request { envelope, compiled, barrier, waiting: Some(waiting) }
-}
-
 #[cfg(test)]
 mod tests {
+    use pipeline::Barrier;
     use tokio::sync::oneshot;
     use types::SqlState;
 

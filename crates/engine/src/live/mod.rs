@@ -74,13 +74,14 @@ use types::{Error, Height, SqlState};
 
 use crate::beyond::{Beyond, Elsewhere, not_known};
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
+use crate::client::Ticket;
 use crate::clock::{ClockBound, ClockGuard};
 use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::limits::Limits;
 use crate::locks::SessionLocks;
 use crate::observer::Observer;
-use crate::queue::{BlockLimits, Queue, Ticket};
+use crate::queue::{BlockLimits, Queue};
 use crate::recovery::Progress;
 use crate::replica::{Head, KeyStanding, Replica};
 use crate::replica::{check_first_order, shown_parameter, too_large, unknown_parameter};

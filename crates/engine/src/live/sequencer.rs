@@ -13,9 +13,10 @@ use order::View;
 use pipeline::{Action, Actions, Cadence, Decided, Event, Pipeline, Rules, Settled};
 use types::{Error, Height, SqlState};
 
+use crate::client::Cut;
 use crate::journal::{Journal, OrderLog, cannot_write};
 use crate::observer::{BlockEvent, Observer};
-use crate::queue::{Cut, Next};
+use crate::queue::Next;
 use crate::replica::{Executed, Halt, RanBlock, ReadyBlock, Replica};
 use crate::request::{Completion, Member, Request, Waiting};
 use crate::tamper;
