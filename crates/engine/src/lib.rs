@@ -33,6 +33,7 @@ pub mod live;
 pub mod locks;
 pub mod members;
 pub mod observer;
+mod open_epoch;
 pub mod parameter_types;
 pub mod proving;
 pub mod queue;

@@ -24,12 +24,15 @@ use types::{Error, Height};
 
 use crate::beyond::Beyond;
 use crate::client::{Cut, Ticket, request_of};
-use crate::gate::Door;
+use crate::open_epoch::Door;
 use crate::request::Waiting;
 use crate::transaction::outcome::OUTCOME_BYTES_MAX;
 
 /// What a sleep takes at least: a shorter wait is not worth beginning.
 const PATIENCE_MIN: Duration = Duration::from_micros(50);
+
+/// Calls that wait for each thread at work before another one is woken for them.
+const CROWD: usize = 4;
 
 /// How long a node that stops waits for others to order what it has accepted.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
@@ -348,6 +351,25 @@ impl Queue {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl State {
+    /// Whether a runner that sleeps should look.
+    pub(crate) fn wakes_runner(&self) -> bool {
+        let Some(door) = &self.door else { return false };
+        let waiting = self.solo.waiting();
+        let wanted = match (door.quota, door.busy) {
+            (Some(0), busy) => busy > 0 && self.looking == 0,
+            (_, 0) => true,
+            (_, busy) => self.looking == 0 || waiting > CROWD * busy,
+        };
+        waiting > 0 && self.asleep > 0 && wanted
+    }
+
+    /// Calls that wait, and those that have entered.
+    pub(crate) fn gathered(&self) -> usize {
+        self.solo.waiting() + self.door.as_ref().map_or(0, Door::count)
     }
 }
 

@@ -29,8 +29,9 @@ use parking_lot::Mutex;
 use pipeline::Event;
 use types::Error;
 
-use crate::gate::{Closing, Door, OpenEpoch, Shut, Taken, Woken};
+use crate::gate::{Closing, Woken};
 use crate::language::Language;
+use crate::open_epoch::{Door, OpenEpoch, Shut, Taken};
 use crate::queue::Queue;
 use crate::replica::{Closed, Entered, Opened, compile_request};
 use crate::request::{Compiled, Member, Request, Verdict};
