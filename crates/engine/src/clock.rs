@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use types::{Error, Result, SqlState};
 
-use crate::live::Clock;
+/// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by
+/// the node.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// A clock that is never set, in microseconds since any moment.
 pub type SteadyClock = Arc<dyn Fn() -> i64 + Send + Sync>;

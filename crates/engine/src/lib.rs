@@ -56,12 +56,12 @@ pub use self::recovery::{
 };
 pub use beyond::Elsewhere;
 pub use checkpoint::PassedOver;
-pub use clock::{ClockBound, SteadyClock};
+pub use clock::{Clock, ClockBound, SteadyClock};
 pub use effects::{ChangedRow, Effects};
 pub use journal::Journal;
 pub use language::{Language, Migrated, ObjectChange, SCHEMA_TABLE, SchemaChange};
 pub use limits::EXECUTOR;
-pub use live::{Beside, Checkpoints, Clock, Engine, Submitted, Submitter, Withdrawal};
+pub use live::{Beside, Checkpoints, Engine, Submitted, Submitter, Withdrawal};
 pub use observer::{BlockEvent, NoObserver, Observer};
 pub use order::{Seed, Status as KeyStatus};
 pub use parameter_types::ParameterTypes;

@@ -75,7 +75,7 @@ use types::{Error, Height, SqlState};
 use crate::beyond::{Beyond, Elsewhere, not_known};
 use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
 use crate::client::Ticket;
-use crate::clock::{ClockBound, ClockGuard};
+use crate::clock::{Clock, ClockBound, ClockGuard};
 use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::language::Language;
 use crate::limits::Limits;
@@ -95,10 +95,6 @@ use crate::watchdog::Watchdog;
 
 use memory::MemoryBound;
 use sequencer::{Sequencer, cadence_of, rules_of};
-
-/// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by
-/// the node.
-pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// What an engine needs to take checkpoints.
 pub struct Checkpoints {
