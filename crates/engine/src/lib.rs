@@ -44,6 +44,7 @@ mod rest;
 pub mod retention;
 pub mod skip;
 mod state_rows;
+mod stopped;
 mod tamper;
 pub mod transaction;
 #[cfg(test)]
@@ -72,6 +73,7 @@ pub use replica::{
 };
 pub use request::{Compiled, Completion, Numbering, Request, is_barrier};
 pub use retention::{Retention, RetentionSettings};
-pub use skip::{Skipped, Stopped};
+pub use skip::Skipped;
+pub use stopped::Stopped;
 pub use transaction::{Body, Transaction};
 pub use watchdog::{Failing, Watchdog, WatchdogSettings};

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use engine::skip::Stopped;
-use engine::{Language, Recovery, Replayed, Trust, Watchdog, recover_by, resume_writing};
+use engine::{Language, Recovery, Replayed, Stopped, Trust, Watchdog, recover_by, resume_writing};
 use ledger::LogOptions;
 use ledger::hash::to_hex;
 use serde_json::json;

@@ -36,7 +36,8 @@ use pipeline::Barrier;
 
 use crate::replica::compile_request;
 use crate::request::{Compiled, Request};
-use crate::skip::{self, Skip, Stopped};
+use crate::skip::{self, Skip};
+use crate::stopped::Stopped;
 use crate::transaction::Body;
 use crate::watchdog::{Failing, Watchdog};
 

@@ -45,7 +45,7 @@ use types::Height;
 use crate::limits::Limits;
 use crate::replica::{Halt, Replica};
 use crate::request::Request;
-use crate::skip::Stopped;
+use crate::stopped::Stopped;
 use crate::watchdog::panic_text;
 
 use super::ahead::{Done, Item, Source};

@@ -46,7 +46,7 @@ use crate::effects::ChangedRow;
 use crate::language::MakeLanguage;
 use crate::limits::EXECUTOR;
 use crate::replica::{Boundary, Halt, Head, Replica};
-use crate::skip::Stopped;
+use crate::stopped::Stopped;
 use crate::watchdog::Watchdog;
 
 mod ahead;
