@@ -23,8 +23,7 @@ use bytes::Bytes;
 use order::{Orderer, Refused, Released, Tell};
 use types::{Error, Height, SqlState};
 
-use crate::client::{Cut, Ticket, request_of};
-use crate::request::{Request, Waiting};
+use crate::client::{Cut, Request, Ticket, Waiting, request_of};
 
 /// What an engine is given, to be ordered by others.
 pub type Elsewhere = Box<dyn Orderer + Send>;

@@ -1,11 +1,34 @@
 //! What a node's own clients wait for, beside the envelopes that are theirs.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use order::Proposer;
 use pipeline::Barrier;
-use types::Height;
+use tokio::sync::oneshot;
+use types::{Height, Result};
 
-use crate::request::{Compiled, Request, Waiting};
+use crate::request::{Compiled, Completion};
+use crate::{replica, request};
+
+/// A client that waits for its answer, and since when.
+pub struct Waiting {
+    pub arrived: Instant,
+    pub reply: oneshot::Sender<Result<Completion>>,
+}
+
+/// A replica whose requests may have clients of this node.
+pub type Replica = replica::Replica<Waiting>;
+pub type Executed = replica::Executed<Waiting>;
+pub type Request = request::Request<Waiting>;
+pub type Member = request::Member<Waiting>;
+
+pub(crate) type PlannedBlock = replica::PlannedBlock<Waiting>;
+pub(crate) type ReadyBlock = replica::ReadyBlock<Waiting>;
+pub(crate) type FinishingBlock = replica::FinishingBlock<Waiting>;
+pub(crate) type RanBlock = replica::RanBlock<Waiting>;
+pub(crate) type Entered = replica::Entered<Waiting>;
+pub(crate) type Closed = replica::Closed<Waiting>;
 
 /// What travels beside an envelope on its own node.
 pub(crate) struct Ticket {

@@ -34,7 +34,7 @@ use ledger::{BlockResult, BlockWriter, Hash, LogWriter, Record};
 use recovery::schemes::beside::RowLoggers;
 use types::{Error, Height, Result};
 
-use crate::replica::Executed;
+use crate::client::Executed;
 use crate::rest::Arrivals;
 
 /// Bytes of blocks that are held in memory at most, between checkpoints.

@@ -57,6 +57,7 @@ pub use self::recovery::{
 };
 pub use beyond::Elsewhere;
 pub use checkpoint::PassedOver;
+pub use client::{Executed, Member, Replica, Request, Waiting};
 pub use clock::{Clock, ClockBound, SteadyClock};
 pub use effects::{ChangedRow, Effects};
 pub use journal::Journal;
@@ -68,10 +69,8 @@ pub use order::{Seed, Status as KeyStatus};
 pub use parameter_types::ParameterTypes;
 pub use protocols::recorded_name;
 pub use queue::BlockLimits;
-pub use replica::{
-    Again, Boundary, Executed, Halt, Head, KeyStanding, Replica, check_first_order, check_protocol,
-};
-pub use request::{Compiled, Completion, Numbering, Request, is_barrier};
+pub use replica::{Again, Boundary, Halt, Head, KeyStanding, check_first_order, check_protocol};
+pub use request::{Compiled, Completion, Numbering, is_barrier};
 pub use retention::{Retention, RetentionSettings};
 pub use skip::Skipped;
 pub use stopped::Stopped;

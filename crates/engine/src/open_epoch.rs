@@ -11,9 +11,9 @@ use pipeline::Barrier;
 use storage::UndoArena;
 use types::{Height, Position};
 
-use crate::client::{Ticket, request_of};
+use crate::client::{Member, Request, Ticket, request_of};
 use crate::replica::{Keeper, Spread};
-use crate::request::{Member, Request, Verdict};
+use crate::request::Verdict;
 
 /// A block that is open, as the threads that run calls in it share it.
 pub(crate) struct OpenEpoch {

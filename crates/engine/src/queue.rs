@@ -23,9 +23,8 @@ use order::{Limits, Solo};
 use types::{Error, Height};
 
 use crate::beyond::Beyond;
-use crate::client::{Cut, Ticket, request_of};
+use crate::client::{Cut, Ticket, Waiting, request_of};
 use crate::open_epoch::Door;
-use crate::request::Waiting;
 use crate::transaction::outcome::OUTCOME_BYTES_MAX;
 
 /// What a sleep takes at least: a shorter wait is not worth beginning.

@@ -2,14 +2,12 @@
 //! compiled from them at most once.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use concurrency::{Outcome, Work};
 use ledger::{Hash, LedgerId};
 use order::{Seed, Submission, View};
 use pipeline::{Barrier, Task};
-use tokio::sync::oneshot;
 use types::{Height, Origin, Result};
 
 use crate::transaction::Body;
@@ -31,25 +29,20 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
-/// A client that waits for its answer, and since when.
-pub struct Waiting {
-    pub arrived: Instant,
-    pub reply: oneshot::Sender<Result<Completion>>,
-}
-
-pub struct Request {
+/// `T`: what waits for its answer, of which a replica knows nothing.
+pub struct Request<T> {
     /// All bytes, as they are ordered.
     pub envelope: Bytes,
     pub compiled: Option<Compiled>,
     pub barrier: Barrier,
     /// `None`: of another node, of a ledger that is read, or its client is gone.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<T>,
 }
 
-impl Request {
+impl<T> Request<T> {
     /// Bytes that came from elsewhere. What they ask for is found out where they run; here only
     /// whether the block must stop for it.
-    pub fn of_bytes(envelope: Bytes) -> Request {
+    pub fn of_bytes(envelope: Bytes) -> Request<T> {
         let barrier = match View::read(&envelope) {
             // Looked at by its kind alone: a request that does not decode is rejected as it runs.
             Ok(view) => Body::barrier_of(view.request),
@@ -90,7 +83,7 @@ impl Numbering {
     }
 
     /// A request that a block near `now_us` takes.
-    pub fn request(&mut self, principal: &str, now_us: i64, body: &Body) -> Result<Request> {
+    pub fn request<T>(&mut self, principal: &str, now_us: i64, body: &Body) -> Result<Request<T>> {
         let (submitter, sequence) = (self.submitter, self.next);
         self.next += 1;
         let view = View {
@@ -136,13 +129,13 @@ impl Verdict {
 }
 
 /// A request in its block.
-pub struct Member {
-    pub request: Request,
+pub struct Member<T> {
+    pub request: Request<T>,
     pub verdict: Verdict,
     pub work: Arc<Work>,
 }
 
-impl Task for Member {
+impl<T> Task for Member<T> {
     fn work(&self) -> &Arc<Work> {
         &self.work
     }

@@ -4,6 +4,7 @@ use ledger::{Batch, OrderHeader, OrderSeal};
 use pipeline::Rules;
 use types::{Error, Result, SqlState};
 
+use crate::client::Request;
 use crate::request::Numbering;
 use crate::skip::{BLOCKS_MAX, REASON_BYTES_MAX};
 use crate::transaction::Body;
@@ -62,7 +63,7 @@ impl Stopped {
         let body = Body::Skip { first, order: hash, reason: reason.to_owned() };
         let time_us = time_us.max(last.time_us);
         let mut numbering = Numbering::behind(order.ledger_id, &last.hash());
-        let request = numbering.request(owner, time_us, &body)?;
+        let request: Request = numbering.request(owner, time_us, &body)?;
         let seal = OrderSeal {
             ledger_id: order.ledger_id,
             height: last.height + 1,

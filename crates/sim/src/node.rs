@@ -9,10 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use concurrency::{Outcome, Snapshots};
 use engine::checkpoint::{Checkpointer, State};
-use engine::replica::Executed;
-use engine::request::Member;
 use engine::{
-    Fault, Journal, KeyStanding, Language, Replayed, Replica, Request, recover, resume_writing,
+    Executed, Fault, Journal, KeyStanding, Language, Member, Replayed, Replica, Request, recover,
+    resume_writing,
 };
 use ledger::{Batch, BlockResult, BlockWriter, Files, Genesis, LogOptions, MemoryFiles};
 use order::Proposal;

@@ -11,10 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use concurrency::{Isolation, Outcome};
-use engine::replica::Executed;
-use engine::request::Member;
 use engine::transaction::outcome::Told;
-use engine::{Body, KeyStanding, KeyStatus, Replica, Request};
+use engine::{Body, Executed, KeyStanding, KeyStatus, Member, Replica, Request};
 use ledger::{Batch, BlockResult, Genesis, Hash};
 use order::{Submission, View};
 use pipeline::{Decided, Settled};

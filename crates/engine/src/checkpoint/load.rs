@@ -21,8 +21,9 @@ use ledger::checkpoint::{self, Group, Manifest, PackReader, read_manifest};
 use storage::{Store, Table, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, Stamp};
 
+use crate::client::Replica;
 use crate::language::MakeLanguage;
-use crate::replica::{Boundary, Replica, protocol_of};
+use crate::replica::{Boundary, protocol_of};
 
 use super::past::take_images;
 use super::take::Base;

@@ -13,8 +13,9 @@ use ledger::{Files, Hash};
 use storage::{Snapshot, Table};
 use types::{Error, Height, Result, TableId, TableSchema};
 
+use crate::client::Replica;
 use crate::images::same_images;
-use crate::replica::{Boundary, Replica};
+use crate::replica::Boundary;
 
 use super::groups::{RowGroup, digest, each_group};
 use super::passed_over::PassedOver;

@@ -29,12 +29,13 @@ use parking_lot::Mutex;
 use pipeline::Event;
 use types::Error;
 
+use crate::client::{Closed, Entered, Member, Request};
 use crate::gate::{Closing, Woken};
 use crate::language::Language;
 use crate::open_epoch::{Door, OpenEpoch, Shut, Taken};
 use crate::queue::Queue;
-use crate::replica::{Closed, Entered, Opened, compile_request};
-use crate::request::{Compiled, Member, Request, Verdict};
+use crate::replica::{Opened, compile_request};
+use crate::request::{Compiled, Verdict};
 
 use super::sequencer::{Sequencer, halted, stopped};
 use super::{Shared, reads_only};

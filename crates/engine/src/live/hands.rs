@@ -20,8 +20,7 @@ use std::time::{Duration, Instant};
 
 use concurrency::Crew;
 
-use crate::replica::{FinishingBlock, PlannedBlock, RanBlock, ReadyBlock};
-use crate::request::Request;
+use crate::client::{FinishingBlock, PlannedBlock, RanBlock, ReadyBlock, Request};
 use crate::watchdog::panic_text;
 
 use super::Shared;

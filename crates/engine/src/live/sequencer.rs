@@ -13,12 +13,12 @@ use order::View;
 use pipeline::{Action, Actions, Cadence, Decided, Event, Pipeline, Rules, Settled};
 use types::{Error, Height, SqlState};
 
-use crate::client::Cut;
+use crate::client::{Cut, Executed, Member, RanBlock, ReadyBlock, Replica, Request, Waiting};
 use crate::journal::{Journal, OrderLog, cannot_write};
 use crate::observer::{BlockEvent, Observer};
 use crate::queue::Next;
-use crate::replica::{Executed, Halt, RanBlock, ReadyBlock, Replica};
-use crate::request::{Completion, Member, Request, Waiting};
+use crate::replica::Halt;
+use crate::request::Completion;
 use crate::tamper;
 use crate::transaction::Body;
 use crate::watchdog::{Running, panic_text};

@@ -31,11 +31,12 @@ use recovery::schemes::beside::RowReader;
 use recovery::schemes::streams::Frame;
 use types::Height;
 
+use crate::client::Request;
 use crate::language::Language;
 use pipeline::Barrier;
 
 use crate::replica::compile_request;
-use crate::request::{Compiled, Request};
+use crate::request::Compiled;
 use crate::skip::{self, Skip};
 use crate::stopped::Stopped;
 use crate::transaction::Body;

@@ -42,9 +42,9 @@ use ledger::{Batch, BlockReader, Record, TornTail};
 
 use types::Height;
 
+use crate::client::{Replica, Request};
 use crate::limits::Limits;
-use crate::replica::{Halt, Replica};
-use crate::request::Request;
+use crate::replica::Halt;
 use crate::stopped::Stopped;
 use crate::watchdog::panic_text;
 

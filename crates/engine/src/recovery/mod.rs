@@ -42,10 +42,11 @@ use types::Height;
 
 use crate::checkpoint::vouched::vouched_at;
 use crate::checkpoint::{Base, Loaded, PassedOver, load};
+use crate::client::Replica;
 use crate::effects::ChangedRow;
 use crate::language::MakeLanguage;
 use crate::limits::EXECUTOR;
-use crate::replica::{Boundary, Halt, Head, Replica};
+use crate::replica::{Boundary, Halt, Head};
 use crate::stopped::Stopped;
 use crate::watchdog::Watchdog;
 

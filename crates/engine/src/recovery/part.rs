@@ -34,8 +34,9 @@ use recovery::schemes::Scheme;
 use recovery::schemes::checked;
 use types::{Height, Position};
 
+use crate::client::Replica;
 use crate::effects::row_digest;
-use crate::replica::{Halt, Replica};
+use crate::replica::Halt;
 use crate::transaction::is_committed;
 
 use super::ahead::Item;

@@ -42,20 +42,20 @@ impl Again {
     }
 }
 
-impl Replica {
+impl<T> Replica<T> {
     /// Execute the block that a ledger has next. What it gives is not compared here, and the
     /// replica goes on as if it were the same: it is no replica of the ledger unless it is.
     pub fn execute_again(
         &mut self,
         batch: &Batch,
         result: &BlockResult,
-        requests: Vec<Request>,
+        requests: Vec<Request<T>>,
     ) -> Result<Again, Halt> {
         let unsealed = self.run_again(batch, Some(result), requests)?;
         Ok(self.again(unsealed, result))
     }
 
-    pub(super) fn again(&mut self, unsealed: Unsealed, result: &BlockResult) -> Again {
+    pub(super) fn again(&mut self, unsealed: Unsealed<T>, result: &BlockResult) -> Again {
         let Unsealed { batch, seal, outcomes, effects, carried_in, .. } = unsealed;
         let rooting = self.rooting(seal.height, &effects);
         self.stand_behind(batch.header(), result.header());
@@ -67,8 +67,8 @@ impl Replica {
     pub fn execute_ordered(
         &mut self,
         batch: &Batch,
-        requests: Vec<Request>,
-    ) -> Result<Executed, Halt> {
+        requests: Vec<Request<T>>,
+    ) -> Result<Executed<T>, Halt> {
         let unsealed = self.run_again(batch, None, requests)?;
         self.seal(unsealed)
     }
@@ -77,8 +77,8 @@ impl Replica {
         &mut self,
         recorded: &Batch,
         result: Option<&BlockResult>,
-        requests: Vec<Request>,
-    ) -> Result<Unsealed, Halt> {
+        requests: Vec<Request<T>>,
+    ) -> Result<Unsealed<T>, Halt> {
         let OrderHeader { time_us, proposer, seen_height, .. } = *recorded.header();
         if self.rules().runs_first {
             return self.run_as_recorded(recorded, result, requests);
@@ -94,15 +94,15 @@ impl Replica {
         &mut self,
         recorded: &Batch,
         result: Option<&BlockResult>,
-        requests: Vec<Request>,
-    ) -> Result<Unsealed, Halt> {
+        requests: Vec<Request<T>>,
+    ) -> Result<Unsealed<T>, Halt> {
         let OrderHeader { time_us, proposer, .. } = *recorded.header();
         let kept = images::are_kept(self.protocol().info());
         let envelopes = recorded.envelopes().to_vec();
         let batch = Arc::new(self.seal_batch(time_us, proposer, 0, envelopes)?);
         let height = batch.height();
         let members = self.admit_all(height, time_us, requests)?;
-        let mut ran = Ran::default();
+        let mut ran = Ran::of(Vec::new(), Effects::default());
         let changes = members.iter().any(stops);
         match (kept && !changes, result) {
             (true, Some(result)) => return self.put_images(batch, result, members),
@@ -124,12 +124,12 @@ impl Replica {
         &mut self,
         batch: Arc<Batch>,
         result: &BlockResult,
-        members: Vec<Member>,
-    ) -> Result<Unsealed, Halt> {
+        members: Vec<Member<T>>,
+    ) -> Result<Unsealed<T>, Halt> {
         let height = batch.height();
         let mut writes = self.store.begin_block(height, self.crew.workers());
         images::apply(result, &self.store, &mut writes)?;
-        let mut ran = Ran::default();
+        let mut ran = Ran::of(Vec::new(), Effects::default());
         ran.effects.push(Step::Rows(self.store.finish(writes)));
         // Outcomes are the recorded ones, since nothing was run that could tell them.
         for (member, outcome) in members.into_iter().zip(result.outcomes()) {
@@ -157,7 +157,7 @@ impl Replica {
         &mut self,
         order: &OrderHeader,
         result: &BlockResult,
-        requests: Vec<Request>,
+        requests: Vec<Request<T>>,
     ) -> Result<(), Halt> {
         let members = self.admit_all(order.height, order.time_us, requests)?;
         let mut settlements = Vec::new();
@@ -188,7 +188,12 @@ impl Replica {
 
 impl Settlement {
     /// What a recorded outcome says of a key.
-    fn recorded(member: &Member, index: u32, height: Height, outcome: &[u8]) -> Option<Settlement> {
+    fn recorded<T>(
+        member: &Member<T>,
+        index: u32,
+        height: Height,
+        outcome: &[u8],
+    ) -> Option<Settlement> {
         let origin = Origin { height, index };
         match Told::decode(outcome).ok()? {
             Told::Retry(_) => Settlement::of(member, origin, Ended::Retry),

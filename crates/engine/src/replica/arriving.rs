@@ -44,29 +44,28 @@ pub(crate) struct Opened {
 }
 
 /// What has come to a block while it was open.
-#[derive(Default)]
-pub(crate) struct Entered {
+pub(crate) struct Entered<T> {
     /// Those that ran, as they arrived.
-    pub ran: Vec<Member>,
+    pub ran: Vec<Member<T>>,
     /// Those that might not run.
-    pub refused: Vec<Request>,
+    pub refused: Vec<Request<T>>,
     /// Schema and parameter changes, for which the block was closed.
-    pub barriers: Vec<Request>,
+    pub barriers: Vec<Request<T>>,
 }
 
 /// A block that has run and is not sealed.
-pub(crate) struct Closed {
+pub(crate) struct Closed<T> {
     pub height: Height,
     pub time_us: i64,
     pub barrier: Barrier,
     pub bytes: u64,
     proposer: Proposer,
-    ran: Ran,
+    ran: Ran<T>,
     account: Account,
-    tail: Vec<Member>,
+    tail: Vec<Member<T>>,
 }
 
-impl Closed {
+impl<T> Closed<T> {
     pub fn transactions(&self) -> usize {
         self.ran.settled.len() + self.tail.len()
     }
@@ -77,7 +76,7 @@ impl Closed {
     }
 }
 
-impl Replica {
+impl<T> Replica<T> {
     /// Whether calls run as they arrive.
     pub(crate) fn has_epochs(&self) -> bool {
         self.protocol().open(&self.store, self.head.height + 1, self.limits().budget).is_some()
@@ -90,7 +89,7 @@ impl Replica {
     /// Opens the block behind `before`, or behind the head; for `threads` that run calls in it.
     pub(crate) fn open(
         &mut self,
-        before: Option<&Closed>,
+        before: Option<&Closed<T>>,
         (time_us, proposer): (i64, Proposer),
         threads: usize,
     ) -> Result<(Opened, Box<dyn Epoch>), Halt> {
@@ -118,8 +117,8 @@ impl Replica {
         &mut self,
         opened: Opened,
         epoch: Box<dyn Epoch>,
-        entered: Entered,
-    ) -> Result<Closed, Halt> {
+        entered: Entered<T>,
+    ) -> Result<Closed<T>, Halt> {
         self.keeper.lock().begin_opened()?;
         let Opened { height, time_us, proposer, mut writes } = opened;
         let Entered { ran: members, refused, barriers } = entered;
@@ -151,7 +150,7 @@ impl Replica {
     }
 
     /// Headers, outcomes and effects of a closed block, and its tail.
-    pub(crate) fn seal_closed(&mut self, closed: Closed) -> Result<Executed, Halt> {
+    pub(crate) fn seal_closed(&mut self, closed: Closed<T>) -> Result<Executed<T>, Halt> {
         let Closed { height, time_us, proposer, mut ran, mut account, tail, .. } = closed;
         let batch = self.seal_as_it_ran((time_us, proposer), &ran.settled, &tail)?;
         account.serial_order = (0..(ran.settled.len() + tail.len()) as Position).collect();
@@ -170,8 +169,8 @@ impl Replica {
         &mut self,
         height: Height,
         order: &[Position],
-        refused: Vec<Request>,
-        ran: &mut Ran,
+        refused: Vec<Request<T>>,
+        ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
         let keeper = Arc::clone(&self.keeper);
         let mut keeper = keeper.lock();
@@ -198,9 +197,9 @@ impl Replica {
     fn admit_barriers(
         &mut self,
         height: Height,
-        barriers: Vec<Request>,
-        ran: &mut Ran,
-    ) -> Result<Vec<Member>, Halt> {
+        barriers: Vec<Request<T>>,
+        ran: &mut Ran<T>,
+    ) -> Result<Vec<Member<T>>, Halt> {
         let keeper = Arc::clone(&self.keeper);
         let mut tail = Vec::new();
         for request in barriers {
@@ -216,7 +215,7 @@ impl Replica {
 }
 
 /// A request in its block, with no program yet.
-pub(super) fn admitted(keeper: &mut Keeper, origin: Origin, request: Request) -> Member {
+pub(super) fn admitted<T>(keeper: &mut Keeper, origin: Origin, request: Request<T>) -> Member<T> {
     let (verdict, work) = match keeper.admit(origin, &request.envelope) {
         Ok(Verdict::Repeat(first)) => (Verdict::Repeat(first), void(repeated(first))),
         Ok(verdict) => (verdict, Arc::clone(NOT_COMPILED.get_or_init(|| void(not_compiled())))),
@@ -232,9 +231,9 @@ fn void(why: Error) -> Arc<Work> {
     Arc::new(Work::Void(why))
 }
 
-impl Ran {
+impl<T> Ran<T> {
     /// Behind all that ran in the block: what may not run.
-    fn push_void(&mut self, height: Height, member: Member) -> Result<(), Halt> {
+    fn push_void(&mut self, height: Height, member: Member<T>) -> Result<(), Halt> {
         let outcome = match &*member.work {
             Work::Void(error) => Outcome::from_run(Err(Stop::from(error.clone())))?,
             _ => return Err(Halt("a transaction that may not run has a program".to_owned())),

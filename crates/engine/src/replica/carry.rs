@@ -46,10 +46,10 @@ const SUBMITTERS_MAX: usize = 1_024;
 /// Decided keys that do not count yet, by the block that decided them.
 pub(super) type Unsettled = VecDeque<(Height, Vec<Settlement>)>;
 
-pub(super) struct State {
+pub(super) struct State<T> {
     pub submissions: Submissions,
     pub unsettled: Unsettled,
-    pub deferred: BTreeMap<Height, Vec<Deferred<Member>>>,
+    pub deferred: BTreeMap<Height, Vec<Deferred<Member<T>>>>,
     pub carried: Carried,
     pub skips: Vec<Skipped>,
 }
@@ -62,14 +62,14 @@ pub(super) fn remembered(limits: &Limits) -> Remembered {
     }
 }
 
-impl State {
+impl<T> State<T> {
     /// No bytes: behind genesis.
     pub fn decode(
         bytes: &Bytes,
         ledger_id: LedgerId,
         protocol: &dyn Protocol,
         limits: &Limits,
-    ) -> Result<State> {
+    ) -> Result<State<T>> {
         let remembered = remembered(limits);
         if bytes.is_empty() {
             let submissions = Submissions::new(ledger_id, remembered);
@@ -108,7 +108,7 @@ impl State {
     }
 }
 
-impl Replica {
+impl<T> Replica<T> {
     /// What [`State::decode`] reads.
     pub(super) fn carried_bytes(&self) -> Bytes {
         let mut out = Vec::new();
@@ -213,7 +213,7 @@ fn settlement(bytes: &Bytes, input: &mut &[u8]) -> Result<Settlement> {
     Ok(Settlement { envelope, place, ended })
 }
 
-fn transaction(bytes: &Bytes, input: &mut &[u8]) -> Result<Deferred<Member>> {
+fn transaction<T>(bytes: &Bytes, input: &mut &[u8]) -> Result<Deferred<Member<T>>> {
     let (envelope, origin) = placed(bytes, input)?;
     let attempts = u32::try_from(decode_u64(input)?).map_err(|_| corrupt("a count"))?;
     let verdict = Verdict::to_run(&View::read(&envelope)?.submission);

@@ -67,11 +67,11 @@ pub use run::{check_first_order, check_protocol};
 pub(crate) use run::{compile_request, shown_parameter, unknown_parameter};
 
 /// A block that has been executed.
-pub struct Executed {
+pub struct Executed<T> {
     pub batch: Arc<Batch>,
     pub result: BlockResult,
     /// Those carried over from earlier blocks, then the block's own.
-    pub settled: Vec<Settled<Member>>,
+    pub settled: Vec<Settled<Member<T>>>,
     /// How many were carried over.
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
@@ -119,30 +119,30 @@ pub struct KeyStanding {
 }
 
 /// A batch that is not finished.
-struct Ordered {
+struct Ordered<T> {
     time_us: i64,
     proposer: order::Proposer,
-    requests: Vec<Request>,
+    requests: Vec<Request<T>>,
     barrier: Barrier,
     /// The newest block that its proposer had seen, or one of its clients.
     seen: Height,
     /// `None`: sealed when it has run.
     batch: Option<Arc<Batch>>,
     /// Those that may not run, where they stand behind the others.
-    refused: Vec<Request>,
+    refused: Vec<Request<T>>,
     /// From its first schema or parameter change on.
-    tail: Vec<Member>,
+    tail: Vec<Member<T>>,
     /// Where that is so: which of the requests each was, of those that run, of those that may not,
     /// of the tail.
     came: Vec<Position>,
 }
 
-pub struct Replica {
+pub struct Replica<T> {
     ledger_id: LedgerId,
     store: Arc<Store>,
     language: Arc<dyn Language>,
     crew: Arc<Crew>,
-    line: Line<Member>,
+    line: Line<Member<T>>,
     parameters: Arc<Parameters>,
     parameters_hash: Hash,
     limits: Limits,
@@ -151,7 +151,7 @@ pub struct Replica {
     roots: Roots,
     /// Shared with the gate while a block is open.
     keeper: Arc<Mutex<Keeper>>,
-    ordered: BTreeMap<Height, Ordered>,
+    ordered: BTreeMap<Height, Ordered<T>>,
     /// The newest block that was planned.
     planned: Height,
     /// The last block that asked for a change of schema or parameters, or the oldest that was to be
@@ -192,14 +192,14 @@ impl From<Error> for Halt {
     }
 }
 
-impl Replica {
+impl<T> Replica<T> {
     /// The state after the genesis block: empty.
     pub fn new(
         genesis: &Genesis,
         store: Arc<Store>,
         language: Arc<dyn Language>,
         workers: usize,
-    ) -> Result<Replica, Halt> {
+    ) -> Result<Replica<T>, Halt> {
         let parameters = Arc::new(genesis.parameters.clone());
         let block = genesis.to_block()?;
         let (order, result) = (block.batch.header().clone(), block.result.header().clone());
@@ -215,7 +215,7 @@ impl Replica {
         store: Arc<Store>,
         language: Arc<dyn Language>,
         workers: usize,
-    ) -> Result<Replica, Halt> {
+    ) -> Result<Replica<T>, Halt> {
         let Boundary { order, result, parameters, carried, past } = boundary;
         let encoding = &parameters.row_encoding;
         if encoding != ROW_ENCODING {
@@ -358,7 +358,7 @@ impl Replica {
         time_us: i64,
         proposer: order::Proposer,
         seen_height: Height,
-        requests: Vec<Request>,
+        requests: Vec<Request<T>>,
     ) -> Result<Height, Halt> {
         let height = next_height(self.newest.height)?;
         let members = requests.len().saturating_add(self.deferred_to_next());
@@ -389,7 +389,7 @@ impl Replica {
         &self,
         height: Height,
         seen_height: Height,
-        requests: &[Request],
+        requests: &[Request<T>],
     ) -> (Height, Height) {
         if self.rules().lag == 1 {
             return (0, 0);
@@ -440,7 +440,7 @@ impl Replica {
     }
 
     /// The requests of blocks that were not executed: those that will not be.
-    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Request> {
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Request<T>> {
         let ordered = std::mem::take(&mut self.ordered).into_values();
         ordered.flat_map(|Ordered { requests, refused, tail, .. }| {
             let tail = tail.into_iter().map(|member| member.request);
@@ -465,13 +465,17 @@ impl Replica {
     }
 
     /// Orders and executes the next block. Its writes are in the store but not published.
-    pub fn execute(&mut self, time_us: i64, requests: Vec<Request>) -> Result<Executed, Halt> {
+    pub fn execute(
+        &mut self,
+        time_us: i64,
+        requests: Vec<Request<T>>,
+    ) -> Result<Executed<T>, Halt> {
         let height = self.order(time_us, [0; 32], self.head.height, requests)?;
         self.run(height)
     }
 
     /// Plans, prepares and finishes a block.
-    pub fn run(&mut self, height: Height) -> Result<Executed, Halt> {
+    pub fn run(&mut self, height: Height) -> Result<Executed<T>, Halt> {
         let ready = self.plan(height)?.prepare(&self.crew)?;
         self.finish(ready)
     }
@@ -489,7 +493,7 @@ impl Replica {
     }
 }
 
-impl Executed {
+impl<T> Executed<T> {
     /// What the block takes in the ledger, but for frames.
     pub fn ledger_bytes(&self) -> u64 {
         let outcomes = self.result.outcomes().iter();
@@ -499,10 +503,10 @@ impl Executed {
     }
 }
 
-pub(crate) type PlannedBlock = Planned<Member>;
-pub(crate) type ReadyBlock = Ready<Member>;
-pub(crate) type FinishingBlock = Finishing<Member>;
-pub(crate) type RanBlock = Ran<Member>;
+pub(crate) type PlannedBlock<T> = Planned<Member<T>>;
+pub(crate) type ReadyBlock<T> = Ready<Member<T>>;
+pub(crate) type FinishingBlock<T> = Finishing<Member<T>>;
+pub(crate) type RanBlock<T> = Ran<Member<T>>;
 
 /// Heights are counted in what a row's stamp has room for. That they wrap is not an option.
 fn next_height(height: Height) -> Result<Height, Halt> {

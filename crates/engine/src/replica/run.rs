@@ -38,9 +38,8 @@ pub(super) struct Settlement {
 const BLOCK_WEIGHT_MAX: usize = ledger::record::RECORD_BYTES_MAX - (1 << 20);
 
 /// What has run of a block.
-#[derive(Default)]
-pub(super) struct Ran {
-    pub settled: Vec<Settled<Member>>,
+pub(super) struct Ran<T> {
+    pub settled: Vec<Settled<Member<T>>>,
     /// Transactions of the block's own among them.
     pub own: u32,
     pub effects: Effects,
@@ -49,12 +48,12 @@ pub(super) struct Ran {
 }
 
 /// A block that has run, before its effects are hashed.
-pub(super) struct Unsealed {
+pub(super) struct Unsealed<T> {
     pub batch: Arc<ledger::Batch>,
     /// But for the effects and the state root.
     pub seal: ResultSeal,
     pub outcomes: (Vec<Bytes>, Vec<CarriedOutcome>),
-    pub settled: Vec<Settled<Member>>,
+    pub settled: Vec<Settled<Member<T>>>,
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
     pub overtakings: Vec<(Position, Position)>,
@@ -73,10 +72,10 @@ pub(super) struct Account {
     pub report: BlockReport,
 }
 
-impl Replica {
+impl<T> Replica<T> {
     /// Decides which envelopes may run, compiles, and hands what stands before the first schema or
     /// parameter change to the protocol's line.
-    pub fn plan(&mut self, height: Height) -> Result<PlannedBlock, Halt> {
+    pub fn plan(&mut self, height: Height) -> Result<PlannedBlock<T>, Halt> {
         let snapshots = self.snapshots(height);
         let missing = || Halt(format!("block {height} was not ordered"));
         let mut ordered = self.ordered.remove(&height).ok_or_else(missing)?;
@@ -104,14 +103,14 @@ impl Replica {
     fn admit_arriving(
         &mut self,
         height: Height,
-        requests: Vec<Request>,
-        ordered: &mut Ordered,
-    ) -> Result<Vec<Member>, Halt> {
+        requests: Vec<Request<T>>,
+        ordered: &mut Ordered<T>,
+    ) -> Result<Vec<Member<T>>, Halt> {
         let lag = self.rules().carry_lag();
         let keeper = Arc::clone(&self.keeper);
         let mut keeper = keeper.lock();
         keeper.begin(height, ordered.time_us, lag)?;
-        let (mut members, mut refused) = (Vec::<Member>::new(), Vec::new());
+        let (mut members, mut refused) = (Vec::<Member<T>>::new(), Vec::new());
         let mut came = Vec::new();
         for (arrival, request) in (0..).zip(requests) {
             let before = members.len() + refused.len() + ordered.tail.len();
@@ -147,8 +146,8 @@ impl Replica {
         &mut self,
         height: Height,
         time_us: i64,
-        requests: Vec<Request>,
-    ) -> Result<Vec<Member>, Halt> {
+        requests: Vec<Request<T>>,
+    ) -> Result<Vec<Member<T>>, Halt> {
         let lag = self.rules().carry_lag();
         let mut keeper = self.keeper.lock();
         keeper.begin(height, time_us, lag)?;
@@ -159,7 +158,7 @@ impl Replica {
     }
 
     /// Gives programs to those that run and have none, or one of another schema.
-    pub(crate) fn compile(&self, members: &mut [Member]) {
+    pub(crate) fn compile(&self, members: &mut [Member<T>]) {
         let schema_version = self.language.schema_version();
         for member in members.iter_mut().filter(|member| member.verdict.runs()) {
             let compiled = member.request.compiled.take();
@@ -182,7 +181,7 @@ impl Replica {
     }
 
     /// Gives programs of the schema in force to requests.
-    pub(crate) fn compile_requests(&self, requests: &mut [Request]) {
+    pub(crate) fn compile_requests(&self, requests: &mut [Request<T>]) {
         let schema_version = self.language.schema_version();
         for request in requests {
             let current = |c: &Compiled| c.schema_version == schema_version;
@@ -194,7 +193,7 @@ impl Replica {
     }
 
     /// What a request runs under the schema in force.
-    pub(crate) fn program(&self, request: &Request) -> Arc<Work> {
+    pub(crate) fn program(&self, request: &Request<T>) -> Arc<Work> {
         let schema_version = self.language.schema_version();
         match &request.compiled {
             Some(c) if c.schema_version == schema_version => Arc::clone(&c.work),
@@ -203,28 +202,28 @@ impl Replica {
     }
 
     /// The second half of a block. Its writes are in the store but not published.
-    pub fn finish(&mut self, ready: ReadyBlock) -> Result<Executed, Halt> {
+    pub fn finish(&mut self, ready: ReadyBlock<T>) -> Result<Executed<T>, Halt> {
         let unsealed = self.finish_unsealed(ready)?;
         self.seal(unsealed)
     }
 
     /// What the second half takes, to be run elsewhere.
-    pub fn begin_finish(&mut self, ready: ReadyBlock) -> Result<FinishingBlock, Halt> {
+    pub fn begin_finish(&mut self, ready: ReadyBlock<T>) -> Result<FinishingBlock<T>, Halt> {
         Ok(self.line.begin_finish(ready)?)
     }
 
     /// The result of a block that has run.
-    pub fn end_finish(&mut self, ran: RanBlock) -> Result<Executed, Halt> {
+    pub fn end_finish(&mut self, ran: RanBlock<T>) -> Result<Executed<T>, Halt> {
         let unsealed = self.unseal_ran(ran)?;
         self.seal(unsealed)
     }
 
-    pub(super) fn finish_unsealed(&mut self, ready: ReadyBlock) -> Result<Unsealed, Halt> {
+    pub(super) fn finish_unsealed(&mut self, ready: ReadyBlock<T>) -> Result<Unsealed<T>, Halt> {
         let ran = self.line.begin_finish(ready)?.run(&self.crew)?;
         self.unseal_ran(ran)
     }
 
-    fn unseal_ran(&mut self, ran: RanBlock) -> Result<Unsealed, Halt> {
+    fn unseal_ran(&mut self, ran: RanBlock<T>) -> Result<Unsealed<T>, Halt> {
         let height = ran.height();
         let snapshot_height = ran.snapshots().newest;
         let finished = self.line.end_finish(ran)?;
@@ -276,8 +275,8 @@ impl Replica {
     pub(super) fn seal_as_it_ran(
         &mut self,
         (time_us, proposer): (i64, Proposer),
-        settled: &[Settled<Member>],
-        tail: &[Member],
+        settled: &[Settled<Member<T>>],
+        tail: &[Member<T>],
     ) -> Result<Arc<ledger::Batch>, Halt> {
         let ran = settled.iter().map(|settled| match &settled.decided {
             Decided::Now(member) => Ok(member),
@@ -292,8 +291,8 @@ impl Replica {
     pub(super) fn run_tail(
         &mut self,
         batch: &ledger::Batch,
-        tail: Vec<Member>,
-        ran: &mut Ran,
+        tail: Vec<Member<T>>,
+        ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
         let header = batch.header();
         let mut rest = tail.into_iter().peekable();
@@ -320,8 +319,8 @@ impl Replica {
         &mut self,
         height: Height,
         time_us: i64,
-        member: Member,
-        ran: &mut Ran,
+        member: Member<T>,
+        ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
         let applied = match asked(&member.request.envelope) {
             Ok(Transaction { body: Body::Schema { text }, .. }) => {
@@ -358,8 +357,8 @@ impl Replica {
         &mut self,
         height: Height,
         migration: Transaction,
-        member: Member,
-        ran: &mut Ran,
+        member: Member<T>,
+        ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
         let position = ran.settled.len() as Position;
         let migrated = self.language.migrate(migration, &self.store, position, height);
@@ -387,8 +386,8 @@ impl Replica {
         &mut self,
         height: Height,
         time_us: i64,
-        mut members: Vec<Member>,
-        ran: &mut Ran,
+        mut members: Vec<Member<T>>,
+        ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
         self.compile(&mut members);
         let first = ran.settled.len() as Position;
@@ -453,8 +452,8 @@ impl Replica {
         batch: Arc<ledger::Batch>,
         snapshot_height: Height,
         account: Account,
-        ran: Ran,
-    ) -> Result<Unsealed, Halt> {
+        ran: Ran<T>,
+    ) -> Result<Unsealed<T>, Halt> {
         let Account { carried_in, serial_order, overtakings, arrivals, report } = account;
         let Ran { settled, effects, .. } = ran;
         let height = batch.height();
@@ -486,7 +485,7 @@ impl Replica {
     }
 
     /// What the block decided about keys.
-    pub(super) fn remember_ran(&mut self, height: Height, ran: &mut Ran) {
+    pub(super) fn remember_ran(&mut self, height: Height, ran: &mut Ran<T>) {
         let mut settlements = std::mem::take(&mut ran.settlements);
         settlements.extend(ran.settled.iter().filter_map(settlement));
         self.keeper.lock().remember(height, settlements);
@@ -495,7 +494,7 @@ impl Replica {
     /// Of the block's own transactions, and of those carried over.
     fn outcomes(
         &self,
-        settled: &[Settled<Member>],
+        settled: &[Settled<Member<T>>],
         carried_in: usize,
         effects: &Effects,
     ) -> Result<(Vec<Bytes>, Vec<CarriedOutcome>), Halt> {
@@ -518,7 +517,7 @@ impl Replica {
         self.roots.rooting(&self.store, height, effects, self.limits.state_root)
     }
 
-    pub(super) fn seal(&mut self, unsealed: Unsealed) -> Result<Executed, Halt> {
+    pub(super) fn seal(&mut self, unsealed: Unsealed<T>) -> Result<Executed<T>, Halt> {
         let Unsealed { batch, seal, outcomes: (own, carried), .. } = unsealed;
         let rooting = self.rooting(seal.height, &unsealed.effects);
         let (effects, state_root) = rooting.seal(&unsealed.effects)?;
@@ -556,11 +555,11 @@ fn vouch(height: Height, of: Height, digest: &ledger::Hash) -> Result<SchemaChan
 }
 
 /// Whether a transaction runs by itself: it changes the schema or the parameters.
-pub(super) fn stops(member: &Member) -> bool {
+pub(super) fn stops<T>(member: &Member<T>) -> bool {
     member.verdict.runs() && member.request.barrier != Barrier::None
 }
 
-impl Ordered {
+impl<T> Ordered<T> {
     /// Which of the requests each of the block's own was, of which those that ran stand in this
     /// order of their arrivals.
     fn came_to(&self, arrivals: Vec<Position>) -> Vec<Position> {
@@ -570,9 +569,9 @@ impl Ordered {
     }
 }
 
-impl Ran {
+impl<T> Ran<T> {
     /// All of the block's own.
-    pub(super) fn of(settled: Vec<Settled<Member>>, effects: Effects) -> Ran {
+    pub(super) fn of(settled: Vec<Settled<Member<T>>>, effects: Effects) -> Ran<T> {
         Ran { own: settled.len() as u32, settled, effects, settlements: Vec::new() }
     }
 
@@ -582,7 +581,7 @@ impl Ran {
     }
 
     /// Behind all that ran in the block.
-    pub(super) fn push(&mut self, height: Height, member: Member, outcome: Outcome) {
+    pub(super) fn push(&mut self, height: Height, member: Member<T>, outcome: Outcome) {
         let index = self.own;
         self.own += 1;
         let decided = Decided::Now(member);
@@ -591,7 +590,7 @@ impl Ran {
 }
 
 /// What the ledger says of a transaction in its block.
-fn fate<'a>(settled: &'a Settled<Member>) -> Fate<'a> {
+fn fate<'a, T>(settled: &'a Settled<Member<T>>) -> Fate<'a> {
     match &settled.decided {
         Decided::Later => Fate::Deferred,
         Decided::Now(Member { verdict: Verdict::Repeat(first), .. }) => Fate::Repeat(*first),
@@ -600,7 +599,7 @@ fn fate<'a>(settled: &'a Settled<Member>) -> Fate<'a> {
 }
 
 /// What became of a key that a client named.
-fn settlement(settled: &Settled<Member>) -> Option<Settlement> {
+fn settlement<T>(settled: &Settled<Member<T>>) -> Option<Settlement> {
     match &settled.decided {
         Decided::Now(member) => {
             let ended = match &settled.outcome {
@@ -616,7 +615,7 @@ fn settlement(settled: &Settled<Member>) -> Option<Settlement> {
 
 impl Settlement {
     /// `None`: no client named it, or it did not run.
-    pub fn of(member: &Member, place: Origin, ended: Ended) -> Option<Settlement> {
+    pub fn of<T>(member: &Member<T>, place: Origin, ended: Ended) -> Option<Settlement> {
         let named = member.verdict == Verdict::RunKeyed;
         named.then(|| Settlement { envelope: member.request.envelope.clone(), place, ended })
     }

@@ -17,13 +17,13 @@ use crate::skip::{self, Skipped};
 use super::run::{Account, Ran, Unsealed};
 use super::{Again, Executed, Halt, Replica};
 
-impl Replica {
+impl<T> Replica<T> {
     /// Goes on behind a block that a later one skips, as [`Replica::execute_again`] does.
     pub fn skip_again(
         &mut self,
         batch: &Batch,
         result: &BlockResult,
-        requests: Vec<Request>,
+        requests: Vec<Request<T>>,
     ) -> Result<Again, Halt> {
         let unsealed = self.reject_all(batch, requests)?;
         Ok(self.again(unsealed, result))
@@ -33,19 +33,23 @@ impl Replica {
     pub fn skip_ordered(
         &mut self,
         batch: &Batch,
-        requests: Vec<Request>,
-    ) -> Result<Executed, Halt> {
+        requests: Vec<Request<T>>,
+    ) -> Result<Executed<T>, Halt> {
         let unsealed = self.reject_all(batch, requests)?;
         self.seal(unsealed)
     }
 
-    fn reject_all(&mut self, recorded: &Batch, requests: Vec<Request>) -> Result<Unsealed, Halt> {
+    fn reject_all(
+        &mut self,
+        recorded: &Batch,
+        requests: Vec<Request<T>>,
+    ) -> Result<Unsealed<T>, Halt> {
         let OrderHeader { time_us, proposer, seen_height, .. } = *recorded.header();
         let envelopes = recorded.envelopes().to_vec();
         let batch = Arc::new(self.seal_batch(time_us, proposer, seen_height, envelopes)?);
         let height = batch.height();
         let rejected = || Outcome::Rejected(skip::rejection());
-        let settled = |origin, member: Member| Settled {
+        let settled = |origin, member: Member<T>| Settled {
             origin,
             outcome: rejected(),
             decided: Decided::Now(member),
