@@ -5,11 +5,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use order::Proposer;
 use pipeline::Barrier;
+use replica::{Compiled, Completion};
 use tokio::sync::oneshot;
 use types::{Height, Result};
-
-use crate::request::{Compiled, Completion};
-use crate::{replica, request};
 
 /// A client that waits for its answer, and since when.
 pub struct Waiting {
@@ -20,8 +18,8 @@ pub struct Waiting {
 /// A replica whose requests may have clients of this node.
 pub type Replica = replica::Replica<Waiting>;
 pub type Executed = replica::Executed<Waiting>;
-pub type Request = request::Request<Waiting>;
-pub type Member = request::Member<Waiting>;
+pub type Request = replica::Request<Waiting>;
+pub type Member = replica::Member<Waiting>;
 
 pub(crate) type PlannedBlock = replica::PlannedBlock<Waiting>;
 pub(crate) type ReadyBlock = replica::ReadyBlock<Waiting>;

@@ -10,7 +10,7 @@
 //! gathered in memory and written many at a time, without waiting for the disk; they are synced
 //! when a checkpoint is taken and at a clean stop. A reader of the files that must find every
 //! block, as a backup, has them written first ([`LedgerEnd::written`]). Only where a block's rows
-//! stand in its result ([`crate::images`]) that is durable first, before the order. When nothing
+//! stand in its result ([`replica::images`]) that is durable first, before the order. When nothing
 //! comes for a [moment](crate::rest), and at a clean stop, results are written, both logs marked.
 //!
 //! Row logs spare a start the execution of blocks; the ledger and the loggers write at the same

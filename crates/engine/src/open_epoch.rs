@@ -8,12 +8,11 @@ use concurrency::Epoch;
 use order::{Filling, Solo};
 use parking_lot::Mutex;
 use pipeline::Barrier;
+use replica::{Keeper, Spread, Verdict};
 use storage::UndoArena;
 use types::{Height, Position};
 
 use crate::client::{Member, Request, Ticket, request_of};
-use crate::replica::{Keeper, Spread};
-use crate::request::Verdict;
 
 /// A block that is open, as the threads that run calls in it share it.
 pub(crate) struct OpenEpoch {

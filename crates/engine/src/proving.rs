@@ -23,11 +23,11 @@ use std::time::Duration;
 use ledger::proof::{Refused, Rows};
 use ledger::{Anchor, Body, KeyRange, Proof, Trust};
 use proofs::{Range, TreeKey};
+use replica::ProvableState;
 use storage::Table;
 use types::{Error, Height, Result, SqlState, TableId};
 
 use crate::live::Engine;
-use crate::state_rows::ProvableState;
 
 /// Rows of a proof.
 pub const ROWS_MAX: usize = 100_000;

@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use order::{Limits, Solo};
+use replica::transaction::outcome::OUTCOME_BYTES_MAX;
 use types::{Error, Height};
 
 use crate::beyond::Beyond;
 use crate::client::{Cut, Ticket, Waiting, request_of};
 use crate::open_epoch::Door;
-use crate::transaction::outcome::OUTCOME_BYTES_MAX;
 
 /// What a sleep takes at least: a shorter wait is not worth beginning.
 const PATIENCE_MIN: Duration = Duration::from_micros(50);

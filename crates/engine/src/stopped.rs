@@ -1,13 +1,13 @@
-//! A start that has stopped before a block that fails, and what it takes to [skip](crate::skip) it.
+//! A start that has stopped before a block that fails, and what it takes to
+//! [skip](replica::skip) it.
 
 use ledger::{Batch, OrderHeader, OrderSeal};
 use pipeline::Rules;
+use replica::skip::{BLOCKS_MAX, REASON_BYTES_MAX};
+use replica::{Body, Numbering};
 use types::{Error, Result, SqlState};
 
 use crate::client::Request;
-use crate::request::Numbering;
-use crate::skip::{BLOCKS_MAX, REASON_BYTES_MAX};
-use crate::transaction::Body;
 use crate::watchdog::Failing;
 
 /// Where a start has stopped, since the block behind fails.

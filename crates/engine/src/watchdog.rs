@@ -31,7 +31,7 @@
 //! row within one and the same block.
 //!
 //! A start that comes to the end of its ledger removes all deaths; so does a
-//! [skip](crate::skip). They are the node's own, no part of the ledger: who removes the folder
+//! [skip](replica::skip). They are the node's own, no part of the ledger: who removes the folder
 //! `deaths` has the next starts find out again.
 //!
 //! ```text

@@ -30,7 +30,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("oracle", &["concurrency", "kit", "pipeline", "procedure", "protocols", "storage", "types"]),
     ("recovery", &["concurrency", "ledger", "procedure", "storage", "types"]),
     (
-        "engine",
+        "replica",
         &[
             "concurrency",
             "kit",
@@ -40,8 +40,23 @@ const EDGES: &[(&str, &[&str])] = &[
             "procedure",
             "proofs",
             "protocols",
-            "recovery",
             "state_tree",
+            "storage",
+            "types",
+        ],
+    ),
+    (
+        "engine",
+        &[
+            "concurrency",
+            "kit",
+            "ledger",
+            "order",
+            "pipeline",
+            "procedure",
+            "proofs",
+            "recovery",
+            "replica",
             "storage",
             "types",
         ],

@@ -5,10 +5,9 @@ use std::ops::ControlFlow;
 use ledger::Hash;
 use ledger::checkpoint::{StateParts, begins_group};
 use ledger::merkle::{MerkleBuilder, leaf_hash};
+use replica::Boundary;
 use storage::{Slot, Snapshot, Table};
 use types::{Height, Result};
-
-use crate::replica::Boundary;
 
 use super::past::{self, internal};
 

@@ -18,12 +18,11 @@ use concurrency::Past;
 use kit::flaw::flawed;
 use ledger::Files;
 use ledger::checkpoint::{self, Group, Manifest, PackReader, read_manifest};
+use replica::{Boundary, MakeLanguage, protocol_of};
 use storage::{Store, Table, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, Stamp};
 
 use crate::client::Replica;
-use crate::language::MakeLanguage;
-use crate::replica::{Boundary, protocol_of};
 
 use super::past::take_images;
 use super::take::Base;

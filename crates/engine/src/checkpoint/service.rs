@@ -19,14 +19,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use replica::{Boundary, Language};
 use storage::Store;
 use tokio::sync::oneshot;
 use types::{Error, Height, Result, SqlState};
 
 use crate::journal::{LedgerEnd, cannot_write};
-use crate::language::Language;
 use crate::observer::Observer;
-use crate::replica::Boundary;
 
 use super::take::{Checkpointer, Extent, State, Taken};
 

@@ -10,12 +10,12 @@ use ledger::checkpoint::{
 use ledger::files::sqlstate_of;
 use ledger::merkle::leaf_hash;
 use ledger::{Files, Hash};
+use replica::Boundary;
+use replica::images::same_images;
 use storage::{Snapshot, Table};
 use types::{Error, Height, Result, TableId, TableSchema};
 
 use crate::client::Replica;
-use crate::images::same_images;
-use crate::replica::Boundary;
 
 use super::groups::{RowGroup, digest, each_group};
 use super::passed_over::PassedOver;

@@ -22,9 +22,8 @@ use std::sync::Arc;
 
 use ledger::{Batch, Files, Hash, LogError, LogReader, Stream};
 use order::View;
+use replica::Body;
 use types::Height;
-
-use crate::transaction::Body;
 
 /// A digest, and the block that it was ordered in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

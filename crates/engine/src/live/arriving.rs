@@ -27,15 +27,13 @@ use std::time::Instant;
 use concurrency::Call;
 use parking_lot::Mutex;
 use pipeline::Event;
+use replica::{Compiled, Language, Opened, Verdict, compile_request};
 use types::Error;
 
 use crate::client::{Closed, Entered, Member, Request};
 use crate::gate::{Closing, Woken};
-use crate::language::Language;
 use crate::open_epoch::{Door, OpenEpoch, Shut, Taken};
 use crate::queue::Queue;
-use crate::replica::{Opened, compile_request};
-use crate::request::{Compiled, Verdict};
 
 use super::sequencer::{Sequencer, halted, stopped};
 use super::{Shared, reads_only};

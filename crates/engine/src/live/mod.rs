@@ -68,6 +68,13 @@ use ledger::{Hash, LedgerId, Parameters};
 use order::{Seed, Submission, View, WINDOW};
 use pipeline::Barrier;
 use procedure::Budget;
+use replica::limits::Limits;
+use replica::request::EXPIRY_US;
+use replica::transaction::Asked;
+use replica::{
+    Body, Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped,
+    check_first_order, shown_parameter, too_large, unknown_parameter,
+};
 use storage::{Snapshot, Store};
 use tokio::sync::{oneshot, watch};
 use types::{Error, Height, SqlState};
@@ -77,20 +84,12 @@ use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken}
 use crate::client::{Replica, Ticket, Waiting};
 use crate::clock::{Clock, ClockBound, ClockGuard};
 use crate::journal::{Journal, LedgerEnd, cannot_write};
-use crate::language::Language;
-use crate::limits::Limits;
 use crate::locks::SessionLocks;
 use crate::observer::Observer;
 use crate::queue::{BlockLimits, Queue};
 use crate::recovery::Progress;
-use crate::replica::{Head, KeyStanding};
-use crate::replica::{check_first_order, shown_parameter, too_large, unknown_parameter};
-use crate::request::{Compiled, Completion, EXPIRY_US};
 use crate::rest::Resting;
 use crate::retention::{Retention, RetentionSettings};
-use crate::skip::Skipped;
-use crate::state_rows::ProvableState;
-use crate::transaction::{Asked, Body};
 use crate::watchdog::Watchdog;
 
 use memory::MemoryBound;

@@ -11,16 +11,14 @@ use concurrency::{Outcome, Snapshots};
 use ledger::Hash;
 use order::View;
 use pipeline::{Action, Actions, Cadence, Decided, Event, Pipeline, Rules, Settled};
+use replica::{Body, Completion, Halt};
 use types::{Error, Height, SqlState};
 
 use crate::client::{Cut, Executed, Member, RanBlock, ReadyBlock, Replica, Request, Waiting};
 use crate::journal::{Journal, OrderLog, cannot_write};
 use crate::observer::{BlockEvent, Observer};
 use crate::queue::Next;
-use crate::replica::Halt;
-use crate::request::Completion;
 use crate::tamper;
-use crate::transaction::Body;
 use crate::watchdog::{Running, panic_text};
 
 use super::arriving::{Arriving, Then};

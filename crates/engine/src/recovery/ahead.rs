@@ -10,7 +10,7 @@
 //! schema change makes it wait, and nothing is compiled ahead until it has happened.
 //!
 //! The reader is a few orders ahead of what is handed on, since one of them may
-//! [skip](crate::skip) a block before it. It stops before a block that [fails](crate::watchdog),
+//! [skip](replica::skip) a block before it. It stops before a block that [fails](crate::watchdog),
 //! unless that is skipped, and then reads to the end without handing anything on.
 //!
 //! Where others take part in the order, an order without a result may not be theirs too: it is
@@ -29,17 +29,14 @@ use ledger::{
 };
 use recovery::schemes::beside::RowReader;
 use recovery::schemes::streams::Frame;
+use replica::skip::Skip;
+use replica::{Body, Compiled, Language, compile_request, skip};
 use types::Height;
 
 use crate::client::Request;
-use crate::language::Language;
 use pipeline::Barrier;
 
-use crate::replica::compile_request;
-use crate::request::Compiled;
-use crate::skip::{self, Skip};
 use crate::stopped::Stopped;
-use crate::transaction::Body;
 use crate::watchdog::{Failing, Watchdog};
 
 use super::compare::mismatch;

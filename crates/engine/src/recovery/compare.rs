@@ -9,11 +9,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use ledger::hash::to_hex;
 use ledger::{Batch, BlockResult, ResultSeal};
+use replica::describe::describe_outcome;
+use replica::{Again, Body};
 use types::Height;
-
-use crate::describe::describe_outcome;
-use crate::replica::Again;
-use crate::transaction::Body;
 
 use super::{Fault, Mismatch};
 

@@ -39,12 +39,12 @@ use std::sync::{Arc, Mutex};
 
 use ledger::chain::ChainVerifier;
 use ledger::{Batch, BlockReader, Record, TornTail};
+use replica::Halt;
+use replica::limits::Limits;
 
 use types::Height;
 
 use crate::client::{Replica, Request};
-use crate::limits::Limits;
-use crate::replica::Halt;
 use crate::stopped::Stopped;
 use crate::watchdog::panic_text;
 

@@ -37,16 +37,13 @@ use ledger::{
     BlockReader, BlockWriter, Damage, Files, Genesis, Hash, LogError, LogOptions, Record, Stream,
     TornTail,
 };
+use replica::{Boundary, ChangedRow, EXECUTOR, Halt, Head, MakeLanguage};
 use storage::Store;
 use types::Height;
 
 use crate::checkpoint::vouched::vouched_at;
 use crate::checkpoint::{Base, Loaded, PassedOver, load};
 use crate::client::Replica;
-use crate::effects::ChangedRow;
-use crate::language::MakeLanguage;
-use crate::limits::EXECUTOR;
-use crate::replica::{Boundary, Halt, Head};
 use crate::stopped::Stopped;
 use crate::watchdog::Watchdog;
 

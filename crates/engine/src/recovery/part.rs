@@ -32,12 +32,12 @@ use recovery::log::{Commit, Entry, LoggedBlock};
 use recovery::replay::{Task, Told, pipelined, serial};
 use recovery::schemes::Scheme;
 use recovery::schemes::checked;
+use replica::Halt;
+use replica::effects::row_digest;
+use replica::transaction::is_committed;
 use types::{Height, Position};
 
 use crate::client::Replica;
-use crate::effects::row_digest;
-use crate::replica::Halt;
-use crate::transaction::is_committed;
 
 use super::ahead::Item;
 use super::compare::lock;

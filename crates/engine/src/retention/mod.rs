@@ -47,10 +47,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use replica::Head;
 use storage::{Snapshot, Store, StoreUsage};
 use types::{Error, Height, Result, SqlState};
 
-use crate::replica::Head;
 use names::Found;
 use states::States;
 

@@ -13,13 +13,12 @@ use std::sync::Arc;
 
 use ledger::Files;
 use ledger::files::write_new;
+use replica::Head;
 use types::codec::{
     decode_bytes, decode_i64, decode_str, decode_u64, encode_bytes, encode_i64, encode_str,
     encode_u64,
 };
 use types::{Error, Result, SqlState};
-
-use crate::replica::Head;
 
 const FOLDER: &str = "pins";
 

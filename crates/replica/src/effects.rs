@@ -157,7 +157,7 @@ impl Effects {
 const AHEAD: usize = 4;
 
 /// The digest of the rows of a block that ran in one step.
-pub(crate) fn row_digest(changes: &Changes) -> Result<EffectsDigest> {
+pub fn row_digest(changes: &Changes) -> Result<EffectsDigest> {
     let mut effects = EffectsBuilder::new();
     push_rows(changes, &mut effects, None)?;
     Ok(effects.digest())

@@ -1,5 +1,5 @@
 //! The test vectors of `docs/transaction-format.md`, generated and compared.
-//! `UPDATE_VECTORS=1 cargo test -p engine vectors` writes them anew; a change there is a change of
+//! `UPDATE_VECTORS=1 cargo test -p replica vectors` writes them anew; a change there is a change of
 //! the format. What the bytes mean is written by hand here, so that a second reader,
 //! `clients/read_transaction.py`, can be held against it.
 

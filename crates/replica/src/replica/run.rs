@@ -158,7 +158,7 @@ impl<T> Replica<T> {
     }
 
     /// Gives programs to those that run and have none, or one of another schema.
-    pub(crate) fn compile(&self, members: &mut [Member<T>]) {
+    pub fn compile(&self, members: &mut [Member<T>]) {
         let schema_version = self.language.schema_version();
         for member in members.iter_mut().filter(|member| member.verdict.runs()) {
             let compiled = member.request.compiled.take();
@@ -181,7 +181,7 @@ impl<T> Replica<T> {
     }
 
     /// Gives programs of the schema in force to requests.
-    pub(crate) fn compile_requests(&self, requests: &mut [Request<T>]) {
+    pub fn compile_requests(&self, requests: &mut [Request<T>]) {
         let schema_version = self.language.schema_version();
         for request in requests {
             let current = |c: &Compiled| c.schema_version == schema_version;
@@ -193,7 +193,7 @@ impl<T> Replica<T> {
     }
 
     /// What a request runs under the schema in force.
-    pub(crate) fn program(&self, request: &Request<T>) -> Arc<Work> {
+    pub fn program(&self, request: &Request<T>) -> Arc<Work> {
         let schema_version = self.language.schema_version();
         match &request.compiled {
             Some(c) if c.schema_version == schema_version => Arc::clone(&c.work),
@@ -629,7 +629,7 @@ impl Settlement {
 }
 
 /// A transaction's program, or why it has none, which is what it comes to.
-pub(crate) fn compile_request(language: &dyn Language, envelope: &Bytes) -> Work {
+pub fn compile_request(language: &dyn Language, envelope: &Bytes) -> Work {
     let work = order::Envelope::decode(envelope).and_then(|envelope| {
         let transaction = Transaction::of(&envelope)?;
         match transaction.body.barrier() {
@@ -706,7 +706,7 @@ pub fn check_first_order(parameters: &ledger::Parameters) -> Result<(), Error> {
     check_order_first(parameters, &parameters.protocol)
 }
 
-pub(crate) fn shown_parameter(parameters: &ledger::Parameters, name: &str) -> Option<String> {
+pub fn shown_parameter(parameters: &ledger::Parameters, name: &str) -> Option<String> {
     match name {
         "protocol" => Some(parameters.protocol.clone()),
         ORDERER => Some(Limits::orderer(parameters).unwrap_or("solo").to_owned()),
@@ -715,7 +715,7 @@ pub(crate) fn shown_parameter(parameters: &ledger::Parameters, name: &str) -> Op
     }
 }
 
-pub(crate) fn unknown_parameter(name: &str) -> Error {
+pub fn unknown_parameter(name: &str) -> Error {
     let names: Vec<_> = ["protocol"].into_iter().chain(Limits::names()).collect();
     let what = format!("unrecognized ledger parameter \"{name}\"");
     Error::new(SqlState::UNDEFINED_OBJECT, what)

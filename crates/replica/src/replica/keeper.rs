@@ -25,7 +25,7 @@ use super::carry::{Unsettled, remembered};
 use super::run::Settlement;
 use super::{Halt, KeyStanding};
 
-pub(crate) struct Keeper {
+pub struct Keeper {
     pub(super) ledger_id: LedgerId,
     pub(super) limits: Limits,
     pub(super) submissions: Submissions,
@@ -115,7 +115,7 @@ impl Keeper {
     }
 
     /// Whether an envelope may run in the open block at `height`, as the `arrival`-th that does.
-    pub(crate) fn enters(
+    pub fn enters(
         &mut self,
         height: Height,
         arrival: u32,
@@ -150,7 +150,7 @@ impl Keeper {
 
 /// The numbers of an open block, by submitter: their lowest and highest.
 #[derive(Default)]
-pub(crate) struct Spread(BTreeMap<[u8; 16], (u64, u64)>);
+pub struct Spread(BTreeMap<[u8; 16], (u64, u64)>);
 
 impl Spread {
     /// Whether an envelope's number may stand anywhere among those of the block.
@@ -170,7 +170,7 @@ impl Spread {
     }
 }
 
-pub(crate) fn too_large(bytes: usize, most: usize) -> Error {
+pub fn too_large(bytes: usize, most: usize) -> Error {
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction is too large")
         .with_detail(format!("Its envelope has {bytes} bytes; the ledger allows {most}."))
         .with_hint("Split it into several transactions.")

@@ -58,7 +58,7 @@ pub fn is_barrier(envelope: &[u8]) -> bool {
 }
 
 /// How long an envelope of this node may wait until it is ordered.
-pub(crate) const EXPIRY_US: i64 = 3_600_000_000;
+pub const EXPIRY_US: i64 = 3_600_000_000;
 
 /// Makes requests without a node: a driver that numbers its envelopes.
 #[derive(Clone, Debug)]

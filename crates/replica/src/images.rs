@@ -39,7 +39,7 @@ use crate::transaction::RowImage;
 use crate::transaction::outcome::{imaged, split_images};
 
 /// Whether rows that are the same have the same images under both.
-pub(crate) fn same_images(one: &TableSchema, other: &TableSchema) -> bool {
+pub fn same_images(one: &TableSchema, other: &TableSchema) -> bool {
     let of = |schema: &TableSchema| -> Vec<_> {
         schema.columns.iter().map(|column| (column.data_type.clone(), column.dropped)).collect()
     };

@@ -29,7 +29,7 @@ pub struct Again {
     /// `None`: nothing was run that could tell outcomes, see [`crate::images`].
     pub outcomes: Option<(Vec<bytes::Bytes>, Vec<CarriedOutcome>)>,
     pub effects: Effects,
-    pub(crate) rooting: Rooting,
+    pub rooting: Rooting,
     /// How many positions of the block are transactions of earlier ones.
     pub carried_in: usize,
 }
@@ -173,7 +173,7 @@ impl<T> Replica<T> {
 
     /// Where the state has come into the store without its blocks, its root is compared with the
     /// last header's.
-    pub(crate) fn settle_root(&mut self) -> Result<(), Halt> {
+    pub fn settle_root(&mut self) -> Result<(), Halt> {
         let named = (self.head.height, self.result.state_root);
         self.roots.settle(&self.store, named)
     }

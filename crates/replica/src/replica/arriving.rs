@@ -35,7 +35,7 @@ use super::run::{Account, Ran, not_compiled, repeated, stops};
 use super::{Executed, Halt, Replica, next_height};
 
 /// A block that is open.
-pub(crate) struct Opened {
+pub struct Opened {
     pub height: Height,
     pub time_us: i64,
     proposer: Proposer,
@@ -44,7 +44,7 @@ pub(crate) struct Opened {
 }
 
 /// What has come to a block while it was open.
-pub(crate) struct Entered<T> {
+pub struct Entered<T> {
     /// Those that ran, as they arrived.
     pub ran: Vec<Member<T>>,
     /// Those that might not run.
@@ -54,7 +54,7 @@ pub(crate) struct Entered<T> {
 }
 
 /// A block that has run and is not sealed.
-pub(crate) struct Closed<T> {
+pub struct Closed<T> {
     pub height: Height,
     pub time_us: i64,
     pub barrier: Barrier,
@@ -78,16 +78,16 @@ impl<T> Closed<T> {
 
 impl<T> Replica<T> {
     /// Whether calls run as they arrive.
-    pub(crate) fn has_epochs(&self) -> bool {
+    pub fn has_epochs(&self) -> bool {
         self.protocol().open(&self.store, self.head.height + 1, self.limits().budget).is_some()
     }
 
-    pub(crate) fn keeper(&self) -> &Arc<Mutex<Keeper>> {
+    pub fn keeper(&self) -> &Arc<Mutex<Keeper>> {
         &self.keeper
     }
 
     /// Opens the block behind `before`, or behind the head; for `threads` that run calls in it.
-    pub(crate) fn open(
+    pub fn open(
         &mut self,
         before: Option<&Closed<T>>,
         (time_us, proposer): (i64, Proposer),
@@ -107,13 +107,13 @@ impl<T> Replica<T> {
     }
 
     /// Nothing has entered.
-    pub(crate) fn withdraw(&mut self, opened: Opened) {
+    pub fn withdraw(&mut self, opened: Opened) {
         self.keeper.lock().withdraw();
         self.store.withdraw(opened.writes);
     }
 
     /// No call is running any more, and the arenas are back.
-    pub(crate) fn close(
+    pub fn close(
         &mut self,
         opened: Opened,
         epoch: Box<dyn Epoch>,
@@ -150,7 +150,7 @@ impl<T> Replica<T> {
     }
 
     /// Headers, outcomes and effects of a closed block, and its tail.
-    pub(crate) fn seal_closed(&mut self, closed: Closed<T>) -> Result<Executed<T>, Halt> {
+    pub fn seal_closed(&mut self, closed: Closed<T>) -> Result<Executed<T>, Halt> {
         let Closed { height, time_us, proposer, mut ran, mut account, tail, .. } = closed;
         let batch = self.seal_as_it_ran((time_us, proposer), &ran.settled, &tail)?;
         account.serial_order = (0..(ran.settled.len() + tail.len()) as Position).collect();

@@ -61,10 +61,10 @@ use crate::skip::Skipped;
 use crate::state_rows::{ProvableState, Roots};
 
 pub use again::Again;
-pub(crate) use arriving::{Closed, Entered, Opened};
-pub(crate) use keeper::{Keeper, Spread, too_large};
+pub use arriving::{Closed, Entered, Opened};
+pub use keeper::{Keeper, Spread, too_large};
 pub use run::{check_first_order, check_protocol};
-pub(crate) use run::{compile_request, shown_parameter, unknown_parameter};
+pub use run::{compile_request, shown_parameter, unknown_parameter};
 
 /// A block that has been executed.
 pub struct Executed<T> {
@@ -319,7 +319,7 @@ impl<T> Replica<T> {
     }
 
     /// The state behind the newest block, where its header names the root.
-    pub(crate) fn provable_state(&self) -> Option<ProvableState> {
+    pub fn provable_state(&self) -> Option<ProvableState> {
         let tree = self.roots.tree_of(&self.result.state_root)?;
         Some(ProvableState { header: self.result.clone(), tree })
     }
@@ -440,7 +440,7 @@ impl<T> Replica<T> {
     }
 
     /// The requests of blocks that were not executed: those that will not be.
-    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Request<T>> {
+    pub fn abandon(&mut self) -> impl Iterator<Item = Request<T>> {
         let ordered = std::mem::take(&mut self.ordered).into_values();
         ordered.flat_map(|Ordered { requests, refused, tail, .. }| {
             let tail = tail.into_iter().map(|member| member.request);
@@ -503,10 +503,10 @@ impl<T> Executed<T> {
     }
 }
 
-pub(crate) type PlannedBlock<T> = Planned<Member<T>>;
-pub(crate) type ReadyBlock<T> = Ready<Member<T>>;
-pub(crate) type FinishingBlock<T> = Finishing<Member<T>>;
-pub(crate) type RanBlock<T> = Ran<Member<T>>;
+pub type PlannedBlock<T> = Planned<Member<T>>;
+pub type ReadyBlock<T> = Ready<Member<T>>;
+pub type FinishingBlock<T> = Finishing<Member<T>>;
+pub type RanBlock<T> = Ran<Member<T>>;
 
 /// Heights are counted in what a row's stamp has room for. That they wrap is not an option.
 fn next_height(height: Height) -> Result<Height, Halt> {
@@ -520,7 +520,7 @@ fn head_of(order: &OrderHeader, result: &ResultHeader) -> Head {
     Head { height: result.height, hash: result.hash(), time_us: order.time_us }
 }
 
-pub(crate) fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
+pub fn protocol_of(parameters: &Parameters) -> Result<Arc<dyn Protocol>, Halt> {
     protocols::by_name(&parameters.protocol)
         .map_err(|error| Halt(format!("the ledger's parameters are unknown: {}", error.message())))
 }

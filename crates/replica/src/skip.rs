@@ -1,8 +1,8 @@
 //! Blocks that are recorded as rejected because no executor could run them.
 //!
-//! The order of a block is durable before it runs. One that makes the executor panic or hang (see
-//! [`watchdog`](crate::watchdog)) cannot be taken back, since that would be another chain. It is
-//! *skipped* instead, by a block behind it whose only envelope says so:
+//! The order of a block is durable before it runs. One that makes the executor panic or hang (the
+//! engine's watchdog finds out which) cannot be taken back, since that would be another chain. It
+//! is *skipped* instead, by a block behind it whose only envelope says so:
 //!
 //! ```text
 //!   orders    … 16 │ 17 fails │ 18, ordered beside it │ 19: "skip from 17, order hash h" │ 20 …
@@ -52,7 +52,7 @@ pub struct Skipped {
 
 /// What a block that skips others says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Skip {
+pub struct Skip {
     pub first: Height,
     pub order: Hash,
 }

@@ -76,7 +76,7 @@ pub enum Body {
         name: String,
         value: String,
     },
-    /// The digest of the state behind a block: see [`crate::checkpoint::vouched`].
+    /// The digest of the state behind a block: see `checkpoint::vouched` of the engine.
     Checkpoint {
         height: Height,
         digest: Hash,

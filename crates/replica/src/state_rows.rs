@@ -149,7 +149,7 @@ fn hash_rows(table: &Table, at: Height, rows: &[(TreeKey, Slot)]) -> Result<Vec<
 }
 
 /// What a block has to do with the tree.
-pub(crate) struct Rooting {
+pub struct Rooting {
     kept: Kept,
     height: Height,
     workers: usize,
@@ -204,7 +204,7 @@ impl Rooting {
 /// The state behind a block, by its hashes.
 pub struct ProvableState {
     pub header: ResultHeader,
-    pub(crate) tree: StateTree,
+    pub tree: StateTree,
 }
 
 /// Which root a replica's headers name, between blocks.
