@@ -22,26 +22,29 @@
 //! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
 //! (`types::codec`).
 
-use std::ops::Bound;
-
 use concurrency::{
     Expectation, Interactive, Load, RangeDigest, RangeRequirement, RowRequirement, Statement,
 };
 use ledger::Hash;
 use order::{Envelope, Seed};
 use pipeline::Barrier;
-use procedure::access::Range;
 use types::codec::{
-    decode_bytes, decode_i64, decode_str, decode_u64, decode_value, encode_bytes, encode_i64,
-    encode_str, encode_u64, encode_value,
+    decode_bytes, decode_i64, decode_str, decode_u64, encode_bytes, encode_i64, encode_str,
+    encode_u64,
 };
-use types::{Error, Height, Key, Result, SqlState, Stamp, TableId, Value};
+use types::{Error, Height, Key, Result, SqlState, Stamp, Value};
 
 use crate::parameter_types::ParameterTypes;
 
 pub mod outcome;
+mod parts;
 
 pub use outcome::{RowImage, encode_outcome, is_committed};
+pub(crate) use parts::decode_rows;
+use parts::{
+    corrupt, decode_array, decode_byte, decode_list, decode_range, decode_table, decode_values,
+    decode_word, encode_range, encode_rows, encode_values,
+};
 
 /// One transaction of a block, before it is compiled: who asks, and what for.
 #[derive(Clone, PartialEq, Debug)]
@@ -419,113 +422,12 @@ fn decode_interactive(kind: u8, input: &mut &[u8]) -> Result<Body> {
     Ok(Body::Interactive { seen, transaction })
 }
 
-fn corrupt(what: &str) -> Error {
-    Error::new(SqlState::DATA_CORRUPTED, format!("invalid ledger transaction: {what}"))
-}
-
-fn encode_values(values: &[Value], out: &mut Vec<u8>) {
-    encode_u64(values.len() as u64, out);
-    for value in values {
-        encode_value(value, out);
-    }
-}
-
-fn decode_values(input: &mut &[u8]) -> Result<Vec<Value>> {
-    decode_list(input, decode_value)
-}
-
-fn encode_rows(rows: &[Box<[Value]>], out: &mut Vec<u8>) {
-    encode_u64(rows.len() as u64, out);
-    for row in rows {
-        encode_values(row, out);
-    }
-}
-
-pub(crate) fn decode_rows(input: &mut &[u8]) -> Result<Vec<Box<[Value]>>> {
-    decode_list(input, |input| Ok(decode_values(input)?.into_boxed_slice()))
-}
-
-/// A varint count and as many items. Every item takes a byte at least, which bounds the
-/// reservation.
-fn decode_list<T>(
-    input: &mut &[u8],
-    mut item: impl FnMut(&mut &[u8]) -> Result<T>,
-) -> Result<Vec<T>> {
-    let count = decode_u64(input)?;
-    if count > input.len() as u64 {
-        return Err(corrupt("a list longer than its bytes"));
-    }
-    (0..count).map(|_| item(input)).collect()
-}
-
-fn decode_table(input: &mut &[u8]) -> Result<TableId> {
-    u32::try_from(decode_u64(input)?).map(TableId).map_err(|_| corrupt("a table number"))
-}
-
-fn decode_word(input: &mut &[u8]) -> Result<u64> {
-    let (word, rest) = input.split_first_chunk().ok_or_else(|| corrupt("a cut digest"))?;
-    *input = rest;
-    Ok(u64::from_be_bytes(*word))
-}
-
-fn decode_array<const N: usize>(input: &mut &[u8]) -> Result<[u8; N]> {
-    let cut = || corrupt("a request that is cut");
-    let (array, rest) = input.split_first_chunk().ok_or_else(cut)?;
-    *input = rest;
-    Ok(*array)
-}
-
-fn decode_byte(input: &mut &[u8]) -> Result<u8> {
-    let (&byte, rest) = input.split_first().ok_or_else(|| corrupt("a missing byte"))?;
-    *input = rest;
-    Ok(byte)
-}
-
-fn decode_flag(input: &mut &[u8]) -> Result<bool> {
-    match decode_byte(input)? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(corrupt("a flag that is neither 0 nor 1")),
-    }
-}
-
-fn encode_range(range: &Range, out: &mut Vec<u8>) {
-    encode_u64(u64::from(range.table.0), out);
-    encode_u64(u64::from(range.index), out);
-    out.push(u8::from(range.reverse));
-    for bound in [&range.low, &range.high] {
-        match bound {
-            Bound::Unbounded => out.push(0),
-            Bound::Included(key) => {
-                out.push(1);
-                encode_bytes(key.as_bytes(), out);
-            }
-            Bound::Excluded(key) => {
-                out.push(2);
-                encode_bytes(key.as_bytes(), out);
-            }
-        }
-    }
-}
-
-fn decode_range(input: &mut &[u8]) -> Result<Range> {
-    let table = decode_table(input)?;
-    let index = u16::try_from(decode_u64(input)?).map_err(|_| corrupt("an index number"))?;
-    let reverse = decode_flag(input)?;
-    let mut bound = || {
-        Ok(match decode_byte(input)? {
-            0 => Bound::Unbounded,
-            1 => Bound::Included(Key::from(decode_bytes(input)?)),
-            2 => Bound::Excluded(Key::from(decode_bytes(input)?)),
-            _ => return Err(corrupt("a bound of unknown kind")),
-        })
-    };
-    Ok(Range { table, index, reverse, low: bound()?, high: bound()? })
-}
-
 #[cfg(test)]
 mod tests {
-    use types::DataType;
+    use std::ops::Bound;
+
+    use procedure::access::Range;
+    use types::{DataType, TableId};
 
     use super::*;
 

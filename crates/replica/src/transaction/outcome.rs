@@ -25,7 +25,7 @@ use concurrency::Outcome;
 use types::codec::{decode_bytes, decode_str, decode_u64, encode_bytes, encode_str, encode_u64};
 use types::{Error, Key, Origin, Result, TableId};
 
-use super::{corrupt, decode_byte, decode_flag, decode_list, decode_table, encode_rows};
+use super::parts::{corrupt, decode_byte, decode_flag, decode_list, decode_table, encode_rows};
 
 pub const INLINE_ROWS_BYTES_MAX: usize = 256;
 
