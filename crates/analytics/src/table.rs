@@ -11,7 +11,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use snapshot::{Images, TableScan};
-use sql::session::settings::Settings;
+use sql::settings::Settings;
 use storage::Snapshot;
 use types::{ColumnId, Error, SqlState, TableSchema};
 

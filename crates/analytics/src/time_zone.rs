@@ -1,10 +1,10 @@
 //! `AT TIME ZONE`: what a clock on the wall of a place shows at a moment, and the other way round.
 //!
-//! Clocks are those of [`sql::zones`], for as long as the database of zones has rules.
+//! Clocks are those of [`sql::settings::zones`], for as long as the database of zones has rules.
 
 use chrono::{DateTime, Datelike, NaiveDateTime};
 use chrono_tz::Tz;
-use sql::zones;
+use sql::settings::zones;
 use types::{DataType, Error, Result, Value};
 
 use crate::sql_types::EPOCH_US;

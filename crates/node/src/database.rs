@@ -26,8 +26,8 @@ use ledger::{
 };
 use recovery::schemes::Scheme;
 use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
-use sql::proofs::LedgerProofs;
 use sql::session::commons::Commons;
+use sql::session::ledger_proofs::LedgerProofs;
 use sql::session::schema::Schema;
 use sql::session::{Database, SessionMemory};
 use storage::Store;

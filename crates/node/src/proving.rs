@@ -23,7 +23,7 @@ use ledger::{
     Signer, Stream, Trust, first_record, read_record,
 };
 use parking_lot::{Mutex, MutexGuard};
-use sql::proofs::LedgerProofs;
+use sql::session::ledger_proofs::LedgerProofs;
 use types::{Error, Height, Result, SqlState};
 
 use crate::receipts;

@@ -15,7 +15,7 @@ use pgfront::{
 };
 use procedure::{NoticeLevel, Output};
 use sql::SessionInfo;
-use sql::search_path::SearchPath;
+use sql::schema::search_path::SearchPath;
 use sql::session::lifted::Source;
 use sql::session::{self, Answer, Signal, Status, commons};
 use tokio::sync::watch;

@@ -14,7 +14,7 @@ use sql::analyst::{
 };
 use sql::router::{BROAD_ROWS_MIN, is_refusal, rows, settled};
 use sql::session::aside;
-use sql::session::settings::Settings;
+use sql::settings::Settings;
 use sql::{Catalog, SessionInfo};
 use sqlparser::ast;
 use storage::Snapshot;

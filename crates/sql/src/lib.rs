@@ -11,44 +11,25 @@
 //!
 //! Absence: no wire protocol, no sockets. Nothing but `session` runs a program.
 
-pub mod analyst;
-pub mod as_of;
 pub mod bind;
-pub mod catalog;
-mod clauses;
 pub mod copy;
-mod cursor_syntax;
 pub mod ddl;
-mod depth;
-mod dialect;
-pub mod explain;
-mod merge_syntax;
-pub mod names;
-pub mod normalise;
-mod origins;
-pub mod parse;
-mod place;
+pub mod plan;
 pub mod plpgsql;
-mod precedence;
-pub mod proofs;
-mod rewrites;
-pub mod router;
-pub mod search_path;
-pub mod sequence;
-mod sequence_syntax;
+pub mod schema;
 pub mod session;
-mod size;
-pub mod statement;
-mod table_as;
-mod tokens;
-pub mod zones;
+pub mod settings;
+pub mod syntax;
 
+pub use bind::origins::Origin;
+pub use bind::statement::{Bound, Isolation, OWNER, SessionInfo, Statement, TransactionModes};
 pub use bind::{bind, bind_in_session};
-pub use catalog::{Catalog, Routine, Table};
 pub use ddl::{ColumnSource, Commented, Ddl, StoreChange, Validation};
-pub use depth::too_deep;
-pub use normalise::{Literal, Normalised, normalise};
-pub use origins::Origin;
-pub use parse::{Parsed, parse};
-pub use statement::{Bound, Isolation, OWNER, SessionInfo, Statement, TransactionModes};
-pub use table_as::TableAs;
+pub use plan::{analyst, router};
+pub use schema::catalog;
+pub use schema::catalog::{Catalog, Routine, Table};
+pub use syntax::depth::too_deep;
+pub use syntax::names;
+pub use syntax::normalise::{Literal, Normalised, normalise};
+pub use syntax::parse::{Parsed, parse};
+pub use syntax::table_as::TableAs;

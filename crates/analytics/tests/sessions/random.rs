@@ -9,10 +9,10 @@ use kit::random::Random;
 use procedure::Output;
 use sql::SessionInfo;
 use sql::analyst::{Analyst, Execution, Limits, QueryRequest};
+use sql::bind::statement::Statement;
 use sql::router::{is_agreed, may_differ};
 use sql::session::Database;
-use sql::session::settings::Settings;
-use sql::statement::Statement;
+use sql::settings::Settings;
 use types::{Error, SqlState, Value};
 
 use super::{Client, Node, Told, block_on, roomy};

@@ -124,7 +124,7 @@ async fn clients_speak_the_encoding_that_they_set() {
     let client = node.connect().await;
     client.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b text)").await.unwrap();
     client.batch_execute("INSERT INTO t VALUES (1, 'grün'), (2, '5 €')").await.unwrap();
-    for (encoding, _) in sql::session::settings::CLIENT_ENCODINGS {
+    for (encoding, _) in sql::settings::CLIENT_ENCODINGS {
         client.batch_execute(&format!("SET client_encoding = '{encoding}'")).await.unwrap();
         let known = pgfront::encoding::Encoding::named(encoding).is_some();
         assert_eq!(known, !["UTF8", "SQL_ASCII"].contains(encoding), "{encoding}");

@@ -1,7 +1,7 @@
 //! Tables, views and indexes, and their columns.
 
 use sql::Table;
-use sql::sequence::Identity;
+use sql::schema::sequence::Identity;
 use types::{ColumnId, DataType, IndexId, Layout, SystemType, Value};
 
 use super::{Facts, Rows, ints, oid, sequences};

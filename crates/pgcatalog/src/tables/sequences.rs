@@ -1,7 +1,7 @@
 //! Sequences, and the columns that they go with.
 
 use sql::names::split;
-use sql::sequence::Sequence;
+use sql::schema::sequence::Sequence;
 use types::Value;
 
 use super::relations::attribute_number;

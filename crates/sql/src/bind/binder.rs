@@ -11,10 +11,10 @@ use types::cast::{CastContext, cast, cast_context, common_type};
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::scope::{Scope, Variable};
-use crate::catalog::{Catalog, Table, ViewUses};
-use crate::names::object_name;
-use crate::place::Source;
-use crate::statement::SessionInfo;
+use crate::bind::statement::SessionInfo;
+use crate::schema::catalog::{Catalog, Table, ViewUses};
+use crate::syntax::names::object_name;
+use crate::syntax::place::Source;
 
 /// A bound expression and its type.
 #[derive(Clone, PartialEq, Debug)]
@@ -95,7 +95,7 @@ const DEPTH_MAX: u16 = 200;
 
 /// What a statement may come to. Some constructs bind or copy an operand twice (`BETWEEN`,
 /// `NULLIF`, `CASE x WHEN`), so that nested ones come to more than the text shows.
-const BOUND_MAX: usize = 2 * crate::size::TOKENS_MAX;
+const BOUND_MAX: usize = 2 * crate::syntax::size::TOKENS_MAX;
 
 /// What any text may come to, and what each of its bytes may add.
 const BOUND_MIN: usize = 20_000;
@@ -250,7 +250,7 @@ impl<'a> Binder<'a> {
         self.depth += 1;
         let bound = match self.depth <= DEPTH_MAX {
             true => bind(self),
-            false => Err(crate::depth::too_deep()),
+            false => Err(crate::syntax::depth::too_deep()),
         };
         self.depth -= 1;
         bound

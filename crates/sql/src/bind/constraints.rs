@@ -21,7 +21,7 @@ use super::binder::{Binder, fold};
 use super::plan::{Item, Source, Wishes, index_nullability, plan};
 use super::settle::{Waits, going_with};
 use super::with::rows_of_arrays;
-use crate::catalog::{ForeignKey, ReferenceAction, Table};
+use crate::schema::catalog::{ForeignKey, ReferenceAction, Table};
 
 /// Cascades go this many tables deep; beyond, they are taken for a cycle.
 pub(super) const CASCADE_DEPTH_MAX: u16 = 16;
@@ -489,7 +489,7 @@ impl Binder<'_> {
 pub(super) fn relevant_checks<'t>(
     table: &'t Table,
     changed: &dyn Fn(ColumnId) -> bool,
-) -> Vec<&'t crate::catalog::CheckConstraint> {
+) -> Vec<&'t crate::schema::catalog::CheckConstraint> {
     let mut checks: Vec<_> = table
         .checks
         .iter()

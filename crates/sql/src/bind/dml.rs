@@ -12,9 +12,9 @@ use super::constraints::{Moment, NewKey};
 use super::insert::is_default;
 use super::scope::Scope;
 use super::settle::Settling;
-use crate::catalog::{Catalog, Table};
-use crate::names::{fold, simple_name};
-use crate::sequence::Identity;
+use crate::schema::catalog::{Catalog, Table};
+use crate::schema::sequence::Identity;
+use crate::syntax::names::{fold, simple_name};
 
 /// A data-modifying statement that has become steps.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,8 +14,8 @@ use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::sequences;
 use crate::ddl::data_type;
-use crate::names::fold as fold_name;
-use crate::precedence::SYMMETRIC;
+use crate::syntax::names::fold as fold_name;
+use crate::syntax::precedence::SYMMETRIC;
 
 impl Binder<'_> {
     /// Binds an expression over the columns in `scope`.
@@ -186,7 +186,7 @@ impl Binder<'_> {
         match self.column(scope, &name) {
             Err(error)
                 if error.code() == SqlState::UNDEFINED_COLUMN
-                    && crate::names::is_bare_call(ident) =>
+                    && crate::syntax::names::is_bare_call(ident) =>
             {
                 self.call_by_name(&name, Vec::new())
             }
@@ -611,7 +611,7 @@ impl Binder<'_> {
     }
 
     fn function_call(&mut self, scope: &Scope, call: &ast::Function) -> Result<Typed> {
-        let name = crate::names::function_name(&call.name)?;
+        let name = crate::syntax::names::function_name(&call.name)?;
         if call.over.is_some() {
             return Err(Error::unsupported("window functions (OVER)"));
         }

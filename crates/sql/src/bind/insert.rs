@@ -13,10 +13,10 @@ use super::dml::{Dml, Returning, RowResult};
 use super::plan::{Item, Source, Wishes, plan as plan_of};
 use super::scope::Scope;
 use super::settle::Waits;
-use crate::catalog::Table;
-use crate::names::{fold, simple_name};
-use crate::sequence::Identity;
-use crate::sequence_syntax::{Overriding, overriding};
+use crate::schema::catalog::Table;
+use crate::schema::sequence::Identity;
+use crate::syntax::names::{fold, simple_name};
+use crate::syntax::sequence::{Overriding, overriding};
 
 /// What to do where a row is already there.
 enum Conflict {

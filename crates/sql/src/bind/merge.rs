@@ -26,8 +26,8 @@ use super::from::From;
 use super::insert::with_generated_columns;
 use super::plan::{Wishes, conjuncts, plan};
 use super::settle::Waits;
-use crate::catalog::Table;
-use crate::merge_syntax::{DEFAULTS, NOTHING};
+use crate::schema::catalog::Table;
+use crate::syntax::merge::{DEFAULTS, NOTHING};
 
 struct Clause {
     matched: bool,

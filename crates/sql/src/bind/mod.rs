@@ -22,6 +22,7 @@ mod insert;
 mod intervals;
 mod merge;
 mod operators;
+pub mod origins;
 mod output_names;
 mod past;
 mod plan;
@@ -36,6 +37,7 @@ mod sequences;
 mod session;
 mod session_calls;
 mod settle;
+pub mod statement;
 mod subquery;
 mod update;
 mod with;
@@ -64,10 +66,10 @@ pub(crate) use sequences::{name_in, quoted, sequence_text, written};
 pub use session_calls::{SessionCall, SessionFunction};
 pub(crate) use with::names_changes;
 
-use crate::catalog::Catalog;
+use crate::bind::statement::{Bound, SessionInfo, Statement};
 use crate::ddl::{CreateFunction, Ddl, RoutineKind};
-use crate::parse::{Body, Parsed};
-use crate::statement::{Bound, SessionInfo, Statement};
+use crate::schema::catalog::Catalog;
+use crate::syntax::parse::{Body, Parsed};
 
 /// Checks a statement against a catalog and compiles it. `parameters` are the types that the client
 /// gave; those it did not give are inferred.
@@ -272,7 +274,7 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
                 ast::SchemaName::Simple(name) | ast::SchemaName::NamedAuthorization(name, _) => {
                     schema_name_of(name)?
                 }
-                ast::SchemaName::UnnamedAuthorization(owner) => crate::names::fold(owner),
+                ast::SchemaName::UnnamedAuthorization(owner) => crate::syntax::names::fold(owner),
             },
             if_not_exists: *if_not_exists,
         },
@@ -324,14 +326,14 @@ fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
 
 fn schema_name_of(name: &ast::ObjectName) -> Result<String> {
     match name.0.as_slice() {
-        [_] => crate::names::simple_name(name),
+        [_] => crate::syntax::names::simple_name(name),
         _ => Err(Error::new(SqlState::SYNTAX_ERROR, format!("{name} is no name of a schema"))),
     }
 }
 
 /// What SET CONSTRAINTS names: there are no constraints that it could.
 fn check_deferrable(catalog: &Catalog, name: &ast::ObjectName) -> Result<()> {
-    let name = crate::names::simple_name(name)?;
+    let name = crate::syntax::names::simple_name(name)?;
     let mut keys = catalog.tables().flat_map(|table| &table.foreign_keys);
     match keys.find(|key| key.name == name) {
         Some(_) => {

@@ -3,7 +3,7 @@
 use sqlparser::ast;
 use types::DataType;
 
-use crate::names::fold;
+use crate::syntax::names::fold;
 
 /// PostgreSQL's names for columns without an alias.
 pub fn output_name(expr: &ast::Expr) -> String {

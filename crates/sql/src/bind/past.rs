@@ -13,9 +13,9 @@ use types::{DataType, Error, Result, SqlState, TableId};
 
 use super::routine::{function_call, plain_select};
 use super::{Binder, ProofQuery};
-use crate::catalog::Table;
-use crate::names::fold;
-use crate::statement::Statement;
+use crate::bind::statement::Statement;
+use crate::schema::catalog::Table;
+use crate::syntax::names::fold;
 
 /// What is asked about the past. Arguments are values when the statement runs.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl Binder<'_> {
         query: &ast::Query,
     ) -> Result<Option<(Statement, Output)>> {
         let Some((call, shown, items)) = columns_of_call(query) else { return Ok(None) };
-        let Ok(name) = crate::names::function_name(&call.name) else { return Ok(None) };
+        let Ok(name) = crate::syntax::names::function_name(&call.name) else { return Ok(None) };
         let answered = self.past_call(&name, &call)?;
         let Some((Statement::Past(of), Output::Rows(all))) = answered else { return Ok(None) };
         let shown = shown.unwrap_or(name);

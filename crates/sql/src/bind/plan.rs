@@ -23,7 +23,7 @@ use procedure::{BinaryOp, Expr, Query};
 use types::{ColumnId, IndexId, Result};
 
 use super::row_functions::{FIRST_CALLED, each_input, needs, side_by_side};
-use crate::catalog::Table;
+use crate::schema::catalog::Table;
 
 /// A relation to be joined.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use types::{DataType, Error, Result, SqlState, TableId};
 use super::Binder;
 use super::past::{column, literal, wanted};
 use crate::bind::PastQuery;
-use crate::catalog::Table;
-use crate::statement::Statement;
+use crate::bind::statement::Statement;
+use crate::schema::catalog::Table;
 
 /// What is to be proven. Arguments are values when the statement runs.
 #[derive(Clone, Debug)]

@@ -12,10 +12,10 @@ use super::dml::modifying;
 use super::scope::Variable;
 use super::select::BoundQuery;
 use super::{is_read_only, supports};
-use crate::catalog::{Catalog, Routine};
+use crate::bind::statement::{SessionInfo, Statement};
 use crate::ddl::{CreateFunction, ParameterMode, Returns, RoutineKind};
-use crate::parse::{Body, Parsed, parse};
-use crate::statement::{SessionInfo, Statement};
+use crate::schema::catalog::{Catalog, Routine};
+use crate::syntax::parse::{Body, Parsed, parse};
 
 /// Compiles a routine of any language.
 pub fn compile_routine(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
@@ -72,7 +72,7 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
     binder.bound_by_text(function.body.len());
     for (i, parameter) in function.parameters.iter().enumerate() {
         binder.variables.push(Variable {
-            qualifier: crate::names::bare(&function.name).to_owned(),
+            qualifier: crate::syntax::names::bare(&function.name).to_owned(),
             name: parameter.name.clone(),
             qualified_only: false,
             value: Expr::Reg(procedure::Reg(i as u16)),
@@ -216,7 +216,7 @@ impl Binder<'_> {
 
     /// `CALL p(…)`.
     pub(super) fn call_statement(&mut self, call: &ast::Function) -> Result<(Statement, Output)> {
-        let name = crate::names::object_name(&call.name)?;
+        let name = crate::syntax::names::object_name(&call.name)?;
         let routine = self.routine_called(&name, call)?;
         if routine.definition.kind != RoutineKind::Procedure {
             return Err(Error::new(
@@ -253,7 +253,7 @@ impl Binder<'_> {
         let Some((call, alias)) = lone_call(query) else {
             return self.past_columns(query);
         };
-        let Ok(name) = crate::names::object_name(&call.name) else {
+        let Ok(name) = crate::syntax::names::object_name(&call.name) else {
             return Ok(None);
         };
         let Some(routine) = self.catalog.routine(&name).cloned() else {
@@ -325,7 +325,7 @@ fn lone_call(query: &ast::Query) -> Option<(ast::Function, Option<String>)> {
             Some((call.clone(), None))
         }
         ([ast::SelectItem::ExprWithAlias { expr: ast::Expr::Function(call), alias }], []) => {
-            Some((call.clone(), Some(crate::names::fold(alias))))
+            Some((call.clone(), Some(crate::syntax::names::fold(alias))))
         }
         ([ast::SelectItem::Wildcard(_)], [from]) if from.joins.is_empty() => {
             let (name, args) = match &from.relation {

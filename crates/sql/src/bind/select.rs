@@ -13,7 +13,7 @@ use super::output_names::output_name;
 use super::plan::{Planned, Wishes, conjuncts, plan};
 use super::row_functions::{check_calls, needs};
 use super::scope::Scope;
-use crate::names::fold;
+use crate::syntax::names::fold;
 
 /// A compiled query and its columns.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +141,7 @@ impl Binder<'_> {
     }
 
     fn query_text(&mut self, text: &str) -> Result<BoundQuery> {
-        match crate::parse::parse_query(text)? {
+        match crate::syntax::parse::parse_query(text)? {
             Some(query) => self.query(&query),
             None => Err(Error::new(SqlState::SYNTAX_ERROR, "not a query")),
         }

@@ -14,11 +14,11 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed};
 use super::scope::Scope;
-use crate::catalog::Catalog;
-use crate::names::{fold, function_name};
-use crate::search_path::SearchPath;
-use crate::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
-use crate::statement::Statement;
+use crate::bind::statement::Statement;
+use crate::schema::catalog::Catalog;
+use crate::schema::search_path::SearchPath;
+use crate::schema::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
+use crate::syntax::names::{fold, function_name};
 
 impl Binder<'_> {
     pub(super) fn sequence_function(
@@ -187,7 +187,7 @@ impl Catalog {
         let column = table.column_named(column)?;
         let owned = self.owned_sequences(table.id(), Some(column));
         Ok(owned.first().map(|sequence| {
-            let (schema, name) = crate::names::split(&sequence.name);
+            let (schema, name) = crate::syntax::names::split(&sequence.name);
             format!("{}.{}", quoted(schema), quoted(name))
         }))
     }
@@ -268,7 +268,7 @@ pub(crate) fn name_in(text: &str) -> Result<ast::ObjectName> {
         let what = format!("invalid name syntax: \"{text}\"");
         Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
     };
-    match crate::parse::parse_expression(text) {
+    match crate::syntax::parse::parse_expression(text) {
         Ok(ast::Expr::Identifier(name)) => Ok(ast::ObjectName::from(vec![name])),
         Ok(ast::Expr::CompoundIdentifier(parts)) => Ok(ast::ObjectName::from(parts)),
         _ => Err(wrong()),
@@ -277,8 +277,8 @@ pub(crate) fn name_in(text: &str) -> Result<ast::ObjectName> {
 
 /// A key as SQL is written that is read again, by whatever path.
 pub(crate) fn written(key: &str) -> String {
-    match crate::names::split(key) {
-        (crate::names::PUBLIC, name) => quoted(name),
+    match crate::syntax::names::split(key) {
+        (crate::syntax::names::PUBLIC, name) => quoted(name),
         (schema, name) => format!("{}.{}", quoted(schema), quoted(name)),
     }
 }

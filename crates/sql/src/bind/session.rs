@@ -8,13 +8,13 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, SystemType};
 
 use super::binder::Binder;
+use crate::bind::statement::{Discarded, Isolation, Statement, TableLock, TransactionModes};
 use crate::copy::CopyOptions;
 use crate::ddl::data_type;
-use crate::explain::{ExplainOptions, Explained};
-use crate::names::{fold, object_name, simple_name};
-use crate::session::settings;
-use crate::statement::{Discarded, Isolation, Statement, TableLock, TransactionModes};
-use crate::zones;
+use crate::plan::explain::{ExplainOptions, Explained};
+use crate::settings;
+use crate::settings::zones;
+use crate::syntax::names::{fold, object_name, simple_name};
 
 impl Binder<'_> {
     pub(super) fn session_statement(
@@ -104,7 +104,7 @@ impl Binder<'_> {
         }
         let lines = match self.statement(statement, text)?.0 {
             Statement::Procedure(procedure) | Statement::Call { procedure, .. } => {
-                crate::explain::lines(self.catalog, &procedure)
+                crate::plan::explain::lines(self.catalog, &procedure)
             }
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
         };
@@ -152,7 +152,7 @@ impl Binder<'_> {
 
     fn copy_columns(
         &self,
-        table: &crate::catalog::Table,
+        table: &crate::schema::catalog::Table,
         names: &[ast::Ident],
     ) -> Result<Vec<ColumnId>> {
         if names.is_empty() {
@@ -390,7 +390,7 @@ fn prepare(name: &ast::Ident, types: &[ast::DataType], text: &str) -> Result<Sta
             known => Ok(known),
         },
     });
-    let body = crate::parse::text_after_as(text)
+    let body = crate::syntax::parse::text_after_as(text)
         .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "PREPARE needs AS and a statement"))?;
     Ok(Statement::Prepare { name: fold(name), types: types.collect::<Result<_>>()?, text: body })
 }

@@ -21,9 +21,9 @@ use super::Binder;
 use super::binder::Typed;
 use super::output_names::output_name;
 use super::routine::function_call;
-use crate::names::{fold, function_name};
+use crate::bind::statement::Statement;
 use crate::session::commons::advisory::Level;
-use crate::statement::Statement;
+use crate::syntax::names::{fold, function_name};
 
 /// What a session does when it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

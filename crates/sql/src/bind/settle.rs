@@ -26,8 +26,8 @@ use super::binder::Binder;
 use super::constraints::{CASCADE_DEPTH_MAX, Moment, children_of, cyclic};
 use super::insert::single_row;
 use super::plan::{Item, Source, Wishes, plan};
-use crate::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
-use crate::names::{object_name, simple_name};
+use crate::schema::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
+use crate::syntax::names::{object_name, simple_name};
 
 /// What a statement does to the tables that its foreign keys lead to.
 #[derive(Default)]
@@ -139,7 +139,7 @@ impl Settling {
     fn add_update(&mut self, catalog: &Catalog, table: &Table, assigned: &[ColumnId]) {
         self.shrinks.push(table.id());
         let is_key = |column: &ColumnId| {
-            let is_in = |reference: &crate::catalog::Reference| {
+            let is_in = |reference: &crate::schema::catalog::Reference| {
                 let key = key_of(catalog, reference);
                 key.is_some_and(|(_, key)| key.parent_columns.contains(column))
             };
@@ -192,7 +192,7 @@ impl Settling {
 
 fn key_of<'c>(
     catalog: &'c Catalog,
-    reference: &crate::catalog::Reference,
+    reference: &crate::schema::catalog::Reference,
 ) -> Option<(&'c Arc<Table>, &'c ForeignKey)> {
     let child = catalog.table_by_id(reference.child)?;
     Some((child, child.foreign_keys.get(reference.key)?))

@@ -27,8 +27,8 @@ use super::dml::{Dml, Returning, RowResult, one_if};
 use super::from::From;
 use super::plan::{Wishes, conjuncts, plan};
 use super::settle::Waits;
-use crate::catalog::Table;
-use crate::names::fold;
+use crate::schema::catalog::Table;
+use crate::syntax::names::fold;
 
 impl Binder<'_> {
     pub(super) fn update(&mut self, update: &ast::Update, emit: bool) -> Result<Dml> {

@@ -27,9 +27,9 @@ use super::dml::{Dml, Returning, modifying};
 use super::row_functions::side_by_side;
 use super::select::BoundQuery;
 use super::settle::Settling;
-use crate::catalog::Catalog;
-use crate::names::{fold, object_name};
-use crate::statement::Statement;
+use crate::bind::statement::Statement;
+use crate::schema::catalog::Catalog;
+use crate::syntax::names::{fold, object_name};
 
 /// What is put off until everything is read.
 #[derive(Default)]
@@ -353,8 +353,8 @@ mod tests {
     use types::SqlState;
 
     use super::weight_of;
-    use crate::catalog::Catalog;
-    use crate::statement::Statement;
+    use crate::bind::statement::Statement;
+    use crate::schema::catalog::Catalog;
     use procedure::Step;
 
     /// Each common table expression has twice the rows of the one before.

@@ -167,7 +167,7 @@ const AS_POSTGRESQL: &[(&str, &[u8], Expected)] = &[
 ];
 
 fn options(given: &str) -> Result<CopyOptions> {
-    let mut parsed = crate::parse::parse(&format!("COPY t TO STDOUT {given}"))?;
+    let mut parsed = crate::syntax::parse::parse(&format!("COPY t TO STDOUT {given}"))?;
     Ok(parsed.remove(0).copy_options()?.unwrap())
 }
 
@@ -240,12 +240,12 @@ fn no_file_or_program_of_the_server_is_read_or_written() {
         "COPY t (a) FROM '/tmp/x' WITH (FORMAT csv)",
         "copy (values (1)) to '/tmp/x' csv",
     ] {
-        let error = crate::parse::parse(copy).unwrap_err();
+        let error = crate::syntax::parse::parse(copy).unwrap_err();
         assert_eq!(error.code(), SqlState::INSUFFICIENT_PRIVILEGE, "{copy}");
         assert!(error.fields().hint.as_deref().unwrap().contains("\\copy"), "{copy}");
     }
     for copy in ["COPY t FROM STDIN", "COPY t TO STDOUT", "COPY (SELECT 1) TO STDIN"] {
-        crate::parse::parse(copy).unwrap();
+        crate::syntax::parse::parse(copy).unwrap();
     }
 }
 

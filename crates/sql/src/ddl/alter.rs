@@ -11,9 +11,9 @@ use super::options::layout_of;
 use super::sequence::{Counted, next_value};
 use super::table::{Draft, column_constraints, default_of, generation, orphans, refuse_deferred};
 use super::{ColumnSource, SequenceOptions, StoreChange};
-use crate::catalog::{Generated, Table};
-use crate::names::{as_sql, beside, fold, object_name, simple_name};
-use crate::sequence::Identity;
+use crate::schema::catalog::{Generated, Table};
+use crate::schema::sequence::Identity;
+use crate::syntax::names::{as_sql, beside, fold, object_name, simple_name};
 
 /// OWNER TO, and nothing else.
 fn gives_away(alter: &ast::AlterTable) -> bool {
@@ -617,7 +617,7 @@ fn contains_nulls(table: &Table, column: &str) -> Error {
 
 /// The text of a condition over one table, with another name for one of its columns.
 fn with_column_renamed(text: &str, old: &str, new: &str) -> Result<String> {
-    let mut condition = crate::parse::parse_expression(text)?;
+    let mut condition = crate::syntax::parse::parse_expression(text)?;
     let _ = ast::visit_expressions_mut(&mut condition, |expr| {
         let name = match expr {
             ast::Expr::Identifier(name) => Some(name),
@@ -625,7 +625,7 @@ fn with_column_renamed(text: &str, old: &str, new: &str) -> Result<String> {
             _ => None,
         };
         if let Some(name) = name.filter(|name| fold(name) == old) {
-            *name = match crate::parse::parse_expression(new) {
+            *name = match crate::syntax::parse::parse_expression(new) {
                 Ok(ast::Expr::Identifier(plain)) if fold(&plain) == new => plain,
                 _ => ast::Ident::with_quote('"', new),
             };

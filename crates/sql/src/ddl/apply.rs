@@ -10,11 +10,11 @@ use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
 use super::sequence::counted_columns;
 use super::table::Draft;
 use super::{ColumnSource, CreateFunction, Ddl, RoutineKind, StoreChange, Validation};
+use crate::bind::statement::SessionInfo;
 use crate::bind::{Binder, compile_routine, is_missing, parameter_defaults};
-use crate::catalog::{Catalog, Reference, Routine, Table};
-use crate::names::{self, as_sql, beside, fold, object_name, simple_name};
-use crate::parse::parse_query;
-use crate::statement::SessionInfo;
+use crate::schema::catalog::{Catalog, Reference, Routine, Table};
+use crate::syntax::names::{self, as_sql, beside, fold, object_name, simple_name};
+use crate::syntax::parse::parse_query;
 
 /// A catalog on its way to the next one, and what must happen besides.
 pub(super) struct Transition {

@@ -9,8 +9,8 @@ use sqlparser::ast;
 use types::{ColumnId, Error, IndexId, Result, SqlState, TableId};
 
 use super::apply::Transition;
-use crate::catalog::{Catalog, Table};
-use crate::names::{fold, object_name};
+use crate::schema::catalog::{Catalog, Table};
+use crate::syntax::names::{fold, object_name};
 
 /// What has a comment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -25,7 +25,7 @@ use procedure::{Expr, Procedure};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, IndexSchema, Layout, TableId, TableSchema, Value};
 
-use crate::sequence::Sequence;
+use crate::schema::sequence::Sequence;
 pub(crate) use apply::quoted;
 pub use comment::Commented;
 pub use rename::Renamed;

@@ -10,8 +10,8 @@ use types::{Error, Result, SqlState};
 use super::apply::{Transition, relation_exists};
 use super::table::Draft;
 use super::{Commented, StoreChange};
-use crate::catalog::View;
-use crate::names::{bare, beside};
+use crate::schema::catalog::View;
+use crate::syntax::names::{bare, beside};
 
 /// What is renamed by a statement of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

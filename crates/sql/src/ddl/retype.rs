@@ -16,10 +16,10 @@ use types::{ColumnId, DataType, Error, Result, SqlState};
 use super::apply::{Transition, quoted};
 use super::table::{Draft, comparable, orphans};
 use super::{ColumnSource, data_type};
+use crate::bind::statement::SessionInfo;
 use crate::bind::{Binder, Scope, Typed};
-use crate::catalog::Table;
-use crate::parse::parse_expression;
-use crate::statement::SessionInfo;
+use crate::schema::catalog::Table;
+use crate::syntax::parse::parse_expression;
 use types::cast::CastContext;
 
 impl Transition {
@@ -115,7 +115,7 @@ impl Transition {
             );
             let text = format!(
                 "SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1",
-                crate::names::as_sql(table.key()),
+                crate::syntax::names::as_sql(table.key()),
                 quoted(name)
             );
             self.require_no_row(&text, error)?;

@@ -4,8 +4,8 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState};
 
 use crate::ddl::data_type;
-use crate::names::{fold, object_name};
-use crate::search_path::SearchPath;
+use crate::schema::search_path::SearchPath;
+use crate::syntax::names::{fold, object_name};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RoutineKind {

@@ -1,8 +1,9 @@
 //! CREATE SCHEMA and DROP SCHEMA: namespaces, and all that is in one.
 //!
-//! A schema is no more than a name that keys of objects begin with ([`names`](crate::names)), so
-//! dropping one drops what has such a key, with the statements that would drop each by itself.
-//! `public` is one like any other, but for being there from the beginning.
+//! A schema is no more than a name that keys of objects begin with
+//! ([`names`](crate::syntax::names)), so dropping one drops what has such a key, with the
+//! statements that would drop each by itself. `public` is one like any other, but for being there
+//! from the beginning.
 //!
 //! Departure: a schema has no owner and no privileges, and cannot be renamed.
 
@@ -10,7 +11,7 @@ use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
 use super::apply::Transition;
-use crate::names::{SYSTEM_SCHEMAS, no_schema, schema_of, split};
+use crate::syntax::names::{SYSTEM_SCHEMAS, no_schema, schema_of, split};
 
 const DUPLICATE_SCHEMA: SqlState = SqlState(*b"42P06");
 const RESERVED_NAME: SqlState = SqlState(*b"42939");

@@ -9,9 +9,9 @@ use types::{ColumnId, DataType, Error, Result, SqlState, TableId};
 
 use super::StoreChange;
 use super::apply::{Transition, relation_exists};
-use crate::catalog::{Catalog, Table};
-use crate::names::{bare, beside, fold, object_name};
-use crate::sequence::{Identity, Sequence, SequenceOwner};
+use crate::schema::catalog::{Catalog, Table};
+use crate::schema::sequence::{Identity, Sequence, SequenceOwner};
+use crate::syntax::names::{bare, beside, fold, object_name};
 
 /// What a statement says of a sequence; `None` where it says nothing.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,8 +6,8 @@ use sqlparser::ast;
 use types::{Error, SqlState};
 
 use super::{Ddl, RoutineKind};
-use crate::catalog::{Catalog, Table};
-use crate::names::{bare, beside, fold, object_name, simple_name, split};
+use crate::schema::catalog::{Catalog, Table};
+use crate::syntax::names::{bare, beside, fold, object_name, simple_name, split};
 
 const DUPLICATE_SCHEMA: SqlState = SqlState(*b"42P06");
 

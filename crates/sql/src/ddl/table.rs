@@ -13,10 +13,12 @@ use super::apply::{free_name, plain_columns, quoted, relation_exists};
 use super::data_type;
 use super::options::layout_of;
 use super::sequence::{next_value, serial_type};
+use crate::bind::statement::SessionInfo;
 use crate::bind::{Binder, Scope};
-use crate::catalog::{Catalog, CheckConstraint, ForeignKey, Generated, ReferenceAction, Table};
-use crate::names::{as_sql, bare, beside, fold, object_name};
-use crate::statement::SessionInfo;
+use crate::schema::catalog::{
+    Catalog, CheckConstraint, ForeignKey, Generated, ReferenceAction, Table,
+};
+use crate::syntax::names::{as_sql, bare, beside, fold, object_name};
 
 /// Name of the column that is the key of a table without one.
 pub const ROW_ID: &str = "tally_row_id";

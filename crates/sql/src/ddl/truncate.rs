@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
-use crate::catalog::{Catalog, Table};
-use crate::names::object_name;
+use crate::schema::catalog::{Catalog, Table};
+use crate::syntax::names::object_name;
 
 impl Catalog {
     /// The tables that are named, and with CASCADE those that refer to them.

@@ -16,8 +16,8 @@ use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
 use super::apply::{Transition, relation_exists};
-use crate::catalog::{Catalog, View};
-use crate::names::{fold, object_name};
+use crate::schema::catalog::{Catalog, View};
+use crate::syntax::names::{fold, object_name};
 
 impl Transition {
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {

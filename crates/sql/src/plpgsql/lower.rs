@@ -12,10 +12,10 @@ use super::loops::LoopFrame;
 use super::scope::{Mark, Record, Rules, Slot};
 use super::syntax::{self, Declaration, DeclarationKind, Node, Statement, TypeName};
 use super::tokens::{Reads, at_line};
+use crate::bind::statement::SessionInfo;
 use crate::bind::{Binder, Typed};
-use crate::catalog::Catalog;
 use crate::ddl::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind, data_type};
-use crate::statement::SessionInfo;
+use crate::schema::catalog::Catalog;
 
 const CASE_NOT_FOUND: SqlState = SqlState(*b"20000");
 const NO_RETURN: SqlState = SqlState(*b"2F005");

@@ -12,11 +12,11 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Word};
 use types::{Error, Result, SqlState};
 
 use super::syntax::Expr;
-use crate::catalog::Catalog;
-use crate::clauses::settle;
-use crate::depth::check_tokens;
-use crate::dialect::Ledger;
-use crate::search_path::SearchPath;
+use crate::schema::catalog::Catalog;
+use crate::schema::search_path::SearchPath;
+use crate::syntax::clauses::settle;
+use crate::syntax::depth::check_tokens;
+use crate::syntax::dialect::Ledger;
 
 /// The token that stands for `..`, which SQL does not have.
 const RANGE: &str = "..";
@@ -45,7 +45,7 @@ impl<'a> Tokens<'a> {
         parameters: &[String],
         path: (&'a SearchPath, &'a Catalog),
     ) -> Result<Self> {
-        crate::size::check_text(body)?;
+        crate::syntax::size::check_text(body)?;
         let tokens = Tokenizer::new(&Ledger::for_tokens(0), body)
             .tokenize_with_location()
             .map_err(|error| Error::new(SqlState::SYNTAX_ERROR, error.to_string()))?;
@@ -55,7 +55,7 @@ impl<'a> Tokens<'a> {
             .map(|token| without_placeholder(token, parameters))
             .collect::<Result<_>>()?;
         let mut tokens = with_ranges(tokens);
-        crate::rewrites::spell_isnull(&mut tokens);
+        crate::syntax::rewrites::spell_isnull(&mut tokens);
         Ok(Tokens { tokens, at: 0, path })
     }
 

@@ -1,5 +1,5 @@
-//! Queries that the [`Analyst`](crate::analyst::Analyst) runs: when a session asks it, and on which
-//! snapshot.
+//! Queries that the [`Analyst`](crate::plan::analyst::Analyst) runs: when a session asks it, and on
+//! which snapshot.
 //!
 //! Outside of a transaction that is the newest durable block's, as for every query. A transaction
 //! hands out its own, unless it has written: the analyst would not see that. What it reads is in no
@@ -16,13 +16,13 @@ use types::{DataType, Error, Result, SqlState, Value, Zone};
 use super::guard::aside;
 use super::schema::Versioned;
 use super::{Answer, Prepared, Session, Tag, View};
-use crate::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
+use crate::bind::statement::{Bound, Statement};
 use crate::bind::would_differ;
 use crate::copy::{CopyFormatter, CopyOptions};
-use crate::names::{is_no_catalog, object_name};
-use crate::parse::Parsed;
-use crate::router::{self, Reason};
-use crate::statement::{Bound, Statement};
+use crate::plan::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
+use crate::plan::router::{self, Reason};
+use crate::syntax::names::{is_no_catalog, object_name};
+use crate::syntax::parse::Parsed;
 use procedure::{Interrupt, Output};
 
 /// Queries that a session may have begun and not fetched to their end. Each holds memory that

@@ -11,8 +11,8 @@ use types::{Error, Result, SqlState};
 use super::chance::new_seed;
 use super::transaction::{AccessMode, OpenTransaction, writes_to_the_past};
 use super::{Answer, Session, plain};
-use crate::as_of::AsOf;
-use crate::statement::TransactionModes;
+use crate::bind::statement::TransactionModes;
+use crate::syntax::as_of::AsOf;
 
 impl Session {
     pub(super) fn begin(

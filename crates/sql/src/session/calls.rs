@@ -15,8 +15,8 @@ use types::{Error, Result, SqlState, Value};
 use super::commons::advisory::{AdvisoryKey, Level, Wanted};
 use super::commons::channels::{Change, Listener, Note, Notification, Promise};
 use super::{Answer, Session, Status, Tag, plain};
+use crate::bind::statement::{Discarded, Statement};
 use crate::bind::{SessionCall, SessionFunction};
-use crate::statement::{Discarded, Statement};
 
 /// How often a sleeper looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);

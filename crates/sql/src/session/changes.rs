@@ -25,7 +25,7 @@ use types::{Error, IndexSchema, Key, Result, SqlState, Stamp, Stop, TableId, Tab
 
 use super::schema::Versioned;
 use crate::ddl::{ColumnSource, Ddl, StoreChange, Validation};
-use crate::sequence::Sequence;
+use crate::schema::sequence::Sequence;
 
 /// What a transaction pays for a row that a schema change writes, or an entry of an index.
 const CHANGED_ROW_UNITS: u64 = 32;

@@ -4,7 +4,7 @@ use types::{Error, Result, SqlState, Value};
 
 use super::transaction::SessionMark;
 use super::{Answer, Prepared, Session, Tag, plain};
-use crate::statement::{Bound, Statement};
+use crate::bind::statement::{Bound, Statement};
 
 impl Session {
     /// Everything that concerns the session and its transaction.

@@ -11,10 +11,10 @@ use procedure::{INSERT_UNITS, Interrupt, Procedure, ROW_WEIGHT};
 use types::{Error, Result, SqlState, Value, Zone};
 
 use super::guard::{Guard, SHORT_TEXT_BYTES, aside};
-use super::settings::COPY_ROWS_PER_BLOCK;
 use super::{Answer, Session, Tag};
 use crate::copy::binary::{BinaryFields, BinaryParser};
 use crate::copy::{CopyFormat, CopyOptions, CopyParser, Fields};
+use crate::settings::COPY_ROWS_PER_BLOCK;
 
 /// Bytes that are taken between two looks at whether to go on.
 const PIECE_BYTES: usize = 64 << 10;

@@ -27,10 +27,10 @@ use kit::pool::Lease;
 use procedure::Output;
 use types::{Error, Result, SqlState, Value};
 
-use super::settings::CursorSeen;
 use super::{Answer, Prepared, Session, Tag, View, plain, statement_bytes};
-use crate::analyst::{Row, RowBatches, row_bytes};
-use crate::cursor_syntax::{ALL, Declaration, Direction};
+use crate::plan::analyst::{Row, RowBatches, row_bytes};
+use crate::settings::CursorSeen;
+use crate::syntax::cursor::{ALL, Declaration, Direction};
 
 /// Those that one session may have: each statement looks through them.
 const CURSORS_MAX: usize = 10_000;

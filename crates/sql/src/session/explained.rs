@@ -7,10 +7,10 @@ use futures::StreamExt;
 use types::{Error, Result, Value};
 
 use super::{Answer, Prepared, Session, Tag, View};
-use crate::analyst::AnalyticalPlan;
-use crate::explain::{ExplainOptions, Explained};
-use crate::router::{self, Reason};
-use crate::statement::Statement;
+use crate::bind::statement::Statement;
+use crate::plan::analyst::AnalyticalPlan;
+use crate::plan::explain::{ExplainOptions, Explained};
+use crate::plan::router::{self, Reason};
 
 impl Session {
     pub(super) async fn explain(
@@ -33,7 +33,7 @@ impl Session {
                         self.explain_analytical(plan, &reason, analyze, parameters, view).await?
                     }
                     None => {
-                        let lines = crate::explain::lines(&view.versioned.catalog, procedure);
+                        let lines = crate::plan::explain::lines(&view.versioned.catalog, procedure);
                         let reason = self.why_fast(prepared, &view);
                         let measured = match analyze {
                             true => Some(self.measured(prepared, parameters, view).await?),

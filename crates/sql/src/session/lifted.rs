@@ -18,8 +18,8 @@ use std::sync::Arc;
 use types::{DataType, Result, Value, Zone};
 
 use super::{CACHED_BYTES_MAX, Prepared, Session, statement_bytes};
-use crate::normalise::{Literal, Normalised, normalise};
-use crate::parse::{Parsed, parse};
+use crate::syntax::normalise::{Literal, Normalised, normalise};
+use crate::syntax::parse::{Parsed, parse};
 use engine::ParameterTypes;
 
 /// A text without its literals, under one schema.

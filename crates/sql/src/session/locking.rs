@@ -34,10 +34,10 @@ use types::{Error, Result, SqlState, Stamp, TableId};
 use super::guard::aside;
 use super::transaction::{Attempt, error_of};
 use super::{Answer, Session, plain};
-use crate::catalog::Catalog;
-use crate::names::{fold, object_name};
-use crate::parse::Parsed;
-use crate::statement::TableLock;
+use crate::bind::statement::TableLock;
+use crate::schema::catalog::Catalog;
+use crate::syntax::names::{fold, object_name};
+use crate::syntax::parse::Parsed;
 
 /// Runs of one statement that meet other rows than those it has locked.
 const ATTEMPTS_MAX: usize = 32;

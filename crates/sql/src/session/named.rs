@@ -9,7 +9,7 @@ use procedure::Expr;
 use types::{DataType, Error, Result, SqlState, Zone};
 
 use super::{Answer, Prepared, Session, SessionMemory, Tag, plain};
-use crate::statement::Statement;
+use crate::bind::statement::Statement;
 
 /// What one takes beside its name and its text.
 const NAMED_BYTES: usize = 256;

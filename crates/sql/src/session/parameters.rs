@@ -6,8 +6,8 @@ use engine::transaction::Asked;
 use types::{Error, Result, SqlState, Value};
 
 use super::chance::NO_SEED;
-use super::settings::{SEEN_HEIGHT, boolean};
 use super::{Answer, Session, Tag, plain};
+use crate::settings::{SEEN_HEIGHT, boolean};
 
 impl Session {
     /// What is set for a transaction is without effect outside of one, but for the statement that

@@ -22,9 +22,9 @@ use types::{Error, Height, Key, Result, SqlState, TableId, Value};
 
 use super::guard::aside;
 use super::{Answer, Session, Tag, View};
-use crate::as_of::AsOf;
 use crate::bind::PastQuery;
-use crate::statement::Statement;
+use crate::bind::statement::Statement;
+use crate::syntax::as_of::AsOf;
 
 /// Of each row the values at these places.
 pub(super) fn only_columns(answer: Answer, places: &[usize]) -> Answer {

@@ -17,10 +17,10 @@ use super::locking::Locking;
 use super::transaction::error_of;
 use super::{Answer, Session, View, plain, schema};
 use crate::bind::bind_in_session;
+use crate::bind::statement::SessionInfo;
 use crate::ddl::truncate::children_first;
-use crate::names::as_sql;
-use crate::parse::parse;
-use crate::statement::SessionInfo;
+use crate::syntax::names::as_sql;
+use crate::syntax::parse::parse;
 
 fn weight_of(result: &ProgramResult) -> u64 {
     let row = |row: &Box<[Value]>| ROW_WEIGHT + row.iter().map(Value::weight).sum::<usize>();

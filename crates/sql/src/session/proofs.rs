@@ -15,7 +15,7 @@ use types::{Error, Key, Result, SqlState, TableId, Value};
 use super::guard::aside;
 use super::{Answer, Session, Tag};
 use crate::bind::{ProofQuery, WhichRows, no_value};
-use crate::proofs::LedgerProofs;
+use crate::session::ledger_proofs::LedgerProofs;
 
 impl Session {
     pub(super) async fn run_proof(

@@ -6,7 +6,7 @@
 
 use super::guard::{SHORT_TEXT_BYTES, aside};
 use super::{Prepared, Session};
-use crate::statement::Statement;
+use crate::bind::statement::Statement;
 
 impl Session {
     pub(super) fn forget_transaction(&mut self) {

@@ -37,15 +37,15 @@ use types::codec::{decode_str, encode_str};
 use types::{DataType, Error, Height, Position, Result, SqlState, Stop, Value};
 
 use crate::bind::bind_in_session;
-use crate::catalog::Catalog;
+use crate::bind::statement::{Bound, SessionInfo, Statement as BoundStatement};
 use crate::ddl::Ddl;
-use crate::parse::parse;
-use crate::search_path::SearchPath;
+use crate::schema::catalog::Catalog;
+use crate::schema::search_path::SearchPath;
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::last_changes::LastChanges;
 use crate::session::sequences::Stocks;
 use crate::session::transaction::error_of;
-use crate::statement::{Bound, SessionInfo, Statement as BoundStatement};
+use crate::syntax::parse::parse;
 
 /// A catalog and how many schema changes came before it.
 #[derive(Debug)]

@@ -46,8 +46,8 @@ use super::guard::aside;
 use super::locking::Locking;
 use super::{Answer, Session, Tag, View};
 use crate::bind::written;
-use crate::catalog::Catalog;
-use crate::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
+use crate::schema::catalog::Catalog;
+use crate::schema::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
 
 /// Values that a node takes when it needs the first.
 const COUNT_FIRST: u64 = 32;

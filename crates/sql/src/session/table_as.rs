@@ -1,10 +1,11 @@
-//! CREATE TABLE … AS in a session: two statements of one transaction (see [`crate::table_as`]).
+//! CREATE TABLE … AS in a session: two statements of one transaction
+//! (see [`crate::syntax::table_as`]).
 
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::{Answer, Session, Tag, plain};
-use crate::statement::Statement;
-use crate::table_as::TableAs;
+use crate::bind::statement::Statement;
+use crate::syntax::table_as::TableAs;
 
 /// How often it begins anew where others have changed what it read.
 const ATTEMPTS_MAX: usize = 8;

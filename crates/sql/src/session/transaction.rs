@@ -34,14 +34,14 @@ use procedure::{Frame, ProgramResult};
 use storage::{Snapshot, Store};
 use types::{Error, Result, SqlState, Stamp, Stop, TableId};
 
-use crate::sequence::Sequence;
+use crate::schema::sequence::Sequence;
 use crate::session::calls::{Beside, BesideMark};
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::commons::advisory::Wanted;
 use crate::session::cursors::CursorMark;
 use crate::session::guard::{Guard, aside, query_frame, transaction_frame};
 use crate::session::schema::Versioned;
-use crate::session::settings::SettingsMark;
+use crate::settings::SettingsMark;
 
 /// A transaction that holds more takes a while to be lowered, or forgotten.
 const SMALL_BYTES: u64 = 64 << 10;

@@ -11,7 +11,7 @@ use procedure::Column;
 use sql::SessionInfo;
 use sql::analyst::{Analyst, Execution, Limits, QueryRequest, Row};
 use sql::session::schema::Schema;
-use sql::session::settings::Settings;
+use sql::settings::Settings;
 use storage::{Snapshot, Store};
 use tokio::runtime::Runtime;
 use workloads::analytical::Analytical;

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use advisory::AdvisoryLocks;
 use channels::Channels;
 
-use crate::proofs::LedgerProofs;
+use crate::session::ledger_proofs::LedgerProofs;
 
 #[derive(Default)]
 pub struct Commons {

@@ -180,7 +180,7 @@ mod sweep;
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::{parse, parse_expression};
+    use crate::syntax::parse::{parse, parse_expression};
 
     fn is_refused(text: &str) -> bool {
         match parse(text) {

@@ -13,7 +13,7 @@ use procedure::explain::{NameResolver, explain};
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, SystemType, TableId, TableSchema};
 
-use crate::catalog::Catalog;
+use crate::schema::catalog::Catalog;
 
 impl NameResolver for Catalog {
     fn schema(&self, table: TableId) -> Option<&TableSchema> {

@@ -27,9 +27,9 @@ use sqlparser::ast;
 use storage::Snapshot;
 use types::{DataType, Result, Value};
 
-use crate::catalog::Catalog;
-use crate::session::settings::Settings;
-use crate::statement::SessionInfo;
+use crate::bind::statement::SessionInfo;
+use crate::schema::catalog::Catalog;
+use crate::settings::Settings;
 
 pub type Row = Box<[Value]>;
 

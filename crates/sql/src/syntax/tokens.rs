@@ -4,7 +4,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Whitespace};
 use types::{Error, Result};
 
-use crate::parse::syntax_error;
+use crate::syntax::parse::syntax_error;
 
 /// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
 /// are one, strings side by side are an error (not an alias), so is a number with a word right
@@ -238,7 +238,7 @@ pub(crate) fn plain_operators(tokens: &mut Vec<TokenWithSpan>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::parse;
+    use crate::syntax::parse::parse;
 
     fn same(text: &str, plain: &str) {
         assert_eq!(parse(text).unwrap()[0].body, parse(plain).unwrap()[0].body, "{text}");
@@ -267,7 +267,7 @@ mod tests {
         );
         same("SELECT a ~~ 'x%', a !~~* 'y'", "SELECT a LIKE 'x%', a NOT ILIKE 'y'");
         for text in ["ALTER VIEW v OWNER TO ada", "alter schema public owner to \"Ada\""] {
-            assert!(matches!(parse(text).unwrap()[0].body, crate::parse::Body::Nothing(_)));
+            assert!(matches!(parse(text).unwrap()[0].body, crate::syntax::parse::Body::Nothing(_)));
         }
     }
 }

@@ -98,7 +98,7 @@ fn wanted(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::parse;
+    use crate::syntax::parse::parse;
 
     fn as_of(sql: &str) -> Option<AsOf> {
         parse(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).remove(0).as_of
@@ -152,6 +152,9 @@ mod tests {
 
     #[test]
     fn its_number_is_not_lifted_out() {
-        assert_eq!(crate::normalise::normalise("SELECT * FROM t AS OF BLOCK 12 WHERE a = 3"), None);
+        assert_eq!(
+            crate::syntax::normalise::normalise("SELECT * FROM t AS OF BLOCK 12 WHERE a = 3"),
+            None
+        );
     }
 }

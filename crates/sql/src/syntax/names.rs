@@ -14,7 +14,7 @@
 //! schema is another than public. Ledgers from before there were schemas have keys of public alone.
 //!
 //! A name without a schema means public, in all that has been through
-//! [`search_path`](crate::search_path), which writes schemas into a statement's tree.
+//! [`search_path`](crate::schema::search_path), which writes schemas into a statement's tree.
 
 use std::borrow::Cow;
 

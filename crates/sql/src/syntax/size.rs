@@ -187,7 +187,7 @@ mod tests {
     use sqlparser::tokenizer::{Token, Tokenizer};
 
     use super::*;
-    use crate::dialect::Ledger;
+    use crate::syntax::dialect::Ledger;
 
     fn scanned(sql: &str) -> (usize, usize) {
         let mut scan = Scan { bytes: sql.as_bytes(), at: 0 };
@@ -229,12 +229,12 @@ mod tests {
             (format!("SELECT $x${}$x$", "a, ".repeat(3_000_000)), false),
             (format!("/*{}*/ SELECT 1", "a, ".repeat(3_000_000)), false),
         ] {
-            let checked = crate::parse::parse(&sql).map(drop);
+            let checked = crate::syntax::parse::parse(&sql).map(drop);
             let code = checked.as_ref().err().map(Error::code);
             assert_eq!(code, refused.then_some(SqlState::PROGRAM_LIMIT_EXCEEDED), "{checked:?}");
         }
         let many = format!("SELECT 1 IN (1{})", ",1".repeat(TOKENS_MAX / 2));
-        let error = crate::parse::parse(&many).unwrap_err();
+        let error = crate::syntax::parse::parse(&many).unwrap_err();
         assert!(error.fields().hint.as_deref().is_some_and(|hint| hint.contains("ANY($1)")));
     }
 }

@@ -12,8 +12,8 @@ use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableI
 
 use crate::bind::{compile_routine, parameter_columns, result_columns};
 use crate::ddl::{Commented, CreateFunction};
-use crate::names::{self, PUBLIC};
-use crate::sequence::{Identity, Sequence};
+use crate::schema::sequence::{Identity, Sequence};
+use crate::syntax::names::{self, PUBLIC};
 
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
@@ -213,7 +213,7 @@ impl Catalog {
         self.namespaces.contains(name)
     }
 
-    /// By its [key](crate::names), as everything here that goes by a name.
+    /// By its [key](crate::syntax::names), as everything here that goes by a name.
     pub fn table(&self, name: &str) -> Result<&Arc<Table>> {
         self.find_table(name).ok_or_else(|| match name.starts_with("pg_") {
             true => names::no_catalog(name),

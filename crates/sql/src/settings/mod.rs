@@ -2,6 +2,7 @@
 
 mod known;
 mod undo;
+pub mod zones;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,8 +11,7 @@ use std::time::Duration;
 use procedure::NoticeLevel;
 use types::{DataType, Error, Height, Result, SqlState, Value, Zone};
 
-use super::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
-use crate::zones;
+use crate::session::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
 pub use known::CLIENT_ENCODINGS;
 use known::{Known, all, find};
 pub use undo::SettingsMark;
@@ -65,21 +65,21 @@ const BYTES_MAX: usize = 256 << 10;
 const TRANSACTION_KEY: &str = "tally.transaction_key";
 
 /// Rows of a COPY outside of a transaction that are a transaction of their own; 0: all are one.
-pub(super) const COPY_ROWS_PER_BLOCK: &str = "tally.copy_rows_per_block";
+pub(crate) const COPY_ROWS_PER_BLOCK: &str = "tally.copy_rows_per_block";
 
 /// How long a session waits until its node has what others have ordered.
-pub(super) const CATCH_UP_TIMEOUT: &str = "tally.catch_up_timeout";
+pub(crate) const CATCH_UP_TIMEOUT: &str = "tally.catch_up_timeout";
 
 /// How long a transaction waits for a cluster that cannot decide.
-pub(super) const COMMIT_TIMEOUT: &str = "tally.commit_timeout";
+pub(crate) const COMMIT_TIMEOUT: &str = "tally.commit_timeout";
 
 /// The newest block that a session has seen, here or elsewhere.
-pub(super) const SEEN_HEIGHT: &str = "tally.seen_height";
+pub(crate) const SEEN_HEIGHT: &str = "tally.seen_height";
 
 /// What an envelope can hold.
 const TRANSACTION_KEY_BYTES_MAX: usize = 255;
 
-pub(super) const DEFAULT_SEARCH_PATH: &str = "\"$user\", public";
+pub(crate) const DEFAULT_SEARCH_PATH: &str = "\"$user\", public";
 
 const TIMEOUTS: [&str; 7] = [
     "statement_timeout",
@@ -339,7 +339,7 @@ fn is_on(value: &str) -> bool {
     value == "on"
 }
 
-pub(super) fn boolean(name: &str, value: &str) -> Result<bool> {
+pub(crate) fn boolean(name: &str, value: &str) -> Result<bool> {
     match Value::read_text(&DataType::Bool, value) {
         Ok(Value::Bool(is_on)) => Ok(is_on),
         _ => Err(Error::new(

@@ -4,9 +4,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use crate::catalog::Catalog;
-use crate::parse::parse;
-use crate::statement::{SessionInfo, Statement};
+use crate::bind::statement::{SessionInfo, Statement};
+use crate::schema::catalog::Catalog;
+use crate::syntax::parse::parse;
 
 const HEADS: &[&str] = &[
     "SELECT {}",

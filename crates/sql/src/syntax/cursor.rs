@@ -15,8 +15,8 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{Error, Result, SqlState};
 
-use crate::parse::{Body, Cover, Parsed, Place, parse_statement, syntax_error};
-use crate::place::Start;
+use crate::syntax::parse::{Body, Cover, Parsed, Place, parse_statement, syntax_error};
+use crate::syntax::place::Start;
 
 /// What DECLARE says beside the query.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -347,7 +347,7 @@ fn writes(body: &ast::SetExpr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::parse;
+    use crate::syntax::parse::parse;
 
     fn direction(text: &str) -> (Direction, String) {
         let [fetched, moved] =

@@ -152,7 +152,7 @@ fn is_comparison(op: &Op) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::parse_expression;
+    use crate::syntax::parse::parse_expression;
 
     #[test]
     fn operators_before_an_operand_bind_as_in_postgresql() {

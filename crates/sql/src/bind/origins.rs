@@ -10,9 +10,9 @@ use sqlparser::ast;
 use types::{ColumnId, TableId};
 
 use crate::bind::output_name;
-use crate::catalog::{Catalog, Table};
-use crate::names::{fold, object_name};
-use crate::parse::{Body, Parsed};
+use crate::schema::catalog::{Catalog, Table};
+use crate::syntax::names::{fold, object_name};
+use crate::syntax::parse::{Body, Parsed};
 
 /// A table's column.
 pub type Origin = (TableId, ColumnId);

@@ -5,7 +5,7 @@
 //! sqlparser does the grammar, but for some precedences (module `precedence`). Some things are
 //! recognised before it, because its PostgreSQL dialect reads them differently or not at all:
 //! CREATE/DROP PROCEDURE (the same grammar as FUNCTION), AS OF (module `as_of`), cursors (module
-//! `cursor_syntax`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT,
+//! `cursor`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT,
 //! switches of COPY that say `on`, and what module `tokens` rewrites.
 
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use types::{Error, Result, SqlState};
 
-use crate::as_of::{self, AsOf};
 use crate::bind::{modifying, names_changes};
-use crate::clauses::settle;
 use crate::copy::{self, CopyOptions};
-use crate::cursor_syntax::{self, Declaration, Direction};
 use crate::ddl::Ddl;
-use crate::depth;
-use crate::dialect::Ledger;
-use crate::explain::ExplainOptions;
-use crate::merge_syntax;
-use crate::names::fold;
-use crate::place::{Source, Start};
-use crate::rewrites;
-use crate::sequence_syntax;
-use crate::size;
-use crate::table_as::{self, Definition};
-use crate::tokens;
+use crate::plan::explain::ExplainOptions;
+use crate::syntax::as_of::{self, AsOf};
+use crate::syntax::clauses::settle;
+use crate::syntax::cursor::{self, Declaration, Direction};
+use crate::syntax::depth;
+use crate::syntax::dialect::Ledger;
+use crate::syntax::merge;
+use crate::syntax::names::fold;
+use crate::syntax::place::{Source, Start};
+use crate::syntax::rewrites;
+use crate::syntax::sequence;
+use crate::syntax::size;
+use crate::syntax::table_as::{self, Definition};
+use crate::syntax::tokens;
 
 /// One statement of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,7 +143,7 @@ impl Parsed {
         let given = options.as_deref().unwrap_or_default();
         let options = ExplainOptions::from_ast(*analyze, format.as_ref(), given)?;
         let body = Body::Statement(statement.clone());
-        let text = merge_syntax::shown(&statement.to_string());
+        let text = merge::shown(&statement.to_string());
         let Parsed { placeholders, as_of, .. } = *self;
         let cover = self.cover.clone();
         let has_path = false;
@@ -219,10 +219,10 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         let text = &sql[begin..place.offset(last.span.end)];
         let (mut statement, as_of) = as_of::take(statement)?;
         rewrites::rewrite(&mut statement);
-        sequence_syntax::order_identity_options(&mut statement);
-        let overriding = sequence_syntax::take_overriding(&mut statement);
+        sequence::order_identity_options(&mut statement);
+        let overriding = sequence::take_overriding(&mut statement);
         let taken = table_as::take(&mut statement);
-        merge_syntax::rewrite(&mut statement);
+        merge::rewrite(&mut statement);
         depth::check_tokens(&statement)?;
         let mut body = parse_statement(sql, &statement)?;
         let mut made = None;
@@ -235,7 +235,7 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
                     None => settle(tree)?,
                 }
                 if let Some(which) = overriding {
-                    sequence_syntax::note_overriding(tree, which);
+                    sequence::note_overriding(tree, which);
                 }
             }
             Body::Declare { query, .. } => {
@@ -344,7 +344,7 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         return Err(Error::unsupported(name));
     }
     two_phases(tokens)?;
-    if let Some(read) = cursor_syntax::read(sql, tokens) {
+    if let Some(read) = cursor::read(sql, tokens) {
         return read;
     }
     let dialect = Ledger::for_tokens(tokens.len());
@@ -374,16 +374,16 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         }
         [Keyword::CREATE, Keyword::SEQUENCE, ..] => {
             skip(&mut parser, 2);
-            sequence_syntax::create(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
+            sequence::create(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
         }
         [Keyword::ALTER, Keyword::SEQUENCE, ..] => {
             skip(&mut parser, 2);
-            sequence_syntax::alter(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
+            sequence::alter(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
         }
         [Keyword::ALTER, kind @ (Keyword::TABLE | Keyword::INDEX | Keyword::VIEW), ..] => {
             let mut first = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
             let known = match kind {
-                Keyword::TABLE => sequence_syntax::alter_identity(&mut first),
+                Keyword::TABLE => sequence::alter_identity(&mut first),
                 _ => rewrites::renaming(&mut first),
             };
             match known {

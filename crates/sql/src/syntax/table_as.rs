@@ -12,7 +12,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{DataType, Error, Result};
 
 use crate::ddl::quoted;
-use crate::names::{fold, object_name};
+use crate::syntax::names::{fold, object_name};
 
 /// What such a statement says.
 #[derive(Clone, Debug, PartialEq)]

@@ -34,7 +34,7 @@ use procedure::query::{Aggregate, AggregateFunction};
 use procedure::{BinaryOp, Expr, Function, Procedure, Query, Step, UnaryOp};
 use types::{DataType, Value};
 
-use crate::catalog::Catalog;
+use crate::schema::catalog::Catalog;
 
 /// Digits that a number that the analyst computes has at most.
 const DIGITS_MAX: u8 = 29;
@@ -602,7 +602,7 @@ fn cast(from: Kind, to: &DataType) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statement::Statement;
+    use crate::bind::statement::Statement;
 
     const TABLE: &str = "CREATE TABLE t (id int PRIMARY KEY, small smallint, big bigint,
         price numeric(10,2), rate numeric(6,4), free numeric, ratio float8, name text,

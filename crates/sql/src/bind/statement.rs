@@ -6,17 +6,17 @@ use procedure::{Expr, Output, Procedure};
 use types::version::SERVER_VERSION;
 use types::{ColumnId, DataType, Error, Result, SystemType, TableId, Zone};
 
-use crate::analyst::AnalyticalPlan;
 use crate::bind::{PastQuery, SessionCall};
 use crate::copy::CopyOptions;
-use crate::cursor_syntax::{Declaration, Direction};
 use crate::ddl::Ddl;
-use crate::explain::ExplainOptions;
-use crate::router::Reason;
-use crate::search_path::SearchPath;
-use crate::sequence::Sequence;
+use crate::plan::analyst::AnalyticalPlan;
+use crate::plan::explain::ExplainOptions;
+use crate::plan::router::Reason;
+use crate::schema::search_path::SearchPath;
+use crate::schema::sequence::Sequence;
 use crate::session::Prepared;
-use crate::table_as::TableAs;
+use crate::syntax::cursor::{Declaration, Direction};
+use crate::syntax::table_as::TableAs;
 
 /// A statement that has been checked against a catalog and compiled.
 #[derive(Clone, Debug)]

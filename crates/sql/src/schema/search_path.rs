@@ -30,10 +30,10 @@ use sqlparser::ast::{self, Ident, ObjectName, VisitMut, VisitorMut};
 use types::{Error, Result, SqlState};
 
 use crate::bind::{name_in, quoted, sequence_text};
-use crate::catalog::{Catalog, View};
 use crate::ddl::{AlterSequence, Ddl, SequenceOptions};
-use crate::names::{PUBLIC, bare, fold, key, object_name};
-use crate::parse::{Body, Parsed};
+use crate::schema::catalog::{Catalog, View};
+use crate::syntax::names::{PUBLIC, bare, fold, key, object_name};
+use crate::syntax::parse::{Body, Parsed};
 
 /// Schemas in the order in which names are looked for, whether they exist or not.
 #[derive(Clone, Debug, PartialEq, Eq)]

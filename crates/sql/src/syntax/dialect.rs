@@ -21,7 +21,7 @@ use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 
-use crate::precedence;
+use crate::syntax::precedence;
 
 /// What reading a text once takes is about three.
 const FUEL_PER_TOKEN: usize = 16;

@@ -93,7 +93,7 @@ impl Sequence {
     }
 
     pub fn at_end(&self) -> Error {
-        procedure::sequences::at_end(crate::names::bare(&self.name), &self.steps)
+        procedure::sequences::at_end(crate::syntax::names::bare(&self.name), &self.steps)
     }
 
     /// What `SELECT * FROM s` shows: `last_value`, `log_cnt`, `is_called`.

@@ -138,8 +138,8 @@ fn is_piecemeal(query: &Query) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Catalog;
-    use crate::statement::Statement;
+    use crate::bind::statement::Statement;
+    use crate::schema::catalog::Catalog;
 
     fn scanned(catalog: &Catalog, text: &str) -> usize {
         let parsed = crate::parse(text).unwrap().remove(0);

@@ -6,7 +6,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::ddl::{Ddl, Renamed};
-use crate::tokens;
+use crate::syntax::tokens;
 
 type Read<T> = Result<T, ParserError>;
 

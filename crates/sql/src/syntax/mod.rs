@@ -1,0 +1,26 @@
+//! From text to syntax trees: what can be said of a statement without a catalog.
+//!
+//! ```text
+//! text ─ size ─► tokens ─ rewrites ─► sqlparser ─ precedence ─► tree ─ depth ─► [`parse::Parsed`]
+//!                └ cursor, sequence, merge, as_of, table_as: grammar that sqlparser has not
+//! ```
+//!
+//! Everything here is a function of the text alone. Absence: no catalog, no session, no types of
+//! columns.
+
+pub mod as_of;
+pub(crate) mod clauses;
+pub(crate) mod cursor;
+pub(crate) mod depth;
+pub(crate) mod dialect;
+pub(crate) mod merge;
+pub mod names;
+pub mod normalise;
+pub mod parse;
+pub(crate) mod place;
+pub(crate) mod precedence;
+pub(crate) mod rewrites;
+pub(crate) mod sequence;
+pub(crate) mod size;
+pub(crate) mod table_as;
+pub(crate) mod tokens;
