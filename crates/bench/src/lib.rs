@@ -34,7 +34,6 @@
 //! Absence: no command line, no terminal (the caller draws the progress), no network.
 
 pub mod agreement;
-pub mod allocations;
 pub mod answers;
 mod bed;
 pub mod canonical;

@@ -8,6 +8,7 @@ use concurrency::{BlockReport, Crew, Outcome, Protocol, Ways, Work};
 use engine::Request;
 use engine::limits::Limits;
 use hdrhistogram::Histogram;
+use kit::allocations;
 use ledger::{Hash, LogOptions, Parameters};
 use pipeline::{
     Batch, Cadence, Decided, Halves, Line, LineStart, Pipeline, Settled, Stepper, Task,
@@ -16,7 +17,6 @@ use rustix::time::{ClockId, clock_gettime};
 use storage::Store;
 use types::{Height, Position};
 
-use crate::allocations;
 use crate::bed::{Bed, Source};
 use crate::{Cell, Plan};
 

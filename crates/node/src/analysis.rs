@@ -61,7 +61,7 @@ fn other_memory(metrics: &Arc<Metrics>) -> OtherMemory {
         let sessions = sessions.map(|pool| ("sessions", pool.leased_bytes()));
         // Nothing counts them where no tools are.
         #[cfg(feature = "tools")]
-        let allocated = Some(("allocated", bench::allocations::live_bytes()));
+        let allocated = Some(("allocated", kit::allocations::live_bytes()));
         #[cfg(not(feature = "tools"))]
         let allocated = None;
         let resident = memory::resident();

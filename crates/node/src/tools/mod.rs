@@ -18,8 +18,8 @@ use arguments::Tool;
 
 /// Benchmarks count its calls.
 #[global_allocator]
-static ALLOCATOR: bench::allocations::Counting<mimalloc::MiMalloc> =
-    bench::allocations::Counting(mimalloc::MiMalloc);
+static ALLOCATOR: kit::allocations::Counting<mimalloc::MiMalloc> =
+    kit::allocations::Counting(mimalloc::MiMalloc);
 
 pub fn run(tool: &Tool, output: Output) -> Result<Exit> {
     match tool {

@@ -9,9 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use bench::allocations::largest_during;
 use bytes::Bytes;
 use engine::{Body, EXECUTOR};
+use kit::allocations::largest_during;
 use kit::mutation::mutate;
 use kit::random::Random;
 use ledger::checkpoint::{Manifest, heights, read_manifest, reseal};

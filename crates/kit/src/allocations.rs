@@ -67,7 +67,7 @@ impl<A> Counting<A> {
             COUNT.fetch_add(1, Ordering::Relaxed);
         }
         if WATCHED.load(Ordering::Relaxed) > 0 {
-            // A thread that ends has no such cell any more, and nobody watches it.
+            // A thread that ends has no such cell any more, and is not watched.
             let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(bytes)));
         }
     }
@@ -115,7 +115,7 @@ pub fn largest_during<T>(work: impl FnOnce() -> T) -> (T, usize) {
 
 /// Allocations of the whole process during `work`; `None` where the global allocator is not a
 /// [`Counting`] one.
-pub(crate) fn during<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
+pub fn during<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
     let before = COUNT.load(Ordering::Relaxed);
     ENABLED.store(true, Ordering::Relaxed);
     let probe = std::hint::black_box(Box::new(0u8));
