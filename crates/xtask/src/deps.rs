@@ -94,7 +94,6 @@ const EDGES: &[(&str, &[&str])] = &[
         "node",
         &[
             "analytics",
-            "bench",
             "cluster",
             "concurrency",
             "engine",
@@ -107,8 +106,24 @@ const EDGES: &[(&str, &[&str])] = &[
             "procedure",
             "protocols",
             "recovery",
-            "sim",
             "snapshot",
+            "sql",
+            "storage",
+            "types",
+        ],
+    ),
+    (
+        "tools",
+        &[
+            "bench",
+            "cluster",
+            "engine",
+            "kit",
+            "ledger",
+            "node",
+            "order",
+            "protocols",
+            "sim",
             "sql",
             "storage",
             "types",
@@ -121,7 +136,7 @@ const EDGES: &[(&str, &[&str])] = &[
 /// Crates from outside whose use is itself a boundary: sockets, clocks, parsers, wire formats.
 const CONFINED: &[(&str, &[&str])] = &[
     ("axum", &["node"]),
-    ("clap", &["node"]),
+    ("clap", &["node", "tools"]),
     ("ed25519-zebra", &["ledger"]),
     ("openraft", &["order-raft"]),
     ("prost", &["order-comet"]),
@@ -143,11 +158,12 @@ const CONFINED: &[(&str, &[&str])] = &[
             "order-raft",
             "pgfront",
             "sql",
+            "tools",
         ],
     ),
     ("proc-macro2", &["xtask"]),
     ("syn", &["xtask"]),
-    ("tokio-postgres", &["node"]),
+    ("tokio-postgres", &["tools"]),
     ("toml", &["cluster", "node"]),
 ];
 
