@@ -59,6 +59,8 @@ static ALLOCATOR: kit::allocations::Counting<mimalloc::MiMalloc> =
 
 /// The program, from the command line to its exit code.
 pub fn main() -> ExitCode {
+    #[cfg(feature = "multiversion")]
+    multiversion::register();
     let cli = cli::parse();
     ended(run(&cli))
 }

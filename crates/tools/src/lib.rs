@@ -65,6 +65,8 @@ enum Command {
 
 /// The program, from the command line to its exit code.
 pub fn main() -> ExitCode {
+    #[cfg(any(feature = "bench", feature = "sim"))]
+    multiversion::register();
     let cli = Cli::parse();
     node::ended(run(&cli))
 }
