@@ -6,9 +6,13 @@
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
 LEAN = --release --package node
-ANALYTICS = $(LEAN) --features analytics
-# Without what measures and breaks a node.
-DIST = --profile dist --package node --no-default-features
+ANALYTICS = $(LEAN) --features node/analytics
+DIST = --profile dist --package node
+# What measures and breaks a node lies beside it: all of it, and the demonstration alone.
+TOOLS = $(LEAN) --package tools
+DEMO = $(TOOLS) --no-default-features
+ANALYTICS_TOOLS = $(ANALYTICS) --package tools --features tools/analytics
+TALLY = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tally
 
 # How long everything takes; TORTURE_KILLS=200 counts kills instead of timing them.
 TORTURE_SECONDS ?= 600
@@ -55,8 +59,8 @@ help:
 
 demo:
 	scripts/install-deps pgbench
-	cargo build $(LEAN)
-	cargo run --quiet $(LEAN) -- demo
+	cargo build $(DEMO)
+	$(TALLY) demo
 
 run:
 	scripts/install-deps psql
@@ -72,7 +76,7 @@ dist:
 	cargo build $(DIST)
 
 dist-analytics:
-	cargo build $(DIST) --features analytics
+	cargo build $(DIST) --features node/analytics
 
 # Orderers that no node has yet: their libraries are half a hundred crates.
 ORDERERS = order-kafka order-comet
@@ -95,8 +99,8 @@ test-long:
 WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disasters doors failover \
 	fuzz joining log_schemes losses pages proofs skips torture undecided votes))
 
-test-components: WITH = --package analytics --package bench --package node \
-	--features node/analytics,bench/analytics
+test-components: WITH = --package analytics --package bench --package node --package tools \
+	--features node/analytics,tools/analytics
 test-components:
 	scripts/install-deps psql pgbench postgres drivers
 	cargo test $(WITH) --lib --bins --tests -- $(WITHOUT)
@@ -149,60 +153,59 @@ overflow:
 	scripts/compare-overflow-checks
 
 sim:
-	cargo build $(LEAN)
-	cargo run --quiet $(LEAN) -- sim
+	cargo build $(TOOLS)
+	$(TALLY) sim
 
 torture:
-	cargo build $(LEAN)
-	cargo run --quiet $(LEAN) -- torture --seconds $(TORTURE_SECONDS) \
+	cargo build $(TOOLS)
+	$(TALLY) torture --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
 
 torture-cluster:
-	cargo build $(LEAN)
-	cargo run --quiet $(LEAN) -- torture --cluster 3 --seconds $(TORTURE_SECONDS) \
+	cargo build $(TOOLS)
+	$(TALLY) torture --cluster 3 --seconds $(TORTURE_SECONDS) \
 		$(if $(TORTURE_KILLS),--kills $(TORTURE_KILLS))
 
 fuzz:
-	cargo build $(LEAN) --bin tally --example fuzz
-	cargo run --quiet $(LEAN) --example fuzz -- --seconds $(FUZZ_SECONDS) --late-ms-max 50
+	cargo build $(TOOLS)
+	$(TALLY) fuzz --seconds $(FUZZ_SECONDS) --late-ms-max 50
 
 # What tests allow a factor for, since their build is slow and their machine is loaded.
 figures-reliability: export TALLY_PROMISES = strict
 figures-reliability:
 	scripts/install-deps psql python
-	cargo test --release --package node --test it -- --test-threads 1 --nocapture interrupts:: fuzz:: \
+	cargo test $(TOOLS) --test it -- --test-threads 1 --nocapture interrupts:: fuzz:: \
 		undecided::writes failover::a_session clusters::a_cluster votes::a_node joining::a_member_is \
 		memory::clients doors::slow isolation::a_client
 	cargo test --release --package sql --test it -- --test-threads 1 --nocapture bounds:: hostile::
 
 soak:
-	cargo build $(LEAN)
-	cargo run --quiet $(LEAN) -- soak --seconds $(SOAK_SECONDS)
+	cargo build $(TOOLS)
+	$(TALLY) soak --seconds $(SOAK_SECONDS)
 
 bench-postgres:
 	scripts/install-deps pgbench postgres
-	cargo build $(LEAN)
+	cargo build $(TOOLS)
 	scripts/compare-postgres
 
 bench-durability:
-	cargo build $(LEAN)
-	cargo run --quiet $(LEAN) -- bench figure durability pacman
+	cargo build $(TOOLS)
+	$(TALLY) bench figure durability pacman
 
 bench-analytics:
 	scripts/install-deps postgres
-	cargo build $(ANALYTICS)
-	scripts/with-postgres cargo run --quiet $(ANALYTICS) -- bench figure analytics
+	cargo build $(ANALYTICS_TOOLS)
+	scripts/with-postgres $(TALLY) bench figure analytics
 
 compare-analytics:
 	scripts/install-deps postgres
-	cargo build $(ANALYTICS)
-	scripts/with-postgres cargo run --quiet $(ANALYTICS) -- \
-		bench answers --scale $(ANALYTICS_SCALE)
+	cargo build $(ANALYTICS_TOOLS)
+	scripts/with-postgres $(TALLY) bench answers --scale $(ANALYTICS_SCALE)
 
 htap:
 	scripts/install-deps pgbench
-	cargo build $(ANALYTICS)
-	cargo run --quiet $(ANALYTICS) -- bench htap --html target/htap.html
+	cargo build $(ANALYTICS_TOOLS)
+	$(TALLY) bench htap --html target/htap.html
 
 clean:
 	cargo clean

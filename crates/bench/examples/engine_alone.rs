@@ -4,8 +4,8 @@
 //!
 //! `cargo run --release -p bench --example engine_alone -- ycsb:rows=100000 serial 1000 off 300000`
 
-use bench::allocations::Counting;
 use bench::{Plan, measure, table};
+use kit::allocations::Counting;
 use mimalloc::MiMalloc;
 
 #[global_allocator]

@@ -8,6 +8,7 @@
 //!   on: whatever the number of threads, with sealing or without.
 
 use crate::Measurement;
+use crate::named;
 
 /// A measurement whose digest is not that of another one which it must agree with.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +46,7 @@ fn must_agree(one: &Measurement, other: &Measurement) -> bool {
 /// Whether two runs of the same blocks must agree; where transactions run as they arrive, each
 /// run has an order of its own.
 pub(crate) fn gives_same_bytes(protocol: &str) -> bool {
-    protocols::by_name(protocol).is_ok_and(|protocol| protocol.info().deterministic)
+    named::protocol(protocol).is_ok_and(|protocol| protocol.info().deterministic)
 }
 
 /// What is to be said loudly.

@@ -15,6 +15,7 @@ use ledger::LogOptions;
 use pipeline::{Batch, Halves};
 
 use crate::bed::{Bed, Source};
+use crate::named;
 use crate::run::{cpu_time, halted, stepper};
 use crate::{Plan, Workload};
 
@@ -118,8 +119,7 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
     make_ad_hoc(&mut works, scene.ad_hoc_percent);
     let watch = Watch { now_ns, spans: Mutex::default() };
     let watch = spans.then(|| Arc::new(watch));
-    let protocol =
-        protocols::measured(&who.protocol, who.validates, who.interleaved, watch.clone())?;
+    let protocol = named::measured(&who.protocol, who.validates, who.interleaved, watch.clone())?;
     let first = bed.replica.store().newest() + 1;
     let crew = Crew::new(scene.threads);
     let mut stepper = stepper(bed.replica.store(), protocol)?;

@@ -34,7 +34,6 @@
 //! Absence: no command line, no terminal (the caller draws the progress), no network.
 
 pub mod agreement;
-pub mod allocations;
 pub mod answers;
 mod bed;
 pub mod canonical;
@@ -43,6 +42,7 @@ pub mod freezing;
 pub mod htap;
 pub mod logging;
 mod measurement;
+mod named;
 pub mod page;
 pub mod paper;
 pub mod recovering;
@@ -189,7 +189,7 @@ impl Plan {
     pub fn check(&self) -> Result<(), PlanError> {
         let fault = |message: String, hint: &str| Err(PlanError { message, hint: hint.to_owned() });
         for name in &self.protocols {
-            protocols::by_name(name).map_err(|error| PlanError::of(&error))?;
+            named::protocol(name).map_err(|error| PlanError::of(&error))?;
         }
         if self.durability.iter().any(Option::is_some) && self.sealing.contains(&false) {
             let hint = "Add --sealing on.";

@@ -8,6 +8,7 @@ use concurrency::{BlockReport, Crew, Outcome, Protocol, Ways, Work};
 use engine::Request;
 use engine::limits::Limits;
 use hdrhistogram::Histogram;
+use kit::allocations;
 use ledger::{Hash, LogOptions, Parameters};
 use pipeline::{
     Batch, Cadence, Decided, Halves, Line, LineStart, Pipeline, Settled, Stepper, Task,
@@ -16,8 +17,8 @@ use rustix::time::{ClockId, clock_gettime};
 use storage::Store;
 use types::{Height, Position};
 
-use crate::allocations;
 use crate::bed::{Bed, Source};
+use crate::named;
 use crate::{Cell, Plan};
 
 /// Where transactions are deferred, there are more blocks than there would be without: up to so
@@ -244,7 +245,7 @@ fn unsealed(
     works: Vec<Arc<Work>>,
     run: &mut Run,
 ) -> Result<Spent> {
-    let protocol = protocols::by_name(&cell.protocol)?;
+    let protocol = named::protocol(&cell.protocol)?;
     let (crew, halves) = (Crew::new(cell.threads), Halves::Together);
     let mut stepper = stepper(store, protocol)?;
     // A protocol with tables of its own loads them for its first block: this empty one.

@@ -17,6 +17,7 @@
 //! * [`Carried`]: what a block leaves to the next one; [`History`]: the snapshots it may read.
 //! * [`Sealed`]: a block as the ledger has it.
 //! * [`Crew`]: the workers.
+//! * [`studies`]: protocols beside the product's, in programs that have them.
 //! * [`trial`]: what tests switch on to see whether they would notice.
 //!
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
@@ -46,6 +47,7 @@ pub mod runner;
 pub mod schedule;
 pub mod sealed;
 pub mod simulation;
+pub mod studies;
 pub mod trial;
 pub mod watched;
 pub mod ways;

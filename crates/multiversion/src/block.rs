@@ -29,10 +29,11 @@ use std::sync::{Arc, Weak};
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Moment, OptionValues, Outcome,
     Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Timing,
+    studies::{self, Study},
 };
 use parking_lot::Mutex;
 use storage::{BlockWrites, LATEST, Store};
-use types::{Error, Height, Key, Position, Stamp, TableId, Value};
+use types::{Error, Height, Key, Position, SqlState, Stamp, TableId, Value};
 
 use crate::database::Database;
 use crate::flaw::Flaw;
@@ -114,32 +115,40 @@ pub static SI: ProtocolInfo = card("si", "Berenson et al., SIGMOD 1995", Isolati
 /// Every rule. All but the last name a serial order.
 pub static CARDS: &[&ProtocolInfo] = &[&MVTO, &MVOCC, &MV2PL, &SSI, &SSN, &SI];
 
-/// The protocol that a text such as `mvto:storage=delta:gc=interval` names; `None`: none of these.
-pub fn by_name(text: &str) -> Option<Result<Arc<dyn Protocol>, Error>> {
+static STUDY: Study = Study { infos: CARDS, by_name };
+
+/// From now on this program's ledgers and benchmarks can name these protocols.
+pub fn register() {
+    studies::register(&STUDY);
+}
+
+/// The protocol that a text such as `mvto:storage=delta:gc=interval` names.
+pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
     make(text, None)
 }
 
 /// One with a bug, which a test must find.
 #[cfg(feature = "mutants")]
-pub fn mutant(text: &str, flaw: Flaw) -> Option<Result<Arc<dyn Protocol>, Error>> {
+pub fn mutant(text: &str, flaw: Flaw) -> Result<Arc<dyn Protocol>, Error> {
     make(text, Some(flaw))
 }
 
-fn make(text: &str, flaw: Option<Flaw>) -> Option<Result<Arc<dyn Protocol>, Error>> {
+fn make(text: &str, flaw: Option<Flaw>) -> Result<Arc<dyn Protocol>, Error> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
-    let info = *CARDS.iter().find(|card| card.name == name)?;
-    let choice = match Choice::parse(name, options) {
-        Ok(choice) => choice,
-        Err(error) => return Some(Err(error)),
-    };
-    Some(Ok(match name {
+    let info = *CARDS.iter().find(|card| card.name == name).ok_or_else(|| {
+        let names: Vec<_> = CARDS.iter().map(|card| card.name).collect();
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{name}\""))
+            .with_hint(format!("The study's are: {}.", names.join(", ")))
+    })?;
+    let choice = Choice::parse(name, options)?;
+    Ok(match name {
         Mvto::NAME => Online::<Mvto>::shared(info, choice, flaw),
         Mvocc::NAME => Online::<Mvocc>::shared(info, choice, flaw),
         Mv2pl::NAME => Online::<Mv2pl>::shared(info, choice, flaw),
         Ssi::NAME => Online::<Ssi>::shared(info, choice, flaw),
         Ssn::NAME => Online::<Ssn>::shared(info, choice, flaw),
         _ => Online::<Si>::shared(info, choice, flaw),
-    }))
+    })
 }
 
 struct Online<R> {

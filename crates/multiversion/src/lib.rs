@@ -50,6 +50,7 @@ pub mod transaction;
 pub mod workspace;
 mod write_back;
 
+pub use block::register;
 pub use clock::Timestamp;
 pub use database::Database;
 pub use rules::{Place, Rule};

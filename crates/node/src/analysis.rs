@@ -59,11 +59,7 @@ fn other_memory(metrics: &Arc<Metrics>) -> OtherMemory {
         let queries = analysis.as_ref().map(|read| ("analytical queries", read.query_bytes));
         let sessions = metrics.session_memory.get();
         let sessions = sessions.map(|pool| ("sessions", pool.leased_bytes()));
-        // Nothing counts them where no tools are.
-        #[cfg(feature = "tools")]
-        let allocated = Some(("allocated", bench::allocations::live_bytes()));
-        #[cfg(not(feature = "tools"))]
-        let allocated = None;
+        let allocated = Some(("allocated", kit::allocations::live_bytes()));
         let resident = memory::resident();
         let program = resident.map(|resident| ("program", resident.mapped_bytes));
         let process = resident.map(|resident| ("process", resident.bytes()));

@@ -1,10 +1,13 @@
 //! The command line: what can be asked of `tally`, and what its exit code says.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::tools::{self, Tool};
 
 /// What a script learns from a run. Documented in `--help`; never renumbered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +56,34 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// What this process was asked for. Ends it where that cannot be read, or was a text of help.
+pub(crate) fn parse() -> Cli {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let asks_for_commands = match words.get(1) {
+        Some(first) => ["help", "--help", "-h"].iter().any(|ask| first == *ask),
+        None => true,
+    };
+    let there = if asks_for_commands { tools::there() } else { Vec::new() };
+    let matches = with_tools(Cli::command(), &there).get_matches_from(help_of_tool(words));
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// With these commands of another program in the help.
+fn with_tools(command: clap::Command, there: &[String]) -> clap::Command {
+    let shown = |command: clap::Command, name| command.mut_subcommand(name, |it| it.hide(false));
+    there.iter().fold(command, shown)
+}
+
+/// `tally help TOOL` is for the tool to answer.
+fn help_of_tool(words: Vec<OsString>) -> Vec<OsString> {
+    match &words[..] {
+        [program, help, name] if help == "help" && tools::names().any(|tool| name == &*tool) => {
+            vec![program.clone(), name.clone(), "--help".into()]
+        }
+        _ => words,
+    }
+}
+
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Run a node until SIGTERM or SIGINT.
@@ -82,9 +113,8 @@ pub enum Command {
     Proof(Proof),
     /// Write, check or show the configuration.
     Config(Config),
-    #[cfg(feature = "tools")]
     #[command(flatten)]
-    Tool(crate::tools::arguments::Tool),
+    Tool(Tool),
 }
 
 /// Where settings come from. Every setting can be given by `--set`; the usual ones have a flag.
@@ -491,17 +521,21 @@ pub enum ConfigAction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// A help text that scrolls is a help text that nobody reads.
     #[test]
     fn every_help_text_fits_a_screen() {
         fn check(command: &clap::Command, words: &[&str]) {
             let asked = words.iter().chain(&["--help"]);
-            let help = Cli::command().try_get_matches_from(asked).unwrap_err().to_string();
+            let all: Vec<String> = tools::names().collect();
+            let help = with_tools(Cli::command(), &all)
+                .try_get_matches_from(asked)
+                .unwrap_err()
+                .to_string();
             let lines = help.lines().count();
             assert!(lines <= 40, "{words:?}: {lines} lines\n{help}");
-            for inner in command.get_subcommands() {
+            let own = |inner: &&clap::Command| !inner.is_disable_help_flag_set();
+            for inner in command.get_subcommands().filter(own) {
                 check(inner, &[words, &[inner.get_name()]].concat());
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! A reader that has seen enough (`tally config show | head`) closes the pipe: the command ends
 //! then, in silence and with success, as what it was asked for is done. The standard library's own
-//! macros would panic; those of their names here stand for them in this whole crate.
+//! macros would panic; those of their names here stand for them in
+//! this whole crate, and in others by `#[macro_use] extern crate node`.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
@@ -34,15 +35,18 @@ pub fn put_error(text: Arguments<'_>, ends_line: bool) {
     let _ = err.write_fmt(text).and_then(|()| err.write_all(end.as_bytes()));
 }
 
+#[macro_export]
 macro_rules! println {
     () => { $crate::output::put(format_args!(""), true) };
     ($($text:tt)*) => { $crate::output::put(format_args!($($text)*), true) };
 }
 
+#[macro_export]
 macro_rules! print {
     ($($text:tt)*) => { $crate::output::put(format_args!($($text)*), false) };
 }
 
+#[macro_export]
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::put_error(format_args!($($text)*), true) };
 }

@@ -5,13 +5,12 @@
 //! Absence: no SQL, no ledger, and no protocol uses another; what they share lives in
 //! `concurrency`, or, where transactions run as they arrive, in [`online`].
 //!
-//! The multi-version study's (`mvto:storage=delta`, …) are named in the same way. They are not in
-//! [`ALL`]: each has tables of its own beside the store, and not every choice goes with every
-//! other.
+//! A study's are named in the same way, in programs where it has registered itself
+//! ([`concurrency::studies`]). They are not in [`ALL`], which is what the product has.
 
 use std::sync::Arc;
 
-use concurrency::{OptionValues, Options, Protocol, ProtocolInfo, Watch};
+use concurrency::{OptionValues, Options, Protocol, ProtocolInfo, Watch, studies};
 use types::{Error, SqlState};
 
 pub mod aria;
@@ -35,7 +34,7 @@ pub struct Entry {
     pub flaws: &'static [&'static str],
 }
 
-/// Every protocol that a ledger can be run under.
+/// Every protocol of the product.
 pub static ALL: &[Entry] = &[
     serial::ENTRY,
     calvin::ENTRY,
@@ -69,10 +68,10 @@ pub fn recorded_name(text: &str) -> String {
     format!("{name}{options}")
 }
 
-/// The cards of all that can be named, the multi-version study's included.
+/// The cards of all that can be named: of [`ALL`], and of the studies that this program has.
 pub fn cards() -> impl Iterator<Item = &'static ProtocolInfo> {
-    let studied = multiversion::block::CARDS.iter().copied();
-    ALL.iter().map(|entry| entry.info).chain(studied)
+    let studied = studies::registered().into_iter().flat_map(|study| study.infos);
+    ALL.iter().map(|entry| entry.info).chain(studied.copied())
 }
 
 /// Names of every protocol as it is by default and with any one choice made otherwise: what a
@@ -98,7 +97,7 @@ pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
 
 /// The same, with what only a program can ask for: see [`Options`].
 pub fn made(text: &str, with: impl FnOnce(Options) -> Options) -> Result<Arc<dyn Protocol>, Error> {
-    if let Some(studied) = multiversion::block::by_name(text) {
+    if let Some(studied) = studies::by_name(text) {
         return studied;
     }
     let (entry, options) = parse(text)?;

@@ -124,6 +124,7 @@ impl std::ops::AddAssign for Stats {
 
 /// Runs one world to its end.
 pub fn run(seed: u64, options: &Options) -> Result<Stats, Failure> {
+    multiversion::register();
     let step = Cell::new(0);
     let _flaw = kit::flaw::enter(options.flaw);
     let run = || world::run(seed, options, &step);

@@ -46,6 +46,7 @@ pub struct Options {
 impl Options {
     /// What a seed draws, under a protocol or under one that it draws too.
     pub fn of_seed(seed: u64, protocol: Option<&str>) -> Options {
+        multiversion::register();
         let mut random = Random::new(seed ^ 0x51_4d);
         let drawn = PROTOCOLS[random.below(PROTOCOLS.len() as u64) as usize];
         let protocol = protocol.unwrap_or(drawn).to_owned();

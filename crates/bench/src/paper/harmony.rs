@@ -8,6 +8,7 @@ use anyhow::Result;
 use concurrency::protocol::OptionValues;
 
 use super::{Figure, Findings, Grid, Lab, setting, theta_of, times};
+use crate::named;
 use crate::table::{percent, thousands};
 use crate::{Measurement, Plan, Workload};
 
@@ -292,7 +293,7 @@ fn tpcc_throughput(lab: &mut Lab<'_>) -> Result<Findings> {
 
 /// The protocol's own card says what can be chosen: one variant for each value but the default.
 fn variants(name: &str) -> Result<Vec<String>> {
-    let card = protocols::by_name(name)?.info();
+    let card = named::protocol(name)?.info();
     let others = card.options.iter().flat_map(|option| match option.values {
         OptionValues::OneOf([_, others @ ..]) => {
             others.iter().map(|value| format!("{name}:{}={value}", option.name)).collect()

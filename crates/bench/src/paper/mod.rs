@@ -26,6 +26,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::answers::Answerer;
+use crate::named;
 use crate::table::{Table, thousands};
 use crate::way::{self, Misnamed};
 use crate::{Measurement, Plan, Report, measure};
@@ -74,13 +75,13 @@ impl Figure {
 
     /// Those of its protocols that this program does not have.
     pub fn missing(&self) -> Vec<&'static str> {
-        let missing = self.protocols.iter().filter(|name| protocols::by_name(name).is_err());
+        let missing = self.protocols.iter().filter(|name| named::protocol(name).is_err());
         missing.copied().collect()
     }
 
     /// Measure it, with the protocols that there are. `None`: there are none.
     pub fn find(&self, effort: Effort, report: Report<'_>) -> Result<Option<Findings>> {
-        let present = self.protocols.iter().filter(|name| protocols::by_name(name).is_ok());
+        let present = self.protocols.iter().filter(|name| named::protocol(name).is_ok());
         let protocols: Vec<String> = present.map(|&name| name.to_owned()).collect();
         if protocols.is_empty() {
             return Ok(None);

@@ -29,6 +29,7 @@ fn tells_clients(info: &ProtocolInfo) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_is_chosen_on_a_live_ledger_contended_killed_and_recovered() {
+    multiversion::register();
     let folder = tempfile::tempdir().unwrap();
     let mut node = Node::start(folder.path());
     let client = node.connect().await;

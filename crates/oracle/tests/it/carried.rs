@@ -19,6 +19,7 @@ const OVERLAPPING: &str = "harmony:inter_block=on";
 const FILLED: Height = 1;
 
 fn names() -> Vec<String> {
+    multiversion::register();
     let lagging = ["fabric:lag=3:spread=2", "fabric_pp:lag=3:spread=2", "fabric_pp:spread=1"];
     let overlapping = [":reordering=off", ":coalescence=off", ":fallback=defer"];
     let listed = defaults().into_iter().chain(variants()).map(|subject| subject.name);

@@ -159,6 +159,7 @@ fn a_start_from_a_checkpoint_of_any_block_goes_on_as_if_there_had_been_none() {
 
 #[test]
 fn a_ledger_that_is_put_under_another_protocol_starts_anywhere_as_well() {
+    multiversion::register();
     for (protocol, then) in [
         ("fabric:lag=4", "harmony"),
         ("harmony", "fabric:lag=4"),

@@ -48,6 +48,7 @@ pub type Submitted = tokio::sync::oneshot::Receiver<Result<engine::Completion>>;
 
 /// What any protocol must bring about is tested under each of them.
 pub fn protocols() -> impl Iterator<Item = &'static str> {
+    multiversion::register();
     protocols::cards().map(|card| card.name)
 }
 
@@ -78,6 +79,7 @@ impl Node {
         retention: RetentionSettings,
         memory: SessionMemory,
     ) -> Node {
+        multiversion::register();
         let files = MemoryFiles::new();
         let parameters = Parameters::new(protocol);
         let genesis = Genesis { ledger_id: [7; 16], time_us: 0, parameters, executor: EXECUTOR };

@@ -12,6 +12,7 @@ use concurrency::{Isolation, Outcome, ProtocolInfo};
 /// Those that name a serial order.
 fn online() -> impl Iterator<Item = &'static str> {
     let serializable = |card: &&ProtocolInfo| card.isolation == Isolation::Serializable;
+    multiversion::register();
     let cards = protocols::cards().filter(|card| !card.deterministic);
     cards.filter(serializable).map(|card| card.name)
 }

@@ -54,8 +54,7 @@ fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
 /// Worlds and histories, by turns alone and on four workers.
 fn found_by_worlds(flaw: Flaw, seeds: u64) -> bool {
     let (rule, spec) = habitat(flaw);
-    let Some(protocol) = block::mutant(&format!("{rule}:{spec}"), flaw) else { return false };
-    let protocol = protocol.expect("options that go");
+    let protocol = block::mutant(&format!("{rule}:{spec}"), flaw).expect("options that go");
     let crews = [Crew::new(1), Crew::new(4)];
     (0..seeds).any(|seed| {
         let crew = &crews[seed as usize % 2];

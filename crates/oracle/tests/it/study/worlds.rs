@@ -20,7 +20,7 @@ use storage::Store;
 use crate::study::{SERIALIZABLE, seeds};
 
 pub fn subject(name: &str) -> Subject {
-    let protocol = block::by_name(name).expect("a rule of the study").expect("options that go");
+    let protocol = block::by_name(name).expect("a rule of the study, and options that go");
     Subject { name: name.to_owned(), protocol }
 }
 

@@ -59,6 +59,7 @@ pub fn genesis(protocol: &str) -> Genesis {
 }
 
 pub fn genesis_without_roots(protocol: &str) -> Genesis {
+    multiversion::register();
     let parameters = Parameters::new(protocol);
     Genesis { ledger_id: LEDGER_ID, time_us: 0, parameters, executor: EXECUTOR }
 }

@@ -1,0 +1,7 @@
+//! The `tally-tools` program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tools::main()
+}

@@ -1,0 +1,90 @@
+//! `tally bench` from outside.
+
+use serde_json::Value;
+
+use super::{path, run};
+
+/// Tests are built without optimisation, so this also sees the refusal.
+#[test]
+fn the_bench_measures_and_refuses_to_mislead() {
+    let small = [
+        "--output",
+        "json",
+        "bench",
+        "smallbank",
+        "--rows=50",
+        "--transactions=60",
+        "--block-transactions=20",
+        "--repetitions=2",
+        "--theta=0.9",
+        "--protocol=serial,harmony",
+        "--sealing=on,off",
+    ];
+    if cfg!(debug_assertions) {
+        let refused = run(&small);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("--release"));
+    }
+    let output = run(&[&small[..], &["--smoke"]].concat());
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let figures: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(figures.len(), 4);
+    assert!(figures.iter().all(|f| f["digest"].as_str().unwrap().len() == 64));
+}
+
+#[test]
+fn the_bench_draws_its_page_and_hints_at_what_it_does_not_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let output = run(&[
+        "bench",
+        "ycsb:rows=50:operations=2",
+        "--protocol=serial,harmony",
+        "--transactions=40",
+        "--block-transactions=10,20",
+        "--repetitions=1",
+        "--theta=0,0.9",
+        "--allocations",
+        "--smoke",
+        "--html",
+        path(&page),
+    ]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 120), "{table}");
+    assert!(table.contains("allocs") && table.contains("harmony"), "{table}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("</svg>") && page.contains("processor"));
+
+    for (wrong, hint) in [
+        (["bench", "--smoke", "--protocol=nonesuch"], "serial"),
+        (["bench", "--smoke", "nonesuch"], "ycsb"),
+        (["bench", "figure", "nonesuch"], "tally bench figure"),
+    ] {
+        let refused = run(&wrong);
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert!(text.contains("nonesuch") && text.contains(hint), "{text}");
+    }
+}
+
+#[test]
+fn the_bench_knows_figures_and_two_canonical_numbers() {
+    let list = String::from_utf8(run(&["bench", "figure"]).stdout).unwrap();
+    assert!(list.lines().any(|line| line.starts_with("harmony-hits-ycsb ")));
+    let shown = run(&["bench", "figure", "harmony-hits-ycsb", "--smoke"]);
+    assert!(shown.status.success());
+    assert!(String::from_utf8(shown.stdout).unwrap().contains("the paper says"));
+
+    let output = run(&["--output", "json", "bench", "canonical", "--smoke"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let numbers: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(numbers.len(), 2);
+    for number in numbers {
+        assert!(number["measurement"]["committed_per_cpu_second"].as_f64().unwrap() > 0.0);
+        assert!(number["meaning"].as_str().is_some_and(|meaning| !meaning.is_empty()));
+    }
+}
