@@ -7,17 +7,16 @@ use ledger::chain::check_parameters;
 use ledger::{
     Batch, BlockResult, CarriedOutcome, EffectsDigest, Hash, OrderHeader, ResultHeader, ResultSeal,
 };
-use order::Ended;
-use types::{Height, Origin};
 
 use crate::effects::{Effects, Step};
 use crate::images;
 use crate::request::{Member, Request};
 use crate::state_rows::Rooting;
-use crate::transaction::outcome::Told;
 
-use super::run::{Ran, Settlement, Unsealed, stops};
-use super::{Executed, Halt, Head, Replica};
+use super::block::{Executed, Head, Ran, Unsealed, head_of, stops};
+use super::halt::Halt;
+use super::keys::Settlement;
+use super::value::Replica;
 
 /// What executing a recorded block once more gave, before it is held against the record.
 pub struct Again {
@@ -179,27 +178,9 @@ impl<T> Replica<T> {
     }
 
     fn stand_behind(&mut self, order: &OrderHeader, result: &ResultHeader) {
-        self.head = super::head_of(order, result);
+        self.head = head_of(order, result);
         self.order = order.clone();
         self.result = result.clone();
         self.executor = self.limits.executor;
-    }
-}
-
-impl Settlement {
-    /// What a recorded outcome says of a key.
-    fn recorded<T>(
-        member: &Member<T>,
-        index: u32,
-        height: Height,
-        outcome: &[u8],
-    ) -> Option<Settlement> {
-        let origin = Origin { height, index };
-        match Told::decode(outcome).ok()? {
-            Told::Retry(_) => Settlement::of(member, origin, Ended::Retry),
-            Told::Committed { .. } => Settlement::of(member, origin, Ended::Committed),
-            Told::Rejected(it) => Settlement::of(member, origin, Ended::Rejected(it.code)),
-            Told::Deferred | Told::Repeat(_) => None,
-        }
     }
 }

@@ -17,22 +17,23 @@
 //! not run; schema and parameter changes with what follows them. So a replica that executes the
 //! block in its order admits as the gate did: see [`Keeper`].
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use concurrency::sealed::in_order;
-use concurrency::{BlockOutcome, Epoch, Outcome, Work};
+use concurrency::{BlockOutcome, Epoch};
 use order::Proposer;
 use parking_lot::Mutex;
 use pipeline::{Barrier, Decided, Settled};
 use storage::BlockWrites;
-use types::{Error, Height, Origin, Position, Stop};
+use types::{Height, Origin, Position};
 
 use crate::effects::Effects;
-use crate::request::{Member, Request, Verdict};
+use crate::request::{Member, Request};
 
-use super::keeper::Keeper;
-use super::run::{Account, Ran, not_compiled, repeated, stops};
-use super::{Executed, Halt, Replica, next_height};
+use super::block::{Account, Executed, Ran, next_height, stops};
+use super::halt::Halt;
+use super::keeper::{Keeper, admitted};
+use super::value::Replica;
 
 /// A block that is open.
 pub struct Opened {
@@ -211,34 +212,5 @@ impl<T> Replica<T> {
             }
         }
         Ok(tail)
-    }
-}
-
-/// A request in its block, with no program yet.
-pub(super) fn admitted<T>(keeper: &mut Keeper, origin: Origin, request: Request<T>) -> Member<T> {
-    let (verdict, work) = match keeper.admit(origin, &request.envelope) {
-        Ok(Verdict::Repeat(first)) => (Verdict::Repeat(first), void(repeated(first))),
-        Ok(verdict) => (verdict, Arc::clone(NOT_COMPILED.get_or_init(|| void(not_compiled())))),
-        Err(error) => (Verdict::Refused, void(error)),
-    };
-    Member { request, verdict, work }
-}
-
-/// Shared, since each transaction of a block begins with it.
-static NOT_COMPILED: OnceLock<Arc<Work>> = OnceLock::new();
-
-fn void(why: Error) -> Arc<Work> {
-    Arc::new(Work::Void(why))
-}
-
-impl<T> Ran<T> {
-    /// Behind all that ran in the block: what may not run.
-    fn push_void(&mut self, height: Height, member: Member<T>) -> Result<(), Halt> {
-        let outcome = match &*member.work {
-            Work::Void(error) => Outcome::from_run(Err(Stop::from(error.clone())))?,
-            _ => return Err(Halt("a transaction that may not run has a program".to_owned())),
-        };
-        self.push(height, member, outcome);
-        Ok(())
     }
 }

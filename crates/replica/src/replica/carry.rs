@@ -25,8 +25,8 @@ use concurrency::{Carried, Protocol, Work};
 use kit::flaw::flawed;
 use ledger::hash::{Tag, tagged_hash};
 use ledger::{Hash, LedgerId, ZERO_HASH};
-use order::{Ended, Remembered, Submissions, View};
-use pipeline::Deferred;
+use order::{Ended, Submissions, View};
+use pipeline::{Deferred, Line};
 use types::codec::{decode_bytes, decode_u64, encode_bytes, encode_u64};
 use types::{Error, Height, Origin, Result, SqlState};
 
@@ -34,17 +34,10 @@ use crate::limits::Limits;
 use crate::request::{Member, Request, Verdict};
 use crate::skip::Skipped;
 
-use super::Replica;
-use super::run::Settlement;
+use super::keeper::{Keeper, remembered};
+use super::keys::{Settlement, Unsettled};
 
 const TAG_CARRIED: &Tag = b"tally carried 1\0";
-
-/// Keys of one principal, and submitters, that are known at a time.
-const KEYS_MAX: usize = 100_000;
-const SUBMITTERS_MAX: usize = 1_024;
-
-/// Decided keys that do not count yet, by the block that decided them.
-pub(super) type Unsettled = VecDeque<(Height, Vec<Settlement>)>;
 
 pub(super) struct State<T> {
     pub submissions: Submissions,
@@ -52,14 +45,6 @@ pub(super) struct State<T> {
     pub deferred: BTreeMap<Height, Vec<Deferred<Member<T>>>>,
     pub carried: Carried,
     pub skips: Vec<Skipped>,
-}
-
-pub(super) fn remembered(limits: &Limits) -> Remembered {
-    Remembered {
-        expiry_us_max: limits.expiry_us_max,
-        submitters_max: SUBMITTERS_MAX,
-        keys_max: KEYS_MAX,
-    }
 }
 
 impl<T> State<T> {
@@ -108,69 +93,67 @@ impl<T> State<T> {
     }
 }
 
-impl<T> Replica<T> {
-    /// What [`State::decode`] reads.
-    pub(super) fn carried_bytes(&self) -> Bytes {
-        let mut out = Vec::new();
-        let keeper = self.keeper.lock();
-        encode_bytes(&keeper.submissions.encode(), &mut out);
-        encode_u64(keeper.unsettled.len() as u64, &mut out);
-        for (height, settlements) in &keeper.unsettled {
-            encode_u64(*height, &mut out);
-            encode_u64(settlements.len() as u64, &mut out);
-            for Settlement { envelope, place, ended } in settlements {
-                put_placed(envelope, *place, &mut out);
-                match ended {
-                    Ended::Committed => out.push(0),
-                    Ended::Retry => out.push(1),
-                    Ended::Rejected(code) => {
-                        out.push(2);
-                        out.extend_from_slice(code);
-                    }
+/// What [`State::decode`] reads.
+pub(super) fn encode<T>(keeper: &Keeper, line: &Line<Member<T>>, skips: &[Skipped]) -> Bytes {
+    let mut out = Vec::new();
+    encode_bytes(&keeper.submissions.encode(), &mut out);
+    encode_u64(keeper.unsettled.len() as u64, &mut out);
+    for (height, settlements) in &keeper.unsettled {
+        encode_u64(*height, &mut out);
+        encode_u64(settlements.len() as u64, &mut out);
+        for Settlement { envelope, place, ended } in settlements {
+            put_placed(envelope, *place, &mut out);
+            match ended {
+                Ended::Committed => out.push(0),
+                Ended::Retry => out.push(1),
+                Ended::Rejected(code) => {
+                    out.push(2);
+                    out.extend_from_slice(code);
                 }
             }
         }
-        let deferred = self.line.deferred();
-        encode_u64(deferred.len() as u64, &mut out);
-        for (joins, members) in deferred {
-            encode_u64(*joins, &mut out);
-            encode_u64(members.len() as u64, &mut out);
-            for Deferred { task, origin, attempts } in members {
-                put_placed(&task.request.envelope, *origin, &mut out);
-                encode_u64(u64::from(*attempts), &mut out);
-            }
-        }
-        encode_bytes(&self.line.carried().encode(), &mut out);
-        encode_u64(self.skips.len() as u64, &mut out);
-        self.skips.iter().for_each(|skip| skip.encode(&mut out));
-        out.into()
     }
+    let deferred = line.deferred();
+    encode_u64(deferred.len() as u64, &mut out);
+    for (joins, members) in deferred {
+        encode_u64(*joins, &mut out);
+        encode_u64(members.len() as u64, &mut out);
+        for Deferred { task, origin, attempts } in members {
+            put_placed(&task.request.envelope, *origin, &mut out);
+            encode_u64(u64::from(*attempts), &mut out);
+        }
+    }
+    encode_bytes(&line.carried().encode(), &mut out);
+    encode_u64(skips.len() as u64, &mut out);
+    skips.iter().for_each(|skip| skip.encode(&mut out));
+    out.into()
+}
 
-    pub(super) fn carried_root(&self, height: Height) -> Hash {
-        let first = match self.floor == height {
-            true => height + 1,
-            false => height + self.rules().carry_lag(),
-        };
-        let carried = self.line.carried();
-        let mut deferred = self.line.deferred().range(first..).peekable();
-        if deferred.peek().is_none() && carried.is_empty() {
-            return ZERO_HASH;
-        }
-        let mut out = Vec::new();
-        for (joins, members) in deferred {
-            for Deferred { task, origin, attempts } in members {
-                // An envelope that was admitted has an id.
-                let id = order::id_of_encoded(&task.request.envelope).unwrap_or(ZERO_HASH);
-                out.extend_from_slice(&id);
-                for number in [*joins, origin.height, u64::from(origin.index)] {
-                    out.extend_from_slice(&number.to_be_bytes());
-                }
-                out.extend_from_slice(&attempts.to_be_bytes());
-            }
-        }
-        out.extend_from_slice(&carried.encode());
-        tagged_hash(TAG_CARRIED, &out)
+/// The carried root of the block at a height; `is_barrier`: none was planned before its end.
+pub(super) fn root<T>(line: &Line<Member<T>>, is_barrier: bool, height: Height) -> Hash {
+    let first = match is_barrier {
+        true => height + 1,
+        false => height + line.rules().carry_lag(),
+    };
+    let carried = line.carried();
+    let mut deferred = line.deferred().range(first..).peekable();
+    if deferred.peek().is_none() && carried.is_empty() {
+        return ZERO_HASH;
     }
+    let mut out = Vec::new();
+    for (joins, members) in deferred {
+        for Deferred { task, origin, attempts } in members {
+            // An envelope that was admitted has an id.
+            let id = order::id_of_encoded(&task.request.envelope).unwrap_or(ZERO_HASH);
+            out.extend_from_slice(&id);
+            for number in [*joins, origin.height, u64::from(origin.index)] {
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+            out.extend_from_slice(&attempts.to_be_bytes());
+        }
+    }
+    out.extend_from_slice(&carried.encode());
+    tagged_hash(TAG_CARRIED, &out)
 }
 
 fn put_placed(envelope: &[u8], origin: Origin, out: &mut Vec<u8>) {

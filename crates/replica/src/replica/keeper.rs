@@ -11,19 +11,20 @@
 //!   once more when all that run have their places.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use concurrency::Work;
 use kit::flaw::flawed;
 use ledger::LedgerId;
-use order::{Admission, Submission, Submissions, View, WINDOW};
+use order::{Admission, Remembered, Submission, Submissions, View, WINDOW};
 use types::{Error, Height, Origin, SqlState};
 
 use crate::limits::Limits;
-use crate::request::Verdict;
+use crate::request::{Member, Request, Verdict};
 
-use super::carry::{Unsettled, remembered};
-use super::run::Settlement;
-use super::{Halt, KeyStanding};
+use super::halt::Halt;
+use super::keys::{KeyStanding, Settlement, Unsettled};
 
 pub struct Keeper {
     pub(super) ledger_id: LedgerId,
@@ -178,4 +179,45 @@ pub fn too_large(bytes: usize, most: usize) -> Error {
 
 pub(super) fn refused(what: &str) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, what)
+}
+
+/// Keys of one principal, and submitters, that are known at a time.
+const KEYS_MAX: usize = 100_000;
+const SUBMITTERS_MAX: usize = 1_024;
+
+pub(super) fn remembered(limits: &Limits) -> Remembered {
+    Remembered {
+        expiry_us_max: limits.expiry_us_max,
+        submitters_max: SUBMITTERS_MAX,
+        keys_max: KEYS_MAX,
+    }
+}
+
+/// A request in its block, with no program yet.
+pub(super) fn admitted<T>(keeper: &mut Keeper, origin: Origin, request: Request<T>) -> Member<T> {
+    let (verdict, work) = match keeper.admit(origin, &request.envelope) {
+        Ok(Verdict::Repeat(first)) => (Verdict::Repeat(first), void(repeated(first))),
+        Ok(verdict) => (verdict, Arc::clone(NOT_COMPILED.get_or_init(|| void(not_compiled())))),
+        Err(error) => (Verdict::Refused, void(error)),
+    };
+    Member { request, verdict, work }
+}
+
+/// Shared, since each transaction of a block begins with it.
+static NOT_COMPILED: OnceLock<Arc<Work>> = OnceLock::new();
+
+fn void(why: Error) -> Arc<Work> {
+    Arc::new(Work::Void(why))
+}
+
+pub(super) fn not_compiled() -> Error {
+    Error::new(SqlState::INTERNAL_ERROR, "the transaction has no program")
+}
+
+/// What a client is told if its transaction is in the ledger already.
+pub(super) fn repeated(first: Origin) -> Error {
+    let Origin { height, index } = first;
+    Error::new(SqlState::DUPLICATE_OBJECT, "a transaction with this key is in the ledger already")
+        .with_detail(format!("It is transaction {index} of block {height}."))
+        .with_hint("SELECT * FROM tally_outcome('key') tells how it ended.")
 }

@@ -3,74 +3,39 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use concurrency::{Block, BlockReport, Carried, Outcome, Work};
+use concurrency::{Block, Carried, Outcome, Work};
 use kit::flaw::flawed;
-use ledger::votes::electors::{ELECTORS, LIARS, VOTES};
 use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
-use order::{Ended, Proposer, Submission, View};
+use order::{Ended, Proposer};
 use pipeline::{Barrier, Decided, Finished, Settled, Task};
 use types::{Error, Height, Origin, Position, SqlState, Stamp};
 
 use crate::effects::{Effects, Step};
 use crate::images;
 use crate::language::{Language, ObjectChange, SchemaChange};
-use crate::limits::{Limits, MEMBERS, ORDERER};
-use crate::members::{self, LAST_MEMBER};
+use crate::limits::{Limits, MEMBERS};
+use crate::members;
 use crate::request::{Compiled, Member, Request, Verdict};
 use crate::state_rows::Rooting;
 use crate::transaction::outcome::{Fate, OUTCOME_BYTES_MAX};
 use crate::transaction::{Body, Transaction, refuse_settings};
 
-use super::arriving::admitted;
-use super::{
-    Executed, FinishingBlock, Halt, Head, KeyStanding, Ordered, PlannedBlock, RanBlock, ReadyBlock,
-    Replica,
+use super::block::{
+    Account, Executed, FinishingBlock, Head, Ordered, PlannedBlock, Ran, RanBlock, ReadyBlock,
+    Unsealed, stops,
 };
-
-/// What a block decided about a key that a client named.
-pub(super) struct Settlement {
-    pub envelope: Bytes,
-    pub place: Origin,
-    pub ended: Ended,
-}
+use super::carry;
+use super::halt::Halt;
+use super::keeper::{admitted, not_compiled};
+use super::keys::Settlement;
+use super::parameters::{
+    check_order_first, check_protocol, check_state_root, protocol_of, shown_parameter,
+    unknown_parameter,
+};
+use super::value::Replica;
 
 /// What a block may hold beside its transactions, their outcomes and their framing.
 const BLOCK_WEIGHT_MAX: usize = ledger::record::RECORD_BYTES_MAX - (1 << 20);
-
-/// What has run of a block.
-pub(super) struct Ran<T> {
-    pub settled: Vec<Settled<Member<T>>>,
-    /// Transactions of the block's own among them.
-    pub own: u32,
-    pub effects: Effects,
-    /// Of keys, where nothing was run that would settle them.
-    pub settlements: Vec<Settlement>,
-}
-
-/// A block that has run, before its effects are hashed.
-pub(super) struct Unsealed<T> {
-    pub batch: Arc<ledger::Batch>,
-    /// But for the effects and the state root.
-    pub seal: ResultSeal,
-    pub outcomes: (Vec<Bytes>, Vec<CarriedOutcome>),
-    pub settled: Vec<Settled<Member<T>>>,
-    pub carried_in: usize,
-    pub serial_order: Vec<Position>,
-    pub overtakings: Vec<(Position, Position)>,
-    pub arrivals: Option<Vec<Position>>,
-    pub report: BlockReport,
-    pub effects: Effects,
-}
-
-/// What the protocol said of a block, beside outcomes and effects.
-#[derive(Default)]
-pub(super) struct Account {
-    pub carried_in: usize,
-    pub serial_order: Vec<Position>,
-    pub overtakings: Vec<(Position, Position)>,
-    pub arrivals: Option<Vec<Position>>,
-    pub report: BlockReport,
-}
 
 impl<T> Replica<T> {
     /// Decides which envelopes may run, compiles, and hands what stands before the first schema or
@@ -265,7 +230,7 @@ impl<T> Replica<T> {
     /// The block has changed the schema or the parameters, or might have.
     pub(super) fn begin_anew(&mut self, height: Height) -> Result<(), Halt> {
         // What a protocol keeps beside the store does not know what ran without it.
-        self.line.set_protocol(super::protocol_of(&self.parameters)?, Carried::default());
+        self.line.set_protocol(protocol_of(&self.parameters)?, Carried::default());
         self.line.forget_past();
         self.compile_deferred();
         self.floor = height;
@@ -467,7 +432,7 @@ impl<T> Replica<T> {
             executor: self.executor,
             effects: EffectsDigest { count: 0, root: ledger::ZERO_HASH },
             reorderings: overtakings.len() as u32,
-            carried_root: self.carried_root(height),
+            carried_root: carry::root(&self.line, self.floor == height, height),
             state_root: ledger::ZERO_HASH,
         };
         Ok(Unsealed {
@@ -554,41 +519,6 @@ fn vouch(height: Height, of: Height, digest: &ledger::Hash) -> Result<SchemaChan
     Ok(SchemaChange { tag: "CHECKPOINT".into(), objects: vec![change] })
 }
 
-/// Whether a transaction runs by itself: it changes the schema or the parameters.
-pub(super) fn stops<T>(member: &Member<T>) -> bool {
-    member.verdict.runs() && member.request.barrier != Barrier::None
-}
-
-impl<T> Ordered<T> {
-    /// Which of the requests each of the block's own was, of which those that ran stand in this
-    /// order of their arrivals.
-    fn came_to(&self, arrivals: Vec<Position>) -> Vec<Position> {
-        let behind = self.came.get(arrivals.len()..).unwrap_or_default();
-        let ran = arrivals.iter().map(|&at| self.came.get(at as usize).copied().unwrap_or(at));
-        ran.chain(behind.iter().copied()).collect()
-    }
-}
-
-impl<T> Ran<T> {
-    /// All of the block's own.
-    pub(super) fn of(settled: Vec<Settled<Member<T>>>, effects: Effects) -> Ran<T> {
-        Ran { own: settled.len() as u32, settled, effects, settlements: Vec::new() }
-    }
-
-    /// A change that is refused is a step as well: what ran by the protocol is not all there is.
-    fn push_refused(&mut self) {
-        self.effects.push(Step::Objects(Vec::new()));
-    }
-
-    /// Behind all that ran in the block.
-    pub(super) fn push(&mut self, height: Height, member: Member<T>, outcome: Outcome) {
-        let index = self.own;
-        self.own += 1;
-        let decided = Decided::Now(member);
-        self.settled.push(Settled { origin: Origin { height, index }, outcome, decided });
-    }
-}
-
 /// What the ledger says of a transaction in its block.
 fn fate<'a, T>(settled: &'a Settled<Member<T>>) -> Fate<'a> {
     match &settled.decided {
@@ -610,21 +540,6 @@ fn settlement<T>(settled: &Settled<Member<T>>) -> Option<Settlement> {
             Settlement::of(member, settled.origin, ended)
         }
         Decided::Later => None,
-    }
-}
-
-impl Settlement {
-    /// `None`: no client named it, or it did not run.
-    pub fn of<T>(member: &Member<T>, place: Origin, ended: Ended) -> Option<Settlement> {
-        let named = member.verdict == Verdict::RunKeyed;
-        named.then(|| Settlement { envelope: member.request.envelope.clone(), place, ended })
-    }
-
-    /// If it is of this key.
-    pub fn standing_of(&self, principal: &str, key: &str) -> Option<KeyStanding> {
-        let view = View::read(&self.envelope).ok()?;
-        let same = view.principal == principal && view.submission == Submission::Key(key);
-        same.then(|| KeyStanding { place: self.place, status: self.ended.status() })
     }
 }
 
@@ -650,86 +565,4 @@ fn asked(envelope: &Bytes) -> Result<Transaction, Error> {
 fn room_beside(envelope_bytes: impl Iterator<Item = usize>) -> usize {
     let weights = envelope_bytes.map(|bytes| bytes + OUTCOME_BYTES_MAX + 16);
     BLOCK_WEIGHT_MAX.saturating_sub(weights.sum())
-}
-
-/// A protocol that a ledger can run under: sessions between blocks can be shown the states of one
-/// whose transactions pass one block at most.
-pub fn check_protocol(text: &str) -> Result<(), Error> {
-    let protocol = protocols::by_name(text)?;
-    match protocol.snapshot_lag() {
-        1 | 2 => Ok(()),
-        lag => {
-            let what = format!("protocol \"{text}\" cannot run a ledger");
-            Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
-                .with_detail(format!(
-                    "Its blocks read the snapshot {lag} blocks before; a ledger's may read the one \
-                     before the last."
-                ))
-                .with_hint("It can be measured: tally bench ycsb --protocol."))
-        }
-    }
-}
-
-/// Refuses a protocol whose order is known only when its transactions have run, where nodes have to
-/// agree on the order before.
-fn check_order_first(parameters: &ledger::Parameters, protocol: &str) -> Result<(), Error> {
-    let Some(orderer) = Limits::orderer(parameters) else { return Ok(()) };
-    if protocols::by_name(protocol)?.info().deterministic {
-        return Ok(());
-    }
-    let what = format!("protocol \"{protocol}\" cannot run a ledger of several nodes");
-    Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
-        .with_detail(format!(
-            "It fixes the order by running the transactions; here {orderer} orders them first, and \
-             every node runs them in that order."
-        ))
-        .with_hint("Choose a deterministic protocol, such as harmony, aria or calvin."))
-}
-
-/// Refuses a state root where blocks hold rows and are not computed again: what is behind such a
-/// block is only known when they have been put in.
-fn check_state_root(parameters: &ledger::Parameters) -> Result<(), Error> {
-    let protocol = &parameters.protocol;
-    let are_kept = images::are_kept(protocols::by_name(protocol)?.info());
-    if !(are_kept && Limits::of(parameters)?.state_root) {
-        return Ok(());
-    }
-    let what =
-        format!("protocol \"{protocol}\" cannot run a ledger whose headers name state roots");
-    Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
-        .with_detail("It gives no serial order, so its blocks hold the rows that they left.")
-        .with_hint("Set ledger.state_root to 0, or choose a protocol that is serializable."))
-}
-
-/// Whether a ledger can be ordered by whom its parameters name.
-pub fn check_first_order(parameters: &ledger::Parameters) -> Result<(), Error> {
-    check_order_first(parameters, &parameters.protocol)
-}
-
-pub fn shown_parameter(parameters: &ledger::Parameters, name: &str) -> Option<String> {
-    match name {
-        "protocol" => Some(parameters.protocol.clone()),
-        ORDERER => Some(Limits::orderer(parameters).unwrap_or("solo").to_owned()),
-        MEMBERS | LAST_MEMBER | ELECTORS | VOTES | LIARS => parameters.others.get(name).cloned(),
-        _ => Limits::show(parameters, name),
-    }
-}
-
-pub fn unknown_parameter(name: &str) -> Error {
-    let names: Vec<_> = ["protocol"].into_iter().chain(Limits::names()).collect();
-    let what = format!("unrecognized ledger parameter \"{name}\"");
-    Error::new(SqlState::UNDEFINED_OBJECT, what)
-        .with_hint(format!("The ledger's parameters are: {}.", names.join(", ")))
-}
-
-pub(super) fn not_compiled() -> Error {
-    Error::new(SqlState::INTERNAL_ERROR, "the transaction has no program")
-}
-
-/// What a client is told if its transaction is in the ledger already.
-pub(super) fn repeated(first: Origin) -> Error {
-    let Origin { height, index } = first;
-    Error::new(SqlState::DUPLICATE_OBJECT, "a transaction with this key is in the ledger already")
-        .with_detail(format!("It is transaction {index} of block {height}."))
-        .with_hint("SELECT * FROM tally_outcome('key') tells how it ended.")
 }

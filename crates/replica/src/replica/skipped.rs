@@ -14,8 +14,10 @@ use crate::language::{ObjectChange, SchemaChange};
 use crate::request::{Member, Request};
 use crate::skip::{self, Skipped};
 
-use super::run::{Account, Ran, Unsealed};
-use super::{Again, Executed, Halt, Replica};
+use super::again::Again;
+use super::block::{Account, Executed, Ran, Unsealed};
+use super::halt::Halt;
+use super::value::Replica;
 
 impl<T> Replica<T> {
     /// Goes on behind a block that a later one skips, as [`Replica::execute_again`] does.

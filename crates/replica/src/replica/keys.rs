@@ -1,0 +1,59 @@
+//! What blocks decide about the keys that clients named.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use order::{Ended, Submission, View};
+use types::{Height, Origin};
+
+use crate::request::{Member, Verdict};
+use crate::transaction::outcome::Told;
+
+/// What a key that a client named has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyStanding {
+    /// Where the transaction was ordered.
+    pub place: Origin,
+    pub status: order::Status,
+}
+
+/// What a block decided about a key that a client named.
+pub(super) struct Settlement {
+    pub envelope: Bytes,
+    pub place: Origin,
+    pub ended: Ended,
+}
+
+/// Decided keys that do not count yet, by the block that decided them.
+pub(super) type Unsettled = VecDeque<(Height, Vec<Settlement>)>;
+
+impl Settlement {
+    /// `None`: no client named it, or it did not run.
+    pub fn of<T>(member: &Member<T>, place: Origin, ended: Ended) -> Option<Settlement> {
+        let named = member.verdict == Verdict::RunKeyed;
+        named.then(|| Settlement { envelope: member.request.envelope.clone(), place, ended })
+    }
+
+    /// If it is of this key.
+    pub fn standing_of(&self, principal: &str, key: &str) -> Option<KeyStanding> {
+        let view = View::read(&self.envelope).ok()?;
+        let same = view.principal == principal && view.submission == Submission::Key(key);
+        same.then(|| KeyStanding { place: self.place, status: self.ended.status() })
+    }
+
+    /// What a recorded outcome says of a key.
+    pub fn recorded<T>(
+        member: &Member<T>,
+        index: u32,
+        height: Height,
+        outcome: &[u8],
+    ) -> Option<Settlement> {
+        let origin = Origin { height, index };
+        match Told::decode(outcome).ok()? {
+            Told::Retry(_) => Settlement::of(member, origin, Ended::Retry),
+            Told::Committed { .. } => Settlement::of(member, origin, Ended::Committed),
+            Told::Rejected(it) => Settlement::of(member, origin, Ended::Rejected(it.code)),
+            Told::Deferred | Told::Repeat(_) => None,
+        }
+    }
+}
