@@ -88,7 +88,7 @@ fn command_bytes(bed: &Bed, transactions: usize) -> usize {
     let encoded = bed.workload.calls(bed::SEED).take(transactions).map(|call| {
         let procedure = names[call.procedure].to_owned();
         let body = Body::call(procedure, call.arguments);
-        numbering.request("tally", 0, &body).expect("a call fits").envelope.len()
+        numbering.request::<()>("tally", 0, &body).expect("a call fits").envelope.len()
     });
     encoded.sum()
 }

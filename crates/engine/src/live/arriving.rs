@@ -36,7 +36,7 @@ use crate::open_epoch::{Door, OpenEpoch, Shut, Taken};
 use crate::queue::Queue;
 
 use super::sequencer::{Sequencer, halted, stopped};
-use super::{Shared, reads_only};
+use super::shared::{Shared, reads_only};
 
 /// Threads that run calls, and the block that is open.
 #[derive(Default)]

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
-use super::{Engine, shutting_down};
+use super::Engine;
+use super::shared::shutting_down;
 
 impl Engine {
     /// Completes when this node has released what the cluster had ordered when this was called:

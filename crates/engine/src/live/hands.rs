@@ -23,7 +23,7 @@ use concurrency::Crew;
 use crate::client::{FinishingBlock, PlannedBlock, RanBlock, ReadyBlock, Request};
 use crate::watchdog::panic_text;
 
-use super::Shared;
+use super::shared::Shared;
 
 /// What a task has done, and how long it took.
 pub(super) enum Done {

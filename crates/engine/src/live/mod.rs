@@ -53,98 +53,44 @@
 //! [held back](crate::journal) are written first.
 
 mod arriving;
+mod beside;
 mod caught_up;
 mod hands;
 mod memory;
 mod sequencer;
+mod shared;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use concurrency::Outcome;
-use ledger::{Hash, LedgerId, Parameters};
-use order::{Seed, Submission, View, WINDOW};
-use pipeline::Barrier;
+use ledger::{Hash, LedgerId};
 use procedure::Budget;
-use replica::limits::Limits;
-use replica::request::EXPIRY_US;
 use replica::transaction::Asked;
 use replica::{
-    Body, Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped,
-    check_first_order, shown_parameter, too_large, unknown_parameter,
+    Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped, check_first_order,
+    shown_parameter, unknown_parameter,
 };
 use storage::{Snapshot, Store};
 use tokio::sync::{oneshot, watch};
 use types::{Error, Height, SqlState};
 
-use crate::beyond::{Beyond, Elsewhere, not_known};
-use crate::checkpoint::{Checkpointer, Service, ServiceSettings, Standing, Taken};
-use crate::client::{Replica, Ticket, Waiting};
-use crate::clock::{Clock, ClockBound, ClockGuard};
-use crate::journal::{Journal, LedgerEnd, cannot_write};
+use crate::beyond::Beyond;
+use crate::checkpoint::{Service, Standing, Taken};
+use crate::client::Replica;
+use crate::clock::{Clock, ClockGuard};
+use crate::journal::{Journal, cannot_write};
 use crate::locks::SessionLocks;
 use crate::observer::Observer;
 use crate::queue::{BlockLimits, Queue};
-use crate::recovery::Progress;
 use crate::rest::Resting;
-use crate::retention::{Retention, RetentionSettings};
-use crate::watchdog::Watchdog;
+use crate::retention::Retention;
 
+pub use beside::{Beside, Checkpoints};
 use memory::MemoryBound;
 use sequencer::{Sequencer, cadence_of, rules_of};
-
-/// What an engine needs to take checkpoints.
-pub struct Checkpoints {
-    pub checkpointer: Checkpointer,
-    pub settings: ServiceSettings,
-    /// What has come since the last checkpoint.
-    pub since: Progress,
-}
-
-/// What an engine does beside its blocks.
-#[derive(Default)]
-pub struct Beside {
-    pub checkpoints: Option<Checkpoints>,
-    pub retention: RetentionSettings,
-    /// The digest of each checkpoint is ordered: see [`crate::checkpoint::vouched`].
-    pub vouch: bool,
-    /// When nothing has come for so long, results are written and the logs are marked.
-    pub rest: Option<Duration>,
-    /// How far the times of blocks may be ahead of the clock; `None`: as far as they like.
-    pub clock_bound: Option<ClockBound>,
-    /// Bytes that the tables may hold, beyond which this node takes no more; 0: any number.
-    pub memory_bytes_max: u64,
-    /// Keeps what block this process dies in.
-    pub watchdog: Option<Arc<Watchdog>>,
-    /// Why there are reads only, from the start on.
-    pub stopped: Option<Error>,
-    /// Who orders, where that is not this node alone.
-    pub elsewhere: Option<Elsewhere>,
-    /// A disk that is full is waited for, and not taken for one that has failed.
-    pub waits_for_room: bool,
-    /// What this start's envelopes are numbered under, where the head is no name for it since other
-    /// nodes have the same: 16 bytes that were never used.
-    pub submitter: Option<[u8; 16]>,
-}
-
-/// The submitter of a transaction, and the key that it comes under.
-#[derive(Clone, Copy, Debug)]
-pub struct Submitter<'a> {
-    pub principal: &'a str,
-    /// Named by the client; `None`: a number of this node.
-    pub key: Option<&'a str>,
-    /// What the transaction's random values are drawn from; zeros where it draws none.
-    pub seed: Seed,
-}
-
-/// A transaction that was handed in.
-pub struct Submitted {
-    /// See [`Engine::submit`].
-    pub answer: oneshot::Receiver<Result<Completion, Error>>,
-    number: u64,
-}
+use shared::{Errand, Shared, expiry_us, shutting_down};
+pub use shared::{Submitted, Submitter};
 
 /// What became of a transaction that was to be taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,70 +103,10 @@ pub enum Withdrawal {
     Unknown,
 }
 
-/// Under which the engine itself asks for something.
-const PRINCIPAL: &str = "tally";
-
-/// What the sequencer is asked between two blocks.
-enum Errand {
-    Key {
-        principal: String,
-        key: String,
-        reply: oneshot::Sender<Option<KeyStanding>>,
-    },
-    /// The checkpoint service wants a boundary.
-    Boundary,
-    State {
-        reply: oneshot::Sender<Option<ProvableState>>,
-    },
-}
-
 pub struct Engine {
     shared: Arc<Shared>,
     sequencer: Mutex<Option<JoinHandle<()>>>,
     resting: Mutex<Option<Resting>>,
-}
-
-struct Shared {
-    ledger_id: LedgerId,
-    /// Of this start's envelopes, which it numbers.
-    submitter: [u8; 16],
-    sequence: AtomicU64,
-    /// Height and time of the last published block.
-    released: AtomicU64,
-    released_us: AtomicI64,
-    /// How long after that an envelope of this node may be ordered.
-    expiry_us: AtomicI64,
-    /// Refused here already, where each replica would refuse it.
-    envelope_bytes_max: AtomicUsize,
-    /// What a transaction may do in the next block: units, bytes.
-    units_max: AtomicU64,
-    bytes_max: AtomicU64,
-    /// The sequencer has ended, so that nothing can be asked of it.
-    ended: AtomicBool,
-    clock: Clock,
-    clock_guard: Option<ClockGuard>,
-    errands: Mutex<Vec<Errand>>,
-    queue: Queue,
-    store: Arc<Store>,
-    language: Arc<dyn Language>,
-    observer: Arc<dyn Observer>,
-    head: Mutex<Head>,
-    /// The height of it, for those who wait for one.
-    published: watch::Sender<Height>,
-    /// Those that the next block will run under.
-    parameters: Mutex<Arc<Parameters>>,
-    halted: OnceLock<Error>,
-    /// Why the sequencer has to stop.
-    told_to_halt: OnceLock<Error>,
-    checkpoints: Option<Service>,
-    retention: Retention,
-    log_scheme: &'static str,
-    ledger: Arc<LedgerEnd>,
-    locks: Arc<SessionLocks>,
-    memory: MemoryBound,
-    watchdog: Option<Arc<Watchdog>>,
-    /// None is added while a node runs.
-    skips: Vec<Skipped>,
 }
 
 impl Engine {
@@ -545,217 +431,4 @@ impl Drop for AtTheEnd {
             self.0.keep_held();
         }
     }
-}
-
-impl Shared {
-    /// Has other threads tell what concerns all.
-    fn wire(self: &Arc<Self>, vouch: bool) {
-        if let Some(beyond) = &self.queue.beyond {
-            let waking = Arc::downgrade(self);
-            beyond.wake_by(Arc::new(move || {
-                if let Some(shared) = waking.upgrade() {
-                    shared.queue.errand();
-                }
-            }));
-        }
-        let halting = Arc::downgrade(self);
-        self.ledger.on_failure(Box::new(move |error| {
-            if let Some(shared) = halting.upgrade() {
-                shared.halt(&error);
-            }
-        }));
-        if let Some(service) = &self.checkpoints {
-            let waking = Arc::downgrade(self);
-            service.wake_by(Box::new(move || {
-                if let Some(shared) = waking.upgrade() {
-                    shared.queue.errand();
-                }
-            }));
-            if vouch {
-                let vouching = Arc::downgrade(self);
-                service.vouch_by(Box::new(move |taken| match vouching.upgrade() {
-                    Some(shared) => shared.vouch(taken),
-                    None => Err(shutting_down()),
-                }));
-            }
-        }
-    }
-
-    fn submit(
-        &self,
-        submitter: Submitter<'_>,
-        asked: &Asked,
-        compiled: Option<Compiled>,
-    ) -> Result<Submitted, Error> {
-        let Asked { request, barrier, .. } = asked;
-        if let Some(why) = self.ledger.fullness() {
-            let hint = "Make room on the disk; the node goes on by itself then.";
-            return Err(Error::new(SqlState::DISK_FULL, "the disk is full")
-                .with_detail(format!("The transaction is in no block. {why}"))
-                .with_hint(hint));
-        }
-        if Body::is_skip(request) {
-            let what = "no session can skip a block";
-            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
-        }
-        let barrier = *barrier;
-        if asked.takes() {
-            self.memory.check(&self.store)?;
-        }
-        if let Some(guard) = &self.clock_guard {
-            guard.check((self.clock)(), self.released_us.load(Ordering::Acquire))?;
-        }
-        // Replay tells such a transaction by its bytes, so it must never run as a program here.
-        let compiled = compiled.filter(|_| barrier == Barrier::None);
-        let shared = self;
-        let number = shared.draw();
-        let envelope = shared.envelope(submitter, number, request)?;
-        let (reply, answer) = oneshot::channel();
-        let waiting = Waiting { arrived: Instant::now(), reply };
-        let again = || shared.envelope(submitter, shared.draw(), request);
-        let in_time = |envelope| if shared.is_recent(number) { Ok(envelope) } else { again() };
-        shared.queue.push(envelope, Ticket { number, compiled, barrier, waiting }, in_time)?;
-        Ok(Submitted { answer, number })
-    }
-
-    /// Has the ledger say what the digest of a checkpoint is; returns when it does.
-    fn vouch(&self, taken: &Taken) -> Result<(), Error> {
-        let body = Body::Checkpoint { height: taken.height, digest: taken.digest };
-        let submitter = Submitter { principal: PRINCIPAL, key: None, seed: [0; 16] };
-        let submitted = self.submit(submitter, &Asked::from(&body), None)?;
-        let completion = submitted.answer.blocking_recv().map_err(|_| shutting_down())??;
-        match completion.outcome {
-            // With its block, where blocks are held back.
-            Outcome::Committed(_) => self.ledger.write_held().map(drop).map_err(cannot_write),
-            Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
-        }
-    }
-
-    /// Refuse whatever waits, and whatever may come.
-    fn halt(&self, cause: &Error) {
-        if self.halted.set(cause.clone()).is_ok() {
-            self.observer.halted(cause);
-        }
-        self.retention.end();
-        let refusal = reads_only(cause);
-        self.queue.close(refusal.clone());
-        for waiting in self.queue.drain() {
-            let _ = waiting.reply.send(Err(refusal.clone()));
-        }
-        if let Some(beyond) = &self.queue.beyond {
-            beyond.leave();
-        }
-        self.forget_pending();
-        if let Some(service) = &self.checkpoints {
-            service.abandon(&refusal);
-        }
-    }
-
-    /// What other nodes may still order.
-    fn forget_pending(&self) {
-        for waiting in self.queue.beyond.iter().flat_map(Beyond::drain) {
-            let _ = waiting.reply.send(Err(not_known()));
-        }
-    }
-
-    /// The number of the next envelope.
-    fn draw(&self) -> u64 {
-        self.sequence.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Whether a number is near the newest one. One that was drawn long ago, for a request that
-    /// took long to be copied, would be too old to be admitted behind those that overtook it.
-    fn is_recent(&self, number: u64) -> bool {
-        self.sequence.load(Ordering::Relaxed) - number < WINDOW / 2
-    }
-
-    /// An envelope of this node's, which is ordered in the next batch.
-    fn envelope(
-        &self,
-        submitter: Submitter<'_>,
-        sequence: u64,
-        request: &[u8],
-    ) -> Result<bytes::Bytes, Error> {
-        let submission = match submitter.key {
-            Some(key) => Submission::Key(key),
-            None => Submission::Sequence { submitter: self.submitter, sequence },
-        };
-        // The times of blocks do not run back with the clock.
-        let now_us = (self.clock)().max(self.released_us.load(Ordering::Acquire));
-        let envelope = View {
-            ledger_id: self.ledger_id,
-            principal: submitter.principal,
-            submission,
-            expires_us: now_us.saturating_add(self.expiry_us.load(Ordering::Acquire)),
-            seen_height: self.released.load(Ordering::Acquire),
-            settings: Vec::new(),
-            seed: submitter.seed,
-            request,
-            signatures: Vec::new(),
-            approvals: Vec::new(),
-        }
-        .encode()?;
-        match self.envelope_bytes_max.load(Ordering::Acquire) {
-            most if envelope.len() > most => Err(too_large(envelope.len(), most)),
-            _ => Ok(envelope),
-        }
-    }
-
-    fn store_budget(&self, budget: Budget) {
-        self.units_max.store(budget.units_max, Ordering::Release);
-        self.bytes_max.store(budget.bytes_max, Ordering::Release);
-    }
-
-    fn parameters(&self) -> Arc<Parameters> {
-        Arc::clone(&self.parameters.lock().unwrap_or_else(|e| e.into_inner()))
-    }
-
-    /// An errand that comes too late is dropped, which its client is told by the channel.
-    fn ask(&self, errand: Errand) {
-        self.errands.lock().unwrap_or_else(|e| e.into_inner()).push(errand);
-        if self.ended.load(Ordering::SeqCst) {
-            self.take_errands();
-        }
-        self.queue.errand();
-    }
-
-    fn has_errands(&self) -> bool {
-        !self.errands.lock().unwrap_or_else(|e| e.into_inner()).is_empty()
-    }
-
-    fn take_errands(&self) -> Vec<Errand> {
-        std::mem::take(&mut *self.errands.lock().unwrap_or_else(|e| e.into_inner()))
-    }
-
-    /// Blocks that were acknowledged and held back are in order, whatever came after them.
-    fn keep_held(&self) {
-        if let Err(error) = self.ledger.write_held() {
-            tracing::error!(%error, "blocks that were held back cannot be written");
-        }
-    }
-}
-
-fn shutting_down() -> Error {
-    Error::new(SqlState::ADMIN_SHUTDOWN, "the node is shutting down")
-}
-
-/// What a client that writes is told after a halt.
-fn reads_only(cause: &Error) -> Error {
-    let hint = match cause.code() {
-        SqlState::DISK_FULL => "Make room on the disk, then restart the node.",
-        SqlState::IO_ERROR => "See to the disk, then restart the node, which recovers.",
-        _ => {
-            let restart = "Restart the node, which recovers from its ledger.";
-            cause.fields().hint.as_deref().unwrap_or(restart)
-        }
-    };
-    let what = "the node serves reads only, since it had to stop writing";
-    Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
-        .with_detail(format!("The transaction is in no block. The cause is {cause}."))
-        .with_hint(hint)
-}
-
-/// Half of what the ledger allows at most, as the clock may be set back before the block is cut.
-fn expiry_us(limits: &Limits) -> i64 {
-    EXPIRY_US.min(limits.expiry_us_max / 2)
 }

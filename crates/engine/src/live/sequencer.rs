@@ -22,8 +22,9 @@ use crate::tamper;
 use crate::watchdog::{Running, panic_text};
 
 use super::arriving::{Arriving, Then};
+use super::beside::Checkpoints;
 use super::hands::{Done, Hands};
-use super::{Checkpoints, Errand, Shared, expiry_us};
+use super::shared::{Errand, Shared, expiry_us};
 
 /// A sync and an execution that are both longer than this are done at the same time.
 pub(super) const OVERLAP_MIN: Duration = Duration::from_micros(100);

@@ -7,7 +7,6 @@ use ledger::chain::check_parameters;
 use ledger::{
     Batch, BlockResult, CarriedOutcome, EffectsDigest, Hash, OrderHeader, ResultHeader, ResultSeal,
 };
-use types::Height;
 
 use crate::effects::{Effects, Step};
 use crate::images;
