@@ -31,14 +31,14 @@
 //! **Invariants.** Deliveries count up without a gap. Outbox, deliveries and bundles under way are
 //! bounded. What is decided about a block follows from its bytes alone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{BufMut, Bytes};
 use kit::flaw::flawed;
 use ledger::Hash;
 use order::{
-    Certificate, CertificateKind, Delivery, Filling, Limits, Orderer, Proposal, Proposer, Refused,
-    Released, Tell,
+    Certificate, CertificateKind, Delivery, Filling, Limits, Orderer, Outbox, Proposal, Proposer,
+    Refused, Released, Tell,
 };
 use types::{Error, Height, Result, SqlState};
 
@@ -97,12 +97,6 @@ pub enum Answer<T> {
     Later,
 }
 
-struct Waiting {
-    envelope: Bytes,
-    /// The bundle that it was sent in.
-    sent: Option<u64>,
-}
-
 struct UnderWay {
     kind: Kind,
     since_ms: u64,
@@ -129,10 +123,8 @@ pub struct App {
     results: BTreeMap<Height, Hash>,
     deliveries: VecDeque<Delivery>,
     carried: usize,
-    outbox: VecDeque<Waiting>,
-    outbox_bytes: usize,
-    /// How often the outbox holds an envelope.
-    held: HashMap<Bytes, usize>,
+    /// Marked with the bundle that it was sent in.
+    outbox: Outbox<u64>,
     under_way: BTreeMap<u64, UnderWay>,
     number: u64,
     nudged: bool,
@@ -154,9 +146,7 @@ impl App {
             results,
             deliveries: VecDeque::new(),
             carried: 0,
-            outbox: VecDeque::new(),
-            outbox_bytes: 0,
-            held: HashMap::new(),
+            outbox: Outbox::default(),
             under_way: BTreeMap::new(),
             number: 0,
             nudged: false,
@@ -368,17 +358,12 @@ impl App {
     fn unsent(&mut self, number: u64) -> Vec<Bytes> {
         let limits = &self.config.limits;
         let (mut filling, mut bytes) = (Filling::default(), 0);
-        let mut envelopes = Vec::new();
-        for waiting in self.outbox.iter_mut().filter(|waiting| waiting.sent.is_none()) {
-            bytes += waiting.envelope.len() + 10;
-            let is_too_much = bytes > BUNDLE_BYTES && !envelopes.is_empty();
-            if is_too_much || !filling.takes(waiting.envelope.len(), limits) {
-                break;
-            }
-            waiting.sent = Some(number);
-            envelopes.push(waiting.envelope.clone());
-        }
-        envelopes
+        let taken = self.outbox.take(number, |envelope| {
+            let is_first = bytes == 0;
+            bytes += envelope.len() + 10;
+            (bytes <= BUNDLE_BYTES || is_first) && filling.takes(envelope.len(), limits)
+        });
+        taken.envelopes
     }
 
     fn give_up(&mut self, now_ms: u64) {
@@ -393,21 +378,7 @@ impl App {
         let Some(lost) = self.under_way.remove(&number) else { return };
         self.tells.extend(lost.tells);
         self.nudged |= lost.kind == Kind::Nudge;
-        let of_it = |waiting: &&mut Waiting| waiting.sent == Some(number);
-        self.outbox.iter_mut().filter(of_it).for_each(|waiting| waiting.sent = None);
-    }
-
-    /// What was delivered is not sent any more; of copies, one.
-    fn acknowledge(&mut self, envelope: &Bytes) {
-        let Some(count) = self.held.get_mut(envelope) else { return };
-        *count -= 1;
-        if *count == 0 {
-            self.held.remove(envelope);
-        }
-        let place = self.outbox.iter().position(|waiting| waiting.envelope == *envelope);
-        if let Some(waiting) = place.and_then(|place| self.outbox.remove(place)) {
-            self.outbox_bytes -= waiting.envelope.len();
-        }
+        self.outbox.resend(|sent| *sent == number);
     }
 }
 
@@ -448,11 +419,7 @@ impl Orderer for App {
         if bytes > bytes_max {
             return Err(Refused::TooLarge { bytes, bytes_max });
         }
-        self.config.limits.admit(bytes, self.outbox.len(), self.outbox_bytes)?;
-        self.outbox_bytes += bytes;
-        *self.held.entry(envelope.clone()).or_default() += 1;
-        self.outbox.push_back(Waiting { envelope, sent: None });
-        Ok(())
+        self.outbox.admit(envelope, &self.config.limits)
     }
 
     fn nudge(&mut self) {
@@ -461,12 +428,7 @@ impl Orderer for App {
 
     fn poll(&mut self, _now_us: i64) -> Option<Delivery> {
         let delivery = self.deliveries.pop_front()?;
-        for envelope in delivery.content.iter().flat_map(|content| &content.envelopes) {
-            if self.outbox.is_empty() {
-                break;
-            }
-            self.acknowledge(envelope);
-        }
+        self.outbox.delivered(&delivery);
         Some(delivery)
     }
 

@@ -7,14 +7,14 @@
 //! sender   outbox ─► one bundle ─► append, the same bytes again and again until it is answered
 //! ```
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use ledger::{Batch, Files, LogReader, Stream};
-use order::{Delivery, Filling, Orderer, Proposal, Refused, Released, Tell};
+use order::{Delivery, Filling, Orderer, Outbox, Proposal, Refused, Released, Tell};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -61,17 +61,9 @@ struct Shared {
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
-struct Waiting {
-    envelope: Bytes,
-    /// When it was sent last.
-    sent: Option<Instant>,
-}
-
 struct State {
-    outbox: VecDeque<Waiting>,
-    outbox_bytes: usize,
-    /// How often the outbox holds an envelope.
-    held: HashMap<Bytes, usize>,
+    /// Marked with when it was sent last.
+    outbox: Outbox<Instant>,
     given_up: Vec<(Bytes, Error)>,
     nudged: bool,
     closed: Option<Error>,
@@ -143,9 +135,7 @@ impl Node {
         let positions = Positions::open(&files)?;
         let (parameters_hash, names_seen, carried) = ([0; 32], false, 0);
         let state = State {
-            outbox: VecDeque::new(),
-            outbox_bytes: 0,
-            held: HashMap::new(),
+            outbox: Outbox::default(),
             given_up: Vec::new(),
             nudged: false,
             closed: None,
@@ -524,7 +514,7 @@ impl Node {
         state.record_bytes_max = (record.len() / 2).max(OVERHEAD_BYTES);
         match &bundle.proposal.envelopes[..] {
             [envelope] => state.give_up(envelope, too_large(envelope.len())),
-            envelopes => state.is_not_sent(envelopes),
+            envelopes => state.outbox.refused(envelopes),
         }
     }
 
@@ -564,57 +554,28 @@ impl Node {
 impl State {
     /// Envelopes for one record.
     fn unsent(&mut self, limits: &order::Limits, lost: Duration) -> Vec<Bytes> {
-        let (mut filling, mut bytes) = (Filling::default(), OVERHEAD_BYTES);
-        let (mut unsent, mut misfits) = (Vec::new(), Vec::new());
         let is_away = self.unread.is_some() || !self.ready.is_empty();
-        for waiting in &mut self.outbox {
-            if waiting.sent.is_some_and(|sent| is_away || sent.elapsed() < lost) {
-                continue;
-            }
-            bytes += waiting.envelope.len() + 8;
-            let is_full = bytes > self.record_bytes_max && !unsent.is_empty();
-            if is_full || !filling.takes(waiting.envelope.len(), limits) {
-                if unsent.is_empty() {
-                    misfits.push(waiting.envelope.clone());
-                    continue;
-                }
-                break;
-            }
-            waiting.sent = Some(Instant::now());
-            unsent.push(waiting.envelope.clone());
-        }
-        for misfit in misfits {
-            self.give_up(&misfit, too_large(misfit.len()));
-        }
-        unsent
-    }
-
-    fn is_not_sent(&mut self, envelopes: &[Bytes]) {
-        for waiting in &mut self.outbox {
-            if envelopes.contains(&waiting.envelope) {
-                waiting.sent = None;
+        self.outbox.resend(|sent| !is_away && sent.elapsed() >= lost);
+        // What no record takes, in front of what one does.
+        loop {
+            let (mut filling, mut bytes) = (Filling::default(), OVERHEAD_BYTES);
+            let most = self.record_bytes_max;
+            let taken = self.outbox.take(Instant::now(), |envelope| {
+                let is_first = bytes == OVERHEAD_BYTES;
+                bytes += envelope.len() + 8;
+                (bytes <= most || is_first) && filling.takes(envelope.len(), limits)
+            });
+            match self.outbox.next().filter(|_| taken.envelopes.is_empty()).cloned() {
+                Some(misfit) => self.give_up(&misfit, too_large(misfit.len())),
+                None => return taken.envelopes,
             }
         }
     }
 
     fn give_up(&mut self, envelope: &Bytes, why: Error) {
-        if self.remove(envelope) {
+        if self.outbox.remove(envelope) {
             self.given_up.push((envelope.clone(), why));
         }
-    }
-
-    /// What was delivered is not sent any more; of copies, one. Whether it was there.
-    fn remove(&mut self, envelope: &Bytes) -> bool {
-        let Some(count) = self.held.get_mut(envelope) else { return false };
-        *count -= 1;
-        if *count == 0 {
-            self.held.remove(envelope);
-        }
-        let place = self.outbox.iter().position(|waiting| waiting.envelope == *envelope);
-        if let Some(waiting) = place.and_then(|place| self.outbox.remove(place)) {
-            self.outbox_bytes -= waiting.envelope.len();
-        }
-        true
     }
 
     /// Why brokers cannot be reached, if that lasts for so long.
@@ -632,8 +593,6 @@ impl Orderer for Node {
         if let Some(why) = &state.closed {
             return Err(Refused::Closed(why.clone()));
         }
-        let (count, bytes) = (state.outbox.len(), state.outbox_bytes);
-        limits.admit(envelope.len(), count, bytes)?;
         if envelope.len() + OVERHEAD_BYTES > RECORD_BYTES_MAX {
             let bytes_max = RECORD_BYTES_MAX - OVERHEAD_BYTES;
             return Err(Refused::TooLarge { bytes: envelope.len(), bytes_max });
@@ -641,9 +600,7 @@ impl Orderer for Node {
         if let Some(why) = state.away(timing.away) {
             return Err(Refused::Closed(not_sent(topic, why)));
         }
-        state.outbox_bytes += envelope.len();
-        *state.held.entry(envelope.clone()).or_default() += 1;
-        state.outbox.push_back(Waiting { envelope, sent: None });
+        state.outbox.admit(envelope, limits)?;
         drop(state);
         self.0.pump.notify_one();
         Ok(())
@@ -659,12 +616,7 @@ impl Orderer for Node {
         let delivery = state.ready.pop_front()?;
         state.ready_bytes -= bytes_of(&delivery);
         state.recorded = delivery.sequence;
-        for envelope in delivery.content.iter().flat_map(|content| &content.envelopes) {
-            if state.outbox.is_empty() {
-                break;
-            }
-            state.remove(envelope);
-        }
+        state.outbox.delivered(&delivery);
         drop(state);
         self.0.polled.notify_one();
         Some(delivery)
@@ -674,17 +626,12 @@ impl Orderer for Node {
         let Config { timing, topic, .. } = &self.0.config;
         let mut state = self.state();
         if let Some(why) = state.away(timing.away).map(str::to_owned) {
-            let told = |waiting: Waiting| {
-                let error = match waiting.sent {
-                    None => not_sent(topic, &why),
-                    Some(_) => not_known(topic, &why),
-                };
-                (waiting.envelope, error)
+            let with_cause = |(envelope, sent): (Bytes, Option<Instant>)| match sent {
+                None => (envelope, not_sent(topic, &why)),
+                Some(_) => (envelope, not_known(topic, &why)),
             };
-            let all: Vec<_> = state.outbox.drain(..).map(told).collect();
+            let all = state.outbox.give_up().map(with_cause);
             state.given_up.extend(all);
-            state.held.clear();
-            state.outbox_bytes = 0;
         }
         std::mem::take(&mut state.given_up)
     }

@@ -9,7 +9,7 @@
 //! A new leader or a new term makes the outbox be sent again and empties the inbox, as all whose
 //! envelopes were in it do the same.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -21,7 +21,8 @@ use ledger::ZERO_HASH;
 use openraft::error::{InitializeError, RaftError};
 use openraft::{EmptyNode, EntryPayload, LogId, Raft, SnapshotPolicy, StoredMembership};
 use order::{
-    Certificate, CertificateKind, Delivery, Filling, Orderer, Proposal, Refused, Released, Tell,
+    Certificate, CertificateKind, Delivery, Filling, Orderer, Outbox, Proposal, Refused, Released,
+    Taken, Tell,
 };
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -108,25 +109,9 @@ impl Committed {
     }
 }
 
-struct Waiting {
-    envelope: Bytes,
-    /// When it was sent last.
-    sent: Option<Instant>,
-}
-
-/// What is known of an envelope that the outbox holds.
-#[derive(Default)]
-struct Held {
-    /// How often it holds it.
-    copies: usize,
-    /// One was sent to another node, or drafted: it may be in the log, or come to be.
-    tried: bool,
-}
-
 pub(crate) struct State {
-    outbox: VecDeque<Waiting>,
-    outbox_bytes: usize,
-    held: HashMap<Bytes, Held>,
+    /// Marked with when it was sent last. It is tried once it was sent to another node, or drafted.
+    outbox: Outbox<Instant>,
     /// What a leader is to order.
     inbox: VecDeque<Bytes>,
     nudged: bool,
@@ -147,44 +132,16 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// What was delivered is not sent any more; of copies, one.
-    fn acknowledge(&mut self, envelope: &Bytes) {
-        let Some(held) = self.held.get_mut(envelope) else { return };
-        held.copies -= 1;
-        if held.copies == 0 {
-            self.held.remove(envelope);
-        }
-        let place = self.outbox.iter().position(|waiting| waiting.envelope == *envelope);
-        if let Some(waiting) = place.and_then(|place| self.outbox.remove(place)) {
-            self.outbox_bytes -= waiting.envelope.len();
-        }
-    }
-
-    /// It is in a draft from now on, or on its way to another node.
-    fn tries(&mut self, envelope: &Bytes) {
-        if let Some(held) = self.held.get_mut(envelope) {
-            held.tried = true;
-        }
-    }
-
     /// What lies in the outbox and was not sent in this regime, or is waited for too long, as much
-    /// as a message takes; whether some of it was sent before.
-    fn unsent(&mut self, patience: Duration) -> (Vec<Bytes>, bool) {
-        let (mut bytes, mut again) = (0, false);
-        let mut unsent = Vec::new();
-        for waiting in &mut self.outbox {
-            let is_due = waiting.sent.is_none_or(|sent| sent.elapsed() >= patience);
-            if !is_due {
-                continue;
-            }
-            bytes += waiting.envelope.len();
-            if bytes > FORWARD_BYTES_MAX && !unsent.is_empty() {
-                break;
-            }
-            again |= waiting.sent.replace(Instant::now()).is_some();
-            unsent.push(waiting.envelope.clone());
-        }
-        (unsent, again)
+    /// as a message takes.
+    fn unsent(&mut self, patience: Duration) -> Taken {
+        self.outbox.resend(|sent| sent.elapsed() >= patience);
+        let mut bytes = 0;
+        self.outbox.take(Instant::now(), |envelope| {
+            let is_first = bytes == 0;
+            bytes += envelope.len();
+            bytes <= FORWARD_BYTES_MAX || is_first
+        })
     }
 }
 
@@ -237,9 +194,7 @@ impl Node {
             carried: 0,
         };
         let state = State {
-            outbox: VecDeque::new(),
-            outbox_bytes: 0,
-            held: HashMap::new(),
+            outbox: Outbox::default(),
             inbox: VecDeque::new(),
             nudged: false,
             closed: None,
@@ -489,7 +444,7 @@ impl Node {
             state.inbox.pop_front_if(|envelope| filling.takes(envelope.len(), &config.limits))
         {
             stops |= (config.is_barrier)(&envelope);
-            state.tries(&envelope);
+            state.outbox.tries(&envelope);
             envelopes.push(envelope);
         }
         let Released { height, parameters_hash, names_seen, .. } = state.released;
@@ -508,8 +463,8 @@ impl Node {
     /// What is to be sent to another node, and may be ordered from now on.
     fn unsent(&self) -> Vec<Bytes> {
         let mut state = self.state();
-        let (unsent, _) = state.unsent(self.0.config.timing.patience);
-        unsent.iter().for_each(|envelope| state.tries(envelope));
+        let unsent = state.unsent(self.0.config.timing.patience).envelopes;
+        unsent.iter().for_each(|envelope| state.outbox.tries(envelope));
         unsent
     }
 
@@ -517,22 +472,12 @@ impl Node {
     /// [taken back](Orderer::withdraw) meanwhile must not come to it any more, so all is one step.
     fn take_own(&self) {
         let mut state = self.state();
-        let (mut unsent, again) = state.unsent(self.0.config.timing.patience);
+        let Taken { mut envelopes, again } = state.unsent(self.0.config.timing.patience);
         if again {
             let waiting: HashSet<&Bytes> = state.inbox.iter().collect();
-            unsent.retain(|envelope| !waiting.contains(envelope));
+            envelopes.retain(|envelope| !waiting.contains(envelope));
         }
-        state.inbox.extend(unsent);
-    }
-
-    /// Those that were not taken are sent again.
-    fn not_taken(&self, envelopes: &[Bytes]) {
-        let mut state = self.state();
-        for waiting in &mut state.outbox {
-            if envelopes.contains(&waiting.envelope) {
-                waiting.sent = None;
-            }
-        }
+        state.inbox.extend(envelopes);
     }
 
     /// Everything is sent again if another leader is to order it.
@@ -544,7 +489,7 @@ impl Node {
         state.regime = regime;
         state.inbox.clear();
         state.barrier = Height::MAX;
-        state.outbox.iter_mut().for_each(|waiting| waiting.sent = None);
+        state.outbox.resend_all();
     }
 
     /// All that this node's log holds may change what later blocks are executed under.
@@ -613,7 +558,7 @@ impl Node {
             _ => 0,
         };
         let left = unsent.get(taken..).unwrap_or_default();
-        self.not_taken(left);
+        self.state().outbox.refused(left);
         Ok(left.is_empty())
     }
 }
@@ -657,11 +602,7 @@ impl Orderer for Node {
         if let Some(why) = &state.closed {
             return Err(Refused::Closed(why.clone()));
         }
-        let (count, bytes) = (state.outbox.len(), state.outbox_bytes);
-        self.0.config.limits.admit(envelope.len(), count, bytes)?;
-        state.outbox_bytes += envelope.len();
-        state.held.entry(envelope.clone()).or_default().copies += 1;
-        state.outbox.push_back(Waiting { envelope, sent: None });
+        state.outbox.admit(envelope, &self.0.config.limits)?;
         drop(state);
         self.0.pump.notify_one();
         Ok(())
@@ -669,14 +610,12 @@ impl Orderer for Node {
 
     fn withdraw(&mut self, envelope: &Bytes) -> bool {
         let mut state = self.state();
-        let Some(&Held { copies, tried }) = state.held.get(envelope) else { return false };
-        state.acknowledge(envelope);
-        // One of several may stand in the order for all.
-        if copies > 1 {
-            return false;
+        let is_last = state.outbox.copies(envelope) == 1;
+        let never = state.outbox.withdraw(envelope);
+        if is_last {
+            state.inbox.retain(|waiting| waiting != envelope);
         }
-        state.inbox.retain(|waiting| waiting != envelope);
-        !tried
+        never
     }
 
     fn hindrance(&self) -> Option<String> {
@@ -697,13 +636,7 @@ impl Orderer for Node {
         let delivery = self.read(next).ok()??;
         let mut state = self.state();
         state.next = next + 1;
-        let envelopes = delivery.content.iter().flat_map(|content| &content.envelopes);
-        for envelope in envelopes {
-            if state.outbox.is_empty() {
-                break;
-            }
-            state.acknowledge(envelope);
-        }
+        state.outbox.delivered(&delivery);
         Some(delivery)
     }
 

@@ -24,6 +24,7 @@ use kit::random::Random;
 use types::{Error, Result, SqlState};
 
 use crate::orderer::{Limits, Orderer, Refused};
+use crate::outbox::Outbox;
 use crate::proposal::{Certificate, CertificateKind, Delivery, Proposal};
 
 /// Deliveries that a node may hold ahead of the one that is missing.
@@ -51,17 +52,9 @@ impl Faults {
         Faults { delay_max: 12, lost_one_in: 5, doubled_one_in: 10, empty_one_in: 20 };
 }
 
-/// Which submission of which life of which node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Origin {
-    node: usize,
-    life: u64,
-    number: u64,
-}
-
 #[derive(Clone)]
 struct Submitted {
-    origin: Origin,
+    node: usize,
     /// `None`: a nudge.
     envelope: Option<Bytes>,
     /// The sender's clock.
@@ -69,15 +62,9 @@ struct Submitted {
 }
 
 #[derive(Clone)]
-struct Entry {
-    delivery: Delivery,
-    origins: Vec<Origin>,
-}
-
-#[derive(Clone)]
 enum Message {
     Submit(Submitted),
-    Deliver { to: usize, entry: Entry },
+    Deliver { to: usize, delivery: Delivery },
 }
 
 /// See the module.
@@ -95,30 +82,23 @@ pub struct Model {
 struct Sequencer {
     limits: Limits,
     arrived: VecDeque<Submitted>,
-    log: Vec<Entry>,
+    log: Vec<Delivery>,
     time_us: i64,
 }
 
 /// One node's view of the order.
 pub struct Node {
     limits: Limits,
-    origin: Origin,
+    node: usize,
     /// Unknown until the first poll: nothing is sent before.
     clock_us: Option<i64>,
     skew_us: i64,
-    outbox: VecDeque<Waiting>,
-    outbox_bytes: usize,
+    /// Marked with the tick in which it is sent again.
+    outbox: Outbox<u64>,
     nudged: bool,
     closed: Option<Error>,
-    early: BTreeMap<u64, Entry>,
+    early: BTreeMap<u64, Delivery>,
     next_sequence: u64,
-}
-
-struct Waiting {
-    number: u64,
-    envelope: Bytes,
-    /// The tick in which it is sent (again).
-    due: u64,
 }
 
 impl Model {
@@ -126,7 +106,7 @@ impl Model {
     pub fn new(seed: u64, nodes: usize, limits: Limits, skew_us_max: u64) -> Self {
         let mut random = Random::new(seed);
         let mut skew = || random.below(2 * skew_us_max + 1) as i64 - skew_us_max as i64;
-        let nodes = (0..nodes).map(|node| Node::new(node, 0, limits, skew())).collect();
+        let nodes = (0..nodes).map(|node| Node::new(node, limits, skew())).collect();
         Model {
             random,
             faults: Faults::NONE,
@@ -157,13 +137,13 @@ impl Model {
 
     /// The node stops and starts: it knows nothing until it resumes.
     pub fn restart(&mut self, node: usize) {
-        let Node { limits, origin, skew_us, .. } = self.nodes[node];
-        self.nodes[node] = Node::new(node, origin.life + 1, limits, skew_us);
+        let Node { limits, skew_us, .. } = self.nodes[node];
+        self.nodes[node] = Node::new(node, limits, skew_us);
     }
 
     /// The log gets an entry without a batch.
     pub fn empty_entry(&mut self) {
-        self.sequencer.append(None, Vec::new());
+        self.sequencer.append(None);
     }
 
     /// One tick: messages arrive, the sequencer cuts, messages leave.
@@ -172,7 +152,7 @@ impl Model {
         while let Some(message) = self.arriving() {
             match message {
                 Message::Submit(submitted) => self.sequencer.arrive(submitted, self.nodes.len()),
-                Message::Deliver { to, entry } => self.nodes[to].receive(entry),
+                Message::Deliver { to, delivery } => self.nodes[to].receive(delivery),
             }
         }
         if self.faults.empty_one_in > 0 && self.random.chance(self.faults.empty_one_in) {
@@ -201,11 +181,11 @@ impl Model {
         for to in 0..self.nodes.len() {
             let next = self.nodes[to].next_sequence;
             for sequence in next..next + EARLY_MAX {
-                let Some(entry) = self.sequencer.log.get(sequence as usize - 1) else {
+                let Some(delivery) = self.sequencer.log.get(sequence as usize - 1) else {
                     break;
                 };
                 if !self.nodes[to].early.contains_key(&sequence) {
-                    self.send(Message::Deliver { to, entry: entry.clone() });
+                    self.send(Message::Deliver { to, delivery: delivery.clone() });
                 }
             }
         }
@@ -235,35 +215,33 @@ impl Sequencer {
     /// Everything that arrived, in batches. The first sender of a batch is its proposer.
     fn cut(&mut self) {
         while let Some(first) = self.arrived.front() {
-            let (time_us, proposer) = (first.clock_us, [first.origin.node as u8 + 1; 32]);
+            let (time_us, proposer) = (first.clock_us, [first.node as u8 + 1; 32]);
             let sizes = self.arrived.iter().map(|s| s.envelope.as_ref().map_or(0, Bytes::len));
             let count = self.limits.fit(0, sizes).max(1);
             let batch: Vec<Submitted> = self.arrived.drain(..count).collect();
-            let origins = batch.iter().map(|submitted| submitted.origin).collect();
             let envelopes = batch.into_iter().filter_map(|submitted| submitted.envelope).collect();
             self.time_us = self.time_us.max(time_us);
             let proposal = Proposal { time_us: self.time_us, proposer, seen_height: 0, envelopes };
-            self.append(Some(proposal), origins);
+            self.append(Some(proposal));
         }
     }
 
-    fn append(&mut self, content: Option<Proposal>, origins: Vec<Origin>) {
+    fn append(&mut self, content: Option<Proposal>) {
         let sequence = self.log.len() as u64 + 1;
         let evidence = Bytes::copy_from_slice(&sequence.to_be_bytes());
         let certificate = Certificate { kind: CertificateKind::Model, evidence };
-        self.log.push(Entry { delivery: Delivery { sequence, content, certificate }, origins });
+        self.log.push(Delivery { sequence, content, certificate });
     }
 }
 
 impl Node {
-    fn new(node: usize, life: u64, limits: Limits, skew_us: i64) -> Self {
+    fn new(node: usize, limits: Limits, skew_us: i64) -> Self {
         Node {
             limits,
-            origin: Origin { node, life, number: 0 },
+            node,
             clock_us: None,
             skew_us,
-            outbox: VecDeque::new(),
-            outbox_bytes: 0,
+            outbox: Outbox::default(),
             nudged: false,
             closed: None,
             early: BTreeMap::new(),
@@ -272,41 +250,20 @@ impl Node {
     }
 
     fn outgoing(&mut self, tick: u64, again: u64) -> Vec<Submitted> {
-        let mut outgoing = Vec::new();
-        let Node { origin, clock_us: Some(clock_us), .. } = *self else {
-            return outgoing;
+        let Node { node, clock_us: Some(clock_us), .. } = *self else {
+            return Vec::new();
         };
-        if std::mem::take(&mut self.nudged) {
-            outgoing.push(Submitted {
-                origin: Origin { number: 0, ..origin },
-                envelope: None,
-                clock_us,
-            });
-        }
-        for waiting in self.outbox.iter_mut().filter(|waiting| waiting.due <= tick) {
-            waiting.due = again;
-            let origin = Origin { number: waiting.number, ..origin };
-            let envelope = Some(waiting.envelope.clone());
-            outgoing.push(Submitted { origin, envelope, clock_us });
-        }
-        outgoing
+        let nudge = std::mem::take(&mut self.nudged).then_some(None);
+        self.outbox.resend(|due| *due <= tick);
+        let envelopes = self.outbox.take(again, |_| true).envelopes;
+        let envelopes = nudge.into_iter().chain(envelopes.into_iter().map(Some));
+        envelopes.map(|envelope| Submitted { node, envelope, clock_us }).collect()
     }
 
-    fn receive(&mut self, entry: Entry) {
-        let sequence = entry.delivery.sequence;
+    fn receive(&mut self, delivery: Delivery) {
+        let sequence = delivery.sequence;
         if (self.next_sequence..self.next_sequence + EARLY_MAX).contains(&sequence) {
-            self.early.insert(sequence, entry);
-        }
-    }
-
-    /// What has its place needs no further sending.
-    fn acknowledge(&mut self, origins: &[Origin]) {
-        let Origin { node, life, .. } = self.origin;
-        for origin in origins.iter().filter(|origin| (origin.node, origin.life) == (node, life)) {
-            let place = self.outbox.iter().position(|waiting| waiting.number == origin.number);
-            if let Some(waiting) = place.and_then(|place| self.outbox.remove(place)) {
-                self.outbox_bytes -= waiting.envelope.len();
-            }
+            self.early.insert(sequence, delivery);
         }
     }
 }
@@ -316,11 +273,7 @@ impl Orderer for Node {
         if let Some(why) = &self.closed {
             return Err(Refused::Closed(why.clone()));
         }
-        self.limits.admit(envelope.len(), self.outbox.len(), self.outbox_bytes)?;
-        self.origin.number += 1;
-        self.outbox_bytes += envelope.len();
-        self.outbox.push_back(Waiting { number: self.origin.number, envelope, due: 0 });
-        Ok(())
+        self.outbox.admit(envelope, &self.limits)
     }
 
     /// A nudge may be lost: what was put off waits for the next one, or for the next envelope.
@@ -330,9 +283,9 @@ impl Orderer for Node {
 
     fn poll(&mut self, now_us: i64) -> Option<Delivery> {
         self.clock_us = Some(now_us.saturating_add(self.skew_us));
-        let Entry { delivery, origins } = self.early.remove(&self.next_sequence)?;
+        let delivery = self.early.remove(&self.next_sequence)?;
         self.next_sequence += 1;
-        self.acknowledge(&origins);
+        self.outbox.delivered(&delivery);
         Some(delivery)
     }
 
