@@ -31,5 +31,6 @@ pub use schema::catalog::{Catalog, Routine, Table};
 pub use syntax::depth::too_deep;
 pub use syntax::names;
 pub use syntax::normalise::{Literal, Normalised, normalise};
-pub use syntax::parse::{Parsed, parse};
+pub use syntax::parse::parse;
+pub use syntax::parsed::Parsed;
 pub use syntax::table_as::TableAs;

@@ -430,18 +430,6 @@ fn set_column(table: &Table, name: &ast::ObjectName) -> Result<ColumnId> {
     }
 }
 
-/// The data-modifying statement behind a WITH.
-pub(crate) fn modifying(query: &ast::Query) -> Option<&ast::Statement> {
-    use ast::SetExpr as E;
-    match &*query.body {
-        E::Insert(statement)
-        | E::Update(statement)
-        | E::Delete(statement)
-        | E::Merge(statement) => Some(statement),
-        _ => None,
-    }
-}
-
 /// 1 where `found`, else 0.
 pub(super) fn one_if(found: Reg) -> Expr {
     let int = |i| Expr::Const(Value::Int(i));

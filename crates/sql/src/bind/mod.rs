@@ -52,7 +52,6 @@ use types::{DataType, Error, Result, SqlState};
 pub use binder::{Binder, Typed, fold};
 pub use calls::{SHARED_FUNCTIONS, call_of, operator_of};
 pub use dml::Dml;
-pub(crate) use dml::modifying;
 pub use output_names::output_name;
 pub use past::PastQuery;
 pub use proofs::{ProofQuery, WhichRows, no_value};
@@ -64,12 +63,12 @@ pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
 pub(crate) use sequences::{name_in, quoted, sequence_text, written};
 pub use session_calls::{SessionCall, SessionFunction};
-pub(crate) use with::names_changes;
 
 use crate::bind::statement::{Bound, SessionInfo, Statement};
 use crate::ddl::{CreateFunction, Ddl, RoutineKind};
 use crate::schema::catalog::Catalog;
-use crate::syntax::parse::{Body, Parsed};
+use crate::syntax::changes::{modifying, names_changes};
+use crate::syntax::parsed::{Body, Parsed};
 
 /// Checks a statement against a catalog and compiles it. `parameters` are the types that the client
 /// gave; those it did not give are inferred.

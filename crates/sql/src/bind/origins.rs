@@ -12,7 +12,7 @@ use types::{ColumnId, TableId};
 use crate::bind::output_name;
 use crate::schema::catalog::{Catalog, Table};
 use crate::syntax::names::{fold, object_name};
-use crate::syntax::parse::{Body, Parsed};
+use crate::syntax::parsed::{Body, Parsed};
 
 /// A table's column.
 pub type Origin = (TableId, ColumnId);

@@ -8,14 +8,15 @@ use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
-use super::dml::modifying;
 use super::scope::Variable;
 use super::select::BoundQuery;
 use super::{is_read_only, supports};
 use crate::bind::statement::{SessionInfo, Statement};
 use crate::ddl::{CreateFunction, ParameterMode, Returns, RoutineKind};
 use crate::schema::catalog::{Catalog, Routine};
-use crate::syntax::parse::{Body, Parsed, parse};
+use crate::syntax::changes::modifying;
+use crate::syntax::parse::{parse};
+use crate::syntax::parsed::{Body, Parsed};
 
 /// Compiles a routine of any language.
 pub fn compile_routine(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {

@@ -27,6 +27,7 @@ use super::constraints::{CASCADE_DEPTH_MAX, Moment, children_of, cyclic};
 use super::insert::single_row;
 use super::plan::{Item, Source, Wishes, plan};
 use crate::schema::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
+use crate::syntax::changes::modifying;
 use crate::syntax::names::{object_name, simple_name};
 
 /// What a statement does to the tables that its foreign keys lead to.
@@ -77,9 +78,9 @@ impl Settling {
 
     fn add_query(&mut self, catalog: &Catalog, query: &ast::Query) {
         let parts = query.with.iter().flat_map(|with| &with.cte_tables);
-        let parts: Vec<_> = parts.filter_map(|part| super::dml::modifying(&part.query)).collect();
+        let parts: Vec<_> = parts.filter_map(|part| modifying(&part.query)).collect();
         let is_one_of_several = !parts.is_empty();
-        for statement in parts.into_iter().chain(super::dml::modifying(query)) {
+        for statement in parts.into_iter().chain(modifying(query)) {
             self.add(catalog, statement, is_one_of_several);
         }
     }

@@ -15,7 +15,7 @@ use crate::plan::router::Reason;
 use crate::schema::search_path::SearchPath;
 use crate::schema::sequence::Sequence;
 use crate::session::Prepared;
-use crate::syntax::cursor::{Declaration, Direction};
+use crate::syntax::parsed::{Declaration, Direction};
 use crate::syntax::table_as::TableAs;
 
 /// A statement that has been checked against a catalog and compiled.

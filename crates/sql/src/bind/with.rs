@@ -23,12 +23,13 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState};
 
 use super::binder::Binder;
-use super::dml::{Dml, Returning, modifying};
+use super::dml::{Dml, Returning};
 use super::row_functions::side_by_side;
 use super::select::BoundQuery;
 use super::settle::Settling;
 use crate::bind::statement::Statement;
 use crate::schema::catalog::Catalog;
+use crate::syntax::changes::{modifying, names_changes};
 use crate::syntax::names::{fold, object_name};
 
 /// What is put off until everything is read.
@@ -51,12 +52,6 @@ pub(super) struct CommonTable {
 /// What the copies of a query may come to, one for each place that reads it, before it is read once
 /// instead. A plan knows more of a copy than of rows that are there: which of them are wanted.
 const COPIES_WEIGHT_MAX: usize = 1000;
-
-/// Whether a part of WITH changes data.
-pub(crate) fn names_changes(query: &ast::Query) -> bool {
-    let parts = query.with.iter().flat_map(|with| &with.cte_tables);
-    parts.into_iter().any(|part| modifying(&part.query).is_some())
-}
 
 impl Binder<'_> {
     /// A SELECT behind parts that change data.

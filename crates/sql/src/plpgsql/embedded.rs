@@ -8,7 +8,8 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::lower::Lowering;
 use super::scope::Place;
 use super::syntax::{Into, Target};
-use crate::bind::{BoundQuery, Dml, Typed, modifying};
+use crate::bind::{BoundQuery, Dml, Typed};
+use crate::syntax::changes::{modifying};
 
 impl Lowering<'_> {
     pub(super) fn sql(&mut self, statement: &ast::Statement, into: Option<&Into>) -> Result<()> {

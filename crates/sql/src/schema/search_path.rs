@@ -33,7 +33,7 @@ use crate::bind::{name_in, quoted, sequence_text};
 use crate::ddl::{AlterSequence, Ddl, SequenceOptions};
 use crate::schema::catalog::{Catalog, View};
 use crate::syntax::names::{PUBLIC, bare, fold, key, object_name};
-use crate::syntax::parse::{Body, Parsed};
+use crate::syntax::parsed::{Body, Parsed};
 
 /// Schemas in the order in which names are looked for, whether they exist or not.
 #[derive(Clone, Debug, PartialEq, Eq)]

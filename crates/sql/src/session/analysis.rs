@@ -22,7 +22,7 @@ use crate::copy::{CopyFormatter, CopyOptions};
 use crate::plan::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use crate::plan::router::{self, Reason};
 use crate::syntax::names::{is_no_catalog, object_name};
-use crate::syntax::parse::Parsed;
+use crate::syntax::parsed::Parsed;
 use procedure::{Interrupt, Output};
 
 /// Queries that a session may have begun and not fetched to their end. Each holds memory that

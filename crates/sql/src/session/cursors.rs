@@ -30,7 +30,7 @@ use types::{Error, Result, SqlState, Value};
 use super::{Answer, Prepared, Session, Tag, View, plain, statement_bytes};
 use crate::plan::analyst::{Row, RowBatches, row_bytes};
 use crate::settings::CursorSeen;
-use crate::syntax::cursor::{ALL, Declaration, Direction};
+use crate::syntax::parsed::{ALL, Declaration, Direction};
 
 /// Those that one session may have: each statement looks through them.
 const CURSORS_MAX: usize = 10_000;

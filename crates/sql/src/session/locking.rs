@@ -37,7 +37,7 @@ use super::{Answer, Session, plain};
 use crate::bind::statement::TableLock;
 use crate::schema::catalog::Catalog;
 use crate::syntax::names::{fold, object_name};
-use crate::syntax::parse::Parsed;
+use crate::syntax::parsed::Parsed;
 
 /// Runs of one statement that meet other rows than those it has locked.
 const ATTEMPTS_MAX: usize = 32;

@@ -15,33 +15,9 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{Error, Result, SqlState};
 
-use crate::syntax::parse::{Body, Cover, Parsed, Place, parse_statement, syntax_error};
+use crate::syntax::parsed::{ALL, Body, Cover, Declaration, Direction, Parsed};
+use crate::syntax::errors::{Place, syntax_error};
 use crate::syntax::place::Start;
-
-/// What DECLARE says beside the query.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Declaration {
-    pub name: String,
-    /// `None`: it says neither.
-    pub scroll: Option<bool>,
-    pub hold: bool,
-    pub binary: bool,
-}
-
-/// As many rows as there are.
-pub const ALL: u64 = u64::MAX;
-
-/// Where FETCH and MOVE go from where a cursor stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
-    /// So many rows, each of which is answered; zero: the row that it stands on.
-    Forward(u64),
-    Backward(u64),
-    /// To one row, counted from the first; from behind the last, if negative.
-    Absolute(i64),
-    /// To one row, counted from here.
-    Relative(i64),
-}
 
 /// A statement about cursors, as its own words say it.
 enum CursorSyntax {
@@ -59,9 +35,14 @@ enum CursorSyntax {
     Close(Option<String>),
 }
 
+/// Parses the tokens of one statement of a text.
+type Parse = fn(&str, &[TokenWithSpan]) -> Result<Body>;
+
 /// Reads a statement that begins with one of the four words; `None`: it is another statement.
-pub(crate) fn read(sql: &str, tokens: &[TokenWithSpan]) -> Option<Result<Body>> {
-    let read = syntax(tokens)?.and_then(|read| body_of(sql, tokens, read));
+///
+/// `parse` is the parser of statements, for the one behind FOR.
+pub(crate) fn read(sql: &str, tokens: &[TokenWithSpan], parse: Parse) -> Option<Result<Body>> {
+    let read = syntax(tokens)?.and_then(|read| body_of(sql, tokens, read, parse));
     Some(read.map_err(|fault| error_of(sql, tokens, fault)))
 }
 
@@ -253,7 +234,12 @@ fn invalid(message: &str) -> Fault {
 }
 
 /// A statement about cursors; the query of DECLARE is one by itself.
-fn body_of(sql: &str, tokens: &[TokenWithSpan], read: CursorSyntax) -> Read<Body> {
+fn body_of(
+    sql: &str,
+    tokens: &[TokenWithSpan],
+    read: CursorSyntax,
+    parse: Parse,
+) -> Read<Body> {
     let (declaration, at) = match read {
         CursorSyntax::Declare { declaration, query } => (declaration, query),
         CursorSyntax::Fetch { name, direction, moves } => {
@@ -274,7 +260,7 @@ fn body_of(sql: &str, tokens: &[TokenWithSpan], read: CursorSyntax) -> Read<Body
     if !begins_query {
         return Err(Fault::Syntax(at));
     }
-    let body = parse_statement(sql, &tokens[at..]).map_err(Fault::Refused)?;
+    let body = parse(sql, &tokens[at..]).map_err(Fault::Refused)?;
     match &body {
         Body::Statement(statement) => match &**statement {
             ast::Statement::Query(query) if !writes(&query.body) => {

@@ -9,14 +9,17 @@
 //! columns.
 
 pub mod as_of;
+pub(crate) mod changes;
 pub(crate) mod clauses;
 pub(crate) mod cursor;
 pub(crate) mod depth;
 pub(crate) mod dialect;
+pub(crate) mod errors;
 pub(crate) mod merge;
 pub mod names;
 pub mod normalise;
 pub mod parse;
+pub mod parsed;
 pub(crate) mod place;
 pub(crate) mod precedence;
 pub(crate) mod rewrites;

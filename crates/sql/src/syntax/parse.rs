@@ -8,201 +8,29 @@
 //! `cursor`), VACUUM and ANALYZE with their many options (accepted without effect), ABORT,
 //! switches of COPY that say `on`, and what module `tokens` rewrites.
 
-use std::sync::Arc;
-
-use kit::pool::Lease;
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use types::{Error, Result, SqlState};
 
-use crate::bind::{modifying, names_changes};
-use crate::copy::{self, CopyOptions};
+use crate::copy;
 use crate::ddl::Ddl;
-use crate::plan::explain::ExplainOptions;
-use crate::syntax::as_of::{self, AsOf};
+use crate::syntax::as_of;
 use crate::syntax::clauses::settle;
-use crate::syntax::cursor::{self, Declaration, Direction};
+use crate::syntax::cursor;
 use crate::syntax::depth;
 use crate::syntax::dialect::Ledger;
+use crate::syntax::errors::{Place, parser_error, syntax_error, unexpected};
 use crate::syntax::merge;
 use crate::syntax::names::fold;
-use crate::syntax::place::{Source, Start};
+use crate::syntax::parsed::{Body, Cover, Parsed};
+use crate::syntax::place::Start;
 use crate::syntax::rewrites;
 use crate::syntax::sequence;
 use crate::syntax::size;
 use crate::syntax::table_as::{self, Definition};
 use crate::syntax::tokens;
-
-/// One statement of a text.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parsed {
-    pub text: String,
-    pub(crate) body: Body,
-    /// The largest n of a `$n` in it.
-    pub(crate) placeholders: usize,
-    /// The block that it reads, if its text says so.
-    pub as_of: Option<AsOf>,
-    pub(crate) cover: Cover,
-    /// Its text begins with the search path that its names were settled by.
-    pub(crate) has_path: bool,
-    /// Where it stands in what the client sent; `None`: it is not the client's own text.
-    pub(crate) start: Option<Start>,
-}
-
-/// What covers a statement's tree in the memory of all sessions, where it is large. It is no part
-/// of what the statement says.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Cover {
-    _lease: Option<Arc<Lease>>,
-}
-
-impl From<Lease> for Cover {
-    fn from(lease: Lease) -> Cover {
-        Cover { _lease: Some(Arc::new(lease)) }
-    }
-}
-
-impl PartialEq for Cover {
-    fn eq(&self, _: &Cover) -> bool {
-        true
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Body {
-    Statement(Box<ast::Statement>),
-    CreateRoutine {
-        procedure: bool,
-        definition: Box<ast::CreateFunction>,
-    },
-    DropRoutine {
-        procedure: bool,
-        definition: ast::DropFunction,
-    },
-    /// SET CONSTRAINTS, with the names of those that are to be set.
-    SetConstraints {
-        names: Vec<ast::ObjectName>,
-        deferred: bool,
-    },
-    /// Accepted without effect; the command tag.
-    Nothing(&'static str),
-    Rollback,
-    /// CREATE TABLE AS, SELECT INTO.
-    TableAs(Box<Definition>),
-    /// A block without a name.
-    Do {
-        language: String,
-        body: String,
-    },
-    /// What sqlparser has no tree for.
-    Ddl(Box<Ddl>),
-    Declare {
-        declaration: Declaration,
-        query: Box<Parsed>,
-    },
-    /// FETCH, or MOVE.
-    Fetch {
-        name: String,
-        direction: Direction,
-        moves: bool,
-    },
-    /// `None`: all of them.
-    CloseCursor(Option<String>),
-    Empty,
-}
-
-impl Parsed {
-    /// Leaves an empty statement.
-    pub(crate) fn take_body(&mut self) -> Body {
-        std::mem::replace(&mut self.body, Body::Empty)
-    }
-
-    /// The query of a SELECT, or of a COPY that writes what a query finds.
-    pub fn query(&self) -> Option<&ast::Query> {
-        let Body::Statement(statement) = &self.body else { return None };
-        match &**statement {
-            ast::Statement::Query(query) if modifying(query).is_none() && !names_changes(query) => {
-                Some(query)
-            }
-            ast::Statement::Copy { source: ast::CopySource::Query(query), to: true, .. } => {
-                Some(query)
-            }
-            _ => None,
-        }
-    }
-
-    /// The statement that an EXPLAIN is of, and how it is to be explained.
-    pub(crate) fn explained(&self) -> Result<Option<(Parsed, ExplainOptions)>> {
-        let Body::Statement(statement) = &self.body else { return Ok(None) };
-        let ast::Statement::Explain { statement, analyze, options, format, .. } = &**statement
-        else {
-            return Ok(None);
-        };
-        let given = options.as_deref().unwrap_or_default();
-        let options = ExplainOptions::from_ast(*analyze, format.as_ref(), given)?;
-        let body = Body::Statement(statement.clone());
-        let text = merge::shown(&statement.to_string());
-        let Parsed { placeholders, as_of, .. } = *self;
-        let cover = self.cover.clone();
-        let has_path = false;
-        let explained = Parsed { text, body, placeholders, as_of, cover, has_path, start: None };
-        Ok(Some((explained, options)))
-    }
-
-    /// What a DECLARE says, and its query.
-    pub(crate) fn declared(&self) -> Option<(&Declaration, Parsed)> {
-        match &self.body {
-            Body::Declare { declaration, query } => {
-                Some((declaration, Parsed { cover: self.cover.clone(), ..(**query).clone() }))
-            }
-            _ => None,
-        }
-    }
-
-    /// How a COPY that writes what a query finds writes it.
-    pub(crate) fn copy_options(&self) -> Result<Option<CopyOptions>> {
-        let Body::Statement(statement) = &self.body else { return Ok(None) };
-        match &**statement {
-            ast::Statement::Copy { to: true, options, legacy_options, .. } => {
-                CopyOptions::from_ast(options, legacy_options).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Whether the text had no statement in it.
-    pub fn is_empty(&self) -> bool {
-        self.body == Body::Empty
-    }
-
-    pub(crate) fn source(&self) -> Option<Source<'_>> {
-        self.start.map(|start| Source { text: &self.text, start })
-    }
-
-    pub(crate) fn is_execute(&self) -> bool {
-        matches!(&self.body, Body::Statement(s) if matches!(**s, ast::Statement::Execute { .. }))
-    }
-
-    /// Whether its columns are those of something that the session calls by a name.
-    pub(crate) fn names_what_it_answers(&self) -> bool {
-        self.is_execute() || matches!(self.body, Body::Fetch { .. })
-    }
-
-    /// What is kept to be run later reads what is newest then.
-    pub(crate) fn reads_newest(&self) -> Result<()> {
-        match self.as_of {
-            None => Ok(()),
-            Some(_) => Err(Error::unsupported("AS OF in what is stored")
-                .with_hint("It can stand in statements that a client sends.")),
-        }
-    }
-
-    fn is_prepare(body: &Body) -> bool {
-        matches!(body, Body::Statement(s) if matches!(**s, ast::Statement::Prepare { .. }))
-    }
-}
 
 /// Cuts `sql` into statements. A text without any gives one empty statement.
 pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
@@ -344,7 +172,7 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         return Err(Error::unsupported(name));
     }
     two_phases(tokens)?;
-    if let Some(read) = cursor::read(sql, tokens) {
+    if let Some(read) = cursor::read(sql, tokens, parse_statement) {
         return read;
     }
     let dialect = Ledger::for_tokens(tokens.len());
@@ -568,85 +396,6 @@ fn expect_end(sql: &str, parser: &mut Parser<'_>) -> Result<()> {
     match next.token {
         Token::EOF => Ok(()),
         _ => Err(unexpected(sql, &next)),
-    }
-}
-
-fn unexpected(sql: &str, token: &TokenWithSpan) -> Error {
-    let message = format!("syntax error at or near \"{}\"", token.token);
-    syntax_error(sql, &message, Some(token.span.start))
-}
-
-fn parser_error(sql: &str, error: ParserError) -> Error {
-    match error {
-        ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
-            let (message, location) = split_location(&message);
-            syntax_error(sql, &postgresql_wording(message), location)
-        }
-        ParserError::RecursionLimitExceeded => depth::too_deep(),
-    }
-}
-
-/// `Expected: x, found: y` reads better the way PostgreSQL says it.
-fn postgresql_wording(message: &str) -> String {
-    match message.split_once(", found: ") {
-        Some((_, "EOF")) => "syntax error at end of input".to_owned(),
-        Some((expected, found)) => format!(
-            "syntax error at or near \"{found}\": {}",
-            expected.replacen("Expected:", "expected", 1)
-        ),
-        None => format!("syntax error: {message}"),
-    }
-}
-
-/// sqlparser writes positions into its messages: ` at Line: 1, Column: 8`.
-fn split_location(message: &str) -> (&str, Option<Location>) {
-    let Some((head, tail)) = message.rsplit_once(" at Line: ") else {
-        return (message, None);
-    };
-    let location = tail.split_once(", Column: ").and_then(|(line, column)| {
-        Some(Location { line: line.parse().ok()?, column: column.parse().ok()? })
-    });
-    (head, location)
-}
-
-pub(crate) fn syntax_error(sql: &str, message: &str, location: Option<Location>) -> Error {
-    let error = Error::new(SqlState::SYNTAX_ERROR, message);
-    match location {
-        Some(location) if location.line > 0 => {
-            let offset = Place::start_of(sql).offset(location);
-            let characters = sql[..offset].chars().count();
-            error.with_position(u32::try_from(characters + 1).unwrap_or(u32::MAX))
-        }
-        _ => error,
-    }
-}
-
-/// A place in a text that only moves on, since sqlparser counts lines and columns in characters.
-pub(crate) struct Place<'s> {
-    sql: &'s str,
-    rest: std::str::Chars<'s>,
-    line: u64,
-    column: u64,
-    pub characters: u32,
-}
-
-impl<'s> Place<'s> {
-    pub fn start_of(sql: &'s str) -> Self {
-        Place { sql, rest: sql.chars(), line: 1, column: 1, characters: 0 }
-    }
-
-    /// Moves on to `location`; its byte offset.
-    pub fn offset(&mut self, location: Location) -> usize {
-        while (self.line, self.column) < (location.line, location.column) {
-            let next = self.rest.next();
-            self.characters += u32::from(next.is_some());
-            match next {
-                None => break,
-                Some('\n') => (self.line, self.column) = (self.line + 1, 1),
-                Some(_) => self.column += 1,
-            }
-        }
-        self.sql.len() - self.rest.as_str().len()
     }
 }
 

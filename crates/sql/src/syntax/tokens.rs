@@ -4,7 +4,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Whitespace};
 use types::{Error, Result};
 
-use crate::syntax::parse::syntax_error;
+use crate::syntax::errors::syntax_error;
 
 /// Where sqlparser reads PostgreSQL wrongly or not at all: strings that continue on another line
 /// are one, strings side by side are an error (not an alias), so is a number with a word right
@@ -267,7 +267,7 @@ mod tests {
         );
         same("SELECT a ~~ 'x%', a !~~* 'y'", "SELECT a LIKE 'x%', a NOT ILIKE 'y'");
         for text in ["ALTER VIEW v OWNER TO ada", "alter schema public owner to \"Ada\""] {
-            assert!(matches!(parse(text).unwrap()[0].body, crate::syntax::parse::Body::Nothing(_)));
+            assert!(matches!(parse(text).unwrap()[0].body, crate::syntax::parsed::Body::Nothing(_)));
         }
     }
 }

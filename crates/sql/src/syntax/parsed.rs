@@ -1,0 +1,210 @@
+//! A statement as its text says it, before it is checked against a catalog.
+
+use std::sync::Arc;
+
+use kit::pool::Lease;
+use sqlparser::ast;
+use types::{Error, Result};
+
+use crate::copy::CopyOptions;
+use crate::ddl::Ddl;
+use crate::plan::explain::ExplainOptions;
+use crate::syntax::as_of::AsOf;
+use crate::syntax::changes::{modifying, names_changes};
+use crate::syntax::merge;
+use crate::syntax::place::{Source, Start};
+use crate::syntax::table_as::Definition;
+
+/// One statement of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    pub text: String,
+    pub(crate) body: Body,
+    /// The largest n of a `$n` in it.
+    pub(crate) placeholders: usize,
+    /// The block that it reads, if its text says so.
+    pub as_of: Option<AsOf>,
+    pub(crate) cover: Cover,
+    /// Its text begins with the search path that its names were settled by.
+    pub(crate) has_path: bool,
+    /// Where it stands in what the client sent; `None`: it is not the client's own text.
+    pub(crate) start: Option<Start>,
+}
+
+/// What covers a statement's tree in the memory of all sessions, where it is large. It is no part
+/// of what the statement says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cover {
+    _lease: Option<Arc<Lease>>,
+}
+
+impl From<Lease> for Cover {
+    fn from(lease: Lease) -> Cover {
+        Cover { _lease: Some(Arc::new(lease)) }
+    }
+}
+
+impl PartialEq for Cover {
+    fn eq(&self, _: &Cover) -> bool {
+        true
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Body {
+    Statement(Box<ast::Statement>),
+    CreateRoutine {
+        procedure: bool,
+        definition: Box<ast::CreateFunction>,
+    },
+    DropRoutine {
+        procedure: bool,
+        definition: ast::DropFunction,
+    },
+    /// SET CONSTRAINTS, with the names of those that are to be set.
+    SetConstraints {
+        names: Vec<ast::ObjectName>,
+        deferred: bool,
+    },
+    /// Accepted without effect; the command tag.
+    Nothing(&'static str),
+    Rollback,
+    /// CREATE TABLE AS, SELECT INTO.
+    TableAs(Box<Definition>),
+    /// A block without a name.
+    Do {
+        language: String,
+        body: String,
+    },
+    /// What sqlparser has no tree for.
+    Ddl(Box<Ddl>),
+    Declare {
+        declaration: Declaration,
+        query: Box<Parsed>,
+    },
+    /// FETCH, or MOVE.
+    Fetch {
+        name: String,
+        direction: Direction,
+        moves: bool,
+    },
+    /// `None`: all of them.
+    CloseCursor(Option<String>),
+    Empty,
+}
+
+impl Parsed {
+    /// Leaves an empty statement.
+    pub(crate) fn take_body(&mut self) -> Body {
+        std::mem::replace(&mut self.body, Body::Empty)
+    }
+
+    /// The query of a SELECT, or of a COPY that writes what a query finds.
+    pub fn query(&self) -> Option<&ast::Query> {
+        let Body::Statement(statement) = &self.body else { return None };
+        match &**statement {
+            ast::Statement::Query(query) if modifying(query).is_none() && !names_changes(query) => {
+                Some(query)
+            }
+            ast::Statement::Copy { source: ast::CopySource::Query(query), to: true, .. } => {
+                Some(query)
+            }
+            _ => None,
+        }
+    }
+
+    /// The statement that an EXPLAIN is of, and how it is to be explained.
+    pub(crate) fn explained(&self) -> Result<Option<(Parsed, ExplainOptions)>> {
+        let Body::Statement(statement) = &self.body else { return Ok(None) };
+        let ast::Statement::Explain { statement, analyze, options, format, .. } = &**statement
+        else {
+            return Ok(None);
+        };
+        let given = options.as_deref().unwrap_or_default();
+        let options = ExplainOptions::from_ast(*analyze, format.as_ref(), given)?;
+        let body = Body::Statement(statement.clone());
+        let text = merge::shown(&statement.to_string());
+        let Parsed { placeholders, as_of, .. } = *self;
+        let cover = self.cover.clone();
+        let has_path = false;
+        let explained = Parsed { text, body, placeholders, as_of, cover, has_path, start: None };
+        Ok(Some((explained, options)))
+    }
+
+    /// What a DECLARE says, and its query.
+    pub(crate) fn declared(&self) -> Option<(&Declaration, Parsed)> {
+        match &self.body {
+            Body::Declare { declaration, query } => {
+                Some((declaration, Parsed { cover: self.cover.clone(), ..(**query).clone() }))
+            }
+            _ => None,
+        }
+    }
+
+    /// How a COPY that writes what a query finds writes it.
+    pub(crate) fn copy_options(&self) -> Result<Option<CopyOptions>> {
+        let Body::Statement(statement) = &self.body else { return Ok(None) };
+        match &**statement {
+            ast::Statement::Copy { to: true, options, legacy_options, .. } => {
+                CopyOptions::from_ast(options, legacy_options).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the text had no statement in it.
+    pub fn is_empty(&self) -> bool {
+        self.body == Body::Empty
+    }
+
+    pub(crate) fn source(&self) -> Option<Source<'_>> {
+        self.start.map(|start| Source { text: &self.text, start })
+    }
+
+    pub(crate) fn is_execute(&self) -> bool {
+        matches!(&self.body, Body::Statement(s) if matches!(**s, ast::Statement::Execute { .. }))
+    }
+
+    /// Whether its columns are those of something that the session calls by a name.
+    pub(crate) fn names_what_it_answers(&self) -> bool {
+        self.is_execute() || matches!(self.body, Body::Fetch { .. })
+    }
+
+    /// What is kept to be run later reads what is newest then.
+    pub(crate) fn reads_newest(&self) -> Result<()> {
+        match self.as_of {
+            None => Ok(()),
+            Some(_) => Err(Error::unsupported("AS OF in what is stored")
+                .with_hint("It can stand in statements that a client sends.")),
+        }
+    }
+
+    pub(super) fn is_prepare(body: &Body) -> bool {
+        matches!(body, Body::Statement(s) if matches!(**s, ast::Statement::Prepare { .. }))
+    }
+}
+
+/// What DECLARE says beside the query.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Declaration {
+    pub name: String,
+    /// `None`: it says neither.
+    pub scroll: Option<bool>,
+    pub hold: bool,
+    pub binary: bool,
+}
+
+/// As many rows as there are.
+pub const ALL: u64 = u64::MAX;
+
+/// Where FETCH and MOVE go from where a cursor stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// So many rows, each of which is answered; zero: the row that it stands on.
+    Forward(u64),
+    Backward(u64),
+    /// To one row, counted from the first; from behind the last, if negative.
+    Absolute(i64),
+    /// To one row, counted from here.
+    Relative(i64),
+}
