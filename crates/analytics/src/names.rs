@@ -227,7 +227,7 @@ impl TypePlanner for Types {
         if matches!(sql_type, ast::DataType::Interval { .. } | ast::DataType::Array(_)) {
             return Ok(None);
         }
-        let data_type = sql::ddl::data_type(sql_type).map_err(raise)?;
+        let data_type = sql::syntax::names::data_type(sql_type).map_err(raise)?;
         if stored_as(&data_type) == OPAQUE {
             return Err(raise(Error::unsupported(format_args!("{data_type} in this query"))));
         }

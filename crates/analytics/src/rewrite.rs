@@ -269,7 +269,7 @@ fn own_cast(expr: &Expr, to: &AstType) -> Option<Expr> {
         expr,
         Expr::Value(value) if matches!(value.value, Value::Placeholder(_))
     );
-    let to = sql::ddl::data_type(to).ok()?;
+    let to = sql::syntax::names::data_type(to).ok()?;
     let is_ours = !matches!(to, DataType::Array(_) | DataType::System(_));
     (is_ours && !is_parameter).then(|| own(format!("cast as {to}"), expr.clone()))
 }

@@ -15,9 +15,9 @@ use pgfront::{
 };
 use procedure::{NoticeLevel, Output};
 use sql::SessionInfo;
-use sql::schema::search_path::SearchPath;
 use sql::session::lifted::Source;
 use sql::session::{self, Answer, Signal, Status, commons};
+use sql::syntax::path::SearchPath;
 use tokio::sync::watch;
 use tracing::warn;
 use types::version::SERVER_VERSION;

@@ -2,8 +2,8 @@
 
 use procedure::{Expr, Function};
 use sql::catalog::{ForeignKey, ReferenceAction};
-use sql::ddl::{ParameterMode, Returns, RoutineKind};
 use sql::names;
+use sql::syntax::routine::{ParameterMode, Returns, RoutineKind};
 use sql::{Routine, Table};
 use types::{ColumnId, DataType, IndexId, TableId, Value};
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use sql::Catalog;
 use sql::names;
-use sql::schema::search_path::SearchPath;
 use sql::settings::CursorSeen;
+use sql::syntax::path::SearchPath;
 use types::{Result, TableId, Value};
 
 use crate::memory::Memory;

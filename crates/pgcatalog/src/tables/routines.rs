@@ -1,8 +1,8 @@
 //! Functions and procedures.
 
 use sql::Routine;
-use sql::ddl::{ParameterMode, Returns, RoutineKind};
 use sql::names::{bare, schema_of};
+use sql::syntax::routine::{ParameterMode, Returns, RoutineKind};
 use types::{DataType, SystemType, Value};
 
 use super::{Facts, Rows, ints, oid};

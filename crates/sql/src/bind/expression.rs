@@ -12,10 +12,10 @@ use super::operators::{elements_without_blanks, negated_if, without_blanks};
 use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
-use super::sequences;
-use crate::ddl::data_type;
+use crate::syntax::names::data_type;
 use crate::syntax::names::fold as fold_name;
 use crate::syntax::precedence::SYMMETRIC;
+use crate::syntax::sequence::named_by;
 
 impl Binder<'_> {
     /// Binds an expression over the columns in `scope`.
@@ -654,7 +654,7 @@ impl Binder<'_> {
         };
         let bind = |arg: &FunctionArg| match arg {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                self.expression(scope, sequences::named_by(call, expr))
+                self.expression(scope, named_by(call, expr))
             }
             FunctionArg::Unnamed(_) => Err(Error::new(
                 SqlState::WRONG_OBJECT_TYPE,

@@ -57,18 +57,18 @@ pub use past::PastQuery;
 pub use proofs::{ProofQuery, WhichRows, no_value};
 pub use refused::machine_dependent;
 pub(crate) use refused::would_differ;
-pub use routine::{compile_routine, parameter_columns, result_columns};
+pub use routine::compile_routine;
 pub(crate) use routine::{is_missing, parameter_defaults};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
-pub(crate) use sequences::{name_in, quoted, sequence_text, written};
 pub use session_calls::{SessionCall, SessionFunction};
 
 use crate::bind::statement::{Bound, SessionInfo, Statement};
-use crate::ddl::{CreateFunction, Ddl, RoutineKind};
 use crate::schema::catalog::Catalog;
 use crate::syntax::changes::{modifying, names_changes};
+use crate::syntax::ddl::Ddl;
 use crate::syntax::parsed::{Body, Parsed};
+use crate::syntax::routine::{CreateFunction, RoutineKind};
 
 /// Checks a statement against a catalog and compiles it. `parameters` are the types that the client
 /// gave; those it did not give are inferred.
@@ -202,7 +202,7 @@ impl Binder<'_> {
             S::Copy { source, to, options, legacy_options, .. } => {
                 self.copy(source, *to, (options, legacy_options), text)
             }
-            _ => match ddl(statement)? {
+            _ => match Ddl::of_statement(statement)? {
                 Some(ddl) => Ok((Statement::Ddl(ddl), Output::Tag)),
                 None => self.session_statement(statement, text),
             },
@@ -254,79 +254,6 @@ impl Binder<'_> {
         };
         draws::place(&mut procedure)?;
         Ok(procedure)
-    }
-}
-
-fn ddl(statement: &ast::Statement) -> Result<Option<Ddl>> {
-    use ast::Statement as S;
-    Ok(Some(match statement {
-        S::CreateSchema {
-            schema_name,
-            if_not_exists,
-            with: None,
-            options: None,
-            default_collate_spec: None,
-            clone: None,
-        } => Ddl::CreateSchema {
-            name: match schema_name {
-                // Schemas have no owners.
-                ast::SchemaName::Simple(name) | ast::SchemaName::NamedAuthorization(name, _) => {
-                    schema_name_of(name)?
-                }
-                ast::SchemaName::UnnamedAuthorization(owner) => crate::syntax::names::fold(owner),
-            },
-            if_not_exists: *if_not_exists,
-        },
-        S::Drop { object_type: ast::ObjectType::Schema, if_exists, names, cascade, .. } => {
-            Ddl::DropSchemas {
-                names: names.iter().map(schema_name_of).collect::<Result<_>>()?,
-                if_exists: *if_exists,
-                cascade: *cascade,
-            }
-        }
-        S::CreateTable(create) => Ddl::CreateTable(Box::new(create.clone())),
-        S::AlterTable(alter) => Ddl::AlterTable(Box::new(alter.clone())),
-        S::CreateIndex(create) => Ddl::CreateIndex(Box::new(create.clone())),
-        S::Drop {
-            object_type: ast::ObjectType::Table,
-            if_exists,
-            names,
-            cascade,
-            temporary: false,
-            ..
-        } => Ddl::DropTables { names: names.clone(), if_exists: *if_exists, cascade: *cascade },
-        S::Drop { object_type: ast::ObjectType::Index, if_exists, names, .. } => {
-            Ddl::DropIndexes { names: names.clone(), if_exists: *if_exists }
-        }
-        S::CreateView(create) => Ddl::CreateView(Box::new(create.clone())),
-        S::Drop { object_type: ast::ObjectType::View, if_exists, names, cascade, .. } => {
-            Ddl::DropViews { names: names.clone(), if_exists: *if_exists, cascade: *cascade }
-        }
-        S::Drop { object_type: ast::ObjectType::Sequence, if_exists, names, cascade, .. } => {
-            Ddl::DropSequences { names: names.clone(), if_exists: *if_exists, cascade: *cascade }
-        }
-        S::Drop { object_type, .. } => {
-            return Err(Error::unsupported(format_args!("DROP {object_type}")));
-        }
-        S::Comment { object_type, object_name, comment, if_exists: false } => {
-            Ddl::Comment { kind: *object_type, name: object_name.clone(), text: comment.clone() }
-        }
-        S::Truncate(truncate) => Ddl::Truncate {
-            names: truncate.table_names.iter().map(|t| t.name.clone()).collect(),
-            cascade: matches!(truncate.cascade, Some(ast::CascadeOption::Cascade)),
-            restart_identity: matches!(
-                truncate.identity,
-                Some(ast::TruncateIdentityOption::Restart)
-            ),
-        },
-        _ => return Ok(None),
-    }))
-}
-
-fn schema_name_of(name: &ast::ObjectName) -> Result<String> {
-    match name.0.as_slice() {
-        [_] => crate::syntax::names::simple_name(name),
-        _ => Err(Error::new(SqlState::SYNTAX_ERROR, format!("{name} is no name of a schema"))),
     }
 }
 

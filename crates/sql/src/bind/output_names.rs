@@ -66,7 +66,7 @@ fn innermost(expr: &ast::Expr) -> &ast::Expr {
 
 /// The internal name of a type, which a bare cast gives its column.
 fn type_label(data_type: &ast::DataType) -> String {
-    let label = match crate::ddl::data_type(data_type) {
+    let label = match crate::syntax::names::data_type(data_type) {
         Ok(DataType::Int2) => "int2",
         Ok(DataType::Int4) => "int4",
         Ok(DataType::Int8) => "int8",

@@ -12,11 +12,13 @@ use super::scope::Variable;
 use super::select::BoundQuery;
 use super::{is_read_only, supports};
 use crate::bind::statement::{SessionInfo, Statement};
-use crate::ddl::{CreateFunction, ParameterMode, Returns, RoutineKind};
 use crate::schema::catalog::{Catalog, Routine};
 use crate::syntax::changes::modifying;
-use crate::syntax::parse::{parse};
+use crate::syntax::parse::parse;
 use crate::syntax::parsed::{Body, Parsed};
+use crate::syntax::routine::{
+    CreateFunction, ParameterMode, Returns, RoutineKind, parameter_columns, result_columns,
+};
 
 /// Compiles a routine of any language.
 pub fn compile_routine(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
@@ -116,25 +118,6 @@ fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure
     };
     draws::place(&mut procedure)?;
     Ok(procedure)
-}
-
-/// The parameters that a call gives, as the procedure's.
-pub fn parameter_columns(function: &CreateFunction) -> Vec<Column> {
-    let inputs = function.parameters.iter().filter(|p| p.mode != ParameterMode::Out);
-    let column =
-        |p: &crate::ddl::Parameter| Column { name: p.name.clone(), data_type: p.data_type.clone() };
-    inputs.map(column).collect()
-}
-
-/// The columns of a function's result; none for void.
-pub fn result_columns(function: &CreateFunction) -> Vec<Column> {
-    match &function.returns {
-        Returns::Void => Vec::new(),
-        Returns::Scalar(data_type) | Returns::Set(data_type) => {
-            vec![Column { name: function.name.clone(), data_type: data_type.clone() }]
-        }
-        Returns::Table(columns) => columns.clone(),
-    }
 }
 
 impl Binder<'_> {

@@ -16,9 +16,10 @@ use super::binder::{Binder, Typed};
 use super::scope::Scope;
 use crate::bind::statement::Statement;
 use crate::schema::catalog::Catalog;
-use crate::schema::search_path::SearchPath;
 use crate::schema::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
-use crate::syntax::names::{fold, function_name};
+use crate::syntax::names::{fold, function_name, quoted_if_needed};
+use crate::syntax::path::SearchPath;
+use crate::syntax::sequence::named_by;
 
 impl Binder<'_> {
     pub(super) fn sequence_function(
@@ -188,7 +189,7 @@ impl Catalog {
         let owned = self.owned_sequences(table.id(), Some(column));
         Ok(owned.first().map(|sequence| {
             let (schema, name) = crate::syntax::names::split(&sequence.name);
-            format!("{}.{}", quoted(schema), quoted(name))
+            format!("{}.{}", quoted_if_needed(schema), quoted_if_needed(name))
         }))
     }
 }
@@ -212,82 +213,11 @@ fn arguments_of(call: &ast::Function) -> Option<Vec<&ast::Expr>> {
     list.args.iter().map(argument).collect()
 }
 
-/// Whether a call's first argument names a sequence.
-fn takes_sequence(call: &ast::Function) -> bool {
-    const NAMES: [&str; 3] = ["nextval", "currval", "setval"];
-    function_name(&call.name).is_ok_and(|name| NAMES.contains(&name.as_str()))
-}
-
-/// The text that names a sequence in a call of its functions.
-pub(crate) fn sequence_text(call: &mut ast::Function) -> Option<&mut String> {
-    if !takes_sequence(call) {
-        return None;
-    }
-    let ast::FunctionArguments::List(list) = &mut call.args else { return None };
-    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = list.args.first_mut()?
-    else {
-        return None;
-    };
-    let mut argument = argument;
-    while let ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) = argument {
-        argument = expr;
-    }
-    match argument {
-        ast::Expr::Value(value) => match &mut value.value {
-            ast::Value::SingleQuotedString(text) => Some(text),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// What names a sequence in a call of its functions: a text, as a regclass or not.
-pub(super) fn named_by<'e>(call: &ast::Function, argument: &'e ast::Expr) -> &'e ast::Expr {
-    let is_one = takes_sequence(call);
-    match argument {
-        ast::Expr::Cast { expr, data_type, .. } if is_one => {
-            let is_regclass = data_type.to_string().eq_ignore_ascii_case("regclass");
-            if is_regclass { expr } else { argument }
-        }
-        _ => argument,
-    }
-}
-
 /// A text that is known when the statement is bound, whatever it is cast to.
 fn constant(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Const(Value::Text(text)) => Some(text.to_string()),
         Expr::Cast { input, .. } => constant(input),
         _ => None,
-    }
-}
-
-/// A name as SQL text has it, a schema before it or not.
-pub(crate) fn name_in(text: &str) -> Result<ast::ObjectName> {
-    let wrong = || {
-        let what = format!("invalid name syntax: \"{text}\"");
-        Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
-    };
-    match crate::syntax::parse::parse_expression(text) {
-        Ok(ast::Expr::Identifier(name)) => Ok(ast::ObjectName::from(vec![name])),
-        Ok(ast::Expr::CompoundIdentifier(parts)) => Ok(ast::ObjectName::from(parts)),
-        _ => Err(wrong()),
-    }
-}
-
-/// A key as SQL is written that is read again, by whatever path.
-pub(crate) fn written(key: &str) -> String {
-    match crate::syntax::names::split(key) {
-        (crate::syntax::names::PUBLIC, name) => quoted(name),
-        (schema, name) => format!("{}.{}", quoted(schema), quoted(name)),
-    }
-}
-
-/// As an identifier is written that is read again.
-pub(crate) fn quoted(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    match name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(is_plain) {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
     }
 }

@@ -8,14 +8,14 @@ use types::{ColumnId, DataType, Error, Result, SystemType, TableId, Zone};
 
 use crate::bind::{PastQuery, SessionCall};
 use crate::copy::CopyOptions;
-use crate::ddl::Ddl;
 use crate::plan::analyst::AnalyticalPlan;
 use crate::plan::explain::ExplainOptions;
 use crate::plan::router::Reason;
-use crate::schema::search_path::SearchPath;
 use crate::schema::sequence::Sequence;
 use crate::session::Prepared;
+use crate::syntax::ddl::Ddl;
 use crate::syntax::parsed::{Declaration, Direction};
+use crate::syntax::path::SearchPath;
 use crate::syntax::table_as::TableAs;
 
 /// A statement that has been checked against a catalog and compiled.

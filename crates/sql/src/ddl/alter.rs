@@ -6,13 +6,15 @@ use procedure::Expr;
 use sqlparser::ast;
 use types::{ColumnId, Error, Result, SqlState, Value};
 
-use super::apply::{Transition, quoted, relation_exists};
+use super::apply::{Transition, relation_exists};
 use super::options::layout_of;
 use super::sequence::{Counted, next_value};
 use super::table::{Draft, column_constraints, default_of, generation, orphans, refuse_deferred};
-use super::{ColumnSource, SequenceOptions, StoreChange};
+use super::{ColumnSource, StoreChange};
 use crate::schema::catalog::{Generated, Table};
 use crate::schema::sequence::Identity;
+use crate::syntax::ddl::SequenceOptions;
+use crate::syntax::names::quoted;
 use crate::syntax::names::{as_sql, beside, fold, object_name, simple_name};
 
 /// OWNER TO, and nothing else.

@@ -9,12 +9,14 @@ use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
 
 use super::sequence::counted_columns;
 use super::table::Draft;
-use super::{ColumnSource, CreateFunction, Ddl, RoutineKind, StoreChange, Validation};
+use super::{ColumnSource, StoreChange, Validation};
 use crate::bind::statement::SessionInfo;
 use crate::bind::{Binder, compile_routine, is_missing, parameter_defaults};
 use crate::schema::catalog::{Catalog, Reference, Routine, Table};
-use crate::syntax::names::{self, as_sql, beside, fold, object_name, simple_name};
+use crate::syntax::ddl::Ddl;
+use crate::syntax::names::{self, as_sql, beside, fold, object_name, quoted, simple_name};
 use crate::syntax::parse::parse_query;
+use crate::syntax::routine::{CreateFunction, RoutineKind};
 
 /// A catalog on its way to the next one, and what must happen besides.
 pub(super) struct Transition {
@@ -498,11 +500,6 @@ pub(super) fn relation_exists(name: &str) -> Error {
         SqlState::DUPLICATE_TABLE,
         format!("relation \"{}\" already exists", names::bare(name)),
     )
-}
-
-/// A name as SQL text, whatever is in it.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Names of columns in a constraint, which may be plain columns only.

@@ -11,14 +11,8 @@ use super::apply::{Transition, relation_exists};
 use super::table::Draft;
 use super::{Commented, StoreChange};
 use crate::schema::catalog::View;
+use crate::syntax::ddl::Renamed;
 use crate::syntax::names::{bare, beside};
-
-/// What is renamed by a statement of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Renamed {
-    Index,
-    View,
-}
 
 impl Transition {
     pub(super) fn rename(

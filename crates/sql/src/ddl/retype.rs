@@ -13,12 +13,14 @@ use procedure::Expr;
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState};
 
-use super::apply::{Transition, quoted};
+use super::ColumnSource;
+use super::apply::Transition;
 use super::table::{Draft, comparable, orphans};
-use super::{ColumnSource, data_type};
 use crate::bind::statement::SessionInfo;
 use crate::bind::{Binder, Scope, Typed};
 use crate::schema::catalog::Table;
+use crate::syntax::names::data_type;
+use crate::syntax::names::quoted;
 use crate::syntax::parse::parse_expression;
 use types::cast::CastContext;
 

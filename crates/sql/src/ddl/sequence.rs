@@ -11,57 +11,8 @@ use super::StoreChange;
 use super::apply::{Transition, relation_exists};
 use crate::schema::catalog::{Catalog, Table};
 use crate::schema::sequence::{Identity, Sequence, SequenceOwner};
+use crate::syntax::ddl::{AlterIdentity, AlterSequence, SequenceOptions};
 use crate::syntax::names::{bare, beside, fold, object_name};
-
-/// What a statement says of a sequence; `None` where it says nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SequenceOptions {
-    pub data_type: Option<ast::DataType>,
-    pub increment: Option<i64>,
-    /// `Some(None)`: NO MINVALUE.
-    pub min: Option<Option<i64>>,
-    pub max: Option<Option<i64>>,
-    pub start: Option<i64>,
-    /// `Some(None)`: at the start.
-    pub restart: Option<Option<i64>>,
-    pub cycles: Option<bool>,
-    pub cache: Option<i64>,
-    /// `Some(None)`: OWNED BY NONE.
-    pub owned_by: Option<Option<ast::ObjectName>>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum AlterSequence {
-    Options(SequenceOptions),
-    Rename(ast::Ident),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum AlterIdentity {
-    Drop { if_exists: bool },
-    Set { always: Option<bool>, options: SequenceOptions },
-}
-
-impl From<&[ast::SequenceOptions]> for SequenceOptions {
-    /// The parser has made sure of numbers; one that does not fit in 64 bits is told by `define`.
-    fn from(given: &[ast::SequenceOptions]) -> SequenceOptions {
-        use ast::SequenceOptions as O;
-        let number = |expr: &ast::Expr| expr.to_string().replace('_', "").parse::<i64>().ok();
-        let mut options = SequenceOptions::default();
-        for option in given {
-            match option {
-                O::IncrementBy(expr, _) => options.increment = number(expr).or(Some(0)),
-                O::MinValue(expr) => options.min = Some(expr.as_ref().and_then(number)),
-                O::MaxValue(expr) => options.max = Some(expr.as_ref().and_then(number)),
-                O::StartWith(expr, _) => options.start = number(expr),
-                O::Cache(expr) => options.cache = number(expr).or(Some(0)),
-                // sqlparser has it the other way round.
-                O::Cycle(no) => options.cycles = Some(!no),
-            }
-        }
-        options
-    }
-}
 
 /// The column that a definition makes the sequence of.
 pub(super) enum Counted {
@@ -87,7 +38,7 @@ impl Counted {
                     ast::GeneratedAs::Always => Identity::Always,
                     _ => Identity::ByDefault,
                 };
-                let data_type = super::data_type(&column.data_type)?;
+                let data_type = crate::syntax::names::data_type(&column.data_type)?;
                 let options = SequenceOptions::from(options.as_slice());
                 found = Some(Counted::Identity(data_type, identity, options));
             }
@@ -158,7 +109,7 @@ impl Transition {
             _ => None,
         };
         let data_type = match &options.data_type {
-            Some(data_type) => super::data_type(data_type)?,
+            Some(data_type) => crate::syntax::names::data_type(data_type)?,
             None => DataType::Int8,
         };
         self.add_sequence(name, &data_type, options, owner)
@@ -460,7 +411,7 @@ fn defined(
 fn altered(sequence: &Sequence, options: &SequenceOptions) -> Result<Sequence> {
     let mut altered = sequence.clone();
     if let Some(data_type) = &options.data_type {
-        let data_type = super::data_type(data_type)?;
+        let data_type = crate::syntax::names::data_type(data_type)?;
         let (was, now) = (bounds_of(&sequence.data_type)?, bounds_of(&data_type)?);
         // A bound that was the type's goes with the type.
         if altered.steps.min == was.0 {

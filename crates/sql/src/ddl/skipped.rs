@@ -5,9 +5,10 @@
 use sqlparser::ast;
 use types::{Error, SqlState};
 
-use super::{Ddl, RoutineKind};
 use crate::schema::catalog::{Catalog, Table};
+use crate::syntax::ddl::Ddl;
 use crate::syntax::names::{bare, beside, fold, object_name, simple_name, split};
+use crate::syntax::routine::RoutineKind;
 
 const DUPLICATE_SCHEMA: SqlState = SqlState(*b"42P06");
 

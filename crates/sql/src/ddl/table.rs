@@ -9,8 +9,7 @@ use types::{
     TableId, TableSchema,
 };
 
-use super::apply::{free_name, plain_columns, quoted, relation_exists};
-use super::data_type;
+use super::apply::{free_name, plain_columns, relation_exists};
 use super::options::layout_of;
 use super::sequence::{next_value, serial_type};
 use crate::bind::statement::SessionInfo;
@@ -18,6 +17,8 @@ use crate::bind::{Binder, Scope};
 use crate::schema::catalog::{
     Catalog, CheckConstraint, ForeignKey, Generated, ReferenceAction, Table,
 };
+use crate::syntax::names::data_type;
+use crate::syntax::names::quoted;
 use crate::syntax::names::{as_sql, bare, beside, fold, object_name};
 
 /// Name of the column that is the key of a table without one.

@@ -9,7 +9,7 @@ use super::lower::Lowering;
 use super::scope::Place;
 use super::syntax::{Into, Target};
 use crate::bind::{BoundQuery, Dml, Typed};
-use crate::syntax::changes::{modifying};
+use crate::syntax::changes::modifying;
 
 impl Lowering<'_> {
     pub(super) fn sql(&mut self, statement: &ast::Statement, into: Option<&Into>) -> Result<()> {

@@ -14,8 +14,9 @@ use super::syntax::{self, Declaration, DeclarationKind, Node, Statement, TypeNam
 use super::tokens::{Reads, at_line};
 use crate::bind::statement::SessionInfo;
 use crate::bind::{Binder, Typed};
-use crate::ddl::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind, data_type};
 use crate::schema::catalog::Catalog;
+use crate::syntax::names::data_type;
+use crate::syntax::routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
 
 const CASE_NOT_FOUND: SqlState = SqlState(*b"20000");
 const NO_RETURN: SqlState = SqlState(*b"2F005");

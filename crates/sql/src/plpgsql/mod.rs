@@ -37,8 +37,8 @@ mod tokens;
 use procedure::Procedure;
 use types::Result;
 
-use crate::ddl::CreateFunction;
 use crate::schema::catalog::Catalog;
+use crate::syntax::routine::CreateFunction;
 
 /// Compiles the body of a PL/pgSQL procedure or function.
 pub fn compile(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {

@@ -11,7 +11,7 @@ use super::syntax::{
 };
 use super::tokens::{NESTING_MAX, Reads, Tokens, at_line, is_range, is_word};
 use crate::schema::catalog::Catalog;
-use crate::schema::search_path::SearchPath;
+use crate::syntax::path::SearchPath;
 
 /// Parse a whole body. `parameters` are the names that `$1`, `$2`… stand for.
 pub fn parse_body(

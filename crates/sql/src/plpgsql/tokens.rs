@@ -13,10 +13,10 @@ use types::{Error, Result, SqlState};
 
 use super::syntax::Expr;
 use crate::schema::catalog::Catalog;
-use crate::schema::search_path::SearchPath;
 use crate::syntax::clauses::settle;
 use crate::syntax::depth::check_tokens;
 use crate::syntax::dialect::Ledger;
+use crate::syntax::path::SearchPath;
 
 /// The token that stands for `..`, which SQL does not have.
 const RANGE: &str = "..";

@@ -10,10 +10,12 @@ use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
-use crate::bind::{compile_routine, parameter_columns, result_columns};
-use crate::ddl::{Commented, CreateFunction};
+use crate::bind::compile_routine;
+use crate::ddl::Commented;
 use crate::schema::sequence::{Identity, Sequence};
 use crate::syntax::names::{self, PUBLIC};
+use crate::syntax::routine::CreateFunction;
+use crate::syntax::routine::{parameter_columns, result_columns};
 
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {

@@ -24,40 +24,19 @@
 //! *Cost.* One walk through the tree, of sessions that have set a path, once for each binding.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use sqlparser::ast::{self, Ident, ObjectName, VisitMut, VisitorMut};
 use types::{Error, Result, SqlState};
 
-use crate::bind::{name_in, quoted, sequence_text};
-use crate::ddl::{AlterSequence, Ddl, SequenceOptions};
 use crate::schema::catalog::{Catalog, View};
-use crate::syntax::names::{PUBLIC, bare, fold, key, object_name};
+use crate::syntax::ddl::{AlterSequence, Ddl, SequenceOptions};
+use crate::syntax::names::{PUBLIC, bare, fold, key, object_name, quoted_if_needed};
+use crate::syntax::parse::name_in;
 use crate::syntax::parsed::{Body, Parsed};
-
-/// Schemas in the order in which names are looked for, whether they exist or not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchPath(Arc<[String]>);
-
-impl Default for SearchPath {
-    fn default() -> SearchPath {
-        SearchPath([PUBLIC.to_owned()].into())
-    }
-}
+use crate::syntax::path::SearchPath;
+use crate::syntax::sequence::sequence_text;
 
 impl SearchPath {
-    /// Of the setting's text, a list of identifiers.
-    pub fn of_setting(text: &str, user: &str) -> SearchPath {
-        let mut names: Vec<String> = Vec::new();
-        for name in listed(text) {
-            let name = if name == "$user" { user.to_owned() } else { name };
-            if !name.is_empty() && !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        SearchPath(names.into())
-    }
-
     /// Those that there are, without the system's, which come first whatever the path says.
     pub fn schemas<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a str> {
         self.0.iter().map(String::as_str).filter(|name| catalog.has_namespace(name))
@@ -79,7 +58,7 @@ impl SearchPath {
         if self.is_usual(catalog) {
             return String::new();
         }
-        let names: Vec<String> = self.schemas(catalog).map(quoted).collect();
+        let names: Vec<String> = self.schemas(catalog).map(quoted_if_needed).collect();
         match names.is_empty() {
             true => "SET search_path TO ''; ".to_owned(),
             false => format!("SET search_path TO {}; ", names.join(", ")),
@@ -145,8 +124,9 @@ impl SearchPath {
         match name_columns(&mut query, &view.columns) {
             true => query.to_string(),
             false => {
-                let columns: Vec<String> = view.columns.iter().map(|c| quoted(c)).collect();
-                let name = quoted(bare(&view.name));
+                let columns: Vec<String> =
+                    view.columns.iter().map(|c| quoted_if_needed(c)).collect();
+                let name = quoted_if_needed(bare(&view.name));
                 format!("SELECT * FROM ({query}) AS {name} ({})", columns.join(", "))
             }
         }
@@ -159,27 +139,6 @@ impl SearchPath {
             false => Settler::new(self, catalog).visit(part),
         }
     }
-}
-
-/// Identifiers between commas, folded unless they are quoted.
-fn listed(text: &str) -> Vec<String> {
-    let (mut names, mut name, mut is_quoted) = (Vec::new(), String::new(), false);
-    let mut rest = text.trim().chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '"' if is_quoted && rest.peek() == Some(&'"') => {
-                rest.next();
-                name.push('"');
-            }
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => names.push(std::mem::take(&mut name)),
-            c if is_quoted => name.push(c),
-            c if c.is_whitespace() => {}
-            c => name.push(c.to_ascii_lowercase()),
-        }
-    }
-    names.push(name);
-    names
 }
 
 struct Settler<'a> {

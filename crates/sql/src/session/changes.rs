@@ -24,8 +24,9 @@ use storage::{CatalogChange, Store};
 use types::{Error, IndexSchema, Key, Result, SqlState, Stamp, Stop, TableId, TableSchema, Value};
 
 use super::schema::Versioned;
-use crate::ddl::{ColumnSource, Ddl, StoreChange, Validation};
+use crate::ddl::{ColumnSource, StoreChange, Validation};
 use crate::schema::sequence::Sequence;
+use crate::syntax::ddl::Ddl;
 
 /// What a transaction pays for a row that a schema change writes, or an entry of an index.
 const CHANGED_ROW_UNITS: u64 = 32;

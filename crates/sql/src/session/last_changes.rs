@@ -18,8 +18,8 @@ use std::sync::Arc;
 use types::codec::{decode_u64, encode_u64};
 use types::{Error, Result, SqlState, TableId};
 
-use crate::ddl::CreateFunction;
 use crate::schema::catalog::Catalog;
+use crate::syntax::routine::CreateFunction;
 
 /// By numbers of schema changes: that of the last change of each table, and of what has no rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

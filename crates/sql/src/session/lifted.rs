@@ -19,8 +19,8 @@ use types::{DataType, Result, Value, Zone};
 
 use super::{CACHED_BYTES_MAX, Prepared, Session, statement_bytes};
 use crate::syntax::normalise::{Literal, Normalised, normalise};
-use crate::syntax::parse::{parse};
-use crate::syntax::parsed::{Parsed};
+use crate::syntax::parse::parse;
+use crate::syntax::parsed::Parsed;
 use engine::ParameterTypes;
 
 /// A text without its literals, under one schema.

@@ -38,14 +38,14 @@ use types::{DataType, Error, Height, Position, Result, SqlState, Stop, Value};
 
 use crate::bind::bind_in_session;
 use crate::bind::statement::{Bound, SessionInfo, Statement as BoundStatement};
-use crate::ddl::Ddl;
 use crate::schema::catalog::Catalog;
-use crate::schema::search_path::SearchPath;
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::last_changes::LastChanges;
 use crate::session::sequences::Stocks;
 use crate::session::transaction::error_of;
+use crate::syntax::ddl::Ddl;
 use crate::syntax::parse::parse;
+use crate::syntax::path::SearchPath;
 
 /// A catalog and how many schema changes came before it.
 #[derive(Debug)]

@@ -45,9 +45,9 @@ use super::decided;
 use super::guard::aside;
 use super::locking::Locking;
 use super::{Answer, Session, Tag, View};
-use crate::bind::written;
 use crate::schema::catalog::Catalog;
 use crate::schema::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
+use crate::syntax::names::written;
 
 /// Values that a node takes when it needs the first.
 const COUNT_FIRST: u64 = 32;

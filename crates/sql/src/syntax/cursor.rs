@@ -15,8 +15,8 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{Error, Result, SqlState};
 
-use crate::syntax::parsed::{ALL, Body, Cover, Declaration, Direction, Parsed};
 use crate::syntax::errors::{Place, syntax_error};
+use crate::syntax::parsed::{ALL, Body, Cover, Declaration, Direction, Parsed};
 use crate::syntax::place::Start;
 
 /// A statement about cursors, as its own words say it.
@@ -234,12 +234,7 @@ fn invalid(message: &str) -> Fault {
 }
 
 /// A statement about cursors; the query of DECLARE is one by itself.
-fn body_of(
-    sql: &str,
-    tokens: &[TokenWithSpan],
-    read: CursorSyntax,
-    parse: Parse,
-) -> Read<Body> {
+fn body_of(sql: &str, tokens: &[TokenWithSpan], read: CursorSyntax, parse: Parse) -> Read<Body> {
     let (declaration, at) = match read {
         CursorSyntax::Declare { declaration, query } => (declaration, query),
         CursorSyntax::Fetch { name, direction, moves } => {

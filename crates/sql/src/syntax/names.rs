@@ -19,7 +19,7 @@
 use std::borrow::Cow;
 
 use sqlparser::ast;
-use types::{Error, Result, SqlState};
+use types::{DataType, Error, Result, SqlState};
 
 /// The schema that is always meant where none is said.
 pub const PUBLIC: &str = "public";
@@ -86,10 +86,31 @@ pub fn schema_of(key: &str) -> &str {
 
 /// A key as SQL text, in quotes.
 pub(crate) fn as_sql(key: &str) -> String {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     match split(key) {
         (PUBLIC, name) => quoted(name),
         (schema, name) => format!("{}.{}", quoted(schema), quoted(name)),
+    }
+}
+
+/// A name as SQL text, whatever is in it.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// As an identifier is written that is read again: in quotes where it must be.
+pub(crate) fn quoted_if_needed(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    match name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// A key as SQL is written that is read again, by whatever path.
+pub(crate) fn written(key: &str) -> String {
+    match split(key) {
+        (PUBLIC, name) => quoted_if_needed(name),
+        (schema, name) => format!("{}.{}", quoted_if_needed(schema), quoted_if_needed(name)),
     }
 }
 
@@ -178,6 +199,14 @@ fn parts(name: &ast::ObjectName) -> Result<Vec<String>> {
         }
     };
     name.0.iter().map(part).collect()
+}
+
+/// The type that SQL text names.
+pub fn data_type(ast: &ast::DataType) -> Result<DataType> {
+    if let "trigger" | "event_trigger" = ast.to_string().to_ascii_lowercase().as_str() {
+        return Err(Error::unsupported("triggers"));
+    }
+    DataType::from_sql_name(&ast.to_string())
 }
 
 #[cfg(test)]

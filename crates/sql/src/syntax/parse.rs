@@ -15,10 +15,10 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use types::{Error, Result, SqlState};
 
 use crate::copy;
-use crate::ddl::Ddl;
 use crate::syntax::as_of;
 use crate::syntax::clauses::settle;
 use crate::syntax::cursor;
+use crate::syntax::ddl::Ddl;
 use crate::syntax::depth;
 use crate::syntax::dialect::Ledger;
 use crate::syntax::errors::{Place, parser_error, syntax_error, unexpected};
@@ -127,6 +127,19 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
     depth::check_tree(&tokens, &expression)?;
     expect_end(sql, &mut parser)?;
     Ok(expression)
+}
+
+/// A name as SQL text has it, a schema before it or not.
+pub(crate) fn name_in(text: &str) -> Result<ast::ObjectName> {
+    let wrong = || {
+        let what = format!("invalid name syntax: \"{text}\"");
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
+    };
+    match parse_expression(text) {
+        Ok(ast::Expr::Identifier(name)) => Ok(ast::ObjectName::from(vec![name])),
+        Ok(ast::Expr::CompoundIdentifier(parts)) => Ok(ast::ObjectName::from(parts)),
+        _ => Err(wrong()),
+    }
 }
 
 /// The text behind the first AS outside of parentheses.

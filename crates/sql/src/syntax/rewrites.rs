@@ -5,7 +5,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::ddl::{Ddl, Renamed};
+use crate::syntax::ddl::{Ddl, Renamed};
 use crate::syntax::tokens;
 
 type Read<T> = Result<T, ParserError>;

@@ -1,12 +1,13 @@
-//! CREATE SEQUENCE and ALTER SEQUENCE, whose options come in any order, and what sqlparser does not
-//! know of identity columns.
+//! CREATE SEQUENCE and ALTER SEQUENCE, whose options come in any order, what sqlparser does not know
+//! of identity columns, and calls that name a sequence.
 
 use sqlparser::ast;
 use sqlparser::keywords::Keyword as K;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::ddl::{AlterIdentity, AlterSequence, Ddl, SequenceOptions};
+use crate::syntax::ddl::{AlterIdentity, AlterSequence, Ddl, SequenceOptions};
+use crate::syntax::names::function_name;
 
 type Read<T> = Result<T, ParserError>;
 
@@ -219,5 +220,46 @@ pub(crate) fn overriding(insert: &ast::Insert) -> Option<Overriding> {
         (true, _) => Some(Overriding::System),
         (_, true) => Some(Overriding::User),
         _ => None,
+    }
+}
+
+/// Whether a call's first argument names a sequence.
+fn takes_sequence(call: &ast::Function) -> bool {
+    const NAMES: [&str; 3] = ["nextval", "currval", "setval"];
+    function_name(&call.name).is_ok_and(|name| NAMES.contains(&name.as_str()))
+}
+
+/// The text that names a sequence in a call of its functions.
+pub(crate) fn sequence_text(call: &mut ast::Function) -> Option<&mut String> {
+    if !takes_sequence(call) {
+        return None;
+    }
+    let ast::FunctionArguments::List(list) = &mut call.args else { return None };
+    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = list.args.first_mut()?
+    else {
+        return None;
+    };
+    let mut argument = argument;
+    while let ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) = argument {
+        argument = expr;
+    }
+    match argument {
+        ast::Expr::Value(value) => match &mut value.value {
+            ast::Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What names a sequence in a call of its functions: a text, as a regclass or not.
+pub(crate) fn named_by<'e>(call: &ast::Function, argument: &'e ast::Expr) -> &'e ast::Expr {
+    let is_one = takes_sequence(call);
+    match argument {
+        ast::Expr::Cast { expr, data_type, .. } if is_one => {
+            let is_regclass = data_type.to_string().eq_ignore_ascii_case("regclass");
+            if is_regclass { expr } else { argument }
+        }
+        _ => argument,
     }
 }

@@ -11,7 +11,7 @@ use sqlparser::ast;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{DataType, Error, Result};
 
-use crate::ddl::quoted;
+use crate::syntax::names::quoted;
 use crate::syntax::names::{fold, object_name};
 
 /// What such a statement says.

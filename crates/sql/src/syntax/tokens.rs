@@ -267,7 +267,10 @@ mod tests {
         );
         same("SELECT a ~~ 'x%', a !~~* 'y'", "SELECT a LIKE 'x%', a NOT ILIKE 'y'");
         for text in ["ALTER VIEW v OWNER TO ada", "alter schema public owner to \"Ada\""] {
-            assert!(matches!(parse(text).unwrap()[0].body, crate::syntax::parsed::Body::Nothing(_)));
+            assert!(matches!(
+                parse(text).unwrap()[0].body,
+                crate::syntax::parsed::Body::Nothing(_)
+            ));
         }
     }
 }

@@ -10,9 +10,9 @@ use procedure::testing::Memory;
 use procedure::{Column, Frame, Meter, Procedure, ProgramResult, run};
 use types::{ColumnSchema, DataType, Error, Result, Stop, TableId, TableSchema, Value};
 
-use crate::ddl::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
 use crate::schema::catalog::{Catalog, Table};
-use crate::schema::search_path::SearchPath;
+use crate::syntax::path::SearchPath;
+use crate::syntax::routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
 
 /// A function's head: `name(a bigint, …)` and what it returns.
 fn function(parameters: &[(&str, ParameterMode, DataType)], returns: Returns) -> CreateFunction {

@@ -1,11 +1,11 @@
 //! CREATE FUNCTION and CREATE PROCEDURE, read from the syntax tree.
 
+use procedure::Column;
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState};
 
-use crate::ddl::data_type;
-use crate::schema::search_path::SearchPath;
-use crate::syntax::names::{fold, object_name};
+use crate::syntax::names::{data_type, fold, object_name};
+use crate::syntax::path::SearchPath;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RoutineKind {
@@ -49,7 +49,7 @@ pub enum Returns {
     Void,
     Scalar(DataType),
     Set(DataType),
-    Table(Vec<procedure::Column>),
+    Table(Vec<Column>),
 }
 
 impl CreateFunction {
@@ -118,6 +118,24 @@ impl CreateFunction {
     }
 }
 
+/// The parameters that a call gives, as the procedure's.
+pub fn parameter_columns(function: &CreateFunction) -> Vec<Column> {
+    let inputs = function.parameters.iter().filter(|p| p.mode != ParameterMode::Out);
+    let column = |p: &Parameter| Column { name: p.name.clone(), data_type: p.data_type.clone() };
+    inputs.map(column).collect()
+}
+
+/// The columns of a function's result; none for void.
+pub fn result_columns(function: &CreateFunction) -> Vec<Column> {
+    match &function.returns {
+        Returns::Void => Vec::new(),
+        Returns::Scalar(data_type) | Returns::Set(data_type) => {
+            vec![Column { name: function.name.clone(), data_type: data_type.clone() }]
+        }
+        Returns::Table(columns) => columns.clone(),
+    }
+}
+
 fn check_language(language: &str) -> Result<()> {
     match language {
         "sql" | "plpgsql" => Ok(()),
@@ -170,10 +188,7 @@ fn returns(definition: &ast::CreateFunction, is_procedure: bool) -> Result<Retur
     };
     if let ast::DataType::Table(Some(columns)) = declared {
         let columns = columns.iter().map(|column| {
-            Ok(procedure::Column {
-                name: fold(&column.name),
-                data_type: data_type(&column.data_type)?,
-            })
+            Ok(Column { name: fold(&column.name), data_type: data_type(&column.data_type)? })
         });
         return Ok(Returns::Table(columns.collect::<Result<_>>()?));
     }
