@@ -22,12 +22,13 @@ pub mod settings;
 pub mod syntax;
 
 pub use bind::origins::Origin;
-pub use bind::statement::{Bound, Isolation, OWNER, SessionInfo, Statement, TransactionModes};
+pub use bind::statement::{Bound, Isolation, Statement, TransactionModes};
 pub use bind::{bind, bind_in_session};
-pub use ddl::{ColumnSource, Commented, StoreChange, Validation};
+pub use ddl::{ColumnSource, StoreChange, Validation};
 pub use plan::{analyst, router};
 pub use schema::catalog;
-pub use schema::catalog::{Catalog, Routine, Table};
+pub use schema::catalog::{Catalog, Commented, Routine, Table};
+pub use settings::session_info::{OWNER, SessionInfo};
 pub use syntax::ddl::Ddl;
 pub use syntax::depth::too_deep;
 pub use syntax::names;

@@ -11,8 +11,8 @@ use types::cast::{CastContext, cast, cast_context, common_type};
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::scope::{Scope, Variable};
-use crate::bind::statement::SessionInfo;
 use crate::schema::catalog::{Catalog, Table, ViewUses};
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::object_name;
 use crate::syntax::place::Source;
 

@@ -10,8 +10,8 @@ use types::arithmetic::ArithmeticOp;
 use types::{DataType, Error, Result};
 
 use super::binder::{Binder, Typed};
-use crate::bind::statement::SessionInfo;
 use crate::schema::catalog::Catalog;
+use crate::settings::session_info::SessionInfo;
 
 /// Built-in functions of plain arguments that depend on nothing else, by which other engines call
 /// the fast path's.

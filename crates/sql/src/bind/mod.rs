@@ -61,10 +61,11 @@ pub use routine::compile_routine;
 pub(crate) use routine::{is_missing, parameter_defaults};
 pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
-pub use session_calls::{SessionCall, SessionFunction};
+pub use session_calls::{Level, SessionCall, SessionFunction};
 
-use crate::bind::statement::{Bound, SessionInfo, Statement};
+use crate::bind::statement::{Bound, Statement};
 use crate::schema::catalog::Catalog;
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::changes::{modifying, names_changes};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::parsed::{Body, Parsed};

@@ -10,9 +10,10 @@ use types::{ColumnId, DataType, Error, Result, SqlState, SystemType};
 use super::binder::Binder;
 use crate::bind::statement::{Discarded, Isolation, Statement, TableLock, TransactionModes};
 use crate::copy::CopyOptions;
-use crate::plan::explain::{ExplainOptions, Explained};
+use crate::plan::explain::Explained;
 use crate::settings;
 use crate::settings::zones;
+use crate::syntax::explain::ExplainOptions;
 use crate::syntax::names::data_type;
 use crate::syntax::names::{fold, object_name, simple_name};
 

@@ -22,8 +22,14 @@ use super::binder::Typed;
 use super::output_names::output_name;
 use super::routine::function_call;
 use crate::bind::statement::Statement;
-use crate::session::commons::advisory::Level;
 use crate::syntax::names::{fold, function_name};
+
+/// How long a lock is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    Session = 0,
+    Transaction = 1,
+}
 
 /// What a session does when it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

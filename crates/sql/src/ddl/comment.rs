@@ -6,27 +6,11 @@
 //! last text said counts, and NULL or an empty one takes it away.
 
 use sqlparser::ast;
-use types::{ColumnId, Error, IndexId, Result, SqlState, TableId};
+use types::{Error, IndexId, Result, SqlState, TableId};
 
 use super::apply::Transition;
-use crate::schema::catalog::{Catalog, Table};
+use crate::schema::catalog::{Catalog, Commented, Table};
 use crate::syntax::names::{fold, object_name};
-
-/// What has a comment.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Commented {
-    Table(TableId),
-    Column(TableId, ColumnId),
-    /// 0 is the primary key's.
-    Index(TableId, IndexId),
-    /// One of a table's, by its name.
-    Constraint(TableId, String),
-    Sequence(TableId),
-    View(String),
-    Routine(String),
-    Schema(String),
-    Database,
-}
 
 /// A comment's bytes.
 const TEXT_BYTES_MAX: usize = 64 << 10;

@@ -23,7 +23,6 @@ use procedure::{Expr, Procedure};
 use types::{ColumnId, Error, IndexId, IndexSchema, Layout, TableId, TableSchema, Value};
 
 use crate::schema::sequence::Sequence;
-pub use comment::Commented;
 
 /// What storage must do, in order.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use types::{Error, Result, SqlState};
 
+use super::StoreChange;
 use super::apply::{Transition, relation_exists};
 use super::table::Draft;
-use super::{Commented, StoreChange};
-use crate::schema::catalog::View;
+use crate::schema::catalog::{Commented, View};
 use crate::syntax::ddl::Renamed;
 use crate::syntax::names::{bare, beside};
 

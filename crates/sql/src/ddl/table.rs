@@ -12,11 +12,11 @@ use types::{
 use super::apply::{free_name, plain_columns, relation_exists};
 use super::options::layout_of;
 use super::sequence::{next_value, serial_type};
-use crate::bind::statement::SessionInfo;
 use crate::bind::{Binder, Scope};
 use crate::schema::catalog::{
     Catalog, CheckConstraint, ForeignKey, Generated, ReferenceAction, Table,
 };
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::data_type;
 use crate::syntax::names::quoted;
 use crate::syntax::names::{as_sql, bare, beside, fold, object_name};

@@ -27,9 +27,9 @@ use sqlparser::ast;
 use storage::Snapshot;
 use types::{DataType, Result, Value};
 
-use crate::bind::statement::SessionInfo;
 use crate::schema::catalog::Catalog;
 use crate::settings::Settings;
+use crate::settings::session_info::SessionInfo;
 
 pub type Row = Box<[Value]>;
 

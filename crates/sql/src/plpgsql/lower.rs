@@ -12,9 +12,9 @@ use super::loops::LoopFrame;
 use super::scope::{Mark, Record, Rules, Slot};
 use super::syntax::{self, Declaration, DeclarationKind, Node, Statement, TypeName};
 use super::tokens::{Reads, at_line};
-use crate::bind::statement::SessionInfo;
 use crate::bind::{Binder, Typed};
 use crate::schema::catalog::Catalog;
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::data_type;
 use crate::syntax::routine::{CreateFunction, Parameter, ParameterMode, Returns, RoutineKind};
 

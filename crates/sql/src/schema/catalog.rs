@@ -11,7 +11,6 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
 use crate::bind::compile_routine;
-use crate::ddl::Commented;
 use crate::schema::sequence::{Identity, Sequence};
 use crate::syntax::names::{self, PUBLIC};
 use crate::syntax::routine::CreateFunction;
@@ -316,6 +315,22 @@ impl Catalog {
             || self.sequence_names.contains_key(name)
             || self.find_index(name).is_some()
     }
+}
+
+/// What has a comment.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Commented {
+    Table(TableId),
+    Column(TableId, ColumnId),
+    /// 0 is the primary key's.
+    Index(TableId, IndexId),
+    /// One of a table's, by its name.
+    Constraint(TableId, String),
+    Sequence(TableId),
+    View(String),
+    Routine(String),
+    Schema(String),
+    Database,
 }
 
 impl Table {

@@ -12,11 +12,11 @@ use procedure::{Expr, Interrupt, Notice, NoticeLevel};
 use tokio::time;
 use types::{Error, Result, SqlState, Value};
 
-use super::commons::advisory::{AdvisoryKey, Level, Wanted};
+use super::commons::advisory::{AdvisoryKey, Wanted};
 use super::commons::channels::{Change, Listener, Note, Notification, Promise};
 use super::{Answer, Session, Status, Tag, plain};
 use crate::bind::statement::{Discarded, Statement};
-use crate::bind::{SessionCall, SessionFunction};
+use crate::bind::{Level, SessionCall, SessionFunction};
 
 /// How often a sleeper looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);

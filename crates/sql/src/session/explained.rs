@@ -9,8 +9,9 @@ use types::{Error, Result, Value};
 use super::{Answer, Prepared, Session, Tag, View};
 use crate::bind::statement::Statement;
 use crate::plan::analyst::AnalyticalPlan;
-use crate::plan::explain::{ExplainOptions, Explained};
+use crate::plan::explain::Explained;
 use crate::plan::router::{self, Reason};
+use crate::syntax::explain::ExplainOptions;
 
 impl Session {
     pub(super) async fn explain(

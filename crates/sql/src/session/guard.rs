@@ -20,13 +20,11 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use types::{Error, Result, SqlState};
 
+use crate::settings::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
+
 /// Steps and rows of one query outside blocks: hours of work. A function's loop without an end
 /// comes to it at last, even if its client is gone.
 const QUERY_UNITS_MAX: u64 = 100_000_000_000;
-
-/// The setting that says how much a query may hold, and what it says unless it is set.
-pub const QUERY_MEMORY: &str = "tally.query_memory";
-pub const QUERY_MEMORY_BYTES: u64 = 256 << 20;
 
 /// A longer text takes a while to be parsed and bound.
 pub const SHORT_TEXT_BYTES: usize = 16 << 10;

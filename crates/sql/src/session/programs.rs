@@ -17,8 +17,8 @@ use super::locking::Locking;
 use super::transaction::error_of;
 use super::{Answer, Session, View, plain, schema};
 use crate::bind::bind_in_session;
-use crate::bind::statement::SessionInfo;
 use crate::ddl::truncate::children_first;
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::as_sql;
 use crate::syntax::parse::parse;
 

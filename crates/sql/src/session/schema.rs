@@ -37,12 +37,13 @@ use types::codec::{decode_str, encode_str};
 use types::{DataType, Error, Height, Position, Result, SqlState, Stop, Value};
 
 use crate::bind::bind_in_session;
-use crate::bind::statement::{Bound, SessionInfo, Statement as BoundStatement};
+use crate::bind::statement::{Bound, Statement as BoundStatement};
 use crate::schema::catalog::Catalog;
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::last_changes::LastChanges;
 use crate::session::sequences::Stocks;
 use crate::session::transaction::error_of;
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::parse::parse;
 use crate::syntax::path::SearchPath;

@@ -17,8 +17,10 @@ use std::sync::LazyLock;
 
 use types::{Error, Result, SqlState};
 
-use super::{CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, COPY_ROWS_PER_BLOCK, SEEN_HEIGHT, TRANSACTION_KEY};
-use crate::session::guard::QUERY_MEMORY;
+use super::{
+    CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, COPY_ROWS_PER_BLOCK, QUERY_MEMORY, SEEN_HEIGHT,
+    TRANSACTION_KEY,
+};
 
 /// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
 #[derive(Clone, Debug)]

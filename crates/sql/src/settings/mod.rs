@@ -1,6 +1,7 @@
 //! A session's settings: what SET, SHOW and drivers' startup parameters speak of.
 
 mod known;
+pub mod session_info;
 mod undo;
 pub mod zones;
 
@@ -11,7 +12,6 @@ use std::time::Duration;
 use procedure::NoticeLevel;
 use types::{DataType, Error, Height, Result, SqlState, Value, Zone};
 
-use crate::session::guard::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
 pub use known::CLIENT_ENCODINGS;
 use known::{Known, all, find};
 pub use undo::SettingsMark;
@@ -61,6 +61,10 @@ struct Timeouts {
 
 /// What all that a session has set may take.
 const BYTES_MAX: usize = 256 << 10;
+
+/// The setting that says how much a query may hold, and what it says unless it is set.
+pub const QUERY_MEMORY: &str = "tally.query_memory";
+pub const QUERY_MEMORY_BYTES: u64 = 256 << 20;
 
 const TRANSACTION_KEY: &str = "tally.transaction_key";
 

@@ -16,6 +16,7 @@ pub mod ddl;
 pub(crate) mod depth;
 pub(crate) mod dialect;
 pub(crate) mod errors;
+pub mod explain;
 pub(crate) mod merge;
 pub mod names;
 pub mod normalise;

@@ -7,10 +7,10 @@ use sqlparser::ast;
 use types::{Error, Result};
 
 use crate::copy::CopyOptions;
-use crate::plan::explain::ExplainOptions;
 use crate::syntax::as_of::AsOf;
 use crate::syntax::changes::{modifying, names_changes};
 use crate::syntax::ddl::Ddl;
+use crate::syntax::explain::ExplainOptions;
 use crate::syntax::merge;
 use crate::syntax::place::{Source, Start};
 use crate::syntax::table_as::Definition;

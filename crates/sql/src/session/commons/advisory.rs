@@ -35,6 +35,8 @@ use tokio::sync::oneshot;
 use tokio::time;
 use types::{Error, Result, SqlState};
 
+use crate::bind::Level;
+
 /// How often a waiter looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -60,13 +62,6 @@ impl fmt::Display for AdvisoryKey {
         let (class, object, sub) = self.parts();
         write!(f, "advisory lock [{class},{object},{sub}]")
     }
-}
-
-/// How long a lock is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Level {
-    Session = 0,
-    Transaction = 1,
 }
 
 /// A lock as it is asked for.

@@ -4,8 +4,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use crate::bind::statement::{SessionInfo, Statement};
+use crate::bind::statement::Statement;
 use crate::schema::catalog::Catalog;
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::parse::parse;
 
 const HEADS: &[&str] = &[
