@@ -12,6 +12,7 @@
 //! Absence: no wire protocol, no sockets. Nothing but `session` runs a program.
 
 pub mod bind;
+mod compile;
 pub mod copy;
 pub mod ddl;
 pub mod plan;
@@ -23,7 +24,7 @@ pub mod syntax;
 
 pub use bind::origins::Origin;
 pub use bind::statement::{Bound, Isolation, Statement, TransactionModes};
-pub use bind::{bind, bind_in_session};
+pub use compile::{bind, bind_in_session};
 pub use ddl::{ColumnSource, StoreChange, Validation};
 pub use plan::{analyst, router};
 pub use schema::catalog;

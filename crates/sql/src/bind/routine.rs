@@ -21,14 +21,6 @@ use crate::syntax::routine::{
     CreateFunction, ParameterMode, Returns, RoutineKind, parameter_columns, result_columns,
 };
 
-/// Compiles a routine of any language.
-pub fn compile_routine(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
-    match function.language.as_str() {
-        "plpgsql" => crate::plpgsql::compile(catalog, function),
-        _ => compile_sql(catalog, function),
-    }
-}
-
 /// Whether a routine does not compile for want of something that may still be made.
 pub(crate) fn is_missing(error: &Error) -> bool {
     [
@@ -65,7 +57,8 @@ pub(crate) fn parameter_defaults(
     Ok(defaults)
 }
 
-fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
+/// Compiles the body of a routine of LANGUAGE sql.
+pub(crate) fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
     if function.parameters.iter().any(|p| p.mode != ParameterMode::In) {
         return Err(Error::unsupported("OUT parameters in LANGUAGE sql")
             .with_hint("Use RETURNS TABLE (…), or LANGUAGE plpgsql."));

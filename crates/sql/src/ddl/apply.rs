@@ -10,7 +10,8 @@ use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
 use super::sequence::counted_columns;
 use super::table::Draft;
 use super::{ColumnSource, StoreChange, Validation};
-use crate::bind::{Binder, compile_routine, is_missing, parameter_defaults};
+use crate::bind::{Binder, is_missing, parameter_defaults};
+use crate::compile::compile_routine;
 use crate::schema::catalog::{Catalog, Reference, Routine, Table};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::Ddl;
@@ -399,6 +400,7 @@ impl Transition {
             return Err(error);
         }
         let routine = Routine {
+            compile: compile_routine,
             defaults: parameter_defaults(&self.catalog, function)?,
             definition: function.clone(),
             compiled: OnceLock::new(),

@@ -10,7 +10,6 @@ use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
-use crate::bind::compile_routine;
 use crate::schema::sequence::{Identity, Sequence};
 use crate::syntax::names::{self, PUBLIC};
 use crate::syntax::routine::CreateFunction;
@@ -152,6 +151,8 @@ pub struct Routine {
     pub definition: CreateFunction,
     /// Defaults of the trailing parameters that have one, bound and cast.
     pub defaults: Vec<Option<Expr>>,
+    /// By its language's compiler.
+    pub(crate) compile: fn(&Catalog, &CreateFunction) -> Result<Procedure>,
     /// Compiled against the one catalog that has this value, when something asks first: most
     /// schema changes concern few routines, and which is not known before they are compiled.
     pub(crate) compiled: OnceLock<Arc<Procedure>>,
@@ -162,7 +163,7 @@ impl Routine {
     /// called.
     pub fn procedure(&self, catalog: &Catalog) -> Arc<Procedure> {
         let compile = || {
-            let compiled = compile_routine(catalog, &self.definition);
+            let compiled = (self.compile)(catalog, &self.definition);
             Arc::new(compiled.unwrap_or_else(|error| failing(&self.definition, error)))
         };
         Arc::clone(self.compiled.get_or_init(compile))
@@ -173,6 +174,7 @@ impl Routine {
         Routine {
             definition: self.definition.clone(),
             defaults: self.defaults.clone(),
+            compile: self.compile,
             compiled: OnceLock::new(),
         }
     }

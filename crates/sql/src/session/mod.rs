@@ -58,7 +58,8 @@ use types::{DataType, Error, Height, Result, SqlState, TableId, Value, Zone};
 
 use crate::bind::origins::{self, Origin};
 use crate::bind::statement::{Bound, Statement};
-use crate::bind::{PastQuery, bind_interruptibly, compile_routine, is_missing};
+use crate::bind::{PastQuery, is_missing};
+use crate::compile::{bind_interruptibly, compile_routine};
 use crate::copy::{CopyFormat, CopyFormatter};
 use crate::plan::analyst::{Analyst, AnalyticalPlan, RowBatches, held};
 use crate::plan::router;

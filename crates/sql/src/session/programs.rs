@@ -16,7 +16,7 @@ use super::guard::aside;
 use super::locking::Locking;
 use super::transaction::error_of;
 use super::{Answer, Session, View, plain, schema};
-use crate::bind::bind_in_session;
+use crate::compile::bind_in_session;
 use crate::ddl::truncate::children_first;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::as_sql;

@@ -36,8 +36,8 @@ use storage::{LATEST, Snapshot, Store};
 use types::codec::{decode_str, encode_str};
 use types::{DataType, Error, Height, Position, Result, SqlState, Stop, Value};
 
-use crate::bind::bind_in_session;
 use crate::bind::statement::{Bound, Statement as BoundStatement};
+use crate::compile::bind_in_session;
 use crate::schema::catalog::Catalog;
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::last_changes::LastChanges;

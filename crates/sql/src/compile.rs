@@ -1,0 +1,142 @@
+//! Whole statements and routines: what a text says, checked against a catalog and compiled.
+//!
+//! Which language a routine is in decides here between the binder and PL/pgSQL, so neither knows the
+//! other's entry, and a catalog's routines compile themselves by [`compile_routine`] without the
+//! catalog knowing any language.
+
+use std::sync::Arc;
+
+use procedure::{Interrupt, Output, Procedure};
+use sqlparser::ast;
+use types::{DataType, Error, Result, SqlState};
+
+use crate::bind::statement::{Bound, Statement};
+use crate::bind::{Binder, compile_sql};
+use crate::plpgsql;
+use crate::schema::catalog::Catalog;
+use crate::settings::session_info::SessionInfo;
+use crate::syntax::ddl::Ddl;
+use crate::syntax::names::simple_name;
+use crate::syntax::parsed::{Body, Parsed};
+use crate::syntax::routine::{CreateFunction, RoutineKind};
+
+/// Compiles a routine of any language.
+pub fn compile_routine(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
+    match function.language.as_str() {
+        "plpgsql" => plpgsql::compile(catalog, function),
+        _ => compile_sql(catalog, function),
+    }
+}
+
+/// Checks a statement against a catalog and compiles it. `parameters` are the types that the client
+/// gave; those it did not give are inferred.
+pub fn bind(catalog: &Catalog, parsed: &Parsed, parameters: &[Option<DataType>]) -> Result<Bound> {
+    bind_in_session(catalog, &SessionInfo::default(), parsed, parameters)
+}
+
+/// [`bind`], where `current_user` and its kin are a session's.
+pub fn bind_in_session(
+    catalog: &Catalog,
+    session: &SessionInfo,
+    parsed: &Parsed,
+    parameters: &[Option<DataType>],
+) -> Result<Bound> {
+    bind_interruptibly(catalog, session, parsed, parameters, None)
+}
+
+/// [`bind_in_session`], until its client gives it up.
+pub(crate) fn bind_interruptibly(
+    catalog: &Catalog,
+    session: &SessionInfo,
+    parsed: &Parsed,
+    parameters: &[Option<DataType>],
+    interrupt: Option<&dyn Interrupt>,
+) -> Result<Bound> {
+    let mut types = parameters.to_vec();
+    types.resize(types.len().max(parsed.placeholders), None);
+    let known = |t: Option<DataType>| t.filter(|t| *t != DataType::Unknown);
+    let types = types.into_iter().map(known).collect();
+    let mut binder = Binder::new(catalog, session, types);
+    binder.source = parsed.source();
+    binder.bound_by_text(parsed.text.len());
+    binder.interrupt = interrupt;
+    let (statement, output) = match &parsed.body {
+        Body::Statement(statement) => binder.statement(statement, &parsed.text)?,
+        Body::CreateRoutine { procedure, definition } => {
+            let ddl = Ddl::CreateRoutine {
+                function: Box::new(CreateFunction::from_ast(
+                    definition,
+                    *procedure,
+                    &session.path,
+                )?),
+                or_replace: definition.or_replace,
+            };
+            (Statement::Ddl(ddl), Output::Tag)
+        }
+        Body::DropRoutine { procedure, definition } => {
+            let ddl = Ddl::DropRoutines {
+                kind: match procedure {
+                    true => RoutineKind::Procedure,
+                    false => RoutineKind::Function,
+                },
+                names: definition.func_desc.iter().map(|d| d.name.clone()).collect(),
+                if_exists: definition.if_exists,
+            };
+            (Statement::Ddl(ddl), Output::Tag)
+        }
+        Body::Ddl(ddl) => (Statement::Ddl((**ddl).clone()), Output::Tag),
+        Body::TableAs(definition) => {
+            let columns = binder.query(&definition.query)?.columns;
+            let made = definition.as_statements(&columns)?;
+            (Statement::CreateTableAs(Arc::new(made)), Output::Tag)
+        }
+        Body::Do { language, body } => {
+            let function = CreateFunction::anonymous(language, body, &session.path)?;
+            let mut procedure = compile_routine(catalog, &function)?;
+            (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
+            (Statement::Procedure(Arc::new(procedure)), Output::Tag)
+        }
+        Body::SetConstraints { names, deferred } => {
+            names.iter().try_for_each(|name| check_deferrable(catalog, name))?;
+            if *deferred {
+                return Err(Error::unsupported("SET CONSTRAINTS … DEFERRED").with_hint(
+                    "Foreign keys are checked at the end of each statement: insert parents first, \
+                     or both in one statement.",
+                ));
+            }
+            (Statement::Nothing("SET CONSTRAINTS"), Output::Tag)
+        }
+        Body::Nothing(tag) => (Statement::Nothing(tag), Output::Tag),
+        Body::Rollback => (Statement::Rollback, Output::Tag),
+        Body::Declare { .. } => return Err(Error::unsupported("DECLARE outside of a session")),
+        Body::Fetch { name, direction, moves } => {
+            let (name, direction, moves) = (name.clone(), *direction, *moves);
+            (Statement::Fetch { name, direction, moves }, Output::Tag)
+        }
+        Body::CloseCursor(name) => (Statement::CloseCursor(name.clone()), Output::Tag),
+        Body::Empty => (Statement::Empty, Output::Tag),
+    };
+    Ok(Bound {
+        statement,
+        parameters: binder.parameter_types(),
+        output,
+        session_dependent: binder.session_dependent,
+        zone_dependent: binder.zone_dependent,
+    })
+}
+
+/// What SET CONSTRAINTS names: there are no constraints that it could.
+fn check_deferrable(catalog: &Catalog, name: &ast::ObjectName) -> Result<()> {
+    let name = simple_name(name)?;
+    let mut keys = catalog.tables().flat_map(|table| &table.foreign_keys);
+    match keys.find(|key| key.name == name) {
+        Some(_) => {
+            let what = format!("constraint \"{name}\" is not deferrable");
+            Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what))
+        }
+        None => {
+            let what = format!("constraint \"{name}\" does not exist");
+            Err(Error::new(SqlState::UNDEFINED_OBJECT, what))
+        }
+    }
+}
