@@ -14,9 +14,10 @@ use pgfront::{
     Notification, Options, Peer, Prepared, Response, SessionOptions, Tag, TransactionStatus,
 };
 use procedure::{NoticeLevel, Output};
+use sql::Command;
 use sql::SessionInfo;
 use sql::session::lifted::Source;
-use sql::session::{self, Answer, Signal, Status, commons};
+use sql::session::{self, Action, Answer, Signal, Status, commons};
 use sql::syntax::path::SearchPath;
 use tokio::sync::watch;
 use tracing::warn;
@@ -223,7 +224,7 @@ impl pgfront::Session for Session {
             false => Vec::new(),
         };
         let format = match &prepared.bound.statement {
-            sql::Statement::Fetch { name, .. } => self.inner.cursor(name).map(format_of),
+            Action::Command(Command::Fetch { name, .. }) => self.inner.cursor(name).map(format_of),
             _ => None,
         };
         let mut prepared = Prepared::new(parameters, columns, Statement { prepared, literals });

@@ -10,7 +10,7 @@ use procedure::{Interrupt, Output, Procedure};
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState};
 
-use crate::bind::statement::{Bound, Statement};
+use crate::bind::statement::{Bound, Command, Program, Statement};
 use crate::bind::{Binder, compile_sql};
 use crate::plpgsql;
 use crate::schema::catalog::Catalog;
@@ -88,13 +88,13 @@ pub(crate) fn bind_interruptibly(
         Body::TableAs(definition) => {
             let columns = binder.query(&definition.query)?.columns;
             let made = definition.as_statements(&columns)?;
-            (Statement::CreateTableAs(Arc::new(made)), Output::Tag)
+            (Statement::Command(Command::CreateTableAs(Arc::new(made))), Output::Tag)
         }
         Body::Do { language, body } => {
             let function = CreateFunction::anonymous(language, body, &session.path)?;
             let mut procedure = compile_routine(catalog, &function)?;
             (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
-            (Statement::Procedure(Arc::new(procedure)), Output::Tag)
+            (Statement::Program(Program::Procedure(Arc::new(procedure))), Output::Tag)
         }
         Body::SetConstraints { names, deferred } => {
             names.iter().try_for_each(|name| check_deferrable(catalog, name))?;
@@ -104,17 +104,19 @@ pub(crate) fn bind_interruptibly(
                      or both in one statement.",
                 ));
             }
-            (Statement::Nothing("SET CONSTRAINTS"), Output::Tag)
+            (Statement::Command(Command::Nothing("SET CONSTRAINTS")), Output::Tag)
         }
-        Body::Nothing(tag) => (Statement::Nothing(tag), Output::Tag),
-        Body::Rollback => (Statement::Rollback, Output::Tag),
+        Body::Nothing(tag) => (Statement::Command(Command::Nothing(tag)), Output::Tag),
+        Body::Rollback => (Statement::Command(Command::Rollback), Output::Tag),
         Body::Declare { .. } => return Err(Error::unsupported("DECLARE outside of a session")),
         Body::Fetch { name, direction, moves } => {
             let (name, direction, moves) = (name.clone(), *direction, *moves);
-            (Statement::Fetch { name, direction, moves }, Output::Tag)
+            (Statement::Command(Command::Fetch { name, direction, moves }), Output::Tag)
         }
-        Body::CloseCursor(name) => (Statement::CloseCursor(name.clone()), Output::Tag),
-        Body::Empty => (Statement::Empty, Output::Tag),
+        Body::CloseCursor(name) => {
+            (Statement::Command(Command::CloseCursor(name.clone())), Output::Tag)
+        }
+        Body::Empty => (Statement::Command(Command::Empty), Output::Tag),
     };
     Ok(Bound {
         statement,

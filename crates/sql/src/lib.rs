@@ -23,7 +23,7 @@ pub mod settings;
 pub mod syntax;
 
 pub use bind::origins::Origin;
-pub use bind::statement::{Bound, Isolation, Statement, TransactionModes};
+pub use bind::statement::{Bound, Command, Isolation, Program, Statement, TransactionModes};
 pub use compile::{bind, bind_in_session};
 pub use ddl::{ColumnSource, StoreChange, Validation};
 pub use plan::{analyst, router};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use procedure::build::Tables;
 use procedure::testing::Memory;
 use procedure::{Access, Command, Frame, Procedure, ProgramResult, Range, Row, run};
-use sql::{Catalog, Statement};
+use sql::{Catalog, Program, Statement};
 use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 use workloads::{Settings, Workload};
 
@@ -27,7 +27,8 @@ impl Bed {
         let mut memory = Memory::new(catalog.tables().map(|table| table.schema.clone()));
         for fill in workload.fills() {
             let copy = &sql::parse(&fill.copy).unwrap()[0];
-            let Statement::CopyIn { row, .. } = sql::bind(&catalog, copy, &[]).unwrap().statement
+            let Statement::Program(Program::CopyIn { row, .. }) =
+                sql::bind(&catalog, copy, &[]).unwrap().statement
             else {
                 panic!("not a COPY: {}", fill.copy)
             };

@@ -9,7 +9,7 @@ use kit::random::Random;
 use procedure::Output;
 use sql::SessionInfo;
 use sql::analyst::{Analyst, Execution, Limits, QueryRequest};
-use sql::bind::statement::Statement;
+use sql::bind::statement::{Program, Statement};
 use sql::router::{is_agreed, may_differ};
 use sql::session::Database;
 use sql::settings::Settings;
@@ -221,7 +221,7 @@ async fn analyzed(
     let versioned = database.schema.of(&snapshot);
     let parsed = sql::parse(text).expect("SQL").pop().expect("a statement");
     let bound = sql::bind(&versioned.catalog, &parsed, &[]).ok()?;
-    let (Statement::Procedure(procedure), Output::Rows(columns)) =
+    let (Statement::Program(Program::Procedure(procedure)), Output::Rows(columns)) =
         (&bound.statement, &bound.output)
     else {
         panic!("no query: {text}");

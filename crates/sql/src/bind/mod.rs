@@ -62,7 +62,7 @@ pub use scope::{Relation, Scope, ScopeColumn, Variable};
 pub use select::BoundQuery;
 pub use session_calls::{Level, SessionCall, SessionFunction};
 
-use crate::bind::statement::Statement;
+use crate::bind::statement::{Program, Statement};
 use crate::syntax::changes::{modifying, names_changes};
 use crate::syntax::ddl::Ddl;
 
@@ -135,7 +135,7 @@ impl Binder<'_> {
     /// The steps so far as a program over the parameters.
     fn program(&mut self, text: &str, output: Output, tag: &str) -> Result<(Statement, Output)> {
         let procedure = self.procedure(text, output.clone(), tag)?;
-        Ok((Statement::Procedure(Arc::new(procedure)), output))
+        Ok((Statement::Program(Program::Procedure(Arc::new(procedure))), output))
     }
 
     pub(crate) fn procedure(&mut self, name: &str, output: Output, tag: &str) -> Result<Procedure> {

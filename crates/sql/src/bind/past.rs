@@ -13,7 +13,7 @@ use types::{DataType, Error, Result, SqlState, TableId};
 
 use super::routine::{function_call, plain_select};
 use super::{Binder, ProofQuery};
-use crate::bind::statement::Statement;
+use crate::bind::statement::{Program, Statement};
 use crate::schema::catalog::Table;
 use crate::syntax::names::fold;
 
@@ -90,7 +90,7 @@ impl Binder<'_> {
             "tally_history" => self.history_call(call)?,
             _ => return self.proof_call(name, call),
         };
-        Ok(Some((Statement::Past(query), Output::Rows(columns))))
+        Ok(Some((Statement::Program(Program::Past(query)), Output::Rows(columns))))
     }
 
     /// `SELECT column, … FROM f(…)`; `None` for every other query.
@@ -101,7 +101,9 @@ impl Binder<'_> {
         let Some((call, shown, items)) = columns_of_call(query) else { return Ok(None) };
         let Ok(name) = crate::syntax::names::function_name(&call.name) else { return Ok(None) };
         let answered = self.past_call(&name, &call)?;
-        let Some((Statement::Past(of), Output::Rows(all))) = answered else { return Ok(None) };
+        let Some((Statement::Program(Program::Past(of)), Output::Rows(all))) = answered else {
+            return Ok(None);
+        };
         let shown = shown.unwrap_or(name);
         let (mut places, mut columns) = (Vec::new(), Vec::new());
         for (parts, alias) in items {
@@ -121,7 +123,7 @@ impl Binder<'_> {
             places.push(place);
         }
         let query = PastQuery::Columns { of: Box::new(of), places };
-        Ok(Some((Statement::Past(query), Output::Rows(columns))))
+        Ok(Some((Statement::Program(Program::Past(query)), Output::Rows(columns))))
     }
 
     /// So many arguments at most, as these types.

@@ -11,7 +11,7 @@ use types::{DataType, Error, Result, SqlState, TableId};
 use super::Binder;
 use super::past::{column, literal, wanted};
 use crate::bind::PastQuery;
-use crate::bind::statement::Statement;
+use crate::bind::statement::{Program, Statement};
 use crate::schema::catalog::Table;
 
 /// What is to be proven. Arguments are values when the statement runs.
@@ -61,7 +61,8 @@ impl Binder<'_> {
         let query = match name {
             "tally_last_commit" => {
                 let [] = self.past_arguments(call, &[])?;
-                let query = Statement::Past(PastQuery::Proof(ProofQuery::LastCommit));
+                let query =
+                    Statement::Program(Program::Past(PastQuery::Proof(ProofQuery::LastCommit)));
                 return Ok(Some((query, Output::Rows(last_commit_columns()))));
             }
             "tally_receipt" => {
@@ -92,7 +93,10 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         let columns = vec![column(name, DataType::Text)];
-        Ok(Some((Statement::Past(PastQuery::Proof(query)), Output::Rows(columns))))
+        Ok(Some((
+            Statement::Program(Program::Past(PastQuery::Proof(query))),
+            Output::Rows(columns),
+        )))
     }
 
     fn two(&mut self, call: &ast::Function, usage: &str) -> Result<[Expr; 2]> {

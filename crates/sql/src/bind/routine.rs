@@ -11,7 +11,7 @@ use super::binder::{Binder, Typed};
 use super::scope::Variable;
 use super::select::BoundQuery;
 use super::{is_read_only, supports};
-use crate::bind::statement::Statement;
+use crate::bind::statement::{Program, Statement};
 use crate::schema::catalog::{Catalog, Routine};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::changes::modifying;
@@ -205,7 +205,11 @@ impl Binder<'_> {
         }
         let arguments = self.routine_arguments(&routine, call)?;
         let procedure = routine.procedure(self.catalog);
-        let statement = Statement::Call { procedure: procedure.clone(), arguments, tag: "CALL" };
+        let statement = Statement::Program(Program::Call {
+            procedure: procedure.clone(),
+            arguments,
+            tag: "CALL",
+        });
         Ok((statement, procedure.output.clone()))
     }
 
@@ -253,7 +257,7 @@ impl Binder<'_> {
         if let (Some(alias), [column]) = (alias, output.as_mut_slice()) {
             column.name = alias;
         }
-        let statement = Statement::Call { procedure, arguments, tag: "SELECT" };
+        let statement = Statement::Program(Program::Call { procedure, arguments, tag: "SELECT" });
         Ok(Some((statement, Output::Rows(output))))
     }
 

@@ -14,7 +14,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed};
 use super::scope::Scope;
-use crate::bind::statement::Statement;
+use crate::bind::statement::{Program, Statement};
 use crate::schema::catalog::Catalog;
 use crate::schema::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
 use crate::syntax::names::{fold, function_name, quoted_if_needed};
@@ -126,7 +126,7 @@ impl Binder<'_> {
             Error::new(SqlState::UNDEFINED_FUNCTION, format!("no such call: {text}"))
         })??;
         let output = program.output.clone();
-        Ok(Some((Statement::Procedure(Arc::new(program)), output)))
+        Ok(Some((Statement::Program(Program::Procedure(Arc::new(program))), output)))
     }
 
     fn set_values(
@@ -172,7 +172,7 @@ impl Binder<'_> {
         }
         let rows = Output::Rows(bound.columns);
         let query = Arc::new(super::query_program(text, self, bound.query, rows)?);
-        Ok((Statement::SetValues { sequences, query }, Output::Rows(columns)))
+        Ok((Statement::Program(Program::SetValues { sequences, query }), Output::Rows(columns)))
     }
 }
 

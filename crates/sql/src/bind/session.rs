@@ -8,7 +8,9 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, SystemType};
 
 use super::binder::Binder;
-use crate::bind::statement::{Discarded, Isolation, Statement, TableLock, TransactionModes};
+use crate::bind::statement::{
+    Command, Discarded, Isolation, Program, Statement, TableLock, TransactionModes,
+};
 use crate::copy::CopyOptions;
 use crate::plan::explain::Explained;
 use crate::settings;
@@ -28,31 +30,33 @@ impl Binder<'_> {
             S::StartTransaction { modes, statements, modifier: None, .. }
                 if statements.is_empty() =>
             {
-                Statement::Begin(transaction_modes(modes)?)
+                Statement::Command(Command::Begin(transaction_modes(modes)?))
             }
-            S::Commit { chain: false, .. } => Statement::Commit,
-            S::Rollback { chain: false, savepoint: None } => Statement::Rollback,
-            S::Rollback { savepoint: Some(name), .. } => Statement::RollbackTo(fold(name)),
+            S::Commit { chain: false, .. } => Statement::Command(Command::Commit),
+            S::Rollback { chain: false, savepoint: None } => Statement::Command(Command::Rollback),
+            S::Rollback { savepoint: Some(name), .. } => {
+                Statement::Command(Command::RollbackTo(fold(name)))
+            }
             S::Commit { .. } | S::Rollback { .. } => return Err(Error::unsupported("AND CHAIN")),
-            S::Savepoint { name } => Statement::Savepoint(fold(name)),
-            S::ReleaseSavepoint { name } => Statement::Release(fold(name)),
+            S::Savepoint { name } => Statement::Command(Command::Savepoint(fold(name))),
+            S::ReleaseSavepoint { name } => Statement::Command(Command::Release(fold(name))),
             S::Set(set) => set_statement(set)?,
             S::ShowVariable { variable } => return Ok(show(variable)),
-            S::Reset(reset) => Statement::Reset(match &reset.reset {
+            S::Reset(reset) => Statement::Command(Command::Reset(match &reset.reset {
                 ast::Reset::ALL => None,
                 ast::Reset::ConfigurationParameter(name) => Some(setting_name(name)?),
-            }),
-            S::Discard { object_type } => Statement::Discard(match object_type {
+            })),
+            S::Discard { object_type } => Statement::Command(Command::Discard(match object_type {
                 ast::DiscardObject::ALL => Discarded::All,
                 ast::DiscardObject::PLANS => Discarded::Plans,
                 ast::DiscardObject::SEQUENCES => Discarded::Sequences,
                 ast::DiscardObject::TEMP => Discarded::Temporary,
-            }),
+            })),
             S::Prepare { name, data_types, .. } => prepare(name, data_types, text)?,
             S::Execute { name: Some(name), parameters, .. } => self.execute(name, parameters)?,
             S::Deallocate { name, .. } => match fold(name).as_str() {
-                "all" => Statement::Deallocate(None),
-                name => Statement::Deallocate(Some(name.to_owned())),
+                "all" => Statement::Command(Command::Deallocate(None)),
+                name => Statement::Command(Command::Deallocate(Some(name.to_owned()))),
             },
             S::Explain { statement, analyze, options, format, .. } => {
                 let given = options.as_deref().unwrap_or_default();
@@ -60,7 +64,7 @@ impl Binder<'_> {
                 return self.explain(statement, options, text);
             }
             S::Lock(lock) => self.lock_tables(lock)?,
-            S::Analyze(_) => Statement::Nothing("ANALYZE"),
+            S::Analyze(_) => Statement::Command(Command::Nothing("ANALYZE")),
             other => accepted(other)?,
         };
         Ok((bound, Output::Tag))
@@ -80,7 +84,11 @@ impl Binder<'_> {
                 tables.push(self.table(&target.name)?.id());
             }
         }
-        Ok(Statement::LockTable(TableLock { tables, exclusive, nowait: lock.nowait }))
+        Ok(Statement::Command(Command::LockTable(TableLock {
+            tables,
+            exclusive,
+            nowait: lock.nowait,
+        })))
     }
 
     fn execute(&mut self, name: &ast::ObjectName, parameters: &[ast::Expr]) -> Result<Statement> {
@@ -91,7 +99,7 @@ impl Binder<'_> {
         if !self.steps.is_empty() {
             return Err(Error::unsupported("a subquery as an argument"));
         }
-        Ok(Statement::Execute { name: simple_name(name)?, arguments })
+        Ok(Statement::Command(Command::Execute { name: simple_name(name)?, arguments }))
     }
 
     fn explain(
@@ -104,7 +112,8 @@ impl Binder<'_> {
             return Err(Error::unsupported("EXPLAIN ANALYZE"));
         }
         let lines = match self.statement(statement, text)?.0 {
-            Statement::Procedure(procedure) | Statement::Call { procedure, .. } => {
+            Statement::Program(Program::Procedure(procedure))
+            | Statement::Program(Program::Call { procedure, .. }) => {
                 crate::plan::explain::lines(self.catalog, &procedure)
             }
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
@@ -113,7 +122,7 @@ impl Binder<'_> {
         let lines = options.rows(&Explained { engine, reason, lines, measured });
         let (name, data_type) = ("QUERY PLAN".to_owned(), options.data_type());
         let column = procedure::Column { name, data_type };
-        Ok((Statement::Explain(lines), Output::Rows(vec![column])))
+        Ok((Statement::Program(Program::Explain(lines)), Output::Rows(vec![column])))
     }
 
     pub(super) fn copy(
@@ -147,7 +156,7 @@ impl Binder<'_> {
         };
         let output = Output::Rows(bound.columns);
         let query = super::query_program(text, self, bound.query, output.clone())?;
-        let statement = Statement::CopyOut { query: Arc::new(query), options };
+        let statement = Statement::Program(Program::CopyOut { query: Arc::new(query), options });
         Ok((statement, output))
     }
 
@@ -201,7 +210,8 @@ impl Binder<'_> {
             parameter.name = table.column_name(*column).to_owned();
         }
         let (table, row) = (table.id(), Arc::new(row));
-        let statement = Statement::CopyIn { table, columns, row, at_end, options };
+        let statement =
+            Statement::Program(Program::CopyIn { table, columns, row, at_end, options });
         Ok((statement, Output::Tag))
     }
 }
@@ -210,15 +220,17 @@ impl Binder<'_> {
 fn accepted(statement: &ast::Statement) -> Result<Statement> {
     use ast::Statement as S;
     Ok(match statement {
-        S::LISTEN { channel } => Statement::Listen(fold(channel)),
-        S::UNLISTEN { channel } => Statement::Unlisten(match channel.value.as_str() {
-            "*" if channel.quote_style.is_none() => None,
-            _ => Some(fold(channel)),
-        }),
-        S::NOTIFY { channel, payload } => Statement::Notify {
+        S::LISTEN { channel } => Statement::Command(Command::Listen(fold(channel))),
+        S::UNLISTEN { channel } => {
+            Statement::Command(Command::Unlisten(match channel.value.as_str() {
+                "*" if channel.quote_style.is_none() => None,
+                _ => Some(fold(channel)),
+            }))
+        }
+        S::NOTIFY { channel, payload } => Statement::Command(Command::Notify {
             channel: fold(channel),
             payload: payload.clone().unwrap_or_default(),
-        },
+        }),
         S::CreateExtension(extension) => create_extension(extension)?,
         other => return Err(unsupported_statement(other)),
     })
@@ -237,7 +249,7 @@ fn create_extension(extension: &ast::CreateExtension) -> Result<Statement> {
             let what = "extension \"plpgsql\" already exists";
             Err(Error::new(SqlState::DUPLICATE_OBJECT, what))
         }
-        _ => Ok(Statement::Nothing("CREATE EXTENSION")),
+        _ => Ok(Statement::Command(Command::Nothing("CREATE EXTENSION"))),
     }
 }
 
@@ -274,7 +286,7 @@ fn set_statement(set: &ast::Set) -> Result<Statement> {
                 "search_path" => name_list(values)?,
                 _ => setting_value(values)?,
             };
-            Ok(Statement::Set { name, value, local: is_local(scope) })
+            Ok(Statement::Command(Command::Set { name, value, local: is_local(scope) }))
         }
         Set::SetTimeZone { local, value } => {
             let value = match value {
@@ -282,36 +294,38 @@ fn set_statement(set: &ast::Set) -> Result<Statement> {
                 value => setting_value(std::slice::from_ref(value))?,
             };
             let value = value.filter(|value| !value.eq_ignore_ascii_case("local"));
-            Ok(Statement::Set { name: "timezone".into(), value, local: *local })
+            Ok(Statement::Command(Command::Set { name: "timezone".into(), value, local: *local }))
         }
-        Set::SetSessionAuthorization(authorization) => Ok(Statement::Set {
+        Set::SetSessionAuthorization(authorization) => Ok(Statement::Command(Command::Set {
             name: "session_authorization".into(),
             value: match &authorization.kind {
                 ast::SetSessionAuthorizationParamKind::Default => None,
                 ast::SetSessionAuthorizationParamKind::User(user) => Some(fold(user)),
             },
             local: false,
-        }),
-        Set::SetNames { charset_name, .. } => Ok(Statement::Set {
+        })),
+        Set::SetNames { charset_name, .. } => Ok(Statement::Command(Command::Set {
             name: "client_encoding".into(),
             value: Some(charset_name.value.clone()),
             local: false,
-        }),
-        Set::SetNamesDefault {} => {
-            Ok(Statement::Set { name: "client_encoding".into(), value: None, local: false })
-        }
+        })),
+        Set::SetNamesDefault {} => Ok(Statement::Command(Command::Set {
+            name: "client_encoding".into(),
+            value: None,
+            local: false,
+        })),
         Set::SetTransaction { modes, snapshot: None, session } => {
             let modes = transaction_modes(modes)?;
             Ok(match session {
-                false => Statement::SetTransaction(modes),
-                true => Statement::SetSessionCharacteristics(modes),
+                false => Statement::Command(Command::SetTransaction(modes)),
+                true => Statement::Command(Command::SetSessionCharacteristics(modes)),
             })
         }
-        Set::SetRole { context_modifier, role_name } => Ok(Statement::Set {
+        Set::SetRole { context_modifier, role_name } => Ok(Statement::Command(Command::Set {
             name: "role".into(),
             value: role_name.as_ref().map(fold),
             local: is_local(context_modifier),
-        }),
+        })),
         other => Err(Error::unsupported(format_args!("{other}"))),
     }
 }
@@ -379,7 +393,10 @@ fn show(variable: &[ast::Ident]) -> (Statement, Output) {
         name => vec![settings::spelt(name).map_or_else(|| name.to_owned(), Cow::into_owned)],
     };
     let column = |name| procedure::Column { name, data_type: DataType::Text };
-    (Statement::Show(name), Output::Rows(columns.into_iter().map(column).collect()))
+    (
+        Statement::Command(Command::Show(name)),
+        Output::Rows(columns.into_iter().map(column).collect()),
+    )
 }
 
 /// The statement's text is what stands after AS, so that it is bound when it is executed.
@@ -393,7 +410,11 @@ fn prepare(name: &ast::Ident, types: &[ast::DataType], text: &str) -> Result<Sta
     });
     let body = crate::syntax::parse::text_after_as(text)
         .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "PREPARE needs AS and a statement"))?;
-    Ok(Statement::Prepare { name: fold(name), types: types.collect::<Result<_>>()?, text: body })
+    Ok(Statement::Command(Command::Prepare {
+        name: fold(name),
+        types: types.collect::<Result<_>>()?,
+        text: body,
+    }))
 }
 
 /// A type that parameters have where only system tables are asked.

@@ -21,7 +21,7 @@ use super::Binder;
 use super::binder::Typed;
 use super::output_names::output_name;
 use super::routine::function_call;
-use crate::bind::statement::Statement;
+use crate::bind::statement::{Program, Statement};
 use crate::syntax::names::{fold, function_name};
 
 /// How long a lock is kept.
@@ -139,7 +139,7 @@ impl Binder<'_> {
             return Err(Error::unsupported("pg_listening_channels() beside other values"));
         }
         self.session_dependent = true;
-        Ok(Some((Statement::SessionCalls { calls, row }, Output::Rows(columns))))
+        Ok(Some((Statement::Program(Program::SessionCalls { calls, row }), Output::Rows(columns))))
     }
 
     fn session_items(&mut self, items: &[(String, ast::Expr)]) -> Result<(Vec<Expr>, Vec<Column>)> {
@@ -326,7 +326,9 @@ mod tests {
             ("SELECT clock_timestamp(), pg_sleep(0.5), statement_timestamp(), timeofday()", 4),
         ] {
             match bound(sql).unwrap() {
-                Statement::SessionCalls { calls: found, .. } => assert_eq!(found.len(), calls),
+                Statement::Program(Program::SessionCalls { calls: found, .. }) => {
+                    assert_eq!(found.len(), calls)
+                }
                 other => panic!("{sql}: {other:?}"),
             }
         }
@@ -347,6 +349,6 @@ mod tests {
         assert_eq!(bound("SELECT pg_sleep('x'::bytea)").unwrap_err().code().as_str(), "42883");
         // Within a statement that a block may run, the clock is the block's.
         let block = bound("SELECT clock_timestamp() FROM generate_series(1, 2)").unwrap();
-        assert!(matches!(block, Statement::Procedure(_)));
+        assert!(matches!(block, Statement::Program(Program::Procedure(_))));
     }
 }

@@ -7,19 +7,15 @@ use types::{ColumnId, DataType, Error, Result, SystemType, TableId};
 
 use crate::bind::{PastQuery, SessionCall};
 use crate::copy::CopyOptions;
-use crate::plan::analyst::AnalyticalPlan;
-use crate::plan::router::Reason;
 use crate::schema::sequence::Sequence;
-use crate::session::Prepared;
 use crate::syntax::ddl::Ddl;
-use crate::syntax::explain::ExplainOptions;
-use crate::syntax::parsed::{Declaration, Direction};
+use crate::syntax::parsed::Direction;
 use crate::syntax::table_as::TableAs;
 
 /// A statement that has been checked against a catalog and compiled.
 #[derive(Clone, Debug)]
-pub struct Bound {
-    pub statement: Statement,
+pub struct Bound<S = Statement> {
+    pub statement: S,
     /// Types of `$1`…, as given by the client or inferred.
     pub parameters: Vec<DataType>,
     pub output: Output,
@@ -29,7 +25,15 @@ pub struct Bound {
     pub zone_dependent: bool,
 }
 
-impl Bound {
+impl<S> Bound<S> {
+    /// The same, of what a statement is taken for.
+    pub(crate) fn map<T>(self, statement: impl FnOnce(S) -> T) -> Bound<T> {
+        let Bound { statement: given, parameters, output, session_dependent, zone_dependent } =
+            self;
+        let statement = statement(given);
+        Bound { statement, parameters, output, session_dependent, zone_dependent }
+    }
+
     /// # Errors
     /// 0A000: a column's values could not be told, since no client knows their type.
     pub(crate) fn check_columns(&self) -> Result<()> {
@@ -52,6 +56,14 @@ impl Bound {
 
 #[derive(Clone, Debug)]
 pub enum Statement {
+    Program(Program),
+    Ddl(Ddl),
+    Command(Command),
+}
+
+/// What runs over the data, as the statement's parameters have it.
+#[derive(Clone, Debug)]
+pub enum Program {
     /// SELECT and DML: a program whose arguments are the parameters.
     Procedure(Arc<Procedure>),
     /// `CALL p(…)`, `SELECT f(…)`, `SELECT * FROM f(…)`: the arguments, constants and parameters
@@ -64,14 +76,41 @@ pub enum Statement {
         /// First word of the command tag: `CALL` or `SELECT`.
         tag: &'static str,
     },
-    Ddl(Ddl),
-    CreateTableAs(Arc<TableAs>),
-    LockTable(TableLock),
     /// `SELECT setval(…), …`: the query yields a value, and whether it was taken, for each of them.
     SetValues {
         sequences: Vec<Arc<Sequence>>,
         query: Arc<Procedure>,
     },
+    /// `row` inserts one row: its parameters are the listed columns' values. `at_end` looks at each
+    /// again when all are there.
+    CopyIn {
+        table: TableId,
+        columns: Vec<ColumnId>,
+        row: Arc<Procedure>,
+        at_end: Option<Arc<Procedure>>,
+        options: CopyOptions,
+    },
+    CopyOut {
+        query: Arc<Procedure>,
+        options: CopyOptions,
+    },
+    /// A question about the past, or about which of it is kept.
+    Past(PastQuery),
+    /// The lines of EXPLAIN, one row each.
+    Explain(Vec<String>),
+    /// Calls of functions that act on the session, one after the other, and a row of values over
+    /// the parameters and their results.
+    SessionCalls {
+        calls: Vec<SessionCall>,
+        row: Vec<Expr>,
+    },
+}
+
+/// What is said to the session.
+#[derive(Clone, Debug)]
+pub enum Command {
+    CreateTableAs(Arc<TableAs>),
+    LockTable(TableLock),
     Begin(TransactionModes),
     /// `SET TRANSACTION` within a block.
     SetTransaction(TransactionModes),
@@ -92,41 +131,7 @@ pub enum Statement {
     Show(String),
     /// `RESET name`; `None` is `RESET ALL`.
     Reset(Option<String>),
-    /// `row` inserts one row: its parameters are the listed columns' values. `at_end` looks at each
-    /// again when all are there.
-    CopyIn {
-        table: TableId,
-        columns: Vec<ColumnId>,
-        row: Arc<Procedure>,
-        at_end: Option<Arc<Procedure>>,
-        options: CopyOptions,
-    },
-    CopyOut {
-        query: Arc<Procedure>,
-        options: CopyOptions,
-    },
-    /// A query that only an analyst answers, or what COPY makes of its rows.
-    Analytical {
-        plan: Arc<dyn AnalyticalPlan>,
-        reason: Reason,
-        copy: Option<CopyOptions>,
-    },
-    /// EXPLAIN in a session, which knows who would run the statement.
-    Explained {
-        prepared: Arc<Prepared>,
-        options: ExplainOptions,
-    },
-    /// A question about the past, or about which of it is kept.
-    Past(PastQuery),
-    /// The lines of EXPLAIN, one row each.
-    Explain(Vec<String>),
     Discard(Discarded),
-    /// Calls of functions that act on the session, one after the other, and a row of values over
-    /// the parameters and their results.
-    SessionCalls {
-        calls: Vec<SessionCall>,
-        row: Vec<Expr>,
-    },
     Listen(String),
     /// `None`: UNLISTEN *.
     Unlisten(Option<String>),
@@ -144,11 +149,6 @@ pub enum Statement {
     Execute {
         name: String,
         arguments: Vec<Expr>,
-    },
-    /// The query's rows stay in the session, for FETCH.
-    Declare {
-        declaration: Declaration,
-        query: Arc<Prepared>,
     },
     /// FETCH, or MOVE, whose rows are only counted.
     Fetch {

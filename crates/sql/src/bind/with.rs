@@ -348,7 +348,7 @@ mod tests {
     use types::SqlState;
 
     use super::weight_of;
-    use crate::bind::statement::Statement;
+    use crate::bind::statement::{Program, Statement};
     use crate::schema::catalog::Catalog;
     use procedure::Step;
 
@@ -367,7 +367,9 @@ mod tests {
     }
 
     fn weight(statement: &Statement) -> usize {
-        let Statement::Procedure(procedure) = statement else { panic!("{statement:?}") };
+        let Statement::Program(Program::Procedure(procedure)) = statement else {
+            panic!("{statement:?}")
+        };
         let of_step = |step: &Step| match step {
             Step::Fetch { query, .. } | Step::EmitQuery { query } => weight_of(query),
             _ => 1,
@@ -382,7 +384,10 @@ mod tests {
             let weight = weight(&bound(&catalog, &doubled(levels)).unwrap());
             assert!(weight < 2000 * (1 + levels / 6), "{levels}: {weight}");
         }
-        let Statement::Procedure(small) = bound(&catalog, &doubled(3)).unwrap() else { panic!() };
+        let Statement::Program(Program::Procedure(small)) = bound(&catalog, &doubled(3)).unwrap()
+        else {
+            panic!()
+        };
         assert!(matches!(&*small.body, [Step::EmitQuery { .. }]), "{:?}", small.body);
     }
 

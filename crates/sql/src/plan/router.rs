@@ -138,13 +138,13 @@ fn is_piecemeal(query: &Query) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bind::statement::Statement;
+    use crate::bind::statement::{Program, Statement};
     use crate::schema::catalog::Catalog;
 
     fn scanned(catalog: &Catalog, text: &str) -> usize {
         let parsed = crate::parse(text).unwrap().remove(0);
         match crate::bind(catalog, &parsed, &[]).unwrap().statement {
-            Statement::Procedure(procedure) => scanned_tables(&procedure).len(),
+            Statement::Program(Program::Procedure(procedure)) => scanned_tables(&procedure).len(),
             other => panic!("{other:?}"),
         }
     }

@@ -13,10 +13,12 @@ use futures::stream::StreamExt;
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
+use super::answer::{Answer, Tag};
 use super::guard::aside;
+use super::prepared::{Action, Prepared};
 use super::schema::Versioned;
-use super::{Answer, Prepared, Session, Tag, View};
-use crate::bind::statement::{Bound, Statement};
+use super::{Session, View};
+use crate::bind::statement::{Bound, Program};
 use crate::bind::would_differ;
 use crate::copy::{CopyFormatter, CopyOptions};
 use crate::plan::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
@@ -43,7 +45,7 @@ impl Session {
         parsed: &Parsed,
         declared: &[Option<DataType>],
         refusal: Error,
-    ) -> Result<Bound> {
+    ) -> Result<Bound<Action>> {
         let in_zone = || self.is_about_times(versioned, parsed);
         if !router::is_refusal(&refusal) || !self.info.zone.is_utc() && in_zone() {
             return Err(refusal);
@@ -67,7 +69,7 @@ impl Session {
         Ok(Bound {
             parameters: plan.parameters().to_vec(),
             output: Output::Rows(plan.columns().to_vec()),
-            statement: Statement::Analytical { plan, reason, copy },
+            statement: Action::Analytical { plan, reason, copy },
             session_dependent: true,
             zone_dependent: true,
         })
@@ -166,8 +168,8 @@ impl Session {
         versioned: &Versioned,
     ) -> Result<Option<Arc<dyn AnalyticalPlan>>> {
         let bound = &prepared.bound;
-        let (Statement::Procedure(procedure) | Statement::CopyOut { query: procedure, .. }) =
-            &bound.statement
+        let (Action::Program(Program::Procedure(procedure))
+        | Action::Program(Program::CopyOut { query: procedure, .. })) = &bound.statement
         else {
             return Ok(None);
         };
@@ -241,7 +243,7 @@ impl Session {
         view: View,
         reads_tables: bool,
     ) -> Result<Execution> {
-        super::check_kinds(plan.parameters(), parameters)?;
+        super::programs::check_kinds(plan.parameters(), parameters)?;
         let (snapshot, head) = match (&mut self.transaction, view.snapshot) {
             (Some(transaction), _) => transaction.read_aside(reads_tables)?,
             (None, Some(snapshot)) => {

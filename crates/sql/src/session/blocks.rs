@@ -8,9 +8,10 @@ use procedure::{Notice, NoticeLevel};
 use storage::Snapshot;
 use types::{Error, Result, SqlState};
 
+use super::Session;
+use super::answer::{Answer, plain};
 use super::chance::new_seed;
 use super::transaction::{AccessMode, OpenTransaction, writes_to_the_past};
-use super::{Answer, Session, plain};
 use crate::bind::statement::TransactionModes;
 use crate::syntax::as_of::AsOf;
 

@@ -12,10 +12,11 @@ use procedure::{Expr, Interrupt, Notice, NoticeLevel};
 use tokio::time;
 use types::{Error, Result, SqlState, Value};
 
+use super::answer::{Answer, Tag, plain};
 use super::commons::advisory::{AdvisoryKey, Wanted};
 use super::commons::channels::{Change, Listener, Note, Notification, Promise};
-use super::{Answer, Session, Status, Tag, plain};
-use crate::bind::statement::{Discarded, Statement};
+use super::{Session, Status};
+use crate::bind::statement::Discarded;
 use crate::bind::{Level, SessionCall, SessionFunction};
 
 /// How often a sleeper looks whether it was cancelled.
@@ -265,25 +266,18 @@ impl Session {
         Ok(sent)
     }
 
-    pub(super) fn run_channels(&mut self, statement: &Statement) -> Result<Answer> {
-        match statement {
-            Statement::Listen(channel) => {
-                self.change_channels(Change::Listen(channel.clone()))?;
-                Ok(plain("LISTEN"))
-            }
-            Statement::Unlisten(channel) => {
-                self.change_channels(Change::Unlisten(channel.clone()))?;
-                Ok(plain("UNLISTEN"))
-            }
-            Statement::Notify { channel, payload } => {
-                self.notify(channel, payload)?;
-                Ok(plain("NOTIFY"))
-            }
-            _ => Err(Error::new(SqlState::INTERNAL_ERROR, "no statement about channels")),
-        }
+    pub(super) fn listen(&mut self, channel: &str) -> Result<Answer> {
+        self.change_channels(Change::Listen(channel.to_owned()))?;
+        Ok(plain("LISTEN"))
     }
 
-    fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+    /// `None`: all of them.
+    pub(super) fn unlisten(&mut self, channel: Option<&str>) -> Result<Answer> {
+        self.change_channels(Change::Unlisten(channel.map(str::to_owned)))?;
+        Ok(plain("UNLISTEN"))
+    }
+
+    pub(super) fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
         let note = Note::new(channel, payload)?;
         match &mut self.transaction {
             Some(transaction) => transaction.beside.notify(note),

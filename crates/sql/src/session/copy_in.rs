@@ -10,8 +10,9 @@ use procedure::draws::Draws;
 use procedure::{INSERT_UNITS, Interrupt, Procedure, ROW_WEIGHT};
 use types::{Error, Result, SqlState, Value, Zone};
 
+use super::Session;
+use super::answer::{Answer, Tag};
 use super::guard::{Guard, SHORT_TEXT_BYTES, aside};
-use super::{Answer, Session, Tag};
 use crate::copy::binary::{BinaryFields, BinaryParser};
 use crate::copy::{CopyFormat, CopyOptions, CopyParser, Fields};
 use crate::settings::COPY_ROWS_PER_BLOCK;
@@ -265,6 +266,25 @@ impl CopyIn {
 }
 
 impl Session {
+    pub(super) fn begin_copy(
+        &mut self,
+        text: &str,
+        columns: usize,
+        programs: (Arc<Procedure>, Option<Arc<Procedure>>),
+        options: &CopyOptions,
+    ) -> Result<Answer> {
+        self.check_copy(options)?;
+        let engine = &self.database.engine;
+        self.guard.set_budget(engine.budget());
+        let text_and_bytes = (text.to_owned(), engine.envelope_bytes_max());
+        let how = (options, &self.info.zone);
+        let block_rows = self.copy_block_rows();
+        let copy = CopyIn::new(text_and_bytes, programs, how, block_rows, &self.guard);
+        self.copy = Some(copy);
+        let is_binary = options.format == CopyFormat::Binary;
+        Ok(Answer::CopyIn { columns, is_binary })
+    }
+
     pub async fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         let mut copy = self.copy.take().ok_or_else(no_copy)?;
         aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes)).map_err(|e| copy.told(e))?;

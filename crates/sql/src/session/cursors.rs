@@ -27,7 +27,9 @@ use kit::pool::Lease;
 use procedure::Output;
 use types::{Error, Result, SqlState, Value};
 
-use super::{Answer, Prepared, Session, Tag, View, plain, statement_bytes};
+use super::answer::{Answer, Tag, plain};
+use super::prepared::{Prepared, statement_bytes};
+use super::{Session, View};
 use crate::plan::analyst::{Row, RowBatches, row_bytes};
 use crate::settings::CursorSeen;
 use crate::syntax::parsed::{ALL, Declaration, Direction};

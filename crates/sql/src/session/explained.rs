@@ -6,8 +6,10 @@ use std::time::Instant;
 use futures::StreamExt;
 use types::{Error, Result, Value};
 
-use super::{Answer, Prepared, Session, Tag, View};
-use crate::bind::statement::Statement;
+use super::answer::{Answer, Tag};
+use super::prepared::{Action, Prepared};
+use super::{Session, View};
+use crate::bind::statement::Program;
 use crate::plan::analyst::AnalyticalPlan;
 use crate::plan::explain::Explained;
 use crate::plan::router::{self, Reason};
@@ -23,12 +25,12 @@ impl Session {
     ) -> Result<Answer> {
         let analyze = options.analyze;
         let explained = match &prepared.bound.statement {
-            Statement::Analytical { plan, reason, .. } => {
+            Action::Analytical { plan, reason, .. } => {
                 self.explain_analytical(plan.clone(), reason, analyze, parameters, view).await?
             }
-            Statement::Procedure(procedure)
-            | Statement::Call { procedure, .. }
-            | Statement::CopyOut { query: procedure, .. } => {
+            Action::Program(Program::Procedure(procedure))
+            | Action::Program(Program::Call { procedure, .. })
+            | Action::Program(Program::CopyOut { query: procedure, .. }) => {
                 match self.broad(prepared, parameters, &view) {
                     Some((plan, reason)) => {
                         self.explain_analytical(plan, &reason, analyze, parameters, view).await?
@@ -46,9 +48,7 @@ impl Session {
             }
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
         };
-        let lines = options.rows(&explained);
-        let rows = lines.iter().map(|line| [Value::from(line.as_str())].into()).collect();
-        Ok(Answer::Rows { rows, tag: Tag::Plain("EXPLAIN".into()), lease: None })
+        Ok(Answer::explained(&options.rows(&explained)))
     }
 
     fn why_fast(&self, prepared: &Prepared, view: &View) -> String {

@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use types::{DataType, Result, Value, Zone};
 
-use super::{CACHED_BYTES_MAX, Prepared, Session, statement_bytes};
+use super::prepared::{Prepared, statement_bytes};
+use super::{CACHED_BYTES_MAX, Session};
 use crate::syntax::normalise::{Literal, Normalised, normalise};
 use crate::syntax::parse::parse;
 use crate::syntax::parsed::Parsed;

@@ -31,9 +31,10 @@ use sqlparser::ast::{self, LockType, NonBlock};
 use storage::Snapshot;
 use types::{Error, Result, SqlState, Stamp, TableId};
 
+use super::Session;
+use super::answer::{Answer, plain};
 use super::guard::aside;
 use super::transaction::{Attempt, error_of};
-use super::{Answer, Session, plain};
 use crate::bind::statement::TableLock;
 use crate::schema::catalog::Catalog;
 use crate::syntax::names::{fold, object_name};

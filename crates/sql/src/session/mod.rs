@@ -18,13 +18,14 @@
 //! block is durable and published: the snapshot that it reads next holds what it was acknowledged.
 
 mod analysis;
+mod answer;
 mod blocks;
 mod calls;
 mod caught_up;
 mod chance;
 pub mod changes;
+mod commands;
 pub mod commons;
-mod control;
 mod copy_in;
 mod cursors;
 mod decided;
@@ -37,6 +38,7 @@ mod locking;
 mod named;
 mod parameters;
 mod past;
+mod prepared;
 mod programs;
 mod proofs;
 mod release;
@@ -51,27 +53,26 @@ use concurrency::Outcome;
 use engine::transaction::Asked;
 use engine::{Body, Engine, Head, ParameterTypes};
 use kit::pool::{Lease, Pool};
-use procedure::{Column, Frame, Interrupt, Notice, NoticeLevel, Output, ProgramResult};
+use procedure::{Frame, Interrupt, Notice, NoticeLevel, Output};
 use rustc_hash::FxHashMap;
 use storage::Snapshot;
-use types::{DataType, Error, Height, Result, SqlState, TableId, Value, Zone};
+use types::{DataType, Error, Height, Result, SqlState, Value};
 
-use crate::bind::origins::{self, Origin};
-use crate::bind::statement::{Bound, Statement};
-use crate::bind::{PastQuery, is_missing};
+use crate::bind::is_missing;
+use crate::bind::origins;
+use crate::bind::statement::{Bound, Command, Program};
 use crate::compile::{bind_interruptibly, compile_routine};
-use crate::copy::{CopyFormat, CopyFormatter};
-use crate::plan::analyst::{Analyst, AnalyticalPlan, RowBatches, held};
+use crate::plan::analyst::Analyst;
 use crate::plan::router;
 use crate::settings::Settings;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::Ddl;
-use crate::syntax::explain::ExplainOptions;
 use crate::syntax::parse::parse;
-use crate::syntax::parsed::Declaration;
 use crate::syntax::parsed::{Cover, Parsed};
 use crate::syntax::path::SearchPath;
 use crate::syntax::size;
+use answer::plain;
+pub use answer::{Answer, Tag};
 use chance::NO_SEED;
 use changes::SchemaText;
 use commons::advisory::AdvisoryOwner;
@@ -83,6 +84,7 @@ use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
 pub use guard::{Signal, aside};
 use lifted::Lifted;
 use locking::Locking;
+pub use prepared::{Action, Prepared, statement_bytes};
 use schema::{Schema, Versioned};
 use sequences::Drawn;
 use transaction::OpenTransaction;
@@ -123,115 +125,12 @@ impl Default for SessionMemory {
     }
 }
 
-/// A statement that a session has bound, and what it was bound under.
-#[derive(Debug)]
-pub struct Prepared {
-    pub parsed: Parsed,
-    pub bound: Bound,
-    types: ParameterTypes,
-    version: u64,
-    zone: Zone,
-    /// The tables' columns that its own are, if any.
-    pub origins: Box<[Option<Origin>]>,
-    /// Tables whose size decides who runs it ([`router`]); most statements have none.
-    scanned: Box<[TableId]>,
-    locking: Locking,
-    /// The analyst's plan, once it was wanted; `None` in it: the fast path stays.
-    broad: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
-}
-
-impl Prepared {
-    fn explaining(
-        parsed: Parsed,
-        types: ParameterTypes,
-        of: Prepared,
-        options: ExplainOptions,
-    ) -> Prepared {
-        let column = Column { name: "QUERY PLAN".into(), data_type: options.data_type() };
-        let output = Output::Rows(vec![column]);
-        Prepared::around(parsed, types, output, of, |prepared| Statement::Explained {
-            prepared,
-            options,
-        })
-    }
-
-    fn declaring(
-        parsed: Parsed,
-        types: ParameterTypes,
-        declaration: Declaration,
-        of: Prepared,
-    ) -> Prepared {
-        Prepared::around(parsed, types, Output::Tag, of, |query| Statement::Declare {
-            declaration,
-            query,
-        })
-    }
-
-    /// A statement that has another one in it, with its parameters.
-    fn around(
-        parsed: Parsed,
-        types: ParameterTypes,
-        output: Output,
-        of: Prepared,
-        statement: impl FnOnce(Arc<Prepared>) -> Statement,
-    ) -> Prepared {
-        let (version, parameters) = (of.version, of.bound.parameters.clone());
-        let (zone, zone_dependent) = (of.zone.clone(), of.bound.zone_dependent);
-        let locking = Locking::default();
-        let statement = statement(Arc::new(of));
-        let session_dependent = true;
-        let bound = Bound { statement, parameters, output, session_dependent, zone_dependent };
-        let (scanned, origins, broad) = (Box::default(), Box::default(), OnceLock::new());
-        Prepared { parsed, bound, types, version, zone, origins, scanned, locking, broad }
-    }
-}
-
 /// What a statement reads: a schema, and the data that belongs to it.
 #[derive(Clone)]
 struct View {
     versioned: Arc<Versioned>,
     /// `None`: the open transaction's.
     snapshot: Option<Arc<Snapshot>>,
-}
-
-/// What a statement answers.
-pub enum Answer {
-    Rows {
-        rows: Vec<Box<[Value]>>,
-        tag: Tag,
-        /// Covers the rows, where they are many, until the client has them.
-        lease: Option<Lease>,
-    },
-    Stream {
-        rows: RowBatches,
-        tag: Tag,
-    },
-    Tag(Tag),
-    /// Statements that the client prepared by protocol go, too: one, or all.
-    Deallocated {
-        name: Option<String>,
-        tag: Tag,
-    },
-    /// The client's data follows.
-    CopyIn {
-        columns: usize,
-        is_binary: bool,
-    },
-    CopyOut {
-        columns: usize,
-        rows: RowBatches,
-        formatter: CopyFormatter,
-    },
-}
-
-/// A command tag.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Tag {
-    /// The number of rows sent follows.
-    Select,
-    /// `INSERT 0`, `UPDATE`, `DELETE`, `COPY` and how many rows.
-    Counted(String, u64),
-    Plain(String),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -245,13 +144,6 @@ pub enum Status {
 const CACHED_TEXT_BYTES_MAX: usize = 4096;
 /// What all those that one session keeps may take.
 const CACHED_BYTES_MAX: u64 = 16 << 20;
-
-/// What a statement takes that is kept, by estimate.
-pub fn statement_bytes(text_bytes: usize) -> usize {
-    const STATEMENT_BYTES: usize = 1 << 10;
-    const BYTES_PER_TEXT_BYTE: usize = 32;
-    STATEMENT_BYTES + BYTES_PER_TEXT_BYTE * text_bytes
-}
 
 pub struct Session {
     database: Arc<Database>,
@@ -397,10 +289,10 @@ impl Session {
         let sent = if cachable { parsed.text.clone() } else { String::new() };
         let mut prepared = aside(is_short, || self.bind(&versioned, parsed, types, true))?;
         match &prepared.bound.statement {
-            Statement::Execute { name, .. } => {
+            Action::Command(Command::Execute { name, .. }) => {
                 prepared.bound.output = self.named_statement(name)?.bound.output.clone();
             }
-            Statement::Fetch { name, moves: false, .. } => {
+            Action::Command(Command::Fetch { name, moves: false, .. }) => {
                 if let Some(query) = self.cursors.query(name) {
                     prepared.bound.output = query.bound.output.clone();
                     prepared.origins.clone_from(&query.origins);
@@ -459,7 +351,7 @@ impl Session {
         let mut parsed = parsed;
         self.info.path.settle(&versioned.catalog, &mut parsed)?;
         let (bound, mut parsed) = self.bind_by(&self.info, versioned, parsed, &declared)?;
-        let bound = match bound {
+        let bound = match bound.map(|bound| bound.map(Action::from)) {
             // Who knows system tables knows their types, as which the client sends its values.
             Err(error) if analyst => {
                 self.bind_refused(versioned, &parsed, &told[..declared.len()], error)
@@ -469,11 +361,11 @@ impl Session {
         let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
         bound.check_columns()?;
         let writes = match &bound.statement {
-            Statement::Procedure(procedure) => !procedure.read_only,
-            Statement::CopyIn { .. } => true,
+            Action::Program(Program::Procedure(procedure)) => !procedure.read_only,
+            Action::Program(Program::CopyIn { .. }) => true,
             _ => false,
         };
-        if parsed.as_of.is_some() && !past::may_say_as_of(&bound.statement) {
+        if parsed.as_of.is_some() && !bound.statement.may_say_as_of() {
             return Err(Error::unsupported("AS OF in a statement that does not only read"));
         }
         if writes {
@@ -482,16 +374,15 @@ impl Session {
             let (user, path) = (self.info.user.clone(), self.info.path.clone());
             let canonical = SessionInfo { user, path, ..SessionInfo::default() };
             let (again, same) = self.bind_by(&canonical, versioned, parsed, &declared)?;
-            (bound, parsed) = (again?, same);
+            (bound, parsed) = (again?.map(Action::from), same);
         }
-        if (writes || matches!(bound.statement, Statement::Ddl(_))) && !parsed.has_path {
+        if (writes || matches!(bound.statement, Action::Ddl(_))) && !parsed.has_path {
             parsed.text.insert_str(0, &self.info.path.prefix(&versioned.catalog));
             parsed.has_path = true;
         }
         let scanned = match &bound.statement {
-            Statement::Procedure(query) | Statement::CopyOut { query, .. } => {
-                router::scanned_tables(query)
-            }
+            Action::Program(Program::Procedure(query))
+            | Action::Program(Program::CopyOut { query, .. }) => router::scanned_tables(query),
             _ => Box::default(),
         };
         let (version, broad) = (versioned.version, OnceLock::new());
@@ -505,7 +396,7 @@ impl Session {
     }
 
     /// What the ledger is asked for speaks of moments, and not of what clocks show.
-    fn check_zone(&self, bound: &Bound) -> Result<()> {
+    fn check_zone(&self, bound: &Bound<Action>) -> Result<()> {
         match bound.zone_dependent && !self.info.zone.is_utc() {
             false => Ok(()),
             true => Err(Error::unsupported(format_args!(
@@ -536,7 +427,7 @@ impl Session {
     ) -> Result<Answer> {
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
         let view = match self.view_of(prepared.parsed.as_of) {
-            Err(error) if past::reads(&prepared.bound.statement) => return Err(error),
+            Err(error) if prepared.bound.statement.reads() => return Err(error),
             view => view.unwrap_or_else(|_| self.newest_schema()),
         };
         self.settle_zone();
@@ -564,115 +455,31 @@ impl Session {
         view: View,
     ) -> Result<Answer> {
         self.answered = None;
-        let statement = &prepared.bound.statement;
-        if self.failed
-            && !matches!(
-                statement,
-                Statement::Commit | Statement::Rollback | Statement::RollbackTo(_)
-            )
-        {
+        let action = &prepared.bound.statement;
+        if self.failed && !action.ends_failed() {
             return Err(Error::new(
                 SqlState::IN_FAILED_SQL_TRANSACTION,
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
         self.program_version = prepared.version;
-        let (text, locking) = (&prepared.parsed.text, prepared.locking);
-        if let Statement::CopyIn { options, .. }
-        | Statement::CopyOut { options, .. }
-        | Statement::Analytical { copy: Some(options), .. } = statement
-        {
-            self.check_copy(options)?;
-        }
-        match statement {
-            Statement::Procedure(procedure) => {
-                if let Some(answer) = self.answer_broad(prepared, None, parameters, &view).await? {
-                    return Ok(answer);
-                }
-                check_kinds(&prepared.bound.parameters, parameters)?;
-                if asks_for_rows(prepared) {
-                    self.guard.pool().check()?;
-                }
-                let ask = |given: &[Value]| {
-                    let asked = Asked::statement(text, &prepared.types, given);
-                    asked.freeing(procedure.tag == "DELETE")
-                };
-                let how = (view, locking);
-                let result = self.run_procedure(procedure, parameters, &ask, how).await?;
-                let lease = self.answered.take();
-                Ok(answer(&procedure.tag, &prepared.bound.output, result, lease))
+        let text = &prepared.parsed.text;
+        match action {
+            Action::Program(program) => {
+                self.answer_program(program, prepared, parameters, view).await
             }
-            Statement::Call { procedure, arguments, tag } => {
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    let argument = self.with_values(argument, &view.versioned.catalog).await?;
-                    values.push(self.argument(&argument, parameters)?);
-                }
-                let ask = |given: &[Value]| Asked::call(&procedure.name, given);
-                let how = (view, locking);
-                let mut result = self.run_procedure(procedure, &values, &ask, how).await?;
-                if let (Output::Rows(_), Output::Tag) = (&prepared.bound.output, &procedure.output)
-                {
-                    result.rows = vec![[Value::Null].into()];
-                }
-                let lease = self.answered.take();
-                Ok(answer(tag, &prepared.bound.output, result, lease))
-            }
-            Statement::Explained { prepared, options } => {
-                self.explain(prepared, options, parameters, view).await
-            }
-            Statement::Declare { declaration, query } => {
-                self.declare((declaration, text), query, parameters, view).await
-            }
-            Statement::Past(PastQuery::Columns { of, places }) => {
-                let answer = self.run_about_past(of, parameters, &view).await?;
-                Ok(past::only_columns(answer, places))
-            }
-            Statement::Past(query) => self.run_about_past(query, parameters, &view).await,
-            Statement::SessionCalls { calls, row } => {
-                self.run_session_calls(calls, row, parameters).await
-            }
-            Statement::Begin(modes) => self.begin(modes, prepared.parsed.as_of),
-            Statement::Ddl(ddl) => self.change_schema(ddl, text).await,
-            Statement::LockTable(lock) => self.lock_tables(lock).await,
-            Statement::CreateTableAs(made) => {
-                self.create_table_as(made, &prepared.bound.parameters, parameters).await
-            }
-            Statement::SetValues { sequences, query } => {
-                check_kinds(&prepared.bound.parameters, parameters)?;
-                self.set_values(sequences, query, parameters, (view, locking)).await
-            }
-            Statement::CopyIn { columns, row, at_end, options, .. } => {
-                let engine = &self.database.engine;
-                self.guard.set_budget(engine.budget());
-                let text_and_bytes = (text.clone(), engine.envelope_bytes_max());
-                let how = (options, &self.info.zone);
-                let block_rows = self.copy_block_rows();
-                let (programs, guard) = ((Arc::clone(row), at_end.clone()), &self.guard);
-                let copy = CopyIn::new(text_and_bytes, programs, how, block_rows, guard);
-                self.copy = Some(copy);
-                let is_binary = options.format == CopyFormat::Binary;
-                Ok(Answer::CopyIn { columns: columns.len(), is_binary })
-            }
-            Statement::Analytical { plan, copy, .. } => {
+            Action::Ddl(ddl) => self.change_schema(ddl, text).await,
+            Action::Command(command) => self.run_command(command, prepared, parameters).await,
+            Action::Analytical { plan, copy, .. } => {
+                copy.iter().try_for_each(|options| self.check_copy(options))?;
                 self.analyze(plan.clone(), copy.as_ref(), parameters, view)
             }
-            Statement::CopyOut { query, options } => {
-                let copy = Some(options);
-                if let Some(answer) = self.answer_broad(prepared, copy, parameters, &view).await? {
-                    return Ok(answer);
-                }
-                let ask = |_: &[Value]| Asked::statement(text, &prepared.types, parameters);
-                let how = (view, locking);
-                let result = self.run_procedure(query, parameters, &ask, how).await?;
-                let Output::Rows(columns) = &query.output else {
-                    return Ok(plain("COPY 0"));
-                };
-                let formatter = CopyFormatter::new(options, columns, &self.info.zone);
-                let rows = held(result.rows, self.answered.take());
-                Ok(Answer::CopyOut { columns: columns.len(), rows, formatter })
+            Action::Explained { prepared, options } => {
+                self.explain(prepared, options, parameters, view).await
             }
-            _ => self.run_control(prepared).await,
+            Action::Declare { declaration, query } => {
+                self.declare((declaration, text), query, parameters, view).await
+            }
         }
     }
 
@@ -733,39 +540,5 @@ fn hint_of_unchecked(error: Error) -> Error {
             "SET check_function_bodies = off makes a routine before what it names is there.",
         ),
         false => error,
-    }
-}
-
-/// Whether a block answers it with rows, which cannot be refused any more when they are there.
-fn asks_for_rows(prepared: &Prepared) -> bool {
-    let Statement::Procedure(procedure) = &prepared.bound.statement else {
-        return false;
-    };
-    !procedure.read_only && matches!(prepared.bound.output, Output::Rows(_))
-}
-
-/// Replicas check it as well, so it must not be found out there.
-fn check_kinds(types: &[DataType], parameters: &[Value]) -> Result<()> {
-    let same = |(value, data_type)| schema::is_of(value, data_type);
-    let what = "the parameters are not those of the statement";
-    match parameters.len() == types.len() && parameters.iter().zip(types).all(same) {
-        true => Ok(()),
-        false => Err(Error::new(SqlState::PROTOCOL_VIOLATION, what)),
-    }
-}
-
-fn plain(tag: &str) -> Answer {
-    Answer::Tag(Tag::Plain(tag.to_owned()))
-}
-
-fn answer(tag: &str, output: &Output, result: ProgramResult, lease: Option<Lease>) -> Answer {
-    let tag = match tag {
-        "SELECT" => Tag::Select,
-        "CALL" | "DO" => Tag::Plain(tag.to_owned()),
-        counted => Tag::Counted(counted.to_owned(), result.count),
-    };
-    match output {
-        Output::Rows(_) => Answer::Rows { rows: result.rows, tag, lease },
-        Output::Tag => Answer::Tag(tag),
     }
 }

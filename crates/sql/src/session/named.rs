@@ -8,8 +8,10 @@ use std::sync::Arc;
 use procedure::Expr;
 use types::{DataType, Error, Result, SqlState, Zone};
 
-use super::{Answer, Prepared, Session, SessionMemory, Tag, plain};
-use crate::bind::statement::Statement;
+use super::answer::{Answer, Tag, plain};
+use super::prepared::{Action, Prepared};
+use super::{Session, SessionMemory};
+use crate::bind::statement::Program;
 
 /// What one takes beside its name and its text.
 const NAMED_BYTES: usize = 256;
@@ -80,9 +82,9 @@ impl Session {
         }
         let prepared = self.prepare(parsed, types)?;
         match prepared.bound.statement {
-            Statement::Procedure(_)
-            | Statement::Call { .. }
-            | Statement::Analytical { copy: None, .. } => Ok(prepared),
+            Action::Program(Program::Procedure(_))
+            | Action::Program(Program::Call { .. })
+            | Action::Analytical { copy: None, .. } => Ok(prepared),
             _ => Err(not_preparable()),
         }
     }

@@ -5,8 +5,9 @@ use engine::Body;
 use engine::transaction::Asked;
 use types::{Error, Result, SqlState, Value};
 
+use super::Session;
+use super::answer::{Answer, Tag, plain};
 use super::chance::NO_SEED;
-use super::{Answer, Session, Tag, plain};
 use crate::settings::{SEEN_HEIGHT, boolean};
 
 impl Session {

@@ -20,43 +20,11 @@ use storage::Snapshot;
 use types::key::encode_column;
 use types::{Error, Height, Key, Result, SqlState, TableId, Value};
 
+use super::answer::{Answer, Tag};
 use super::guard::aside;
-use super::{Answer, Session, Tag, View};
+use super::{Session, View};
 use crate::bind::PastQuery;
-use crate::bind::statement::Statement;
 use crate::syntax::as_of::AsOf;
-
-/// Of each row the values at these places.
-pub(super) fn only_columns(answer: Answer, places: &[usize]) -> Answer {
-    let Answer::Rows { rows, tag, lease } = answer else { return answer };
-    let chosen = |row: Box<[Value]>| places.iter().map(|&place| row[place].clone()).collect();
-    Answer::Rows { rows: rows.into_iter().map(chosen).collect(), tag, lease }
-}
-
-/// Whether a statement shows anything of a snapshot.
-pub(super) fn reads(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::Procedure(_)
-            | Statement::Call { .. }
-            | Statement::CopyOut { .. }
-            | Statement::Analytical { .. }
-            | Statement::Explain(_)
-            | Statement::Explained { .. }
-            | Statement::Declare { .. }
-            | Statement::Past(_)
-    )
-}
-
-/// Whether AS OF can stand in a statement.
-pub(super) fn may_say_as_of(statement: &Statement) -> bool {
-    match statement {
-        Statement::Procedure(procedure) => procedure.read_only,
-        Statement::Call { procedure, .. } => procedure.read_only,
-        Statement::Begin(_) | Statement::Prepare { .. } => true,
-        other => reads(other),
-    }
-}
 
 impl Session {
     /// What a statement without AS OF is bound against; the newest schema where the block that it

@@ -5,18 +5,26 @@ use engine::transaction::Asked;
 use engine::{Compiled, Completion, ParameterTypes, Seed, Submitter};
 use kit::pool::Lease;
 use procedure::draws::Draws;
-use procedure::{Interrupt, ProgramResult, ROW_WEIGHT};
+use procedure::{Expr, Interrupt, Output, Procedure, ProgramResult, ROW_WEIGHT};
 use sqlparser::ast;
 use std::sync::Arc;
-use types::{Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, Value};
 
+use super::answer::{Answer, answer, plain};
 use super::chance::seed_of;
 use super::decided;
 use super::guard::aside;
 use super::locking::Locking;
+use super::prepared::Prepared;
+use super::sequences::{ATTEMPTS_MAX, is_too_few};
 use super::transaction::error_of;
-use super::{Answer, Session, View, plain, schema};
+use super::{Session, View, schema};
+use crate::bind::PastQuery;
+use crate::bind::statement::{Bound, Program};
 use crate::compile::bind_in_session;
+use crate::copy::{CopyFormatter, CopyOptions};
+use crate::plan::analyst::held;
+
 use crate::ddl::truncate::children_first;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::as_sql;
@@ -27,7 +35,171 @@ fn weight_of(result: &ProgramResult) -> u64 {
     result.rows.iter().map(|r| row(r) as u64).sum()
 }
 
+/// Replicas check it as well, so it must not be found out there.
+pub(super) fn check_kinds(types: &[DataType], parameters: &[Value]) -> Result<()> {
+    let same = |(value, data_type)| schema::is_of(value, data_type);
+    let what = "the parameters are not those of the statement";
+    match parameters.len() == types.len() && parameters.iter().zip(types).all(same) {
+        true => Ok(()),
+        false => Err(Error::new(SqlState::PROTOCOL_VIOLATION, what)),
+    }
+}
+
 impl Session {
+    /// Runs a program over the data; what the client gets of it.
+    pub(super) async fn answer_program(
+        &mut self,
+        program: &Program,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        match program {
+            Program::Procedure(procedure) => {
+                self.answer_procedure(procedure, prepared, parameters, view).await
+            }
+            Program::Call { procedure, arguments, tag } => {
+                let called = (procedure, &arguments[..], *tag);
+                self.answer_call(called, prepared, parameters, view).await
+            }
+            Program::Past(PastQuery::Columns { of, places }) => {
+                let answer = self.run_about_past(of, parameters, &view).await?;
+                Ok(answer.only_columns(places))
+            }
+            Program::Past(query) => self.run_about_past(query, parameters, &view).await,
+            Program::SessionCalls { calls, row } => {
+                self.run_session_calls(calls, row, parameters).await
+            }
+            Program::SetValues { sequences, query } => {
+                check_kinds(&prepared.bound.parameters, parameters)?;
+                self.set_values(sequences, query, parameters, (view, prepared.locking)).await
+            }
+            Program::CopyIn { columns, row, at_end, options, .. } => {
+                let programs = (Arc::clone(row), at_end.clone());
+                self.begin_copy(&prepared.parsed.text, columns.len(), programs, options)
+            }
+            Program::CopyOut { query, options } => {
+                self.copy_out((query, options), prepared, parameters, view).await
+            }
+            Program::Explain(lines) => Ok(Answer::explained(lines)),
+        }
+    }
+
+    async fn answer_procedure(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        if let Some(answer) = self.answer_broad(prepared, None, parameters, &view).await? {
+            return Ok(answer);
+        }
+        let Bound { parameters: types, output, .. } = &prepared.bound;
+        check_kinds(types, parameters)?;
+        // Rows that a block answers cannot be refused any more when they are there.
+        if !procedure.read_only && matches!(output, Output::Rows(_)) {
+            self.guard.pool().check()?;
+        }
+        let ask = |given: &[Value]| {
+            let asked = Asked::statement(&prepared.parsed.text, &prepared.types, given);
+            asked.freeing(procedure.tag == "DELETE")
+        };
+        let how = (view, prepared.locking);
+        let result = self.run_procedure(procedure, parameters, &ask, how).await?;
+        Ok(answer(&procedure.tag, output, result, self.answered.take()))
+    }
+
+    async fn answer_call(
+        &mut self,
+        (procedure, arguments, tag): (&Arc<Procedure>, &[Expr], &str),
+        prepared: &Prepared,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            let argument = self.with_values(argument, &view.versioned.catalog).await?;
+            values.push(self.argument(&argument, parameters)?);
+        }
+        let ask = |given: &[Value]| Asked::call(&procedure.name, given);
+        let how = (view, prepared.locking);
+        let mut result = self.run_procedure(procedure, &values, &ask, how).await?;
+        let output = &prepared.bound.output;
+        if let (Output::Rows(_), Output::Tag) = (output, &procedure.output) {
+            result.rows = vec![[Value::Null].into()];
+        }
+        Ok(answer(tag, output, result, self.answered.take()))
+    }
+
+    async fn copy_out(
+        &mut self,
+        (query, options): (&Arc<Procedure>, &CopyOptions),
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        self.check_copy(options)?;
+        let copy = Some(options);
+        if let Some(answer) = self.answer_broad(prepared, copy, parameters, &view).await? {
+            return Ok(answer);
+        }
+        let ask =
+            |_: &[Value]| Asked::statement(&prepared.parsed.text, &prepared.types, parameters);
+        let how = (view, prepared.locking);
+        let result = self.run_procedure(query, parameters, &ask, how).await?;
+        let Output::Rows(columns) = &query.output else {
+            return Ok(plain("COPY 0"));
+        };
+        let formatter = CopyFormatter::new(options, columns, &self.info.zone);
+        let rows = held(result.rows, self.answered.take());
+        Ok(Answer::CopyOut { columns: columns.len(), rows, formatter })
+    }
+
+    /// Runs a program with these parameters; `ask` is what the ledger holds of it where it writes.
+    pub(super) async fn run_procedure(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        parameters: &[Value],
+        ask: &(dyn Fn(&[Value]) -> Asked + Send + Sync),
+        (view, locking): (View, Locking),
+    ) -> Result<ProgramResult> {
+        if procedure.sequences.is_empty() {
+            return self.run_given(procedure, parameters, ask, (view, locking)).await;
+        }
+        let keyed = self.settings.has_transaction_key();
+        let mut attempts = 1;
+        loop {
+            let brought = self.bring(procedure, parameters, &view).await?;
+            let given = &brought.arguments;
+            let run = self.run_given(procedure, given, ask, (view.clone(), locking)).await;
+            match run {
+                Err(error) if is_too_few(&error) && brought.rehearsed => {
+                    // The first has settled the key.
+                    if self.transaction.is_some() || keyed || attempts == ATTEMPTS_MAX {
+                        return Err(error);
+                    }
+                    attempts += 1;
+                }
+                run => return run,
+            }
+        }
+    }
+
+    async fn run_given(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        given: &[Value],
+        ask: &(dyn Fn(&[Value]) -> Asked + Send + Sync),
+        (view, locking): (View, Locking),
+    ) -> Result<ProgramResult> {
+        let mut draws = self.draws(procedure)?;
+        let arguments = draws.arguments(procedure, given)?;
+        let asked = (!procedure.read_only).then(|| ask(given));
+        let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
+        self.run_program((work, draws), asked, view, locking).await
+    }
+
     /// `draws`: what is left to be drawn from after it.
     pub(super) async fn run_program(
         &mut self,

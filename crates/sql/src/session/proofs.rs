@@ -12,8 +12,9 @@ use procedure::Expr;
 use types::key::encode_column;
 use types::{Error, Key, Result, SqlState, TableId, Value};
 
+use super::Session;
+use super::answer::{Answer, Tag};
 use super::guard::aside;
-use super::{Answer, Session, Tag};
 use crate::bind::{ProofQuery, WhichRows, no_value};
 use crate::session::ledger_proofs::LedgerProofs;
 

@@ -4,9 +4,10 @@
 //! one that moves bytes for all sessions. The tree of a statement of a megabyte, or the writes of a
 //! transaction that is rolled back, are a million allocations to be given back, one by one.
 
+use super::Session;
 use super::guard::{SHORT_TEXT_BYTES, aside};
-use super::{Prepared, Session};
-use crate::bind::statement::Statement;
+use super::prepared::{Action, Prepared};
+use crate::bind::statement::Command;
 
 impl Session {
     pub(super) fn forget_transaction(&mut self) {
@@ -28,7 +29,8 @@ impl Drop for Prepared {
     /// The tree of a long text, and its program, have as many parts as the text has words.
     fn drop(&mut self) {
         if self.parsed.text.len() > SHORT_TEXT_BYTES {
-            let statement = std::mem::replace(&mut self.bound.statement, Statement::Empty);
+            let statement =
+                std::mem::replace(&mut self.bound.statement, Action::Command(Command::Empty));
             let body = self.parsed.take_body();
             aside(false, || drop((statement, body)));
         }

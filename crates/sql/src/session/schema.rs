@@ -36,7 +36,7 @@ use storage::{LATEST, Snapshot, Store};
 use types::codec::{decode_str, encode_str};
 use types::{DataType, Error, Height, Position, Result, SqlState, Stop, Value};
 
-use crate::bind::statement::{Bound, Statement as BoundStatement};
+use crate::bind::statement::{Bound, Program, Statement as BoundStatement};
 use crate::compile::bind_in_session;
 use crate::schema::catalog::Catalog;
 use crate::session::changes::{SchemaText, change_schema};
@@ -71,10 +71,10 @@ pub struct Schema {
 #[derive(Default)]
 struct Compiled {
     version: u64,
-    programs: HashTable<Program>,
+    programs: HashTable<CompiledWrite>,
 }
 
-struct Program {
+struct CompiledWrite {
     user: String,
     text: String,
     types: ParameterTypes,
@@ -124,13 +124,13 @@ impl Schema {
             if compiled.version != next.version {
                 *compiled = Compiled { version: next.version, ..Compiled::default() };
             }
-            let is_it = |p: &Program| p.text == text && p.user == user && p.types == *types;
+            let is_it = |p: &CompiledWrite| p.text == text && p.user == user && p.types == *types;
             if let Some(program) = compiled.programs.find(hash, is_it) {
                 return Ok(Arc::clone(&program.bound));
             }
         }
         let bound = Arc::new(compile_for_ledger(&next.catalog, user, text, types)?);
-        let program = Program {
+        let program = CompiledWrite {
             user: user.to_owned(),
             text: text.to_owned(),
             types: types.clone(),
@@ -201,7 +201,8 @@ fn compile_write(
         }
         Body::Load(Load { procedure: text, rows, .. }) => {
             let bound = compile_text(&text, &ParameterTypes::default())?;
-            let BoundStatement::CopyIn { row, at_end, .. } = &bound.statement else {
+            let BoundStatement::Program(Program::CopyIn { row, at_end, .. }) = &bound.statement
+            else {
                 return Err(not_a_write(&text));
             };
             rows.iter().try_for_each(|values| check_arguments(row, values))?;
@@ -287,7 +288,7 @@ fn schema_changed() -> Error {
 /// The program of a bound statement that may stand in the ledger as text.
 pub fn procedure_of(bound: &Bound) -> Result<Arc<Procedure>> {
     match &bound.statement {
-        BoundStatement::Procedure(procedure) => Ok(Arc::clone(procedure)),
+        BoundStatement::Program(Program::Procedure(procedure)) => Ok(Arc::clone(procedure)),
         _ => Err(not_a_write("statement")),
     }
 }

@@ -40,11 +40,12 @@ use procedure::{Expr, Function, Interrupt, Procedure, ProgramResult, SequenceNee
 use rustc_hash::FxHashMap;
 use types::{Error, Result, SqlState, Stamp, TableId, Value};
 
+use super::answer::{Answer, Tag};
 use super::chance::{NO_SEED, new_seed};
 use super::decided;
 use super::guard::aside;
 use super::locking::Locking;
-use super::{Answer, Session, Tag, View};
+use super::{Session, View};
 use crate::schema::catalog::Catalog;
 use crate::schema::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
 use crate::syntax::names::written;
@@ -54,11 +55,10 @@ const COUNT_FIRST: u64 = 32;
 /// And when it needs many.
 const COUNT_MAX: u64 = 4096;
 
+/// Times that a statement is tried which takes more values than it brought.
+pub(super) const ATTEMPTS_MAX: usize = 5;
 /// Values that one statement may take.
 const STATEMENT_MAX: u64 = 1 << 24;
-
-/// Times that a statement is tried which takes more values than it brought.
-const ATTEMPTS_MAX: usize = 5;
 
 /// What this node has taken out of sequences and not handed on.
 #[derive(Default)]
@@ -171,58 +171,14 @@ impl Drawn {
 }
 
 /// What a statement brings along, beside its parameters.
-struct Brought {
-    arguments: Vec<Value>,
-    rehearsed: bool,
+pub(super) struct Brought {
+    pub(super) arguments: Vec<Value>,
+    pub(super) rehearsed: bool,
 }
 
 impl Session {
-    /// Runs a program with these parameters; `ask` is what the ledger holds of it where it writes.
-    pub(super) async fn run_procedure(
-        &mut self,
-        procedure: &Arc<Procedure>,
-        parameters: &[Value],
-        ask: &(dyn Fn(&[Value]) -> Asked + Send + Sync),
-        (view, locking): (View, Locking),
-    ) -> Result<ProgramResult> {
-        if procedure.sequences.is_empty() {
-            return self.run_given(procedure, parameters, ask, (view, locking)).await;
-        }
-        let keyed = self.settings.has_transaction_key();
-        let mut attempts = 1;
-        loop {
-            let brought = self.bring(procedure, parameters, &view).await?;
-            let given = &brought.arguments;
-            let run = self.run_given(procedure, given, ask, (view.clone(), locking)).await;
-            match run {
-                Err(error) if is_too_few(&error) && brought.rehearsed => {
-                    // The first has settled the key.
-                    if self.transaction.is_some() || keyed || attempts == ATTEMPTS_MAX {
-                        return Err(error);
-                    }
-                    attempts += 1;
-                }
-                run => return run,
-            }
-        }
-    }
-
-    async fn run_given(
-        &mut self,
-        procedure: &Arc<Procedure>,
-        given: &[Value],
-        ask: &(dyn Fn(&[Value]) -> Asked + Send + Sync),
-        (view, locking): (View, Locking),
-    ) -> Result<ProgramResult> {
-        let mut draws = self.draws(procedure)?;
-        let arguments = draws.arguments(procedure, given)?;
-        let asked = (!procedure.read_only).then(|| ask(given));
-        let work = Work::Statement(Call { procedure: Arc::clone(procedure), arguments });
-        self.run_program((work, draws), asked, view, locking).await
-    }
-
     /// The parameters, and what the program needs of sequences.
-    async fn bring(
+    pub(super) async fn bring(
         &mut self,
         procedure: &Arc<Procedure>,
         parameters: &[Value],
@@ -643,7 +599,7 @@ fn taken_run(result: &ProgramResult) -> Result<(Run, i64)> {
     }
 }
 
-fn is_too_few(error: &Error) -> bool {
+pub(super) fn is_too_few(error: &Error) -> bool {
     let expected = too_few();
     error.code() == expected.code() && error.fields().detail == expected.fields().detail
 }

@@ -3,8 +3,10 @@
 
 use types::{DataType, Error, Result, SqlState, Value};
 
-use super::{Answer, Session, Tag, plain};
-use crate::bind::statement::Statement;
+use super::Session;
+use super::answer::{Answer, Tag, plain};
+
+use super::prepared::Action;
 use crate::syntax::table_as::TableAs;
 
 /// How often it begins anew where others have changed what it read.
@@ -57,7 +59,7 @@ impl Session {
     ) -> Result<Answer> {
         let parsed = self.parse(&made.create)?.remove(0);
         let create = self.prepare(parsed, &[])?;
-        let Statement::Ddl(ddl) = &create.bound.statement else {
+        let Action::Ddl(ddl) = &create.bound.statement else {
             return Ok(plain("CREATE TABLE AS"));
         };
         self.change_schema(ddl, &create.parsed.text).await?;

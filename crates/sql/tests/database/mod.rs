@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use procedure::testing::Memory;
 use procedure::{Access, Frame, Output, Procedure, run};
-use sql::{Bound, Catalog, ColumnSource, Statement, StoreChange};
+use sql::{Bound, Catalog, ColumnSource, Command, Program, Statement, StoreChange};
 use types::{Error, SqlState, Stop, TableId, TableSchema, Value};
 
 /// What a statement gives back.
@@ -59,8 +59,10 @@ impl Database {
         };
         let wanted = bound.parameters.len().min(parameters.len());
         let (rows, tag) = match &bound.statement {
-            Statement::Procedure(procedure) => self.program(procedure, &parameters[..wanted])?,
-            Statement::Call { procedure, arguments, tag } => {
+            Statement::Program(Program::Procedure(procedure)) => {
+                self.program(procedure, &parameters[..wanted])?
+            }
+            Statement::Program(Program::Call { procedure, arguments, tag }) => {
                 let now_us = self.memory.now_us();
                 let arguments: Result<Vec<Value>, Error> =
                     arguments.iter().map(|a| a.eval(parameters, &[], now_us)).collect();
@@ -82,12 +84,14 @@ impl Database {
                 self.catalog = catalog;
                 (Vec::new(), ddl.tag().to_string())
             }
-            Statement::CreateTableAs(made) => return self.create_table_as(made, parameters),
-            Statement::Explain(lines) => {
+            Statement::Command(Command::CreateTableAs(made)) => {
+                return self.create_table_as(made, parameters);
+            }
+            Statement::Program(Program::Explain(lines)) => {
                 let rows = lines.iter().map(|line| vec![Value::text(line)]).collect();
                 (rows, "EXPLAIN".to_string())
             }
-            Statement::Nothing(tag) => (Vec::new(), tag.to_string()),
+            Statement::Command(Command::Nothing(tag)) => (Vec::new(), tag.to_string()),
             other => (Vec::new(), format!("{other:?}")),
         };
         Ok(Answer { tag, columns, rows })

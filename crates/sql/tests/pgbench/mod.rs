@@ -1,7 +1,7 @@
 //! pgbench's own statements, letter by letter: they must bind, and to the right programs.
 
 use procedure::{Query, Step};
-use sql::{Bound, Statement};
+use sql::{Bound, Program, Statement};
 use types::{DataType, Value};
 
 use crate::database::Database;
@@ -43,7 +43,7 @@ fn bound(database: &Database, text: &str) -> Bound {
 
 fn steps(bound: &Bound) -> &[Step] {
     match &bound.statement {
-        Statement::Procedure(procedure) => &procedure.body,
+        Statement::Program(Program::Procedure(procedure)) => &procedure.body,
         other => panic!("not a program: {other:?}"),
     }
 }

@@ -602,7 +602,7 @@ fn cast(from: Kind, to: &DataType) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bind::statement::Statement;
+    use crate::bind::statement::{Program, Statement};
 
     const TABLE: &str = "CREATE TABLE t (id int PRIMARY KEY, small smallint, big bigint,
         price numeric(10,2), rate numeric(6,4), free numeric, ratio float8, name text,
@@ -617,7 +617,7 @@ mod tests {
         let Statement::Ddl(ddl) = bind(&genesis, TABLE) else { panic!("no table") };
         let catalog = genesis.apply(&ddl).unwrap().0;
         match bind(&catalog, text) {
-            Statement::Procedure(procedure) => is_agreed(&catalog, &procedure),
+            Statement::Program(Program::Procedure(procedure)) => is_agreed(&catalog, &procedure),
             other => panic!("{other:?}"),
         }
     }
