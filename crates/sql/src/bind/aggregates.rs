@@ -5,6 +5,7 @@
 //! aggregated row: a subexpression equal to a grouping expression becomes that group's column, a
 //! placeholder becomes the aggregate's, and any column left over is an error.
 
+use super::state::{Aggregates, Place};
 use procedure::Expr;
 use procedure::query::{Aggregate, AggregateFunction};
 use sqlparser::ast;
@@ -15,25 +16,6 @@ use super::binder::{Binder, Typed};
 use super::scope::Scope;
 
 const FIRST_PLACEHOLDER: u16 = 0x8000;
-
-/// The aggregate calls of the select list at hand.
-#[derive(Default)]
-pub(super) struct Aggregates {
-    /// `None` where aggregates may not stand; the text says where that is.
-    pub place: Place,
-    pub calls: Vec<Aggregate>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Place {
-    Allowed,
-    Inside,
-    #[default]
-    Elsewhere,
-    Where,
-    GroupBy,
-    JoinCondition,
-}
 
 pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
     Some(match name {

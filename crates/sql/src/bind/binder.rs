@@ -59,14 +59,14 @@ pub struct Binder<'a> {
     /// The client's text, where what is bound is of it.
     pub(crate) source: Option<Source<'a>>,
     pub(super) enclosing: Vec<Scope>,
-    pub(super) aggregates: super::aggregates::Aggregates,
-    pub(super) ctes: Vec<super::with::CommonTable>,
+    pub(super) aggregates: super::state::Aggregates,
+    pub(super) ctes: Vec<super::state::CommonTable>,
     /// Changes that are put off, in a statement of several parts.
-    pub(super) late: Option<super::with::Late>,
+    pub(super) late: Option<super::state::Late>,
     /// Parameters that were compared with a `char(n)` before anything else gave them a type.
     pub(super) char_parameters: Vec<usize>,
     /// What waits for the end of the statement at hand.
-    pub(super) settling: Option<super::settle::Settling>,
+    pub(super) settling: Option<super::state::Settling>,
     /// Tables whose rows are being given new keys, the innermost last.
     pub(super) changing: Vec<types::TableId>,
     /// Calls that give rows, of the select list at hand; `None` where there can be none.
@@ -124,7 +124,7 @@ impl<'a> Binder<'a> {
             in_view: false,
             source: None,
             enclosing: Vec::new(),
-            aggregates: super::aggregates::Aggregates::default(),
+            aggregates: super::state::Aggregates::default(),
             ctes: Vec::new(),
             late: None,
             char_parameters: Vec::new(),

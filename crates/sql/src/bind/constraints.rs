@@ -19,8 +19,8 @@ use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, fold};
 use super::plan::{Item, Source, Wishes, index_nullability, plan};
-use super::settle::{Waits, going_with};
-use super::with::rows_of_arrays;
+use super::row_functions::rows_of_arrays;
+use super::state::Waits;
 use crate::schema::catalog::{ForeignKey, ReferenceAction, Table};
 
 /// Cascades go this many tables deep; beyond, they are taken for a cycle.
@@ -611,6 +611,29 @@ pub(super) fn first_in_index(
 pub(super) fn children_of(key: &ForeignKey, values: &[Expr]) -> Vec<Expr> {
     let pairs = key.columns.iter().zip(values);
     pairs.map(|(c, v)| Expr::equal(Expr::Column(*c), v.clone())).collect()
+}
+
+/// The rows of `child` that point at `rows`: its columns `wanted`.
+pub(super) fn going_with(
+    rows: &Query,
+    width: usize,
+    (child, key): (&Arc<Table>, &ForeignKey),
+    values: &[Expr],
+    wanted: &[ColumnId],
+) -> Result<Query> {
+    let width = width as u16;
+    let parents = Item { source: Source::Query(rows.clone()), offset: 0, width, left: None };
+    let children = Item {
+        source: Source::Table(child.clone()),
+        offset: width,
+        width: child.schema.columns.len() as u16,
+        left: None,
+    };
+    let pairs = key.columns.iter().zip(values);
+    let on = pairs.map(|(c, v)| Expr::equal(Expr::Column(width + c), v.clone())).collect();
+    let columns: Vec<u16> = wanted.iter().map(|column| width + column).collect();
+    let wishes = Wishes { columns: columns.clone(), ..Wishes::default() };
+    Ok(plan(vec![parents, children], on, &wishes)?.project(&columns))
 }
 
 /// The rows of a table that satisfy `conditions`, by the best path; the output is `columns`.

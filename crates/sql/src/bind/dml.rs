@@ -9,11 +9,11 @@ use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::Binder;
 use super::constraints::{Moment, NewKey};
-use super::insert::is_default;
 use super::scope::Scope;
-use super::settle::Settling;
+use super::state::Settling;
 use crate::schema::catalog::{Catalog, Table};
 use crate::schema::sequence::Identity;
+use crate::syntax::changes::is_default;
 use crate::syntax::names::{fold, simple_name};
 
 /// A data-modifying statement that has become steps.

@@ -6,12 +6,13 @@ use types::arithmetic::{ArithmeticOp, no_operator};
 use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState, Value};
 
-use super::aggregates::{Place, aggregate_function};
+use super::aggregates::aggregate_function;
 use super::binder::{Binder, Typed, fold};
 use super::operators::{elements_without_blanks, negated_if, without_blanks};
 use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
+use super::state::Place;
 use crate::syntax::names::data_type;
 use crate::syntax::names::fold as fold_name;
 use crate::syntax::precedence::SYMMETRIC;

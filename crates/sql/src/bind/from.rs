@@ -6,11 +6,11 @@ use procedure::{Expr, Query};
 use sqlparser::ast::{self, Spanned};
 use types::{DataType, Error, Result, SqlState};
 
-use super::aggregates::Place;
 use super::binder::{Binder, Typed};
 use super::plan::{Item, Source, Wishes, conjuncts, plan};
 use super::row_functions::{each_input, gives_rows, needs, positional, side_by_side};
 use super::scope::{Scope, ScopeColumn};
+use super::state::Place;
 use super::with::returns_nothing;
 use crate::schema::catalog::{Table, View};
 use crate::syntax::names::{bare, fold, not_in_side, object_name, simple_name};

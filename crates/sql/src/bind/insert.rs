@@ -12,9 +12,10 @@ use super::constraints::{Moment, first_in_index};
 use super::dml::{Dml, Returning, RowResult};
 use super::plan::{Item, Source, Wishes, plan as plan_of};
 use super::scope::Scope;
-use super::settle::Waits;
+use super::state::Waits;
 use crate::schema::catalog::Table;
 use crate::schema::sequence::Identity;
+use crate::syntax::changes::{is_default, is_plain, single_row};
 use crate::syntax::names::{fold, simple_name};
 use crate::syntax::sequence::{Overriding, overriding};
 
@@ -689,29 +690,6 @@ impl InsertPlan {
             )),
             false => Ok(()),
         }
-    }
-}
-
-pub(super) fn is_default(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Identifier(ident)
-        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
-}
-
-fn is_plain(query: &ast::Query) -> bool {
-    query.with.is_none()
-        && query.order_by.is_none()
-        && query.limit_clause.is_none()
-        && query.fetch.is_none()
-}
-
-/// The row of `VALUES` with one row.
-pub(super) fn single_row(query: &ast::Query) -> Option<&[ast::Expr]> {
-    match &*query.body {
-        ast::SetExpr::Values(values) if is_plain(query) => match values.rows.as_slice() {
-            [row] => Some(&row.content),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

@@ -19,13 +19,13 @@ use procedure::{Expr, Query, Reg};
 use sqlparser::ast;
 use types::{ColumnId, Error, Result, SqlState, Value};
 
-use super::aggregates::Place;
 use super::binder::Binder;
 use super::dml::{Dml, Returning, RowResult};
 use super::from::From;
 use super::insert::with_generated_columns;
 use super::plan::{Wishes, conjuncts, plan};
-use super::settle::Waits;
+use super::state::Place;
+use super::state::Waits;
 use crate::schema::catalog::Table;
 use crate::syntax::merge::{DEFAULTS, NOTHING};
 

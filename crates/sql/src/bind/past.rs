@@ -9,45 +9,13 @@ use std::sync::Arc;
 use procedure::{Column, Expr, Output};
 use sqlparser::ast;
 use types::cast::CastContext;
-use types::{DataType, Error, Result, SqlState, TableId};
+use types::{DataType, Error, Result, SqlState};
 
+use super::Binder;
 use super::routine::{function_call, plain_select};
-use super::{Binder, ProofQuery};
-use crate::bind::statement::{Program, Statement};
+use crate::bind::statement::{PastQuery, Program, Statement};
 use crate::schema::catalog::Table;
 use crate::syntax::names::fold;
-
-/// What is asked about the past. Arguments are values when the statement runs.
-#[derive(Clone, Debug)]
-pub enum PastQuery {
-    /// A name, and a block or NULL for the newest.
-    Pin {
-        name: Expr,
-        block: Option<Expr>,
-    },
-    Unpin {
-        name: Expr,
-    },
-    Pins,
-    Snapshot,
-    /// Blocks that the ledger records as skipped.
-    Skips,
-    /// What a key of the session's user has come to.
-    Outcome {
-        key: Expr,
-    },
-    /// The values of the primary key.
-    History {
-        table: TableId,
-        key: Vec<Expr>,
-    },
-    Proof(ProofQuery),
-    /// Some columns of what it answers.
-    Columns {
-        of: Box<PastQuery>,
-        places: Vec<usize>,
-    },
-}
 
 impl Binder<'_> {
     /// `None` for a function that is none of these.

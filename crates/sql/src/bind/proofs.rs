@@ -6,50 +6,12 @@ use std::sync::Arc;
 use procedure::{Column, Expr, Output};
 use sqlparser::ast;
 use types::cast::CastContext;
-use types::{DataType, Error, Result, SqlState, TableId};
+use types::{DataType, Error, Result, SqlState};
 
 use super::Binder;
 use super::past::{column, literal, wanted};
-use crate::bind::PastQuery;
-use crate::bind::statement::{Program, Statement};
+use crate::bind::statement::{PastQuery, Program, ProofQuery, Statement, WhichRows};
 use crate::schema::catalog::Table;
-
-/// What is to be proven. Arguments are values when the statement runs.
-#[derive(Clone, Debug)]
-pub enum ProofQuery {
-    LastCommit,
-    Receipt {
-        block: Expr,
-        index: Expr,
-    },
-    /// Rows of a table, by values of its primary key's columns.
-    Rows {
-        table: TableId,
-        which: WhichRows,
-        key: Vec<Expr>,
-    },
-    Head {
-        block: Expr,
-    },
-    SignedHead,
-    VerifierKey,
-    Consistency {
-        old: Expr,
-        new: Expr,
-    },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WhichRows {
-    /// The one with this key.
-    One,
-    /// That there is none with this key.
-    None,
-    /// From one value of the first column to another, or to either end.
-    Between,
-    /// Those whose key begins so.
-    Beginning,
-}
 
 impl Binder<'_> {
     /// `None` for a function that is none of these.

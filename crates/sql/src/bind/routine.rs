@@ -9,7 +9,7 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
 use super::scope::Variable;
-use super::select::BoundQuery;
+use super::state::BoundQuery;
 use super::{is_read_only, supports};
 use crate::bind::statement::{Program, Statement};
 use crate::schema::catalog::{Catalog, Routine};

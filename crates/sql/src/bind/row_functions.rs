@@ -6,7 +6,7 @@
 //! all side by side, as PostgreSQL has it.
 
 use procedure::query::{Interval, RowFunction};
-use procedure::{Expr, Function, Query};
+use procedure::{Expr, Function, Query, Reg};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, Value};
@@ -249,4 +249,13 @@ pub(super) fn positional(arg: &ast::FunctionArg) -> Result<&ast::Expr> {
         ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
         other => Err(Error::unsupported(format_args!("the argument {other}"))),
     }
+}
+
+/// Rows of which each register has a column.
+pub(super) fn rows_of_arrays(arrays: &[Reg]) -> Query {
+    let elements = arrays.iter().map(|array| Query::Call {
+        function: RowFunction::Elements,
+        inputs: [Expr::Reg(*array)].into(),
+    });
+    side_by_side(elements.collect(), false)
 }

@@ -6,21 +6,15 @@ use sqlparser::ast::{self, Spanned};
 use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState};
 
-use super::aggregates::{Aggregates, Place, over_groups};
+use super::aggregates::over_groups;
 use super::binder::{Binder, Typed};
 use super::from::From;
 use super::output_names::output_name;
 use super::plan::{Planned, Wishes, conjuncts, plan};
 use super::row_functions::{check_calls, needs};
 use super::scope::Scope;
+use super::state::{Aggregates, BoundQuery, Place};
 use crate::syntax::names::fold;
-
-/// A compiled query and its columns.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BoundQuery {
-    pub query: Query,
-    pub columns: Vec<Column>,
-}
 
 /// What surrounds the body of a query.
 #[derive(Default)]

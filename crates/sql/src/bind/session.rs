@@ -144,7 +144,7 @@ impl Binder<'_> {
                     name: table.column_name(*c).to_owned(),
                     data_type: table.column_type(*c).clone(),
                 });
-                super::BoundQuery {
+                super::state::BoundQuery {
                     columns: described.collect(),
                     query: super::constraints::rows_of(&table, Vec::new(), &columns)?,
                 }

@@ -21,40 +21,8 @@ use super::Binder;
 use super::binder::Typed;
 use super::output_names::output_name;
 use super::routine::function_call;
-use crate::bind::statement::{Program, Statement};
+use crate::bind::statement::{Level, Program, SessionCall, SessionFunction, Statement};
 use crate::syntax::names::{fold, function_name};
-
-/// How long a lock is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Level {
-    Session = 0,
-    Transaction = 1,
-}
-
-/// What a session does when it is called.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SessionFunction {
-    AdvisoryLock { exclusive: bool, level: Level, waits: bool },
-    AdvisoryUnlock { exclusive: bool },
-    AdvisoryUnlockAll,
-    CancelBackend,
-    TerminateBackend,
-    ClockTimestamp,
-    StatementTimestamp,
-    TimeOfDay,
-    ListeningChannels,
-    Notify,
-    NotificationQueueUsage,
-    SetConfig,
-    Sleep,
-}
-
-/// A call; its arguments are over the parameters and the results of the calls before it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct SessionCall {
-    pub function: SessionFunction,
-    pub arguments: Vec<Expr>,
-}
 
 /// What a function takes, by the number of its arguments, and what it gives.
 type Signature = (SessionFunction, Vec<DataType>, DataType);

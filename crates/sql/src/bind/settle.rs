@@ -23,41 +23,11 @@ use sqlparser::ast;
 use types::{ColumnId, Result, TableId, Value};
 
 use super::binder::Binder;
-use super::constraints::{CASCADE_DEPTH_MAX, Moment, children_of, cyclic};
-use super::insert::single_row;
-use super::plan::{Item, Source, Wishes, plan};
+use super::constraints::{CASCADE_DEPTH_MAX, Moment, children_of, cyclic, going_with};
+use super::state::{Settling, Waits};
 use crate::schema::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
-use crate::syntax::changes::modifying;
+use crate::syntax::changes::{modifying, single_row};
 use crate::syntax::names::{object_name, simple_name};
-
-/// What a statement does to the tables that its foreign keys lead to.
-#[derive(Default)]
-pub(super) struct Settling {
-    /// Rows come to them, or get other keys: what has no parent now may have one in the end.
-    grows: Vec<TableId>,
-    /// Rows go from them, or point elsewhere: what has a child now may have none in the end.
-    shrinks: Vec<TableId>,
-    waits: Waits,
-    /// What is to be done at the end.
-    checks: Vec<Step>,
-}
-
-/// What of the rows at hand waits for the end, since they are kept.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Waits {
-    /// The look for their parents.
-    pub parents: bool,
-    /// The look for children that they leave behind.
-    pub children: bool,
-}
-
-impl Waits {
-    pub const NO: Waits = Waits { parents: false, children: false };
-
-    pub fn all_if(kept: bool) -> Waits {
-        Waits { parents: kept, children: kept }
-    }
-}
 
 impl Settling {
     pub fn of(catalog: &Catalog, statement: &ast::Statement) -> Settling {
@@ -467,27 +437,4 @@ impl Binder<'_> {
 
 fn of_columns(columns: &[ColumnId], row: &[Expr]) -> Vec<Expr> {
     columns.iter().map(|column| row[usize::from(*column)].clone()).collect()
-}
-
-/// The rows of `child` that point at `rows`: its columns `wanted`.
-pub(super) fn going_with(
-    rows: &Query,
-    width: usize,
-    (child, key): (&Arc<Table>, &ForeignKey),
-    values: &[Expr],
-    wanted: &[ColumnId],
-) -> Result<Query> {
-    let width = width as u16;
-    let parents = Item { source: Source::Query(rows.clone()), offset: 0, width, left: None };
-    let children = Item {
-        source: Source::Table(child.clone()),
-        offset: width,
-        width: child.schema.columns.len() as u16,
-        left: None,
-    };
-    let pairs = key.columns.iter().zip(values);
-    let on = pairs.map(|(c, v)| Expr::equal(Expr::Column(width + c), v.clone())).collect();
-    let columns: Vec<u16> = wanted.iter().map(|column| width + column).collect();
-    let wishes = Wishes { columns: columns.clone(), ..Wishes::default() };
-    Ok(plan(vec![parents, children], on, &wishes)?.project(&columns))
 }

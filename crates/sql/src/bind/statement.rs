@@ -5,7 +5,6 @@ use std::sync::Arc;
 use procedure::{Expr, Output, Procedure};
 use types::{ColumnId, DataType, Error, Result, SystemType, TableId};
 
-use crate::bind::{PastQuery, SessionCall};
 use crate::copy::CopyOptions;
 use crate::schema::sequence::Sequence;
 use crate::syntax::ddl::Ddl;
@@ -198,4 +197,105 @@ pub enum Isolation {
     ReadCommitted,
     RepeatableRead,
     Serializable,
+}
+
+/// What is asked about the past. Arguments are values when the statement runs.
+#[derive(Clone, Debug)]
+pub enum PastQuery {
+    /// A name, and a block or NULL for the newest.
+    Pin {
+        name: Expr,
+        block: Option<Expr>,
+    },
+    Unpin {
+        name: Expr,
+    },
+    Pins,
+    Snapshot,
+    /// Blocks that the ledger records as skipped.
+    Skips,
+    /// What a key of the session's user has come to.
+    Outcome {
+        key: Expr,
+    },
+    /// The values of the primary key.
+    History {
+        table: TableId,
+        key: Vec<Expr>,
+    },
+    Proof(ProofQuery),
+    /// Some columns of what it answers.
+    Columns {
+        of: Box<PastQuery>,
+        places: Vec<usize>,
+    },
+}
+
+/// What is to be proven. Arguments are values when the statement runs.
+#[derive(Clone, Debug)]
+pub enum ProofQuery {
+    LastCommit,
+    Receipt {
+        block: Expr,
+        index: Expr,
+    },
+    /// Rows of a table, by values of its primary key's columns.
+    Rows {
+        table: TableId,
+        which: WhichRows,
+        key: Vec<Expr>,
+    },
+    Head {
+        block: Expr,
+    },
+    SignedHead,
+    VerifierKey,
+    Consistency {
+        old: Expr,
+        new: Expr,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhichRows {
+    /// The one with this key.
+    One,
+    /// That there is none with this key.
+    None,
+    /// From one value of the first column to another, or to either end.
+    Between,
+    /// Those whose key begins so.
+    Beginning,
+}
+
+/// How long a lock is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    Session = 0,
+    Transaction = 1,
+}
+
+/// What a session does when it is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SessionFunction {
+    AdvisoryLock { exclusive: bool, level: Level, waits: bool },
+    AdvisoryUnlock { exclusive: bool },
+    AdvisoryUnlockAll,
+    CancelBackend,
+    TerminateBackend,
+    ClockTimestamp,
+    StatementTimestamp,
+    TimeOfDay,
+    ListeningChannels,
+    Notify,
+    NotificationQueueUsage,
+    SetConfig,
+    Sleep,
+}
+
+/// A call; its arguments are over the parameters and the results of the calls before it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SessionCall {
+    pub function: SessionFunction,
+    pub arguments: Vec<Expr>,
 }

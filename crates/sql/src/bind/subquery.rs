@@ -105,7 +105,7 @@ impl Binder<'_> {
         &mut self,
         scope: &Scope,
         query: &ast::Query,
-    ) -> Result<super::select::BoundQuery> {
+    ) -> Result<super::state::BoundQuery> {
         self.enclosing.push(scope.clone());
         let aggregates = std::mem::take(&mut self.aggregates);
         let bound = self.query(query);

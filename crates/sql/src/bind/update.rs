@@ -20,13 +20,13 @@ use procedure::{Check, CommandCode, Expr, Query, Reg, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
-use super::aggregates::Place;
 use super::binder::Binder;
 use super::constraints::{check_violation, null_violation, relevant_checks, rows_of};
 use super::dml::{Dml, Returning, RowResult, one_if};
 use super::from::From;
 use super::plan::{Wishes, conjuncts, plan};
-use super::settle::Waits;
+use super::state::Place;
+use super::state::Waits;
 use crate::schema::catalog::Table;
 use crate::syntax::names::fold;
 

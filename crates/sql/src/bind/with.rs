@@ -17,37 +17,20 @@
 use std::ops::ControlFlow;
 
 use procedure::analysis::visit::{each_query, each_query_expr};
-use procedure::query::{Aggregate, AggregateFunction, RowFunction};
+use procedure::query::{Aggregate, AggregateFunction};
 use procedure::{Expr, Output, Query, Reg, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState};
 
 use super::binder::Binder;
 use super::dml::{Dml, Returning};
-use super::row_functions::side_by_side;
-use super::select::BoundQuery;
-use super::settle::Settling;
+use super::row_functions::rows_of_arrays;
+use super::state::Settling;
+use super::state::{BoundQuery, CommonTable, Late};
 use crate::bind::statement::Statement;
 use crate::schema::catalog::Catalog;
 use crate::syntax::changes::{modifying, names_changes};
 use crate::syntax::names::{fold, object_name};
-
-/// What is put off until everything is read.
-#[derive(Default)]
-pub(super) struct Late {
-    changes: Vec<Step>,
-    /// The part at hand is named, and its RETURNING wanted.
-    keeps: bool,
-    kept: Option<BoundQuery>,
-}
-
-/// A query that WITH names.
-pub(super) struct CommonTable {
-    pub name: String,
-    pub bound: BoundQuery,
-    /// What another copy of it comes to.
-    weight: usize,
-}
 
 /// What the copies of a query may come to, one for each place that reads it, before it is read once
 /// instead. A plan knows more of a copy than of rows that are there: which of them are wanted.
@@ -332,15 +315,6 @@ fn changed_table(statement: &ast::Statement) -> Result<Option<String>> {
         Some(ast::TableFactor::Table { name, .. }) => object_name(name).map(Some),
         _ => Ok(None),
     }
-}
-
-/// Rows of which each register has a column.
-pub(super) fn rows_of_arrays(arrays: &[Reg]) -> Query {
-    let elements = arrays.iter().map(|array| Query::Call {
-        function: RowFunction::Elements,
-        inputs: [Expr::Reg(*array)].into(),
-    });
-    side_by_side(elements.collect(), false)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Queries that change data, in their body or in a part of WITH.
+//! Queries that change data, in their body or in a part of WITH, and what they change it to.
 
 use sqlparser::ast;
 
@@ -18,4 +18,28 @@ pub(crate) fn modifying(query: &ast::Query) -> Option<&ast::Statement> {
 pub(crate) fn names_changes(query: &ast::Query) -> bool {
     let parts = query.with.iter().flat_map(|with| &with.cte_tables);
     parts.into_iter().any(|part| modifying(&part.query).is_some())
+}
+
+/// Whether a value is the word DEFAULT.
+pub(crate) fn is_default(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+/// The row of `VALUES` with one row.
+pub(crate) fn single_row(query: &ast::Query) -> Option<&[ast::Expr]> {
+    match &*query.body {
+        ast::SetExpr::Values(values) if is_plain(query) => match values.rows.as_slice() {
+            [row] => Some(&row.content),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+pub(crate) fn is_plain(query: &ast::Query) -> bool {
+    query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
 }
