@@ -16,8 +16,7 @@ use pgfront::{
 use procedure::{NoticeLevel, Output};
 use sql::Command;
 use sql::SessionInfo;
-use sql::session::lifted::Source;
-use sql::session::{self, Action, Answer, Signal, Status, commons};
+use sql::session::{self, Action, Answer, Signal, Source, Status, commons};
 use sql::syntax::path::SearchPath;
 use tokio::sync::watch;
 use tracing::warn;

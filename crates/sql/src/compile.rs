@@ -1,8 +1,8 @@
 //! Whole statements and routines: what a text says, checked against a catalog and compiled.
 //!
-//! Which language a routine is in decides here between the binder and PL/pgSQL, so neither knows the
-//! other's entry, and a catalog's routines compile themselves by [`compile_routine`] without the
-//! catalog knowing any language.
+//! Which language a routine is in decides here between the binder and PL/pgSQL, so neither knows
+//! the other's entry, and a catalog's routines compile themselves by [`compile_routine`] without
+//! the catalog knowing any language.
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::names::simple_name;
 use crate::syntax::parsed::{Body, Parsed};
+use crate::syntax::path::SearchPath;
 use crate::syntax::routine::{CreateFunction, RoutineKind};
 
 /// Compiles a routine of any language.
@@ -62,29 +63,6 @@ pub(crate) fn bind_interruptibly(
     binder.interrupt = interrupt;
     let (statement, output) = match &parsed.body {
         Body::Statement(statement) => binder.statement(statement, &parsed.text)?,
-        Body::CreateRoutine { procedure, definition } => {
-            let ddl = Ddl::CreateRoutine {
-                function: Box::new(CreateFunction::from_ast(
-                    definition,
-                    *procedure,
-                    &session.path,
-                )?),
-                or_replace: definition.or_replace,
-            };
-            (Statement::Ddl(ddl), Output::Tag)
-        }
-        Body::DropRoutine { procedure, definition } => {
-            let ddl = Ddl::DropRoutines {
-                kind: match procedure {
-                    true => RoutineKind::Procedure,
-                    false => RoutineKind::Function,
-                },
-                names: definition.func_desc.iter().map(|d| d.name.clone()).collect(),
-                if_exists: definition.if_exists,
-            };
-            (Statement::Ddl(ddl), Output::Tag)
-        }
-        Body::Ddl(ddl) => (Statement::Ddl((**ddl).clone()), Output::Tag),
         Body::TableAs(definition) => {
             let columns = binder.query(&definition.query)?.columns;
             let made = definition.as_statements(&columns)?;
@@ -96,6 +74,43 @@ pub(crate) fn bind_interruptibly(
             (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
             (Statement::Program(Program::Procedure(Arc::new(procedure))), Output::Tag)
         }
+        body => match definition_of(body, &session.path)? {
+            Some(ddl) => (Statement::Ddl(ddl), Output::Tag),
+            None => (Statement::Command(command_of(body, catalog)?), Output::Tag),
+        },
+    };
+    Ok(Bound {
+        statement,
+        parameters: binder.parameter_types(),
+        output,
+        session_dependent: binder.session_dependent,
+        zone_dependent: binder.zone_dependent,
+    })
+}
+
+/// What has a grammar of its own and changes the schema.
+fn definition_of(body: &Body, path: &SearchPath) -> Result<Option<Ddl>> {
+    Ok(Some(match body {
+        Body::CreateRoutine { procedure, definition } => Ddl::CreateRoutine {
+            function: Box::new(CreateFunction::from_ast(definition, *procedure, path)?),
+            or_replace: definition.or_replace,
+        },
+        Body::DropRoutine { procedure, definition } => Ddl::DropRoutines {
+            kind: match procedure {
+                true => RoutineKind::Procedure,
+                false => RoutineKind::Function,
+            },
+            names: definition.func_desc.iter().map(|d| d.name.clone()).collect(),
+            if_exists: definition.if_exists,
+        },
+        Body::Ddl(ddl) => (**ddl).clone(),
+        _ => return Ok(None),
+    }))
+}
+
+/// What has a grammar of its own and concerns the session.
+fn command_of(body: &Body, catalog: &Catalog) -> Result<Command> {
+    Ok(match body {
         Body::SetConstraints { names, deferred } => {
             names.iter().try_for_each(|name| check_deferrable(catalog, name))?;
             if *deferred {
@@ -104,26 +119,16 @@ pub(crate) fn bind_interruptibly(
                      or both in one statement.",
                 ));
             }
-            (Statement::Command(Command::Nothing("SET CONSTRAINTS")), Output::Tag)
+            Command::Nothing("SET CONSTRAINTS")
         }
-        Body::Nothing(tag) => (Statement::Command(Command::Nothing(tag)), Output::Tag),
-        Body::Rollback => (Statement::Command(Command::Rollback), Output::Tag),
-        Body::Declare { .. } => return Err(Error::unsupported("DECLARE outside of a session")),
+        Body::Nothing(tag) => Command::Nothing(tag),
+        Body::Rollback => Command::Rollback,
         Body::Fetch { name, direction, moves } => {
-            let (name, direction, moves) = (name.clone(), *direction, *moves);
-            (Statement::Command(Command::Fetch { name, direction, moves }), Output::Tag)
+            Command::Fetch { name: name.clone(), direction: *direction, moves: *moves }
         }
-        Body::CloseCursor(name) => {
-            (Statement::Command(Command::CloseCursor(name.clone())), Output::Tag)
-        }
-        Body::Empty => (Statement::Command(Command::Empty), Output::Tag),
-    };
-    Ok(Bound {
-        statement,
-        parameters: binder.parameter_types(),
-        output,
-        session_dependent: binder.session_dependent,
-        zone_dependent: binder.zone_dependent,
+        Body::CloseCursor(name) => Command::CloseCursor(name.clone()),
+        Body::Empty => Command::Empty,
+        _ => return Err(Error::unsupported("DECLARE outside of a session")),
     })
 }
 

@@ -13,8 +13,7 @@ use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::state::Place;
-use crate::syntax::names::data_type;
-use crate::syntax::names::fold as fold_name;
+use crate::syntax::names::{data_type, fold as fold_name};
 use crate::syntax::precedence::SYMMETRIC;
 use crate::syntax::sequence::named_by;
 

@@ -24,8 +24,7 @@ use super::dml::{Dml, Returning, RowResult};
 use super::from::From;
 use super::insert::with_generated_columns;
 use super::plan::{Wishes, conjuncts, plan};
-use super::state::Place;
-use super::state::Waits;
+use super::state::{Place, Waits};
 use crate::schema::catalog::Table;
 use crate::syntax::merge::{DEFAULTS, NOTHING};
 

@@ -16,8 +16,7 @@ use crate::plan::explain::Explained;
 use crate::settings;
 use crate::settings::zones;
 use crate::syntax::explain::ExplainOptions;
-use crate::syntax::names::data_type;
-use crate::syntax::names::{fold, object_name, simple_name};
+use crate::syntax::names::{data_type, fold, object_name, simple_name};
 
 impl Binder<'_> {
     pub(super) fn session_statement(

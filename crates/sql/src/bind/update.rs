@@ -25,8 +25,7 @@ use super::constraints::{check_violation, null_violation, relevant_checks, rows_
 use super::dml::{Dml, Returning, RowResult, one_if};
 use super::from::From;
 use super::plan::{Wishes, conjuncts, plan};
-use super::state::Place;
-use super::state::Waits;
+use super::state::{Place, Waits};
 use crate::schema::catalog::Table;
 use crate::syntax::names::fold;
 

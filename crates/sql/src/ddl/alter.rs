@@ -14,8 +14,7 @@ use super::{ColumnSource, StoreChange};
 use crate::schema::catalog::{Generated, Table};
 use crate::schema::sequence::Identity;
 use crate::syntax::ddl::SequenceOptions;
-use crate::syntax::names::quoted;
-use crate::syntax::names::{as_sql, beside, fold, object_name, simple_name};
+use crate::syntax::names::{as_sql, beside, fold, object_name, quoted, simple_name};
 
 /// OWNER TO, and nothing else.
 fn gives_away(alter: &ast::AlterTable) -> bool {

@@ -19,8 +19,7 @@ use super::table::{Draft, comparable, orphans};
 use crate::bind::{Binder, Scope, Typed};
 use crate::schema::catalog::Table;
 use crate::settings::session_info::SessionInfo;
-use crate::syntax::names::data_type;
-use crate::syntax::names::quoted;
+use crate::syntax::names::{data_type, quoted};
 use crate::syntax::parse::parse_expression;
 use types::cast::CastContext;
 

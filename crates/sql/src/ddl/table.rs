@@ -17,9 +17,7 @@ use crate::schema::catalog::{
     Catalog, CheckConstraint, ForeignKey, Generated, ReferenceAction, Table,
 };
 use crate::settings::session_info::SessionInfo;
-use crate::syntax::names::data_type;
-use crate::syntax::names::quoted;
-use crate::syntax::names::{as_sql, bare, beside, fold, object_name};
+use crate::syntax::names::{as_sql, bare, beside, data_type, fold, object_name, quoted};
 
 /// Name of the column that is the key of a table without one.
 pub const ROW_ID: &str = "tally_row_id";

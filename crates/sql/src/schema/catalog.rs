@@ -12,8 +12,7 @@ use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableI
 
 use crate::schema::sequence::{Identity, Sequence};
 use crate::syntax::names::{self, PUBLIC};
-use crate::syntax::routine::CreateFunction;
-use crate::syntax::routine::{parameter_columns, result_columns};
+use crate::syntax::routine::{CreateFunction, parameter_columns, result_columns};
 
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {

@@ -16,7 +16,7 @@ use types::{DataType, Error, Result, SqlState, Value, Zone};
 use super::answer::{Answer, Tag};
 use super::guard::aside;
 use super::prepared::{Action, Prepared};
-use super::schema::Versioned;
+use super::versioned::Versioned;
 use super::{Session, View};
 use crate::bind::statement::{Bound, Program};
 use crate::bind::would_differ;

@@ -13,6 +13,7 @@ use tokio::time;
 use types::{Error, Result, SqlState, Value};
 
 use super::answer::{Answer, Tag, plain};
+use super::beside::Beside;
 use super::commons::advisory::{AdvisoryKey, Wanted};
 use super::commons::channels::{Change, Listener, Note, Notification, Promise};
 use super::{Session, Status};
@@ -21,51 +22,6 @@ use crate::bind::{Level, SessionCall, SessionFunction};
 
 /// How often a sleeper looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// What a transaction's notifications may take before they are sent.
-const NOTES_BYTES_MAX: usize = super::commons::channels::QUEUED_BYTES_MAX / 4;
-
-/// What an open transaction has done beside the ledger.
-#[derive(Default)]
-pub struct Beside {
-    locks: Vec<Wanted>,
-    changes: Vec<Change>,
-    notes: Vec<Note>,
-    notes_bytes: usize,
-}
-
-/// A point of time in it.
-#[derive(Clone, Copy)]
-pub struct BesideMark {
-    locks: usize,
-    changes: usize,
-    notes: usize,
-}
-
-impl Beside {
-    pub fn mark(&self) -> BesideMark {
-        let Beside { locks, changes, notes, .. } = self;
-        BesideMark { locks: locks.len(), changes: changes.len(), notes: notes.len() }
-    }
-
-    /// Forgets what came after; the locks among it, which are to be given back.
-    pub fn return_to(&mut self, mark: BesideMark) -> Vec<Wanted> {
-        self.changes.truncate(mark.changes);
-        self.notes.truncate(mark.notes);
-        self.notes_bytes = self.notes.iter().map(Note::bytes).sum();
-        self.locks.split_off(mark.locks)
-    }
-
-    fn notify(&mut self, note: Note) -> Result<()> {
-        self.notes_bytes += note.bytes();
-        if self.notes_bytes > NOTES_BYTES_MAX {
-            let what = "too many notifications in one transaction";
-            return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what));
-        }
-        self.notes.push(note);
-        Ok(())
-    }
-}
 
 impl Session {
     /// Where notifications for the client arrive.

@@ -9,12 +9,9 @@
 //! *Cost.* One system call for a statement or argument that draws, and for a BEGIN.
 
 use engine::Seed;
-use procedure::draws::{Draws, settle};
-use procedure::{Expr, Procedure};
+use procedure::draws::Draws;
 use rustix::rand::{GetRandomFlags, getrandom};
-use types::{Error, Result, SqlState, Value};
-
-use super::Session;
+use types::{Error, Result, SqlState};
 
 /// Where nothing is drawn.
 pub(super) const NO_SEED: Seed = [0; 16];
@@ -30,26 +27,4 @@ pub(super) fn new_seed() -> Result<Seed> {
 /// What an envelope says of a transaction that has drawn so much.
 pub(super) fn seed_of(draws: &Draws) -> Seed {
     if draws.lanes() > 0 { draws.seed() } else { NO_SEED }
-}
-
-impl Session {
-    /// What the next program draws from.
-    pub(super) fn draws(&self, procedure: &Procedure) -> Result<Draws> {
-        match &self.transaction {
-            Some(transaction) if !procedure.read_only => Ok(transaction.draws()),
-            _ if procedure.draws => new_seed().map(Draws::new),
-            _ => Ok(Draws::new(NO_SEED)),
-        }
-    }
-
-    /// An argument, which is a value before it goes anywhere. Values of sequences in it have been
-    /// taken.
-    pub(super) fn argument(&self, expr: &Expr, parameters: &[Value]) -> Result<Value> {
-        if !expr.draws() {
-            return expr.eval(parameters, &[], self.now_us());
-        }
-        let mut settled = expr.clone();
-        settle(&mut settled, new_seed()?);
-        settled.eval(parameters, &[], self.now_us())
-    }
 }

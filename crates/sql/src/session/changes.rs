@@ -23,7 +23,7 @@ use procedure::{Frame, Meter, Procedure, run, run_within};
 use storage::{CatalogChange, Store};
 use types::{Error, IndexSchema, Key, Result, SqlState, Stamp, Stop, TableId, TableSchema, Value};
 
-use super::schema::Versioned;
+use super::versioned::Versioned;
 use crate::ddl::{ColumnSource, StoreChange, Validation};
 use crate::schema::sequence::Sequence;
 use crate::syntax::ddl::Ddl;

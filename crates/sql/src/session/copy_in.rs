@@ -3,16 +3,14 @@
 
 use std::sync::Arc;
 
-use concurrency::{Load, Work};
+use concurrency::Load;
 use engine::transaction::Asked;
 use kit::pool::Lease;
 use procedure::draws::Draws;
 use procedure::{INSERT_UNITS, Interrupt, Procedure, ROW_WEIGHT};
 use types::{Error, Result, SqlState, Value, Zone};
 
-use super::Session;
-use super::answer::{Answer, Tag};
-use super::guard::{Guard, SHORT_TEXT_BYTES, aside};
+use super::guard::Guard;
 use crate::copy::binary::{BinaryFields, BinaryParser};
 use crate::copy::{CopyFormat, CopyOptions, CopyParser, Fields};
 use crate::settings::COPY_ROWS_PER_BLOCK;
@@ -24,34 +22,34 @@ const PIECE_BYTES: usize = 64 << 10;
 const COPIES: u64 = 3;
 
 pub struct CopyIn {
-    text: String,
+    pub(super) text: String,
     /// Inserts one row; its parameters are the columns that COPY names.
-    row: Arc<Procedure>,
+    pub(super) row: Arc<Procedure>,
     /// Looks at one when all of a block are there.
-    at_end: Option<Arc<Procedure>>,
-    parser: Parser,
+    pub(super) at_end: Option<Arc<Procedure>>,
+    pub(super) parser: Parser,
     /// What times without an offset are read in.
-    zone: Zone,
-    rows: Rows,
+    pub(super) zone: Zone,
+    pub(super) rows: Rows,
     /// Of the data that is not in the ledger yet.
-    bytes: usize,
+    pub(super) bytes: usize,
     /// The transaction's data has to fit an envelope.
-    bytes_max: usize,
+    pub(super) bytes_max: usize,
     /// So many rows become a transaction of their own; `None`: all together.
-    block_rows: Option<usize>,
+    pub(super) block_rows: Option<usize>,
     /// Rows that are in the ledger already.
-    committed: u64,
-    guard: Arc<Guard>,
+    pub(super) committed: u64,
+    pub(super) guard: Arc<Guard>,
 }
 
-enum Parser {
+pub(super) enum Parser {
     Text(CopyParser),
     Binary(BinaryParser),
 }
 
 impl Parser {
     /// Takes a piece of the data; `None`: they are at their end.
-    fn take(
+    pub(super) fn take(
         &mut self,
         piece: Option<&[u8]>,
         (row, zone): (&Procedure, &Zone),
@@ -76,14 +74,14 @@ impl Parser {
     }
 
     /// Of the last row.
-    fn line(&self) -> u64 {
+    pub(super) fn line(&self) -> u64 {
         match self {
             Parser::Text(parser) => parser.line(),
             Parser::Binary(parser) => parser.row(),
         }
     }
 
-    fn partial_bytes(&self) -> usize {
+    pub(super) fn partial_bytes(&self) -> usize {
         match self {
             Parser::Text(parser) => parser.partial_bytes(),
             Parser::Binary(parser) => parser.partial_bytes(),
@@ -92,25 +90,25 @@ impl Parser {
 }
 
 /// The rows so far, what they weigh, and what covers them.
-struct Rows {
-    rows: Vec<Box<[Value]>>,
-    weight: u64,
+pub(super) struct Rows {
+    pub(super) rows: Vec<Box<[Value]>>,
+    pub(super) weight: u64,
     /// Of a transaction of the ledger.
-    weight_max: u64,
-    rows_max: u64,
-    lease: Lease,
+    pub(super) weight_max: u64,
+    pub(super) rows_max: u64,
+    pub(super) lease: Lease,
 }
 
 impl Rows {
     /// What the block would refuse is refused before it takes memory.
-    fn push(&mut self, row: Box<[Value]>) -> Result<()> {
+    pub(super) fn push(&mut self, row: Box<[Value]>) -> Result<()> {
         self.weight += row.iter().map(|value| value.weight() as u64).sum::<u64>();
         self.check()?;
         self.rows.push(row);
         Ok(())
     }
 
-    fn check(&mut self) -> Result<()> {
+    pub(super) fn check(&mut self) -> Result<()> {
         if self.weight > self.weight_max {
             return Err(too_much(self.weight_max, "transaction_bytes_max"));
         }
@@ -120,12 +118,12 @@ impl Rows {
         Ok(self.lease.cover(self.bytes())?)
     }
 
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.weight + (self.rows.len() * ROW_WEIGHT) as u64
     }
 
     /// The first so many, with what covers them.
-    fn take(&mut self, count: usize) -> Rows {
+    pub(super) fn take(&mut self, count: usize) -> Rows {
         let rest = self.rows.split_off(count.min(self.rows.len()));
         let rows = std::mem::replace(&mut self.rows, rest);
         let values = rows.iter().flatten();
@@ -137,7 +135,7 @@ impl Rows {
     }
 
     /// Puts values behind those of each row.
-    fn extend(&mut self, more: Vec<Vec<Value>>) -> Result<()> {
+    pub(super) fn extend(&mut self, more: Vec<Vec<Value>>) -> Result<()> {
         for (row, more) in self.rows.iter_mut().zip(more) {
             self.weight += more.iter().map(|value| value.weight() as u64).sum::<u64>();
             *row = std::mem::take(row).into_iter().chain(more).collect();
@@ -146,7 +144,7 @@ impl Rows {
     }
 
     /// What the ledger will hold, what runs, and what covers both until it is answered.
-    fn load(
+    pub(super) fn load(
         mut self,
         CopyIn { text, row, at_end, guard, .. }: &CopyIn,
         draws: &mut Draws,
@@ -162,7 +160,7 @@ impl Rows {
     }
 }
 
-fn no_copy() -> Error {
+pub(super) fn no_copy() -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, "no COPY is in progress")
 }
 
@@ -241,19 +239,19 @@ impl CopyIn {
     }
 
     /// The data are at their end.
-    fn end(&mut self) -> Result<()> {
+    pub(super) fn end(&mut self) -> Result<()> {
         self.parser.take(None, (&self.row, &self.zone), &mut self.rows)
     }
 
     /// The next rows that are a transaction of their own, once they are there.
-    fn next_block(&mut self) -> Option<Rows> {
+    pub(super) fn next_block(&mut self) -> Option<Rows> {
         let count = self.block_rows.filter(|count| self.rows.rows.len() >= *count)?;
         self.bytes = self.parser.partial_bytes();
         Some(self.rows.take(count))
     }
 
     /// An error that leaves rows in the ledger says so.
-    fn told(&self, error: Error) -> Error {
+    pub(super) fn told(&self, error: Error) -> Error {
         if self.committed == 0 {
             return error;
         }
@@ -262,90 +260,6 @@ impl CopyIn {
         error.with_detail(format!(
             "{before}The first {rows} rows are in the ledger, as {COPY_ROWS_PER_BLOCK} asks."
         ))
-    }
-}
-
-impl Session {
-    pub(super) fn begin_copy(
-        &mut self,
-        text: &str,
-        columns: usize,
-        programs: (Arc<Procedure>, Option<Arc<Procedure>>),
-        options: &CopyOptions,
-    ) -> Result<Answer> {
-        self.check_copy(options)?;
-        let engine = &self.database.engine;
-        self.guard.set_budget(engine.budget());
-        let text_and_bytes = (text.to_owned(), engine.envelope_bytes_max());
-        let how = (options, &self.info.zone);
-        let block_rows = self.copy_block_rows();
-        let copy = CopyIn::new(text_and_bytes, programs, how, block_rows, &self.guard);
-        self.copy = Some(copy);
-        let is_binary = options.format == CopyFormat::Binary;
-        Ok(Answer::CopyIn { columns, is_binary })
-    }
-
-    pub async fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut copy = self.copy.take().ok_or_else(no_copy)?;
-        aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes)).map_err(|e| copy.told(e))?;
-        while let Some(rows) = copy.next_block() {
-            self.copy_rows(&mut copy, rows).await?;
-        }
-        self.copy = Some(copy);
-        Ok(())
-    }
-
-    pub async fn copy_done(&mut self) -> Result<Answer> {
-        let mut copy = self.copy.take().ok_or_else(no_copy)?;
-        self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
-        aside(false, || copy.end()).map_err(|error| copy.told(error))?;
-        while let Some(rows) = copy.next_block() {
-            self.copy_rows(&mut copy, rows).await?;
-        }
-        let rest = copy.rows.take(usize::MAX);
-        if copy.committed == 0 || !rest.rows.is_empty() {
-            self.copy_rows(&mut copy, rest).await?;
-        }
-        Ok(Answer::Tag(Tag::Counted("COPY".into(), copy.committed)))
-    }
-
-    /// Some of the rows, as one statement.
-    async fn copy_rows(&mut self, copy: &mut CopyIn, rows: Rows) -> Result<()> {
-        let written = self.load(copy, rows).await;
-        copy.committed += written.map_err(|error| copy.told(error))?;
-        Ok(())
-    }
-
-    async fn load(&mut self, copy: &CopyIn, mut rows: Rows) -> Result<u64> {
-        let row = &copy.row;
-        if !row.sequences.is_empty() {
-            rows.extend(self.bring_for_rows(row, rows.rows.len()).await?)?;
-        }
-        let mut draws = self.draws(row)?;
-        let loaded = aside(false, || rows.load(copy, &mut draws));
-        let (asked, load, _lease) = loaded?;
-        Ok(self.write(asked, Work::Load(load), draws).await?.count)
-    }
-
-    /// How many rows of a COPY are a transaction; a block of SQL's, or a key, holds them together.
-    pub(super) fn copy_block_rows(&self) -> Option<usize> {
-        let is_alone = self.transaction.is_none() && !self.settings.has_transaction_key();
-        self.settings.copy_rows_per_block().filter(|_| is_alone)
-    }
-
-    /// What the client sends and is sent is in its own encoding, but for values in binary format.
-    pub(super) fn check_copy(&self, options: &CopyOptions) -> Result<()> {
-        let (_, encoding) = self.settings.show("client_encoding")?;
-        let is_plain = ["UTF8", "SQL_ASCII"].contains(&encoding.as_str());
-        match options.format == CopyFormat::Binary && !is_plain {
-            false => Ok(()),
-            true => Err(Error::unsupported(format_args!("COPY in binary format in {encoding}"))
-                .with_hint("SET client_encoding TO UTF8, or use the text format.")),
-        }
-    }
-
-    pub fn copy_failed(&mut self) {
-        self.copy = None;
     }
 }
 

@@ -24,12 +24,9 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use kit::pool::Lease;
-use procedure::Output;
-use types::{Error, Result, SqlState, Value};
+use types::{Error, Result, SqlState};
 
-use super::answer::{Answer, Tag, plain};
 use super::prepared::{Prepared, statement_bytes};
-use super::{Session, View};
 use crate::plan::analyst::{Row, RowBatches, row_bytes};
 use crate::settings::CursorSeen;
 use crate::syntax::parsed::{ALL, Declaration, Direction};
@@ -39,41 +36,41 @@ const CURSORS_MAX: usize = 10_000;
 
 /// Those of one session.
 pub(super) struct Cursors {
-    by_name: BTreeMap<String, Cursor>,
+    pub(super) by_name: BTreeMap<String, Cursor>,
     /// What the next one is numbered.
-    next: u64,
-    lease: Lease,
+    pub(super) next: u64,
+    pub(super) lease: Lease,
 }
 
 /// The cursors that there were at a point of time.
 #[derive(Clone, Copy)]
 pub struct CursorMark(u64);
 
-struct Cursor {
-    declaration: Declaration,
-    text: String,
-    query: Arc<Prepared>,
-    created_us: i64,
-    number: u64,
+pub(super) struct Cursor {
+    pub(super) declaration: Declaration,
+    pub(super) text: String,
+    pub(super) query: Arc<Prepared>,
+    pub(super) created_us: i64,
+    pub(super) number: u64,
     /// It outlives the open transaction.
-    stays: bool,
-    rows: Rows,
+    pub(super) stays: bool,
+    pub(super) rows: Rows,
 }
 
 /// A query's rows, and a position among them.
-struct Rows {
+pub(super) struct Rows {
     /// From row `passed + 1` on.
-    made: VecDeque<Row>,
-    passed: usize,
+    pub(super) made: VecDeque<Row>,
+    pub(super) passed: usize,
     /// `None`: there are no more than were made.
-    more: Option<RowBatches>,
-    position: usize,
-    only_forward: bool,
+    pub(super) more: Option<RowBatches>,
+    pub(super) position: usize,
+    pub(super) only_forward: bool,
     /// After an error it goes nowhere.
-    failed: bool,
+    pub(super) failed: bool,
     /// Of those that were made and not passed.
-    bytes: u64,
-    bytes_max: u64,
+    pub(super) bytes: u64,
+    pub(super) bytes_max: u64,
 }
 
 impl Cursors {
@@ -124,27 +121,27 @@ impl Cursors {
         seen.collect()
     }
 
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.by_name.values().map(Cursor::bytes).sum()
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         self.lease.shrink(self.bytes());
     }
 
     /// Covers what cursors hold now.
-    fn cover(&mut self) -> Result<()> {
+    pub(super) fn cover(&mut self) -> Result<()> {
         let bytes = self.bytes();
         self.lease.cover(bytes)?;
         self.lease.shrink(bytes);
         Ok(())
     }
 
-    fn get(&mut self, name: &str) -> Result<&mut Cursor> {
+    pub(super) fn get(&mut self, name: &str) -> Result<&mut Cursor> {
         self.by_name.get_mut(name).ok_or_else(|| unknown(name))
     }
 
-    fn insert(&mut self, cursor: Cursor) -> Result<()> {
+    pub(super) fn insert(&mut self, cursor: Cursor) -> Result<()> {
         if self.by_name.len() >= CURSORS_MAX {
             let what = format!("a session can have at most {CURSORS_MAX} cursors");
             return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
@@ -158,15 +155,15 @@ impl Cursors {
 }
 
 /// Rows on their way to the client, and what covers them.
-struct Fetched {
-    rows: Vec<Row>,
-    bytes: u64,
-    lease: Lease,
+pub(super) struct Fetched {
+    pub(super) rows: Vec<Row>,
+    pub(super) bytes: u64,
+    pub(super) lease: Lease,
 }
 
 impl Fetched {
     /// A row that the cursor keeps.
-    fn copy(&mut self, row: &Row) -> Result<()> {
+    pub(super) fn copy(&mut self, row: &Row) -> Result<()> {
         self.bytes += row_bytes(row) as u64;
         self.lease.cover(self.bytes)?;
         self.rows.push(row.clone());
@@ -174,7 +171,7 @@ impl Fetched {
     }
 
     /// A row that the cursor lets go of, which is covered as one of it.
-    fn take(&mut self, row: Row) {
+    pub(super) fn take(&mut self, row: Row) {
         self.bytes += row_bytes(&row) as u64;
         self.lease.cover_anyway(self.bytes);
         self.rows.push(row);
@@ -182,27 +179,27 @@ impl Fetched {
 }
 
 impl Cursor {
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         statement_bytes(self.text.len()) as u64 + self.rows.bytes
     }
 }
 
 impl Rows {
     /// Where rows end that have been made, as a position.
-    fn made_to(&self) -> usize {
+    pub(super) fn made_to(&self) -> usize {
         self.passed + self.made.len()
     }
 
-    fn is_at_end(&self) -> bool {
+    pub(super) fn is_at_end(&self) -> bool {
         self.more.is_none() && self.position > self.made_to()
     }
 
-    fn is_on_row(&self) -> bool {
+    pub(super) fn is_on_row(&self) -> bool {
         self.position > 0 && !self.is_at_end()
     }
 
     /// Makes sure of the row at a position, if there is one.
-    async fn make(&mut self, position: usize) -> Result<()> {
+    pub(super) async fn make(&mut self, position: usize) -> Result<()> {
         while self.made_to() < position
             && let Some(more) = &mut self.more
         {
@@ -223,7 +220,11 @@ impl Rows {
 
     /// Goes on by `count` rows, some at a time so that what is passed is let go of. The rows go to
     /// `out`, if they are wanted; how many there were.
-    async fn forward(&mut self, count: u64, mut out: Option<&mut Fetched>) -> Result<u64> {
+    pub(super) async fn forward(
+        &mut self,
+        count: u64,
+        mut out: Option<&mut Fetched>,
+    ) -> Result<u64> {
         let mut gone = 0;
         while gone < count && !self.is_at_end() {
             self.make(self.position + 1).await?;
@@ -251,7 +252,7 @@ impl Rows {
         Ok(gone)
     }
 
-    fn check_backward(&self) -> Result<()> {
+    pub(super) fn check_backward(&self) -> Result<()> {
         match self.only_forward {
             false => Ok(()),
             true => Err(Error::new(
@@ -262,7 +263,7 @@ impl Rows {
         }
     }
 
-    fn backward(&mut self, count: u64, out: Option<&mut Fetched>) -> Result<u64> {
+    pub(super) fn backward(&mut self, count: u64, out: Option<&mut Fetched>) -> Result<u64> {
         self.check_backward()?;
         let there = self.position.saturating_sub(1) as u64;
         let take = there.min(count) as usize;
@@ -274,7 +275,7 @@ impl Rows {
         Ok(take as u64)
     }
 
-    fn rewind(&mut self) -> Result<()> {
+    pub(super) fn rewind(&mut self) -> Result<()> {
         if self.position > 0 {
             self.check_backward()?;
             self.position = 0;
@@ -283,7 +284,11 @@ impl Rows {
     }
 
     /// The rows that a FETCH answers; how many they are.
-    async fn go(&mut self, direction: Direction, mut out: Option<&mut Fetched>) -> Result<u64> {
+    pub(super) async fn go(
+        &mut self,
+        direction: Direction,
+        mut out: Option<&mut Fetched>,
+    ) -> Result<u64> {
         match direction {
             Direction::Forward(0) | Direction::Backward(0) => match (self.is_on_row(), out) {
                 (false, _) => Ok(0),
@@ -328,121 +333,11 @@ impl Rows {
     }
 }
 
-impl Session {
-    /// Runs a query for those who fetch its rows later.
-    pub(super) async fn declare(
-        &mut self,
-        (declaration, text): (&Declaration, &str),
-        query: &Arc<Prepared>,
-        parameters: &[Value],
-        view: View,
-    ) -> Result<Answer> {
-        if !declaration.hold {
-            self.open_transaction("DECLARE CURSOR")?;
-        }
-        if self.cursors.query(&declaration.name).is_some() {
-            let what = format!("cursor \"{}\" already exists", declaration.name);
-            return Err(Error::new(SqlState::DUPLICATE_CURSOR, what));
-        }
-        let bytes_max = self.guard.memory();
-        let (made, more) = match Box::pin(self.run(query, parameters, view)).await? {
-            Answer::Rows { rows, .. } => (VecDeque::from(rows), None),
-            Answer::Stream { rows, .. } => (VecDeque::new(), Some(rows)),
-            _ => return Err(Error::unsupported("a cursor over this statement")),
-        };
-        let only_forward = match declaration.scroll {
-            Some(scroll) => !scroll,
-            None => more.is_some() && !declaration.hold,
-        };
-        let bytes = made.iter().map(|row| row_bytes(row) as u64).sum();
-        let (passed, position, failed) = (0, 0, false);
-        let mut rows =
-            Rows { made, passed, more, position, only_forward, failed, bytes, bytes_max };
-        if declaration.hold {
-            rows.make(usize::MAX).await?;
-        }
-        self.cursors.insert(Cursor {
-            declaration: declaration.clone(),
-            text: text.to_owned(),
-            query: Arc::clone(query),
-            created_us: self.now_us(),
-            number: self.cursors.next,
-            stays: self.transaction.is_none(),
-            rows,
-        })?;
-        Ok(plain("DECLARE CURSOR"))
-    }
-
-    /// FETCH, or MOVE; `told`: the columns that the client expects.
-    pub(super) async fn fetch_rows(
-        &mut self,
-        name: &str,
-        direction: Direction,
-        moves: bool,
-        told: &Output,
-    ) -> Result<Answer> {
-        let bytes_max = self.guard.memory();
-        let cursor = self.cursors.get(name)?;
-        if cursor.rows.failed {
-            let what = format!("portal \"{name}\" cannot be run");
-            return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
-        }
-        if !moves && cursor.query.bound.output != *told {
-            return Err(Error::changed_result_type(
-                "The cursor was declared anew since: prepare the statement again.",
-            ));
-        }
-        cursor.rows.bytes_max = bytes_max;
-        let mut fetched = Fetched { rows: Vec::new(), bytes: 0, lease: self.guard.lease() };
-        let out = (!moves).then_some(&mut fetched);
-        let gone = cursor.rows.go(direction, out).await;
-        let covered = self.cursors.cover();
-        let count = match gone.and_then(|count| covered.map(|()| count)) {
-            Ok(count) => count,
-            Err(error) => {
-                self.cursors.get(name)?.rows.failed = true;
-                return Err(error);
-            }
-        };
-        let Fetched { rows, lease, .. } = fetched;
-        let tag = |verb: &str| Tag::Counted(verb.to_owned(), count);
-        Ok(match moves {
-            true => Answer::Tag(tag("MOVE")),
-            false => Answer::Rows { rows, tag: tag("FETCH"), lease: Some(lease) },
-        })
-    }
-
-    /// `None`: all of them.
-    pub(super) fn close_cursors(&mut self, name: Option<&str>) -> Result<Answer> {
-        let Some(name) = name else {
-            self.cursors.close_all();
-            return Ok(plain("CLOSE CURSOR ALL"));
-        };
-        match self.close_cursor(name) {
-            true => Ok(plain("CLOSE CURSOR")),
-            false => Err(unknown(name)),
-        }
-    }
-
-    /// Whether there was one.
-    pub fn close_cursor(&mut self, name: &str) -> bool {
-        let was_there = self.cursors.by_name.remove(name).is_some();
-        self.cursors.settle();
-        was_there
-    }
-
-    /// The query of a cursor, and whether its rows are for binary readers.
-    pub fn cursor(&self, name: &str) -> Option<(&Arc<Prepared>, bool)> {
-        let cursor = self.cursors.by_name.get(name)?;
-        Some((&cursor.query, cursor.declaration.binary))
-    }
-}
-
 fn bytes_of(rows: &[Row]) -> u64 {
     rows.iter().map(|row| row_bytes(row) as u64).sum()
 }
 
-fn unknown(name: &str) -> Error {
+pub(super) fn unknown(name: &str) -> Error {
     let what = format!("cursor \"{name}\" does not exist");
     Error::new(SqlState::INVALID_CURSOR_NAME, what)
 }

@@ -18,7 +18,7 @@ use kit::pool::{Lease, Pool};
 use procedure::{BYTES_MAX, Budget, Frame, Interrupt, Meter, UNITS_MAX};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
-use types::{Error, Result, SqlState};
+use types::{Error, Result, SqlState, Stop};
 
 use crate::settings::{QUERY_MEMORY, QUERY_MEMORY_BYTES};
 
@@ -226,5 +226,16 @@ pub fn aside<T>(is_short: bool, run: impl FnOnce() -> T) -> T {
     match !is_short && has_workers() {
         true => tokio::task::block_in_place(run),
         false => run(),
+    }
+}
+
+/// What the client is told of a stop.
+pub fn error_of(stop: Stop) -> Error {
+    match stop {
+        Stop::Rejected(error) | Stop::Retry(error) => error.cut(),
+        Stop::Halt(why) => {
+            Error::new(SqlState::INTERNAL_ERROR, "the statement met an impossible state")
+                .with_detail(why)
+        }
     }
 }

@@ -17,28 +17,15 @@ use std::sync::Arc;
 
 use types::{DataType, Result, Value, Zone};
 
-use super::prepared::{Prepared, statement_bytes};
-use super::{CACHED_BYTES_MAX, Session};
+use super::Session;
+use super::prepared::{Lifted, Prepared, Source, statement_bytes};
 use crate::syntax::normalise::{Literal, Normalised, normalise};
 use crate::syntax::parse::parse;
 use crate::syntax::parsed::Parsed;
 use engine::ParameterTypes;
 
-/// A text without its literals, under one schema.
-pub(super) struct Lifted {
-    version: u64,
-    /// `None`: it does not bind without them.
-    prepared: Option<Arc<Prepared>>,
-}
-
-/// A statement on its way to being bound.
-pub enum Source {
-    Parsed(Parsed),
-    /// A text that has been bound before, as it stands.
-    Known(String),
-    /// What is left of it without its literals, and these.
-    Lifted(Arc<Prepared>, Box<[Value]>),
-}
+/// What all those that one session keeps may take.
+const CACHED_BYTES_MAX: u64 = 16 << 20;
 
 impl Session {
     /// The statements of a text, parsed only as far as they are new.

@@ -19,6 +19,7 @@
 
 mod analysis;
 mod answer;
+mod beside;
 mod blocks;
 mod calls;
 mod caught_up;
@@ -27,13 +28,16 @@ pub mod changes;
 mod commands;
 pub mod commons;
 mod copy_in;
+mod copying;
 mod cursors;
 mod decided;
 mod explained;
+mod fetching;
 mod guard;
 mod last_changes;
 pub mod ledger_proofs;
-pub mod lifted;
+mod lifted;
+mod lock_clauses;
 mod locking;
 mod named;
 mod parameters;
@@ -43,9 +47,11 @@ mod programs;
 mod proofs;
 mod release;
 pub mod schema;
-pub mod sequences;
+mod sequences;
+mod stocks;
 mod table_as;
 pub mod transaction;
+pub mod versioned;
 
 use std::sync::{Arc, OnceLock};
 
@@ -82,12 +88,13 @@ use copy_in::CopyIn;
 use cursors::Cursors;
 use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
 pub use guard::{Signal, aside};
-use lifted::Lifted;
-use locking::Locking;
-pub use prepared::{Action, Prepared, statement_bytes};
-use schema::{Schema, Versioned};
-use sequences::Drawn;
+use lock_clauses::Locking;
+use prepared::Lifted;
+pub use prepared::{Action, Prepared, Source, statement_bytes};
+use schema::Schema;
+use stocks::Drawn;
 use transaction::OpenTransaction;
+use versioned::Versioned;
 
 /// A database: an engine and the schema it runs under.
 pub struct Database {
@@ -142,8 +149,6 @@ pub enum Status {
 
 /// The longest text that is kept bound for a session's next use of it.
 const CACHED_TEXT_BYTES_MAX: usize = 4096;
-/// What all those that one session keeps may take.
-const CACHED_BYTES_MAX: u64 = 16 << 20;
 
 pub struct Session {
     database: Arc<Database>,

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use engine::ParameterTypes;
 use procedure::{Column, Output};
-use types::{TableId, Zone};
+use types::{TableId, Value, Zone};
 
-use super::locking::Locking;
+use super::lock_clauses::Locking;
 use crate::bind::origins::Origin;
 use crate::bind::statement::{Bound, Command, Program, Statement};
 use crate::copy::CopyOptions;
@@ -153,4 +153,20 @@ pub fn statement_bytes(text_bytes: usize) -> usize {
     const STATEMENT_BYTES: usize = 1 << 10;
     const BYTES_PER_TEXT_BYTE: usize = 32;
     STATEMENT_BYTES + BYTES_PER_TEXT_BYTE * text_bytes
+}
+
+/// A text without its literals, under one schema.
+pub(super) struct Lifted {
+    pub version: u64,
+    /// `None`: it does not bind without them.
+    pub prepared: Option<Arc<Prepared>>,
+}
+
+/// A statement on its way to being bound.
+pub enum Source {
+    Parsed(Parsed),
+    /// A text that has been bound before, as it stands.
+    Known(String),
+    /// What is left of it without its literals, and these.
+    Lifted(Arc<Prepared>, Box<[Value]>),
 }

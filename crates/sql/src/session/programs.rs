@@ -4,20 +4,19 @@ use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
 use engine::transaction::Asked;
 use engine::{Compiled, Completion, ParameterTypes, Seed, Submitter};
 use kit::pool::Lease;
-use procedure::draws::Draws;
+use procedure::draws::{Draws, settle};
 use procedure::{Expr, Interrupt, Output, Procedure, ProgramResult, ROW_WEIGHT};
 use sqlparser::ast;
 use std::sync::Arc;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::answer::{Answer, answer, plain};
-use super::chance::seed_of;
+use super::chance::{NO_SEED, new_seed, seed_of};
 use super::decided;
-use super::guard::aside;
-use super::locking::Locking;
+use super::guard::{aside, error_of};
+use super::lock_clauses::Locking;
 use super::prepared::Prepared;
 use super::sequences::{ATTEMPTS_MAX, is_too_few};
-use super::transaction::error_of;
 use super::{Session, View, schema};
 use crate::bind::PastQuery;
 use crate::bind::statement::{Bound, Program};
@@ -410,5 +409,27 @@ impl Session {
             }
         }
         Ok(result)
+    }
+}
+
+impl Session {
+    /// What the next program draws from.
+    pub(super) fn draws(&self, procedure: &Procedure) -> Result<Draws> {
+        match &self.transaction {
+            Some(transaction) if !procedure.read_only => Ok(transaction.draws()),
+            _ if procedure.draws => new_seed().map(Draws::new),
+            _ => Ok(Draws::new(NO_SEED)),
+        }
+    }
+
+    /// An argument, which is a value before it goes anywhere. Values of sequences in it have been
+    /// taken.
+    pub(super) fn argument(&self, expr: &Expr, parameters: &[Value]) -> Result<Value> {
+        if !expr.draws() {
+            return expr.eval(parameters, &[], self.now_us());
+        }
+        let mut settled = expr.clone();
+        settle(&mut settled, new_seed()?);
+        settled.eval(parameters, &[], self.now_us())
     }
 }

@@ -40,24 +40,14 @@ use crate::bind::statement::{Bound, Program, Statement as BoundStatement};
 use crate::compile::bind_in_session;
 use crate::schema::catalog::Catalog;
 use crate::session::changes::{SchemaText, change_schema};
+use crate::session::guard::error_of;
 use crate::session::last_changes::LastChanges;
-use crate::session::sequences::Stocks;
-use crate::session::transaction::error_of;
+use crate::session::stocks::Stocks;
+use crate::session::versioned::Versioned;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::parse::parse;
 use crate::syntax::path::SearchPath;
-
-/// A catalog and how many schema changes came before it.
-#[derive(Debug)]
-pub struct Versioned {
-    pub catalog: Arc<Catalog>,
-    pub version: u64,
-    /// The changes that the catalog is the sum of, in order: all but TRUNCATE, which concerns it
-    /// only where sequences begin again.
-    pub(super) statements: Vec<Arc<str>>,
-    pub(super) last_changes: LastChanges,
-}
 
 pub struct Schema {
     genesis: Arc<Versioned>,

@@ -32,15 +32,15 @@ use procedure::access::Range;
 use procedure::draws::Draws;
 use procedure::{Frame, ProgramResult};
 use storage::{Snapshot, Store};
-use types::{Error, Result, SqlState, Stamp, Stop, TableId};
+use types::{Error, Result, SqlState, Stamp, TableId};
 
 use crate::schema::sequence::Sequence;
-use crate::session::calls::{Beside, BesideMark};
+use crate::session::beside::{Beside, BesideMark};
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::commons::advisory::Wanted;
 use crate::session::cursors::CursorMark;
-use crate::session::guard::{Guard, aside, query_frame, transaction_frame};
-use crate::session::schema::Versioned;
+use crate::session::guard::{Guard, aside, error_of, query_frame, transaction_frame};
+use crate::session::versioned::Versioned;
 use crate::settings::SettingsMark;
 
 /// A transaction that holds more takes a while to be lowered, or forgotten.
@@ -577,14 +577,4 @@ fn frame_of(access: AccessMode, guard: &Arc<Guard>) -> Frame {
 
 pub fn writes_to_the_past() -> Error {
     Error::unsupported("a transaction that writes to a past block")
-}
-
-pub fn error_of(stop: Stop) -> Error {
-    match stop {
-        Stop::Rejected(error) | Stop::Retry(error) => error.cut(),
-        Stop::Halt(why) => {
-            Error::new(SqlState::INTERNAL_ERROR, "the statement met an impossible state")
-                .with_detail(why)
-        }
-    }
 }

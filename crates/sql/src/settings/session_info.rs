@@ -9,7 +9,8 @@ use crate::syntax::path::SearchPath;
 pub const OWNER: &str = "tally";
 
 /// What a session knows about itself: the answers of `current_user`, `version()` and their kin.
-/// They become constants of the plan; see [`Bound::session_dependent`](crate::Bound::session_dependent).
+/// They become constants of the plan; see
+/// [`Bound::session_dependent`](crate::Bound::session_dependent).
 #[derive(Clone, Debug)]
 pub struct SessionInfo {
     pub user: String,

@@ -1,5 +1,5 @@
-//! CREATE SEQUENCE and ALTER SEQUENCE, whose options come in any order, what sqlparser does not know
-//! of identity columns, and calls that name a sequence.
+//! CREATE SEQUENCE and ALTER SEQUENCE, whose options come in any order, what sqlparser does not
+//! know of identity columns, and calls that name a sequence.
 
 use sqlparser::ast;
 use sqlparser::keywords::Keyword as K;

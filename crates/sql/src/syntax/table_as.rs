@@ -11,8 +11,7 @@ use sqlparser::ast;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{DataType, Error, Result};
 
-use crate::syntax::names::quoted;
-use crate::syntax::names::{fold, object_name};
+use crate::syntax::names::{fold, object_name, quoted};
 
 /// What such a statement says.
 #[derive(Clone, Debug, PartialEq)]
