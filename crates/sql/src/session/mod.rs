@@ -375,6 +375,8 @@ impl Session {
         }
         if writes {
             self.check_zone(&bound)?;
+        }
+        if writes && bound.session_dependent {
             // As every replica will bind it, which knows the user but not the session.
             let (user, path) = (self.info.user.clone(), self.info.path.clone());
             let canonical = SessionInfo { user, path, ..SessionInfo::default() };
