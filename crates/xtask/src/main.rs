@@ -1,10 +1,11 @@
-//! `cargo xtask deps`, `tidy`, `pages` and `ratchet`: what the compiler does not check. `cargo
-//! xtask unicode`: a part of the source that is made.
+//! `cargo xtask deps`, `floors`, `tidy`, `pages` and `ratchet`: what the compiler does not check.
+//! `cargo xtask unicode`: a part of the source that is made.
 //!
-//! The first four also run as tests, so that an ordinary `cargo test` keeps the layers, the
+//! The first five also run as tests, so that an ordinary `cargo test` keeps the layers, the
 //! tidiness, the pages true, and what has been reached.
 
 mod deps;
+mod floors;
 mod pages;
 mod ratchet;
 mod tidy;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let faults = match arguments[..] {
         ["deps"] => deps::faults(&root()),
+        ["floors"] => floors::faults(&root()),
         ["tidy"] => tidy::faults(&root()),
         ["pages"] => pages::faults(&root()),
         ["ratchet"] => ratchet::faults(&root()),
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: cargo xtask deps|tidy|pages|unicode|ratchet\n\
+                "usage: cargo xtask deps|floors|tidy|pages|unicode|ratchet\n\
                  ratchet --write                   tightens the limits to what has been reached\n\
                  ratchet --places MEASURE SUBJECT  where it is found, as `pronouns sql`"
             );

@@ -19,13 +19,13 @@
 //! to `mod`, and what is under `#[cfg(test)]` is passed over. Only `pronouns` also reads tests,
 //! examples and benchmarks.
 
-mod circles;
+pub mod circles;
 mod comments;
 mod conditions;
 mod counts;
 mod crates;
 mod measure;
-mod modules;
+pub mod modules;
 mod tokens;
 
 use std::collections::BTreeMap;
