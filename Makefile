@@ -1,7 +1,7 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run run-analytics test test-long test-components test-kafka schedules miri other-architecture \
-	compatibility overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
+.PHONY: help demo run run-analytics test test-long test-components test-kafka test-cometbft schedules miri \
+	other-architecture compatibility overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics clean
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
@@ -39,7 +39,8 @@ help:
 	@echo "make test            all tests of what make run has"
 	@echo "make test-long       the oracle's tests without gaps and with twenty times the seeds: an hour"
 	@echo "make test-components tests of analytics, a transaction through each driver, five verifiers"
-	@echo "make test-kafka      the orderer over Kafka and a real broker, which is killed and started again"
+	@echo "make test-kafka      the orderer over Kafka, and nodes by it, with a real broker that is killed and started"
+	@echo "make test-cometbft   the orderer over CometBFT with the real program, which is killed and started"
 	@echo "make compatibility   other projects' own suites against a node and PostgreSQL, into docs/compatibility.md"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
 	@echo "make miri            storage under Miri, and its record protocol under a weak memory"
@@ -78,7 +79,7 @@ dist:
 dist-analytics:
 	cargo build $(DIST) --features node/analytics
 
-# Orderers that no node has yet: their libraries are half a hundred crates.
+# Orderers that are no part of the default build: their libraries are half a hundred crates.
 ORDERERS = order-kafka order-comet
 
 test:
@@ -114,7 +115,15 @@ test-components:
 test-kafka:
 	scripts/install-deps kafka
 	scripts/kafka fetch
-	cargo test --package order-kafka --features broker --test broker
+	cargo test --package order-kafka --package node --features order-kafka/broker,node/kafka \
+		--test broker --test kafka
+
+# The program from its registry; COMETBFT names one that is there.
+test-cometbft: export COMETBFT ?= $(shell scripts/cometbft path)
+test-cometbft:
+	scripts/install-deps cometbft
+	scripts/cometbft fetch
+	cargo test --package order-comet --features program --test program
 
 # SQLAlchemy's and Django's, from their registry: some half an hour each, on both servers.
 compatibility:

@@ -405,7 +405,7 @@ mod tests {
             .map(|(id, address)| Made::new(id, address.clone()).unwrap())
             .collect();
         let members = made.iter().map(|made| made.member.clone()).collect();
-        let plan = Plan { ledger_id: ledger.to_owned(), members };
+        let plan = Plan { ledger_id: ledger.to_owned(), orderer: "raft".to_owned(), members };
         let secrets = made.iter().map(|made| {
             let data = folder.path().join(made.member.id.to_string());
             std::fs::create_dir(&data).unwrap();

@@ -32,6 +32,9 @@ const KEY: &str = "key.pem";
 pub struct Plan {
     /// Of the ledger, 32 hexadecimal digits.
     pub ledger_id: String,
+    /// What orders the ledger, as its first block names it.
+    #[serde(default = "raft")]
+    pub orderer: String,
     pub members: Vec<Member>,
 }
 
@@ -96,6 +99,10 @@ impl Made {
         }
         fs::File::open(&folder)?.sync_all()
     }
+}
+
+fn raft() -> String {
+    "raft".to_owned()
 }
 
 /// The name in a node's certificate.

@@ -14,6 +14,9 @@
 //! ([`order::Orderer::recorded`]); then a block whose order this replica would make otherwise is
 //! refused before it runs, as it has diverged.
 //!
+//! *Given up.* An orderer that cannot reach what orders says of which envelopes it waits for no
+//! more, and what their clients are told ([`order::Orderer::given_up`]).
+//!
 //! **Invariants.** A ticket is answered once. What waits is bounded by the orderer.
 
 use std::collections::HashMap;
@@ -64,6 +67,21 @@ impl Beyond {
         };
         let requests = envelopes.into_iter().map(request).collect();
         Some(Cut { time_us, proposer, seen_height, requests, left: pending.len() })
+    }
+
+    /// Answers those whose envelopes the orderer waits for no more. A later delivery may hold one
+    /// all the same: it runs with nothing waiting.
+    pub fn answer_given_up(&self) {
+        let given_up = lock(&self.orderer).given_up();
+        if given_up.is_empty() {
+            return;
+        }
+        let mut pending = lock(&self.pending);
+        for (envelope, why) in given_up {
+            if let Some(ticket) = ticket(&mut pending, &envelope) {
+                let _ = ticket.waiting.reply.send(Err(why));
+            }
+        }
     }
 
     /// Takes a ticket back. `None`: there is none of this number, so its envelope was delivered, or

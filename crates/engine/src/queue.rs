@@ -279,6 +279,7 @@ impl Queue {
             let mut state = self.lock();
             let woken = std::mem::take(&mut state.errand);
             drop(state);
+            beyond.answer_given_up();
             // Others order on: what no client here waits for is for the next start.
             let settled = || carried == 0 && beyond.waiting() == 0;
             let ended = |at: &Instant| settled() || at.elapsed() >= LAST_ANSWERS;

@@ -34,6 +34,8 @@ struct Log {
     wakes: Mutex<Vec<Wake>>,
     /// From here on nothing is delivered.
     held: Mutex<Option<usize>>,
+    /// What was submitted since, if it is to be given up.
+    gives_up: Mutex<Option<Vec<Bytes>>>,
 }
 
 struct Place {
@@ -47,6 +49,10 @@ impl Orderer for Place {
     fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
         if let Some(why) = &self.closed {
             return Err(Refused::Closed(why.clone()));
+        }
+        if let Some(given_up) = &mut *self.log.gives_up.lock().unwrap() {
+            given_up.push(envelope);
+            return Ok(());
         }
         let mut proposals = self.log.proposals.lock().unwrap();
         for _ in 0..2 {
@@ -74,6 +80,13 @@ impl Orderer for Place {
         let content = Some(self.log.proposals.lock().unwrap().get(self.next)?.clone());
         self.next += 1;
         Some(Delivery { sequence: self.next as u64, content, certificate: Certificate::solo() })
+    }
+
+    fn given_up(&mut self) -> Vec<(Bytes, Error)> {
+        let mut gives_up = self.log.gives_up.lock().unwrap();
+        let all = gives_up.as_mut().map(std::mem::take).unwrap_or_default();
+        let away = || Error::new(SqlState::CANNOT_CONNECT_NOW, "the brokers are away");
+        all.into_iter().map(|envelope| (envelope, away())).collect()
     }
 
     fn resume(&mut self, after: u64, _time_us: i64) -> Result<()> {
@@ -182,10 +195,33 @@ fn what_is_not_ordered_when_a_node_stops_is_not_known() {
     });
 }
 
-/// Orders without a result wait for the others, where there are others.
+/// Clients of an orderer that cannot be reached are answered, and later ones as well.
+#[test]
+fn what_the_orderer_gives_up_is_answered_with_its_cause() {
+    let log: Arc<Log> = Arc::default();
+    let engine = start(&folder("serial", None), &log, 1).unwrap();
+    ask(&engine, Kind::Insert, 1).unwrap();
+    for key in 2..4 {
+        *log.gives_up.lock().unwrap() = Some(Vec::new());
+        std::thread::scope(|scope| {
+            let engine = &engine;
+            let asked =
+                [key, key + 10].map(|key| scope.spawn(move || ask(engine, Kind::Insert, key)));
+            for asked in asked {
+                let error = asked.join().unwrap().unwrap_err();
+                assert_eq!(error.code(), SqlState::CANNOT_CONNECT_NOW);
+            }
+        });
+        *log.gives_up.lock().unwrap() = None;
+        ask(&engine, Kind::Insert, key).unwrap();
+    }
+}
+
+/// Orders without a result wait for the others, where others can take them back.
 #[test]
 fn unconfirmed_orders_are_counted_and_not_executed() {
-    for (orderer, height, unconfirmed) in [(None, 6, 0), (Some("raft"), 0, 6)] {
+    let expected = [(None, 6, 0), (Some("raft"), 0, 6), (Some("kafka"), 6, 0)];
+    for (orderer, height, unconfirmed) in expected {
         let log = Arc::default();
         let source = folder("serial", orderer);
         let engine = start(&source, &log, 1).unwrap();

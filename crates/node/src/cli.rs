@@ -9,6 +9,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::tools::{self, Tool};
 
+use crate::cluster::Kind;
+
 /// What a script learns from a run. Documented in `--help`; never renumbered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
@@ -260,6 +262,12 @@ pub struct ClusterInit {
     /// First port; each node takes three, for clients, for probes, for other nodes.
     #[arg(long, value_name = "PORT", default_value_t = 5460)]
     pub port: u16,
+    /// What orders the ledger, for good.
+    #[arg(long, value_enum, default_value = "raft")]
+    pub order: Kind,
+    /// A setting of all nodes, written into each one's tally.toml; can be given more than once.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub set: Vec<(String, String)>,
     /// Protocol of the ledger [default: harmony].
     #[arg(long, value_name = "NAME")]
     pub protocol: Option<String>,

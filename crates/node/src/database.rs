@@ -107,14 +107,12 @@ pub fn open(
         Some(membership) => {
             ensure!(
                 settings.log_scheme == LogScheme::Command,
-                "log_scheme must be command in a cluster, whose log of orders is Raft's"
+                "log_scheme must be command in a cluster: its members log orders"
             );
-            let BlockWriter { orders, results } = log;
-            let journal = Journal::of_results(results, replica.head().height + 1);
             let ahead_max = clock_bound(settings).map(|bound| bound.ahead_max);
-            let limits = limits(settings);
-            let files = files.clone();
-            let joined = membership.join(files, orders, &replica, limits, settings, ahead_max)?;
+            let (limits, files) = (block_limits(settings), files.clone());
+            let joined = membership.join(files, log, &replica, limits, settings, ahead_max)?;
+            let (joined, journal) = joined;
             (journal, Some(joined))
         }
     };
@@ -153,7 +151,7 @@ pub fn open(
         waits_for_room: true,
         submitter: joined.as_ref().map(|_| draw()).transpose()?,
     };
-    let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), limits(settings));
+    let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), block_limits(settings));
     let votes = joined.as_ref().map(|joined| Arc::clone(joined.votes()));
     if let Some(joined) = &joined {
         _ = metrics.order.set(joined.tells_order());
@@ -512,7 +510,7 @@ fn write_genesis(reader: BlockReader, genesis: &Genesis, options: LogOptions) ->
     Ok(())
 }
 
-fn draw() -> Result<[u8; 16]> {
+pub fn draw() -> Result<[u8; 16]> {
     let mut drawn = [0; 16];
     rustix::rand::getrandom(&mut drawn, rustix::rand::GetRandomFlags::empty())?;
     Ok(drawn)
@@ -550,7 +548,7 @@ fn log_options(settings: &Settings) -> LogOptions {
     }
 }
 
-fn limits(settings: &Settings) -> BlockLimits {
+pub fn block_limits(settings: &Settings) -> BlockLimits {
     BlockLimits {
         transactions_max: settings.block_transactions_max as usize,
         bytes_max: usize::try_from(settings.block_bytes_max).unwrap_or(usize::MAX),

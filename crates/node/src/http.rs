@@ -123,8 +123,10 @@ async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
         (Phase::Stopping, _) => "stopping\n".to_owned(),
         (Phase::Halted, _) => {
             let cause = observed.engine.get().and_then(|engine| engine.halt_cause());
+            let hint = cause.and_then(|cause| cause.fields().hint.as_deref());
+            let hint = hint.map(|hint| format!("{hint}\n")).unwrap_or_default();
             let cause = cause.map(ToString::to_string).unwrap_or_default();
-            format!("reads only: {cause}\n{named}")
+            format!("reads only: {cause}\n{hint}{named}")
         }
     };
     (StatusCode::SERVICE_UNAVAILABLE, why)

@@ -166,8 +166,37 @@ pub struct Metrics {
 }
 
 /// How a member stands in the order.
+#[derive(Clone, Copy)]
+pub enum Order {
+    Raft(OfRaft),
+    #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "no such member runs"))]
+    Kafka(OfTopic),
+}
+
+impl Order {
+    fn is_hindered(&self) -> bool {
+        match self {
+            Order::Raft(raft) => raft.hindered,
+            Order::Kafka(topic) => topic.is_away || topic.is_stopped,
+        }
+    }
+}
+
+/// Of a member that reads a topic of Kafka.
 #[derive(Clone, Copy, Default)]
-pub struct Order {
+pub struct OfTopic {
+    /// Of the next record.
+    pub offset: u64,
+    /// The last block that was cut.
+    pub cut_height: u64,
+    /// The brokers cannot be reached.
+    pub is_away: bool,
+    /// The topic cannot be gone on with.
+    pub is_stopped: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+pub struct OfRaft {
     /// The member that leads; 0: none, as far as this one knows.
     pub leader: u64,
     pub leads: bool,
@@ -304,7 +333,7 @@ impl Collector for Reading {
         let order = metrics.order.get().map(|read| read());
         let help = "Whether the node takes no writes: its disk has failed, a block fails, or its \
                     cluster cannot order";
-        let hindered = order.is_some_and(|order| order.hindered);
+        let hindered = order.is_some_and(|order| order.is_hindered());
         let read_only = metrics.read_only.get().max(u64::from(hindered));
         page.gauge("read_only", help, None, read_only as f64)?;
         order.map_or(Ok(()), |order| page.order(&order, metrics.height.get()))?;
@@ -392,6 +421,27 @@ impl Page<'_> {
     }
 
     fn order(&mut self, order: &Order, height: u64) -> fmt::Result {
+        match order {
+            Order::Raft(raft) => self.raft(raft, height),
+            Order::Kafka(topic) => self.topic(topic, height),
+        }
+    }
+
+    fn topic(&mut self, topic: &OfTopic, height: u64) -> fmt::Result {
+        let help = "Offset of the next record of the topic that this member will read";
+        self.gauge("kafka_offset", help, None, topic.offset as f64)?;
+        let help = "Height of the last block that was cut of the topic's records";
+        self.gauge("kafka_cut_height", help, None, topic.cut_height as f64)?;
+        let help = "Blocks that were cut and that this node has not executed";
+        let lag = topic.cut_height.saturating_sub(height);
+        self.gauge("kafka_lag_blocks", help, None, lag as f64)?;
+        let help = "1: the brokers cannot be reached";
+        self.gauge("kafka_away", help, None, u8::from(topic.is_away).into())?;
+        let help = "1: the topic is not the one that this member has read";
+        self.gauge("kafka_stopped", help, None, u8::from(topic.is_stopped).into())
+    }
+
+    fn raft(&mut self, order: &OfRaft, height: u64) -> fmt::Result {
         let help = "The member that leads, as this one knows; 0: none";
         self.gauge("raft_leader", help, None, order.leader as f64)?;
         let help = "1: this member leads";

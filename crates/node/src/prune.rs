@@ -228,7 +228,7 @@ fn by_node(observed: &Observed, to_block: u64) -> Result<Pruned> {
     let archive = folder.archive.as_deref();
     goes_on(observed)?;
     ensure!(
-        folder.files.list(order_raft::SIDE_FOLDER)?.is_empty(),
+        !crate::cluster::is_of_member(&folder.path),
         "nothing was pruned: a member of a cluster is pruned while its node is stopped, as it may \
          be sending blocks to others"
     );

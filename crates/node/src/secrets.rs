@@ -39,7 +39,13 @@ pub fn check_modes(settings: &Settings) -> Result<()> {
     if key.exists() {
         check_mode(&key, "600")?;
     }
-    let files = [&settings.tls_key, &settings.password_file, &settings.http_token_file];
+    let files = [
+        &settings.tls_key,
+        &settings.password_file,
+        &settings.http_token_file,
+        &settings.kafka_tls_key,
+        &settings.kafka_password_file,
+    ];
     files.into_iter().flatten().try_for_each(|path| check_mode(path, "600"))
 }
 

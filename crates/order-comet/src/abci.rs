@@ -108,6 +108,7 @@ fn answer(shared: &Shared, ask: Ask) -> Result<Told, String> {
         Ask::Flush(_) => Told::Flush(ResponseFlush {}),
         Ask::Info(_) => {
             let (height, hash) = shared.wait(|app| Ok(app.info()))?;
+            shared.is_well();
             Told::Info(ResponseInfo {
                 data: "tally".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -132,6 +132,8 @@ pub struct App {
     closed: Option<Error>,
     /// The last proposer.
     proposer: Option<Address>,
+    /// Since when envelopes wait and none of them was delivered, by the clock of [`App::next`].
+    stalled_ms: Option<u64>,
 }
 
 impl App {
@@ -153,6 +155,7 @@ impl App {
             tells: Vec::new(),
             closed: None,
             proposer: None,
+            stalled_ms: None,
         }
     }
 
@@ -332,6 +335,10 @@ impl App {
     /// The next transaction to send, with its number. `now_ms`: of a clock that does not run back.
     pub fn next(&mut self, now_ms: u64) -> Option<(u64, Bytes)> {
         self.give_up(now_ms);
+        self.stalled_ms = match self.outbox.is_empty() {
+            true => None,
+            false => self.stalled_ms.or(Some(now_ms)),
+        };
         let is_under_way = |kind| self.under_way.values().filter(|it| it.kind == kind).count();
         let (kind, tells) = if !self.tells.is_empty() && is_under_way(Kind::Marker) == 0 {
             (Kind::Marker, std::mem::take(&mut self.tells))
@@ -363,6 +370,7 @@ impl App {
             bytes += envelope.len() + 10;
             (bytes <= BUNDLE_BYTES || is_first) && filling.takes(envelope.len(), limits)
         });
+        taken.envelopes.iter().for_each(|envelope| self.outbox.tries(envelope));
         taken.envelopes
     }
 
@@ -379,6 +387,11 @@ impl App {
         self.tells.extend(lost.tells);
         self.nudged |= lost.kind == Kind::Nudge;
         self.outbox.resend(|sent| *sent == number);
+    }
+
+    /// How long envelopes of this node have waited without one being ordered.
+    pub fn stalled_for_ms(&self, now_ms: u64) -> u64 {
+        self.stalled_ms.map_or(0, |since| now_ms.saturating_sub(since))
     }
 }
 
@@ -426,9 +439,17 @@ impl Orderer for App {
         self.nudged = true;
     }
 
+    fn withdraw(&mut self, envelope: &Bytes) -> bool {
+        self.outbox.withdraw(envelope)
+    }
+
     fn poll(&mut self, _now_us: i64) -> Option<Delivery> {
         let delivery = self.deliveries.pop_front()?;
+        let waited = self.outbox.len();
         self.outbox.delivered(&delivery);
+        if self.outbox.len() < waited {
+            self.stalled_ms = None;
+        }
         Some(delivery)
     }
 

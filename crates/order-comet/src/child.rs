@@ -164,13 +164,19 @@ fn cause(tail: &str) -> String {
     }
 }
 
-/// Where a program is found: a path as it is, a name in PATH.
+/// Where a program is found: a path as it is, a name in PATH. It is started in another folder, so
+/// the path that is found begins at the root.
 pub fn find(program: &Path) -> Option<PathBuf> {
-    if program.components().count() > 1 {
-        return program.is_file().then(|| program.to_owned());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|it| it.is_file())
+    let is_name = program.components().count() == 1;
+    let found = match is_name {
+        false => Some(program.to_owned()),
+        true => {
+            let path = std::env::var_os("PATH")?;
+            let all = std::env::split_paths(&path).map(|folder| folder.join(program));
+            all.into_iter().find(|it| it.is_file())
+        }
+    };
+    fs::canonicalize(found?).ok().filter(|it| it.is_file())
 }
 
 #[cfg(test)]

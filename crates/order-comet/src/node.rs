@@ -28,6 +28,8 @@ use crate::{abci, child, rpc};
 type Wake = Arc<dyn Fn() + Send + Sync>;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// What waits for longer is said to wait in vain.
+const STALLED: Duration = Duration::from_secs(5);
 /// Before a transaction is sent again that CometBFT did not take.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -154,6 +156,25 @@ impl Shared {
         *lock(&self.complaint) = Some(what.to_owned());
     }
 
+    /// CometBFT is there, and has found out where this node stands.
+    pub fn is_well(&self) {
+        *lock(&self.complaint) = None;
+    }
+
+    fn hindrance(&self) -> Option<String> {
+        if let Some(complaint) = &*lock(&self.complaint) {
+            return Some(complaint.clone());
+        }
+        let stalled = Duration::from_millis(self.app().stalled_for_ms(self.now_ms()));
+        (stalled >= STALLED).then(|| {
+            let seconds = stalled.as_secs();
+            format!(
+                "CometBFT has ordered nothing of what waits here for {seconds} s: do more than \
+                 two thirds of the members run, and reach each other?"
+            )
+        })
+    }
+
     /// The number of the member that a validator is.
     pub fn who(&self, address: &[u8]) -> u64 {
         let members = self.settings.members.iter();
@@ -266,6 +287,14 @@ impl Orderer for Comet {
     fn nudge(&mut self) {
         self.0.shared.app().nudge();
         self.0.shared.changed.notify_all();
+    }
+
+    fn withdraw(&mut self, envelope: &Bytes) -> bool {
+        self.0.shared.app().withdraw(envelope)
+    }
+
+    fn hindrance(&self) -> Option<String> {
+        self.0.shared.hindrance()
     }
 
     fn poll(&mut self, now_us: i64) -> Option<Delivery> {

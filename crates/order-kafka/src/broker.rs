@@ -3,6 +3,10 @@
 //! Three connections: an answer to a fetch that waits holds up whatever follows it on the same one.
 //! A connection on which something failed is not used again, and nothing is retried here: who
 //! asked finds out whether it is still the same topic, and asks again.
+//!
+//! **What of a topic's settings is checked.** One partition, by asking; no compaction, as records
+//! without a key are refused by a topic that is compacted; the right to write, by writing the
+//! marker when the ledger begins. How long records are kept the protocol of rskafka does not tell.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +20,16 @@ use rskafka::client::error::{Error, ProtocolError};
 use rskafka::client::partition::{Compression, OffsetAt, PartitionClient, UnknownTopicHandling};
 use rskafka::client::{Client, ClientBuilder};
 use rskafka::record::Record;
-use tokio::time::timeout;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::{Instant, sleep, timeout};
+use types::{Error as Refusal, SqlState};
 
+pub use rskafka::client::{Credentials, SaslConfig};
+
+use crate::record::{Cuts, Drawn, Marker, Record as Kept};
 use crate::{Log, LogError};
 
 /// Of one fetch; a larger record comes alone.
@@ -29,12 +41,58 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// The brokers' own default, and what they refuse if it is above their number.
 const REPLICAS: [i16; 2] = [-1, 1];
 
+/// For a topic that was just made to have a leader.
+const MADE_PATIENCE: Duration = Duration::from_secs(15);
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Where brokers are, and what they ask of a client.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// `host:port` each, of which one has to answer to find the others.
+    pub brokers: Vec<String>,
+    pub tls: Option<Arc<ClientConfig>>,
+    pub sasl: Option<SaslConfig>,
+}
+
+/// TLS to brokers for whom one of these authorities vouches, with a certificate of the node's own
+/// and its key if they ask for one. All in PEM.
+///
+/// # Errors
+///
+/// What cannot be read.
+pub fn tls(authorities: &[u8], own: Option<(&[u8], &[u8])>) -> types::Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(certificates(authorities)?);
+    if added == 0 {
+        return Err(unusable("no certificate of an authority is in it"));
+    }
+    let made = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let made = made.with_safe_default_protocol_versions();
+    let made = made.map_err(|error| unusable(error.to_string()))?.with_root_certificates(roots);
+    let Some((chain, key)) = own else { return Ok(Arc::new(made.with_no_client_auth())) };
+    let key = PrivateKeyDer::from_pem_slice(key);
+    let key = key.map_err(|error| unusable(format!("the key cannot be read: {error}")))?;
+    let made = made.with_client_auth_cert(certificates(chain)?, key);
+    let unfit = |error| unusable(format!("the certificate and its key do not fit: {error}"));
+    Ok(Arc::new(made.map_err(unfit)?))
+}
+
+fn certificates(pem: &[u8]) -> types::Result<Vec<CertificateDer<'static>>> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|error| unusable(format!("the certificates cannot be read: {error}")))?;
+    if all.is_empty() { Err(unusable("there is no certificate in it")) } else { Ok(all) }
+}
+
+fn unusable(what: impl Into<String>) -> Refusal {
+    Refusal::new(SqlState::INVALID_PARAMETER_VALUE, what)
+}
+
 /// One topic's only partition. Clones are the same.
 #[derive(Clone)]
 pub struct Topic(Arc<Shared>);
 
 struct Shared {
-    brokers: Vec<String>,
+    access: Access,
     name: String,
     reader: Connection,
     writer: Connection,
@@ -55,15 +113,100 @@ impl Connection {
 }
 
 impl Topic {
-    /// Brokers as `host:port`, of which one has to answer to find the others.
-    pub fn new(brokers: Vec<String>, name: String) -> Topic {
+    pub fn new(access: Access, name: String) -> Topic {
         let (reader, writer, asker) = Default::default();
-        Topic(Arc::new(Shared { brokers, name, reader, writer, asker }))
+        Topic(Arc::new(Shared { access, name, reader, writer, asker }))
+    }
+
+    /// Makes the topic that a new ledger is ordered by, or takes one that is there and empty, and
+    /// writes the ledger's marker into it. Whether it was made.
+    ///
+    /// # Errors
+    ///
+    /// What stands in the way, and the next step. Nothing was written then, but for a topic that
+    /// was made.
+    pub async fn begin(
+        &self,
+        ledger_id: [u8; 16],
+        log: Drawn,
+        cuts: Cuts,
+    ) -> Result<bool, Refusal> {
+        let partitions = self.partitions().await.map_err(|error| self.unreached(&error))?;
+        let is_made = partitions.is_none();
+        match partitions {
+            None => self.create().await.map_err(|error| self.unreached(&error))?,
+            Some(1) => {}
+            Some(many) => {
+                let what = format!("it has {many} partitions, and one order needs one");
+                return Err(self.unfit(&what));
+            }
+        }
+        let end = self.until_led().await.map_err(|error| self.unreached(&error))?;
+        if end > 0 {
+            let first = self.read(0).await.ok().and_then(|all| all.into_iter().next());
+            let other = match first.map(|(_, bytes)| Kept::decode(&bytes)) {
+                Some(Ok(Kept::Marker(marker))) => {
+                    format!("it is the topic of ledger {}", ledger::hash::to_hex(&marker.ledger_id))
+                }
+                _ => format!("{end} records were written to it"),
+            };
+            return Err(self.unfit(&other));
+        }
+        let marker = Marker { log, ledger_id, cuts };
+        match self.append(marker.encode()).await {
+            Ok(()) => Ok(is_made),
+            Err(error) => Err(self.unreached(&error)),
+        }
+    }
+
+    /// How many it has; `None`: there is no such topic.
+    async fn partitions(&self) -> Result<Option<usize>, LogError> {
+        let client = self.client().await?;
+        let all = timeout(PATIENCE, client.list_topics()).await.map_err(late)?.map_err(failed)?;
+        Ok(all.iter().find(|topic| topic.name == self.0.name).map(|it| it.partitions.len()))
+    }
+
+    /// The end of a topic that may have been made a moment ago.
+    async fn until_led(&self) -> Result<u64, LogError> {
+        let deadline = Instant::now() + MADE_PATIENCE;
+        loop {
+            match self.ends().await {
+                Ok((_, end)) => return Ok(end),
+                Err(error) if Instant::now() >= deadline => return Err(error),
+                Err(_) => sleep(AGAIN).await,
+            }
+        }
+    }
+
+    fn unreached(&self, error: &LogError) -> Refusal {
+        let (name, brokers) = (&self.0.name, self.0.access.brokers.join(", "));
+        let what = format!("the topic {name:?} cannot be made ready for a ledger: {error}");
+        Refusal::new(SqlState::CANNOT_CONNECT_NOW, what)
+            .with_detail(format!("The brokers are {brokers}."))
+            .with_hint(
+                "Are they up, reached from here, and may this user make the topic, or write to it? \
+                 Then do it again.",
+            )
+    }
+
+    fn unfit(&self, why: &str) -> Refusal {
+        let name = &self.0.name;
+        let what = format!("the topic {name:?} cannot order a new ledger: {why}");
+        Refusal::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+            .with_hint("Name another topic, which need not be there, or delete this one.")
     }
 
     async fn client(&self) -> Result<Client, LogError> {
         let once = BackoffConfig { deadline: Some(Duration::ZERO), ..BackoffConfig::default() };
-        let built = ClientBuilder::new(self.0.brokers.clone()).backoff_config(once).build();
+        let Access { brokers, tls, sasl } = self.0.access.clone();
+        let mut builder = ClientBuilder::new(brokers).backoff_config(once);
+        if let Some(tls) = tls {
+            builder = builder.tls_config(tls);
+        }
+        if let Some(sasl) = sasl {
+            builder = builder.sasl_config(sasl);
+        }
+        let built = builder.build();
         timeout(CONNECT_PATIENCE, built).await.map_err(late)?.map_err(failed)
     }
 
@@ -157,6 +300,10 @@ impl Log for Topic {
     }
 }
 
+/// What brokers say of a record without a key.
+const COMPACTED: &str = "it refuses records without a key, as a topic does that is compacted: set \
+                         cleanup.policy=delete";
+
 fn offset(from: u64) -> Result<i64, LogError> {
     i64::try_from(from).map_err(|_| LogError::OutOfRange)
 }
@@ -177,6 +324,13 @@ fn failed(error: Error) -> LogError {
             protocol_error: ProtocolError::MessageTooLarge | ProtocolError::RecordListTooLarge,
             ..
         } => LogError::TooLarge,
+        Error::ServerError { protocol_error: ProtocolError::InvalidRecord, .. } => {
+            LogError::Away(COMPACTED.to_owned())
+        }
+        Error::ServerError {
+            protocol_error: protocol_error @ ProtocolError::TopicAuthorizationFailed,
+            ..
+        } => LogError::Away(format!("this node's user may not use the topic: {protocol_error}")),
         Error::RetryFailed(inner) => LogError::Away(inner.to_string()),
         _ => LogError::Away(error.to_string()),
     }

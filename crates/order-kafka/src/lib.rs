@@ -45,7 +45,9 @@ pub mod cutter;
 mod node;
 pub mod positions;
 pub mod record;
+mod sure;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +73,17 @@ pub enum LogError {
     NoTopic,
     /// The record is larger than the topic takes.
     TooLarge,
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Away(why) => f.write_str(why),
+            LogError::OutOfRange => f.write_str("the offset is not in the topic"),
+            LogError::NoTopic => f.write_str("there is no such topic"),
+            LogError::TooLarge => f.write_str("the record is larger than the topic takes"),
+        }
+    }
 }
 
 /// One partition: records, numbered from 0.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ledger::{Batch, Files, LogReader, Stream};
+use ledger::{Files, LogReader};
 use order::{Delivery, Filling, Orderer, Outbox, Proposal, Refused, Released, Tell};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
@@ -25,7 +25,7 @@ use types::{Error, Height, Result, SqlState};
 use crate::confirm::Asking;
 use crate::cutter::{Cutter, Position};
 use crate::positions::{EVERY, Positions};
-use crate::record::{Bundle, Cuts, Marker, OVERHEAD_BYTES, Record};
+use crate::record::{Bundle, OVERHEAD_BYTES, Record};
 use crate::{Config, Log, LogError};
 
 /// Batches that a node asks for beyond what it has executed: one is executed while another is
@@ -61,7 +61,7 @@ struct Shared {
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
-struct State {
+pub(crate) struct State {
     /// Marked with when it was sent last.
     outbox: Outbox<Instant>,
     given_up: Vec<(Bytes, Error)>,
@@ -69,10 +69,10 @@ struct State {
     closed: Option<Error>,
     released: Released,
     /// `None`: the topic's first record is not known yet.
-    cutter: Option<Cutter>,
-    positions: Positions,
+    pub cutter: Option<Cutter>,
+    pub positions: Positions,
     /// What is in the ledger already: it is compared, and not delivered.
-    recorded: u64,
+    pub recorded: u64,
     ready: VecDeque<Delivery>,
     ready_bytes: usize,
     /// Of this life's last record.
@@ -83,7 +83,7 @@ struct State {
     opened: Option<(u64, Instant)>,
     record_bytes_max: usize,
     /// Since when the topic cannot be read, or appended to, and why.
-    unread: Option<(Instant, String)>,
+    pub unread: Option<(Instant, String)>,
     unsent: Option<(Instant, String)>,
 }
 
@@ -101,7 +101,7 @@ pub struct Standing {
 }
 
 /// Why the reader cannot go on.
-enum Trouble {
+pub(crate) enum Trouble {
     Again(String),
     /// There is nothing to go on with.
     Stop(Error),
@@ -109,12 +109,7 @@ enum Trouble {
 
 impl From<LogError> for Trouble {
     fn from(error: LogError) -> Trouble {
-        Trouble::Again(match error {
-            LogError::Away(why) => why,
-            LogError::OutOfRange => "the offset is not in the topic".to_owned(),
-            LogError::NoTopic => "there is no such topic".to_owned(),
-            LogError::TooLarge => "the record is larger than the topic takes".to_owned(),
-        })
+        Trouble::Again(error.to_string())
     }
 }
 
@@ -214,15 +209,23 @@ impl Node {
         &self.0.asking
     }
 
+    pub(crate) fn config(&self) -> &Config {
+        &self.0.config
+    }
+
     pub(crate) fn log(&self) -> &Arc<dyn Log> {
         &self.0.log
+    }
+
+    pub(crate) fn files(&self) -> &Arc<dyn Files> {
+        &self.0.files
     }
 
     pub(crate) fn read_up_to(&self) -> watch::Receiver<u64> {
         self.0.read.subscribe()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.0.state)
     }
 
@@ -245,6 +248,7 @@ impl Node {
                     sleep(self.0.config.timing.again).await;
                 }
                 Err(Trouble::Stop(cause)) => {
+                    self.state().end(&self.0.config.topic, &cause);
                     self.0.stopped.send_replace(Some(cause));
                     self.wake();
                     return;
@@ -291,103 +295,6 @@ impl Node {
         state.ready.len() >= READY_MAX || state.ready_bytes >= READY_BYTES_MAX
     }
 
-    /// Whether the topic is the one that this node has read, and has what comes next. A topic that
-    /// is new gets its marker.
-    async fn make_sure(&self) -> Result<(), Trouble> {
-        let place = self.state().cutter.as_ref().map(|it| (it.offset(), it.last_crc()));
-        let (first, end) = match (self.0.log.ends().await, place) {
-            (Err(LogError::NoTopic), None) if self.state().recorded == 0 => {
-                self.0.log.create().await?;
-                return Err(Trouble::Again("the topic was just made".to_owned()));
-            }
-            (Err(LogError::NoTopic), _) if self.is_away_for_long() => {
-                return Err(self.lost("there is no such topic any more"));
-            }
-            (ends, _) => ends?,
-        };
-        let Some((next, crc)) = place else { return self.begin(first, end).await };
-        if next > end {
-            let what = format!("it ends at record {end}, and this node has read up to {next}");
-            return Err(self.lost(&what));
-        }
-        if first > next {
-            let what = format!("its records before {first} were deleted, and {next} comes next");
-            return Err(self.lost(&what));
-        }
-        if let Some(before) = next.checked_sub(1).filter(|before| *before >= first) {
-            let found = self.one(before).await?;
-            if crc32fast::hash(&found) != crc {
-                let what = format!("record {before} is not the one that this node has read");
-                return Err(self.lost(&what));
-            }
-        }
-        Ok(())
-    }
-
-    async fn one(&self, offset: u64) -> Result<Bytes, Trouble> {
-        let found = self.0.log.read(offset).await?.into_iter().find(|(at, _)| *at == offset);
-        let (_, found) = found.ok_or_else(|| Trouble::Again(format!("no record {offset}")))?;
-        Ok(found)
-    }
-
-    /// Begins with the topic's first record.
-    async fn begin(&self, first: u64, end: u64) -> Result<(), Trouble> {
-        let Config { ledger_id, limits, life, .. } = &self.0.config;
-        let recorded = self.state().recorded;
-        if first > 0 {
-            return Err(self.lost("its first records were deleted"));
-        }
-        if end == 0 {
-            if recorded > 0 {
-                let what = format!("it is empty, and this node's ledger has {recorded} blocks");
-                return Err(self.lost(&what));
-            }
-            let marker = Marker { log: *life, ledger_id: *ledger_id, cuts: Cuts::of(limits) };
-            self.0.log.append(marker.encode()).await?;
-        }
-        let bytes = self.one(0).await?;
-        let marker = match Record::decode(&bytes) {
-            Ok(Record::Marker(marker)) => marker,
-            _ => return Err(self.foreign("its first record is no ledger's")),
-        };
-        if marker.ledger_id != *ledger_id {
-            let other = ledger::hash::to_hex(&marker.ledger_id);
-            return Err(self.foreign(&format!("it is the topic of ledger {other}")));
-        }
-        let position = Position::behind(&marker, &bytes);
-        let mut state = self.state();
-        // The way back to the beginning, should the first records go.
-        keep(&mut state.positions, &position);
-        state.cutter = Some(Cutter::at(position));
-        Ok(())
-    }
-
-    fn is_away_for_long(&self) -> bool {
-        let limit = self.0.config.timing.away;
-        self.state().unread.as_ref().is_some_and(|(since, _)| since.elapsed() >= limit)
-    }
-
-    fn lost(&self, what: &str) -> Trouble {
-        let topic = &self.0.config.topic;
-        let why = format!("the topic {topic:?} is not what this node has read from: {what}");
-        let error = Error::new(SqlState::DATA_CORRUPTED, why)
-            .with_detail("It was truncated, deleted, made anew, or its retention has ended.")
-            .with_hint(
-                "Nothing that was answered is lost: the ledgers hold it. Restore the topic; or, if \
-                 other nodes go on, empty this node's folder but for `cluster` and its settings \
-                 and start it: it takes the ledger from another one.",
-            );
-        Trouble::Stop(error)
-    }
-
-    fn foreign(&self, what: &str) -> Trouble {
-        let topic = &self.0.config.topic;
-        let why = format!("the topic {topic:?} cannot order this ledger: {what}");
-        let error = Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, why)
-            .with_hint("Take another topic, the same on all nodes of the ledger.");
-        Trouble::Stop(error)
-    }
-
     /// Cuts what was read; whether there is something to poll.
     fn take(
         &self,
@@ -432,44 +339,6 @@ impl Node {
         drop(state);
         self.0.read.send_replace(offset);
         Ok(any)
-    }
-
-    /// What the ledger has is what the topic says.
-    fn compare(&self, delivery: &Delivery, reader: &mut Option<LogReader>) -> Result<(), Trouble> {
-        let height = delivery.sequence;
-        let again = |error: ledger::LogError| Trouble::Again(error.to_string());
-        let usable = reader.take().filter(|it| it.next_height() <= height);
-        let mut reading = match usable {
-            Some(reading) => reading,
-            None => {
-                let files = Arc::clone(&self.0.files);
-                let Ok(reading) = LogReader::open_at(files, Stream::Orders, height) else {
-                    return Ok(());
-                };
-                reading
-            }
-        };
-        while reading.next_height() <= height {
-            let Some(record) = reading.next_record().map_err(again)? else { return Ok(()) };
-            // It may have been pruned.
-            if record.height() > height {
-                break;
-            }
-            if record.height() < height {
-                continue;
-            }
-            let batch = Batch::of(&record).map_err(Trouble::Stop)?;
-            let content = delivery.content.as_ref();
-            let is_same = content.is_some_and(|it| {
-                it.envelopes == batch.envelopes() && it.proposer == batch.header().proposer
-            });
-            if !is_same {
-                let what = format!("batch {height} in it is not block {height} of the ledger");
-                return Err(self.lost(&what));
-            }
-        }
-        *reader = Some(reading);
-        Ok(())
     }
 
     /// The sender.
@@ -567,7 +436,10 @@ impl State {
             });
             match self.outbox.next().filter(|_| taken.envelopes.is_empty()).cloned() {
                 Some(misfit) => self.give_up(&misfit, too_large(misfit.len())),
-                None => return taken.envelopes,
+                None => {
+                    taken.envelopes.iter().for_each(|envelope| self.outbox.tries(envelope));
+                    return taken.envelopes;
+                }
             }
         }
     }
@@ -576,6 +448,20 @@ impl State {
         if self.outbox.remove(envelope) {
             self.given_up.push((envelope.clone(), why));
         }
+    }
+
+    /// Waits for nothing any more, and takes nothing.
+    fn end(&mut self, topic: &str, cause: &Error) {
+        self.closed.get_or_insert_with(|| cause.clone());
+        self.give_all_up(|| cause.clone(), || not_known(topic, cause.message()));
+    }
+
+    fn give_all_up(&mut self, not_sent: impl Fn() -> Error, not_known: impl Fn() -> Error) {
+        let with_cause = |(envelope, sent): (Bytes, Option<Instant>)| match sent {
+            None => (envelope, not_sent()),
+            Some(_) => (envelope, not_known()),
+        };
+        self.given_up.extend(self.outbox.give_up().map(with_cause));
     }
 
     /// Why brokers cannot be reached, if that lasts for so long.
@@ -626,14 +512,23 @@ impl Orderer for Node {
         let Config { timing, topic, .. } = &self.0.config;
         let mut state = self.state();
         if let Some(why) = state.away(timing.away).map(str::to_owned) {
-            let with_cause = |(envelope, sent): (Bytes, Option<Instant>)| match sent {
-                None => (envelope, not_sent(topic, &why)),
-                Some(_) => (envelope, not_known(topic, &why)),
-            };
-            let all = state.outbox.give_up().map(with_cause);
-            state.given_up.extend(all);
+            state.give_all_up(|| not_sent(topic, &why), || not_known(topic, &why));
         }
         std::mem::take(&mut state.given_up)
+    }
+
+    fn withdraw(&mut self, envelope: &Bytes) -> bool {
+        self.state().outbox.withdraw(envelope)
+    }
+
+    fn hindrance(&self) -> Option<String> {
+        if let Some(why) = &*self.0.stopped.borrow() {
+            return Some(why.to_string());
+        }
+        let Config { timing, topic, .. } = &self.0.config;
+        let state = self.state();
+        let why = state.away(timing.away)?;
+        Some(format!("the brokers of topic {topic:?} cannot be reached: {why}"))
     }
 
     fn resume(&mut self, after: u64, _time_us: i64) -> Result<()> {
@@ -668,7 +563,7 @@ impl Orderer for Node {
     }
 }
 
-fn keep(positions: &mut Positions, position: &Position) {
+pub(crate) fn keep(positions: &mut Positions, position: &Position) {
     if let Err(error) = positions.put(position) {
         tracing::warn!(%error, "the position in the topic cannot be kept: a start reads more");
     }

@@ -49,6 +49,10 @@ const ALL: [Limit; 7] = [VERSION, ENVELOPE, EXPIRY, ATTEMPTS, UNITS, BYTES, STAT
 /// when the ledger begins, for good.
 pub const ORDERER: &str = "orderer";
 
+/// The orderer whose log is the ledger's own log of orders: what stands in that may yet be taken
+/// back, until it has a result. Any other hands over what is final, and the node writes it down.
+pub const RAFT: &str = "raft";
+
 /// Who they are, where it is several nodes: see [`crate::members`].
 pub const MEMBERS: &str = "members";
 

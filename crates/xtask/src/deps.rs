@@ -117,6 +117,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "ledger",
             "multiversion",
             "order",
+            "order-kafka",
             "order-raft",
             "pgcatalog",
             "pgfront",

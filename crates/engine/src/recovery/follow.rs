@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex};
 use ledger::chain::ChainVerifier;
 use ledger::{Batch, BlockReader, Record, TornTail};
 use replica::Halt;
-use replica::limits::Limits;
+use replica::limits::{Limits, RAFT};
 
 use types::Height;
 
@@ -95,7 +95,7 @@ pub(super) fn follow(
     if let Some(folders) = &recovery.rows {
         source = source.with_rows(folders);
     }
-    source.others_confirm = Limits::orderer(replica.parameters()).is_some();
+    source.others_confirm = Limits::orderer(replica.parameters()) == Some(RAFT);
     let fault = Mutex::new(None);
     let workers = replica.crew().workers();
     let (comparer, compared) = match workers > 1 && !at_once {

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use cluster::plan::{Made, Member, Plan};
 use cluster::{Roll, members::Known};
 use concurrency::Outcome;
-use engine::limits::MEMBERS;
+use engine::limits::{MEMBERS, ORDERER};
 use engine::members::LAST_MEMBER;
 use engine::transaction::Asked;
 use engine::{Body, Engine, Submitter, Withdrawal};
@@ -29,6 +29,7 @@ use super::folders::{node_folder, node_folders, write_settings};
 use super::status::without_certificates;
 use crate::backup::node_address;
 use crate::cli::{self, ClusterAdd, Exit, Output};
+use crate::config::Source;
 use crate::{configure, folders, http, secrets};
 
 pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
@@ -41,7 +42,7 @@ pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
     let made = Made::new(id.into(), format!("{host}:{}", port + 2))?;
     let plan = plan_of(&shown, &made.member)?;
     folders::create_private(&data)?;
-    write_settings(&data, host, *port, port + 1)?;
+    write_settings(&data, host, *port, port + 1, &shared_settings(folder)?)?;
     made.write(&data, &plan)?;
     let Member { key, address, .. } = &made.member;
     ask(folder, Some(&format!("add={id}&key={key}&address={address}")))?;
@@ -87,6 +88,21 @@ fn refuse_to_end_certificates(shown: &Json, member: u64) -> Result<()> {
     Err(folders::refused(what).with_hint(hint).into())
 }
 
+/// What the others' settings say of what orders.
+fn shared_settings(folder: &Path) -> Result<Vec<(String, String)>> {
+    let data = node_folders(folder)?.remove(0);
+    let data = data.to_str().map(str::to_owned);
+    let resolved = configure::resolve(&cli::Settings { data, ..cli::Settings::default() })?;
+    let of_orderer = |key: &&'static str| key.starts_with("kafka_");
+    let keys = resolved.sources.iter().filter(|(_, source)| **source != Source::Default);
+    let keys = keys.map(|(key, _)| *key).filter(of_orderer);
+    let text = |key: &str| match resolved.settings.get(key) {
+        Some(toml::Value::String(text)) => Some((key.to_owned(), text)),
+        _ => None,
+    };
+    Ok(keys.filter_map(text).collect())
+}
+
 /// What the new node begins with.
 fn plan_of(shown: &Json, own: &Member) -> Result<Plan> {
     let text = |name: &str| shown[name].as_str().context("the node does not tell its members");
@@ -98,7 +114,8 @@ fn plan_of(shown: &Json, own: &Member) -> Result<Plan> {
     };
     let others = Roll::parse(text("members")?)?.0.into_iter().map(member);
     let members = others.chain([own.clone()]).collect();
-    Ok(Plan { ledger_id: text("ledger_id")?.to_owned(), members })
+    let (ledger_id, orderer) = (text("ledger_id")?.to_owned(), text("orderer")?.to_owned());
+    Ok(Plan { ledger_id, orderer, members })
 }
 
 /// How long a change waits to be ordered.
@@ -139,8 +156,8 @@ pub fn shown(engine: &Engine) -> Result<Json> {
     let votes = engine.parameter(VOTES).ok().and_then(|text| text.parse::<usize>().ok());
     let votes = votes.unwrap_or(votes_of(electors.len()));
     Ok(json!({
-        "ledger_id": ledger_id, "members": members, "next": last.max(had) + 1,
-        "electors": electors, "votes": votes,
+        "ledger_id": ledger_id, "orderer": engine.parameter(ORDERER)?, "members": members,
+        "next": last.max(had) + 1, "electors": electors, "votes": votes,
     }))
 }
 

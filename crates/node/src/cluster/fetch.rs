@@ -4,7 +4,7 @@
 //! joining/copy      what another member has: newest checkpoint, headers, blocks     1 copied
 //! joining/ledger    the same, every record checked and executed                     2 restored
 //! joining/DONE      the third step may be done                                      3
-//! orders/ results/ checkpoints/ …-headers/ raft/                                    4 moved here
+//! orders/ results/ checkpoints/ …-headers/ raft/ …                                  4 moved here
 //! ```
 //!
 //! 1. The copy is a [backup](ledger::backup) over the network: resumable at any byte, each
@@ -14,7 +14,8 @@
 //!    blocks behind it are executed and compared.
 //! 3. From here on what this folder had before is not looked at, but for the votes that it gave.
 //!    One that had nothing may have voted all the same: Raft asks the others before it does again.
-//! 4. Raft's own entries, so that the log of orders is that of the cluster again.
+//! 4. What the orderer goes on with: Raft's own entries, so that the log of orders is that of the
+//!    cluster again; the place in a topic.
 //!
 //! A crash leaves this to be done again, or to go on.
 
@@ -32,6 +33,7 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 use types::{Error, SqlState};
 
+use super::orderers::Kind;
 use super::remote::{FOLDERS, Heads, RemoteFiles};
 use crate::cli;
 use crate::{folders, restore};
@@ -55,16 +57,20 @@ pub fn complete(
     files: &Arc<dyn Files>,
     peers: Peers,
     own: u64,
+    kind: Kind,
 ) -> Result<Option<(u64, Hash)>> {
     let joining = data.join(JOINING);
     if is_half_done(data) {
-        install(data, files, &joining)?;
+        install(data, files, &joining, kind)?;
         return Ok(None);
     }
     let (next, is_whole) = next_block(files)?;
+    if next.is_some() && !kind.members_send_blocks() {
+        return Ok(None);
+    }
     if next.is_none() {
         // From here on, whatever comes between: this member may have known more.
-        order_raft::forget(files)?;
+        kind.forget(files)?;
     }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -81,13 +87,13 @@ pub fn complete(
             warn!(next, "the other members have pruned what this one lacks: it begins anew");
             if !is_whole {
                 // Behind what cannot be read there may be more, which is given up here.
-                order_raft::forget(files)?;
+                kind.forget(files)?;
             }
         }
         if let Some((remote, heads)) = all.into_iter().next() {
             match fetch(&joining, &remote) {
                 Ok(executed) => {
-                    install(data, files, &joining)?;
+                    install(data, files, &joining, kind)?;
                     return Ok(Some(executed));
                 }
                 Err(error) => {
@@ -178,7 +184,7 @@ fn unreadable_head(text: &str) -> Error {
 }
 
 /// Goes on where an earlier run of it stopped.
-fn install(data: &Path, files: &Arc<dyn Files>, joining: &Path) -> Result<()> {
+fn install(data: &Path, files: &Arc<dyn Files>, joining: &Path, kind: Kind) -> Result<()> {
     let (ledger, cleared) = (joining.join("ledger"), joining.join(CLEARED));
     if !cleared.exists() {
         for folder in FOLDERS.map(|name| data.join(name)).iter().filter(|path| path.exists()) {
@@ -196,7 +202,7 @@ fn install(data: &Path, files: &Arc<dyn Files>, joining: &Path) -> Result<()> {
     fs::File::open(data)?.sync_all()?;
     let own = joining.join(OWN);
     let bytes = fs::read(&own).with_context(|| own.display().to_string())?;
-    order_raft::begin_behind(files, &bytes)?;
+    kind.begin_behind(files, &bytes)?;
     // The mark goes first: half of the rest would be nothing to install from.
     fs::remove_file(joining.join(DONE))?;
     fs::File::open(joining)?.sync_all()?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use cluster::{Plan, plan::Made};
 use engine::limits::{MEMBERS, ORDERER};
 use ledger::hash::to_hex;
@@ -11,18 +11,20 @@ use ledger::votes::electors::{self, liars_of, votes_of};
 use ledger::{LogOptions, RealFiles};
 use serde_json::json;
 
-use super::RAFT;
 use crate::cli::{ClusterInit, Exit, Output};
-use crate::config::{FILE_NAME, Settings};
+use crate::config::{self, FILE_NAME, Settings};
 use crate::{database, folders};
 
 /// Ports that a node takes: for clients, for probes, for other members.
 const PORTS: u16 = 3;
+/// Settings that no two nodes share.
+const OWN: [&str; 4] = ["data", "listen", "http_listen", "protocol"];
 /// Of a member whose folder lies beside the others.
 const NUMBER_MAX: u16 = 999;
 
 pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
-    let ClusterInit { folder, nodes, host, port, protocol, votes, liars } = arguments;
+    let ClusterInit { folder, nodes, host, port, order, set, protocol, votes, liars } = arguments;
+    order.check()?;
     if folder.exists() && std::fs::read_dir(folder)?.next().is_some() {
         bail!("{} is not empty: choose a new folder", folder.display());
     }
@@ -30,16 +32,17 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
         let port = port.checked_add((id - 1) * PORTS + which);
         port.context("the ports would go beyond 65535: choose a lower one")
     };
-    let mut settings = Settings::defaults().map_err(|fault| anyhow!(fault))?;
+    let mut settings = settings_of_all(folder, set)?;
     settings.protocol = protocol.clone().unwrap_or(settings.protocol);
     let mut genesis = database::genesis(&settings)?;
     let made: Vec<Made> = (1..=*nodes)
         .map(|id| Ok(Made::new(id.into(), format!("{host}:{}", port_of(id, 2)?))?))
         .collect::<Result<_>>()?;
     let members = made.iter().map(|made| made.member.clone()).collect();
-    let plan = Plan { ledger_id: to_hex(&genesis.ledger_id), members };
+    let orderer = order.name().to_owned();
+    let plan = Plan { ledger_id: to_hex(&genesis.ledger_id), orderer, members };
     let others = &mut genesis.parameters.others;
-    others.insert(ORDERER.to_owned(), RAFT.to_owned());
+    others.insert(ORDERER.to_owned(), order.name().to_owned());
     others.insert(MEMBERS.to_owned(), plan.founders());
     others.insert(electors::ELECTORS.to_owned(), plan.founders());
     // What is not said is written down too: the rule is the ledger's, not a program's.
@@ -49,11 +52,12 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     others.insert(electors::VOTES.to_owned(), votes.to_string());
     others.insert(electors::LIARS.to_owned(), liars.to_string());
     engine::check_first_order(&genesis.parameters)?;
+    let prepared = order.prepare(&settings, genesis.ledger_id)?;
     folders::create_private(folder)?;
     for (id, made) in (1..).zip(&made) {
         let data = node_folder(folder, id);
         folders::create_private(&data)?;
-        write_settings(&data, host, port_of(id, 0)?, port_of(id, 1)?)?;
+        write_settings(&data, host, port_of(id, 0)?, port_of(id, 1)?, set)?;
         made.write(&data, &plan)?;
         let files = Arc::new(RealFiles::open(&data)?);
         database::found(files, &genesis, LogOptions::default())?;
@@ -62,6 +66,9 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     match output {
         Output::Text => {
             println!("made {nodes} nodes in {}", folder.display());
+            if let Some(prepared) = prepared {
+                println!("{prepared}");
+            }
             println!("receipts are proven by {votes} votes under the first block {first_block}\n");
             println!("    tally cluster up --folder {}", folder.display());
             println!("    psql postgresql://{}@{host}:{}/tally", settings.owner, port_of(1, 0)?);
@@ -69,7 +76,7 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
         Output::Json => {
             let made = json!({
                 "ledger_id": plan.ledger_id, "nodes": nodes, "folder": folder, "votes": votes,
-                "liars": liars, "first_block": first_block,
+                "liars": liars, "first_block": first_block, "order": order.name(),
             });
             println!("{made}");
         }
@@ -77,11 +84,33 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-pub fn write_settings(data: &Path, host: &str, port: u16, http_port: u16) -> Result<()> {
-    let text = format!(
+/// Those that `--set` gives to each node, beside the defaults.
+fn settings_of_all(folder: &Path, set: &[(String, String)]) -> Result<Settings> {
+    if let Some((key, _)) = set.iter().find(|(key, _)| OWN.contains(&&**key)) {
+        bail!("`{key}` is each node's own, and not to be set for all");
+    }
+    // Not those of this process: its environment and its folder are not what the nodes will have.
+    let mut flags = set.to_vec();
+    flags.push(("data".to_owned(), folder.display().to_string()));
+    let inputs = config::Inputs { flags, ..config::Inputs::default() };
+    Ok(config::resolve(&inputs)?.settings)
+}
+
+/// `set`: more settings, which are valid.
+pub fn write_settings(
+    data: &Path,
+    host: &str,
+    port: u16,
+    http_port: u16,
+    set: &[(String, String)],
+) -> Result<()> {
+    let mut text = format!(
         "# Made by `tally cluster`; `tally config show` lists all settings.\n\
          listen = \"{host}:{port}\"\nhttp_listen = \"{host}:{http_port}\"\n",
     );
+    for (key, value) in set {
+        text += &format!("{key} = {}\n", toml::Value::String(value.clone()));
+    }
     Ok(std::fs::write(data.join(FILE_NAME), text)?)
 }
 

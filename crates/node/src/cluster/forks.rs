@@ -23,10 +23,10 @@ use std::time::Duration;
 
 use cluster::Peers;
 use engine::Engine;
-use order_raft::Store;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info};
 
+use super::orderers::Place;
 use super::remote;
 
 const LOOK_EVERY: Duration = Duration::from_secs(3);
@@ -121,7 +121,7 @@ impl Halving {
 /// Compares this node's orders with the others', until the runtime ends.
 pub struct Comparing {
     pub id: u64,
-    pub store: Store,
+    pub place: Arc<dyn Place>,
     pub engine: Arc<OnceLock<Arc<Engine>>>,
     pub peers: Arc<Peers>,
     pub forks: Arc<Forks>,
@@ -145,7 +145,7 @@ impl Comparing {
 
     async fn compare(&self, member: u64, own: u64) -> io::Result<Option<Fork>> {
         let (newest, first) = remote::ask_span(&self.peers, member).await?;
-        let (height, first) = (own.min(newest), first.max(self.store.first_height()));
+        let (height, first) = (own.min(newest), first.max(self.place.first_height()));
         if height < first || self.is_same(member, height).await? {
             return Ok(None);
         }
@@ -164,9 +164,9 @@ impl Comparing {
     }
 
     async fn orders(&self, member: u64, height: u64) -> io::Result<(String, String)> {
-        let store = self.store.clone();
+        let place = Arc::clone(&self.place);
         // It may read a file.
-        let here = tokio::task::spawn_blocking(move || store.hash_of(height));
+        let here = tokio::task::spawn_blocking(move || place.hash_of(height));
         let here = here.await.map_err(io::Error::other)??;
         let there = remote::ask_order(&self.peers, member, height).await?;
         Ok((ledger::hash::to_hex(&here), there))

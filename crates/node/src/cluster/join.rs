@@ -1,6 +1,5 @@
-//! A member takes part: Raft on threads of its own, its port for other members.
+//! A member takes part: what orders on threads of its own, its port for other members.
 
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -10,31 +9,29 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use cluster::{Answer, Answering, Members, Peers, Plan, Roll, Secrets};
 use engine::limits::{Limits, MEMBERS};
-use engine::{BlockLimits, Elsewhere, Engine, Replica};
+use engine::{BlockLimits, Elsewhere, Engine, Journal, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::to_hex;
-use ledger::{Electors, Files, Hash, LogWriter, Parameters, Said, VoteKey};
-use order_raft::{Config, Node, Standing, Store, Timing};
+use ledger::{BlockWriter, Electors, Files, Hash, Parameters, Said, VoteKey};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
-use super::follow::Following;
 use super::forks::{Comparing, Fork, Forks};
+use super::orderers::{Beginning, Kind, Place, Standing};
 use super::recover::Pending;
 use super::votes::{self, Votes};
-use super::{RAFT, REJOIN, fetch, foreign, remote};
+use super::{fetch, foreign, remote};
 use crate::config::Settings;
-use crate::database::clock;
 use crate::folders;
 use crate::metrics::Order;
 
-/// Threads that Raft runs on: one waits for the disk while the other answers.
+/// Threads that what orders runs on: one waits for the disk while the other answers.
 const THREADS: usize = 2;
 
-/// The request that is not Raft's.
+/// The request for a [`Report`].
 pub const STATUS: &[u8] = b"?";
 
 /// A node's place in a cluster.
@@ -60,8 +57,7 @@ pub struct Report {
 /// A member that takes part, until it leaves.
 pub struct Joined {
     runtime: Option<Runtime>,
-    node: Node,
-    peers: Arc<Peers>,
+    place: Arc<dyn Place>,
     engine: Arc<OnceLock<Arc<Engine>>>,
     votes: Arc<Votes>,
     forks: Arc<Forks>,
@@ -75,22 +71,21 @@ impl Membership {
         Ok(found.map(|(plan, secrets)| Membership { plan, secrets }))
     }
 
-    /// Whether the ledger is that of the cluster.
-    fn check(&self, replica: &Replica) -> Result<()> {
+    /// What orders the ledger, which is that of the cluster.
+    fn check(&self, replica: &Replica) -> Result<Kind> {
         let (ledger, plan) = (to_hex(&replica.ledger_id()), &self.plan.ledger_id);
         ensure!(ledger == *plan, "the ledger is {ledger}, and the cluster's is {plan}");
         let parameters = replica.parameters();
-        match Limits::orderer(parameters) {
-            Some(RAFT) => {}
-            Some(other) => bail!("the ledger is ordered by {other}, which this program lacks"),
-            None => bail!("the ledger is that of a lone node: it cannot join a cluster"),
-        }
+        let kind = Kind::of(parameters)?;
+        let kind = kind.context("the ledger is that of a lone node: it cannot join a cluster")?;
+        let (name, planned) = (kind.name(), &self.plan.orderer);
+        ensure!(name == planned, "the ledger is ordered by {name}, and the plan says {planned}");
         let (id, own) = (self.secrets.id, self.own_key()?);
         match roll_of(parameters)?.0.get(&id) {
             Some(known) if known.key != own => {
                 bail!("the key of this folder is not that of the ledger's member {id}")
             }
-            _ => Ok(()),
+            _ => Ok(kind),
         }
     }
 
@@ -109,7 +104,7 @@ impl Membership {
         let members = Arc::new(Members::new(self.plan.roll()?));
         let peers = Peers::new(&self.plan, &self.secrets, members)?;
         foreign::refuse_among(&self.plan, &peers, self.secrets.id)?;
-        fetch::complete(data, files, peers, self.secrets.id)
+        fetch::complete(data, files, peers, self.secrets.id, Kind::named(&self.plan.orderer)?)
             .context("cannot take the ledger from another member")
     }
 
@@ -117,13 +112,13 @@ impl Membership {
     pub fn join(
         self,
         files: Arc<dyn Files>,
-        orders: LogWriter,
+        log: BlockWriter,
         replica: &Replica,
         limits: BlockLimits,
         settings: &Settings,
         ahead_max: Option<Duration>,
-    ) -> Result<Joined> {
-        self.check(replica)?;
+    ) -> Result<(Joined, Journal)> {
+        let kind = self.check(replica)?;
         let Membership { plan, secrets } = self;
         let (id, mut roll) = (secrets.id, roll_of(replica.parameters())?);
         if !roll.0.contains_key(&id) {
@@ -136,43 +131,40 @@ impl Membership {
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
-            .thread_name("raft")
+            .thread_name("order")
             .enable_all()
             .build()
-            .context("cannot start the threads of Raft")?;
+            .context("cannot start the threads of what orders")?;
         let (votes, voter) = start_votes(&files, &secrets, replica)?;
-        let store = Store::open(Arc::clone(&files), orders).map_err(|error| -> anyhow::Error {
-            let what = format!("cannot go on in the cluster: {error}");
-            match error.kind() {
-                ErrorKind::InvalidData => folders::refused(what).with_hint(REJOIN).into(),
-                _ => anyhow::Error::from(error).context("cannot go on in the cluster"),
-            }
-        })?;
-        let after = store.sequence_of(replica.head().height);
-        let config = Config {
-            id,
-            members: plan.keys()?,
-            limits: limits.of_batches(),
-            timing: Timing::default(),
-            clock: clock(),
-            ahead_max,
-            is_barrier: engine::is_barrier,
-        };
         let members = Arc::new(Members::new(roll));
         let peers = Arc::new(Peers::new(&plan, &secrets, Arc::clone(&members))?);
-        let dialling = Arc::clone(&peers);
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let forks: Arc<Forks> = Arc::default();
-        let node = runtime.block_on(async {
+        let (place, journal) = runtime.block_on(async {
             let listener = TcpListener::bind(&address).await;
             let listener =
                 listener.with_context(|| format!("cannot listen on {address} for members"))?;
             let head = replica.head();
-            let others: Vec<u64> = config.members.keys().copied().filter(|it| *it != id).collect();
-            let node = Node::start(config, store, peers.clone(), after).await?;
+            let all = plan.keys()?;
+            let (place, journal) = kind
+                .begin(Beginning {
+                    plan: &plan,
+                    id,
+                    files: Arc::clone(&files),
+                    log,
+                    replica,
+                    limits,
+                    settings,
+                    ahead_max,
+                    peers: Arc::clone(&peers),
+                    members: Arc::clone(&members),
+                    engine: Arc::clone(&engine),
+                    pending,
+                })
+                .await?;
             let face = Arc::new(Face {
-                node: node.clone(),
+                place: Arc::clone(&place),
                 engine: Arc::clone(&engine),
                 found: Said { height: head.height, result_hash: head.hash },
                 named: named_in(replica.parameters()).to_owned(),
@@ -180,44 +172,28 @@ impl Membership {
                 votes: Arc::clone(&votes),
                 forks: Arc::clone(&forks),
             });
-            for member in others {
+            for member in all.into_keys().filter(|it| *it != id) {
                 tokio::spawn(Arc::clone(&votes).send_to(member, peers.clone()));
             }
             let comparing = Comparing {
                 id,
-                store: node.store().clone(),
+                place: Arc::clone(&place),
                 engine: Arc::clone(&engine),
                 peers: peers.clone(),
                 forks: Arc::clone(&forks),
             };
             tokio::spawn(comparing.run());
-            let following = Following {
-                node: node.clone(),
-                engine: Arc::clone(&engine),
-                id,
-                members: Arc::clone(&members),
-                pending,
-                data: settings.data.clone(),
-                owner: settings.owner.clone(),
-            };
-            tokio::spawn(following.run());
             tokio::spawn(async move {
                 if let Err(error) = cluster::serve(listener, &plan, &secrets, members, face).await {
                     warn!(%error, "members are not answered any more");
                 }
             });
-            anyhow::Ok(node)
+            anyhow::Ok((place, journal))
         })?;
-        info!(id, after, address, "this node is a member of a cluster");
-        Ok(Joined {
-            runtime: Some(runtime),
-            node,
-            peers: dialling,
-            engine,
-            votes,
-            forks,
-            voter: Some(voter),
-        })
+        let order = kind.name();
+        info!(id, order, address, "this node is a member of a cluster");
+        let (runtime, voter) = (Some(runtime), Some(voter));
+        Ok((Joined { runtime, place, engine, votes, forks, voter }, journal))
     }
 }
 
@@ -239,25 +215,13 @@ fn start_votes(
 
 impl Joined {
     pub fn orderer(&self) -> Elsewhere {
-        Box::new(self.node.clone())
+        self.place.orderer()
     }
 
     /// For the metrics.
     pub fn tells_order(&self) -> Box<dyn Fn() -> Order + Send + Sync> {
-        let (node, peers) = (self.node.clone(), Arc::clone(&self.peers));
-        Box::new(move || {
-            let standing = node.standing();
-            let committed = standing.committed.checked_sub(1);
-            Order {
-                leader: standing.leader.unwrap_or(0),
-                leads: standing.leader == Some(standing.id),
-                term: standing.term,
-                ordered_height: node.store().height(),
-                committed_height: committed.map_or(0, |index| node.store().height_at(index)),
-                dials: peers.dials(),
-                hindered: standing.hindered.is_some(),
-            }
-        })
+        let place = Arc::clone(&self.place);
+        Box::new(move || place.order())
     }
 
     /// Whose head is told from now on.
@@ -277,20 +241,20 @@ impl Joined {
     /// Takes no part any more. The ledger is in order.
     pub fn leave(mut self) -> Result<()> {
         if let Some(runtime) = self.runtime.take() {
-            runtime.block_on(self.node.stop());
+            runtime.block_on(self.place.stop());
             runtime.shutdown_background();
         }
         self.votes.end();
         if let Some(voter) = self.voter.take() {
             let _ = voter.join();
         }
-        self.node.store().rest().context("cannot mark the end of the ledger")
+        self.place.rest().context("cannot mark the end of the ledger")
     }
 }
 
 /// What members see of this node.
 struct Face {
-    node: Node,
+    place: Arc<dyn Place>,
     engine: Arc<OnceLock<Arc<Engine>>>,
     /// What its start came to, which it tells until there is an engine: the newest block, and the
     /// members.
@@ -303,7 +267,7 @@ struct Face {
 
 impl Answering for Face {
     fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
-        let (node, engine) = (self.node.clone(), Arc::clone(&self.engine));
+        let (place, engine) = (Arc::clone(&self.place), Arc::clone(&self.engine));
         let (votes, forks, found) = (Arc::clone(&self.votes), Arc::clone(&self.forks), self.found);
         if let Some((&remote::MARK, ask)) = request.split_first() {
             let (files, ask) = (Arc::clone(&self.files), request.slice_ref(ask));
@@ -311,7 +275,7 @@ impl Answering for Face {
                 // It reads files.
                 let answer = move || {
                     let engine = engine.get().map(|engine| &**engine);
-                    remote::answer(&ask, &*files, node.store(), engine)
+                    remote::answer(&ask, &*files, &*place, engine)
                 };
                 tokio::task::spawn_blocking(answer).await.map_err(std::io::Error::other)?
             }
@@ -323,13 +287,13 @@ impl Answering for Face {
                 return votes.answer(from, request);
             }
             if request != STATUS {
-                return node.answer(request).await;
+                return place.answer(request).await;
             }
             let head = engine.get().map(|engine| engine.head());
             let (height, hash) =
                 head.map_or((found.height, found.result_hash), |head| (head.height, head.hash));
             let report = Report {
-                standing: node.standing(),
+                standing: place.standing(),
                 height,
                 head: to_hex(&hash),
                 halted: engine.get().and_then(|it| it.halt_cause().map(ToString::to_string)),

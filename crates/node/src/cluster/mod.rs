@@ -11,6 +11,7 @@ mod follow;
 mod foreign;
 mod forks;
 mod join;
+mod orderers;
 mod processes;
 mod recover;
 mod rejoin;
@@ -31,10 +32,8 @@ pub use change::{by_request, shown};
 pub use foreign::refuse_beside;
 pub use forks::Forks;
 pub use join::{Joined, Membership, refuse_alone};
+pub use orderers::{Kind, is_of_member};
 pub use votes::{Heard, Standing, Telling};
-
-/// What the ledger's first block says.
-const RAFT: &str = "raft";
 
 pub fn run(action: &ClusterAction, output: Output) -> Result<Exit> {
     match action {

@@ -21,14 +21,13 @@ use anyhow::{Context, Result, ensure};
 use cluster::plan::{FOLDER, Made, Plan};
 use cluster::{Roll, members::Known};
 use engine::Engine;
-use engine::limits::{Limits, MEMBERS};
+use engine::limits::{Limits, MEMBERS, RAFT};
 use engine::members::next_member;
 use ledger::hash::{hash_from_hex, to_hex};
 use ledger::{BlockReader, Files, LogError, Parameters};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::RAFT;
 use super::change::by_request;
 use super::folders::write_settings;
 use crate::cli::{ClusterRecover, Exit, Output};
@@ -84,10 +83,11 @@ pub fn run(arguments: &ClusterRecover, output: Output) -> Result<Exit> {
     if found.is_none() {
         let port = port.context("the folder has no keys of a member: --port is needed")?;
         let made = Made::new(id, format!("{host}:{}", port + 2))?;
-        let plan = Plan { ledger_id, members: vec![made.member.clone()] };
+        let (orderer, members) = (RAFT.to_owned(), vec![made.member.clone()]);
+        let plan = Plan { ledger_id, orderer, members };
         made.write(data, &plan)?;
         if !data.join(FILE_NAME).exists() {
-            write_settings(data, host, port, port + 1)?;
+            write_settings(data, host, port, port + 1, &[])?;
         }
         let (key, address) = (&made.member.key, &made.member.address);
         pending.add = Some(format!("add={id}&key={key}&address={address}"));

@@ -1,7 +1,7 @@
 //! `tally cluster rejoin`: a member's damaged ledger is put aside, and taken anew from the others.
 //!
 //! ```text
-//! joining/ orders/ results/ checkpoints/ …-headers/ raft/  ─►  set-aside-1/    nothing is removed
+//! joining/ orders/ results/ checkpoints/ …-headers/ raft/ … ─►  set-aside-1/    nothing is removed
 //! cluster/ votes/ tally.toml …                                 stay
 //! next start        takes the ledger from another member, and asks all of them what this one had
 //! ```
@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use cluster::Plan;
-use order_raft::SIDE_FOLDER;
 use serde_json::json;
 
+use super::orderers;
 use super::remote::FOLDERS;
 use crate::cli::{Exit, Output};
 use crate::folders;
@@ -34,7 +34,7 @@ pub fn run(data: &Path, output: Output) -> Result<Exit> {
     );
     let files = folders::open_to_write(data)?;
     let there = |name: &&str| data.join(name).exists();
-    let all = [super::fetch::JOINING].into_iter().chain(FOLDERS).chain([SIDE_FOLDER]);
+    let all = [super::fetch::JOINING].into_iter().chain(FOLDERS).chain(orderers::FOLDERS);
     let names: Vec<&str> = all.filter(there).collect();
     ensure!(!names.is_empty(), "{} holds no ledger: start its node", data.display());
     let aside = new_folder(data)?;

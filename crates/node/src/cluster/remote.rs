@@ -17,9 +17,11 @@ use bytes::Bytes;
 use cluster::Peers;
 use engine::Engine;
 use ledger::{Files, StorageFile, first_block};
-use order_raft::{Network, Store};
+use order_raft::Network;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
+
+use super::orderers::Place;
 
 /// What a request for files begins with.
 pub const MARK: u8 = b'F';
@@ -65,7 +67,7 @@ fn is_open(path: &str) -> bool {
 pub fn answer(
     request: &[u8],
     files: &dyn Files,
-    store: &Store,
+    place: &dyn Place,
     engine: Option<&Engine>,
 ) -> io::Result<Bytes> {
     let ask: Ask = serde_json::from_slice(request).map_err(io::Error::other)?;
@@ -83,16 +85,16 @@ pub fn answer(
             files.open(&path)?.read_at(&mut bytes, offset)?;
             Ok(bytes.into())
         }
-        Ask::Own(height) => Ok(store.own_up_to(height)?.into()),
+        Ask::Own(height) => Ok(place.up_to(height)?.into()),
         // Of one that is released: above, orders may be taken back.
         Ask::Order(height) if engine.is_some_and(|it| it.head().height >= height) => {
-            json(ledger::hash::to_hex(&store.hash_of(height)?).into())
+            json(ledger::hash::to_hex(&place.hash_of(height)?).into())
         }
         Ask::Head => {
             let starting = || io::Error::other("the node is starting");
             let written = engine.ok_or_else(starting)?.written().map_err(io::Error::other)?;
             let (height, hash) = written.ok_or_else(starting)?;
-            let order_hash = ledger::hash::to_hex(&store.hash_of(height)?);
+            let order_hash = ledger::hash::to_hex(&place.hash_of(height)?);
             let first = first_block(files).map_err(io::Error::other)?;
             let hash = ledger::hash::to_hex(&hash);
             json(serde_json::to_value(Heads { height, hash, order_hash, first })?)
@@ -166,7 +168,7 @@ impl RemoteFiles {
         self.ask_json(&Ask::Head)
     }
 
-    /// Raft's own entries up to a block, for [`order_raft::begin_behind`].
+    /// What its orderer goes on with behind a block: [`super::orderers::Kind::begin_behind`].
     pub fn own_up_to(&self, height: u64) -> io::Result<Bytes> {
         self.ask(&Ask::Own(height))
     }

@@ -14,6 +14,7 @@ use tokio::time::error::Elapsed;
 
 use super::folders::node_folders;
 use super::join::{Report, STATUS};
+use super::orderers::{OfTopic, Standing};
 use crate::cli::{Exit, Output};
 
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The members, and what each of them tells; of one that does not answer, why.
 type Told = (Roll, Vec<Result<Report, String>>);
 
-/// Fails if less than half of the members answer, if none leads, if one has come to another result
+/// Fails if less than half of the members answer, if none orders, if one has come to another result
 /// than the others, or if their ledgers have parted.
 pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     // A node's own folder will do as well.
@@ -52,10 +53,12 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
                 };
                 println!("{id:<7} {:<23} {line}", known.address);
             }
-            print!("{}", types::printable::printable_page(&of_votes(&roll, &reports)));
+            let page = of_topic(&reports) + &of_votes(&roll, &reports);
+            print!("{}", types::printable::printable_page(&page));
         }
     }
-    let orders = 2 * up > roll.0.len() && leader.is_some();
+    let by_itself = reports.iter().flatten().any(|report| report.standing.orders_alone());
+    let orders = 2 * up > roll.0.len() && (leader.is_some() || by_itself);
     let diverged = reports.iter().flatten().any(|report| report.votes.diverged.is_some());
     let forked = reports.iter().flatten().any(|report| !report.forks.is_empty());
     let agree = !diverged && !forked && deviating(&roll, &reports).is_empty();
@@ -120,38 +123,71 @@ async fn report(peers: &Peers, id: u64) -> Result<Report, String> {
     serde_json::from_slice(&answer).map_err(|error| format!("tells what cannot be read: {error}"))
 }
 
+fn raft_of(reports: &[Option<Report>]) -> impl Iterator<Item = &order_raft::Standing> {
+    reports.iter().flatten().filter_map(|report| report.standing.raft())
+}
+
 /// The newest term that a member knows.
 fn newest_term(reports: &[Option<Report>]) -> u64 {
-    reports.iter().flatten().map(|report| report.standing.term).max().unwrap_or(0)
+    raft_of(reports).map(|raft| raft.term).max().unwrap_or(0)
 }
 
 /// As the members of the newest term say that can order.
 fn leader_of(reports: &[Option<Report>]) -> Option<u64> {
     let term = newest_term(reports);
-    let can = |report: &&Report| report.standing.term == term && report.standing.hindered.is_none();
-    reports.iter().flatten().filter(can).find_map(|report| report.standing.leader)
+    let can = |raft: &&order_raft::Standing| raft.term == term && raft.hindered.is_none();
+    raft_of(reports).filter(can).find_map(|raft| raft.leader)
 }
 
 fn line(report: &Report, newest: u64, term: u64) -> String {
     let Report { standing, height, halted, votes, .. } = report;
-    let (own, hindered) = (standing.leader == Some(standing.id), standing.hindered.is_some());
-    let role = match (halted, standing.leader) {
-        (Some(_), _) => "halted",
-        _ if standing.waits.is_some() => "waits",
-        (None, _) if own && standing.term < term => "deposed",
-        (None, _) if own && hindered => "cut off",
-        (None, _) if own => "leader",
-        (None, Some(_)) => "follower",
-        (None, None) => "no leader",
+    let role = match halted {
+        Some(_) => "halted",
+        None => role_of(standing, term),
     };
-    let unconfirmed = standing.entries.saturating_sub(standing.committed);
-    let deposed = format!("it led term {}, and does not know of term {term} yet", standing.term);
-    let deposed = (role == "deposed").then_some(&deposed);
-    let why = halted.as_ref().or(standing.stopped.as_ref()).or(standing.waits.as_ref());
-    let why = why.or(deposed).or(standing.hindered.as_ref()).map(|why| format!("  {why}"));
+    let unconfirmed = standing.unconfirmed(*height);
+    let deposed = standing
+        .raft()
+        .filter(|_| role == "deposed")
+        .map(|raft| format!("it led term {}, and does not know of term {term} yet", raft.term));
+    let why = halted.as_deref().or(deposed.as_deref()).or(standing.trouble());
+    let why = why.map(|why| format!("  {why}"));
     let why = types::printable::printable(&why.unwrap_or_default()).into_owned();
     let voted = votes.signed.as_ref().map_or("-".to_owned(), |(height, _)| height.to_string());
     format!("{role:<9} {height:<11} {:<7} {unconfirmed:<12} {voted}{why}", newest - height)
+}
+
+fn role_of(standing: &Standing, term: u64) -> &'static str {
+    let raft = match standing {
+        Standing::Raft(raft) => raft,
+        Standing::Kafka(topic) if topic.stopped.is_some() => return "stopped",
+        Standing::Kafka(topic) if topic.away.is_some() => return "cut off",
+        Standing::Kafka(_) => return "orders",
+    };
+    let (own, hindered) = (raft.leader == Some(raft.id), raft.hindered.is_some());
+    match raft.leader {
+        _ if raft.waits.is_some() => "waits",
+        _ if own && raft.term < term => "deposed",
+        _ if own && hindered => "cut off",
+        _ if own => "leader",
+        Some(_) => "follower",
+        None => "no leader",
+    }
+}
+
+/// By which topic the ledger is ordered, if it is by one.
+fn of_topic(reports: &[Option<Report>]) -> String {
+    let topics = reports.iter().flatten().filter_map(|report| match &report.standing {
+        Standing::Kafka(topic) => Some(topic),
+        Standing::Raft(_) => None,
+    });
+    topics.max_by_key(|topic| topic.offset).map_or(String::new(), |topic| {
+        let OfTopic { topic, brokers, offset, .. } = topic;
+        format!(
+            "\norder      topic {topic} at {}, read up to record {offset}\n",
+            brokers.join(", ")
+        )
+    })
 }
 
 /// What is certified, and which members are not of one mind with the others.
@@ -232,7 +268,8 @@ mod tests {
     use order::Known;
 
     use super::*;
-    use crate::cluster::{Heard, Standing};
+    use crate::cluster::Heard;
+    use crate::cluster::votes;
 
     fn roll(members: u64) -> Roll {
         let known = |id: u64| (id, Known { key: [id as u8; 32], address: String::new() });
@@ -244,12 +281,42 @@ mod tests {
         order_raft::Standing { id, term, leader, entries, committed, stopped, waits, hindered }
     }
 
+    fn raft(report: &mut Option<Report>) -> &mut order_raft::Standing {
+        match report.as_mut().map(|report| &mut report.standing) {
+            Some(Standing::Raft(raft)) => raft,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn of_kafka(id: u64, away: Option<&str>) -> Option<Report> {
+        let (brokers, stopped) = (vec!["a:9092".to_owned()], None);
+        let (topic, away) = ("bank".to_owned(), away.map(str::to_owned));
+        let topic = OfTopic { topic, brokers, offset: 40 + id, cut: 12, away, stopped };
+        report(&[]).map(|report| Report { standing: Standing::Kafka(topic), ..report })
+    }
+
+    #[test]
+    fn members_of_a_topic_lead_none_and_each_orders() {
+        let all = [of_kafka(1, None), of_kafka(2, Some("connection refused"))];
+        let lines: Vec<String> = all.iter().flatten().map(|it| line(it, 9, 0)).collect();
+        assert_eq!(lines[0], "orders    9           0       3            -");
+        assert_eq!(lines[1], "cut off   9           0       3            -  connection refused");
+        assert_eq!(leader_of(&all), None);
+        let can: Vec<bool> =
+            all.iter().flatten().map(|report| report.standing.orders_alone()).collect();
+        assert_eq!(can, [true, false]);
+        assert_eq!(of_topic(&all), "\norder      topic bank at a:9092, read up to record 42\n");
+        let standing = &all[0].as_ref().unwrap().standing;
+        let told = serde_json::to_string(standing).unwrap();
+        assert_eq!(serde_json::from_str::<Standing>(&told).unwrap(), *standing);
+    }
+
     #[test]
     fn there_are_never_two_leaders() {
         let mut all = [report(&[]), report(&[]), report(&[])];
         let standings = [standing(1, 4, Some(1)), standing(2, 5, Some(2)), standing(3, 5, Some(2))];
         for (report, standing) in all.iter_mut().flatten().zip(standings) {
-            report.standing = standing;
+            report.standing = Standing::Raft(standing);
         }
         let lines = |all: &[Option<Report>]| -> Vec<String> {
             let term = newest_term(all);
@@ -258,9 +325,9 @@ mod tests {
         };
         assert_eq!(lines(&all), ["deposed  ", "leader   ", "follower "]);
         assert_eq!(leader_of(&all), Some(2));
-        all[1].as_mut().unwrap().standing.hindered = Some("too few answer".to_owned());
+        raft(&mut all[1]).hindered = Some("too few answer".to_owned());
         assert_eq!(lines(&all), ["deposed  ", "cut off  ", "follower "]);
-        all[2].as_mut().unwrap().standing.hindered = Some("heard of 9 s ago".to_owned());
+        raft(&mut all[2]).hindered = Some("heard of 9 s ago".to_owned());
         assert_eq!(leader_of(&all), None);
     }
 
@@ -268,9 +335,9 @@ mod tests {
     fn report(deviating: &[u64]) -> Option<Report> {
         let heard = |id: &u64| (*id, Heard { deviates: Some(9), ..Heard::default() });
         let members: BTreeMap<u64, Heard> = deviating.iter().map(heard).collect();
-        let standing = standing(1, 1, Some(1));
+        let standing = Standing::Raft(standing(1, 1, Some(1)));
         let (electors, needed) = (vec![1, 2, 3], 3);
-        let votes = Standing { members, electors, needed, ..Standing::default() };
+        let votes = votes::Standing { members, electors, needed, ..votes::Standing::default() };
         let (head, members) = (String::new(), String::new());
         let forks = Vec::new();
         Some(Report { standing, height: 9, head, halted: None, members, votes, forks })

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 
 pub use table::{SETTINGS, Settings};
 pub use value::{
-    ClientCertificate, Durability, FileModes, LogFormat, LogScheme, RecoveryReplay, TlsUse,
+    ClientCertificate, Durability, FileModes, KafkaSasl, LogFormat, LogScheme, RecoveryReplay,
+    TlsUse,
 };
 
 pub const FILE_NAME: &str = "tally.toml";
@@ -224,23 +225,57 @@ fn check(settings: &Settings, faults: &mut Vec<String>) {
         settings.segment_bytes_max >= settings.block_bytes_max,
         "`segment_bytes_max` is at least `block_bytes_max`: a block lies in one segment",
     );
+    check_kafka(settings, &mut require);
     require(settings.workers <= 1024, "`workers` is at most 1024");
     if let Err(error) = protocols::by_name(&protocols::recorded_name(&settings.protocol)) {
         let hint = error.fields().hint.clone().unwrap_or_default();
         require(false, &format!("`protocol`: {}. {hint}", error.message()));
     }
+    check_files(settings, &mut require);
+}
+
+fn check_files(settings: &Settings, require: &mut dyn FnMut(bool, &str)) {
     for (key, path) in [
         ("tls_certificate", &settings.tls_certificate),
         ("tls_key", &settings.tls_key),
         ("tls_client_ca", &settings.tls_client_ca),
         ("password_file", &settings.password_file),
         ("http_token_file", &settings.http_token_file),
+        ("kafka_tls_ca", &settings.kafka_tls_ca),
+        ("kafka_tls_certificate", &settings.kafka_tls_certificate),
+        ("kafka_tls_key", &settings.kafka_tls_key),
+        ("kafka_password_file", &settings.kafka_password_file),
     ] {
         if let Some(path) = path {
             let fault = format!("`{key}`: {} does not exist or is not a file", path.display());
             require(path.is_file(), &fault);
         }
     }
+}
+
+fn check_kafka(settings: &Settings, require: &mut dyn FnMut(bool, &str)) {
+    require(
+        settings.kafka_brokers.0.is_empty() == settings.kafka_topic.is_empty(),
+        "`kafka_brokers` and `kafka_topic` are set together or not at all",
+    );
+    require(
+        settings.kafka_tls_certificate.is_some() == settings.kafka_tls_key.is_some(),
+        "`kafka_tls_certificate` and `kafka_tls_key` are set together or not at all",
+    );
+    require(
+        settings.kafka_tls_ca.is_some() || settings.kafka_tls_certificate.is_none(),
+        "`kafka_tls_certificate` needs `kafka_tls_ca`, without which there is no TLS",
+    );
+    let names = !settings.kafka_user.is_empty() && settings.kafka_password_file.is_some();
+    require(
+        settings.kafka_sasl == KafkaSasl::None || names,
+        "`kafka_sasl` needs `kafka_user` and `kafka_password_file`",
+    );
+    require(
+        settings.kafka_sasl != KafkaSasl::Plain || settings.kafka_tls_ca.is_some(),
+        "`kafka_sasl = plain` sends the password as it is: set `kafka_tls_ca`, which has it go \
+         over TLS",
+    );
 }
 
 fn unknown_key(key: &str) -> String {

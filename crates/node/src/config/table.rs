@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use engine::retention::Policy;
 
 use super::value::{
-    ClientCertificate, Durability, FileModes, Folders, LogFormat, LogScheme, Names, RecoveryReplay,
-    SettingValue, TlsUse, TlsVersion,
+    ClientCertificate, Durability, FileModes, Folders, KafkaSasl, LogFormat, LogScheme, Names,
+    RecoveryReplay, SettingValue, TlsUse, TlsVersion,
 };
 
 /// When a setting is read.
@@ -279,6 +279,30 @@ settings! {
         log_level: String = "info";
         /// `text` for people, `json` for collectors.
         log_format: LogFormat = "text";
+    }
+    "Order by Kafka", Start {
+        /// Brokers, as `host:port` with commas between; one of them has to answer to find the
+        /// others. This section is for members of a cluster that `tally cluster init --order kafka`
+        /// has made, and for builds with the feature `kafka`.
+        kafka_brokers: Names = "";
+        /// The topic that is the order: one partition, not compacted, the same on all members, and
+        /// of no other ledger. What its brokers delete of it no member can read that was away so
+        /// long: it then takes the ledger from another one.
+        kafka_topic: String = "";
+        /// Certificates (PEM) of those that vouch for the brokers; for the public ones,
+        /// `/etc/ssl/certs/ca-certificates.crt`. Set, all that goes to brokers goes over TLS.
+        kafka_tls_ca: Option<PathBuf> = "";
+        /// Certificate chain (PEM) that this node shows to brokers which ask for one.
+        kafka_tls_certificate: Option<PathBuf> = "";
+        /// Private key (PEM) of `kafka_tls_certificate`.
+        kafka_tls_key: Option<PathBuf> = "";
+        /// How brokers are told who this node is, by SASL: `none`, or with `kafka_user` and
+        /// `kafka_password_file` by `plain` (over TLS alone), `scram-sha-256`, `scram-sha-512`.
+        kafka_sasl: KafkaSasl = "none";
+        /// The name that this node has at the brokers.
+        kafka_user: String = "";
+        /// File with its password, without anything else.
+        kafka_password_file: Option<PathBuf> = "";
     }
     "Genesis", Genesis {
         /// Protocol that executes the blocks of a new ledger. Later changes are ledger

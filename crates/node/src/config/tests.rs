@@ -89,6 +89,11 @@ fn settings_that_contradict_each_other_are_refused() {
         (("max_connections", "0"), "at least 1"),
         (("http_listen", "127.0.0.1:5460"), "the same address"),
         (("password_file", "/no/such/file"), "does not exist"),
+        (("kafka_brokers", "a:9092, b:9092"), "`kafka_topic` are set together"),
+        (("kafka_tls_key", "/no/such/file"), "`kafka_tls_key` are set together"),
+        (("kafka_sasl", "scram-sha-256"), "needs `kafka_user`"),
+        (("kafka_sasl", "plain"), "over TLS"),
+        (("kafka_sasl", "oauth"), "is not one of none plain scram-sha-256"),
     ] {
         let text = faults("", &[], &[flags]);
         assert!(text.contains(part), "{flags:?}: {text}");
@@ -125,7 +130,7 @@ fn the_reference_page_is_what_the_table_says() {
 
 #[test]
 fn the_table_is_small_and_says_what_it_must() {
-    assert!(SETTINGS.len() < 60);
+    assert!(SETTINGS.len() < 70);
     let keys: BTreeSet<_> = SETTINGS.iter().map(|s| s.key).collect();
     assert_eq!(keys.len(), SETTINGS.len());
     for setting in SETTINGS {

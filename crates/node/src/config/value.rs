@@ -158,6 +158,15 @@ choice!(
     ClientCertificate { Optional = "optional", Required = "required", WithPassword = "with_password" }
 );
 choice!(
+    /// How a node says to Kafka's brokers who it is.
+    KafkaSasl {
+        None = "none",
+        Plain = "plain",
+        ScramSha256 = "scram-sha-256",
+        ScramSha512 = "scram-sha-512"
+    }
+);
+choice!(
     /// Who else may read keys, passwords and the ledger.
     FileModes { Private = "private", Any = "any" }
 );

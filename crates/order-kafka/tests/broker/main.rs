@@ -1,95 +1,25 @@
 //! The same over a real broker, which `scripts/kafka` starts; killed, started again, and its topic
 //! taken away. Without the broker's jars these tests fail: `scripts/kafka fetch` gets them.
 
+mod broker;
+
 use std::collections::BTreeSet;
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ledger::{Files, MemoryFiles};
 use order::{Delivery, Limits, Orderer, Released};
-use order_kafka::broker::Topic;
+use order_kafka::broker::{Access, Credentials, SaslConfig, Topic, tls};
+use order_kafka::record::Cuts;
 use order_kafka::{Config, Node, Timing};
 use tokio::runtime::Runtime;
 use types::{Error, SqlState};
 
-/// Of anything that must happen.
-const PATIENCE: Duration = Duration::from_secs(40);
+use broker::{Broker, PATIENCE};
 
-/// Killed when dropped.
-struct Broker {
-    child: Child,
-    folder: PathBuf,
-    port: u16,
-}
-
-impl Broker {
-    fn start(name: &str) -> Broker {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let _ = std::fs::remove_dir_all(&folder);
-        let port = free_ports();
-        let child = run(&folder, port);
-        let mut broker = Broker { child, folder, port };
-        broker.is_up();
-        broker
-    }
-
-    fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    fn is_up(&mut self) {
-        let since = Instant::now();
-        while TcpStream::connect(self.address()).is_err() {
-            let ended = self.child.try_wait().unwrap().is_some();
-            assert!(
-                !ended && since.elapsed() < PATIENCE,
-                "no broker: scripts/kafka fetch gets it, and {} has its log",
-                self.folder.display()
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    fn start_again(&mut self) {
-        self.child = run(&self.folder, self.port);
-        self.is_up();
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn run(folder: &Path, port: u16) -> Child {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kafka");
-    let mut command = Command::new(script);
-    command.arg("run").arg(folder).arg(port.to_string());
-    // What is missing is said on stderr.
-    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
-}
-
-/// One for clients, and the next for the controller.
-fn free_ports() -> u16 {
-    loop {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = first.local_addr().unwrap().port();
-        if TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
-            return port;
-        }
-    }
+fn access(broker: &Broker) -> Access {
+    Access { brokers: vec![broker.address()], ..Access::default() }
 }
 
 struct Member {
@@ -111,7 +41,7 @@ impl Member {
             clock: Arc::new(|| 5),
             topic: "orders".to_owned(),
         };
-        let topic = Topic::new(vec![broker.address()], "orders".to_owned());
+        let topic = Topic::new(access(broker), "orders".to_owned());
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         let _inside = runtime.enter();
         let mut node = Node::start(config, Arc::new(topic), shared, after).unwrap();
@@ -253,4 +183,67 @@ fn a_topic_that_is_not_what_it_was_stops_its_nodes() {
     let again = Member::start(&runtime, &broker, 2, old.files, after);
     let found = cause(&runtime, &again);
     assert!(found.message().contains("it ends at record"), "{found}");
+}
+
+/// What a topic has to be before a ledger begins in it.
+#[test]
+fn a_topic_is_made_or_checked_before_a_ledger_begins() {
+    let (runtime, broker) = (runtime(), Broker::start("begun"));
+    let begin = |name: &str, ledger: u8| {
+        let topic = Topic::new(access(&broker), name.to_owned());
+        let cuts = Cuts::of(&Limits::default());
+        runtime.block_on(topic.begin([ledger; 16], [ledger; 16], cuts))
+    };
+    assert!(begin("orders", 7).unwrap(), "it was made");
+    let used = begin("orders", 8).unwrap_err();
+    assert!(used.message().contains(&format!("the topic of ledger {}", "07".repeat(16))), "{used}");
+    let client = rskafka::client::ClientBuilder::new(vec![broker.address()]).build();
+    let client = runtime.block_on(client).unwrap();
+    let controller = client.controller_client().unwrap();
+    for (name, partitions) in [("two", 2), ("empty", 1)] {
+        runtime.block_on(controller.create_topic(name, partitions, 1, 5_000)).unwrap();
+    }
+    let two = begin("two", 7).unwrap_err();
+    assert!(two.message().contains("it has 2 partitions"), "{two}");
+    assert!(!begin("empty", 7).unwrap(), "it was there");
+    let nowhere = Access { brokers: vec!["127.0.0.1:1".to_owned()], ..Access::default() };
+    let topic = Topic::new(nowhere, "orders".to_owned());
+    let away = runtime.block_on(topic.begin([7; 16], [7; 16], Cuts::of(&Limits::default())));
+    assert_eq!(away.unwrap_err().code(), SqlState::CANNOT_CONNECT_NOW);
+
+    // Nodes go on in a topic whose marker was there.
+    let mut members: Vec<Member> =
+        (1..=2).map(|id| Member::start(&runtime, &broker, id, MemoryFiles::new(), 0)).collect();
+    let mut wanted = BTreeSet::new();
+    submit(&mut members, &mut wanted, 20);
+    until_given(&mut members, &wanted);
+}
+
+/// Over TLS, by each mechanism; and what is said where the node has the wrong words.
+#[test]
+fn brokers_are_reached_over_tls_by_users() {
+    let (runtime, broker) = (runtime(), Broker::start_secure("secure"));
+    let certificate = std::fs::read(broker.certificate()).unwrap();
+    let tls = tls(&certificate, None).unwrap();
+    let user = |password: &str| Credentials::new("tally".to_owned(), password.to_owned());
+    let begin = |name: &str, tls, sasl| {
+        let access = Access { brokers: vec![broker.address()], tls, sasl };
+        let topic = Topic::new(access, name.to_owned());
+        runtime.block_on(topic.begin([7; 16], [8; 16], Cuts::of(&Limits::default())))
+    };
+    for (name, sasl) in [
+        ("plain", SaslConfig::Plain(user("secret"))),
+        ("scram-256", SaslConfig::ScramSha256(user("secret"))),
+        ("scram-512", SaslConfig::ScramSha512(user("secret"))),
+    ] {
+        assert!(begin(name, Some(Arc::clone(&tls)), Some(sasl)).unwrap(), "{name}");
+    }
+    let wrong = Some(SaslConfig::ScramSha512(user("guessed")));
+    let (none, some) = (None, Some(SaslConfig::Plain(user("secret"))));
+    for (tls, sasl) in [(Some(Arc::clone(&tls)), wrong), (Some(tls), none), (None, some)] {
+        let refused = begin("orders", tls, sasl).unwrap_err();
+        assert_eq!(refused.code(), SqlState::CANNOT_CONNECT_NOW, "{refused}");
+    }
+    let strange = order_kafka::broker::tls(b"no certificate", None).unwrap_err();
+    assert!(strange.message().contains("there is no certificate"), "{strange}");
 }

@@ -1,0 +1,48 @@
+//! Who may talk to this node, where what orders does not depend on it.
+//!
+//! The door opens for a member's key when the block that names it is executed, and closes when one
+//! is executed that names it no more. What the orderer does is none of this; so a member that was
+//! removed has to be kept from the topic by the brokers.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use cluster::{Members, Roll};
+use engine::Engine;
+use engine::limits::MEMBERS;
+use tracing::{error, info};
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+pub struct Door {
+    pub id: u64,
+    pub members: Arc<Members>,
+    pub engine: Arc<OnceLock<Arc<Engine>>>,
+}
+
+impl Door {
+    /// Until the runtime ends.
+    pub async fn run(self) {
+        let mut named = String::new();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let Some(Ok(now)) = self.engine.get().map(|engine| engine.parameter(MEMBERS)) else {
+                continue;
+            };
+            let Ok(roll) = Roll::parse(&now) else { continue };
+            if now == named {
+                continue;
+            }
+            info!(members = now, "the ledger's members");
+            // A node that the ledger does not name yet goes on with those that it knows.
+            if roll.0.contains_key(&self.id) {
+                self.members.set(roll);
+            } else if !named.is_empty() {
+                let what = "the ledger does not name this node any more: it was removed, and is \
+                            to be stopped";
+                error!(id = self.id, "{what}");
+            }
+            named = now;
+        }
+    }
+}
