@@ -169,7 +169,6 @@ pub struct Metrics {
 #[derive(Clone, Copy)]
 pub enum Order {
     Raft(OfRaft),
-    #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "no such member runs"))]
     Kafka(OfTopic),
 }
 
