@@ -70,11 +70,11 @@ impl Frame {
             ));
         }
         let registers = usize::from(procedure.registers).max(arguments.len());
-        self.registers.resize(registers, Value::Null);
+        self.registers.resize_with(registers, Value::default);
         let (given, others) = self.registers.split_at_mut(arguments.len());
         given.clone_from_slice(arguments);
         for other in others {
-            *other = Value::Null;
+            other.set(Value::Null);
         }
         self.staged.clear();
         self.result.rows.clear();
@@ -100,7 +100,7 @@ impl Frame {
 
     #[inline]
     pub fn set(&mut self, register: Reg, value: Value) {
-        self.registers[usize::from(register.0)] = value;
+        self.registers[usize::from(register.0)].set(value);
     }
 
     #[inline]
@@ -140,7 +140,7 @@ impl Frame {
 
     pub(crate) fn settle(&mut self, carried: &[Carried]) {
         for (carried, value) in carried.iter().zip(self.staged.drain(..)) {
-            self.registers[usize::from(carried.register.0)] = value;
+            self.registers[usize::from(carried.register.0)].set(value);
         }
     }
 

@@ -216,11 +216,11 @@ impl Column {
     pub(crate) fn decode_into(&self, at: impl Fn(usize) -> u64, heap: &Heap, out: &mut Value) {
         let start = self.offset as usize;
         let null = at(self.null_word as usize) & self.null_bit != 0;
-        *out = match self.kind {
+        out.set(match self.kind {
             Kind::Text if !null => Value::Text(heap.text([at(start), at(start + 1)])),
             Kind::Int if !null => Value::Int(at(start) as i64),
             _ => self.decode(self.cell(at), heap),
-        };
+        });
     }
 
     /// The value of validated words.

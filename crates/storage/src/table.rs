@@ -298,7 +298,7 @@ impl Table {
             let column = layout.column(*id);
             let mut cell = Cell::default();
             let stamp = self.records.read(slot, at, |p| cell = load_cell(column, p))?;
-            out[0] = column.decode(cell, &self.records.heap);
+            out[0].set(column.decode(cell, &self.records.heap));
             return Some(stamp);
         }
         if columns.len() <= FEW_COLUMNS {
@@ -309,7 +309,7 @@ impl Table {
                 }
             })?;
             for ((value, cell), id) in out.iter_mut().zip(cells).zip(columns) {
-                *value = layout.column(*id).decode(cell, &self.records.heap);
+                value.set(layout.column(*id).decode(cell, &self.records.heap));
             }
             return Some(stamp);
         }

@@ -32,15 +32,18 @@ impl Stamp {
     pub const POSITIONS_MAX: u32 = (1 << Self::POSITION_BITS) - 1;
     pub const HEIGHT_MAX: Height = (1 << 40) - 1;
 
+    #[inline]
     pub const fn new(height: Height, position: Position) -> Self {
         assert!(height <= Self::HEIGHT_MAX && position <= Self::POSITIONS_MAX);
         Stamp((height << Self::POSITION_BITS) | position as u64)
     }
 
+    #[inline]
     pub const fn height(self) -> Height {
         self.0 >> Self::POSITION_BITS
     }
 
+    #[inline]
     pub const fn position(self) -> Position {
         (self.0 & Self::POSITIONS_MAX as u64) as Position
     }

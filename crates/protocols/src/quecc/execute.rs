@@ -280,7 +280,7 @@ impl<'a> Worker<'a> {
             }
             let place = usize::from(input.register.0);
             if self.registers.len() <= place {
-                self.registers.resize(place + 1, Value::Null);
+                self.registers.resize_with(place + 1, Value::default);
             }
             self.registers[place] = match input.column {
                 None => Value::Bool(output.found),
@@ -308,7 +308,7 @@ impl<'a> Worker<'a> {
         match &template.action {
             Action::Read { columns } => {
                 let slot = self.slot(table, program, template, entry, arguments)?;
-                self.outputs.resize(columns.len(), Value::Null);
+                self.outputs.resize_with(columns.len(), Value::default);
                 Ok(self.place.read_at(table, slot, columns, &mut self.outputs).is_some())
             }
             Action::Exists => {

@@ -249,7 +249,8 @@ impl<'a> InPlace<'a> {
         if !is_there {
             return Ok(false);
         }
-        self.scratch.resize(table.schema().columns.len().max(columns.len()), Value::Null);
+        let width = table.schema().columns.len().max(columns.len());
+        self.scratch.resize_with(width, Value::default);
         let mut values: smallvec::SmallVec<[Value; 4]> = smallvec::smallvec![];
         values.resize(columns.len(), Value::Null);
         table.read_exclusive(slot, columns, &mut values);

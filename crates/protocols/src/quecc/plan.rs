@@ -533,7 +533,7 @@ impl<'a> Planner<'a> {
                 let registers = usize::from(statement.procedure.registers);
                 fill(&mut self.registers, registers, template, &statement.arguments);
                 if let Some(register) = template.turn {
-                    self.registers[usize::from(register.0)] = value.clone();
+                    self.registers[usize::from(register.0)].set(value.copied());
                 }
                 eval_key(key, &self.registers, &[], now_us).ok()?
             }
@@ -569,10 +569,10 @@ impl<'a> Planner<'a> {
 /// Copies the arguments that a template uses to their registers.
 pub fn fill(registers: &mut Vec<Value>, count: usize, template: &Template, arguments: &[Value]) {
     if registers.len() < count {
-        registers.resize(count, Value::Null);
+        registers.resize_with(count, Value::default);
     }
     for register in &template.arguments {
-        registers[usize::from(register.0)] = arguments[usize::from(register.0)].clone();
+        registers[usize::from(register.0)].set(arguments[usize::from(register.0)].copied());
     }
 }
 

@@ -160,10 +160,11 @@ impl Teller {
         let Block { height, time_us, .. } = *batch.block;
         match &program.epilogue {
             Epilogue::Reduced { steps, arguments: used, .. } => {
-                self.registers.resize(usize::from(program.registers), Value::Null);
+                let registers = usize::from(program.registers);
+                self.registers.resize_with(registers, Value::default);
                 for register in used {
                     let place = usize::from(register.0);
-                    self.registers[place] = arguments[place].clone();
+                    self.registers[place].set(arguments[place].copied());
                 }
                 let counts = &counts[cut.first_count as usize..];
                 self.reduce(steps, counts, time_us)
@@ -196,7 +197,7 @@ impl Teller {
                     let counted = by * i64::from(counts[usize::from(*reduction)]);
                     let sum = initial.as_int().and_then(|initial| initial.checked_add(counted));
                     let sum = sum.ok_or_else(unforeseen)?;
-                    self.registers[usize::from(register.0)] = Value::Int(sum);
+                    self.registers[usize::from(register.0)].set(Value::Int(sum));
                 }
                 Residue::Emit(values) => {
                     let row = values.iter().map(|value| value.eval(&self.registers, &[], now_us));
