@@ -58,13 +58,38 @@ impl Expr {
     pub fn eval(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
         match self.in_place(registers, row) {
             Some(value) => Ok(value.copied()),
-            None => self.compute(registers, row, now_us, &Meter::of_expression()),
+            None => self.compute_unpaid(registers, row, now_us),
         }
     }
 
+    #[inline(never)]
+    fn compute_unpaid(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
+        self.compute(registers, row, now_us, &Meter::of_expression())
+    }
+
     /// The value of this expression, paid for by `meter`.
-    #[inline]
+    ///
+    /// A number or a truth value in a register, which most are, is copied by the caller itself.
+    #[inline(always)]
     pub fn eval_metered(
+        &self,
+        registers: &[Value],
+        row: &[Value],
+        now_us: i64,
+        meter: &Meter,
+    ) -> Result<Value> {
+        if let Expr::Reg(register) = self {
+            match registers.get(usize::from(register.0)) {
+                Some(Value::Int(number)) => return Ok(Value::Int(*number)),
+                Some(Value::Bool(truth)) => return Ok(Value::Bool(*truth)),
+                _ => {}
+            }
+        }
+        self.eval_any(registers, row, now_us, meter)
+    }
+
+    #[inline(never)]
+    fn eval_any(
         &self,
         registers: &[Value],
         row: &[Value],
@@ -84,6 +109,19 @@ impl Expr {
         now_us: i64,
         meter: &Meter,
     ) -> Result<Value> {
+        let direct = |side: &Expr| match side {
+            Expr::Reg(register) => registers.get(usize::from(register.0))?.as_int(),
+            Expr::Column(column) => row.get(usize::from(*column))?.as_int(),
+            Expr::Const(value) => value.as_int(),
+            _ => None,
+        };
+        if let Expr::Binary { op, left, right, result } = self
+            && let (Some(left), Some(right)) = (direct(left), direct(right))
+            && let Some(number) = integers(*op, left, right, result)
+        {
+            meter.spend(1)?;
+            return Ok(Value::Int(number));
+        }
         let sight = Sight { registers, row, now_us, meter };
         sight.eval(self)
     }
@@ -95,6 +133,9 @@ impl Expr {
         row: &'a [Value],
         now_us: i64,
     ) -> Result<Cow<'a, Value>> {
+        if let Some(value) = self.in_place(registers, row) {
+            return Ok(Cow::Borrowed(value));
+        }
         let sight = Sight { registers, row, now_us, meter: &Meter::of_expression() };
         sight.look(self)
     }
@@ -123,7 +164,24 @@ impl Expr {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn eval_truth_metered(
+        &self,
+        registers: &[Value],
+        row: &[Value],
+        now_us: i64,
+        meter: &Meter,
+    ) -> Result<Option<bool>> {
+        if let Expr::Reg(register) = self
+            && let Some(Value::Bool(truth)) = registers.get(usize::from(register.0))
+        {
+            return Ok(Some(*truth));
+        }
+        self.any_truth(registers, row, now_us, meter)
+    }
+
+    #[inline(never)]
+    fn any_truth(
         &self,
         registers: &[Value],
         row: &[Value],

@@ -74,7 +74,10 @@ pub fn eval_key(
     row: &[Value],
     now_us: i64,
 ) -> Result<Option<Key>, Error> {
-    eval_index_key(expressions, &[], registers, row, now_us, &Meter::of_expression())
+    match integer_key(expressions, registers, row) {
+        Some(key) => Ok(Some(key)),
+        None => eval_index_key(expressions, &[], registers, row, now_us, &Meter::of_expression()),
+    }
 }
 
 /// The same over registers alone, paid for by `meter`.
@@ -97,10 +100,10 @@ pub(crate) fn eval_index_key(
     now_us: i64,
     meter: &Meter,
 ) -> Result<Option<Key>, Error> {
-    if let ([expression], []) = (expressions, nullable)
-        && let Some(Value::Int(number)) = expression.in_place(registers, row)
+    if nullable.is_empty()
+        && let Some(key) = integer_key(expressions, registers, row)
     {
-        return Ok(Some(Key::from_int(*number)));
+        return Ok(Some(key));
     }
     let mut key = Key::default();
     for (i, expression) in expressions.iter().enumerate() {
@@ -122,6 +125,13 @@ pub(crate) fn eval_index_key(
         }
     }
     Ok(Some(key))
+}
+
+/// The most usual key.
+#[inline]
+fn integer_key(expressions: &[Expr], registers: &[Value], row: &[Value]) -> Option<Key> {
+    let [expression] = expressions else { return None };
+    expression.in_place(registers, row)?.as_int().map(Key::from_int)
 }
 
 struct Run<'r> {
