@@ -78,13 +78,17 @@ pub struct Range {
     pub reverse: bool,
 }
 
+/// What a command is given. Most have one or two of them, and a command is moved some times, so
+/// that room for more would cost all of them.
+pub type Inputs = SmallVec<[Value; 3]>;
+
 /// An update as a function of the row it meets, kept unevaluated as long as its value need not be
 /// seen (`balance = balance + 10`): the input of Harmony's reordering and coalescence.
 #[derive(Clone, Debug)]
 pub struct Command {
     pub code: Arc<CommandCode>,
     /// What the code's `Expr::Reg(i)` stand for.
-    pub inputs: SmallVec<[Value; 4]>,
+    pub inputs: Inputs,
     /// What it may spend each time it is applied: see [`bound`](crate::bound).
     pub allowance: Budget,
 }

@@ -28,11 +28,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use types::{Error, Key, SqlState, Stop, TableId, Value};
 
-use crate::access::{Access, Command, CommandCode, Row};
+use crate::access::{Access, Command, CommandCode, Inputs, Row};
 use crate::bound::Metering;
 use crate::expr::Reg;
 use crate::frame::{Counter, Frame, ProgramResult, Turn, null_bound, row_key};
-use crate::meter::{Budget, DELETE_UNITS, INSERT_UNITS, Meter, UPDATE_UNITS};
+use crate::meter::{Budget, DELETE_UNITS, INSERT_UNITS, Meter};
 use crate::query::Query;
 use crate::run_query::run_query;
 use crate::step::{Block, Carried, Procedure, Step};
@@ -209,10 +209,7 @@ fn run_update<A: Access>(step: &Step, frame: &mut Frame, access: &mut A) -> Resu
             for input in inputs {
                 values.push(frame.eval(input)?);
             }
-            frame.meter.spend(code.units)?;
-            frame.meter.spend_write(UPDATE_UNITS, &values)?;
-            frame.meter.hold(code.text_bytes)?;
-            frame.meter.hold_row(&values)?;
+            frame.meter.pay_update(code.units, code.text_bytes, &values)?;
             issue(*table, &key, code, values, &frame.meter, access)?
         }
         None => false,
@@ -226,7 +223,7 @@ fn issue<A: Access>(
     table: TableId,
     key: &Key,
     code: &Arc<CommandCode>,
-    inputs: SmallVec<[Value; 4]>,
+    inputs: Inputs,
     meter: &Meter,
     access: &mut A,
 ) -> Result<bool, Stop> {
@@ -264,7 +261,7 @@ fn read_and_set<A: Access>(
         row[usize::from(*column)] = value;
     }
     code.apply_metered(inputs, &mut row, access.now_us(), meter)?;
-    let inputs: SmallVec<[Value; 4]> =
+    let inputs: Inputs =
         assigned().map(|column| std::mem::take(&mut row[usize::from(column)])).collect();
     meter.spend_write(0, &inputs)?;
     let allowance = set.allowance(&[], Budget::default());

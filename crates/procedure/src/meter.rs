@@ -51,6 +51,7 @@ use std::sync::Arc;
 use kit::pool::{Lease, SMALL_BYTES};
 use smallvec::SmallVec;
 use types::numeric::work;
+use types::value::VALUE_WEIGHT;
 use types::{Error, SqlState, TableId, Value};
 
 /// What one transaction of a block may spend where the ledger does not say: about four seconds, or
@@ -133,6 +134,9 @@ const BYTES_PER_UNIT: usize = 32;
 const CHARACTERS_PER_UNIT: usize = 4;
 const ELEMENTS_PER_UNIT: usize = 4;
 
+/// Of the bytes that are held, those that are paid for as if they were made.
+const HELD_PER_BYTE: usize = 4;
+
 /// How often an interrupt is looked at: every tenth of a millisecond or so.
 const UNITS_PER_LOOK: u64 = 1024;
 
@@ -140,6 +144,11 @@ const SPLIT: &str = "Split the work into several transactions by ranges of the k
     id >= 0 AND id < 100000, then from 100000 on. Look for a loop without an end or a join without \
     an index, too. The ledger's owner can SET ledger.transaction_units_max and \
     ledger.transaction_bytes_max.";
+
+#[inline]
+fn units_of_held(bytes: usize) -> u64 {
+    (bytes / HELD_PER_BYTE / BYTES_PER_UNIT) as u64
+}
 
 /// Ends runs from outside.
 pub trait Interrupt: Send + Sync {
@@ -440,7 +449,7 @@ impl Meter {
 
     /// Counts memory, until it is [released](Meter::release) or the transaction ends.
     pub fn hold(&self, bytes: usize) -> Result<(), Error> {
-        self.spend_bytes(bytes / 4)?;
+        self.spend_bytes(bytes / HELD_PER_BYTE)?;
         let left = self.memory_left.get().checked_sub(bytes as u64);
         let left = left.ok_or_else(|| self.out_of_memory())?;
         if left < self.covered_to.get() {
@@ -454,6 +463,49 @@ impl Meter {
     pub(crate) fn spend_write(&self, units: u64, values: &[Value]) -> Result<(), Error> {
         let bytes: usize = values.iter().map(Value::weight_beside).sum();
         self.spend(units + (bytes / WRITTEN_BYTES_PER_UNIT) as u64)
+    }
+
+    /// Pays for an update command and holds it, by one look at what is left: `units`, what the
+    /// command costs beside its texts, of which `text_bytes` are constants.
+    #[inline]
+    pub(crate) fn pay_update(
+        &self,
+        units: u64,
+        text_bytes: usize,
+        inputs: &[Value],
+    ) -> Result<(), Error> {
+        let beside: usize = inputs.iter().map(Value::weight_beside).sum();
+        let weight = ROW_WEIGHT + inputs.len() * VALUE_WEIGHT + beside;
+        let written = (beside / WRITTEN_BYTES_PER_UNIT) as u64;
+        let units_left = self.at_hand.get().checked_sub(
+            units + UPDATE_UNITS + written + units_of_held(text_bytes) + units_of_held(weight),
+        );
+        let memory_left = self.memory_left.get().checked_sub((text_bytes + weight) as u64);
+        match (units_left, memory_left) {
+            (Some(units_left), Some(memory_left))
+                if text_bytes.max(weight) <= LONG_BYTES && memory_left >= self.covered_to.get() =>
+            {
+                self.at_hand.set(units_left);
+                self.memory_left.set(memory_left);
+                Ok(())
+            }
+            _ => self.pay_update_in_parts(units, text_bytes, inputs),
+        }
+    }
+
+    /// The same where something runs out, or has to be covered.
+    #[cold]
+    fn pay_update_in_parts(
+        &self,
+        units: u64,
+        text_bytes: usize,
+        inputs: &[Value],
+    ) -> Result<(), Error> {
+        self.spend(units)?;
+        self.spend_write(UPDATE_UNITS, inputs)?;
+        self.hold(text_bytes)?;
+        self.hold_row(inputs)?;
+        Ok(())
     }
 
     pub(crate) fn hold_row(&self, row: &[Value]) -> Result<usize, Error> {
@@ -587,6 +639,39 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Which of them runs out first is a part of the answer.
+    #[test]
+    fn an_update_costs_at_once_what_its_parts_cost() {
+        let mut ways = [0; 3];
+        for seed in 0..4000 {
+            let random = &mut kit::random::Random::new(seed);
+            let most = [20, 400, 1 << 21][seed as usize % 3];
+            let mut below = |most: u64| random.below(most);
+            let texts = (0..below(4)).map(|_| Value::from("x".repeat(below(most) as usize)));
+            let mut inputs: Vec<Value> = texts.collect();
+            inputs.push(Value::Int(1));
+            let (units, text_bytes) = (below(30), below(most) as usize);
+            let budget = Budget { units_max: below(most + 80), bytes_max: below(5 * most) };
+            let made = || {
+                let pool = Pool::new(1 << 22);
+                let lease = seed % 2 == 0;
+                let meter = Meter::of(budget);
+                if lease { meter.with_lease(pool.lease()) } else { meter }
+            };
+            let (at_once, in_parts) = (made(), made());
+            let answer = at_once.pay_update(units, text_bytes, &inputs);
+            assert_eq!(answer, in_parts.pay_update_in_parts(units, text_bytes, &inputs));
+            let left = |meter: &Meter| (meter.left(), meter.memory_left());
+            assert_eq!(left(&at_once), left(&in_parts), "seed {seed}");
+            ways[match answer {
+                Ok(()) => 0,
+                Err(error) if error.code() == SqlState::STATEMENT_TOO_COMPLEX => 1,
+                Err(_) => 2,
+            }] += 1;
+        }
+        assert!(ways.iter().all(|count| *count > 100), "{ways:?}");
     }
 
     #[test]
