@@ -30,6 +30,7 @@ pub enum Resolved {
 }
 
 /// Evaluate one transaction's write on the newest state.
+#[inline]
 pub fn resolve(
     table: &Table,
     write: &PendingWrite,
@@ -61,30 +62,35 @@ fn blind_patch(
     if !code.columns.is_empty() || !code.is_brief() || table.stamp(slot, LATEST).is_none() {
         return None;
     }
-    scratch.resize(table.schema().columns.len().max(scratch.len()), Value::Null);
-    let patch = blind_values(command, now_us, scratch);
-    Some(patch.map(|patch| Resolved::Patch(slot, patch)).map_err(Stop::from))
+    scratch.resize_with(table.schema().columns.len().max(scratch.len()), Value::default);
+    let mut patch = Patch::new();
+    let resolved = blind_values(command, now_us, scratch, &mut patch);
+    Some(resolved.map(|()| Resolved::Patch(slot, patch)).map_err(Stop::from))
 }
 
-/// What a command assigns that looks at nothing else; `row`: room for its checks.
-fn blind_values(command: &Command, now_us: i64, row: &mut [Value]) -> Result<Patch, types::Error> {
+/// Adds to a patch what a command assigns that looks at nothing else; `row`: room for its checks.
+fn blind_values(
+    command: &Command,
+    now_us: i64,
+    row: &mut [Value],
+    patch: &mut Patch,
+) -> Result<(), types::Error> {
     let Command { code, inputs, .. } = command;
-    let mut patch = Patch::new();
     for (column, expression) in &code.assignments {
         patch.push((*column, expression.eval(inputs, &[], now_us)?));
     }
     if !code.checks.is_empty() {
         let exchange = |patch: &mut Patch, row: &mut [Value]| {
-            for (column, value) in patch {
+            for (column, value) in patch.iter_mut() {
                 std::mem::swap(value, &mut row[usize::from(*column)]);
             }
         };
-        exchange(&mut patch, row);
+        exchange(patch, row);
         let checked = code.check(inputs, row, now_us);
-        exchange(&mut patch, row);
+        exchange(patch, row);
         checked?;
     }
-    Ok(patch)
+    Ok(())
 }
 
 /// The row of a write that puts one where none is.
@@ -156,10 +162,11 @@ impl Installer {
         stamp: Stamp,
         undo: &mut UndoArena,
     ) -> Result<(), Stop> {
-        for (write, resolved) in writes.iter().zip(self.resolved.drain(..)) {
+        for (write, resolved) in writes.iter().zip(&self.resolved) {
             let table = self.catalog.table(write.table).ok_or_else(gone)?;
-            put(table, write, resolved, stamp, undo);
+            put(table, write, resolved.as_ref(), stamp, undo);
         }
+        self.resolved.clear();
         Ok(())
     }
 }
@@ -168,7 +175,7 @@ impl Installer {
 fn put(
     table: &Table,
     write: &PendingWrite,
-    resolved: Option<Resolved>,
+    resolved: Option<&Resolved>,
     stamp: Stamp,
     undo: &mut UndoArena,
 ) {
@@ -208,7 +215,7 @@ impl<'a> Fold<'a> {
     pub fn new(table: &'a Table, slot: Option<Slot>, scratch: &'a mut Vec<Value>) -> Self {
         // Values of earlier folds may stay: a column that was neither loaded nor assigned is not
         // looked at, and clearing a wide row costs more than the update of one column.
-        scratch.resize(table.schema().columns.len(), Value::Null);
+        scratch.resize_with(table.schema().columns.len(), Value::default);
         Fold {
             table,
             slot,
@@ -320,13 +327,13 @@ fn identical(a: &Value, b: &Value) -> bool {
 }
 
 impl Resolved {
-    pub fn install(self, table: &Table, key: &Key, stamp: Stamp, undo: &mut UndoArena) {
+    pub fn install(&self, table: &Table, key: &Key, stamp: Stamp, undo: &mut UndoArena) {
         match self {
             Resolved::Insert(row) => {
-                table.insert(key.as_bytes(), &row, stamp, undo);
+                table.insert(key.as_bytes(), row, stamp, undo);
             }
-            Resolved::Patch(slot, columns) => table.update(slot, &columns, stamp, undo),
-            Resolved::Delete(slot) => table.delete(slot, stamp, undo),
+            Resolved::Patch(slot, columns) => table.update(*slot, columns, stamp, undo),
+            Resolved::Delete(slot) => table.delete(*slot, stamp, undo),
             Resolved::Nothing => {}
         }
     }

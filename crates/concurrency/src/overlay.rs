@@ -679,12 +679,19 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
     }
 }
 
+#[inline(always)]
 fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
-    catalog.table(id).map(|table| &**table).ok_or_else(|| {
-        Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
-            .with_hint("The table was dropped while the statement was on its way.")
-            .into()
-    })
+    match catalog.table(id) {
+        Some(table) => Ok(table),
+        None => Err(no_table(id)),
+    }
+}
+
+#[cold]
+fn no_table(id: TableId) -> Stop {
+    Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
+        .with_hint("The table was dropped while the statement was on its way.")
+        .into()
 }
 
 /// A range that was read before a schema change may name an index that is no more.
