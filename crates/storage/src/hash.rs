@@ -99,10 +99,12 @@ impl KeyHash {
         self.0
     }
 
+    #[inline]
     fn shard(self) -> usize {
         (self.0 >> (64 - SHARD_BITS)) as usize
     }
 
+    #[inline]
     fn stored(self) -> u32 {
         self.0 as u32
     }
@@ -112,6 +114,7 @@ fn entry(stored: u32, slot: Slot) -> u64 {
     u64::from(stored) << 32 | u64::from(slot.0 + SLOT_BIAS)
 }
 
+#[inline]
 fn entry_slot(entry: u64) -> Slot {
     Slot(entry as u32 - SLOT_BIAS)
 }
@@ -155,7 +158,9 @@ impl HashIndex {
         let current = &self.shards[shard].current;
         loop {
             let seen = current.load(Ordering::Acquire);
-            let found = probe(self.table(shard, generation_of(seen))?, hash, &matches);
+            let generation = generation_of(seen);
+            let tables = self.generations.get(generation)?.get()?;
+            let found = probe(tables, Probed::new(shard, generation), hash, &matches);
             if found.is_some() || current.load(Ordering::Acquire) == seen {
                 return found;
             }
@@ -166,15 +171,20 @@ impl HashIndex {
     pub fn prefetch(&self, hash: KeyHash) {
         let shard = hash.shard();
         let current = self.shards[shard].current.load(Ordering::Acquire);
-        if let Some(table) = self.table(shard, generation_of(current)) {
-            words::prefetch(&table[hash.stored() as usize & (table.len() - 1)]);
+        let generation = generation_of(current);
+        if let Some(tables) = self.generations.get(generation).and_then(OnceLock::get) {
+            let home = Probed::new(shard, generation).at(hash.stored() as usize);
+            words::prefetch(&tables[home]);
         }
     }
 
     /// The first slot whose stored hash agrees: where a look-up will probably end.
     #[inline]
     pub fn guess(&self, hash: KeyHash) -> Option<Slot> {
-        self.find(hash, |_| true)
+        let shard = hash.shard();
+        let generation = generation_of(self.shards[shard].current.load(Ordering::Acquire));
+        let tables = self.generations.get(generation)?.get()?;
+        probe(tables, Probed::new(shard, generation), hash, |_| true)
     }
 
     /// Adds a key that is not in the index; its record must be readable already.
@@ -294,13 +304,37 @@ fn part_of(shard: usize, generation: usize) -> Range<usize> {
     shard * entries..(shard + 1) * entries
 }
 
+/// A shard's table among those of its size, as a look-up goes through it.
+#[derive(Clone, Copy)]
+struct Probed {
+    start: usize,
+    mask: usize,
+}
+
+impl Probed {
+    #[inline]
+    fn new(shard: usize, generation: usize) -> Probed {
+        let Range { start, .. } = part_of(shard, generation);
+        Probed { start, mask: entries_of(generation) - 1 }
+    }
+
+    #[inline]
+    fn at(self, position: usize) -> usize {
+        self.start + (position & self.mask)
+    }
+}
+
 /// Looks from the home position on; see [`HashIndex::find`].
 #[inline]
-fn probe(table: &[AtomicU64], hash: KeyHash, matches: impl Fn(Slot) -> bool) -> Option<Slot> {
-    let mask = table.len() - 1;
-    let mut position = hash.stored() as usize & mask;
+fn probe(
+    tables: &[AtomicU64],
+    part: Probed,
+    hash: KeyHash,
+    matches: impl Fn(Slot) -> bool,
+) -> Option<Slot> {
+    let mut position = hash.stored() as usize;
     loop {
-        let entry = table[position].load(Ordering::Acquire);
+        let entry = tables[part.at(position)].load(Ordering::Acquire);
         if entry == EMPTY {
             return None;
         }
@@ -310,7 +344,7 @@ fn probe(table: &[AtomicU64], hash: KeyHash, matches: impl Fn(Slot) -> bool) -> 
                 return Some(slot);
             }
         }
-        position = (position + 1) & mask;
+        position += 1;
     }
 }
 

@@ -48,7 +48,7 @@ use kit::sync::atomic::{AtomicU64, Ordering};
 use types::key::encode_int_key;
 use types::{ColumnId, DataType, Key, TableSchema, Value, numeric};
 
-use crate::heap::Heap;
+use crate::heap::{Heap, View, is_long};
 
 pub(crate) const STAMP: usize = 0;
 pub(crate) const NEWEST: usize = 1;
@@ -124,6 +124,17 @@ impl Column {
     #[inline]
     pub(crate) fn is_string(&self) -> bool {
         matches!(self.kind, Kind::Text | Kind::Bytes | Kind::Numeric)
+    }
+
+    /// Its words where they are the view of a long string.
+    #[inline]
+    pub(crate) fn long_string(&self, payload: &[AtomicU64]) -> Option<View> {
+        if !self.is_string() {
+            return None;
+        }
+        let view = payload[self.range()].first_chunk::<2>()?;
+        let view = [0, 1].map(|i| view[i].load(Ordering::Relaxed));
+        is_long(view).then_some(view)
     }
 
     #[inline]
@@ -296,6 +307,10 @@ impl KeyPlace {
 #[inline]
 pub(crate) fn words_are(words: &[KeyWord], payload: &[AtomicU64], key: &[u8]) -> bool {
     let (chunks, rest) = key.as_chunks::<8>();
+    // Most keys are one integer.
+    if let ([word], [chunk], []) = (words, chunks, rest) {
+        return word.bytes(payload) == *chunk;
+    }
     rest.is_empty()
         && chunks.len() == words.len()
         && words.iter().zip(chunks).all(|(word, chunk)| word.bytes(payload) == *chunk)

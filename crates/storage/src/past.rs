@@ -32,6 +32,7 @@ use kit::sync::atomic::{AtomicU64, Ordering};
 use types::{Error, Height, Key, Result, SqlState, Stamp};
 
 use crate::header::{HEIGHT_MAX, StampWord, State};
+use crate::heap::is_long;
 use crate::layout::{NEWEST, STAMP};
 use crate::pins::Pin;
 use crate::record::Slot;
@@ -117,9 +118,8 @@ impl Table {
         for payload in &payloads {
             self.lead_to_past(slot, payload, undo);
             let strings = self.records.layout.strings.iter();
-            strings.for_each(|column| {
-                self.note_string(slot, column.cell(|i| payload[i]).words, undo);
-            });
+            let views = strings.map(|column| column.cell(|i| payload[i]).words);
+            views.filter(|view| is_long(*view)).for_each(|view| self.note_string(slot, view, undo));
         }
         Ok(key)
     }

@@ -67,10 +67,9 @@ use parking_lot::Mutex;
 use types::{Height, Key, Stamp, TableId, TableSchema};
 
 use crate::header::{StampWord, State};
-use crate::heap::{Heap, View, is_long};
+use crate::heap::{Heap, View};
 use crate::layout::{KeyPlace, Layout, NEWEST, PROTOCOL, STAMP, key_of_words, words_are};
 use crate::pins::Readable;
-use crate::table::load_cell;
 use crate::undo::{Recycled, Touched, UndoArena, UndoSpace, Version};
 use crate::words::Words;
 
@@ -195,8 +194,14 @@ impl Records {
         let (header, payload) = record.split_at(self.layout.payload);
         match &self.layout.key {
             KeyPlace::Words(words) => words_are(words, payload, key),
-            KeyPlace::View => self.heap.equals(key_view(header), key),
+            KeyPlace::View => self.has_stored_key(header, key),
         }
+    }
+
+    /// Not a part of [`Records::has_key`], which would be too long for the loops of a look-up.
+    #[inline(never)]
+    fn has_stored_key(&self, header: &[AtomicU64], key: &[u8]) -> bool {
+        self.heap.equals(key_view(header), key)
     }
 
     pub(crate) fn key(&self, slot: Slot) -> Key {
@@ -415,7 +420,8 @@ impl Records {
             .map_or(StampWord(0), |record| StampWord(record[STAMP].load(Ordering::Acquire)))
     }
 
-    /// Steps 1 to 6 of the module's protocol; `fill` writes the payload words it changes.
+    /// Steps 1 to 6 of the module's protocol; `fill` writes the payload words it changes. Before
+    /// that it may look at what they were.
     #[inline]
     pub(crate) fn write(
         &self,
@@ -423,7 +429,7 @@ impl Records {
         stamp: Stamp,
         state: State,
         undo: &mut UndoArena,
-        fill: impl FnOnce(&[AtomicU64]),
+        fill: impl FnOnce(&[AtomicU64], &mut UndoArena),
     ) {
         undo.check(stamp);
         let record = self.record(slot).expect("the slot of a record");
@@ -441,7 +447,7 @@ impl Records {
         if WRITER_FENCES {
             fence(Ordering::Release);
         }
-        fill(payload);
+        fill(payload, undo);
         record[STAMP].store(StampWord::new(stamp, state).0, Ordering::Release);
     }
 
@@ -534,8 +540,7 @@ impl Records {
 
     /// The views of an image's long strings.
     pub(crate) fn long_strings(&self, payload: &[AtomicU64]) -> impl Iterator<Item = View> {
-        let strings = self.layout.strings.iter();
-        strings.map(|column| load_cell(column, payload).words).filter(|view| is_long(*view))
+        self.layout.strings.iter().filter_map(|column| column.long_string(payload))
     }
 
     /// Whether a long string is one of a record's last image.

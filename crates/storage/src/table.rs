@@ -50,7 +50,7 @@ use crate::change::Toll;
 use crate::entry::{self, EntryColumn};
 use crate::hash::{HashIndex, KeyHash};
 use crate::header::State;
-use crate::heap::{View, is_long};
+use crate::heap::View;
 use crate::layout::{Cell, Column, IMAGE_WORDS};
 use crate::ordered::OrderedIndex;
 use crate::pins::Readable;
@@ -413,11 +413,8 @@ impl Table {
     ) {
         debug_assert!(columns.iter().all(|(id, _)| !self.schema.primary_key.contains(id)));
         let Records { layout, heap, .. } = &*self.records;
-        if !layout.strings.is_empty() {
-            let columns = columns.iter().map(|(id, _)| layout.column(*id));
-            self.note_strings(slot, columns, undo);
-        }
         if self.has_secondary && self.touches_an_index(columns) {
+            self.note_strings(slot, columns.iter().map(|(id, _)| layout.column(*id)), undo);
             let mut payload = std::mem::take(&mut undo.payload);
             self.load_payload(slot, &mut payload);
             for (id, value) in columns {
@@ -428,9 +425,12 @@ impl Table {
             undo.payload = payload;
             return;
         }
-        self.records.write(slot, stamp, State::Live, undo, |payload| {
+        self.records.write(slot, stamp, State::Live, undo, |payload, undo| {
             for (id, value) in columns {
                 let column = layout.column(*id);
+                if let Some(view) = column.long_string(payload) {
+                    self.note_string(slot, view, undo);
+                }
                 column.store(column.encode(value, heap), payload);
             }
         });
@@ -452,22 +452,21 @@ impl Table {
         columns: impl IntoIterator<Item = &'a Column>,
         undo: &mut UndoArena,
     ) {
-        for column in columns.into_iter().filter(|column| column.is_string()) {
-            let Some(payload) = self.records.payload(slot) else { return };
-            self.note_string(slot, load_cell(column, payload).words, undo);
+        let Some(payload) = self.records.payload(slot) else { return };
+        for view in columns.into_iter().filter_map(|column| column.long_string(payload)) {
+            self.note_string(slot, view, undo);
         }
     }
 
+    /// Notes a long string.
     pub(crate) fn note_string(&self, slot: Slot, view: View, undo: &mut UndoArena) {
-        if is_long(view) {
-            let (table, incarnation) = (self.schema.id, self.records.incarnation);
-            undo.overwritten.push(Overwritten { table, incarnation, slot, view });
-        }
+        let (table, incarnation) = (self.schema.id, self.records.incarnation);
+        undo.overwritten.push(Overwritten { table, incarnation, slot, view });
     }
 
     /// Deletes the current row. Its words stay for the readers of older heights.
     pub fn delete(&self, slot: Slot, stamp: Stamp, undo: &mut UndoArena) {
-        self.records.write(slot, stamp, State::Tombstone, undo, |_| ());
+        self.records.write(slot, stamp, State::Tombstone, undo, |_, _| ());
         undo.garbage.push(self.garbage(slot, GarbageKind::Record));
     }
 
@@ -484,7 +483,8 @@ impl Table {
             self.load_payload(slot, &mut old);
             self.move_entries(slot, &old, payload, undo);
         }
-        self.records.write(slot, stamp, State::Live, undo, |words| store_words(words, payload));
+        let fill = |words: &[AtomicU64], _: &mut UndoArena| store_words(words, payload);
+        self.records.write(slot, stamp, State::Live, undo, fill);
     }
 
     pub(crate) fn load_payload(&self, slot: Slot, payload: &mut Vec<u64>) {

@@ -142,6 +142,7 @@ mod raw {
     //! needed one more row waits for it: a tenth of a second for a table of millions.
 
     use std::ops::{Deref, Range};
+    use std::ptr::NonNull;
 
     use kit::sync::atomic::{AtomicU64, Ordering};
     #[cfg(not(any(shuttle, miri)))]
@@ -156,19 +157,38 @@ mod raw {
     const PAGE_BYTES_MAX: usize = 64 << 10;
 
     /// Words that were zero when they came.
-    pub(crate) enum Zeroed {
-        Boxed(Box<[AtomicU64]>),
+    pub(crate) struct Zeroed {
+        words: NonNull<[AtomicU64]>,
+        /// What they lie in; `None`: a box of their own.
         #[cfg(not(any(shuttle, miri)))]
-        Mapped(Mapped),
+        map: Option<MmapMut>,
     }
 
-    #[cfg(not(any(shuttle, miri)))]
-    pub(crate) struct Mapped {
-        map: MmapMut,
-        count: usize,
+    // SAFETY: it owns its words, in a map or a box, which both may go to other threads, and gives
+    // out nothing but shared borrows of atomics.
+    unsafe impl Send for Zeroed {}
+    // SAFETY: the same.
+    unsafe impl Sync for Zeroed {}
+
+    impl Drop for Zeroed {
+        fn drop(&mut self) {
+            if !self.is_mapped() {
+                // SAFETY: without a map the words are what a box gave up in `Zeroed::boxed`, and
+                // no borrow of them outlives this value.
+                drop(unsafe { Box::from_raw(self.words.as_ptr()) });
+            }
+        }
     }
 
     impl Zeroed {
+        fn boxed(words: Box<[AtomicU64]>) -> Zeroed {
+            Zeroed {
+                words: NonNull::from(Box::leak(words)),
+                #[cfg(not(any(shuttle, miri)))]
+                map: None,
+            }
+        }
+
         /// Makes some words zero again, and gives much memory back to the kernel. Others may read
         /// meanwhile; a reader that sees one of these zeros sees what was stored before the call.
         pub(crate) fn clear(&self, words: Range<usize>) {
@@ -183,31 +203,36 @@ mod raw {
         /// come: whether they did. They read as zero from then on, as behind [`Zeroed::clear`].
         #[cfg_attr(any(shuttle, miri), expect(unused_variables))]
         pub(crate) fn release(&self, words: Range<usize>) -> bool {
-            match self {
-                Zeroed::Boxed(_) => false,
-                #[cfg(not(any(shuttle, miri)))]
-                Zeroed::Mapped(Mapped { map, count }) => {
-                    let end = words.end.min(*count) * size_of::<AtomicU64>();
-                    let end = end / PAGE_BYTES_MAX * PAGE_BYTES_MAX;
-                    let begin = words.start * size_of::<AtomicU64>();
-                    let begin = begin.next_multiple_of(PAGE_BYTES_MAX);
-                    let Some(length) = end.checked_sub(begin).filter(|length| *length > 0) else {
-                        return false;
-                    };
-                    let advice = UncheckedAdvice::DontNeed;
-                    // SAFETY: the mapping is private and anonymous, so its pages read as zero from
-                    // then on, and every word is only ever accessed as an atomic, for which zero is
-                    // a value like any other. The kernel orders it behind what this thread stored:
-                    // it takes the pages out of every processor's address table before it returns.
-                    // The range lies within the mapping, from page to page.
-                    unsafe { map.unchecked_advise_range(advice, begin, length) }.is_ok()
-                }
+            #[cfg(not(any(shuttle, miri)))]
+            if let Some(map) = &self.map {
+                let end = words.end.min(self.len()) * size_of::<AtomicU64>();
+                let end = end / PAGE_BYTES_MAX * PAGE_BYTES_MAX;
+                let begin = words.start * size_of::<AtomicU64>();
+                let begin = begin.next_multiple_of(PAGE_BYTES_MAX);
+                let Some(length) = end.checked_sub(begin).filter(|length| *length > 0) else {
+                    return false;
+                };
+                let advice = UncheckedAdvice::DontNeed;
+                // SAFETY: the mapping is private and anonymous, so its pages read as zero from then
+                // on, and every word is only ever accessed as an atomic, for which zero is a value
+                // like any other. The kernel orders it behind what this thread stored: it takes the
+                // pages out of every processor's address table before it returns. The range lies
+                // within the mapping, from page to page.
+                return unsafe { map.unchecked_advise_range(advice, begin, length) }.is_ok();
             }
+            false
         }
 
         /// Whether it is the kernel's, and takes no memory where it was cleared.
         pub(crate) fn is_mapped(&self) -> bool {
-            !matches!(self, Zeroed::Boxed(_))
+            #[cfg(not(any(shuttle, miri)))]
+            {
+                self.map.is_some()
+            }
+            #[cfg(any(shuttle, miri))]
+            {
+                false
+            }
         }
     }
 
@@ -216,16 +241,10 @@ mod raw {
 
         #[inline]
         fn deref(&self) -> &[AtomicU64] {
-            match self {
-                Zeroed::Boxed(words) => words,
-                #[cfg(not(any(shuttle, miri)))]
-                // SAFETY: the map has room for `count` words, lies on a page boundary and was
-                // zeroed by the kernel; it has no other owner, is never written through its own
-                // methods, and lives as long as the borrow.
-                Zeroed::Mapped(Mapped { map, count }) => unsafe {
-                    std::slice::from_raw_parts(map.as_ptr().cast::<AtomicU64>(), *count)
-                },
-            }
+            // SAFETY: the words are a box's, or the map has room for so many, lies on a page
+            // boundary and was zeroed by the kernel. They have no other owner, the map is never
+            // written through its own methods, and both live as long as this value.
+            unsafe { self.words.as_ref() }
         }
     }
 
@@ -234,23 +253,25 @@ mod raw {
     pub(super) fn zeroed(count: usize, spare: usize) -> Zeroed {
         #[cfg(not(miri))]
         if count >= MAPPED_WORDS_MIN
-            && let Ok(map) = MmapMut::map_anon(count * size_of::<AtomicU64>())
+            && let Ok(mut map) = MmapMut::map_anon(count * size_of::<AtomicU64>())
+            && let Some(first) = NonNull::new(map.as_mut_ptr().cast::<AtomicU64>())
         {
             // Fewer entries for the processor's address tables; without them it is only slower.
             let _ = map.advise(Advice::HugePage);
-            return Zeroed::Mapped(Mapped { map, count });
+            let words = NonNull::slice_from_raw_parts(first, count);
+            return Zeroed { words, map: Some(map) };
         }
         const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
         let words = Box::into_raw(vec![0u64; count + spare].into_boxed_slice());
         // SAFETY: `AtomicU64` has the size and bit validity of `u64` by its documentation and the
         // same alignment by the assertion above, so the allocation's layout is the same too; the
         // box was just given up, so nothing else owns it.
-        Zeroed::Boxed(unsafe { Box::from_raw(words as *mut [AtomicU64]) })
+        Zeroed::boxed(unsafe { Box::from_raw(words as *mut [AtomicU64]) })
     }
 
     #[cfg(shuttle)]
     pub(super) fn zeroed(count: usize, spare: usize) -> Zeroed {
-        Zeroed::Boxed((0..count + spare).map(|_| AtomicU64::new(0)).collect())
+        Zeroed::boxed((0..count + spare).map(|_| AtomicU64::new(0)).collect())
     }
 
     #[inline]

@@ -98,7 +98,7 @@ fn write(shared: &Shared, slot: Slot) {
         let mut arena = UndoArena::new(shared.undo.clone(), Stamp::new(height, 0), height);
         let state = if height <= BLOCKS { State::Live } else { State::Tombstone };
         let new = payload(&shared.records, height);
-        shared.records.write(slot, Stamp::new(height, 0), state, &mut arena, |words| {
+        shared.records.write(slot, Stamp::new(height, 0), state, &mut arena, |words, _| {
             if state == State::Live {
                 store_words(words, &new);
             }
@@ -180,7 +180,7 @@ fn crowded_history() {
     for height in 2..=LAST {
         let mut arena = UndoArena::new(shared.undo.clone(), Stamp::new(height, 0), height);
         let (stamp, row) = (Stamp::new(height, 0), &rows[height as usize]);
-        let fill = |words: &[AtomicU64]| store_words(words, row);
+        let fill = |words: &[AtomicU64], _: &mut UndoArena| store_words(words, row);
         shared.records.write(slot, stamp, State::Live, &mut arena, fill);
         arena.close();
         shared.pins.publish(height);
@@ -233,7 +233,7 @@ fn swept_history() {
         let stamp = Stamp::new(height, 0);
         shared
             .records
-            .write(slot, stamp, State::Live, &mut arena, |words| store_words(words, &new));
+            .write(slot, stamp, State::Live, &mut arena, |words, _| store_words(words, &new));
         if height % 4 == 0 {
             shared.records.revert(slot, before, &image, &arena);
         }
@@ -283,7 +283,7 @@ fn leased_history() {
         let mut arena = UndoArena::new(shared.undo.clone(), Stamp::new(height, 0), height);
         let new = payload(&shared.records, height);
         let stamp = Stamp::new(height, 0);
-        let fill = |words: &[AtomicU64]| store_words(words, &new);
+        let fill = |words: &[AtomicU64], _: &mut UndoArena| store_words(words, &new);
         shared.records.write(slot, stamp, State::Live, &mut arena, fill);
         arena.close();
         shared.pins.publish(height);
