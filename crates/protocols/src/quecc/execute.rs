@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 use concurrency::{Block, Moment, Outcome, Ways, Work};
 use procedure::bound::Metering;
 use procedure::interpret::row_id_taken;
-use procedure::{Expr, Frame, Meter, eval_key};
+use procedure::{CommandCode, Expr, Frame, Meter, eval_key};
 use storage::{Catalog, Slot, Table, UndoArena};
 use types::{ColumnId, Height, Stop, Value};
 
@@ -254,6 +254,35 @@ impl<'a> Worker<'a> {
         Ok(Step::Done(1))
     }
 
+    /// Computes what an update assigns whose failing the planner has decided.
+    fn assign(
+        &mut self,
+        code: &CommandCode,
+        inputs: &[Expr],
+        arguments: &[Value],
+        now_us: i64,
+    ) -> Result<(), Stop> {
+        self.assigned.clear();
+        // Inputs that are set as they are, as most are, need no place of their own. That each of
+        // them can be computed the planner has seen.
+        let set = |value: &Expr| match value {
+            Expr::Reg(input) => inputs.get(usize::from(input.0)),
+            _ => None,
+        };
+        if code.assignments.iter().all(|(_, value)| set(value).is_some()) {
+            for (column, value) in &code.assignments {
+                let value = set(value).unwrap_or(value).eval(arguments, &[], now_us)?;
+                self.assigned.push((*column, value));
+            }
+            return Ok(());
+        }
+        eval_all(inputs, arguments, now_us, &mut self.inputs)?;
+        for (column, value) in &code.assignments {
+            self.assigned.push((*column, value.eval(&self.inputs, &[], now_us)?));
+        }
+        Ok(())
+    }
+
     /// Put what other fragments published into the registers. `Ok(true)`: one of them failed.
     fn take_inputs(
         &mut self,
@@ -321,11 +350,7 @@ impl<'a> Worker<'a> {
             }
             Action::Update { code, inputs, decided: true } => {
                 let slot = self.slot(table, program, template, entry, arguments)?;
-                eval_all(inputs, arguments, now_us, &mut self.inputs)?;
-                self.assigned.clear();
-                for (column, value) in &code.assignments {
-                    self.assigned.push((*column, value.eval(&self.inputs, &[], now_us)?));
-                }
+                self.assign(code, inputs, arguments, now_us)?;
                 Ok(self.place.assign_at(table, slot, &self.assigned))
             }
             Action::Update { code, inputs, decided: false } => {

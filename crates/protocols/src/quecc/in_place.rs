@@ -149,6 +149,7 @@ impl<'a> InPlace<'a> {
         }
     }
 
+    #[inline]
     pub fn stamp(&self) -> Stamp {
         Stamp::new(self.moment.height, self.moment.position)
     }

@@ -398,7 +398,8 @@ impl<'a> Planner<'a> {
         }
         let mut starts = SmallVec::new();
         let (mut fragments, mut row_ids, mut metered, mut units) = (0, 0, 0, 0_u64);
-        let text: usize = arguments.iter().map(text_bytes).sum();
+        let texts = program.texts.iter().map(|place| text_bytes(&arguments[usize::from(*place)]));
+        let text: usize = texts.sum();
         let text_units = (text / WRITTEN_BYTES_PER_UNIT) as u64;
         for part in &program.parts {
             starts.push(fragments as u16);

@@ -74,6 +74,8 @@ pub struct Program {
     pub templates: Box<[Template]>,
     pub epilogue: Epilogue,
     pub registers: u16,
+    /// Arguments that may have texts, or other bytes beside their values.
+    pub texts: Box<[u16]>,
     /// Whether, and how, a call may be rejected after some of its fragments have run.
     pub abortable: Abortable,
     /// Some fragment needs what another one publishes.
@@ -90,6 +92,22 @@ impl Program {
 
     pub fn publishes(&self) -> bool {
         matches!(self.epilogue, Epilogue::Replayed)
+    }
+}
+
+fn texts(procedure: &Procedure) -> impl Iterator<Item = u16> {
+    let places = (0..).zip(&procedure.parameters);
+    places.filter(|(_, parameter)| has_bytes(&parameter.data_type)).map(|(place, _)| place)
+}
+
+fn has_bytes(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Bool | DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Float8 => {
+            false
+        }
+        DataType::Uuid | DataType::Date | DataType::Timestamp | DataType::Timestamptz => false,
+        DataType::Array(element) => has_bytes(element),
+        _ => true,
     }
 }
 
@@ -260,6 +278,7 @@ impl<'p> Cutter<'p> {
             abortable: self.abortable(analysis, &epilogue),
             has_data_dependencies: self.templates.iter().any(|t| !t.inputs.is_empty()),
             registers: self.procedure.registers,
+            texts: texts(self.procedure).collect(),
             parts: self.parts.into(),
             templates: self.templates.into(),
             epilogue,
