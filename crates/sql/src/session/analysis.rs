@@ -197,7 +197,7 @@ impl Session {
         parameters: &[Value],
         view: View,
     ) -> Result<Answer> {
-        if Arc::strong_count(&self.runs) > RUNS_MAX {
+        if Arc::strong_count(&self.running.runs) > RUNS_MAX {
             return Err(too_many_runs());
         }
         let execution = self.execution(&*plan, parameters, view, plan.reads_tables())?;
@@ -218,7 +218,7 @@ impl Session {
         let Some((plan, _)) = self.broad(prepared, parameters, view) else {
             return Ok(None);
         };
-        if Arc::strong_count(&self.runs) > RUNS_MAX {
+        if Arc::strong_count(&self.running.runs) > RUNS_MAX {
             return Err(too_many_runs());
         }
         let execution = self.execution(&*plan, parameters, view.clone(), plan.reads_tables())?;
@@ -231,7 +231,7 @@ impl Session {
 
     /// Rows that count as a run until they are all fetched, or given up.
     fn counted(&self, rows: RowBatches) -> RowBatches {
-        let run = Arc::clone(&self.runs);
+        let run = Arc::clone(&self.running.runs);
         rows.inspect(move |_| _ = &run).boxed()
     }
 

@@ -28,7 +28,7 @@ impl Session {
                 if !transaction.implicit {
                     let what = "there is already a transaction in progress";
                     let content = Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what);
-                    self.notices.push(Notice { level: NoticeLevel::Warning, content });
+                    self.running.notices.push(Notice { level: NoticeLevel::Warning, content });
                 }
                 transaction.implicit = false;
                 if read_only {
@@ -134,7 +134,7 @@ impl Session {
 
     /// The client is about to be told of an error.
     pub fn statement_failed(&mut self) {
-        (self.copy, self.answered) = (None, None);
+        (self.copy, self.running.answered) = (None, None);
         if let Some(transaction) = &mut self.transaction {
             transaction.fail();
             self.failed = true;

@@ -26,13 +26,13 @@ const LOOK: Duration = Duration::from_millis(20);
 impl Session {
     /// Where notifications for the client arrive.
     pub fn listener(&self) -> &Listener {
-        &self.listener
+        &self.shared.listener
     }
 
     /// Those that the client can be told now; a transaction does not see them.
     pub fn take_notifications(&mut self) -> Vec<Notification> {
         match self.status() {
-            Status::Idle => self.listener.fetch(),
+            Status::Idle => self.shared.listener.fetch(),
             _ => Vec::new(),
         }
     }
@@ -77,7 +77,7 @@ impl Session {
         }
         let rows = match (calls, &values[..]) {
             ([SessionCall { function: SessionFunction::ListeningChannels, .. }], _) => {
-                let channels = self.listener.channels();
+                let channels = self.shared.listener.channels();
                 channels.map(|channel| [Value::text(channel)].into()).collect()
             }
             _ => vec![values.into()],
@@ -124,7 +124,7 @@ impl Session {
                 Value::Bool(self.advisory_unlock(key, exclusive))
             }
             F::AdvisoryUnlockAll => {
-                self.advisory.unlock_all(Level::Session);
+                self.shared.advisory.unlock_all(Level::Session);
                 Value::Null
             }
             F::CancelBackend | F::TerminateBackend => {
@@ -155,17 +155,17 @@ impl Session {
 
     async fn advisory_lock(&mut self, wanted: Wanted, waits: bool) -> Result<Value> {
         let locked = match waits {
-            false => self.advisory.try_lock(wanted)?,
+            false => self.shared.advisory.try_lock(wanted)?,
             true => {
                 let (guard, timeout) = (self.guard.clone(), self.settings.lock_timeout());
                 let engine = Arc::clone(&self.database.engine);
                 let circles = engine.locks().circles();
-                self.advisory.lock(wanted, circles, timeout, &move || guard.check()).await?;
+                self.shared.advisory.lock(wanted, circles, timeout, &move || guard.check()).await?;
                 true
             }
         };
         if locked && wanted.level == Level::Transaction {
-            self.has_transaction_locks = true;
+            self.shared.has_transaction_locks = true;
             if let Some(transaction) = &mut self.transaction {
                 transaction.beside.locks.push(wanted);
             }
@@ -174,7 +174,8 @@ impl Session {
     }
 
     fn advisory_unlock(&mut self, key: AdvisoryKey, exclusive: bool) -> bool {
-        let unlocked = self.advisory.unlock(Wanted { key, exclusive, level: Level::Session });
+        let unlocked =
+            self.shared.advisory.unlock(Wanted { key, exclusive, level: Level::Session });
         if !unlocked {
             let mode = if exclusive { "ExclusiveLock" } else { "ShareLock" };
             self.warn(Error::new(WARNING, format!("you don't own a lock of type {mode}")));
@@ -184,13 +185,13 @@ impl Session {
 
     /// Locks of the transaction's level end.
     pub(super) fn end_transaction_locks(&mut self) {
-        if std::mem::take(&mut self.has_transaction_locks) {
-            self.advisory.unlock_all(Level::Transaction);
+        if std::mem::take(&mut self.shared.has_transaction_locks) {
+            self.shared.advisory.unlock_all(Level::Transaction);
         }
     }
 
     pub(super) fn warn(&mut self, content: Error) {
-        self.notices.push(Notice { level: NoticeLevel::Warning, content });
+        self.running.notices.push(Notice { level: NoticeLevel::Warning, content });
     }
 
     /// Ends another session, or what it runs; whether there was one.
@@ -238,7 +239,7 @@ impl Session {
         match &mut self.transaction {
             Some(transaction) => transaction.beside.notify(note),
             None => {
-                self.listener.promise(vec![note])?.send();
+                self.shared.listener.promise(vec![note])?.send();
                 Ok(())
             }
         }
@@ -251,11 +252,11 @@ impl Session {
         match &mut self.transaction {
             Some(transaction) => {
                 transaction.beside.changes.push(change);
-                self.listener.check(&transaction.beside.changes)
+                self.shared.listener.check(&transaction.beside.changes)
             }
             None => {
-                self.listener.check(std::slice::from_ref(&change))?;
-                self.listener.apply(vec![change]);
+                self.shared.listener.check(std::slice::from_ref(&change))?;
+                self.shared.listener.apply(vec![change]);
                 Ok(())
             }
         }
@@ -272,11 +273,11 @@ impl Session {
             return Ok(None);
         }
         let (notes, changes) = (std::mem::take(notes), std::mem::take(changes));
-        Ok(Some((self.listener.promise(notes)?, changes)))
+        Ok(Some((self.shared.listener.promise(notes)?, changes)))
     }
 
     pub(super) fn keep_promise(&mut self, (promise, changes): (Promise, Vec<Change>)) {
-        self.listener.apply(changes);
+        self.shared.listener.apply(changes);
         promise.send();
     }
 
@@ -325,8 +326,8 @@ impl Session {
                 self.cursors.close_all();
                 self.settings.reset_all();
                 self.drawn.forget();
-                self.listener.apply(vec![Change::Unlisten(None)]);
-                self.advisory.unlock_all(Level::Session);
+                self.shared.listener.apply(vec![Change::Unlisten(None)]);
+                self.shared.advisory.unlock_all(Level::Session);
                 Ok(Answer::Deallocated { name: None, tag: Tag::Plain("DISCARD ALL".into()) })
             }
             Discarded::Plans => {

@@ -79,10 +79,10 @@ impl Session {
     }
 
     pub(super) fn has_seen(&mut self, height: Height) {
-        if height <= self.seen_height {
+        if height <= self.seen.height {
             return;
         }
-        self.seen_height = height;
+        self.seen.height = height;
         if self.settings.report_seen_height() {
             self.settings.report("tally.seen_height", height.to_string());
         }

@@ -113,7 +113,7 @@ impl Session {
 
     fn return_to_savepoint(&mut self, name: &str) -> Result<Answer> {
         let (locks, marks) = self.open_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(name)?;
-        locks.into_iter().for_each(|lock| _ = self.advisory.unlock(lock));
+        locks.into_iter().for_each(|lock| _ = self.shared.advisory.unlock(lock));
         self.cursors.return_to(marks.cursors);
         self.settings.return_to(marks.settings);
         self.failed = false;

@@ -32,7 +32,7 @@ impl Session {
     pub fn read(&mut self, sql: &str) -> Result<Vec<Source>> {
         self.settle_zone();
         let alone = sql.trim().trim_end_matches(';');
-        if self.bound.contains_key(alone) {
+        if self.statements.bound.contains_key(alone) {
             return Ok(vec![Source::Known(alone.to_owned())]);
         }
         if let Some((prepared, literals)) = self.lift(sql) {
@@ -67,7 +67,7 @@ impl Session {
 
     /// What the text was bound to under this version of the schema, with no types declared.
     pub(super) fn bound_already(&self, text: &str, version: u64) -> Option<Arc<Prepared>> {
-        self.bound.get(text).filter(|prepared| prepared.version == version).cloned()
+        self.statements.bound.get(text).filter(|prepared| prepared.version == version).cloned()
     }
 
     fn lift(&mut self, sql: &str) -> Option<(Arc<Prepared>, Box<[Value]>)> {
@@ -75,13 +75,15 @@ impl Session {
         let declared: Vec<_> = literals.iter().map(|literal| literal.data_type.clone()).collect();
         let key = (text, ParameterTypes::new(&declared));
         let version = self.view().versioned.version;
-        let known = self.lifted.get(&key).filter(|lifted| lifted.version == version);
+        let known = self.statements.lifted.get(&key).filter(|lifted| lifted.version == version);
         let prepared = match known {
             Some(lifted) => lifted.prepared.clone(),
             None => {
                 let prepared = self.bind_lifted(&key.0, &key.1, literals.len());
                 if self.has_room_for(key.0.len()) {
-                    self.lifted.insert(key, Lifted { version, prepared: prepared.clone() });
+                    self.statements
+                        .lifted
+                        .insert(key, Lifted { version, prepared: prepared.clone() });
                 }
                 prepared
             }
@@ -99,25 +101,25 @@ impl Session {
     /// is none. False: the sessions' memory has none for it.
     pub(super) fn has_room_for(&mut self, text_bytes: usize) -> bool {
         let bytes = statement_bytes(text_bytes) as u64;
-        let kept = self.bound.len() + self.lifted.len();
+        let kept = self.statements.bound.len() + self.statements.lifted.len();
         if kept >= self.database.memory.cached_statements_max
-            || self.kept_bytes + bytes > CACHED_BYTES_MAX
+            || self.statements.bytes + bytes > CACHED_BYTES_MAX
         {
             self.forget_bound();
         }
-        if self.kept.cover(self.kept_bytes + bytes).is_err() {
+        if self.statements.lease.cover(self.statements.bytes + bytes).is_err() {
             self.forget_bound();
             return false;
         }
-        self.kept_bytes += bytes;
+        self.statements.bytes += bytes;
         true
     }
 
     pub(super) fn forget_bound(&mut self) {
-        self.bound.clear();
-        self.lifted.clear();
-        self.kept_bytes = 0;
-        self.kept.shrink(0);
+        self.statements.bound.clear();
+        self.statements.lifted.clear();
+        self.statements.bytes = 0;
+        self.statements.lease.shrink(0);
     }
 
     fn bind_lifted(

@@ -160,7 +160,7 @@ impl Session {
         let mut owner = engine.locks().owner(self.info.backend_pid, false);
         for _ in 0..ATTEMPTS_MAX {
             let (snapshot, head) = self.newest()?;
-            if self.database.schema.of(&snapshot).version != self.program_version {
+            if self.database.schema.of(&snapshot).version != self.running.version {
                 break;
             }
             let claims = self.dry_run(work, &snapshot, head)?;
@@ -184,7 +184,7 @@ impl Session {
         let footprint = Footprint::requiring_all();
         let mut overlay = Overlay::new(catalog, head.height, moment, footprint);
         overlay.begin_statement();
-        let frame = &mut self.frame;
+        let frame = &mut self.running.frame;
         _ = aside(work.is_short(), || {
             work.run(frame, &mut overlay).and_then(|_| overlay.evaluate_all())
         });

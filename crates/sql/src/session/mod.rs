@@ -41,6 +41,7 @@ mod lock_clauses;
 mod locking;
 mod named;
 mod parameters;
+mod parts;
 mod past;
 mod prepared;
 mod programs;
@@ -57,12 +58,11 @@ use std::sync::{Arc, OnceLock};
 
 use concurrency::Outcome;
 use engine::transaction::Asked;
-use engine::{Body, Engine, Head, ParameterTypes};
-use kit::pool::{Lease, Pool};
-use procedure::{Frame, Interrupt, Notice, NoticeLevel, Output};
-use rustc_hash::FxHashMap;
+use engine::{Body, Engine, ParameterTypes};
+use kit::pool::Pool;
+use procedure::{Interrupt, Notice, NoticeLevel, Output};
 use storage::Snapshot;
-use types::{DataType, Error, Height, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::bind::is_missing;
 use crate::bind::origins;
@@ -81,15 +81,13 @@ use answer::plain;
 pub use answer::{Answer, Tag};
 use chance::NO_SEED;
 use changes::SchemaText;
-use commons::advisory::AdvisoryOwner;
-use commons::channels::Listener;
-use commons::{Commons, Present};
+use commons::Commons;
 use copy_in::CopyIn;
 use cursors::Cursors;
-use guard::{Guard, SHORT_TEXT_BYTES, query_frame};
+use guard::{Guard, SHORT_TEXT_BYTES};
 pub use guard::{Signal, aside};
 use lock_clauses::Locking;
-use prepared::Lifted;
+use parts::{Running, Seen, Shared, Statements};
 pub use prepared::{Action, Prepared, Source, statement_bytes};
 use schema::Schema;
 use stocks::Drawn;
@@ -159,39 +157,14 @@ pub struct Session {
     transaction: Option<Box<OpenTransaction>>,
     /// An error ended the transaction's usefulness; only its end is accepted.
     failed: bool,
-    bound: FxHashMap<String, Arc<Prepared>>,
-    lifted: FxHashMap<(String, ParameterTypes), Lifted>,
-    /// SQL-level PREPARE.
-    named: FxHashMap<String, (Vec<Option<DataType>>, String)>,
+    statements: Statements,
     cursors: Cursors,
     copy: Option<CopyIn>,
-    /// Schema version of the program that runs, or of the COPY that is in progress.
-    program_version: u64,
-    frame: Frame,
     guard: Arc<Guard>,
-    /// The analyst's runs that have not ended hold it, too.
-    runs: Arc<()>,
-    /// The block that the last query read.
-    last_read: Option<Head>,
-    /// The newest block that it has read or that holds what it wrote, here or where it was before.
-    seen_height: Height,
-    /// The block that decided its last transaction which committed, and where that was ordered.
-    last_commit: Option<(Height, types::Origin)>,
+    running: Running,
+    seen: Seen,
     drawn: Drawn,
-    /// Told to the client with the next answer.
-    notices: Vec<Notice>,
-    /// Covers the rows that the statement at hand answers.
-    answered: Option<Lease>,
-    /// Covers the statements that were prepared by name.
-    named_bytes: Lease,
-    /// Covers the statements that are kept bound.
-    kept: Lease,
-    kept_bytes: u64,
-    advisory: AdvisoryOwner,
-    /// Some of its advisory locks end with the transaction, or with the statement.
-    has_transaction_locks: bool,
-    listener: Listener,
-    _present: Present,
+    shared: Shared,
 }
 
 impl Session {
@@ -202,40 +175,26 @@ impl Session {
         locks.join_circles();
         commons.advisory.join(locks.circles());
         Session {
-            answered: None,
-            named_bytes: guard.lease(),
-            kept: guard.lease(),
-            kept_bytes: 0,
-            advisory: commons.advisory.owner(process),
-            has_transaction_locks: false,
-            listener: commons.channels.listener(process),
-            _present: commons.enter(process, &info.user),
+            shared: Shared::new(&commons, process, &info.user),
             database,
             info,
             settings: Settings::default(),
             path_set: String::new(),
             transaction: None,
             failed: false,
-            bound: FxHashMap::default(),
-            lifted: FxHashMap::default(),
-            named: FxHashMap::default(),
+            statements: Statements::new(&guard),
             cursors: Cursors::new(guard.lease()),
-            program_version: 0,
             copy: None,
-            frame: query_frame(&guard),
+            running: Running::new(&guard),
             guard,
-            runs: Arc::default(),
-            last_read: None,
-            seen_height: 0,
-            last_commit: None,
+            seen: Seen::default(),
             drawn: Drawn::default(),
-            notices: Vec::new(),
         }
     }
 
     /// Those that matter enough for what `client_min_messages` says; INFO always does.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        let mut notices = std::mem::take(&mut self.notices);
+        let mut notices = std::mem::take(&mut self.running.notices);
         if !notices.is_empty() {
             let least = self.settings.least_notice();
             notices.retain(|notice| {
@@ -248,7 +207,7 @@ impl Session {
 
     /// Tells the client something with the answer.
     fn tell(&mut self, content: Error) {
-        self.notices.push(Notice { level: NoticeLevel::Notice, content });
+        self.running.notices.push(Notice { level: NoticeLevel::Notice, content });
     }
 
     pub fn status(&self) -> Status {
@@ -307,7 +266,7 @@ impl Session {
         }
         let prepared = Arc::new(prepared);
         if cachable && self.has_room_for(prepared.parsed.text.len()) {
-            self.bound.insert(sent, Arc::clone(&prepared));
+            self.statements.bound.insert(sent, Arc::clone(&prepared));
         }
         Ok(prepared)
     }
@@ -461,7 +420,7 @@ impl Session {
         parameters: &[Value],
         view: View,
     ) -> Result<Answer> {
-        self.answered = None;
+        self.running.answered = None;
         let action = &prepared.bound.statement;
         if self.failed && !action.ends_failed() {
             return Err(Error::new(
@@ -469,7 +428,7 @@ impl Session {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
-        self.program_version = prepared.version;
+        self.running.version = prepared.version;
         let text = &prepared.parsed.text;
         match action {
             Action::Program(program) => {

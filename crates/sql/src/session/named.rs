@@ -23,7 +23,7 @@ impl Session {
         types: &[Option<DataType>],
         text: &str,
     ) -> Result<Answer> {
-        if self.named.contains_key(name) {
+        if self.statements.named.contains_key(name) {
             return Err(Error::new(
                 SqlState::DUPLICATE_PREPARED_STATEMENT,
                 format!("prepared statement \"{name}\" already exists"),
@@ -31,25 +31,25 @@ impl Session {
         }
         let bytes = self.check_room_for(name, text)?;
         self.bind_named(name, types, text)?;
-        self.named_bytes.cover(bytes)?;
-        self.named.insert(name.to_owned(), (types.to_vec(), text.to_owned()));
+        self.statements.named_lease.cover(bytes)?;
+        self.statements.named.insert(name.to_owned(), (types.to_vec(), text.to_owned()));
         Ok(plain("PREPARE"))
     }
 
     fn bytes_of_named(&self) -> u64 {
-        self.named.iter().map(|(name, (_, text))| bytes_of(name, text)).sum()
+        self.statements.named.iter().map(|(name, (_, text))| bytes_of(name, text)).sum()
     }
 
     pub(super) fn forget_named(&mut self) {
-        self.named.clear();
-        self.named_bytes.shrink(0);
+        self.statements.named.clear();
+        self.statements.named_lease.shrink(0);
     }
 
     /// What all would take with another one, whose text alone is kept.
     fn check_room_for(&self, name: &str, text: &str) -> Result<u64> {
         let SessionMemory { statements_max, statement_bytes_max, .. } = self.database.memory;
         let bytes = self.bytes_of_named() + bytes_of(name, text);
-        if self.named.len() < statements_max && bytes <= statement_bytes_max as u64 {
+        if self.statements.named.len() < statements_max && bytes <= statement_bytes_max as u64 {
             return Ok(bytes);
         }
         let what = "the session has prepared too many statements";
@@ -62,7 +62,8 @@ impl Session {
     }
 
     pub(super) fn named_statement(&mut self, name: &str) -> Result<Arc<Prepared>> {
-        let (types, text) = self.named.get(name).cloned().ok_or_else(|| unknown(name))?;
+        let (types, text) =
+            self.statements.named.get(name).cloned().ok_or_else(|| unknown(name))?;
         self.bind_named(name, &types, &text)
     }
 
@@ -119,8 +120,8 @@ impl Session {
     /// A name that SQL did not give is one that the protocol may have given.
     pub(super) fn deallocate(&mut self, name: Option<&str>) -> Answer {
         match name {
-            Some(name) if self.named.remove(name).is_some() => {
-                self.named_bytes.shrink(self.bytes_of_named());
+            Some(name) if self.statements.named.remove(name).is_some() => {
+                self.statements.named_lease.shrink(self.bytes_of_named());
                 plain("DEALLOCATE")
             }
             Some(name) => Answer::Deallocated {

@@ -120,7 +120,7 @@ impl Session {
                 vec![[on_or_off(read_only || self.serves_reads_only())].into()]
             }
             "in_hot_standby" => vec![[on_or_off(self.serves_reads_only())].into()],
-            SEEN_HEIGHT => vec![[Value::from(self.seen_height.to_string())].into()],
+            SEEN_HEIGHT => vec![[Value::from(self.seen.height.to_string())].into()],
             "role" => vec![[Value::from("none")].into()],
             "session_authorization" => vec![[Value::text(&self.info.user)].into()],
             "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],

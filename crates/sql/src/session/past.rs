@@ -131,7 +131,7 @@ impl Session {
 
     /// A query has read the state at a block.
     pub(super) fn has_read(&mut self, head: Head) {
-        self.last_read = Some(head);
+        self.seen.last_read = Some(head);
         self.has_seen(head.height);
         if self.settings.report_snapshot() {
             let block = shown(&head);
@@ -142,7 +142,7 @@ impl Session {
     /// `SHOW tally.snapshot_block` and `SHOW tally.last_snapshot_block`.
     pub(super) fn show_snapshot(&self, last: bool) -> Result<String> {
         match last {
-            true => Ok(self.last_read.as_ref().map(shown).unwrap_or_default()),
+            true => Ok(self.seen.last_read.as_ref().map(shown).unwrap_or_default()),
             false => Ok(shown(&self.head_now()?)),
         }
     }

@@ -106,7 +106,7 @@ impl Session {
         };
         let how = (view, prepared.locking);
         let result = self.run_procedure(procedure, parameters, &ask, how).await?;
-        Ok(answer(&procedure.tag, output, result, self.answered.take()))
+        Ok(answer(&procedure.tag, output, result, self.running.answered.take()))
     }
 
     async fn answer_call(
@@ -128,7 +128,7 @@ impl Session {
         if let (Output::Rows(_), Output::Tag) = (output, &procedure.output) {
             result.rows = vec![[Value::Null].into()];
         }
-        Ok(answer(tag, output, result, self.answered.take()))
+        Ok(answer(tag, output, result, self.running.answered.take()))
     }
 
     async fn copy_out(
@@ -151,7 +151,7 @@ impl Session {
             return Ok(plain("COPY 0"));
         };
         let formatter = CopyFormatter::new(options, columns, &self.info.zone);
-        let rows = held(result.rows, self.answered.take());
+        let rows = held(result.rows, self.running.answered.take());
         Ok(Answer::CopyOut { columns: columns.len(), rows, formatter })
     }
 
@@ -214,7 +214,7 @@ impl Session {
                 self.write(asked, work, draws).await?
             }
         };
-        self.notices.append(&mut result.notices);
+        self.running.notices.append(&mut result.notices);
         Ok(result)
     }
 
@@ -229,7 +229,7 @@ impl Session {
             let memory_left = self.transaction.as_ref().map(|open| open.memory_left());
             let result = self.run_locked(work, locking).await;
             if let (Some(transaction), Some(left)) = (&mut self.transaction, memory_left) {
-                self.answered = transaction.hand_over(left);
+                self.running.answered = transaction.hand_over(left);
                 let head = transaction.head();
                 self.has_read(head);
             }
@@ -239,7 +239,7 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             let head = transaction.head();
             let (result, lease) = transaction.query(work);
-            self.answered = lease;
+            self.running.answered = lease;
             self.has_read(head);
             return result;
         }
@@ -254,10 +254,10 @@ impl Session {
         let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
-        let frame = &mut self.frame;
+        let frame = &mut self.running.frame;
         frame.meter().set_memory(self.guard.memory());
         let result = aside(work.is_short(), || work.run(frame, &mut overlay)).map_err(error_of);
-        self.answered = frame.meter().hand_over(self.guard.memory());
+        self.running.answered = frame.meter().hand_over(self.guard.memory());
         // Whatever it met is nothing if the snapshot was ended meanwhile.
         snapshot.check()?;
         self.has_read(head);
@@ -276,7 +276,7 @@ impl Session {
         }
         if let Some(transaction) = &mut self.transaction {
             let result = transaction.write(asked, work, draws)?;
-            self.answered = self.cover(&result)?;
+            self.running.answered = self.cover(&result)?;
             return Ok(result);
         }
         if self.settings.read_only() {
@@ -287,14 +287,14 @@ impl Session {
         }
         let _respected = self.respect_locks(&work).await?;
         // Not the version published now: a schema change may have come since the program was made.
-        let version = self.program_version;
+        let version = self.running.version;
         let completion = self.submit(&asked, Some((work, version)), seed_of(&draws)).await?;
         match completion.outcome {
             Outcome::Committed(result) => {
                 // It is in the ledger: an error would say that it is not.
                 let mut lease = self.guard.lease();
                 lease.cover_anyway(weight_of(&result));
-                self.answered = Some(lease);
+                self.running.answered = Some(lease);
                 Ok(result)
             }
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
@@ -343,7 +343,7 @@ impl Session {
         if let Ok(completion) = &answer {
             self.has_seen(completion.height);
             if matches!(completion.outcome, Outcome::Committed(_)) {
-                self.last_commit = Some((completion.height, completion.origin));
+                self.seen.last_commit = Some((completion.height, completion.origin));
             }
         }
         answer

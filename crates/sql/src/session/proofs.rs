@@ -97,7 +97,7 @@ impl Session {
 
     /// Where the session's last transaction was ordered, and the head of the block that decided it.
     fn last_commit(&self) -> Result<Vec<Box<[Value]>>> {
-        let Some((decided, origin)) = self.last_commit else { return Ok(Vec::new()) };
+        let Some((decided, origin)) = self.seen.last_commit else { return Ok(Vec::new()) };
         let head = match self.database.engine.retention().head_of(decided) {
             Some(head) => head.hash,
             None => {

@@ -20,8 +20,11 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.forget_transaction();
-        let (bound, lifted) = (std::mem::take(&mut self.bound), std::mem::take(&mut self.lifted));
-        aside(self.kept_bytes <= SHORT_TEXT_BYTES as u64, || drop((bound, lifted)));
+        let (bound, lifted) = (
+            std::mem::take(&mut self.statements.bound),
+            std::mem::take(&mut self.statements.lifted),
+        );
+        aside(self.statements.bytes <= SHORT_TEXT_BYTES as u64, || drop((bound, lifted)));
     }
 }
 

@@ -254,7 +254,7 @@ impl Session {
         let moment = Moment { height, position: Stamp::POSITIONS_MAX, now_us: head.time_us };
         let catalog = Arc::clone(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, head.height, moment, NoRecord);
-        let frame = &mut self.frame;
+        let frame = &mut self.running.frame;
         frame.meter().set_memory(self.guard.memory());
         frame.meter().taken_values();
         let run = aside(work.is_short(), || work.run(frame, &mut overlay));
@@ -401,7 +401,7 @@ impl Session {
             }
             rows.push(shown.into());
         }
-        Ok(Answer::Rows { rows, tag: Tag::Select, lease: self.answered.take() })
+        Ok(Answer::Rows { rows, tag: Tag::Select, lease: self.running.answered.take() })
     }
 
     async fn set_value(&mut self, sequence: &Sequence, value: i64, called: bool) -> Result<()> {

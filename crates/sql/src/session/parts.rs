@@ -1,0 +1,88 @@
+//! What a session holds, in parts.
+
+use std::sync::Arc;
+
+use engine::{Head, ParameterTypes};
+use kit::pool::Lease;
+use procedure::{Frame, Notice};
+use rustc_hash::FxHashMap;
+use types::{DataType, Height, Origin};
+
+use super::commons::advisory::AdvisoryOwner;
+use super::commons::channels::Listener;
+use super::commons::{Commons, Present};
+use super::guard::{Guard, query_frame};
+use super::prepared::{Lifted, Prepared};
+
+/// Statements that it keeps.
+pub(super) struct Statements {
+    pub bound: FxHashMap<String, Arc<Prepared>>,
+    pub lifted: FxHashMap<(String, ParameterTypes), Lifted>,
+    /// SQL-level PREPARE.
+    pub named: FxHashMap<String, (Vec<Option<DataType>>, String)>,
+    /// Covers those that were prepared by name.
+    pub named_lease: Lease,
+    /// Covers those that are kept bound.
+    pub lease: Lease,
+    /// What these take.
+    pub bytes: u64,
+}
+
+impl Statements {
+    pub fn new(guard: &Guard) -> Statements {
+        let (bound, lifted, named) = Default::default();
+        let (named_lease, lease) = (guard.lease(), guard.lease());
+        Statements { bound, lifted, named, named_lease, lease, bytes: 0 }
+    }
+}
+
+/// The statement at hand.
+pub(super) struct Running {
+    pub frame: Frame,
+    /// Schema version of the program that runs, or of the COPY that is in progress.
+    pub version: u64,
+    /// The analyst's runs that have not ended hold it, too.
+    pub runs: Arc<()>,
+    /// Covers the rows that it answers.
+    pub answered: Option<Lease>,
+    /// Told to the client with the next answer.
+    pub notices: Vec<Notice>,
+}
+
+impl Running {
+    pub fn new(guard: &Arc<Guard>) -> Running {
+        let frame = query_frame(guard);
+        Running { frame, version: 0, runs: Arc::default(), answered: None, notices: Vec::new() }
+    }
+}
+
+/// Blocks that it knows of.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// The one that the last query read.
+    pub last_read: Option<Head>,
+    /// The newest that it has read or that holds what it wrote, here or where it was before.
+    pub height: Height,
+    /// The one that decided its last transaction which committed, and where that was ordered.
+    pub last_commit: Option<(Height, Origin)>,
+}
+
+/// Its share of what all sessions have in common.
+pub(super) struct Shared {
+    pub advisory: AdvisoryOwner,
+    /// Some of its advisory locks end with the transaction, or with the statement.
+    pub has_transaction_locks: bool,
+    pub listener: Listener,
+    _present: Present,
+}
+
+impl Shared {
+    pub fn new(commons: &Arc<Commons>, process: i32, user: &str) -> Shared {
+        Shared {
+            advisory: commons.advisory.owner(process),
+            has_transaction_locks: false,
+            listener: commons.channels.listener(process),
+            _present: commons.enter(process, user),
+        }
+    }
+}
