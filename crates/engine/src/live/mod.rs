@@ -60,36 +60,34 @@ mod memory;
 mod sequencer;
 mod shared;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use ledger::{Hash, LedgerId};
 use procedure::Budget;
 use replica::transaction::Asked;
 use replica::{
-    Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped, check_first_order,
-    shown_parameter, unknown_parameter,
+    Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped, shown_parameter,
+    unknown_parameter,
 };
 use storage::{Snapshot, Store};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use types::{Error, Height, SqlState};
 
-use crate::beyond::Beyond;
 use crate::checkpoint::{Service, Standing, Taken};
 use crate::client::Replica;
-use crate::clock::{Clock, ClockGuard};
+use crate::clock::Clock;
 use crate::journal::{Journal, cannot_write};
 use crate::locks::SessionLocks;
 use crate::observer::Observer;
-use crate::queue::{BlockLimits, Queue};
+use crate::queue::BlockLimits;
 use crate::rest::Resting;
 use crate::retention::Retention;
 
 pub use beside::{Beside, Checkpoints};
-use memory::MemoryBound;
 use sequencer::{Sequencer, cadence_of, rules_of};
-use shared::{Errand, Shared, expiry_us, shutting_down};
+use shared::{Errand, Given, Shared, shutting_down};
 pub use shared::{Submitted, Submitter};
 
 /// What became of a transaction that was to be taken back.
@@ -131,79 +129,20 @@ impl Engine {
         limits: BlockLimits,
         clock: Clock,
         observer: Arc<dyn Observer>,
-        beside: Beside,
+        mut beside: Beside,
     ) -> std::io::Result<Engine> {
-        let Beside {
-            checkpoints,
-            retention,
-            vouch,
-            rest,
-            clock_bound,
-            memory_bytes_max,
-            watchdog,
-            stopped,
-            elsewhere,
-            waits_for_room,
-            submitter,
-        } = beside;
-        let journal = journal.into();
-        journal.ledger().set_patient(waits_for_room);
-        let head = replica.head();
-        let (rules, cadence) = (rules_of(&replica, &journal), cadence_of(checkpoints.as_ref()));
-        let mut pipeline = replica.pipeline_of(rules, cadence);
-        let service = |checkpoints: Checkpoints| {
-            let Checkpoints { checkpointer, settings, since } = checkpoints;
+        let (journal, overlap_min) = (journal.into(), limits.overlap_min);
+        journal.ledger().set_patient(beside.waits_for_room);
+        let Beside { vouch, rest, .. } = beside;
+        let stopped = beside.stopped.take();
+        let cadence = cadence_of(beside.checkpoints.as_ref());
+        let mut pipeline = replica.pipeline_of(rules_of(&replica, &journal), cadence);
+        if let Some(Checkpoints { since, .. }) = &beside.checkpoints {
             pipeline.count_since_checkpoint(since.blocks, since.bytes);
-            let (store, language) = (Arc::clone(replica.store()), Arc::clone(&language));
-            let observer = Arc::clone(&observer);
-            let ledger = Some(Arc::clone(journal.ledger()));
-            Service::start(checkpointer, settings, store, language, observer, ledger)
-        };
-        let checkpoints = checkpoints.map(service).transpose()?;
-        let retention = Retention::new(Arc::clone(replica.store()), retention, head);
-        retention.set_overlaps(rules.lag > 1);
-        let beyond = elsewhere.map(Beyond::new);
-        if let Some(beyond) = &beyond {
-            check_first_order(replica.parameters()).map_err(std::io::Error::other)?;
-            beyond.released(replica.released());
         }
-        let queue = Queue::new(limits, head.height, head.time_us, beyond);
-        let mut of_head = [0; 16];
-        of_head.copy_from_slice(&head.hash[..16]);
-        let submitter = submitter.unwrap_or(of_head);
-        let shared = Arc::new(Shared {
-            ledger_id: replica.ledger_id(),
-            submitter,
-            sequence: AtomicU64::new(0),
-            released: AtomicU64::new(head.height),
-            released_us: AtomicI64::new(head.time_us),
-            expiry_us: AtomicI64::new(expiry_us(replica.limits())),
-            envelope_bytes_max: AtomicUsize::new(replica.limits().envelope_bytes_max),
-            units_max: AtomicU64::new(replica.limits().budget.units_max),
-            bytes_max: AtomicU64::new(replica.limits().budget.bytes_max),
-            ended: AtomicBool::new(false),
-            clock_guard: clock_bound.map(|bound| ClockGuard::new(bound, &clock)),
-            clock,
-            errands: Mutex::default(),
-            queue,
-            store: Arc::clone(replica.store()),
-            language,
-            observer,
-            head: Mutex::new(head),
-            published: watch::Sender::new(head.height),
-            parameters: Mutex::new(Arc::clone(replica.parameters())),
-            halted: OnceLock::new(),
-            told_to_halt: OnceLock::new(),
-            checkpoints,
-            retention,
-            log_scheme: journal.scheme(),
-            ledger: Arc::clone(journal.ledger()),
-            locks: Arc::default(),
-            memory: MemoryBound::new(memory_bytes_max, replica.store()),
-            watchdog,
-            skips: replica.skips().to_vec(),
-        });
-        shared.locks.set_protocol(&replica.parameters().protocol);
+        let given = Given { language, limits, clock, observer, beside };
+        let shared = Arc::new(Shared::new(&replica, &journal, given)?);
+        shared.retention.set_overlaps(pipeline.rules().lag > 1);
         shared.wire(vouch);
         if let Some(cause) = stopped {
             let _end = AtTheEnd(Arc::clone(&shared));
@@ -214,7 +153,7 @@ impl Engine {
         let start = |moment| Resting::start(moment, arrivals, move || ledger.rest());
         let resting = rest.map(start).transpose()?;
         let mut sequencer =
-            Sequencer::new(Arc::clone(&shared), replica, journal, pipeline, limits.overlap_min)?;
+            Sequencer::new(Arc::clone(&shared), replica, journal, pipeline, overlap_min)?;
         sequencer.leave_boundary();
         let thread = std::thread::Builder::new().name("sequencer".into()).spawn(move || {
             let _stop = AtTheEnd(Arc::clone(&sequencer.shared));

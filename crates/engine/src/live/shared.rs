@@ -13,7 +13,8 @@ use replica::limits::Limits;
 use replica::request::EXPIRY_US;
 use replica::transaction::Asked;
 use replica::{
-    Body, Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped, too_large,
+    Body, Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped,
+    check_first_order, too_large,
 };
 use storage::Store;
 use tokio::sync::{oneshot, watch};
@@ -21,15 +22,16 @@ use types::{Error, Height, SqlState};
 
 use crate::beyond::{Beyond, not_known};
 use crate::checkpoint::{Service, Taken};
-use crate::client::{Ticket, Waiting};
+use crate::client::{Replica, Ticket, Waiting};
 use crate::clock::{Clock, ClockGuard};
-use crate::journal::{LedgerEnd, cannot_write};
+use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::locks::SessionLocks;
 use crate::observer::Observer;
-use crate::queue::Queue;
+use crate::queue::{BlockLimits, Queue};
 use crate::retention::Retention;
 use crate::watchdog::Watchdog;
 
+use super::beside::{Beside, Checkpoints};
 use super::memory::MemoryBound;
 
 /// The submitter of a transaction, and the key that it comes under.
@@ -110,7 +112,70 @@ pub(super) struct Shared {
     pub skips: Vec<Skipped>,
 }
 
+/// What an engine is given to start with, beside a replica and where its blocks go.
+pub(super) struct Given {
+    pub language: Arc<dyn Language>,
+    pub limits: BlockLimits,
+    pub clock: Clock,
+    pub observer: Arc<dyn Observer>,
+    pub beside: Beside,
+}
+
 impl Shared {
+    /// Behind the replica's head; the checkpoint service runs from here on.
+    pub fn new(replica: &Replica, journal: &Journal, given: Given) -> std::io::Result<Shared> {
+        let Given { language, limits, clock, observer, beside } = given;
+        let store = Arc::clone(replica.store());
+        let service = |Checkpoints { checkpointer, settings, .. }| {
+            let (store, language) = (Arc::clone(&store), Arc::clone(&language));
+            let ledger = Some(Arc::clone(journal.ledger()));
+            Service::start(checkpointer, settings, store, language, Arc::clone(&observer), ledger)
+        };
+        let checkpoints = beside.checkpoints.map(service).transpose()?;
+        let (head, allowed) = (replica.head(), replica.limits());
+        let beyond = beside.elsewhere.map(Beyond::new);
+        if let Some(beyond) = &beyond {
+            check_first_order(replica.parameters()).map_err(std::io::Error::other)?;
+            beyond.released(replica.released());
+        }
+        let mut of_head = [0; 16];
+        of_head.copy_from_slice(&head.hash[..16]);
+        let shared = Shared {
+            ledger_id: replica.ledger_id(),
+            submitter: beside.submitter.unwrap_or(of_head),
+            sequence: AtomicU64::new(0),
+            released: AtomicU64::new(head.height),
+            released_us: AtomicI64::new(head.time_us),
+            expiry_us: AtomicI64::new(expiry_us(allowed)),
+            envelope_bytes_max: AtomicUsize::new(allowed.envelope_bytes_max),
+            units_max: AtomicU64::new(allowed.budget.units_max),
+            bytes_max: AtomicU64::new(allowed.budget.bytes_max),
+            ended: AtomicBool::new(false),
+            clock_guard: beside.clock_bound.map(|bound| ClockGuard::new(bound, &clock)),
+            clock,
+            errands: Mutex::default(),
+            queue: Queue::new(limits, head.height, head.time_us, beyond),
+            retention: Retention::new(Arc::clone(&store), beside.retention, head),
+            memory: MemoryBound::new(beside.memory_bytes_max, &store),
+            store,
+            language,
+            observer,
+            head: Mutex::new(head),
+            published: watch::Sender::new(head.height),
+            parameters: Mutex::new(Arc::clone(replica.parameters())),
+            halted: OnceLock::new(),
+            told_to_halt: OnceLock::new(),
+            checkpoints,
+            log_scheme: journal.scheme(),
+            ledger: Arc::clone(journal.ledger()),
+            locks: Arc::default(),
+            watchdog: beside.watchdog,
+            skips: replica.skips().to_vec(),
+        };
+        shared.locks.set_protocol(&replica.parameters().protocol);
+        Ok(shared)
+    }
+
     /// Has other threads tell what concerns all.
     pub fn wire(self: &Arc<Self>, vouch: bool) {
         if let Some(beyond) = &self.queue.beyond {
