@@ -51,10 +51,13 @@ mod confirm;
 mod draft;
 mod follow;
 mod liveness;
+mod lives;
 mod machine;
 mod node;
 mod peers;
 mod recall;
+#[cfg(test)]
+mod recall_worlds;
 mod side;
 mod store;
 mod wire;

@@ -25,7 +25,7 @@ use order::{
     Taken, Tell,
 };
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, RwLock};
 use tokio::time::{Instant, sleep, timeout};
 use types::{Error, Height, Result, SqlState};
 
@@ -33,17 +33,18 @@ use crate::clocks::Clocks;
 use crate::confirm::{Asking, Resumed};
 use crate::draft::Draft;
 use crate::liveness::watch_clocks;
+use crate::lives::Lead;
 use crate::machine::Machine;
 use crate::peers::Peers;
 use crate::store::{PARTED, Store};
-use crate::wire::{Request, json, of_json};
+use crate::wire::{Counted, Request, json, of_json};
 use crate::{Config, Network, Types};
 
 /// Blocks that a leader has drafted and not released: one is executed while another is ordered, and
 /// what comes meanwhile gathers for the next.
 const AHEAD_MAX: u64 = 2;
 /// How long the pump sleeps at most.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const FORWARD_BYTES_MAX: usize = 1 << 20;
 /// What is said of a node that lacks what the others have pruned.
 pub(crate) const TOO_FAR: &str =
@@ -64,7 +65,7 @@ pub(crate) struct Shared {
     pub config: Config,
     pub store: Store,
     /// Another one, where a full disk has ended the one before.
-    raft: Mutex<Option<Raft<Types>>>,
+    pub raft: Mutex<Option<Raft<Types>>>,
     settings: Arc<openraft::Config>,
     /// It stops: it drafts nothing any more, and does not stand for election.
     pub leaving: AtomicBool,
@@ -84,9 +85,18 @@ pub(crate) struct Shared {
     too_far: AtomicBool,
     /// Why it takes no part yet.
     pub waits: Mutex<Option<String>>,
+    /// The lives that this node's lead counts for.
+    pub lead: Arc<Lead>,
+    /// Held for reading while a leader or candidate is answered, so that what is told to a member
+    /// in doubt holds all that was said to those before.
+    pub answering: RwLock<()>,
 }
 
 impl Shared {
+    pub fn wake_pump(&self) {
+        self.pump.notify_one();
+    }
+
     pub fn committed_count(&self) -> u64 {
         self.committed.count.load(Ordering::Acquire)
     }
@@ -223,6 +233,8 @@ impl Node {
             clocks: Clocks::default(),
             too_far: AtomicBool::new(false),
             waits: Mutex::default(),
+            lead: Arc::default(),
+            answering: RwLock::default(),
         }));
         match node.0.store.is_in_doubt() {
             true => drop(tokio::spawn(node.clone().recall())),
@@ -244,10 +256,11 @@ impl Node {
 
     /// Openraft, from what the store holds.
     pub(crate) async fn begin(&self) -> io::Result<Raft<Types>> {
-        let Shared { config, store, network, settings, committed, .. } = &*self.0;
+        let Shared { config, store, network, settings, committed, lead, .. } = &*self.0;
         self.0.resumed.get_or_init(|| store.resumes(config.id));
         let machine = Machine { committed: Arc::clone(committed), store: store.clone() };
-        let peers = Peers { network: Arc::clone(network), store: store.clone() };
+        let (network, lead) = (Arc::clone(network), Arc::clone(lead));
+        let peers = Peers { id: config.id, network, store: store.clone(), lead };
         let raft = Raft::new(config.id, Arc::clone(settings), peers, store.clone(), machine);
         let raft = raft.await.map_err(io::Error::other)?;
         raft.runtime_config().elect(store.may_stand());
@@ -272,7 +285,7 @@ impl Node {
         let request = Request::decode(&request).map_err(io::Error::other)?;
         // Also of a node that has no Raft yet.
         let told = match &request {
-            Request::Recall(asking) => Some(json(&self.recalled_for(*asking).await)),
+            Request::Recall(asking, life) => Some(json(&self.recalled_for(*asking, *life).await?)),
             Request::Clock => Some(json(&(self.0.config.clock)())),
             _ => None,
         };
@@ -285,19 +298,29 @@ impl Node {
             return Err(io::Error::other("this node takes no part any more"));
         }
         let answer = match request {
-            Request::Append(append) => {
+            Request::Append(append, lives) => {
+                let _answering = self.0.answering.read().await;
+                if let Some(newer) = self.outdates(&lives)? {
+                    return Ok(newer);
+                }
                 self.state().heard = Instant::now();
                 if let Some(why) = self.is_early(&append) {
                     self.state().refused = Some((Instant::now(), why.clone()));
                     return Err(io::Error::other(why));
                 }
-                json(&raft.append_entries(append).await)
+                json(&Counted::Answer(raft.append_entries(append).await))
             }
-            Request::Vote(vote) if !self.0.store.may_vote_for(vote.last_log_id) => {
+            Request::Vote(vote, _) if !self.0.store.may_vote_for(vote.last_log_id) => {
                 return Err(io::Error::other(LACKS_LEAST));
             }
-            Request::Vote(vote) => json(&raft.vote(vote).await),
-            Request::Recall(_) | Request::Clock => {
+            Request::Vote(vote, lives) => {
+                let _answering = self.0.answering.read().await;
+                match self.outdates(&lives)? {
+                    Some(newer) => return Ok(newer),
+                    None => json(&Counted::Answer(raft.vote(vote).await)),
+                }
+            }
+            Request::Recall(..) | Request::Clock => {
                 return Err(io::Error::other("it was answered"));
             }
             Request::Forward(envelopes) => json(&self.take_forwarded(envelopes)),
@@ -512,6 +535,9 @@ impl Node {
         self.enter((term, leader));
         let aside = self.stand_aside(&raft);
         let id = self.0.config.id;
+        if leader == Some(id) && self.gives_up_lead(&raft).await? {
+            return Ok(false);
+        }
         match leader {
             // Its own entry in the term is committed, and all before it.
             Some(leader) if leader == id => {

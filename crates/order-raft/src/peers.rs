@@ -10,30 +10,36 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use openraft::{EmptyNode, RaftNetwork, RaftNetworkFactory};
+use openraft::{EmptyNode, LeaderId, RaftNetwork, RaftNetworkFactory};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use types::{Error, Result};
 
+use crate::lives::{Lead, Lives};
 use crate::machine::no_snapshots;
 use crate::node::LACKS_LEAST;
 use crate::store::Store;
-use crate::wire::{Request, of_json};
+use crate::wire::{Counted, Request, of_json};
 use crate::{Network, Types};
 
 /// Before the log is sent again to a member that could not be reached.
 const BACKOFF: Duration = Duration::from_millis(150);
 
+/// See [`crate::lives`].
+const OUTDATED: &str = "a member has begun another life than this lead counts for";
+
 type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
 
+#[derive(Clone)]
 pub(crate) struct Peers {
+    pub id: u64,
     pub network: Arc<dyn Network>,
     pub store: Store,
+    pub lead: Arc<Lead>,
 }
 
 pub(crate) struct Peer {
-    network: Arc<dyn Network>,
-    store: Store,
+    peers: Peers,
     to: u64,
 }
 
@@ -41,7 +47,7 @@ impl RaftNetworkFactory<Types> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, to: u64, _node: &EmptyNode) -> Peer {
-        Peer { network: Arc::clone(&self.network), store: self.store.clone(), to }
+        Peer { peers: self.clone(), to }
     }
 }
 
@@ -55,10 +61,33 @@ impl Peer {
     ) -> std::result::Result<T, RPCError<u64, EmptyNode, E>> {
         let network = |error: &Error| RPCError::Network(NetworkError::new(error));
         let request = request.encode().map_err(|error| network(&error))?;
-        let call = timeout(option.hard_ttl(), self.network.call(self.to, request));
+        let call = timeout(option.hard_ttl(), self.peers.network.call(self.to, request));
         let answer = call.await.map_err(|error| RPCError::Network(NetworkError::new(&error)))?;
         let answer = answer.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))?;
         of_json(&answer).map_err(|error| network(&error))
+    }
+
+    /// The same for a lead, or a campaign for one. What it counts for is told, and learned from.
+    async fn ask_for<T: DeserializeOwned, E: std::error::Error>(
+        &self,
+        lead: LeaderId<u64>,
+        request: impl FnOnce(Lives) -> Request,
+        option: &RPCOption,
+    ) -> std::result::Result<T, RPCError<u64, EmptyNode, E>> {
+        let Peers { id, store, lead: counted, .. } = &self.peers;
+        let unreachable = |error: &io::Error| RPCError::Unreachable(Unreachable::new(error));
+        let known = store.lives().with(*id, store.life());
+        let Some(lives) = counted.by(lead, &known) else {
+            return Err(unreachable(&io::Error::other("this lead is over")));
+        };
+        match self.ask(request(lives), option).await? {
+            Counted::Answer(answer) => Ok(answer),
+            Counted::Outdated(mut lives) => {
+                lives.0.remove(id);
+                store.learn(&lives).map_err(|error| unreachable(&error))?;
+                Err(unreachable(&io::Error::other(OUTDATED)))
+            }
+        }
     }
 }
 
@@ -68,7 +97,9 @@ impl RaftNetwork<Types> for Peer {
         rpc: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> RaftResult<AppendEntriesResponse<u64>, openraft::error::Infallible> {
-        let answer: Result<_, RaftError<u64>> = self.ask(Request::Append(rpc), &option).await?;
+        let lead = rpc.vote.leader_id;
+        let request = |lives| Request::Append(rpc, lives);
+        let answer: Result<_, RaftError<u64>> = self.ask_for(lead, request, &option).await?;
         answer.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))
     }
 
@@ -77,11 +108,13 @@ impl RaftNetwork<Types> for Peer {
         rpc: VoteRequest<u64>,
         option: RPCOption,
     ) -> RaftResult<VoteResponse<u64>, openraft::error::Infallible> {
-        if !self.store.may_vote_for(rpc.last_log_id) {
+        if !self.peers.store.may_vote_for(rpc.last_log_id) {
             let lacks = io::Error::other(LACKS_LEAST);
             return Err(RPCError::Unreachable(Unreachable::new(&lacks)));
         }
-        let answer: Result<_, RaftError<u64>> = self.ask(Request::Vote(rpc), &option).await?;
+        let lead = rpc.vote.leader_id;
+        let request = |lives| Request::Vote(rpc, lives);
+        let answer: Result<_, RaftError<u64>> = self.ask_for(lead, request, &option).await?;
         answer.map_err(|error| RPCError::Network(NetworkError::new(&error)))
     }
 

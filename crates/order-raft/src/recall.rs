@@ -4,40 +4,55 @@
 //! a start finds       doubt     asks each voter: what do you have?      then
 //! all as it was       none      no one                                 takes part at once
 //! no file of votes    new       all of them                            begins, if all are new
-//! copied files        copied    all of them                            takes part from there on
-//! a ledger taken anew lost      all, most of whom forgot nothing       takes part from there on
+//! copied files        copied    more than half, or all                 takes part from there on
+//! a ledger taken anew lost      more than half that forgot nothing     takes part from there on
 //! ```
 //!
 //! Raft counts a member's acknowledgements and votes as kept for good. One whose folder was
 //! emptied, or put back from a copy, would break two promises: an entry that it helped to commit
 //! could be outvoted by others that never had it, and it could vote again in a term that it has
 //! voted in. So such a member stands aside: it has no Raft, so it neither votes, stands nor
-//! acknowledges, until it has heard from every other voter how far that one's log and vote are.
+//! acknowledges, until a majority *without it* has let it.
 //!
-//! **Invariants.** *V* is the member in doubt. Of what it hears, its own included, it keeps the
-//! highest vote, and the highest last entry: *the least* that a leader must have to get its vote.
+//! **Lives.** It begins [another life](crate::lives), and asks the voters what they have. One that
+//! is asked keeps the new life on its disk before it answers, and from then on answers no lead and
+//! no campaign that counts for an older one. Of n voters, of which m are a majority, n - m + 1
+//! *witnesses* are enough: others, which are not in doubt themselves and lack nothing that they
+//! may have helped to commit. Every majority with the member in doubt has one of them.
 //!
-//! 1. *What V helped to commit is in a log that ends with the least.* The leader that counted V's
-//!    acknowledgement had the entry on its own disk, and all that commit with V are asked. The log
-//!    with the highest last entry among several has all committed entries that any of them has
-//!    (leader completeness).
+//! **Invariants.** *V* is the member in doubt, *C* a majority that V's old life was counted in, *w*
+//! a witness in C. C is counted by one lead, for one life of V, the old one: all of its messages
+//! name the same lives. V keeps the highest vote of all that it hears, and the highest last entry:
+//! *the least* that a leader must have to get its vote.
+//!
+//! 1. *What C has committed, or commits later, is in a log that ends with the least.* w has
+//!    acknowledged it before it was asked, since it refuses that lead afterwards; so it was in its
+//!    log when it answered. (A leader that is asked has the entry in its log before V could
+//!    acknowledge it.) The log with the highest last entry among several has all committed entries
+//!    that any of them has (leader completeness).
 //! 2. *V votes for none that lacks it*: it grants no candidate whose last entry is below the least,
 //!    nor stands itself below it. Any leader that is elected without V's vote has the entry from
 //!    a majority that shares a member with the one that committed it.
-//! 3. *V votes twice in no term.* A candidate that counts an old vote of V has written its own vote
-//!    for that term before it asked for it, and answers after V has stood aside. V adopts the
-//!    highest vote, as one that is not confirmed: so it never resumes a lead that it had.
-//! 4. *An answer is of use only from members that remember.* One that has lost its data answers, so
-//!    that all are heard; those that have not must be as many that every majority with V in it has
-//!    one of them: n - m + 1 of n, where m is a majority. One that goes on, and was not sent the
-//!    least yet, remembers no more than before. Copies remember what they hold. Where more are lost
-//!    than that, nothing in the cluster knows what they had, and its owner decides.
-//! 5. *Who is asked* follows from the log with the highest last entry: its newest members.
-//! 6. *A cluster begins when all its founders have met*, since one whose folder was emptied is as
-//!    good as new. Each draws a number for its life in its folder, and keeps the others' when it
+//! 3. *V breaks no vote that C counts.* w has voted with C before it was asked, so that V adopts
+//!    that vote or a higher one; or it was asked before, and then it refuses that campaign. What V
+//!    adopts is not confirmed: so it never resumes a lead that it had.
+//! 4. *No two lives have one number.* Any two sets of n - m + 1 others share one, which has kept
+//!    the newest number that V has taken part with: V takes a higher one. What V knew of the
+//!    others' lives it learns again, by the same argument.
+//! 5. *Who is asked* follows from the log with the highest last entry: its newest members. Each of
+//!    two sets of voters has its witnesses.
+//! 6. *Where witnesses are too few, all voters are heard*, and copies count for what they hold:
+//!    those that have not lost their data must still be n - m + 1. Then no one knows better. Where
+//!    more are lost than that, nothing in the cluster knows what they had, and its owner decides.
+//!    One that goes on, and was not sent the least yet, remembers no more than before.
+//! 7. *A cluster begins when all its founders have met*, since one whose folder was emptied is as
+//!    good as new. Each draws a salt for its life in its folder, and keeps the others' when it
 //!    begins. A new one that is known so to all that have begun has had no life before that they
 //!    could have counted on: they counted on nothing before they began. A copy of one that was new
-//!    draws another number, as the folder that it was copied from may have begun since.
+//!    draws another salt, as the folder that it was copied from may have begun since.
+//!
+//! A leader that hears of a newer life than it counts for [gives its lead up](crate::lives), and
+//! stands again: a second without writes at most.
 //!
 //! A member that a leader, by the word of more than half, has as none of its voters has promised
 //! nothing that counts: it takes part at once, and is sent the log.
@@ -45,10 +60,12 @@
 //! **What is seen of a copy.** Each start writes a new file of votes, with the number and the time
 //! of birth that the file system gave it ([`ledger::files::Identity`]); another start that finds it
 //! in another file has a copy before it. A folder that was only moved to another disk is taken for
-//! one, too, which costs a question. *Not seen*: a whole file system or machine that was set back,
-//! which keeps such numbers, and older files that are written over those of the ledger in place.
+//! one, too, which costs a question. A member whose newer life the others know is a copy in any
+//! case, and finds that out when it is sent the log. *Not seen*: a whole file system or machine that
+//! was set back, which keeps such numbers, and older files that are written over those of the
+//! ledger in place, as long as no newer life has begun since.
 //!
-//! **Cost.** Nothing where nothing is in doubt.
+//! **Cost.** Nothing where nothing is in doubt, but for the lives in the head of each message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -59,6 +76,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, sleep, timeout};
 
 use crate::liveness::MEND_EVERY;
+use crate::lives::{Life, Lives};
 use crate::node::{Node, lock};
 use crate::wire::{Request, of_json};
 
@@ -87,9 +105,11 @@ pub(crate) struct Recalled {
     pub doubt: Option<Doubt>,
     /// Its newest members: one set of voters, or two while they change.
     pub voters: Vec<BTreeSet<u64>>,
-    /// Of its folder.
-    pub life: u64,
-    /// The life in which this one met the member that asks, before either had promised anything.
+    pub life: Life,
+    /// Of the others, the one that asks too, as far as it has heard.
+    pub lives: Lives,
+    /// Salt of the life in which this one met the member that asks, before either had promised
+    /// anything.
     pub met: Option<u64>,
     /// More than half follow this one, and the member that asks is no voter of theirs.
     pub is_stranger: bool,
@@ -100,7 +120,9 @@ pub(crate) struct Recalled {
 pub(crate) struct Settled {
     pub vote: Option<Vote<u64>>,
     pub least: Option<LogId<u64>>,
-    pub lives: BTreeMap<u64, u64>,
+    /// Salts of the others' lives.
+    pub met: BTreeMap<u64, u64>,
+    pub lives: Lives,
 }
 
 /// Why it cannot go on yet.
@@ -112,6 +134,20 @@ pub(crate) struct Lacking {
     pub lost: BTreeSet<u64>,
 }
 
+impl Recalled {
+    /// Whether it has kept the life that a member in doubt goes on with.
+    fn knows(&self, id: u64, own: &Recalled) -> bool {
+        self.lives.of(id) == Some(own.life)
+    }
+}
+
+/// A number for the life of a member in doubt, if one as high as its own is known of another.
+pub(crate) fn newer_life(id: u64, own: &Recalled, heard: &BTreeMap<u64, Recalled>) -> Option<u64> {
+    let known = heard.values().filter(|it| !it.knows(id, own)).filter_map(|it| it.lives.of(id));
+    let newest = known.map(|life| life.number).max()?;
+    (newest >= own.life.number).then_some(newest + 1)
+}
+
 /// See the module. `named`: the members, where no log says.
 pub(crate) fn judge(
     id: u64,
@@ -119,12 +155,18 @@ pub(crate) fn judge(
     heard: &BTreeMap<u64, Recalled>,
     named: &BTreeSet<u64>,
 ) -> Result<Settled, Lacking> {
+    let heard: BTreeMap<u64, &Recalled> = heard
+        .iter()
+        .filter(|(_, it)| it.knows(id, own))
+        .map(|(member, it)| (*member, it))
+        .collect();
     // None resumes a lead: it would write other entries under the numbers of those that it forgot.
     let unconfirmed = |vote: Vote<u64>| Vote { committed: false, ..vote };
     if heard.values().any(|it| it.is_stranger) {
-        return Ok(Settled { vote: own.vote.map(unconfirmed), ..Settled::default() });
+        let vote = own.vote.map(unconfirmed);
+        return Ok(Settled { vote, lives: lives_of(&heard), ..Settled::default() });
     }
-    let all = || heard.values().chain([own]);
+    let all = || heard.values().copied().chain([own]);
     let least = all().filter_map(|it| it.last.max(it.least)).max();
     let newest = all().max_by_key(|it| it.last).map_or(&own.voters, |it| &it.voters);
     let alone = [named.clone()];
@@ -132,6 +174,20 @@ pub(crate) fn judge(
     let others = |set: &BTreeSet<u64>| -> BTreeSet<u64> {
         set.iter().copied().filter(|member| *member != id).collect()
     };
+    let settled = || {
+        let mut vote = None;
+        for one in all().filter_map(|it| it.vote).map(unconfirmed) {
+            vote = Some(vote.map_or(one, |vote| if one > vote { one } else { vote }));
+        }
+        let met = heard.iter().map(|(member, it)| (*member, it.life.salt)).collect();
+        Ok(Settled { vote, least, met, lives: lives_of(&heard) })
+    };
+    let is_witness = |member: &u64| heard.get(member).is_some_and(|it| it.doubt.is_none());
+    let witnesses =
+        |set: &BTreeSet<u64>| others(set).iter().filter(|member| is_witness(member)).count();
+    if voters.iter().all(|set| witnesses(set) >= witnesses_of(set.len())) {
+        return settled();
+    }
     let unheard: BTreeSet<u64> = voters.iter().flat_map(others).collect();
     let unheard: BTreeSet<u64> =
         unheard.into_iter().filter(|member| !heard.contains_key(member)).collect();
@@ -144,30 +200,46 @@ pub(crate) fn judge(
         Some(Doubt::Copied) | None => false,
     };
     let begun = || heard.values().filter(|it| it.doubt != Some(Doubt::New));
-    let is_founder = own.doubt == Some(Doubt::New) && begun().all(|it| it.met == Some(own.life));
+    let is_founder =
+        own.doubt == Some(Doubt::New) && begun().all(|it| it.met == Some(own.life.salt));
     if forgets(own) && !is_founder {
         for set in voters {
             let (remember, lost): (BTreeSet<u64>, BTreeSet<u64>) =
-                others(set).into_iter().partition(|it| !heard.get(it).is_none_or(forgets));
-            let majority = set.len() / 2 + 1;
-            if remember.len() < set.len() - majority + 1 {
+                others(set).into_iter().partition(|it| !heard.get(it).is_none_or(|it| forgets(it)));
+            if remember.len() < witnesses_of(set.len()) {
                 return Err(Lacking { lost, ..Lacking::default() });
             }
         }
     }
-    let mut vote = None;
-    for one in all().filter_map(|it| it.vote).map(unconfirmed) {
-        vote = Some(vote.map_or(one, |vote| if one > vote { one } else { vote }));
+    settled()
+}
+
+/// So many of the others that every majority of all with a member in it has one of them.
+fn witnesses_of(voters: usize) -> usize {
+    voters - (voters / 2 + 1) + 1
+}
+
+/// All that they know of, and their own.
+fn lives_of(heard: &BTreeMap<u64, &Recalled>) -> Lives {
+    let mut lives = Lives::default();
+    for (member, it) in heard {
+        lives.learn(&it.lives.with(*member, it.life));
     }
-    let lives = heard.iter().map(|(member, it)| (*member, it.life)).collect();
-    Ok(Settled { vote, least, lives })
+    lives
 }
 
 impl Node {
-    /// What this node answers to a member in doubt.
-    pub(crate) async fn recalled_for(&self, asking: u64) -> Recalled {
-        let (is_stranger, met) = (self.is_stranger(asking).await, self.0.store.met(asking));
-        Recalled { is_stranger, met, ..self.0.store.recalled() }
+    /// What this node answers to a member in doubt. From then on it answers none that counts for
+    /// an older life of that member, and the answer holds all that it did before.
+    pub(crate) async fn recalled_for(&self, asking: u64, life: Life) -> io::Result<Recalled> {
+        let is_stranger = self.is_stranger(asking).await;
+        let recalled = {
+            let _none_is_answered = self.0.answering.write().await;
+            self.0.store.learn(&Lives::default().with(asking, life))?;
+            self.0.store.recalled()
+        };
+        self.0.wake_pump();
+        Ok(Recalled { is_stranger, met: self.0.store.met(asking), ..recalled })
     }
 
     async fn is_stranger(&self, asking: u64) -> bool {
@@ -215,6 +287,10 @@ impl Node {
                     heard.insert(member, answer);
                 }
             }
+            if let Some(number) = newer_life(self.0.config.id, &own, &heard) {
+                // On a full disk it is tried again.
+                let _ = self.0.store.begin_life(number);
+            }
             if judge(self.0.config.id, &own, &heard, &named).is_err() {
                 sleep(ASK_EVERY).await;
             }
@@ -223,7 +299,8 @@ impl Node {
 
     async fn ask_of(&self, member: u64) -> (u64, Option<Recalled>) {
         let answer = async {
-            let request = Request::Recall(self.0.config.id).encode().map_err(io::Error::other)?;
+            let (id, life) = (self.0.config.id, self.0.store.life());
+            let request = Request::Recall(id, life).encode().map_err(io::Error::other)?;
             let answer = self.0.network.call(member, request).await?;
             of_json(&answer).map_err(io::Error::other)
         };
@@ -253,7 +330,7 @@ fn describe(doubt: Option<Doubt>, lacking: &Lacking) -> String {
     };
     if !lacking.unheard.is_empty() {
         return format!(
-            "{why} when every other member has said what it has; no answer yet from {}",
+            "{why} when enough of the others have said what they have; no answer yet from {}",
             list(&lacking.unheard)
         );
     }
@@ -282,7 +359,13 @@ mod tests {
 
     fn judged(own: &Recalled, heard: &[(u64, Recalled)]) -> Result<Settled, Lacking> {
         let named = BTreeSet::from([1, 2, 3]);
-        judge(2, own, &heard.iter().cloned().collect(), &named)
+        let knows = |(member, it): &(u64, Recalled)| (*member, told(2, own, it));
+        judge(2, own, &heard.iter().map(knows).collect(), &named)
+    }
+
+    /// It has kept the life of the member that asks.
+    fn told(id: u64, own: &Recalled, it: &Recalled) -> Recalled {
+        Recalled { lives: Lives::default().with(id, own.life), ..it.clone() }
     }
 
     #[test]
@@ -293,6 +376,43 @@ mod tests {
         let settled = judged(&own, &[(1, other), (3, has(None, last(2, 3)))]).unwrap();
         assert_eq!(settled.least, last(2, 3), "the later term has what was committed before");
         assert_eq!(settled.vote, Some(Vote::new(2, 1)), "not confirmed");
+    }
+
+    /// Of five, three others are enough, unless they are in doubt themselves or lack something.
+    #[test]
+    fn a_majority_without_it_lets_it() {
+        let five = vec![(1..=5).collect::<BTreeSet<u64>>()];
+        let of = |doubt, last| Recalled { voters: five.clone(), ..has(doubt, last) };
+        let judged = |own: &Recalled, heard: &[(u64, Recalled)]| judged(own, heard);
+        for doubt in [Doubt::New, Doubt::Copied, Doubt::Lost] {
+            let own = of(Some(doubt), last(1, 2));
+            let two = [(1, of(None, last(1, 9))), (3, of(None, last(2, 3)))];
+            let three = |third| [&two[..], &[(4, third)]].concat();
+            let settled = judged(&own, &three(of(None, last(1, 1)))).unwrap();
+            assert_eq!((settled.least, settled.vote), (last(2, 3), Some(Vote::new(2, 1))));
+            let others = BTreeSet::from([4, 5]);
+            assert_eq!(judged(&own, &two).unwrap_err().unheard, others);
+            for doubt in [Doubt::New, Doubt::Copied, Doubt::Lost] {
+                let lacking = judged(&own, &three(of(Some(doubt), last(1, 9)))).unwrap_err();
+                assert_eq!(lacking.unheard, BTreeSet::from([5]));
+            }
+        }
+    }
+
+    /// Only those count that have kept the life which it goes on with.
+    #[test]
+    fn another_life_of_its_own_is_passed_over() {
+        let own = has(Some(Doubt::Lost), None);
+        let old = Lives::default().with(2, Life { number: 6, salt: 1 });
+        let knows_other = |lives| Recalled { lives, ..has(None, last(1, 9)) };
+        let heard = BTreeMap::from([(1, knows_other(old)), (3, has(None, last(1, 9)))]);
+        let named = BTreeSet::from([1, 2, 3]);
+        let lacking = judge(2, &own, &heard, &named).unwrap_err();
+        assert_eq!(lacking.unheard, BTreeSet::from([1, 3]));
+        assert_eq!(newer_life(2, &own, &heard), Some(7));
+        let life = Life { number: 7, salt: 3 };
+        let own = Recalled { life, ..own };
+        assert_eq!(newer_life(2, &own, &heard), None, "it only has to be told");
     }
 
     #[test]
@@ -318,12 +438,12 @@ mod tests {
         let settled = judged(&own, &[(1, new.clone()), (3, new.clone())]).unwrap();
         assert_eq!((settled.vote, settled.least), (None, None));
         // The others may have begun meanwhile, with this one as it is.
-        let own = Recalled { life: 7, ..own };
+        let own = Recalled { life: Life { number: 0, salt: 7 }, ..own };
         let met = Recalled { met: Some(7), ..intact.clone() };
         assert!(judged(&own, &[(1, met.clone()), (3, new)]).is_ok());
         let before = Recalled { met: Some(6), ..intact };
         assert!(judged(&own, &[(1, met), (3, before.clone())]).is_ok(), "two remember");
-        let own = Recalled { life: 8, ..own };
+        let own = Recalled { life: Life { number: 0, salt: 8 }, ..own };
         assert!(judged(&own, &[(1, before), (3, has(Some(Doubt::Lost), None))]).is_err());
     }
 
@@ -369,8 +489,11 @@ mod tests {
                         ..Recalled::default()
                     }
                 };
-                let heard: BTreeMap<u64, Recalled> =
-                    all.iter().filter(|it| **it != me).map(|it| (*it, of(*it))).collect();
+                let heard: BTreeMap<u64, Recalled> = all
+                    .iter()
+                    .filter(|it| **it != me)
+                    .map(|it| (*it, told(me, &of(me), &of(*it))))
+                    .collect();
                 if let Ok(settled) = judge(me, &of(me), &heard, &all) {
                     assert_eq!(settled.least, last(1, 9), "{members}: {quorum:?}, lost {lost:b}");
                 }

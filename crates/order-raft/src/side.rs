@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use types::Height;
 
 use crate::SIDE_FOLDER;
+use crate::lives::{Life, Lives};
 use crate::recall::{Doubt, Settled};
 
 /// What is longer is no event.
@@ -56,10 +57,12 @@ pub(crate) struct State {
     pub cutting: Option<Height>,
     /// See [`crate::recall`].
     pub doubt: Option<Doubt>,
-    /// Drawn when this file was begun.
-    pub life: u64,
-    /// Lives of the others, as they were when this node began, all of them new.
+    /// This member's.
+    pub life: Life,
+    /// Salts of the others' lives, as they were when this node began, all of them new.
     pub met: BTreeMap<u64, u64>,
+    /// Of the others, the newest that this member has heard of. See [`crate::lives`].
+    pub lives: Lives,
     /// No candidate gets this node's vote that has less.
     pub least: Option<LogId<u64>>,
     /// Of the file that this stands in.
@@ -71,6 +74,7 @@ enum Event {
     All(State),
     Vote(Vote<u64>),
     Own(Own),
+    Lives(Lives),
     /// Entries from this index on, which are the records from this block on and own entries.
     Cut {
         index: u64,
@@ -85,6 +89,7 @@ impl State {
             Event::All(state) => *self = state,
             Event::Vote(vote) => self.vote = Some(vote),
             Event::Own(own) => self.own.push(own),
+            Event::Lives(lives) => self.lives = lives,
             Event::Cut { index, height } => {
                 self.own.retain(|own| own.id.index < index);
                 self.cutting = Some(height);
@@ -97,9 +102,9 @@ impl State {
 /// What the folder held is gone, or will be: what it gave its word for is forgotten.
 pub fn forget(files: &Arc<dyn Files>) -> io::Result<()> {
     let mut side = Side::open(files)?;
-    let State { vote, least, life, place, .. } = side.state;
-    let doubt = Some(Doubt::Lost);
-    side.put(Event::All(State { vote, doubt, least, life, place, ..State::default() }))
+    let State { vote, least, life, place, lives, .. } = side.state.clone();
+    let (doubt, life) = (Some(Doubt::Lost), life.next(files.salt()));
+    side.put(Event::All(State { vote, doubt, least, life, place, lives, ..State::default() }))
 }
 
 /// Has this member go on alone, by its owner's word, behind `last`, the last block in this folder:
@@ -142,16 +147,18 @@ impl Side {
         files.create_folder(SIDE_FOLDER)?;
         files.sync_folder("")?;
         let numbers = numbers(&**files)?;
-        let (doubt, life) = (Some(Doubt::New), files.salt());
+        let (doubt, salt) = (Some(Doubt::New), files.salt());
+        let life = Life { number: 0, salt };
         let mut state = State { doubt, life, ..State::default() };
         for number in numbers.iter().rev() {
             let file = files.open(&path(*number))?;
             if let Some(read) = read(&read_all(&*file)?, *number)? {
                 state = read;
                 if state.place != file.identity()? {
-                    if state.doubt == Some(Doubt::New) {
-                        state.life = life;
-                    }
+                    state.life = match state.doubt {
+                        Some(Doubt::New) => life,
+                        _ => state.life.next(salt),
+                    };
                     state.doubt.get_or_insert(Doubt::Copied);
                 }
                 break;
@@ -182,14 +189,32 @@ impl Side {
         self.put(Event::Cut { index, height })
     }
 
+    /// What others have told of lives; what is new of it is kept.
+    pub fn put_lives(&mut self, told: &Lives) -> io::Result<()> {
+        let mut lives = self.state.lives.clone();
+        if lives.learn(told) { self.put(Event::Lives(lives)) } else { Ok(()) }
+    }
+
+    /// Another life begins, as this one's number was in use.
+    pub fn put_life(&mut self, life: Life) -> io::Result<()> {
+        self.put(Event::All(State { life, ..self.state.clone() }))
+    }
+
+    pub fn put_doubt(&mut self, life: Life) -> io::Result<()> {
+        let doubt = Some(Doubt::Copied);
+        self.put(Event::All(State { life, doubt, ..self.state.clone() }))
+    }
+
     pub fn put_settled(&mut self, settled: Settled) -> io::Result<()> {
-        let Settled { vote, least, lives } = settled;
+        let Settled { vote, least, met, lives } = settled;
         let met = match self.state.doubt {
-            Some(Doubt::New) => lives,
+            Some(Doubt::New) => met,
             _ => self.state.met.clone(),
         };
-        let least = least.max(self.state.least);
-        let state = State { vote, least, doubt: None, met, ..self.state.clone() };
+        let mut known = self.state.lives.clone();
+        known.learn(&lives);
+        let (least, lives) = (least.max(self.state.least), known);
+        let state = State { vote, least, doubt: None, met, lives, ..self.state.clone() };
         self.put(Event::All(state))
     }
 
@@ -330,7 +355,27 @@ mod tests {
         let copy: Arc<dyn Files> = Arc::new(files.copy());
         let copied = Side::open(&copy).unwrap().state;
         assert_eq!(copied.doubt, Some(Doubt::New));
-        assert_ne!(copied.life, life);
+        assert_ne!(copied.life.salt, life.salt);
+    }
+
+    /// Nothing that it said before counts for the next one.
+    #[test]
+    fn a_member_that_may_have_forgotten_begins_another_life() {
+        let files = MemoryFiles::new();
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        let mut side = Side::open(&shared).unwrap();
+        side.put_settled(Settled::default()).unwrap();
+        let number = |files: &Arc<dyn Files>| Side::open(files).unwrap().state.life.number;
+        assert_eq!((number(&shared), number(&shared)), (0, 0));
+        let copy: Arc<dyn Files> = Arc::new(files.copy());
+        assert_eq!((number(&copy), number(&copy)), (1, 1), "one doubt, one life");
+        forget(&copy).unwrap();
+        assert_eq!((number(&copy), number(&shared)), (2, 0));
+        let told = Lives::default().with(5, Life { number: 4, salt: 1 });
+        for _ in 0..2 {
+            Side::open(&shared).unwrap().put_lives(&told).unwrap();
+            assert_eq!(Side::open(&shared).unwrap().state.lives, told);
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ use types::Height;
 use crate::Types;
 use crate::confirm::Resumed;
 use crate::draft::Draft;
+use crate::lives::{Life, Lives};
 use crate::recall::{Doubt, Recalled, Settled};
 use crate::side::{Own, Side, State, What};
 
@@ -58,6 +59,9 @@ pub struct Store {
     kept: Arc<Mutex<Kept>>,
     /// Why the disk is full, since a write failed for it.
     full: Arc<Mutex<Option<String>>>,
+    /// The own life and those of the others, as they are on the disk: asked for with each message,
+    /// also while that writes.
+    lives: Arc<Mutex<(Life, Arc<Lives>)>>,
 }
 
 struct Kept {
@@ -86,13 +90,62 @@ impl Store {
     /// Also where the two places do not fit each other.
     pub fn open(files: Arc<dyn Files>, orders: LogWriter) -> io::Result<Store> {
         let kept = Arc::new(Mutex::new(Kept::open(files, orders)?));
-        Ok(Store { kept, full: Arc::default() })
+        let store = Store { kept, full: Arc::default(), lives: Arc::default() };
+        store.show_lives(&store.kept());
+        Ok(store)
+    }
+
+    fn show_lives(&self, kept: &Kept) {
+        let State { life, lives, .. } = &kept.side.state;
+        *lock(&self.lives) = (*life, Arc::new(lives.clone()));
+    }
+
+    /// This member's life.
+    pub(crate) fn life(&self) -> Life {
+        lock(&self.lives).0
+    }
+
+    /// Those of the others that this member has heard of.
+    pub(crate) fn lives(&self) -> Arc<Lives> {
+        Arc::clone(&lock(&self.lives).1)
+    }
+
+    /// Durable when this returns.
+    pub(crate) fn learn(&self, told: &Lives) -> io::Result<()> {
+        let mut known = (*self.lives()).clone();
+        if !known.learn(told) {
+            return Ok(());
+        }
+        let mut kept = self.kept();
+        let put = kept.side.put_lives(told);
+        self.show_lives(&kept);
+        self.noted(put)
+    }
+
+    /// What is here is a copy of this member's, and another life begins.
+    pub(crate) fn doubt(&self, number: u64) -> io::Result<()> {
+        let mut kept = self.kept();
+        let life = Life { number, salt: kept.files.salt() };
+        let put = kept.side.put_doubt(life);
+        self.show_lives(&kept);
+        self.noted(put)
+    }
+
+    /// A number of lives that no other life of this member has, as the others know.
+    pub(crate) fn begin_life(&self, number: u64) -> io::Result<()> {
+        let mut kept = self.kept();
+        let life = Life { number, salt: kept.files.salt() };
+        let put = kept.side.put_life(life);
+        self.show_lives(&kept);
+        self.noted(put)
     }
 
     /// Goes on, where a full disk has ended the writing, from what a new start would find. What
     /// stands in the way is told from then on.
     pub(crate) fn reopen(&self) -> io::Result<()> {
-        let opened = self.kept().again();
+        let mut kept = self.kept();
+        let opened = kept.again();
+        self.show_lives(&kept);
         *lock(&self.full) = opened.as_ref().err().map(ToString::to_string);
         opened
     }
@@ -137,18 +190,18 @@ impl Store {
     /// What is on the disk, for members in doubt.
     pub(crate) fn recalled(&self) -> Recalled {
         let kept = self.kept();
-        let State { vote, doubt, own, life, least, .. } = &kept.side.state;
+        let State { vote, doubt, own, life, least, lives, .. } = &kept.side.state;
         let voters = own.iter().rev().find_map(|own| match &own.what {
             What::Members(members) => Some(members.get_joint_config().clone()),
             _ => None,
         });
         let (last, least, voters) = (kept.last, *least, voters.unwrap_or_default());
         let doubt = if last < least { Some(Doubt::Lost) } else { *doubt };
-        let (vote, life) = (*vote, *life);
-        Recalled { vote, last, least, doubt, voters, life, ..Recalled::default() }
+        let (vote, life, lives) = (*vote, *life, lives.clone());
+        Recalled { vote, last, least, doubt, voters, life, lives, ..Recalled::default() }
     }
 
-    /// The life of another member that was new when this one began.
+    /// The salt of the life of another member that was new when this one began.
     pub(crate) fn met(&self, member: u64) -> Option<u64> {
         self.kept().side.state.met.get(&member).copied()
     }
@@ -159,13 +212,19 @@ impl Store {
 
     /// See [`crate::recall`].
     pub(crate) fn settle(&self, settled: Settled) -> io::Result<()> {
-        let put = self.kept().side.put_settled(settled);
+        let mut kept = self.kept();
+        let put = kept.side.put_settled(settled);
+        self.show_lives(&kept);
         self.noted(put)
     }
 
     /// Whether a candidate whose last entry this is has what this node may have forgotten.
     pub(crate) fn may_vote_for(&self, last: Option<LogId<u64>>) -> bool {
         last >= self.kept().side.state.least
+    }
+
+    pub(crate) fn last(&self) -> Option<LogId<u64>> {
+        self.kept().last
     }
 
     /// Whether this node has it all.

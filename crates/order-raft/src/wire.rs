@@ -10,7 +10,8 @@
 //!          clock    6          what does your clock say?
 //!          lead     7          stand for election: the leader stops
 //!          recall   8 | JSON   what do you have? the sender, of this number, may have forgotten
-//! answer   JSON; of forward: how many were taken; of confirm: a height; of clock: its time
+//! answer   JSON; of forward: how many were taken; of confirm: a height; of clock: its time; of
+//!          append and vote: Raft's, or newer lives than the lead counts for
 //! ```
 
 use bytes::{Buf, BufMut, Bytes};
@@ -22,10 +23,12 @@ use types::{Error, Result, SqlState};
 
 use crate::Types;
 use crate::draft::Draft;
+use crate::lives::{Life, Lives};
 
 pub(crate) enum Request {
-    Append(AppendEntriesRequest<Types>),
-    Vote(openraft::raft::VoteRequest<u64>),
+    /// With the lives that the lead counts for.
+    Append(AppendEntriesRequest<Types>, Lives),
+    Vote(openraft::raft::VoteRequest<u64>, Lives),
     Forward(Vec<Bytes>),
     Nudge,
     Confirm,
@@ -33,8 +36,16 @@ pub(crate) enum Request {
     Lead,
     /// The last entry of those that the sender has not any more.
     Pruned(LogId<u64>),
-    /// The sender's number.
-    Recall(u64),
+    /// The sender's number, and the life that it begins.
+    Recall(u64, Life),
+}
+
+/// The answer to what a lead, or a campaign for one, asks.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Counted<T> {
+    Answer(T),
+    /// It counts for a life that is over, as these say.
+    Outdated(Lives),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -43,6 +54,7 @@ struct Head {
     prev_log_id: Option<LogId<u64>>,
     leader_commit: Option<LogId<u64>>,
     entries: Vec<(LogId<u64>, What)>,
+    lives: Lives,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,13 +69,13 @@ impl Request {
     pub fn encode(&self) -> Result<Bytes> {
         let mut out = Vec::new();
         match self {
-            Request::Append(append) => {
+            Request::Append(append, lives) => {
                 out.push(0);
-                put_append(append, &mut out)?;
+                put_append(append, lives, &mut out)?;
             }
-            Request::Vote(vote) => {
+            Request::Vote(vote, lives) => {
                 out.push(1);
-                out.extend_from_slice(&json(vote)?);
+                out.extend_from_slice(&json(&(vote, lives))?);
             }
             Request::Forward(envelopes) => {
                 let envelopes = envelopes.clone();
@@ -80,9 +92,9 @@ impl Request {
                 out.push(5);
                 out.extend_from_slice(&json(last)?);
             }
-            Request::Recall(id) => {
+            Request::Recall(id, life) => {
                 out.push(8);
-                out.extend_from_slice(&json(id)?);
+                out.extend_from_slice(&json(&(id, life))?);
             }
         }
         Ok(out.into())
@@ -94,21 +106,25 @@ impl Request {
             return Err(invalid("an empty message"));
         }
         match rest.get_u8() {
-            0 => append(rest).map(Request::Append),
-            1 => of_json(&rest).map(Request::Vote),
+            0 => append(rest).map(|(append, lives)| Request::Append(append, lives)),
+            1 => of_json(&rest).map(|(vote, lives)| Request::Vote(vote, lives)),
             2 => Ok(Request::Forward(Proposal::decode(&rest)?.envelopes)),
             3 if rest.is_empty() => Ok(Request::Nudge),
             4 if rest.is_empty() => Ok(Request::Confirm),
             6 if rest.is_empty() => Ok(Request::Clock),
             7 if rest.is_empty() => Ok(Request::Lead),
             5 => of_json(&rest).map(Request::Pruned),
-            8 => of_json(&rest).map(Request::Recall),
+            8 => of_json(&rest).map(|(id, life)| Request::Recall(id, life)),
             _ => Err(invalid("a message of an unknown kind")),
         }
     }
 }
 
-fn put_append(append: &AppendEntriesRequest<Types>, out: &mut Vec<u8>) -> Result<()> {
+fn put_append(
+    append: &AppendEntriesRequest<Types>,
+    lives: &Lives,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let mut drafts = Vec::new();
     let mut what = |payload: &EntryPayload<Types>| match payload {
         EntryPayload::Blank => What::Blank,
@@ -122,20 +138,22 @@ fn put_append(append: &AppendEntriesRequest<Types>, out: &mut Vec<u8>) -> Result
     };
     let entries = append.entries.iter().map(|entry| (entry.log_id, what(&entry.payload))).collect();
     let AppendEntriesRequest { vote, prev_log_id, leader_commit, .. } = *append;
-    let head = json(&Head { vote, prev_log_id, leader_commit, entries })?;
+    let lives = lives.clone();
+    let head = json(&Head { vote, prev_log_id, leader_commit, entries, lives })?;
     out.put_u32(head.len() as u32);
     out.extend_from_slice(&head);
     drafts.iter().for_each(|draft| out.extend_from_slice(draft));
     Ok(())
 }
 
-fn append(mut rest: Bytes) -> Result<AppendEntriesRequest<Types>> {
+fn append(mut rest: Bytes) -> Result<(AppendEntriesRequest<Types>, Lives)> {
     let cut = || invalid("a message is cut");
     let length = rest.try_get_u32().map_err(|_| cut())? as usize;
     if length > rest.len() {
         return Err(cut());
     }
-    let Head { vote, prev_log_id, leader_commit, entries } = of_json(&rest.split_to(length))?;
+    let Head { vote, prev_log_id, leader_commit, entries, lives } =
+        of_json(&rest.split_to(length))?;
     let entries = entries.into_iter().map(|(log_id, what)| {
         let payload = match what {
             What::Blank => EntryPayload::Blank,
@@ -151,7 +169,7 @@ fn append(mut rest: Bytes) -> Result<AppendEntriesRequest<Types>> {
     if !rest.is_empty() {
         return Err(invalid("a message is longer than what it holds"));
     }
-    Ok(AppendEntriesRequest { vote, prev_log_id, entries, leader_commit })
+    Ok((AppendEntriesRequest { vote, prev_log_id, entries, leader_commit }, lives))
 }
 
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {

@@ -249,6 +249,105 @@ fn one_that_lacks_something_still_is_no_witness() {
     assert!(standing(&trial).waits.is_some());
 }
 
+/// Of five one is down for good, and another one has lost its data: three others are a majority
+/// without it, and let it. Its word counts again: the next that goes leaves three.
+fn a_majority_lets_it(loss: Loss) {
+    let mut trial = Trial::new(5, 18);
+    trial.settle();
+    let leader = trial.cluster.leader().unwrap();
+    let [loser, down, next] = [1, 2, 3].map(|more| (leader + more) % 5);
+    let copy = trial.copy_of(loser);
+    trial.order(leader, 10);
+    trial.crash(down);
+    trial.crash(loser);
+    trial.lose(loser, loss, &copy);
+    trial.begin(loser);
+    trial.order(loser, 10);
+    assert_eq!(trial.cluster.node(loser).unwrap().standing().waits, None);
+    trial.crash(next);
+    trial.order(loser, 5);
+    trial.begin(next);
+    trial.begin(down);
+    trial.settle();
+    same_records(&trial);
+}
+
+#[test]
+fn a_majority_without_it_lets_an_emptied_member() {
+    a_majority_lets_it(Loss::Emptied);
+}
+
+#[test]
+fn a_majority_without_it_lets_an_old_copy() {
+    a_majority_lets_it(Loss::OldCopy);
+}
+
+#[test]
+fn a_majority_without_it_lets_one_that_took_the_ledger_anew() {
+    a_majority_lets_it(Loss::TakenAnew);
+}
+
+/// A leader that was cut off has counted what a member has forgotten since. It adds nothing to it.
+#[test]
+fn a_leader_counts_for_no_life_that_is_over() {
+    let mut trial = Trial::new(5, 19);
+    trial.settle();
+    let leader = trial.cluster.leader().unwrap();
+    let [loser, late, one, other] = [1, 2, 3, 4].map(|more| (leader + more) % 5);
+    let copy = trial.copy_of(loser);
+    for away in [late, one, other] {
+        trial.cluster.cut(leader, away);
+    }
+    for _ in 0..5 {
+        trial.submit_at(leader);
+        trial.cluster.pass(20);
+    }
+    let entries = |trial: &Trial, node: usize| trial.cluster.node(node).unwrap().standing().entries;
+    assert!(entries(&trial, loser) > entries(&trial, late), "two of five have them");
+    trial.crash(loser);
+    trial.lose(loser, Loss::Emptied, &copy);
+    for node in [late, one, other, loser] {
+        trial.cluster.cut(node, leader);
+    }
+    trial.cluster.cut(leader, loser);
+    trial.begin(loser);
+    trial.cluster.pass(100);
+    // Once the loser has asked them, a third one hears of the leader alone.
+    trial.cluster.heal();
+    for node in [one, other, loser] {
+        trial.cluster.cut(leader, node);
+        trial.cluster.cut(node, leader);
+    }
+    trial.cluster.pass(100);
+    trial.poll();
+    trial.settle();
+    same_records(&trial);
+}
+
+/// A machine that was set back keeps all that a file system tells of a file. Once a newer life is
+/// known of its member, it is found out.
+#[test]
+fn one_that_was_set_back_is_found_out_by_its_life() {
+    let mut trial = Trial::new(3, 20);
+    trial.settle();
+    let leader = trial.cluster.leader().unwrap();
+    let loser = (leader + 1) % 3;
+    // As a power cut would leave it: its files are those that they were.
+    let unseen = trial.cluster.files[loser].crash(&mut trial.random);
+    let given = trial.given[loser];
+    let copy = trial.copy_of(loser);
+    trial.crash(loser);
+    trial.lose(loser, Loss::OldCopy, &copy);
+    trial.begin(loser);
+    trial.order(loser, 10);
+    trial.crash(loser);
+    (trial.cluster.files[loser], trial.given[loser]) = (unseen, given);
+    trial.begin(loser);
+    trial.order(loser, 10);
+    trial.settle();
+    same_records(&trial);
+}
+
 /// Crashes and losses by seeds, one loss at a time. What was agreed on stays.
 fn losses(nodes: usize, seed: u64) {
     let mut trial = Trial::new(nodes, seed);

@@ -1,0 +1,215 @@
+//! Lives of members: whose word counts still.
+//!
+//! ```text
+//! member 2   life 1 ──► votes, acknowledges ──► its data is lost ──► life 2 ──► …
+//! a lead                counts for these lives: 1 → 1, 2 → 1, 3 → 1, fixed when it began
+//! a voter               answers no lead that counts for a life which it knows to be over
+//! ```
+//!
+//! A member that may have forgotten something begins another life, and tells the others of it
+//! before it votes or acknowledges again ([`crate::recall`]). What it said in an earlier one may
+//! still be on its way, or be counted already by a leader that has not heard. So each campaign, and
+//! the lead that comes of it, names the lives that it counts for, the same ones from its first
+//! message to its last; a voter that knows of a newer life refuses it and names that life. Such a
+//! leader gives up its lead and stands again.
+//!
+//! Lives of a member are numbered upwards. Two of one number are never both in use; the salt
+//! tells a mistake from a repetition.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use openraft::raft::VoteRequest;
+use openraft::{LeaderId, Raft, Vote};
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use crate::Types;
+use crate::node::{LOOK_AGAIN, Node, Shared, lock};
+use crate::wire::{Counted, json};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Life {
+    pub number: u64,
+    pub salt: u64,
+}
+
+impl Life {
+    pub fn next(self, salt: u64) -> Life {
+        Life { number: self.number + 1, salt }
+    }
+}
+
+/// The newest ones that a member knows, or those that a lead counts for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Lives(pub BTreeMap<u64, Life>);
+
+impl Lives {
+    pub fn of(&self, member: u64) -> Option<Life> {
+        self.0.get(&member).copied()
+    }
+
+    /// These, and one of the member that has them.
+    pub fn with(&self, member: u64, life: Life) -> Lives {
+        let mut lives = self.clone();
+        lives.0.insert(member, life);
+        lives
+    }
+
+    /// Keeps the newer of each; whether one was new.
+    pub fn learn(&mut self, others: &Lives) -> bool {
+        let mut is_new = false;
+        for (member, life) in &others.0 {
+            if self.of(*member).is_none_or(|known| known.number < life.number) {
+                self.0.insert(*member, *life);
+                is_new = true;
+            }
+        }
+        is_new
+    }
+
+    /// Whether a member that knows these answers a lead that counts for `counted`.
+    pub fn allow(&self, counted: &Lives) -> bool {
+        self.0.iter().all(|(member, known)| {
+            counted.of(*member).is_some_and(|it| it == *known || it.number > known.number)
+        })
+    }
+
+    /// Whether one of these is newer than what a lead counts for.
+    pub fn outdate(&self, counted: &Lives) -> bool {
+        let is_newer = |(member, known): (&u64, &Life)| {
+            counted.of(*member).is_some_and(|it| it.number < known.number)
+        };
+        self.0.iter().any(is_newer)
+    }
+}
+
+/// The lives that this node's newest campaign counts for, or the lead that it became.
+#[derive(Default)]
+pub(crate) struct Lead(Mutex<Option<(LeaderId<u64>, Lives)>>);
+
+impl Lead {
+    /// The lives for a message of a lead. Of a member that was not known when it began nothing was
+    /// counted yet: it is taken in. `None`: a newer campaign has begun, and the lead is over.
+    pub fn by(&self, lead: LeaderId<u64>, known: &Lives) -> Option<Lives> {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *counted {
+            Some((newer, _)) if *newer > lead => return None,
+            Some((same, lives)) if *same == lead => {
+                for (member, life) in &known.0 {
+                    lives.0.entry(*member).or_insert(*life);
+                }
+            }
+            other => *other = Some((lead, known.clone())),
+        }
+        counted.as_ref().map(|(_, lives)| lives.clone())
+    }
+
+    /// Whether a lead counts for a life that is known to be over.
+    pub fn is_outdated(&self, lead: LeaderId<u64>, known: &Lives) -> bool {
+        let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = counted.as_ref().filter(|(of, _)| *of == lead);
+        own.is_some_and(|(_, lives)| known.outdate(lives))
+    }
+}
+
+impl Node {
+    /// The answer to a lead that counts for a life which is over. What is new to this node is kept.
+    pub(crate) fn outdates(&self, counted: &Lives) -> io::Result<Option<Bytes>> {
+        let (id, store) = (self.0.config.id, &self.0.store);
+        let (known, own) = (store.lives(), store.life());
+        if let Some(newer) = counted.of(id).filter(|newer| newer.number > own.number) {
+            store.doubt(newer.number + 1)?;
+            tokio::spawn(self.clone().asks_again());
+            return Err(io::Error::other("this node is an old copy, as its life is over"));
+        }
+        if counted.of(id) != Some(own) || !known.allow(counted) {
+            let newer: Counted<()> = Counted::Outdated(known.with(id, own));
+            return json(&newer).map(|newer| Some(newer.into())).map_err(io::Error::other);
+        }
+        let mut others = counted.clone();
+        others.0.remove(&id);
+        store.learn(&others)?;
+        Ok(None)
+    }
+
+    /// It is a copy of what this member was.
+    async fn asks_again(self) {
+        let raft = lock(&self.0.raft).take();
+        if let Some(raft) = raft {
+            let _ = raft.shutdown().await;
+            self.recall().await;
+        }
+    }
+
+    /// A leader that has heard of a newer life than its lead counts for gives it up, and stands
+    /// again: of a life that is over it may have counted what is forgotten.
+    pub(crate) async fn gives_up_lead(&self, raft: &Raft<Types>) -> io::Result<bool> {
+        let Shared { config, store, lead, .. } = &*self.0;
+        let (vote, other) = {
+            let metrics = raft.metrics();
+            let metrics = metrics.borrow();
+            let mut voters = metrics.membership_config.membership().voter_ids();
+            (metrics.vote, voters.find(|voter| *voter != config.id))
+        };
+        let Some(other) = other.filter(|_| lead.is_outdated(vote.leader_id, &store.lives())) else {
+            return Ok(false);
+        };
+        // It grants a term that is above its own, to itself in the end: openraft lets no leader
+        // stand.
+        let above = Vote::new(vote.leader_id.term + 1, other);
+        let request = VoteRequest { vote: above, last_log_id: store.last() };
+        let granted = raft.vote(request).await.map_err(io::Error::other)?;
+        match granted.vote_granted {
+            true => raft.trigger().elect().await.map_err(io::Error::other)?,
+            // Its lead is too new; being asked again at once would be all that it does.
+            false => sleep(LOOK_AGAIN).await,
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lives(of: &[(u64, u64)]) -> Lives {
+        Lives(
+            of.iter()
+                .map(|(member, number)| (*member, Life { number: *number, salt: 0 }))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_lead_that_counts_for_a_life_that_is_over_is_refused() {
+        let known = lives(&[(1, 0), (2, 1)]);
+        assert!(known.allow(&lives(&[(1, 0), (2, 1)])));
+        assert!(known.allow(&lives(&[(1, 3), (2, 1), (3, 9)])), "it has heard more");
+        assert!(!known.allow(&lives(&[(1, 0), (2, 0)])));
+        assert!(!known.allow(&lives(&[(1, 0)])), "it has not heard of 2 at all");
+        let mut other = known.clone();
+        other.0.insert(2, Life { number: 1, salt: 5 });
+        assert!(!known.allow(&other), "the same number, and not the same life");
+        let mut learned = lives(&[(1, 2)]);
+        assert!(learned.learn(&known));
+        assert!(!learned.learn(&known));
+        assert_eq!(learned, lives(&[(1, 2), (2, 1)]));
+    }
+
+    #[test]
+    fn a_lead_counts_for_the_same_lives_to_its_end() {
+        let (counted, old, new) = (Lead::default(), LeaderId::new(1, 1), LeaderId::new(2, 1));
+        let first = lives(&[(1, 0), (2, 0)]);
+        assert_eq!(counted.by(old, &first), Some(first.clone()));
+        let later = lives(&[(1, 0), (2, 1), (3, 0)]);
+        assert_eq!(counted.by(old, &later), Some(lives(&[(1, 0), (2, 0), (3, 0)])));
+        assert!(counted.is_outdated(old, &later) && !counted.is_outdated(old, &first));
+        assert_eq!(counted.by(new, &later), Some(later.clone()));
+        assert_eq!(counted.by(old, &later), None, "a message of the lead that is over");
+        assert!(!counted.is_outdated(new, &later));
+    }
+}

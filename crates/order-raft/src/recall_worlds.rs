@@ -1,0 +1,632 @@
+//! Small worlds of a cluster, in which members crash, lose their data, and are put back from old
+//! copies, in every order and by chance: what was acknowledged is in the log of each later leader.
+//!
+//! The members are a Raft of a few lines, with messages that may be late; what they ask and are
+//! told, and which lead they answer, is decided by [`judge`] and [`Lives`]. Each rule that is left
+//! out must cost something ([`Without`]).
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::rc::Rc;
+
+use kit::random::Random;
+use openraft::{CommittedLeaderId, LogId, Vote};
+
+use crate::lives::{Life, Lives};
+use crate::recall::{Doubt, Recalled, judge, newer_life};
+
+/// Term and node. It names the entries that its lead wrote, too.
+type Ballot = (u64, u64);
+
+/// Mutants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Without {
+    Nothing,
+    /// A member answers a lead that counts for a life which is over.
+    Refusals,
+    /// A campaign learns of newer lives, and goes on with what it has counted.
+    FixedLives,
+    /// One witness fewer is enough.
+    AWitness,
+    /// A member in doubt is a witness.
+    DoubtOfWitnesses,
+    /// It votes for any candidate.
+    TheLeast,
+    /// It adopts no vote.
+    Votes,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Kept {
+    vote: Ballot,
+    log: Vec<Ballot>,
+    life: Life,
+    lives: Lives,
+    least: Option<(Ballot, u64)>,
+    doubt: Option<Loss>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Loss {
+    Lost,
+    Copied,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Member {
+    kept: Kept,
+    lead: Option<Lead>,
+    heard: BTreeMap<u64, Kept>,
+    copy: Option<Box<Kept>>,
+}
+
+/// Or a campaign for one.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Lead {
+    ballot: Ballot,
+    counted: Lives,
+    voters: BTreeSet<u64>,
+    is_elected: bool,
+    has: BTreeMap<u64, usize>,
+}
+
+/// On its way.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Message {
+    Vote { to: u64, ballot: Ballot, counted: Lives, last: Option<(Ballot, u64)> },
+    Append { to: u64, ballot: Ballot, counted: Lives, log: Vec<Ballot> },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Act {
+    Campaign(u64),
+    Solicit(u64, u64),
+    Write(u64),
+    Send(u64, u64),
+    Deliver(usize),
+    Crash(u64),
+    Copy(u64),
+    PutBack(u64),
+    /// With the log of another member, or an empty one.
+    Lose(u64, Option<u64>),
+    Ask(u64, u64),
+    Settle(u64),
+}
+
+/// How much of each there may be yet.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Left {
+    campaigns: u8,
+    /// Members that stand, and that ask when they are in doubt.
+    active: &'static [u64],
+    entries: u8,
+    losses: u8,
+    copies: u8,
+    crashes: u8,
+    /// Messages; 0: each arrives at once.
+    under_way: usize,
+    /// Members that may be in doubt at once, or lack something.
+    together: usize,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct World {
+    members: BTreeMap<u64, Rc<Member>>,
+    messages: Vec<Message>,
+    /// Entries that a majority has acknowledged, each with its place.
+    acknowledged: BTreeSet<(Ballot, usize)>,
+    /// Logs of leaders when they were elected.
+    elected: BTreeMap<Ballot, Vec<Ballot>>,
+    left: Left,
+    salts: u64,
+}
+
+fn last_of(log: &[Ballot]) -> Option<(Ballot, u64)> {
+    log.last().map(|ballot| (*ballot, log.len() as u64 - 1))
+}
+
+fn id_of((ballot, index): (Ballot, u64)) -> LogId<u64> {
+    LogId::new(CommittedLeaderId::new(ballot.0, ballot.1), index)
+}
+
+impl World {
+    /// All have begun, and know of one another.
+    fn new(size: u64, left: Left) -> World {
+        let life = |member| Life { number: 0, salt: member };
+        let member = |id: u64| {
+            let others = (1..=size).filter(|other| *other != id);
+            let lives = Lives(others.map(|other| (other, life(other))).collect());
+            let kept = Kept { life: life(id), lives, ..Kept::default() };
+            (id, Rc::new(Member { kept, ..Member::default() }))
+        };
+        World {
+            members: (1..=size).map(member).collect(),
+            messages: Vec::new(),
+            acknowledged: BTreeSet::new(),
+            elected: BTreeMap::new(),
+            left,
+            salts: size,
+        }
+    }
+
+    fn majority(&self) -> usize {
+        self.members.len() / 2 + 1
+    }
+
+    fn of(&mut self, id: u64) -> &mut Member {
+        Rc::make_mut(self.members.get_mut(&id).unwrap())
+    }
+
+    fn is_shaky(member: &Member) -> bool {
+        let Kept { doubt, log, least, .. } = &member.kept;
+        doubt.is_some() || last_of(log) < *least
+    }
+
+    fn acts(&self) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let ids = || self.members.keys().copied();
+        let shaky = self.members.values().filter(|it| World::is_shaky(it)).count();
+        let may_lose = self.left.losses > 0;
+        for (id, member) in &self.members {
+            let (id, Member { kept, lead, heard, copy }) = (*id, &**member);
+            let others = || ids().filter(move |other| *other != id);
+            let more = usize::from(!World::is_shaky(member));
+            let may_lose = may_lose && shaky + more <= self.left.together;
+            if may_lose {
+                acts.push(Act::Lose(id, None));
+                acts.extend(others().map(|other| Act::Lose(id, Some(other))));
+                acts.extend(copy.as_ref().map(|_| Act::PutBack(id)));
+            }
+            if kept.doubt.is_some() && !self.left.active.contains(&id) {
+                continue;
+            }
+            if kept.doubt.is_some() {
+                acts.extend(
+                    others().filter(|it| !heard.contains_key(it)).map(|it| Act::Ask(id, it)),
+                );
+                if 2 * heard.len() + 2 >= self.members.len() {
+                    acts.push(Act::Settle(id));
+                }
+                continue;
+            }
+            if self.left.copies > 0 {
+                acts.push(Act::Copy(id));
+            }
+            if self.left.crashes > 0 && lead.is_some() {
+                acts.push(Act::Crash(id));
+            }
+            match lead {
+                Some(lead) if lead.is_elected => {
+                    if self.left.entries > 0 {
+                        acts.push(Act::Write(id));
+                    }
+                    let has = |it: &u64| lead.has.get(it) == Some(&kept.log.len());
+                    acts.extend(others().filter(|it| !has(it)).map(|it| Act::Send(id, it)));
+                }
+                Some(lead) => acts.extend(
+                    others().filter(|it| !lead.voters.contains(it)).map(|it| Act::Solicit(id, it)),
+                ),
+                None => {}
+            }
+            let stands = self.left.active.contains(&id);
+            if self.left.campaigns > 0 && stands && last_of(&kept.log) >= kept.least {
+                acts.push(Act::Campaign(id));
+            }
+        }
+        if self.messages.len() >= self.left.under_way.max(1) {
+            acts.retain(|act| !matches!(act, Act::Solicit(..) | Act::Send(..)));
+        }
+        acts.extend((0..self.messages.len()).map(Act::Deliver));
+        acts
+    }
+
+    /// Fails where what was acknowledged is lost.
+    fn step(&mut self, act: Act, without: Without) -> Result<(), String> {
+        match act {
+            Act::Campaign(id) => {
+                self.left.campaigns -= 1;
+                let size = self.members.len();
+                let member = self.of(id);
+                let ballot = (member.kept.vote.0 + 1, id);
+                member.kept.vote = ballot;
+                let counted = member.kept.lives.with(id, member.kept.life);
+                let voters = BTreeSet::from([id]);
+                let has = BTreeMap::new();
+                member.lead = Some(Lead { ballot, counted, voters, is_elected: false, has });
+                return if size == 1 { self.elect(id) } else { Ok(()) };
+            }
+            Act::Solicit(id, to) => {
+                let Member { kept, lead, .. } = &*self.members[&id];
+                let Lead { ballot, counted, .. } = lead.clone().unwrap();
+                self.messages.push(Message::Vote { to, ballot, counted, last: last_of(&kept.log) });
+                return self.sent(without);
+            }
+            Act::Write(id) => {
+                self.left.entries -= 1;
+                let member = self.of(id);
+                let lead = member.lead.as_mut().unwrap();
+                member.kept.log.push(lead.ballot);
+                lead.has.insert(id, member.kept.log.len());
+            }
+            Act::Send(id, to) => {
+                let Member { kept, lead, .. } = &*self.members[&id];
+                let Lead { ballot, counted, .. } = lead.clone().unwrap();
+                let log = kept.log.clone();
+                self.messages.push(Message::Append { to, ballot, counted, log });
+                return self.sent(without);
+            }
+            Act::Deliver(place) => return self.deliver(place, without),
+            Act::Crash(id) => {
+                self.left.crashes -= 1;
+                let member = self.of(id);
+                // It resumes a lead that it had, and counts anew.
+                let mut lead = member.lead.take().filter(|lead| lead.is_elected);
+                if let Some(lead) = &mut lead {
+                    lead.has = BTreeMap::from([(id, member.kept.log.len())]);
+                    lead.counted = member.kept.lives.with(id, member.kept.life);
+                }
+                member.lead = lead.filter(|lead| lead.ballot == member.kept.vote);
+            }
+            Act::Copy(id) => {
+                self.left.copies -= 1;
+                let member = self.of(id);
+                member.copy = Some(Box::new(member.kept.clone()));
+            }
+            Act::PutBack(id) => {
+                let life = self.begins_life();
+                let member = self.of(id);
+                let copy = (**member.copy.as_ref().unwrap()).clone();
+                let life = Life { number: copy.life.number + 1, ..life };
+                let doubt = Some(Loss::Copied);
+                let kept = Kept { life, doubt, ..copy };
+                *member = Member { kept, copy: member.copy.clone(), ..Member::default() };
+            }
+            Act::Lose(id, from) => {
+                let log = from.map(|from| self.members[&from].kept.log.clone());
+                let life = Life { number: 1, ..self.begins_life() };
+                let (log, doubt) = (log.unwrap_or_default(), Some(Loss::Lost));
+                let kept = Kept { log, life, doubt, ..Kept::default() };
+                let copy = self.of(id).copy.clone();
+                *self.of(id) = Member { kept, copy, ..Member::default() };
+            }
+            Act::Ask(id, other) => self.ask(id, other),
+            Act::Settle(id) => self.settle(id, without),
+        }
+        Ok(())
+    }
+
+    fn sent(&mut self, without: Without) -> Result<(), String> {
+        if self.left.under_way == 0 { self.deliver(0, without) } else { Ok(()) }
+    }
+
+    fn begins_life(&mut self) -> Life {
+        self.left.losses -= 1;
+        self.salts += 1;
+        Life { number: 0, salt: self.salts }
+    }
+
+    fn deliver(&mut self, place: usize, without: Without) -> Result<(), String> {
+        let message = self.messages.remove(place);
+        let (Message::Vote { to, ballot, counted, .. }
+        | Message::Append { to, ballot, counted, .. }) = &message;
+        let (to, ballot) = (*to, *ballot);
+        let member = self.of(to);
+        if member.kept.doubt.is_some() {
+            return Ok(());
+        }
+        let known = member.kept.lives.with(to, member.kept.life);
+        let is_allowed =
+            counted.of(to) == Some(member.kept.life) && member.kept.lives.allow(counted);
+        if !is_allowed && without != Without::Refusals {
+            let sender = self.of(ballot.1);
+            if sender.kept.doubt.is_none() {
+                let mut known = known;
+                known.0.remove(&ballot.1);
+                sender.kept.lives.learn(&known);
+                if without == Without::FixedLives
+                    && let Some(lead) = &mut sender.lead
+                {
+                    lead.counted.learn(&known);
+                }
+            }
+            return Ok(());
+        }
+        let mut others = counted.clone();
+        others.0.remove(&to);
+        member.kept.lives.learn(&others);
+        let kept = &mut member.kept;
+        match message {
+            Message::Vote { last, .. } => {
+                let has_least = last >= kept.least || without == Without::TheLeast;
+                if ballot < kept.vote || last < last_of(&kept.log) || !has_least {
+                    return Ok(());
+                }
+                kept.vote = ballot;
+                if member.lead.as_ref().is_some_and(|lead| lead.ballot < ballot) {
+                    member.lead = None;
+                }
+                let majority = self.majority();
+                let Some(lead) = self.lead(ballot) else { return Ok(()) };
+                lead.voters.insert(to);
+                if lead.is_elected || lead.voters.len() < majority {
+                    return Ok(());
+                }
+                self.elect(ballot.1)
+            }
+            Message::Append { log, .. } => {
+                if ballot < kept.vote {
+                    return Ok(());
+                }
+                kept.vote = ballot;
+                if member.lead.as_ref().is_some_and(|lead| lead.ballot < ballot) {
+                    member.lead = None;
+                }
+                let kept = &mut self.of(to).kept;
+                if !kept.log.starts_with(&log) {
+                    kept.log.clone_from(&log);
+                }
+                let majority = self.majority();
+                let Some(lead) = self.lead(ballot) else { return Ok(()) };
+                let has = lead.has.entry(to).or_default();
+                *has = log.len().max(*has);
+                let ends: Vec<usize> = lead.has.values().copied().collect();
+                let all = |end: usize| ends.iter().filter(|has| **has >= end).count() >= majority;
+                let end = (1..=log.len()).rev().find(|end| all(*end)).unwrap_or(0);
+                // Of its own, and what comes before.
+                match log[..end].last() == Some(&ballot) {
+                    true => self.acknowledge(ballot, &log[..end]),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The campaign or lead that a message is of, where that goes on.
+    fn lead(&mut self, ballot: Ballot) -> Option<&mut Lead> {
+        self.of(ballot.1).lead.as_mut().filter(|lead| lead.ballot == ballot)
+    }
+
+    fn elect(&mut self, id: u64) -> Result<(), String> {
+        let member = self.of(id);
+        let log = member.kept.log.clone();
+        let lead = member.lead.as_mut().unwrap();
+        lead.is_elected = true;
+        lead.has.insert(id, log.len());
+        let ballot = lead.ballot;
+        let lost =
+            |(entry, index): &&(Ballot, usize)| *entry < ballot && log.get(*index) != Some(entry);
+        if let Some(lost) = self.acknowledged.iter().find(lost) {
+            return Err(format!("{ballot:?} is elected without {lost:?}"));
+        }
+        self.elected.insert(ballot, log);
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, ballot: Ballot, log: &[Ballot]) -> Result<(), String> {
+        for (index, entry) in log.iter().enumerate() {
+            let lacks = |(later, of): &(&Ballot, &Vec<Ballot>)| {
+                **later > ballot && of.get(index) != Some(entry)
+            };
+            if let Some((later, _)) = self.elected.iter().find(lacks) {
+                return Err(format!("{entry:?} is acknowledged, and {later:?} leads without it"));
+            }
+            self.acknowledged.insert((*entry, index));
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, id: u64, other: u64) {
+        let (life, size) = (self.members[&id].kept.life, self.members.len() as u64);
+        let asked = self.of(other);
+        asked.kept.lives.learn(&Lives::default().with(id, life));
+        let told = asked.kept.clone();
+        let member = self.of(id);
+        member.heard.insert(other, told);
+        let heard = recalled_of(&member.heard, size);
+        if let Some(number) = newer_life(id, &recalled(&member.kept, size), &heard) {
+            member.kept.life.number = number;
+            member.heard.clear();
+        }
+    }
+
+    fn settle(&mut self, id: u64, without: Without) {
+        let all: BTreeSet<u64> = self.members.keys().copied().collect();
+        let Member { kept, heard, .. } = &*self.members[&id];
+        let size = all.len() as u64;
+        let mut heard = recalled_of(heard, size);
+        if without == Without::DoubtOfWitnesses {
+            heard.values_mut().for_each(|it| it.doubt = None);
+        }
+        let own = recalled(kept, size);
+        if without == Without::AWitness {
+            // One that has nothing joins in.
+            let made_up = all.iter().find(|it| **it != id && !heard.contains_key(it)).copied();
+            let lives = Lives::default().with(id, own.life);
+            let voters = own.voters.clone();
+            let life = made_up.map_or(own.life, |it| self.members[&it].kept.life);
+            let empty = Recalled { lives, voters, life, ..Recalled::default() };
+            heard.extend(made_up.map(|made_up| (made_up, empty)));
+        }
+        let Ok(settled) = judge(id, &own, &heard, &all) else { return };
+        let member = self.of(id);
+        let place = |id: LogId<u64>| ((id.leader_id.term, id.leader_id.node_id), id.index);
+        let ballot = |vote: Vote<u64>| (vote.leader_id.term, vote.leader_id.node_id);
+        let vote = settled.vote.filter(|_| without != Without::Votes);
+        member.kept.vote = vote.map_or(member.kept.vote, ballot);
+        member.kept.least = settled.least.map(place).max(member.kept.least);
+        member.kept.lives.learn(&settled.lives);
+        member.kept.lives.0.remove(&id);
+        member.kept.doubt = None;
+        member.heard.clear();
+    }
+}
+
+fn recalled(kept: &Kept, size: u64) -> Recalled {
+    let lacks = last_of(&kept.log) < kept.least;
+    let doubt = kept.doubt.map(|loss| match loss {
+        Loss::Lost => Doubt::Lost,
+        Loss::Copied => Doubt::Copied,
+    });
+    Recalled {
+        vote: (kept.vote != (0, 0)).then(|| Vote::new(kept.vote.0, kept.vote.1)),
+        last: last_of(&kept.log).map(id_of),
+        least: kept.least.map(id_of),
+        doubt: if lacks { Some(Doubt::Lost) } else { doubt },
+        voters: vec![(1..=size).collect()],
+        life: kept.life,
+        lives: kept.lives.clone(),
+        ..Recalled::default()
+    }
+}
+
+fn recalled_of(heard: &BTreeMap<u64, Kept>, size: u64) -> BTreeMap<u64, Recalled> {
+    heard.iter().map(|(member, kept)| (*member, recalled(kept, size))).collect()
+}
+
+/// One leader, elected by all.
+fn led(size: u64, left: Left) -> World {
+    let mut world = World::new(size, Left { campaigns: 1, under_way: 1, ..left.clone() });
+    world.step(Act::Campaign(1), Without::Nothing).unwrap();
+    for other in 2..=size {
+        world.step(Act::Solicit(1, other), Without::Nothing).unwrap();
+        world.step(Act::Deliver(0), Without::Nothing).unwrap();
+    }
+    assert!(world.members[&1].lead.as_ref().unwrap().is_elected);
+    world.left = left;
+    world
+}
+
+/// Every order of what is left to do. How many worlds there are, or how one of them loses
+/// something.
+fn explore(world: World, without: Without) -> Result<usize, String> {
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    let (mut seen, mut open) = (HashSet::new(), vec![world]);
+    while let Some(world) = open.pop() {
+        for act in world.acts() {
+            let mut next = world.clone();
+            next.step(act, without)?;
+            if seen.insert(hasher.hash_one(&next)) {
+                open.push(next);
+            }
+        }
+    }
+    Ok(seen.len())
+}
+
+/// A walk by chance: first what is done is drawn, then by which member.
+fn walk(mut world: World, seed: u64, steps: usize, without: Without) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let mut done = Vec::new();
+    for _ in 0..steps {
+        let mut kinds: BTreeMap<u8, Vec<Act>> = BTreeMap::new();
+        for act in world.acts() {
+            let kind = match act {
+                Act::Campaign(_) => 0,
+                Act::Solicit(..) => 1,
+                Act::Write(_) => 2,
+                Act::Send(..) => 3,
+                Act::Deliver(_) => 4,
+                Act::Crash(_) => 5,
+                Act::Copy(_) => 6,
+                Act::PutBack(_) => 7,
+                Act::Lose(..) => 8,
+                Act::Ask(..) => 9,
+                Act::Settle(_) => 10,
+            };
+            kinds.entry(kind).or_default().push(act);
+        }
+        let kinds: Vec<Vec<Act>> = kinds.into_values().collect();
+        if kinds.is_empty() {
+            return Ok(());
+        }
+        let kind = &kinds[random.below(kinds.len() as u64) as usize];
+        let act = kind[random.below(kind.len() as u64) as usize];
+        done.push(act);
+        world.step(act, without).map_err(|what| format!("seed {seed}: {what} by {done:?}"))?;
+    }
+    Ok(())
+}
+
+const LEFT: Left = Left {
+    campaigns: 1,
+    active: &[1, 2, 3, 4, 5],
+    entries: 1,
+    losses: 1,
+    copies: 0,
+    crashes: 0,
+    under_way: 0,
+    together: 1,
+};
+
+/// One member of two or three loses its data behind a leader that writes, and another one stands.
+#[test]
+fn every_order_of_one_loss_keeps_what_was_acknowledged() {
+    for (size, left) in [
+        (2, Left { losses: 2, under_way: 1, ..LEFT }),
+        (3, Left { crashes: 1, ..LEFT }),
+        (3, Left { under_way: 1, ..LEFT }),
+    ] {
+        let worlds = explore(led(size, left.clone()), Without::Nothing);
+        let worlds = worlds.unwrap_or_else(|lost| panic!("{size} members: {lost}"));
+        println!("{size} members, {left:?}: {worlds} worlds");
+        assert!(worlds > 1_000, "{worlds}");
+    }
+}
+
+/// Five members, 1 of which leads, and what may follow from there in every order; and the rules
+/// without which something is lost.
+#[test]
+fn every_order_behind_a_loss_keeps_what_was_acknowledged() {
+    use Act::{Campaign, Lose, Send, Solicit, Write};
+    let cases: [(&[Act], &[Without]); 4] = [
+        // One of two that have an entry forgets it; the others may have it yet.
+        (
+            &[Write(1), Send(1, 2), Lose(2, None)],
+            &[Without::Refusals, Without::FixedLives, Without::AWitness],
+        ),
+        // One of three, so that it was acknowledged.
+        (&[Write(1), Send(1, 2), Send(1, 4), Lose(2, Some(3))], &[Without::TheLeast]),
+        (
+            &[Write(1), Send(1, 2), Send(1, 4), Lose(2, None), Lose(4, None)],
+            &[Without::DoubtOfWitnesses],
+        ),
+        // It has voted for another leader.
+        (&[Campaign(3), Solicit(3, 2), Solicit(3, 4), Lose(2, None)], &[Without::Votes]),
+    ];
+    for (before, mutants) in cases {
+        let left = Left { campaigns: 2, losses: 2, together: 2, ..LEFT };
+        let mut world = led(5, left);
+        for act in before {
+            world.step(*act, Without::Nothing).unwrap();
+        }
+        let Left { entries, .. } = world.left;
+        // 4 and 5 are like 3, before they have done anything.
+        world.left = Left { entries, losses: 0, active: &[1, 2, 3], ..LEFT };
+        let worlds = explore(world.clone(), Without::Nothing);
+        let worlds = worlds.unwrap_or_else(|lost| panic!("{before:?}: {lost}"));
+        println!("{before:?}: {worlds} worlds");
+        for without in mutants {
+            let found = explore(world.clone(), *without);
+            assert!(found.is_err(), "{before:?}: {without:?} costs nothing");
+        }
+    }
+}
+
+/// Of three to five members no more are in doubt together than a minority.
+#[test]
+fn walks_by_chance_keep_what_was_acknowledged() {
+    for seed in 0..1_500 {
+        let size = 3 + seed % 3;
+        let left = Left {
+            campaigns: 6,
+            active: LEFT.active,
+            entries: 6,
+            losses: 3,
+            copies: 2,
+            crashes: 4,
+            under_way: 6,
+            together: (size as usize - 1) / 2,
+        };
+        walk(World::new(size, left), seed, 150, Without::Nothing).unwrap();
+    }
+}
