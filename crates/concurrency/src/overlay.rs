@@ -10,6 +10,7 @@
 mod schema;
 
 pub use schema::Convert;
+use schema::table_of;
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -677,21 +678,6 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
             table.prefetch(table.place(key.as_bytes()));
         }
     }
-}
-
-#[inline(always)]
-fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
-    match catalog.table(id) {
-        Some(table) => Ok(table),
-        None => Err(no_table(id)),
-    }
-}
-
-#[cold]
-fn no_table(id: TableId) -> Stop {
-    Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
-        .with_hint("The table was dropped while the statement was on its way.")
-        .into()
 }
 
 /// A range that was read before a schema change may name an index that is no more.

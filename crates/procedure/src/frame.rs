@@ -8,8 +8,8 @@ use crate::access::Row;
 use crate::condition::sqlstate_of_condition;
 use crate::expr::{Expr, Reg};
 use crate::interpret::Flow;
+use crate::key::eval_key_metered;
 use crate::meter::{Meter, ROW_WEIGHT};
-use crate::run_query::eval_key_metered;
 use crate::step::{Carried, Notice, NoticeLevel, OnError, Phi, Procedure};
 
 /// What a procedure gives back.

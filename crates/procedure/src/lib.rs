@@ -23,6 +23,7 @@ pub mod frame;
 pub mod functions;
 pub mod healing;
 pub mod interpret;
+mod key;
 mod length;
 pub mod like;
 pub mod meter;
@@ -39,13 +40,14 @@ pub use expr::{BinaryOp, Expr, Reg, UnaryOp};
 pub use frame::{Frame, ProgramResult};
 pub use functions::Function;
 pub use interpret::{run, run_block, run_step, run_within};
+pub use key::eval_key;
 pub use meter::{
     BYTES_MAX, Budget, INSERT_UNITS, Interrupt, Meter, ROW_WEIGHT, UNITS_MAX,
     WRITTEN_BYTES_PER_UNIT,
 };
 pub use prune::prune;
 pub use query::Query;
-pub use run_query::{Flow, Sink, eval_key, run_query};
+pub use run_query::{Flow, Sink, run_query};
 pub use step::{
     Block, Column, Notice, NoticeLevel, OnError, Output, Procedure, SequenceNeed, SequenceUse, Step,
 };

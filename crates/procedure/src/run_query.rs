@@ -25,7 +25,6 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use smallvec::{SmallVec, smallvec};
 use types::compare::sort_cmp;
-use types::key::{encode_column, encode_int_key};
 use types::value::VALUE_WEIGHT;
 use types::{Error, Key, SqlState, Stop, Value};
 
@@ -33,6 +32,7 @@ use crate::access::{Access, Range, Row};
 use crate::aggregate::Accumulator;
 use crate::draws::ROWS_MAX;
 use crate::expr::Expr;
+use crate::key::eval_index_key;
 use crate::meter::{Meter, PAIR_UNITS, ROW_WEIGHT};
 use crate::query::{Aggregate, Query, Repeats, RowFunction, SortKey};
 use crate::row_functions;
@@ -65,73 +65,6 @@ pub fn run_query<A: Access>(
 ) -> Result<(), Stop> {
     let run = Run { registers, now_us: access.now_us(), meter, held: Cell::new(0) };
     run.query(access, query, &[], sink).map(drop)
-}
-
-/// The primary key that `expressions` describe; `None` where one is NULL, which equals no key.
-pub fn eval_key(
-    expressions: &[Expr],
-    registers: &[Value],
-    row: &[Value],
-    now_us: i64,
-) -> Result<Option<Key>, Error> {
-    match integer_key(expressions, registers, row) {
-        Some(key) => Ok(Some(key)),
-        None => eval_index_key(expressions, &[], registers, row, now_us, &Meter::of_expression()),
-    }
-}
-
-/// The same over registers alone, paid for by `meter`.
-pub(crate) fn eval_key_metered(
-    expressions: &[Expr],
-    registers: &[Value],
-    now_us: i64,
-    meter: &Meter,
-) -> Result<Option<Key>, Error> {
-    eval_index_key(expressions, &[], registers, &[], now_us, meter)
-}
-
-/// The same for a prefix of an index whose columns are `nullable` or (if there is no such entry)
-/// not. A value's own kind decides its encoding; the binder has cast it to the column's type.
-pub(crate) fn eval_index_key(
-    expressions: &[Expr],
-    nullable: &[bool],
-    registers: &[Value],
-    row: &[Value],
-    now_us: i64,
-    meter: &Meter,
-) -> Result<Option<Key>, Error> {
-    if nullable.is_empty()
-        && let Some(key) = integer_key(expressions, registers, row)
-    {
-        return Ok(Some(key));
-    }
-    let mut key = Key::default();
-    for (i, expression) in expressions.iter().enumerate() {
-        let evaluated;
-        let value = match expression.in_place(registers, row) {
-            Some(value) => value,
-            None => {
-                evaluated = expression.eval_metered(registers, row, now_us, meter)?;
-                &evaluated
-            }
-        };
-        let nullable = nullable.get(i).copied().unwrap_or(false);
-        match value {
-            Value::Int(number) if !nullable => {
-                key.0.extend_from_slice(&encode_int_key(*number));
-            }
-            Value::Null => return Ok(None),
-            value => encode_column(&value.data_type_hint(), nullable, value, &mut key)?,
-        }
-    }
-    Ok(Some(key))
-}
-
-/// The most usual key.
-#[inline]
-fn integer_key(expressions: &[Expr], registers: &[Value], row: &[Value]) -> Option<Key> {
-    let [expression] = expressions else { return None };
-    expression.in_place(registers, row)?.as_int().map(Key::from_int)
 }
 
 struct Run<'r> {

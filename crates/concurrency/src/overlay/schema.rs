@@ -22,11 +22,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use procedure::access::Range;
-use storage::{Annotation, CatalogChange, Store, Toll};
+use storage::{Annotation, Catalog, CatalogChange, Store, Table, Toll};
 use types::key::primary_key;
 use types::{Error, Key, Result, SqlState, Stop, TableId, TableSchema, Value};
 
-use super::{Overlay, table_of};
+use super::Overlay;
 use crate::footprint::{RangeDigest, Recorder};
 use crate::pending::{PendingWrite, WriteState};
 
@@ -155,4 +155,19 @@ impl<R: Recorder> Overlay<R> {
         self.begin_write(old.table, key, place, existed, state);
         Ok(())
     }
+}
+
+#[inline(always)]
+pub(super) fn table_of(catalog: &Catalog, id: TableId) -> Result<&Table, Stop> {
+    match catalog.table(id) {
+        Some(table) => Ok(table),
+        None => Err(no_table(id)),
+    }
+}
+
+#[cold]
+fn no_table(id: TableId) -> Stop {
+    Error::new(SqlState::UNDEFINED_TABLE, format!("table {} does not exist", id.0))
+        .with_hint("The table was dropped while the statement was on its way.")
+        .into()
 }

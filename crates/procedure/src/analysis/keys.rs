@@ -36,9 +36,9 @@ use super::{StepId, visit};
 use crate::access::Range;
 use crate::expr::{Expr, Reg};
 use crate::frame::Counter;
+use crate::key::{eval_index_key, eval_key};
 use crate::meter::Meter;
 use crate::query::Query;
-use crate::run_query::{eval_index_key, eval_key};
 use crate::step::{Block, Phi, Procedure, Step};
 
 /// Keys and turns of loops that one plan may have.
