@@ -24,6 +24,7 @@ mod inspect;
 mod logs;
 pub mod memory;
 mod metrics;
+mod observed;
 pub mod progress;
 mod proof;
 mod proving;

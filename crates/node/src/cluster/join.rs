@@ -20,9 +20,10 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 use super::forks::{Comparing, Fork, Forks};
+use super::heard;
 use super::orderers::{Beginning, Kind, Place, Standing};
 use super::recover::Pending;
-use super::votes::{self, Votes};
+use super::votes::Votes;
 use super::{fetch, foreign, remote};
 use crate::config::Settings;
 use crate::folders;
@@ -49,7 +50,7 @@ pub struct Report {
     pub halted: Option<String>,
     /// As its ledger names them.
     pub members: String,
-    pub votes: votes::Standing,
+    pub votes: heard::Standing,
     /// Members whose ledger has parted from this one's.
     pub forks: Vec<Fork>,
 }
@@ -317,16 +318,4 @@ fn roll_of(parameters: &Parameters) -> Result<Roll> {
 
 fn named_in(parameters: &Parameters) -> &str {
     parameters.others.get(MEMBERS).map_or("", String::as_str)
-}
-
-/// Refuses to go on, without the others, in a ledger that several nodes order.
-pub fn refuse_alone(parameters: &Parameters) -> Result<()> {
-    let Some(orderer) = Limits::orderer(parameters) else { return Ok(()) };
-    let what = format!(
-        "the ledger is that of a cluster, ordered by {orderer}: a node cannot add to it alone, and \
-         this folder has no `{}`",
-        cluster::plan::FOLDER
-    );
-    let hint = "To begin a new cluster with it, where the old one is gone: tally cluster recover.";
-    Err(folders::refused(what).with_hint(hint).into())
 }
