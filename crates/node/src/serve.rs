@@ -23,7 +23,7 @@ use pgfront::Listener;
 use crate::cli::{Exit, Output};
 use crate::cluster::Joined;
 use crate::config::Settings;
-use crate::database;
+use crate::database::opening;
 use crate::folders;
 use crate::http::{self, Guard};
 use crate::observed::{Folder, Observed, Phase};
@@ -71,7 +71,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
             reloadable.reload();
         }
     });
-    let open = move || database::open(files, &opening, metrics);
+    let open = move || opening::open(files, &opening, metrics);
     let (database, joined) = tokio::task::spawn_blocking(open).await??;
     let database = Arc::new(database);
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
