@@ -14,15 +14,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::to_hex;
 use ledger::{BlockWriter, Electors, Files, Hash, Parameters, Said, VoteKey};
-use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
-use super::forks::{Comparing, Fork, Forks};
-use super::heard;
-use super::orderers::{Beginning, Kind, Place, Standing};
+use super::forks::{Comparing, Forks};
+use super::orderers::{Beginning, Kind, Place};
 use super::recover::Pending;
+use super::report::{Report, STATUS};
 use super::votes::Votes;
 use super::{fetch, foreign, remote};
 use crate::config::Settings;
@@ -32,27 +31,10 @@ use crate::metrics::Order;
 /// Threads that what orders runs on: one waits for the disk while the other answers.
 const THREADS: usize = 2;
 
-/// The request for a [`Report`].
-pub const STATUS: &[u8] = b"?";
-
 /// A node's place in a cluster.
 pub struct Membership {
     plan: Plan,
     secrets: Secrets,
-}
-
-/// What a node tells of itself.
-#[derive(Serialize, Deserialize, Debug)]
-pub struct Report {
-    pub standing: Standing,
-    pub height: u64,
-    pub head: String,
-    pub halted: Option<String>,
-    /// As its ledger names them.
-    pub members: String,
-    pub votes: heard::Standing,
-    /// Members whose ledger has parted from this one's.
-    pub forks: Vec<Fork>,
 }
 
 /// A member that takes part, until it leaves.

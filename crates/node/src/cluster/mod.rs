@@ -18,6 +18,7 @@ mod processes;
 mod recover;
 mod rejoin;
 mod remote;
+mod report;
 mod status;
 mod votes;
 
