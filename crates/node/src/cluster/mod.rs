@@ -14,6 +14,7 @@ mod heard;
 mod join;
 mod ledgers;
 mod orderers;
+mod pending;
 mod processes;
 mod recover;
 mod rejoin;

@@ -1,8 +1,9 @@
 //! What a node tells the other members and operators of itself.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use super::forks::Fork;
 use super::heard;
 use super::orderers::Standing;
 
@@ -21,4 +22,24 @@ pub struct Report {
     pub votes: heard::Standing,
     /// Members whose ledger has parted from this one's.
     pub forks: Vec<Fork>,
+}
+
+/// The first block that another member has another order of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fork {
+    pub member: u64,
+    pub height: u64,
+    pub here: String,
+    pub there: String,
+}
+
+impl fmt::Display for Fork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fork { member, height, here, there } = self;
+        write!(
+            f,
+            "the ledger has forked: the order of block {height} is {here} here, and {there} at \
+             member {member}"
+        )
+    }
 }
