@@ -22,9 +22,14 @@ static REGISTERED: RwLock<Vec<&'static Study>> = RwLock::new(Vec::new());
 /// From now on its protocols can be named. A second time changes nothing.
 pub fn register(study: &'static Study) {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
-    if !registered.iter().any(|other| std::ptr::eq(*other, study)) {
-        registered.push(study);
+    if registered.iter().any(|other| std::ptr::eq(*other, study)) {
+        return;
     }
+    let names = |study: &&'static Study| study.infos.iter().map(|info| info.name);
+    for name in names(&study) {
+        assert!(!registered.iter().flat_map(names).any(|other| other == name), "{name} is named");
+    }
+    registered.push(study);
 }
 
 /// Those that were registered, in that order.
@@ -36,5 +41,10 @@ pub fn registered() -> Vec<&'static Study> {
 pub fn by_name(text: &str) -> Option<Result<Arc<dyn Protocol>, Error>> {
     let name = text.split_once(':').map_or(text, |(name, _)| name);
     let has_it = |study: &&Study| study.infos.iter().any(|info| info.name == name);
-    registered().into_iter().find(has_it).map(|study| (study.by_name)(text))
+    let study = registered().into_iter().find(has_it)?;
+    let made = (study.by_name)(text);
+    if let Ok(protocol) = &made {
+        assert_eq!(protocol.info().name, name, "a study makes what it is asked for");
+    }
+    Some(made)
 }

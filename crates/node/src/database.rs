@@ -1,8 +1,10 @@
-//! A folder becomes a running ledger.
+//! A folder becomes a ledger's state, and a running ledger ([`opening`]).
 //!
 //! A node begins with the newest checkpoint that holds and verifies the blocks behind it. A torn
 //! tail is set aside; a checkpoint that does not hold is passed over, and goes when the next one is
 //! taken.
+
+pub mod opening;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -10,171 +12,28 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use engine::checkpoint::{Checkpointer, Extent, ServiceSettings, State, Taken};
+use engine::checkpoint::{Checkpointer, Extent, State, Taken};
 use engine::limits::Limits;
-use engine::retention::PinFolder;
 use engine::{
-    Beside, BlockLimits, Body, Checkpoints, Clock, ClockBound, EXECUTOR, Engine, Fault,
-    FromCheckpoint, Journal, Language, Numbering, PassedOver, Progress, Recovery, ReplayBy,
-    Replayed, Replica, RetentionSettings, RowFolders, Stopped, Trust, Watchdog, WatchdogSettings,
-    Ways, check_protocol, recover_by, resume_writing,
+    BlockLimits, Body, Clock, ClockBound, EXECUTOR, Fault, FromCheckpoint, Language, Numbering,
+    PassedOver, Progress, Recovery, ReplayBy, Replayed, Replica, RowFolders, Trust,
+    WatchdogSettings, Ways, check_protocol, recover_by, resume_writing,
 };
-use kit::pool::Pool;
 use ledger::{
     BlockReader, BlockWriter, Files, Genesis, Hash, LogError, LogOptions, Parameters,
-    QUARANTINE_FOLDER, RealFiles, Stream, checkpoint, first_block,
+    QUARANTINE_FOLDER, RealFiles, Stream, checkpoint,
 };
 use recovery::schemes::Scheme;
-use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
-use sql::session::commons::Commons;
-use sql::session::ledger_proofs::LedgerProofs;
 use sql::session::schema::Schema;
-use sql::session::{Database, SessionMemory};
 use storage::Store;
 use tracing::{error, info, warn};
 
-use crate::analysis;
-use crate::cluster::{self, Joined, Membership, Telling};
+use crate::cluster;
 use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
 use crate::folders;
-use crate::memory;
-use crate::metrics::Metrics;
-use crate::proving::Keeper;
-use crate::prune;
-use crate::secrets;
 
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
-
-/// When nothing comes for so long, the ledger's end is made sure of.
-const REST: Duration = Duration::from_millis(50);
-
-/// Reads the ledger in a folder, or begins one, and starts the engine on it.
-pub fn open(
-    files: Arc<dyn Files>,
-    settings: &Settings,
-    metrics: Arc<Metrics>,
-) -> Result<(Database, Option<Joined>)> {
-    cluster::refuse_beside(&settings.data, false)?;
-    let membership = Membership::find(&settings.data)?;
-    let executed = match &membership {
-        Some(membership) => membership.complete(&settings.data, &files)?,
-        None => None,
-    };
-    let options = log_options(settings);
-    let rows = row_folders(settings)?;
-    let pins = PinFolder::open(files.clone()).context("cannot read the names of pinned blocks")?;
-    let watchdog = Watchdog::open(files.clone(), watchdog_settings());
-    let watchdog = Arc::new(watchdog.context("cannot read what blocks processes died in")?);
-    let (retain, dog) = (pins.heads(), Some(Arc::clone(&watchdog)));
-    let recovery = recovery(settings, rows.clone());
-    let recovery = Recovery { retain, watchdog: dog, executed, ..recovery };
-    let read = match read(&files, &recovery, &mut Report::default()) {
-        Err(fault) if holds_no_block(&fault) && membership.is_none() => {
-            refuse_beside_pins(&recovery.retain)?;
-            cluster::refuse_beside(&settings.data, true)?;
-            begin(settings, files.clone(), options)?;
-            read(&files, &recovery, &mut Report::default())
-        }
-        outcome => outcome,
-    };
-    let (replayed, schema) = match &membership {
-        Some(_) => read.map_err(refuse_member)?,
-        None => read.map_err(refuse)?,
-    };
-    tell(&replayed);
-    let Replayed {
-        replica, reader, unrecorded, progress, checkpoint, passed_over, stopped, ..
-    } = replayed;
-    let log = resume_writing(reader, &unrecorded, options);
-    let log = log.context("cannot go on with the ledger")?;
-    let loaded = checkpoint.as_ref().map(|loaded| loaded.base.manifest.height());
-    prune::complete(&*files, loaded);
-    metrics.ledger_bytes.add(match &checkpoint {
-        None => progress.bytes,
-        Some(_) => segment_bytes(&*files)?,
-    });
-    metrics.first_block.set(first_block(&*files)?);
-    metrics.torn_tails.set(torn_tails(&*files)?);
-    metrics.height.set(replica.head().height);
-    metrics.failing_block.set(stopped.as_ref().map_or(0, |stopped| stopped.order.height));
-    let (journal, joined) = match membership {
-        None => {
-            cluster::refuse_alone(replica.parameters())?;
-            cluster::refuse_beside(&settings.data, true)?;
-            (journal(settings, log, rows)?, None)
-        }
-        Some(membership) => {
-            ensure!(
-                settings.log_scheme == LogScheme::Command,
-                "log_scheme must be command in a cluster: its members log orders"
-            );
-            let ahead_max = clock_bound(settings).map(|bound| bound.ahead_max);
-            let (limits, files) = (block_limits(settings), files.clone());
-            let joined = membership.join(files, log, &replica, limits, settings, ahead_max)?;
-            let (joined, journal) = joined;
-            (journal, Some(joined))
-        }
-    };
-    let base = checkpoint.map(|loaded| loaded.base);
-    metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
-    let checkpointer = Checkpointer::new(
-        Arc::clone(&files),
-        settings.checkpoint_keep as usize,
-        base,
-        &passed_over,
-    );
-    let service = service_settings(settings);
-    let stopped = stopped.as_ref().map(Stopped::cause);
-    // There is nothing new to write down.
-    let checkpoints = stopped.is_none().then_some(Checkpoints {
-        checkpointer,
-        settings: service,
-        since: progress,
-    });
-    let retention = RetentionSettings {
-        policy: settings.snapshot_retention.clone(),
-        undo_bytes_max: settings.undo_bytes_max,
-        pins: Some(pins),
-    };
-    let clock_bound = clock_bound(settings);
-    let beside = Beside {
-        checkpoints,
-        retention,
-        vouch: true,
-        rest: Some(REST),
-        clock_bound,
-        memory_bytes_max: memory::bytes_max(settings.memory_bytes_max),
-        watchdog: Some(watchdog),
-        stopped,
-        elsewhere: joined.as_ref().map(Joined::orderer),
-        waits_for_room: true,
-        submitter: joined.as_ref().map(|_| draw()).transpose()?,
-    };
-    let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), block_limits(settings));
-    let votes = joined.as_ref().map(|joined| Arc::clone(joined.votes()));
-    if let Some(joined) = &joined {
-        _ = metrics.order.set(joined.tells_order());
-    }
-    if let Some(votes) = &votes {
-        let votes = Arc::clone(votes);
-        _ = metrics.votes.set(Box::new(move || votes.standing()));
-    }
-    let observer = Arc::new(Telling { metrics: Arc::clone(&metrics), votes });
-    let engine = Engine::start_with(replica, journal, language, limits, clock(), observer, beside)?;
-    let memory = session_memory(settings);
-    _ = metrics.session_memory.set(Arc::clone(&memory.pool));
-    let commons: Arc<Commons> = Arc::default();
-    let analyst = Some(analysis::analyst(&engine, &commons, settings, &metrics)?);
-    let engine = Arc::new(engine);
-    let key = secrets::node_key(&settings.data).context("cannot have a key that signs heads")?;
-    let keeper: Arc<dyn LedgerProofs> = Arc::new(Keeper::new(files, Arc::clone(&engine), key));
-    _ = commons.proofs.set(keeper);
-    if let Some(joined) = &joined {
-        joined.tell_of(&engine);
-    }
-    Ok((Database { engine, schema, analyst, memory, commons }, joined))
-}
 
 /// With the faults that a test of a debug build wants.
 pub fn watchdog_settings() -> WatchdogSettings {
@@ -184,17 +43,6 @@ pub fn watchdog_settings() -> WatchdogSettings {
     };
     let (aborts_on, tampers_on) = (wanted("TEST_ABORTS_ON"), wanted("TEST_TAMPERS_ON"));
     WatchdogSettings { aborts_on, tampers_on, ..WatchdogSettings::default() }
-}
-
-fn session_memory(settings: &Settings) -> SessionMemory {
-    let tables = settings.memory_bytes_max;
-    let bytes_max = memory::session_bytes_max(settings.session_memory_bytes_max, tables);
-    SessionMemory {
-        pool: Pool::new(bytes_max),
-        statements_max: settings.session_statements_max as usize,
-        statement_bytes_max: statement_bytes_max(settings),
-        cached_statements_max: settings.session_cached_statements_max as usize,
-    }
 }
 
 pub fn statement_bytes_max(settings: &Settings) -> usize {
@@ -361,16 +209,6 @@ fn row_paths(settings: &Settings) -> Vec<PathBuf> {
     }
 }
 
-/// Where no rows are logged any more, what was logged goes.
-fn remove_row_logs(settings: &Settings) {
-    for path in row_paths(settings).iter().filter(|path| path.is_dir()) {
-        let removed = RealFiles::open(path).and_then(|files| remove_unused(&files, None));
-        if let Err(error) = removed {
-            warn!(%error, "row logs that are not used any more cannot be removed");
-        }
-    }
-}
-
 fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
     let replay = match settings.recovery_replay {
         RecoveryReplay::Protocol => ReplayBy::Protocol,
@@ -379,42 +217,6 @@ fn recovery(settings: &Settings, rows: Option<RowFolders>) -> Recovery {
     };
     let (workers, trust) = (workers(settings.workers), Trust::Vouched);
     Recovery { workers, replay, rows, trust, ..Recovery::default() }
-}
-
-/// What blocks go to, and a line about it.
-fn journal(settings: &Settings, log: BlockWriter, rows: Option<RowFolders>) -> Result<Journal> {
-    if rows.is_none() {
-        remove_row_logs(settings);
-    }
-    let journal = match rows {
-        Some(rows) => {
-            let options = RowLogOptions {
-                segment_bytes: settings.segment_bytes_max,
-                sync: settings.durability == Durability::On,
-                ..RowLogOptions::default()
-            };
-            let loggers = RowLoggers::resume(&rows, log.next_height(), options);
-            Journal::with_rows(log, loggers.context("cannot log rows")?)
-        }
-        None if settings.log_scheme == LogScheme::None => Journal::held_back(log),
-        None => log.into(),
-    };
-    match journal.scheme() {
-        "none" => warn!(
-            "log_scheme is none: a crash loses all that was acknowledged after the last checkpoint"
-        ),
-        scheme => info!(log_scheme = scheme, "how blocks are logged"),
-    }
-    Ok(journal)
-}
-
-fn service_settings(settings: &Settings) -> ServiceSettings {
-    ServiceSettings {
-        interval_blocks: settings.checkpoint_interval_blocks,
-        interval_bytes: settings.checkpoint_interval_bytes,
-        cpu_percent_max: settings.checkpoint_cpu_percent_max,
-        undo_bytes_max: settings.checkpoint_undo_bytes_max,
-    }
 }
 
 /// What the ledger takes on disk.
@@ -526,17 +328,6 @@ pub fn refuse(fault: Fault) -> anyhow::Error {
             anyhow!("{fault}; start again: if it fails again, blocks before it can be read")
         }
         fault => fault.into(),
-    }
-}
-
-/// The others have what is damaged here.
-fn refuse_member(fault: Fault) -> anyhow::Error {
-    match fault {
-        Fault::Damage(_) | Fault::Mismatch(_) => {
-            let what = format!("{fault}; the node does not start");
-            folders::refused(what).with_hint(cluster::REJOIN).into()
-        }
-        fault => refuse(fault),
     }
 }
 

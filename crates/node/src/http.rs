@@ -9,13 +9,10 @@
 //! in its files, which under `log_scheme` none is older than what sessions see. A POST of `/prune`
 //! is for those who can write the data folder ([`crate::prune`]).
 
+mod client;
 mod guard;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -23,7 +20,6 @@ use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing;
-use engine::Engine;
 use ledger::hash::to_hex;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -32,61 +28,11 @@ use types::SqlState;
 use crate::checkpoints;
 use crate::cluster;
 use crate::folders;
-use crate::metrics::Metrics;
+use crate::observed::{Observed, Phase};
 use crate::prune;
 
+pub use client::{Answer, get, post};
 pub use guard::Guard;
-
-/// A node's phase, as probes see it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Phase {
-    Starting = 0,
-    Ready = 1,
-    Stopping = 2,
-    /// The engine serves reads only; the node waits to be restarted.
-    Halted = 3,
-}
-
-/// What the second port shows.
-#[derive(Default)]
-pub struct Observed {
-    phase: AtomicU8,
-    /// Set as soon as there is one.
-    engine: OnceLock<Arc<Engine>>,
-    pub folder: OnceLock<prune::Folder>,
-    /// Members of the cluster whose ledger has parted from this one's.
-    pub forks: OnceLock<Arc<cluster::Forks>>,
-    /// The ledger's owner, for whom members are changed.
-    pub owner: OnceLock<String>,
-    pub metrics: Arc<Metrics>,
-}
-
-impl Observed {
-    pub fn enter(&self, phase: Phase) {
-        self.phase.store(phase as u8, Ordering::Release);
-    }
-
-    /// From now on, a halt of the engine shows.
-    pub fn watch(&self, engine: Arc<Engine>) {
-        let _ = self.engine.set(engine);
-    }
-
-    pub fn engine(&self) -> Option<&Arc<Engine>> {
-        self.engine.get()
-    }
-
-    pub fn phase(&self) -> Phase {
-        if self.engine.get().is_some_and(|engine| engine.is_halted()) {
-            return Phase::Halted;
-        }
-        match self.phase.load(Ordering::Acquire) {
-            0 => Phase::Starting,
-            1 => Phase::Ready,
-            _ => Phase::Stopping,
-        }
-    }
-}
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -109,7 +55,7 @@ async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
     let forks = observed.forks.get();
     let named = forks.map(|forks| forks.now()).unwrap_or_default();
     let named: String = named.iter().map(|fork| format!("{fork}\n")).collect();
-    let hindrance = observed.engine.get().and_then(|engine| engine.hindrance());
+    let hindrance = observed.engine().and_then(|engine| engine.hindrance());
     let why = match (observed.phase(), hindrance) {
         (Phase::Ready, Some(why)) => {
             format!("nothing can be written, reads go on: {why}\n{named}")
@@ -122,7 +68,7 @@ async fn readyz(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
         (Phase::Starting, _) => "starting\n".to_owned(),
         (Phase::Stopping, _) => "stopping\n".to_owned(),
         (Phase::Halted, _) => {
-            let cause = observed.engine.get().and_then(|engine| engine.halt_cause());
+            let cause = observed.engine().and_then(|engine| engine.halt_cause());
             let hint = cause.and_then(|cause| cause.fields().hint.as_deref());
             let hint = hint.map(|hint| format!("{hint}\n")).unwrap_or_default();
             let cause = cause.map(ToString::to_string).unwrap_or_default();
@@ -144,7 +90,7 @@ fn ready(torn_tails: u64) -> String {
 }
 
 async fn head(State(observed): State<Arc<Observed>>) -> Response {
-    let Some(engine) = observed.engine.get() else {
+    let Some(engine) = observed.engine() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
     let (engine, ledger_id) = (engine.clone(), to_hex(&engine.ledger_id()));
@@ -184,7 +130,7 @@ async fn prune_blocks(
 }
 
 async fn members(State(observed): State<Arc<Observed>>) -> Response {
-    match observed.engine.get().map(|engine| cluster::shown(engine)) {
+    match observed.engine().map(|engine| cluster::shown(engine)) {
         Some(Ok(shown)) => json_page(&shown),
         Some(Err(error)) => (StatusCode::CONFLICT, format!("{error:#}\n")).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response(),
@@ -195,7 +141,7 @@ async fn change_members(
     State(observed): State<Arc<Observed>>,
     RawQuery(request): RawQuery,
 ) -> Response {
-    let (Some(engine), Some(owner)) = (observed.engine.get(), observed.owner.get()) else {
+    let (Some(engine), Some(owner)) = (observed.engine(), observed.owner.get()) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
     match cluster::by_request(engine, owner, &request.unwrap_or_default()).await {
@@ -208,14 +154,14 @@ async fn change_members(
 }
 
 async fn checkpoint_standing(State(observed): State<Arc<Observed>>) -> Response {
-    let Some(engine) = observed.engine.get() else {
+    let Some(engine) = observed.engine() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
     json_page(&checkpoints::standing_json(&engine.checkpoint_standing()))
 }
 
 async fn take_checkpoint(State(observed): State<Arc<Observed>>) -> Response {
-    let Some(engine) = observed.engine.get() else {
+    let Some(engine) = observed.engine() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
     let taken = match engine.checkpoint() {
@@ -247,43 +193,10 @@ async fn metrics(State(observed): State<Arc<Observed>>) -> impl IntoResponse {
     }
 }
 
-/// What a second port answered.
-pub struct Answer {
-    /// Whether the status is 200.
-    pub is_ok: bool,
-    pub body: String,
-}
-
-/// Asks the second port of another process.
-pub fn get(address: SocketAddr, path: &str, within: Option<Duration>) -> std::io::Result<Answer> {
-    exchange(address, &format!("GET {path} HTTP/1.1\r\n"), within)
-}
-
-/// Has another process change something, however long that takes.
-pub fn post(address: SocketAddr, path: &str, token: &str) -> std::io::Result<Answer> {
-    let request = format!("POST {path} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n");
-    exchange(address, &request, None)
-}
-
-fn exchange(
-    address: SocketAddr,
-    request: &str,
-    within: Option<Duration>,
-) -> std::io::Result<Answer> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(within)?;
-    let request = format!("{request}Host: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let is_ok = head.split(' ').nth(1) == Some("200");
-    Ok(Answer { is_ok, body: body.to_owned() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     async fn fetch(address: SocketAddr, path: &str) -> String {

@@ -24,6 +24,7 @@ mod inspect;
 mod logs;
 pub mod memory;
 mod metrics;
+mod observed;
 pub mod progress;
 mod proof;
 mod proving;
@@ -47,7 +48,7 @@ use types::printable::printable_page;
 pub use database::CLOCK_FILE;
 pub use inspect::exit_of;
 
-use cli::{Cli, Command, Exit};
+use cli::{Cli, Command, Exit, Output};
 
 /// The program's file.
 pub const PROGRAM: &str = "tally";
@@ -100,6 +101,6 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Proof(arguments) => proof::run(&arguments.action, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
         Command::Cluster(arguments) => cluster::run(&arguments.action, cli.output),
-        Command::Tool(tool) => tools::run(tool, cli.output),
+        Command::Tool(tool) => Err(tools::run(tool, cli.output == Output::Json)),
     }
 }

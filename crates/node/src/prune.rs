@@ -12,8 +12,8 @@
 //! A node can also do it by itself, behind each new checkpoint ([`watch`]).
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -27,10 +27,10 @@ use types::{Error, SqlState};
 
 use crate::backup::{advance, node_address};
 use crate::cli::{self, Exit, Output};
-use crate::config::Settings;
 use crate::configure;
 use crate::folders;
-use crate::http::{self, Observed, Phase};
+use crate::http;
+use crate::observed::{Observed, Phase};
 use crate::progress::Progress;
 use crate::secrets;
 
@@ -202,24 +202,9 @@ pub fn by_request(observed: &Observed, name: &str) -> Option<Result<Pruned>> {
     Some(by_node(observed, to_block))
 }
 
-/// A data folder that a node has open.
-pub struct Folder {
-    pub path: PathBuf,
-    pub files: Arc<dyn Files>,
-    /// Where blocks are copied to before they go, whoever asks for it.
-    pub archive: Option<PathBuf>,
-    /// Held by who prunes.
-    pub pruning: Mutex<()>,
-}
-
-impl Folder {
-    pub fn new(settings: &Settings, files: Arc<dyn Files>) -> Folder {
-        let path = settings.data.clone();
-        // Whoever asked has not waited.
-        let _ = std::fs::remove_dir_all(path.join(REQUESTS));
-        let archive = settings.prune_archive.clone();
-        Folder { path, files, archive, pruning: Mutex::default() }
-    }
+/// Of callers that have not waited for a node which has ended.
+pub fn forget_requests(data: &Path) {
+    let _ = std::fs::remove_dir_all(data.join(REQUESTS));
 }
 
 fn by_node(observed: &Observed, to_block: u64) -> Result<Pruned> {

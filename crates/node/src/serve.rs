@@ -23,11 +23,12 @@ use pgfront::Listener;
 use crate::cli::{Exit, Output};
 use crate::cluster::Joined;
 use crate::config::Settings;
-use crate::database;
+use crate::database::opening;
 use crate::folders;
-use crate::http::{self, Guard, Observed, Phase};
+use crate::http::{self, Guard};
+use crate::observed::{Folder, Observed, Phase};
 use crate::output;
-use crate::prune::{self, Folder};
+use crate::prune;
 use crate::secrets;
 use crate::sessions::Front;
 
@@ -55,16 +56,12 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let listen = listener.local_addr()?;
     let observed = Arc::new(Observed::default());
     let guard = Arc::new(Guard::new(settings.http_hosts.0.clone()));
-    let mut http_listen = None;
-    if let Some(address) = settings.http_listen {
-        let second_port = bind(address, "http_listen").await?;
-        http_listen = Some(second_port.local_addr()?);
-        tokio::spawn(http::serve(second_port, observed.clone(), guard.clone()));
-    }
+    let http_listen = second_port(settings, &observed, &guard).await?;
 
     let began = Instant::now();
     let (opening, metrics) = (settings.clone(), observed.metrics.clone());
     let files = folders::open_to_write(&settings.data)?;
+    prune::forget_requests(&settings.data);
     let _ = observed.folder.set(Folder::new(settings, files.clone()));
     let _ = observed.owner.set(settings.owner.clone());
     take_secrets(settings, &mut front, &guard)?;
@@ -74,7 +71,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
             reloadable.reload();
         }
     });
-    let open = move || database::open(files, &opening, metrics);
+    let open = move || opening::open(files, &opening, metrics);
     let (database, joined) = tokio::task::spawn_blocking(open).await??;
     let database = Arc::new(database);
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -115,6 +112,19 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     }
     info!("stopped");
     Ok(())
+}
+
+/// Answers on the second port from now on, if there is to be one.
+async fn second_port(
+    settings: &Settings,
+    observed: &Arc<Observed>,
+    guard: &Arc<Guard>,
+) -> Result<Option<SocketAddr>> {
+    let Some(address) = settings.http_listen else { return Ok(None) };
+    let port = bind(address, "http_listen").await?;
+    let address = port.local_addr()?;
+    tokio::spawn(http::serve(port, observed.clone(), guard.clone()));
+    Ok(Some(address))
 }
 
 /// Those of the data folder, which is open by now. Where the disk does not keep them they are for

@@ -14,7 +14,6 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
-use crate::cli::{Exit, Output};
 use crate::folders;
 
 const PROGRAM: &str = "tally-tools";
@@ -71,22 +70,25 @@ fn program() -> Result<PathBuf> {
     Ok(own.with_file_name(PROGRAM))
 }
 
-/// Returns only if the program could not be run.
-pub fn run(tool: &Tool, output: Output) -> Result<Exit> {
+/// Becomes the program; returns only why it could not.
+pub fn run(tool: &Tool, as_json: bool) -> anyhow::Error {
     let (name, arguments) = tool.parts();
-    let path = program()?;
+    let path = match program() {
+        Ok(path) => path,
+        Err(error) => return error,
+    };
     let mut command = Command::new(&path);
-    if output == Output::Json {
+    if as_json {
         command.args(["--output", "json"]);
     }
     let error = command.arg(name).args(arguments).exec();
     if error.kind() != ErrorKind::NotFound {
-        return Err(error).with_context(|| format!("cannot run {}", path.display()));
+        return anyhow::Error::from(error).context(format!("cannot run {}", path.display()));
     }
     let what = format!("\"{name}\" is a command of {PROGRAM}, and {} is not there", path.display());
     let hint = "Build it from the sources, in the same target folder: cargo build --release \
                 --package tools.";
-    Err(folders::refused(what).with_hint(hint).into())
+    folders::refused(what).with_hint(hint).into()
 }
 
 /// All commands of the program.

@@ -42,7 +42,7 @@ use arguments::Tool;
 
 /// What measures and breaks a node; `tally` runs its commands.
 #[derive(Parser, Debug)]
-#[command(name = "tally", version, max_term_width = 100)]
+#[command(name = "tally", bin_name = "tally", version, max_term_width = 100)]
 struct Cli {
     /// Form of the result on standard output.
     #[arg(long, global = true, value_enum, default_value_t = Output::Text, display_order = 900)]
@@ -123,7 +123,7 @@ fn absent(name: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// A help text that scrolls is a help text that nobody reads.
+    /// A help text that scrolls is not read.
     #[test]
     fn every_help_text_fits_a_screen() {
         fn check(command: &clap::Command, words: &[&str]) {

@@ -21,7 +21,7 @@ use engine::limits::MEMBERS;
 use order_raft::{Node, Standing};
 use tracing::{debug, error, info, warn};
 
-use super::recover::Pending;
+use super::pending::Pending;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 

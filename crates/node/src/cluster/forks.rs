@@ -15,7 +15,6 @@
 //! is not ready if more than half of the members have other orders.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,33 +22,13 @@ use std::time::Duration;
 
 use cluster::Peers;
 use engine::Engine;
-use serde::{Deserialize, Serialize};
 use tracing::{error, info};
 
 use super::orderers::Place;
 use super::remote;
+use super::report::Fork;
 
 const LOOK_EVERY: Duration = Duration::from_secs(3);
-
-/// The first block that another member has another order of.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Fork {
-    pub member: u64,
-    pub height: u64,
-    pub here: String,
-    pub there: String,
-}
-
-impl fmt::Display for Fork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Fork { member, height, here, there } = self;
-        write!(
-            f,
-            "the ledger has forked: the order of block {height} is {here} here, and {there} at \
-             member {member}"
-        )
-    }
-}
 
 /// What was found last.
 #[derive(Default)]

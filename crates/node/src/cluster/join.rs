@@ -8,50 +8,32 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use cluster::{Answer, Answering, Members, Peers, Plan, Roll, Secrets};
-use engine::limits::{Limits, MEMBERS};
+use engine::limits::MEMBERS;
 use engine::{BlockLimits, Elsewhere, Engine, Journal, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::to_hex;
 use ledger::{BlockWriter, Electors, Files, Hash, Parameters, Said, VoteKey};
-use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
-use super::forks::{Comparing, Fork, Forks};
-use super::orderers::{Beginning, Kind, Place, Standing};
-use super::recover::Pending;
-use super::votes::{self, Votes};
+use super::forks::{Comparing, Forks};
+use super::orderers::{Beginning, Kind, Place};
+use super::pending::Pending;
+use super::report::{Report, STATUS};
+use super::votes::Votes;
 use super::{fetch, foreign, remote};
 use crate::config::Settings;
-use crate::folders;
 use crate::metrics::Order;
 
 /// Threads that what orders runs on: one waits for the disk while the other answers.
 const THREADS: usize = 2;
 
-/// The request for a [`Report`].
-pub const STATUS: &[u8] = b"?";
-
 /// A node's place in a cluster.
 pub struct Membership {
     plan: Plan,
     secrets: Secrets,
-}
-
-/// What a node tells of itself.
-#[derive(Serialize, Deserialize, Debug)]
-pub struct Report {
-    pub standing: Standing,
-    pub height: u64,
-    pub head: String,
-    pub halted: Option<String>,
-    /// As its ledger names them.
-    pub members: String,
-    pub votes: votes::Standing,
-    /// Members whose ledger has parted from this one's.
-    pub forks: Vec<Fork>,
 }
 
 /// A member that takes part, until it leaves.
@@ -120,21 +102,10 @@ impl Membership {
     ) -> Result<(Joined, Journal)> {
         let kind = self.check(replica)?;
         let Membership { plan, secrets } = self;
-        let (id, mut roll) = (secrets.id, roll_of(replica.parameters())?);
-        if !roll.0.contains_key(&id) {
-            // It was added by a block that is not here yet.
-            roll.0.extend(plan.roll()?.0);
-        }
+        let id = secrets.id;
         let pending = Pending::read(&settings.data)?;
-        if let Some(pending) = &pending {
-            roll = pending.without(&roll);
-        }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("order")
-            .enable_all()
-            .build()
-            .context("cannot start the threads of what orders")?;
+        let roll = first_roll(&plan, id, replica, pending.as_ref())?;
+        let runtime = start_threads()?;
         let (votes, voter) = start_votes(&files, &secrets, replica)?;
         let members = Arc::new(Members::new(roll));
         let peers = Arc::new(Peers::new(&plan, &secrets, Arc::clone(&members))?);
@@ -183,17 +154,47 @@ impl Membership {
                 forks: Arc::clone(&forks),
             };
             tokio::spawn(comparing.run());
-            tokio::spawn(async move {
-                if let Err(error) = cluster::serve(listener, &plan, &secrets, members, face).await {
-                    warn!(%error, "members are not answered any more");
-                }
-            });
+            tokio::spawn(answer(listener, plan, secrets, members, face));
             anyhow::Ok((place, journal))
         })?;
-        let order = kind.name();
-        info!(id, order, address, "this node is a member of a cluster");
+        info!(id, order = kind.name(), address, "this node is a member of a cluster");
         let (runtime, voter) = (Some(runtime), Some(voter));
         Ok((Joined { runtime, place, engine, votes, forks, voter }, journal))
+    }
+}
+
+/// The members that a node knows of when it begins.
+fn first_roll(plan: &Plan, id: u64, replica: &Replica, pending: Option<&Pending>) -> Result<Roll> {
+    let mut roll = roll_of(replica.parameters())?;
+    if !roll.0.contains_key(&id) {
+        // It was added by a block that is not here yet.
+        roll.0.extend(plan.roll()?.0);
+    }
+    Ok(match pending {
+        Some(pending) => pending.without(&roll),
+        None => roll,
+    })
+}
+
+fn start_threads() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("order")
+        .enable_all()
+        .build()
+        .context("cannot start the threads of what orders")
+}
+
+/// Answers members until the runtime ends.
+async fn answer(
+    listener: TcpListener,
+    plan: Plan,
+    secrets: Secrets,
+    members: Arc<Members>,
+    face: Arc<Face>,
+) {
+    if let Err(error) = cluster::serve(listener, &plan, &secrets, members, face).await {
+        warn!(%error, "members are not answered any more");
     }
 }
 
@@ -317,16 +318,4 @@ fn roll_of(parameters: &Parameters) -> Result<Roll> {
 
 fn named_in(parameters: &Parameters) -> &str {
     parameters.others.get(MEMBERS).map_or("", String::as_str)
-}
-
-/// Refuses to go on, without the others, in a ledger that several nodes order.
-pub fn refuse_alone(parameters: &Parameters) -> Result<()> {
-    let Some(orderer) = Limits::orderer(parameters) else { return Ok(()) };
-    let what = format!(
-        "the ledger is that of a cluster, ordered by {orderer}: a node cannot add to it alone, and \
-         this folder has no `{}`",
-        cluster::plan::FOLDER
-    );
-    let hint = "To begin a new cluster with it, where the old one is gone: tally cluster recover.";
-    Err(folders::refused(what).with_hint(hint).into())
 }

@@ -10,12 +10,16 @@ mod folders;
 mod follow;
 mod foreign;
 mod forks;
+mod heard;
 mod join;
+mod ledgers;
 mod orderers;
+mod pending;
 mod processes;
 mod recover;
 mod rejoin;
 mod remote;
+mod report;
 mod status;
 mod votes;
 
@@ -23,17 +27,15 @@ use anyhow::Result;
 
 use crate::cli::{ClusterAction, Exit, Output};
 
-/// What a member's owner is advised to do where its folder is damaged.
-pub const REJOIN: &str = "Take the ledger anew from the other members: tally cluster rejoin --data \
-                          FOLDER, then start the node. Do not put an old copy in its place.";
-
 pub use against::{Comparison, Parted, compare};
 pub use change::{by_request, shown};
 pub use foreign::refuse_beside;
 pub use forks::Forks;
-pub use join::{Joined, Membership, refuse_alone};
+pub use heard::{Heard, Standing};
+pub use join::{Joined, Membership};
+pub use ledgers::{REJOIN, refuse_alone};
 pub use orderers::{Kind, is_of_member};
-pub use votes::{Heard, Standing, Telling};
+pub use votes::Telling;
 
 pub fn run(action: &ClusterAction, output: Output) -> Result<Exit> {
     match action {

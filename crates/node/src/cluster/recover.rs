@@ -13,36 +13,22 @@
 //! alone. The door is closed to the others from the start: one of them that comes back has another
 //! ledger from there on, and joins as a new member or not at all.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use cluster::Roll;
 use cluster::plan::{FOLDER, Made, Plan};
-use cluster::{Roll, members::Known};
-use engine::Engine;
 use engine::limits::{Limits, MEMBERS, RAFT};
 use engine::members::next_member;
-use ledger::hash::{hash_from_hex, to_hex};
+use ledger::hash::to_hex;
 use ledger::{BlockReader, Files, LogError, Parameters};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::change::by_request;
 use super::folders::write_settings;
+use super::pending::Pending;
 use crate::cli::{ClusterRecover, Exit, Output};
 use crate::config::FILE_NAME;
 use crate::{database, folders};
-
-const FILE: &str = "recovering.json";
-
-/// What is left to be written to the ledger before others may join.
-#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug, Default)]
-pub struct Pending {
-    /// Where this member is none yet.
-    add: Option<String>,
-    remove: Vec<u64>,
-}
 
 pub fn run(arguments: &ClusterRecover, output: Output) -> Result<Exit> {
     let ClusterRecover { data, host, port, yes } = arguments;
@@ -92,7 +78,7 @@ pub fn run(arguments: &ClusterRecover, output: Output) -> Result<Exit> {
         let (key, address) = (&made.member.key, &made.member.address);
         pending.add = Some(format!("add={id}&key={key}&address={address}"));
     }
-    write(data, &pending)?;
+    pending.write(data)?;
     order_raft::go_on_alone(&files, id, last).context("cannot write the folder raft")?;
     drop(files);
     match output {
@@ -138,56 +124,4 @@ fn extent(files: &Arc<dyn Files>) -> Result<Extent> {
 
 fn roll_of(parameters: &Parameters) -> Result<Roll> {
     Ok(Roll::parse(parameters.others.get(MEMBERS).map_or("", String::as_str))?)
-}
-
-fn path(data: &Path) -> PathBuf {
-    data.join(FOLDER).join(FILE)
-}
-
-fn write(data: &Path, pending: &Pending) -> Result<()> {
-    let path = path(data);
-    fs::write(&path, serde_json::to_vec(pending)?)?;
-    fs::File::open(&path)?.sync_all()?;
-    Ok(fs::File::open(data.join(FOLDER))?.sync_all()?)
-}
-
-impl Pending {
-    pub fn read(data: &Path) -> Result<Option<Pending>> {
-        let path = path(data);
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let read = serde_json::from_slice(&bytes);
-                Ok(Some(read.with_context(|| path.display().to_string())?))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| path.display().to_string()),
-        }
-    }
-
-    /// The members without those that go.
-    pub fn without(&self, roll: &Roll) -> Roll {
-        let stays = |(id, _): &(&u64, &Known)| !self.remove.contains(id);
-        Roll(roll.0.iter().filter(stays).map(|(id, known)| (*id, known.clone())).collect())
-    }
-
-    /// Writes to the ledger what is not there yet; this node leads, and alone.
-    pub async fn complete(&self, data: &Path, engine: &Engine, owner: &str) -> Result<()> {
-        if let Some(add) = &self.add {
-            let roll = Roll::parse(&engine.parameter(MEMBERS)?)?;
-            let key = add.split('&').find_map(|word| word.strip_prefix("key="));
-            let key = hash_from_hex(key.unwrap_or_default());
-            let key = key.map_err(|_| anyhow::anyhow!("{FILE} names no key"))?;
-            if roll.id_of(&key).is_none() {
-                by_request(engine, owner, add).await?;
-            }
-        }
-        for member in &self.remove {
-            let roll = Roll::parse(&engine.parameter(MEMBERS)?)?;
-            if roll.0.contains_key(member) {
-                by_request(engine, owner, &format!("remove={member}")).await?;
-            }
-        }
-        fs::remove_file(path(data))?;
-        Ok(fs::File::open(data.join(FOLDER))?.sync_all()?)
-    }
 }

@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::time::error::Elapsed;
 
 use super::folders::node_folders;
-use super::join::{Report, STATUS};
 use super::orderers::{OfTopic, Standing};
+use super::report::{Report, STATUS};
 use crate::cli::{Exit, Output};
 
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -268,8 +268,7 @@ mod tests {
     use order::Known;
 
     use super::*;
-    use crate::cluster::Heard;
-    use crate::cluster::votes;
+    use crate::cluster::heard::{self, Heard};
 
     fn roll(members: u64) -> Roll {
         let known = |id: u64| (id, Known { key: [id as u8; 32], address: String::new() });
@@ -337,7 +336,7 @@ mod tests {
         let members: BTreeMap<u64, Heard> = deviating.iter().map(heard).collect();
         let standing = Standing::Raft(standing(1, 1, Some(1)));
         let (electors, needed) = (vec![1, 2, 3], 3);
-        let votes = votes::Standing { members, electors, needed, ..votes::Standing::default() };
+        let votes = heard::Standing { members, electors, needed, ..heard::Standing::default() };
         let (head, members) = (String::new(), String::new());
         let forks = Vec::new();
         Some(Report { standing, height: 9, head, halted: None, members, votes, forks })

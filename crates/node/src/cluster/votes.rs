@@ -30,11 +30,11 @@ use ledger::hash::to_hex;
 use ledger::votes::{Certificates, Said, Vote, VoteKey};
 use ledger::{Certificate, Electors, Files};
 use order_raft::Network;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 use types::{Error, Height};
 
+use super::heard::{Heard, Standing};
 use crate::metrics::Metrics;
 
 /// The newest block is voted on when nothing has come for so long.
@@ -53,33 +53,6 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// Blocks whose results wait for the thread.
 const BLOCKS_MAX: usize = 1 << 16;
-
-/// What a node tells of votes.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Standing {
-    /// Height and result hash of what this node signed last.
-    pub signed: Option<(Height, String)>,
-    pub certified: Option<(Height, String)>,
-    pub certificates: u64,
-    /// The members that vote, and how many of them a certificate takes.
-    pub electors: Vec<u64>,
-    pub needed: usize,
-    /// Of the others, as this node has heard.
-    pub members: BTreeMap<u64, Heard>,
-    /// Why this node stopped, if its result was not theirs.
-    pub diverged: Option<String>,
-}
-
-/// What was heard of a member.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Heard {
-    pub signed: Option<Height>,
-    pub counted: u64,
-    pub refused: u64,
-    pub contradicting: u64,
-    /// A block of which it has signed another result than this node has.
-    pub deviates: Option<Height>,
-}
 
 #[derive(Default)]
 struct Inbox {

@@ -77,7 +77,7 @@ fn compare(arguments: &Comparison, output: Output) -> Result<Exit> {
     Ok(verdict(&measurements))
 }
 
-/// A wrong state must not go unnoticed, whoever reads only the exit code.
+/// A wrong state must not go unnoticed where the exit code alone is read.
 fn verdict(measurements: &[bench::Measurement]) -> Exit {
     let mismatches = agreement::mismatches(measurements);
     if mismatches.is_empty() {

@@ -150,7 +150,7 @@ impl Answerer for Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Nobody is left to tell.
+        // No caller is left to tell.
         let _ = self.unload();
     }
 }

@@ -15,12 +15,12 @@ pub mod bank;
 mod page;
 pub mod pgbench;
 mod recorders;
+mod report;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
 use workloads::skew::Skew;
 use workloads::smallbank;
 
@@ -30,61 +30,12 @@ use bank::Bank;
 use node::cli::{Exit, Output};
 use node::progress::Progress;
 use pgbench::{Measured, Target};
+use report::{Checkpoint, Ledger, Report};
 
 /// How long the load runs before a checkpoint is asked for, and before the node is killed.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(1);
 const KILL_AFTER: Duration = Duration::from_secs(4);
 const RECORDING_CLIENTS: u32 = 8;
-
-/// What the demo found: the page's content, and the object that `--output json` prints.
-#[derive(Debug, Default, Serialize)]
-pub struct Report {
-    pub customers: u64,
-    pub clients: u32,
-    pub load_s: f64,
-    pub load_rows: u64,
-    pub measured: Measured,
-    pub ledger: Option<Ledger>,
-    pub acknowledged_payments: u64,
-    pub checkpoint: Option<Checkpoint>,
-    pub recovery_s: Option<f64>,
-    pub checks: Vec<Check>,
-    pub total_s: f64,
-}
-
-/// Growth of the ledger in the measured run.
-#[derive(Debug, Default, Serialize)]
-pub struct Ledger {
-    pub blocks: u64,
-    pub bytes: u64,
-}
-
-/// The checkpoint that was taken under load.
-#[derive(Debug, Default, Serialize)]
-pub struct Checkpoint {
-    pub height: u64,
-    pub rows: u64,
-    pub bytes: u64,
-    pub took_s: f64,
-}
-
-/// One verdict.
-#[derive(Debug, Serialize)]
-pub struct Check {
-    pub claim: &'static str,
-    pub holds: bool,
-    pub detail: String,
-}
-
-impl Report {
-    fn check(&mut self, claim: &'static str, holds: bool, detail: String) {
-        self.checks.push(Check { claim, holds, detail });
-    }
-
-    fn holds(&self) -> bool {
-        self.checks.iter().all(|check| check.holds)
-    }
-}
 
 pub fn run(arguments: &arguments::Demo, output: Output) -> Result<Exit> {
     let began = Instant::now();
@@ -180,7 +131,7 @@ fn checkpoint(node: &NodeProcess, folder: &Path) -> Result<Checkpoint> {
     })
 }
 
-/// The same without the ledger's steps, on a server that somebody else runs.
+/// The same without the ledger's steps, on a server that is not started here.
 fn against(
     arguments: &arguments::Demo,
     url: &str,

@@ -1,8 +1,8 @@
-//! The one page at the end, for somebody who has not read anything else.
+//! The one page at the end, for readers of nothing else.
 
 use std::fmt::Write;
 
-use super::{Checkpoint, Report};
+use super::report::{Checkpoint, Report};
 
 pub fn text(report: &Report) -> String {
     let mut out = String::new();

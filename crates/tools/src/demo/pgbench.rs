@@ -14,7 +14,7 @@ use workloads::PgbenchScript;
 /// client's own work does not grow with the throughput.
 const SAMPLE_ONE_IN: u32 = 10;
 
-/// A background load ends by itself after this time, should nobody be left to end it.
+/// A background load ends by itself after this time, should no process be left to end it.
 const LOAD_S_MAX: u64 = 60;
 
 /// Names the missing program and the package that has it.

@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use node::cli::{Exit, Output};
 
-use super::{Kind, Plan, Report, Wire};
+use super::session::{Kind, Wire};
+use super::{Plan, Report};
 use crate::arguments;
 use crate::node_process::NodeProcess;
 

@@ -6,10 +6,10 @@
 //! client and a server do. Whatever holds those two up while an answer is awaited would have held
 //! up the answer, too.
 //!
-//! They see what happens to threads that mostly sleep. Who has just run waits longer for his next
-//! turn, so the kernel is asked as well how long the node's threads have stood in line ([`Turns`]):
-//! those that had little to do, which it is that answer. A thread that computes waits for its turn
-//! all the time, and excuses nothing.
+//! They see what happens to threads that mostly sleep. A thread that has just run waits longer for
+//! its next turn, so the kernel is asked as well how long the node's threads have stood in line
+//! ([`Turns`]): those that had little to do, which it is that answer. A thread that computes waits
+//! for its turn all the time, and excuses nothing.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

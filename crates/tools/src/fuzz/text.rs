@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kit::random::Random;
 
-use super::{Found, Kind, STATEMENT_TIMEOUT_MS, Wire, of};
+use super::session::{Found, Kind, STATEMENT_TIMEOUT_MS, Wire, of};
 
 thread_local! {
     /// One connection for many statements, until it fails.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kit::random::Random;
 
-use super::{Found, Wire, error_of, of};
+use super::session::{Found, Wire, error_of, of};
 
 /// How long replies are read behind a turn.
 const READING: Duration = Duration::from_millis(60);

@@ -1,6 +1,6 @@
 //! A soak as text.
 
-use super::{GROWTH_PERCENT_MAX, PEAK_MAX, Report, Sample};
+use super::report::{GROWTH_PERCENT_MAX, PEAK_MAX, Report, Sample};
 
 pub const HEAD: &str = "  minute   process  program allocated      rows  versions   entries   \
     indexes    disk  operations/s";

@@ -17,7 +17,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Nobody has done anything since a model was settled.
+    /// Where nothing was done since a model was settled.
     pub fn exactly(model: &Model) -> Range {
         Range { least: model.sequence, most: model.sequence }
     }

@@ -160,7 +160,7 @@ pub fn tear(random: &mut Random, newest: &Segment, known: u64) -> Image {
     finish(newest, record.offset, &torn, record.height)
 }
 
-/// A record that was being written when the power went, and that nobody was told of.
+/// A record that was being written when the power went, and that no client was told of.
 fn tear_next(random: &mut Random, newest: &Segment) -> Image {
     let end = newest.data_end();
     let next = newest.records.last().map_or(newest.first_height, |r| r.height + 1);
@@ -361,7 +361,7 @@ pub fn plant(
     Ok(())
 }
 
-/// When the power went, nobody had taken a checkpoint of a block that was still being written.
+/// When the power went, no checkpoint had been taken of a block that was still being written.
 /// Returns the height of the newest that is left, 0 if there is none.
 fn remove_later_checkpoints(data: &Path, height: u64) -> Result<u64> {
     let mut newest = 0;

@@ -114,9 +114,8 @@ pub fn run(
     seed: u64,
     end: &End,
     step: &Progress,
-    report: &mut super::Report,
+    report: &mut Report,
 ) -> Result<()> {
-    let report = &mut report.kills;
     let began = Instant::now();
     let mut random = Random::new(seed);
     // One at least, also where the phases before have taken the time.

@@ -25,55 +25,19 @@ mod kills;
 mod model;
 mod mounts;
 mod page;
+mod report;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use kit::random::Random;
-use serde::Serialize;
 
 use crate::arguments;
 use disk::{Count, Until};
 use node::cli::{Exit, Output};
 use node::progress::Progress;
-
-/// What was done, and what was lost.
-#[derive(Debug, Default, Serialize)]
-pub struct Report {
-    pub seed: u64,
-    pub disk: Count,
-    /// Hostile inputs to decoders, and how many of them were accepted.
-    pub inputs: u64,
-    pub inputs_accepted: u64,
-    pub mounts: mounts::Report,
-    pub kills: kills::Report,
-    pub flips: Option<flips::Report>,
-    pub cluster: Option<cluster::Report>,
-    pub losses: u64,
-    pub loss: Option<String>,
-    /// What there was no time for.
-    pub untried: Vec<&'static str>,
-    pub total_s: f64,
-}
-
-impl Report {
-    fn find_untried(&mut self) {
-        let flips = self.flips.as_ref().map_or(0, |flips| flips.flips);
-        let done = [
-            ("images of a disk in memory", self.disk.images),
-            ("faults of a disk in memory", self.disk.faults),
-            ("flips on a disk in memory", self.disk.flips),
-            ("lost files of a disk in memory", self.disk.lost_files),
-            ("seeded bugs", self.disk.flaws_found),
-            ("hostile bytes", self.inputs),
-            ("kills", self.kills.kills),
-            ("flips in a ledger's folder", flips),
-        ];
-        let untried = done.into_iter().filter(|(_, count)| *count == 0);
-        self.untried = untried.map(|(what, _)| what).collect();
-    }
-}
+use report::Report;
 
 /// Shares of the time, in percent; what a phase leaves goes to those behind it.
 const DISK_PERCENT: u32 = 25;
@@ -136,7 +100,9 @@ fn torture(
         Some(kills) => kills::End::Kills(kills),
         None => kills::End::Time(after(DISK_PERCENT + DECODERS_PERCENT + KILLS_PERCENT)),
     };
-    let killing = kills::run(&folder.join("kills"), arguments, report.seed, &until, &step, report);
+    let seed = report.seed;
+    let killing =
+        kills::run(&folder.join("kills"), arguments, seed, &until, &step, &mut report.kills);
     killing.with_context(|| format!("after {} kills", report.kills.kills))?;
     step.end(&format!("{} kills", report.kills.kills));
     if arguments.flips == 0 {

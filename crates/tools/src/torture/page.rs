@@ -1,6 +1,7 @@
 //! The report as text.
 
-use super::{Report, cluster, disk, kills, mounts};
+use super::report::Report;
+use super::{cluster, disk, kills, mounts};
 
 pub fn page(report: &Report) -> String {
     let Report { seed, disk, mounts, kills, flips, losses, loss, .. } = report;

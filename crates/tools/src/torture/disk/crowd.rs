@@ -17,8 +17,8 @@ use kit::random::Random;
 use ledger::{Files, MemoryFiles};
 use types::{SqlState, Value};
 
+use super::count::{Count, Until};
 use super::world::{CHECKPOINTS, Running, begin, language, runtime, seen_of};
-use super::{Count, Until};
 
 const CLIENTS: i64 = 4;
 const ROWS_PER_CLIENT_MAX: i64 = 1_000_000;

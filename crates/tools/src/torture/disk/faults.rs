@@ -13,8 +13,8 @@ use ledger::{Files, MemoryFiles};
 use tokio::runtime::Runtime;
 use types::SqlState;
 
+use super::count::{Count, Until, spread};
 use super::world::{Reference, Running, Told, begin, runtime, tell};
-use super::{Count, Until, spread};
 
 /// Every manner at every operation of a telling; of the operations, every `stride`-th, another
 /// choice for each manner.

@@ -15,8 +15,9 @@ use ledger::checkpoint::CHECKPOINT_FOLDER;
 use ledger::memory_files::{Failure, MANNERS};
 use ledger::{Files, Intercepted, Interceptor, MemoryFiles, StorageFile, Stream};
 
+use super::count::spread;
+use super::faults;
 use super::world::{Found, Reference, Running, Told, begin, runtime, tell};
-use super::{faults, spread};
 
 const ORDERS: &str = Stream::Orders.folder();
 const RESULTS: &str = Stream::Results.folder();

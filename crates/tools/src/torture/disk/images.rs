@@ -16,8 +16,8 @@ use kit::random::Random;
 use ledger::{Files, MemoryFiles};
 use tokio::runtime::Runtime;
 
+use super::count::{Count, Until, spread};
 use super::world::{Found, Reference, Running, Told, runtime};
-use super::{Count, Until, spread};
 
 /// Subsets of up to so many pending things are all made.
 #[derive(Clone, Copy)]

@@ -15,6 +15,7 @@
 //!
 //! Files have no rename here, as the ledger never renames: what is whole is told by checksums.
 
+mod count;
 mod crowd;
 mod faults;
 mod flaws;
@@ -22,48 +23,14 @@ mod images;
 mod rot;
 pub mod world;
 
-use std::time::Instant;
-
 use anyhow::{Context, Result, anyhow};
 use kit::random::Random;
-use serde::Serialize;
+
+pub use count::{Count, Until};
 
 use flaws::Flaw;
 use images::Depth;
 use world::{Reference, Story};
-
-/// What was done.
-#[derive(Clone, Copy, Default, Debug, Serialize)]
-pub struct Count {
-    pub references: u64,
-    pub images: u64,
-    pub distinct_images: u64,
-    /// Images of recoveries that were cut.
-    pub second_cuts: u64,
-    pub faults: u64,
-    /// Stories told to their end after a crash or a fault.
-    pub stories: u64,
-    pub flips: u64,
-    pub lost_files: u64,
-    /// Rotten folders that were refused or reported; the others came to the right state.
-    pub refused: u64,
-    pub flaws_found: u64,
-}
-
-/// When to stop.
-pub struct Until(pub Option<Instant>);
-
-impl Until {
-    pub fn is_over(&self) -> bool {
-        self.0.is_some_and(|end| Instant::now() >= end)
-    }
-
-    /// A part of the time that is left.
-    fn part(&self, percent: u32) -> Until {
-        let now = Instant::now();
-        Until(self.0.map(|end| now + end.saturating_duration_since(now) * percent / 100))
-    }
-}
 
 /// How much of everything.
 struct Effort {
@@ -86,21 +53,6 @@ const LONG: Effort = Effort {
 /// A small folder with checkpoints.
 pub fn specimen(random: &mut Random) -> Result<ledger::MemoryFiles> {
     Ok(Reference::of(Story::new("harmony", 60, 3, random.next_u64()))?.files)
-}
-
-/// 0 to `count`, each once and neighbours far apart: what there is no time for is then a sample of
-/// everything and not the end of it.
-fn spread(count: usize) -> impl Iterator<Item = usize> {
-    let are_coprime = |a: usize, b: usize| {
-        let (mut a, mut b) = (a, b);
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a == 1
-    };
-    let least = (count * 5 / 8).max(1);
-    let stride = (least..).find(|stride| are_coprime(*stride, count)).unwrap_or(1);
-    (0..count).map(move |place| place * stride % count)
 }
 
 /// Story after story until the time is up, each under another protocol. The parts of one share what
@@ -172,6 +124,9 @@ fn find_flaws() -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use super::count::spread;
     use super::*;
 
     const ENDLESS: Until = Until(None);

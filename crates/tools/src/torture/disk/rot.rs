@@ -15,8 +15,8 @@ use engine::{Fault, Replayed, recover};
 use ledger::segment::parse_segment_path;
 use ledger::{Files, MemoryFiles, Stream};
 
+use super::count::{Count, Until, spread};
 use super::world::{Reference, language};
-use super::{Count, Until, spread};
 use node::verification::{Verdict, verify_files};
 
 /// Flips one bit of every `stride`-th byte of every file, and all bits of its neighbour.

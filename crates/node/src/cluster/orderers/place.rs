@@ -1,0 +1,63 @@
+//! A member's place in the order, whatever orders.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster::{Answer, Members, Peers, Plan};
+use engine::{BlockLimits, Elsewhere, Engine, Replica};
+use futures::future::BoxFuture;
+use ledger::{BlockWriter, Files, Hash};
+use types::Height;
+
+use super::Standing;
+use crate::cluster::pending::Pending;
+use crate::config::Settings;
+use crate::metrics::Order;
+
+/// A member's place in the order, from its start on.
+pub trait Place: Send + Sync {
+    fn orderer(&self) -> Elsewhere;
+
+    fn standing(&self) -> Standing;
+
+    /// For the metrics.
+    fn order(&self) -> Order;
+
+    /// The answer to another member's request that is about the order.
+    fn answer(&self, request: Bytes) -> BoxFuture<'static, Answer>;
+
+    /// The hash of a block's order.
+    fn hash_of(&self, height: Height) -> std::io::Result<Hash>;
+
+    /// The oldest block that was not pruned.
+    fn first_height(&self) -> Height;
+
+    /// What one that takes the ledger up to this block goes on with: [`super::Kind::begin_behind`].
+    fn up_to(&self, height: Height) -> std::io::Result<Vec<u8>>;
+
+    /// Takes no part any more.
+    fn stop(&self) -> BoxFuture<'static, ()>;
+
+    /// What the orderer has written of the ledger is in order on disk, and a mark says so.
+    fn rest(&self) -> std::io::Result<()>;
+}
+
+/// What a member begins with.
+pub struct Beginning<'a> {
+    pub plan: &'a Plan,
+    pub id: u64,
+    pub files: Arc<dyn Files>,
+    /// Of the ledger, behind its last block.
+    pub log: BlockWriter,
+    pub replica: &'a Replica,
+    pub limits: BlockLimits,
+    pub settings: &'a Settings,
+    pub ahead_max: Option<Duration>,
+    pub peers: Arc<Peers>,
+    pub members: Arc<Members>,
+    /// As soon as there is one.
+    pub engine: Arc<OnceLock<Arc<Engine>>>,
+    /// Of a member that was told to go on alone.
+    pub pending: Option<Pending>,
+}

@@ -1,0 +1,45 @@
+//! What a node tells the other members and operators of itself.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::heard;
+use super::orderers::Standing;
+
+/// The request for a [`Report`].
+pub const STATUS: &[u8] = b"?";
+
+/// What a node tells of itself.
+#[derive(Serialize, Deserialize, Debug)]
+pub struct Report {
+    pub standing: Standing,
+    pub height: u64,
+    pub head: String,
+    pub halted: Option<String>,
+    /// As its ledger names them.
+    pub members: String,
+    pub votes: heard::Standing,
+    /// Members whose ledger has parted from this one's.
+    pub forks: Vec<Fork>,
+}
+
+/// The first block that another member has another order of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fork {
+    pub member: u64,
+    pub height: u64,
+    pub here: String,
+    pub there: String,
+}
+
+impl fmt::Display for Fork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fork { member, height, here, there } = self;
+        write!(
+            f,
+            "the ledger has forked: the order of block {height} is {here} here, and {there} at \
+             member {member}"
+        )
+    }
+}
