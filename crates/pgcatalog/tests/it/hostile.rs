@@ -202,7 +202,7 @@ fn common_tables_that_double_are_evaluated_once() {
 #[test]
 fn functions_that_no_engine_has_say_why() {
     let server = server();
-    for call in ["exp(1.0)", "ln(2.0)", "log(100.0)", "log(2.0, 64.0)", "sin(1.0::float8)"] {
+    for call in ["exp(1)", "ln(2)", "log(100.0::float8)", "log10(2)", "sin(1.0::float8)"] {
         let error = server.ask(&format!("SELECT {call}"), &[]).unwrap_err();
         assert_eq!(error.code().as_str(), "0A000", "{call}: {error}");
         let detail = error.fields().detail.clone().unwrap_or_default();
