@@ -47,6 +47,11 @@ impl RowResult {
 }
 
 impl Returning {
+    /// Rows of these values for the client.
+    pub fn emitted(exprs: Vec<Expr>, columns: Vec<Column>) -> Returning {
+        Returning { clause: Some((exprs, columns)), emit: true }
+    }
+
     /// How many values are kept of each row.
     pub fn width(&self) -> usize {
         match &self.clause {

@@ -20,6 +20,7 @@ mod from;
 mod functions;
 mod insert;
 mod intervals;
+mod load;
 mod merge;
 mod operators;
 pub mod origins;
