@@ -13,6 +13,7 @@
 mod aggregates;
 mod binder;
 mod calls;
+mod circles;
 mod constraints;
 mod dml;
 mod expression;
