@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use procedure::access::{Access, Range};
 use procedure::run_within;
-use procedure::step::Procedure;
+use procedure::step::{Output, Procedure};
 use procedure::{Frame, ProgramResult};
 use types::{Error, Key, SqlState, Stamp, Stop, TableId, Value};
 
@@ -45,7 +45,8 @@ pub struct Statement<P = Arc<Procedure>> {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load<P = Arc<Procedure>> {
     pub procedure: P,
-    /// Runs for each row when all are there, with as many of its values as it takes.
+    /// Runs for each row when all are there, with as many of its values as it takes; or with what
+    /// the procedure has answered to it, where it answers with rows.
     pub at_end: Option<P>,
     pub rows: Vec<Box<[Value]>>,
 }
@@ -61,9 +62,16 @@ impl<P> Load<P> {
 }
 
 impl Load {
-    /// What it runs, in order.
+    /// Whether the looks at the end are at what the rows before came to, so that nothing is known
+    /// of them before it runs.
+    pub fn looks_at_answers(&self) -> bool {
+        self.at_end.is_some() && matches!(self.procedure.output, Output::Rows(_))
+    }
+
+    /// What it runs, in order, as far as that is known before.
     pub fn calls(&self) -> impl Iterator<Item = (&Arc<Procedure>, &[Value])> {
-        let looks = self.at_end.iter().flat_map(|procedure| {
+        let at_end = self.at_end.iter().filter(|_| !self.looks_at_answers());
+        let looks = at_end.flat_map(|procedure| {
             let takes = procedure.parameters.len();
             self.rows.iter().map(move |row| (procedure, row.get(..takes).unwrap_or(row)))
         });
@@ -135,8 +143,17 @@ impl Work {
             Work::Statement(s) => run_within(&s.procedure, &s.arguments, frame, access),
             Work::Load(load) => {
                 let mut result = ProgramResult::default();
+                let mut answers = Vec::new();
                 for (procedure, row) in load.calls() {
-                    result.count += run_within(procedure, row, frame, access)?.count;
+                    let mut ran = run_within(procedure, row, frame, access)?;
+                    result.count += ran.count;
+                    answers.append(&mut ran.rows);
+                }
+                let looks = load.at_end.iter().filter(|_| load.looks_at_answers());
+                for procedure in looks {
+                    for row in &answers {
+                        run_within(procedure, row, frame, access)?;
+                    }
                 }
                 Ok(result)
             }

@@ -24,7 +24,7 @@ use crate::meter::Meter;
 pub use datetime::DateField;
 pub(crate) use strings::gathered;
 
-/// Whole exponents that `power` takes.
+/// Whole exponents that `power` of floats takes.
 const POWER_EXPONENT_MAX: u32 = 1_000_000;
 
 /// A built-in scalar function.
@@ -41,6 +41,10 @@ pub enum Function {
     Div,
     Power,
     Sqrt,
+    Exp,
+    Ln,
+    /// The base comes first.
+    Log,
     Sign,
     Greatest,
     Least,
@@ -140,6 +144,9 @@ impl Function {
                 | Div
                 | Power
                 | Sqrt
+                | Exp
+                | Ln
+                | Log
                 | Sign
                 | OctetLength
                 | Chr
@@ -212,6 +219,7 @@ pub(crate) fn call(
         },
         Power => power(first, nth(arguments, 1), result),
         Sqrt => sqrt(first),
+        Exp | Ln | Log => logarithm(function, first, nth(arguments, 1)),
         Sign => Ok(sign(first)),
         Greatest => Ok(extreme(arguments, std::cmp::Ordering::is_gt)),
         Least => Ok(extreme(arguments, std::cmp::Ordering::is_lt)),
@@ -273,16 +281,28 @@ fn sqrt(value: &Value) -> Result<Value> {
     }
 }
 
+fn logarithm(function: Function, first: &Value, second: &Value) -> Result<Value> {
+    let number = match (function, first, second) {
+        (Function::Exp, Value::Numeric(x), _) => numeric::exp(x),
+        (Function::Ln, Value::Numeric(x), _) => numeric::ln(x),
+        (_, Value::Numeric(base), Value::Numeric(x)) => numeric::log(base, x),
+        _ => return Ok(Value::Null),
+    };
+    number.map(Value::Numeric)
+}
+
 fn power(base: &Value, exponent: &Value, result: &DataType) -> Result<Value> {
+    if let (Value::Numeric(base), Value::Numeric(exponent)) = (base, exponent) {
+        return numeric::power_of(base, exponent).map(Value::Numeric);
+    }
     let Some(exponent) = whole_exponent(exponent) else {
-        return Err(Error::unsupported("power() with this exponent").with_detail(format!(
-            "Only whole exponents up to {POWER_EXPONENT_MAX} have one result on every machine."
-        )));
+        return Err(Error::unsupported("power() with this exponent")
+            .with_detail(format!(
+                "Only whole exponents up to {POWER_EXPONENT_MAX} have one result on every machine."
+            ))
+            .with_hint("Powers of numeric have any exponent: power(x::numeric, y::numeric)."));
     };
     let base = cast(base, result, true)?;
-    if let Value::Numeric(base) = &base {
-        return numeric::power(base, exponent).map(Value::Numeric);
-    }
     if exponent < 0 && base == Value::Float(0.0) {
         return Err(numeric::undefined());
     }
@@ -306,7 +326,6 @@ fn power(base: &Value, exponent: &Value, result: &DataType) -> Result<Value> {
 fn whole_exponent(exponent: &Value) -> Option<i32> {
     let whole = match exponent {
         Value::Int(i) => *i,
-        Value::Numeric(d) if d.is_whole() => numeric::to_i64(d)?,
         Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e9 => *x as i64,
         _ => return None,
     };
@@ -325,10 +344,10 @@ fn digits_units(function: Function, arguments: &[Cow<'_, Value>]) -> u64 {
         }
         (Mod | Div, Some(second)) => numeric::work::of_operator(ArithmeticOp::Mod, first, second),
         (Sqrt, _) => numeric::work::of_root(first),
-        (Power, Some(exponent)) => {
-            let whole = whole_exponent(nth(arguments, 1)).unwrap_or(0);
-            numeric::work::of_digits(exponent) + numeric::work::of_power(first, whole)
-        }
+        (Power, Some(exponent)) => numeric::work::of_power_of(first, exponent),
+        (Exp, _) => numeric::work::of_exp(first),
+        (Ln, _) => numeric::work::of_ln(first),
+        (Log, Some(second)) => numeric::work::of_log(first, second),
         (Greatest | Least, Some(_)) => {
             let others = arguments.iter().skip(1).filter_map(|argument| argument.as_numeric());
             others.map(|other| numeric::work::of_alignment(first, other)).sum()

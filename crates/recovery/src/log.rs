@@ -151,7 +151,8 @@ pub(crate) fn is_apart(work: &Work) -> bool {
 }
 
 /// The calls that a transaction consists of, in order. What an interactive transaction requires is
-/// not asked again: it has committed.
+/// not asked again, and what a load looks at when its rows are there may be left out: it has
+/// committed.
 pub(crate) fn each_part<'w>(
     work: &'w Work,
     visit: &mut dyn FnMut(&'w Arc<Procedure>, &'w [Value]),

@@ -575,7 +575,8 @@ pub fn load_of(into_log: bool, rows: &[(i64, i64)]) -> Load {
             false => [Value::Int(key), Value::Int(number), Value::Null].into(),
         }
     };
-    let procedure = if into_log { load_log() } else { load_table() };
+    let answers = rows.len() % 4 == 1;
+    let procedure = if into_log { load_log() } else { load_table(answers) };
     let at_end = (!into_log && rows.len() % 2 == 1).then(look_at_number);
     Load { procedure, at_end, rows: rows.iter().map(row).collect() }
 }
@@ -590,8 +591,9 @@ fn look_at_number() -> Arc<Procedure> {
     load_by(2, vec![Step::Exists { table: TABLE, key, found }, Step::Require { condition, error }])
 }
 
-/// Inserts one row of its parameters, as COPY does for each line.
-fn load_table() -> Arc<Procedure> {
+/// Inserts one row of its parameters, as COPY does for each line. `answers`: and answers with what
+/// is looked at in the end.
+fn load_table(answers: bool) -> Arc<Procedure> {
     let inserted = Reg(3);
     let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate key");
     let insert = Step::Insert {
@@ -602,7 +604,16 @@ fn load_table() -> Arc<Procedure> {
         inserted,
     };
     let is_new = Step::Require { condition: Expr::Reg(inserted), error };
-    load_by(3, vec![insert, is_new, Step::CountRows { by: constant(1) }])
+    let mut steps = vec![insert, is_new, Step::CountRows { by: constant(1) }];
+    if answers {
+        steps.push(Step::Emit { values: (0..2).map(|column| Expr::Reg(Reg(column))).collect() });
+    }
+    let mut procedure = load_by(3, steps);
+    if let Some(procedure) = Arc::get_mut(&mut procedure).filter(|_| answers) {
+        let column = |name: &str| Column { name: name.into(), data_type: DataType::Int8 };
+        procedure.output = Output::Rows(vec![column("key"), column("number")]);
+    }
+    procedure
 }
 
 fn load_log() -> Arc<Procedure> {

@@ -514,6 +514,10 @@ fn undefined(name: &str, arguments: &[Typed]) -> Error {
     if let Some(error) = sql::bind::machine_dependent(name) {
         return error;
     }
+    if matches!(name, "nextval" | "currval" | "setval") {
+        // It is there, but not for catalogs.
+        return Error::unsupported(format_args!("function {name}() over catalogs"));
+    }
     let types: Vec<String> = arguments.iter().map(|a| a.data_type.to_string()).collect();
     Error::new(
         SqlState::UNDEFINED_FUNCTION,

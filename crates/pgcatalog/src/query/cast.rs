@@ -1,5 +1,6 @@
 //! Conversions, with those that need the catalog: between numbers of objects and their names.
 
+use types::arithmetic::check_made_bytes;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use crate::describe;
@@ -90,6 +91,7 @@ impl Names<'_> {
                 let texts = elements.iter().map(text).collect::<Result<Vec<Value>>>()?;
                 Value::from(texts).made_text(&DataType::Array(Box::new(DataType::Text)))
             }
+            (Value::Array(fields), DataType::System(SystemType::Record)) => record_text(fields),
             (Value::Bool(truth), _) => Ok(truth.to_string()),
             (value, data_type) => value.made_text(data_type),
         }
@@ -220,4 +222,30 @@ fn missing(text: &str, system: SystemType) -> Error {
         _ => (SqlState::UNDEFINED_FUNCTION, "function"),
     };
     Error::new(code, format!("{what} \"{text}\" does not exist"))
+}
+
+/// `(1,two,"and three",,"")`: what is empty or has signs of the form in it is quoted, NULL is
+/// nothing.
+pub fn record_text(fields: &[Value]) -> Result<String> {
+    let mut text = "(".to_owned();
+    for (place, field) in fields.iter().enumerate() {
+        text.push_str(if place > 0 { "," } else { "" });
+        if field.is_null() {
+            continue;
+        }
+        let shown = field.made_text(&field.data_type_hint())?;
+        let is_sign =
+            |c: char| matches!(c, '"' | '\\' | '(' | ')' | ',') || c.is_ascii_whitespace();
+        match shown.is_empty() || shown.contains(is_sign) {
+            true => {
+                text.push('"');
+                text.push_str(&shown.replace('\\', "\\\\").replace('"', "\"\""));
+                text.push('"');
+            }
+            false => text.push_str(&shown),
+        }
+        check_made_bytes(text.len())?;
+    }
+    text.push(')');
+    Ok(text)
 }

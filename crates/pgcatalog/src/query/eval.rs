@@ -520,26 +520,15 @@ impl Names<'_> {
                     value.made_text(data_type)?;
                 }
             }
-            DataType::System(SystemType::Record) => *value = record(value)?,
+            DataType::System(SystemType::Record) if value.as_array().is_some() => {
+                let text = super::cast::record_text(value.as_array().unwrap_or_default())?;
+                check_text_bytes(text.len())?;
+                *value = Value::text(text);
+            }
             _ => {}
         }
         Ok(())
     }
-}
-
-/// `(1,two)`.
-fn record(value: &Value) -> Result<Value> {
-    let Some(fields) = value.as_array() else {
-        return Ok(value.clone());
-    };
-    let mut text = Made::default();
-    text.push("(")?;
-    for (place, field) in fields.iter().enumerate() {
-        text.push(if place > 0 { "," } else { "" })?;
-        text.push(&field.made_text(&field.data_type_hint())?)?;
-    }
-    text.push(")")?;
-    Ok(text.into_value())
 }
 
 /// A text that is made piece by piece, and may not become too long.

@@ -325,7 +325,7 @@ impl<'a> Planner<'a> {
                 let keys = self.directory.keys_of(&statement.procedure)?;
                 self.routes_of_call(keys, &statement.arguments)
             }
-            Work::Load(load) if load.rows.len() <= LOAD_ROWS_MAX => {
+            Work::Load(load) if load.rows.len() <= LOAD_ROWS_MAX && !load.looks_at_answers() => {
                 load.calls().try_for_each(|(procedure, row)| {
                     let keys = self.directory.keys_of(procedure)?;
                     self.routes_of_call(keys, row)

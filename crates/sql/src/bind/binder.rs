@@ -67,8 +67,8 @@ pub struct Binder<'a> {
     pub(super) char_parameters: Vec<usize>,
     /// What waits for the end of the statement at hand.
     pub(super) settling: Option<super::state::Settling>,
-    /// Tables whose rows are being given new keys, the innermost last.
-    pub(super) changing: Vec<types::TableId>,
+    /// When the rows that point at one that gets another key do.
+    pub(super) following: super::state::Following,
     /// Calls that give rows, of the select list at hand; `None` where there can be none.
     pub(super) row_calls: Option<Vec<procedure::Query>>,
     /// Where a call would stand that gives rows and may not, for the error.
@@ -129,7 +129,7 @@ impl<'a> Binder<'a> {
             late: None,
             char_parameters: Vec::new(),
             settling: None,
-            changing: Vec::new(),
+            following: super::state::Following::default(),
             row_calls: None,
             clause: "here",
             depth: 0,

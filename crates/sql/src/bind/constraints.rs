@@ -12,19 +12,13 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use procedure::query::Repeats;
-use procedure::step::Carried;
 use procedure::{BinaryOp, Expr, Function, OnError, Query, Reg, Step};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, fold};
 use super::plan::{Item, Source, Wishes, index_nullability, plan};
-use super::row_functions::rows_of_arrays;
 use super::state::Waits;
 use crate::schema::catalog::{ForeignKey, ReferenceAction, Table};
-
-/// Cascades go this many tables deep; beyond, they are taken for a cycle.
-pub(super) const CASCADE_DEPTH_MAX: u16 = 16;
 
 /// What an update makes of a row that others may point at.
 #[derive(Clone, Copy)]
@@ -84,12 +78,7 @@ impl Binder<'_> {
         moment: Moment,
     ) -> Result<()> {
         for key in &table.foreign_keys {
-            let settling = self.settling.as_ref();
-            let is_due = match moment {
-                Moment::Written => !settling.is_some_and(|s| s.awaits_parent(key.parent)),
-                Moment::End => settling.is_some_and(|s| s.may_grow(key.parent)),
-            };
-            if is_due && key.columns.iter().any(|c| changed(*c)) {
+            if self.looks_for_parent(key, moment) && key.columns.iter().any(|c| changed(*c)) {
                 self.check_parent(table, key, values)?;
             }
         }
@@ -222,14 +211,15 @@ impl Binder<'_> {
     }
 
     /// What happens to the rows that point at one which is deleted, or whose key changes from `old`
-    /// to
-    /// `new`. Both give values of columns of `table`.
+    /// to `new`. Both give values of columns of `table`. Rows of `together` go
+    /// [level by level](super::circles).
     pub(super) fn release_children(
         &mut self,
         table: &Arc<Table>,
         old: &dyn Fn(ColumnId) -> Expr,
         new: Option<NewKey<'_>>,
         depth: u16,
+        together: &[Arc<Table>],
     ) -> Result<()> {
         for reference in &table.referenced_by {
             let Some(child) = self.catalog.table_by_id(reference.child).cloned() else {
@@ -260,75 +250,13 @@ impl Binder<'_> {
                 // They follow when the row has its new key.
                 (true, ..) => {}
                 // They go when the row has gone.
-                (false, _, ReferenceAction::Cascade) if child.id() == table.id() => {}
+                (false, _, ReferenceAction::Cascade)
+                    if together.iter().any(|other| other.id() == child.id()) => {}
                 (false, _, action) => {
-                    if depth >= CASCADE_DEPTH_MAX {
-                        return Err(cyclic());
-                    }
                     self.cascade(&child, &key, &values, action, depth + 1)?;
                 }
             }
         }
-        Ok(())
-    }
-
-    /// ON DELETE CASCADE within a table: those that point at a row that has gone go, then those
-    /// that point at them, level by level. What has gone is not found again: circles end, too.
-    pub(super) fn descendants_follow(
-        &mut self,
-        table: &Arc<Table>,
-        old: &dyn Fn(ColumnId) -> Expr,
-        depth: u16,
-    ) -> Result<()> {
-        let cascades = |key: &&ForeignKey| {
-            key.parent == table.id() && key.on_delete == ReferenceAction::Cascade
-        };
-        let keys: Vec<&ForeignKey> = table.foreign_keys.iter().filter(cascades).collect();
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let wanted = self.columns_of_going(table);
-        let level = self.registers(wanted.len())?;
-        let mut next = Vec::new();
-        let body = self.block(|binder| {
-            let gone = rows_of_arrays(&level);
-            let place = |column: &ColumnId| wanted.iter().position(|c| c == column);
-            let children = keys.iter().map(|key| {
-                let values = key.parent_columns.iter().filter_map(place);
-                let values: Vec<Expr> = values.map(|at| Expr::Column(at as u16)).collect();
-                going_with(&gone, wanted.len(), (table, key), &values, &wanted)
-            });
-            let children = children.collect::<Result<Vec<_>>>()?;
-            let by = table.schema.primary_key.iter().filter_map(place);
-            next = binder.arrays_of(Query::Distinct {
-                input: Box::new(Query::Append(children.into())),
-                by: by.map(|place| place as u16).collect(),
-                repeats: Repeats::Dropped,
-            })?;
-            let row = binder.registers(wanted.len())?;
-            let body = binder.block(|binder| {
-                let old = |c: ColumnId| {
-                    place(&c).map_or(Expr::Const(Value::Null), |place| Expr::Reg(row[place]))
-                };
-                binder.release_children(table, &old, None, depth)?;
-                let key = table.schema.primary_key.iter().map(|c| old(*c)).collect();
-                let found = binder.register()?;
-                binder.steps.push(Step::Delete { table: table.id(), key, found });
-                Ok(())
-            })?;
-            let query = rows_of_arrays(&next);
-            let (row, carried) = (row.into(), Box::default());
-            binder.steps.push(Step::ForRows { query, row, body, carried });
-            Ok(())
-        })?;
-        let columns = level.iter().zip(&wanted).zip(next);
-        let carried = columns.map(|((register, column), next)| Carried {
-            register: *register,
-            initial: Expr::Array([old(*column)].into()),
-            next: Expr::Reg(next),
-        });
-        let condition = Expr::is_null(Expr::Reg(level[0]), true);
-        self.steps.push(Step::While { condition, body, carried: carried.collect() });
         Ok(())
     }
 
@@ -347,12 +275,6 @@ impl Binder<'_> {
             let is_changed = key.parent_columns.iter().any(|column| (new.changed)(*column));
             if key.on_update.rejects() || !is_changed {
                 continue;
-            }
-            if self.changing.contains(&child.id()) {
-                return Err(Error::unsupported("ON UPDATE actions that come back to a table")
-                    .with_hint(
-                        "Change the rows that refer to it first, with constraints dropped.",
-                    ));
             }
             let values: Vec<Expr> = key.parent_columns.iter().map(|c| old(*c)).collect();
             let pairs = key.parent_columns.iter().zip(&values);
@@ -572,10 +494,6 @@ fn key_detail(table: &Table, columns: &[ColumnId], values: &[Expr], end: &str) -
     }
     parts.push(text(format!("){end}")));
     Expr::Call { function: Function::Concat, arguments: parts.into(), result: DataType::Text }
-}
-
-pub(super) fn cyclic() -> Error {
-    Error::unsupported("a cycle of ON DELETE CASCADE")
 }
 
 /// The row that has a key of the primary key (index 0), or the first that has one of another.

@@ -10,7 +10,7 @@ use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 use super::binder::Binder;
 use super::constraints::{Moment, NewKey};
 use super::scope::Scope;
-use super::state::Settling;
+use super::state::{Following, Settling};
 use crate::schema::catalog::{Catalog, Table};
 use crate::schema::sequence::Identity;
 use crate::syntax::changes::is_default;
@@ -47,6 +47,11 @@ impl RowResult {
 }
 
 impl Returning {
+    /// Rows of these values for the client.
+    pub fn emitted(exprs: Vec<Expr>, columns: Vec<Column>) -> Returning {
+        Returning { clause: Some((exprs, columns)), emit: true }
+    }
+
     /// How many values are kept of each row.
     pub fn width(&self) -> usize {
         match &self.clause {
@@ -348,12 +353,19 @@ impl Binder<'_> {
         self.check_unique(table, &new, Some(&key), &changed)?;
         let new_value = |c: ColumnId| new[usize::from(c)].clone();
         let new_key = NewKey { value: &new_value, changed: &changed };
-        self.release_children(table, old, Some(new_key), 0)?;
+        self.release_children(table, old, Some(new_key), 0, &[])?;
         self.write_row(table, key, assigned, &new)?;
-        self.changing.push(table.id());
-        let followed = self.children_follow(table, old, new_key);
-        self.changing.pop();
-        followed.map(|()| new)
+        if self.following != Following::AtOnce {
+            return Ok(new);
+        }
+        match self.followers(table, &changed) {
+            Some(followers) => {
+                let itself = Query::Values([Box::default()].into());
+                self.followers_follow(table, &itself, old, &new_value, &followers)?;
+            }
+            None => self.children_follow(table, old, new_key)?,
+        }
+        Ok(new)
     }
 
     fn write_row(
@@ -397,14 +409,15 @@ impl Binder<'_> {
         old: &dyn Fn(ColumnId) -> Expr,
         depth: u16,
     ) -> Result<Reg> {
-        self.release_children(table, old, None, depth)?;
+        let together = self.goes_in_circles(table, depth);
+        self.release_children(table, old, None, depth, &together)?;
         let found = self.register()?;
         self.steps.push(Step::Delete {
             table: table.id(),
             key: table.schema.primary_key.iter().map(|c| old(*c)).collect(),
             found,
         });
-        self.descendants_follow(table, old, depth)?;
+        self.descendants_follow(table, old, depth, &together)?;
         Ok(found)
     }
 }

@@ -7,6 +7,7 @@
 use procedure::{BinaryOp, Expr, Function};
 use sqlparser::ast;
 use types::cast::{CastContext, common_type};
+use types::numeric::Numeric;
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::binder::{Binder, Typed, fold};
@@ -211,6 +212,18 @@ impl Binder<'_> {
                     _ => T::Float8,
                 };
                 (Function::Power, vec![common.clone(), common.clone()], common)
+            }
+            ("exp", 1) if no_integers == numeric => (Function::Exp, vec![numeric.clone()], numeric),
+            ("ln", 1) if no_integers == numeric => (Function::Ln, vec![numeric.clone()], numeric),
+            ("log" | "log10", 1) if no_integers == numeric => {
+                let ten = Typed::new(Expr::Const(Value::from(Numeric::from(10))), numeric.clone());
+                let given = [ten, arguments[0].clone()];
+                let types = [numeric.clone(), numeric.clone()];
+                return self.call(Function::Log, &types, &given, numeric).map(Some);
+            }
+            // There is none for floats.
+            ("log", 2) if !arguments.iter().any(|a| a.data_type == T::Float8) => {
+                (Function::Log, vec![numeric.clone(), numeric.clone()], numeric)
             }
             ("to_hex", 1) if first.is_integer() => {
                 return self.to_hex(arguments[0].clone(), first == T::Int8).map(Some);

@@ -242,7 +242,7 @@ impl Binder<'_> {
     }
 
     /// Every column's value, from those of the listed ones.
-    fn whole_row(&mut self, plan: &InsertPlan, values: &[Expr]) -> Vec<Expr> {
+    pub(super) fn whole_row(&mut self, plan: &InsertPlan, values: &[Expr]) -> Vec<Expr> {
         let table = &plan.table;
         let mut row = Vec::with_capacity(table.schema.columns.len());
         for column in 0..table.schema.columns.len() as ColumnId {
@@ -258,7 +258,11 @@ impl Binder<'_> {
     }
 
     /// Inserts one row whose listed columns have these values.
-    fn insert_values(&mut self, plan: &InsertPlan, values: Vec<Expr>) -> Result<RowResult> {
+    pub(super) fn insert_values(
+        &mut self,
+        plan: &InsertPlan,
+        values: Vec<Expr>,
+    ) -> Result<RowResult> {
         let table = &plan.table;
         let mut row = self.whole_row(plan, &values);
         for value in &mut row {
@@ -498,46 +502,10 @@ impl Binder<'_> {
             overriding: None,
         }
     }
-
-    /// Steps that insert one row whose listed columns are the first parameters: COPY's.
-    pub(super) fn insert_parameters(
-        &mut self,
-        table: &Arc<Table>,
-        columns: &[ColumnId],
-    ) -> Result<()> {
-        let (plan, values) = parameters(table, columns);
-        let row = self.insert_values(&plan, values)?;
-        self.steps.push(Step::CountRows { by: row.count });
-        Ok(())
-    }
-
-    /// Steps that look for the parents of a row that COPY has inserted, among its own table's.
-    /// `false`: each row is checked when it is written, since no key leads to the table itself, or
-    /// one has a column that COPY does not give.
-    pub(super) fn look_at_loaded(
-        &mut self,
-        table: &Arc<Table>,
-        columns: &[ColumnId],
-    ) -> Result<bool> {
-        let (plan, values) = parameters(table, columns);
-        let row = self.whole_row(&plan, &values);
-        let is_known = |column: &ColumnId| {
-            let value = &row[usize::from(*column)];
-            matches!(value, Expr::Reg(_) | Expr::Const(_)) && table.generated(*column).is_none()
-        };
-        let mut keys = table.foreign_keys.iter().filter(|key| key.parent == table.id()).peekable();
-        if keys.peek().is_none() || !keys.all(|key| key.columns.iter().all(is_known)) {
-            return Ok(false);
-        }
-        self.loaded(table, true, |binder| {
-            binder.check_parents(table, &row, &|_| true, Moment::End)
-        })?;
-        Ok(true)
-    }
 }
 
 /// A row of COPY's, whose values are the first parameters.
-fn parameters(table: &Arc<Table>, columns: &[ColumnId]) -> (InsertPlan, Vec<Expr>) {
+pub(super) fn parameters(table: &Arc<Table>, columns: &[ColumnId]) -> (InsertPlan, Vec<Expr>) {
     let plan = InsertPlan {
         table: table.clone(),
         columns: columns.to_vec(),
@@ -612,13 +580,13 @@ fn marked_repeats(plan: &InsertPlan, rows: &Query) -> Result<Option<Query>> {
     Ok(Some(Query::Project { input, expressions: columns.into() }))
 }
 
-struct InsertPlan {
+pub(super) struct InsertPlan {
     table: Arc<Table>,
     columns: Vec<ColumnId>,
     /// The statement names its columns.
     is_listed: bool,
     conflict: Conflict,
-    returning: Returning,
+    pub(super) returning: Returning,
     /// What RETURNING may show behind the table's columns.
     beside: Vec<Expr>,
     identities: Vec<(ColumnId, Identity)>,

@@ -169,7 +169,7 @@ impl Binder<'_> {
                         Some(written + place)
                     };
                     let width = usize::from(rows.width());
-                    self.settle_updated(table, (&of_clause, width), &place, &new)?;
+                    self.settle_updated(table, (&of_clause, width), &place, &new, false)?;
                 }
                 Action::Delete => {
                     let columns = self.columns_of_going(table);
@@ -274,6 +274,11 @@ impl Binder<'_> {
                     (*column, known.unwrap_or_else(|| in_place(value)))
                 });
                 let assigned: Vec<(ColumnId, Expr)> = assigned.collect();
+                let changed = |column| assigned.iter().any(|(c, _)| *c == column);
+                if self.followers(table, &changed).is_some_and(|f| f.come_to(table.id())) {
+                    let what = "ON UPDATE actions that come back to the table of a MERGE";
+                    return Err(Error::unsupported(what).with_hint("UPDATE … FROM has them."));
+                }
                 let mut new = self.update_row(table, &old, &assigned)?;
                 new.extend((own..*width).map(old));
                 self.row_done(returning, &new)

@@ -13,6 +13,7 @@
 mod aggregates;
 mod binder;
 mod calls;
+mod circles;
 mod constraints;
 mod dml;
 mod expression;
@@ -20,6 +21,7 @@ mod from;
 mod functions;
 mod insert;
 mod intervals;
+mod load;
 mod merge;
 mod operators;
 pub mod origins;

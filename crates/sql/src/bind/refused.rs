@@ -23,6 +23,9 @@ const MACHINE_DEPENDENT: &[&str] = &[
     "log10", "pi", "radians", "sin", "sinh", "tan", "tanh",
 ];
 
+/// Which of them are there for another type.
+const OF_NUMERIC: &[&str] = &["exp", "ln", "log", "log10"];
+
 /// Everything else that clients and people are known to ask for.
 const MISSING: &[&str] = &[
     "age",
@@ -125,8 +128,13 @@ pub(super) fn not_there_yet(name: &str) -> Option<Error> {
 /// Why no engine has a function of this name.
 pub fn machine_dependent(name: &str) -> Option<Error> {
     MACHINE_DEPENDENT.contains(&name).then(|| {
-        Error::unsupported(format_args!("function {name}()"))
+        let what = if OF_NUMERIC.contains(&name) { " of double precision" } else { "" };
+        let hint = match OF_NUMERIC.contains(&name) {
+            true => format!("Of numeric there is one: {name}(x::numeric)."),
+            false => "Compute it in the client and pass the result as a parameter.".to_owned(),
+        };
+        Error::unsupported(format_args!("function {name}(){what}"))
             .with_detail("Its last digits would differ between machines.")
-            .with_hint("Compute it in the client and pass the result as a parameter.")
+            .with_hint(hint)
     })
 }

@@ -8,6 +8,7 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, SystemType};
 
 use super::binder::Binder;
+use super::load::{Looks, columns_of_own_keys};
 use crate::bind::statement::{
     Command, Discarded, Isolation, Program, Statement, TableLock, TransactionModes,
 };
@@ -195,15 +196,27 @@ impl Binder<'_> {
         }
         let columns = listed;
         let types: Vec<_> = columns.iter().map(|c| Some(table.column_type(*c).clone())).collect();
-        let mut at_end = Binder::new(self.catalog, self.session, types.clone());
-        let waits = at_end.look_at_loaded(&table, &columns)?;
-        let at_end = match waits {
-            true => Some(Arc::new(at_end.procedure(text, Output::Tag, "COPY")?)),
-            false => None,
+        let bound = |types| Binder::new(self.catalog, self.session, types);
+        let looks = bound(types.clone()).looks_at_loaded(&table, &columns);
+        let at_end = match looks {
+            Looks::None => None,
+            Looks::AtGiven | Looks::AtAnswers => {
+                let type_of = |c: &ColumnId| Some(table.column_type(*c).clone());
+                let mut at_end = bound(match looks {
+                    Looks::AtGiven => types.clone(),
+                    _ => columns_of_own_keys(&table).iter().map(type_of).collect(),
+                });
+                at_end.look_at_loaded(&table, &columns, looks)?;
+                Some(Arc::new(at_end.procedure(text, Output::Tag, "COPY")?))
+            }
         };
-        let mut row = Binder::new(self.catalog, self.session, types);
-        row.loaded(&table, waits, |row| row.insert_parameters(&table, &columns))?;
-        let mut row = row.procedure(text, Output::Tag, "COPY")?;
+        let waits = looks != Looks::None;
+        let answers = looks == Looks::AtAnswers;
+        let mut row = bound(types);
+        let insert = |row: &mut Binder<'_>| row.insert_parameters(&table, &columns, answers);
+        let shown = row.loaded(&table, waits, insert)?;
+        let output = shown.map_or(Output::Tag, Output::Rows);
+        let mut row = row.procedure(text, output, "COPY")?;
         // What errors in the data speak of.
         for (parameter, column) in row.parameters.iter_mut().zip(&columns) {
             parameter.name = table.column_name(*column).to_owned();

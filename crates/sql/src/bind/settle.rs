@@ -23,7 +23,7 @@ use sqlparser::ast;
 use types::{ColumnId, Result, TableId, Value};
 
 use super::binder::Binder;
-use super::constraints::{CASCADE_DEPTH_MAX, Moment, children_of, cyclic, going_with};
+use super::constraints::{Moment, children_of, going_with};
 use super::state::{Settling, Waits};
 use crate::schema::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
 use crate::syntax::changes::{modifying, single_row};
@@ -339,6 +339,7 @@ impl Binder<'_> {
         (rows, width): (&Query, usize),
         old: &dyn Fn(ColumnId) -> Option<usize>,
         new: &dyn Fn(ColumnId) -> Option<usize>,
+        may_have_changed_since: bool,
     ) -> Result<()> {
         let changed = |column: ColumnId| new(column).is_some();
         self.settle_rows(rows, width, |binder, row| {
@@ -357,6 +358,9 @@ impl Binder<'_> {
                     binder.check_no_child_is_left((table, child), key, key.on_update, &values)?;
                 }
             }
+            if may_have_changed_since {
+                return binder.check_parents_of_what_is_left(table, &after, &changed);
+            }
             binder.check_parents(table, &after, &changed, Moment::End)
         })
     }
@@ -368,11 +372,30 @@ impl Binder<'_> {
         (rows, columns): (&Query, &[ColumnId]),
         depth: u16,
     ) -> Result<()> {
-        if depth > CASCADE_DEPTH_MAX {
-            return Err(cyclic());
+        let together = self.goes_in_circles(table, depth);
+        if together.is_empty() {
+            return self.settle_going(table, (rows, columns), depth, &[]);
         }
+        for (table, rows, columns) in self.all_that_go(table, (rows, columns), &together)? {
+            self.settle_going(&table, (&rows, &columns), depth, &together)?;
+        }
+        Ok(())
+    }
+
+    fn settle_going(
+        &mut self,
+        table: &Arc<Table>,
+        (rows, columns): (&Query, &[ColumnId]),
+        depth: u16,
+        together: &[Arc<Table>],
+    ) -> Result<()> {
         for reference in &table.referenced_by {
             let Some((child, key)) = key_of(self.catalog, reference) else { continue };
+            if key.on_delete == ReferenceAction::Cascade
+                && together.iter().any(|other| other.id() == child.id())
+            {
+                continue;
+            }
             let place = |column: &ColumnId| columns.iter().position(|c| c == column);
             match key.on_delete {
                 action if action.rejects() => {

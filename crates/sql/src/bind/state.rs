@@ -48,6 +48,17 @@ pub(super) struct CommonTable {
     pub(super) weight: usize,
 }
 
+/// When the rows that point at one get its new key.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Following {
+    #[default]
+    AtOnce,
+    /// When the statement has changed all rows.
+    Later,
+    /// They are the next level. Parents may be on their way, and are looked for behind the last.
+    LevelByLevel,
+}
+
 /// What a statement does to the tables that its foreign keys lead to.
 #[derive(Default)]
 pub(super) struct Settling {

@@ -21,11 +21,12 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::Binder;
+use super::circles::Followers;
 use super::constraints::{check_violation, null_violation, relevant_checks, rows_of};
 use super::dml::{Dml, Returning, RowResult, one_if};
 use super::from::From;
 use super::plan::{Wishes, conjuncts, plan};
-use super::state::{Place, Waits};
+use super::state::{Following, Place, Waits};
 use crate::schema::catalog::Table;
 use crate::syntax::names::fold;
 
@@ -143,7 +144,8 @@ impl Binder<'_> {
         let mut query = rows_of_join(table, from, &needed)?;
         let is_one = !self.is_late() && matches!(query, Query::Get { .. });
         let waits = self.updated_await(table, &changed, is_one);
-        let kept = waits || self.is_late();
+        let followers = self.followers(table, &changed);
+        let kept = waits || self.is_late() || followers.is_some();
         let known = if kept { Vec::new() } else { known_key(table, &query) };
         let mut registers = needed.len();
         let mut assignments = assignments;
@@ -158,16 +160,17 @@ impl Binder<'_> {
             };
             self.keep_returning(returning, &query, &place);
             if waits {
-                let old = |column| needed.binary_search(&column).ok();
-                let new = |column| {
-                    let place = assignments.iter().position(|(c, _)| *c == column)?;
-                    Some(needed.len() + place)
-                };
-                self.settle_updated(table, (&query, registers), &old, &new)?;
+                let (old, new) = places_of_updated(&needed, &assignments);
+                let rows = (&query, registers);
+                self.settle_updated(table, rows, &old, &new, followers.is_some())?;
             }
             for (place, (_, value)) in assignments.iter_mut().enumerate() {
                 *value = Expr::Column(width + place as ColumnId);
             }
+        }
+        let rows = followers.as_ref().map(|_| query.clone());
+        if followers.is_some() {
+            self.following = Following::Later;
         }
         let row = self.for_rows(query, registers, returning.width(), |binder, row| {
             let (row, assigned_row) = row.split_at(needed.len());
@@ -185,8 +188,34 @@ impl Binder<'_> {
             let mut new = binder.waiting(Waits::all_if(waits), write)?;
             new.extend((new.len() as ColumnId..width).map(old));
             binder.row_done(returning, &new)
-        })?;
+        });
+        self.following = Following::AtOnce;
+        let row = row?;
+        if let (Some(followers), Some(rows)) = (followers, rows) {
+            let places = places_of_updated(&needed, &assignments);
+            self.follow_updated(table, &rows, places, &followers)?;
+        }
         Ok(returning.finish(row))
+    }
+
+    /// When all `rows` are changed, those that point at them follow.
+    fn follow_updated(
+        &mut self,
+        table: &Table,
+        rows: &Query,
+        (before, after): (impl Fn(ColumnId) -> Option<usize>, impl Fn(ColumnId) -> Option<usize>),
+        followers: &Followers,
+    ) -> Result<()> {
+        let of = |place: Option<usize>| {
+            place.map_or(Expr::Const(Value::Null), |place| Expr::Column(place as u16))
+        };
+        let old = |column| of(before(column));
+        let new = |column| of(after(column).or_else(|| before(column)));
+        let follow =
+            |binder: &mut Self| binder.followers_follow(table, rows, &old, &new, followers);
+        let steps = self.block(follow)?;
+        steps.into_iter().for_each(|step| self.change_step(step));
+        Ok(())
     }
 
     pub(super) fn delete(&mut self, delete: &ast::Delete, emit: bool) -> Result<Dml> {
@@ -274,6 +303,20 @@ impl Binder<'_> {
         }
         Ok(())
     }
+}
+
+/// Where a column's values are in rows that [`with_assigned`] gives, before and after.
+fn places_of_updated<'n>(
+    needed: &'n [ColumnId],
+    assignments: &[(ColumnId, Expr)],
+) -> (impl Fn(ColumnId) -> Option<usize> + 'n, impl Fn(ColumnId) -> Option<usize> + use<'n>) {
+    let assigned: Vec<ColumnId> = assignments.iter().map(|(column, _)| *column).collect();
+    let old = move |column: ColumnId| needed.binary_search(&column).ok();
+    let new = move |column: ColumnId| {
+        let place = assigned.iter().position(|c| *c == column)?;
+        Some(needed.len() + place)
+    };
+    (old, new)
 }
 
 /// The rows with the new values behind the columns `needed`.

@@ -81,8 +81,7 @@ create table tree (id int primary key, up int references tree on update cascade)
 insert into tree values (1, null), (2, 1);
 -- INSERT 0 2
 update tree set id = 3 where id = 1;
--- ERROR 0A000: ON UPDATE actions that come back to a table is not supported
--- HINT: Change the rows that refer to it first, with constraints dropped.
+-- UPDATE 1
 update tree set up = null where id = 2;
 -- UPDATE 1
 create table bad (id int primary key, p int references p on delete set default);

@@ -64,8 +64,7 @@ select power(2.5, 3), power(2.0, -2), power(10.0, 40), 2.0 ^ 100, power(1.1, 100
 -- 15.6250000000000000 | 0.2500000000000000 | 10000000000000000000000000000000000000000.0000000000000000 | 1267650600228229401496703205376.0000000000000000 | 13780.6123398222701841
 -- SELECT 1
 select power(2.0, -9223372036854775808), power(2.0, 1000001);
--- ERROR 0A000: power() with this exponent is not supported
--- DETAIL: Only whole exponents up to 1000000 have one result on every machine.
+-- ERROR 22003: value overflows numeric format
 select div(17, 5), div(-17.5, 5), div(1e40, 3), mod(1e40, 7), 1e40 % 0.3;
 -- div numeric | div numeric | div numeric | mod numeric | ?column? numeric
 -- 3 | -3 | 3333333333333333333333333333333333333333 | 4 | 0.1
@@ -150,3 +149,51 @@ select n, v from k where n >= 1e40 and n < 1e41 order by n;
 -- 10000000000000000000000000000000000000000 | 1
 -- 10000000000000000000000000000000000000000.0000000000000000000000000000000000000001 | 9
 -- SELECT 2
+select exp(1.0), exp(0.0), ln(10.0), log(1000.0), log10(2::numeric), log(2, 64), log(2.0, 10);
+-- exp numeric | exp numeric | ln numeric | log numeric | log10 numeric | log numeric | log numeric
+-- 2.7182818284590452 | 1.0000000000000000 | 2.3025850929940457 | 3.0000000000000000 | 0.3010299956639812 | 6.0000000000000000 | 3.3219280948873623
+-- SELECT 1
+select power(2.0, 0.5), 10.0 ^ 1.5, power(0.0, 0.5), 2.0 ^ -0.5, power(-8.0, 3.0);
+-- power numeric | ?column? numeric | power numeric | ?column? numeric | power numeric
+-- 1.4142135623730950 | 31.622776601683793 | 0.0000000000000000 | 0.7071067811865475 | -512.0000000000000000
+-- SELECT 1
+select power(-8.0, 1.0 / 3);
+-- ERROR 2201F: a negative number raised to a non-integer power yields a complex result
+select power(0.0, -0.5);
+-- ERROR 2201F: zero raised to a negative power is undefined
+select exp(70.5), exp(-70.5), exp(0.00000000000000000001);
+-- exp numeric | exp numeric | exp numeric
+-- 4147257241886090509094686216890.0 | 0.0000000000000000000000000000002411232150975086 | 1.00000000000000000001
+-- SELECT 1
+select exp(6000.0);
+-- ERROR 22003: value overflows numeric format
+select ln(0.0);
+-- ERROR 2201E: cannot take logarithm of zero
+select ln(-1.0);
+-- ERROR 2201E: cannot take logarithm of a negative number
+select log(1.0, 2.0);
+-- ERROR 22012: division by zero
+select exp(1::float8);
+-- ERROR 0A000: function exp() of double precision is not supported
+-- DETAIL: Its last digits would differ between machines.
+-- HINT: Of numeric there is one: exp(x::numeric).
+select log(2::float8, 4::float8);
+-- ERROR 0A000: function log() of double precision is not supported
+-- DETAIL: Its last digits would differ between machines.
+-- HINT: Of numeric there is one: log(x::numeric).
+create table growth (id int primary key, rate numeric, years numeric);
+-- CREATE TABLE
+insert into growth values (1, 1.05, 10), (2, 1.02, 7.25), (3, 0.97, -3.5);
+-- INSERT 0 3
+select id, round(power(rate, years), 8), ln(rate), exp(years), log(rate), log(years + 4, rate) from growth order by id;
+-- id integer | round numeric | ln numeric | exp numeric | log numeric | log numeric
+-- 1 | 1.62889463 | 0.048790164169432003 | 22026.465794806717 | 0.021189299069938073 | 0.018487724242256229
+-- 2 | 1.15438652 | 0.019802627296179713 | 1408.1048482046956 | 0.008600171761917561 | 0.008181659253306001
+-- 3 | 1.11249721 | -0.030459207484708546 | 0.03019738342231850 | -0.013228265733755148 | 0.043943347587597016
+-- SELECT 3
+update growth set rate = exp(ln(rate) * years), years = rate ^ years where id = 2;
+-- UPDATE 1
+select * from growth where exp(years) > 1 and id = 2;
+-- id integer | rate numeric | years numeric
+-- 2 | 1.15438651601694323671 | 1.1543865160169432
+-- SELECT 1

@@ -133,14 +133,25 @@ fn no_transaction_holds_up_the_others_for_long() {
 /// Rows may come before those that they need, from the same COPY, or the same block of one.
 #[test]
 fn a_copy_may_refer_to_what_comes_later() {
-    const TABLES: [&str; 4] = [
+    const TABLES: [&str; 11] = [
         "CREATE TABLE e (id int PRIMARY KEY, boss int REFERENCES e)",
         "CREATE TABLE f (id bigserial PRIMARY KEY, code text UNIQUE, up text REFERENCES f (code))",
         "CREATE TABLE g (id int, a int DEFAULT 1, up_a int DEFAULT 1, up int, PRIMARY KEY (a, id),
             FOREIGN KEY (up_a, up) REFERENCES g (a, id))",
         "CREATE TABLE h (id int PRIMARY KEY, up int REFERENCES h, top int REFERENCES e)",
+        // Known only when the row is written.
+        "CREATE TABLE i (id int PRIMARY KEY, up int DEFAULT 2 + floor(random()) REFERENCES i)",
+        "CREATE TABLE j (id int PRIMARY KEY,
+            up int GENERATED ALWAYS AS (id % 3 + 1) STORED REFERENCES j)",
+        "CREATE SEQUENCE turns MAXVALUE 3 CYCLE",
+        "CREATE TABLE k (id bigint PRIMARY KEY, up bigint DEFAULT nextval('turns') REFERENCES k)",
+        "CREATE TABLE l (id int DEFAULT 7 + floor(random()) PRIMARY KEY, up int REFERENCES l)",
+        "CREATE TABLE m (code text UNIQUE, up text GENERATED ALWAYS AS (lower(code)) STORED
+            REFERENCES m (code))",
+        "CREATE TABLE n (id int PRIMARY KEY, up uuid DEFAULT gen_random_uuid(), own uuid UNIQUE,
+            FOREIGN KEY (up) REFERENCES n (own))",
     ];
-    const COPIES: [(&str, &str, &str); 11] = [
+    const COPIES: [(&str, &str, &str); 23] = [
         ("e", "1\t2\n2\t3\n3\t1\n4\t\\N\n5\t5\n", "00000"),
         ("e", "6\t5\n7\t8\n", "23503"),
         ("e", "6\t7\n7\t6\n6\t7\n", "23505"),
@@ -152,6 +163,18 @@ fn a_copy_may_refer_to_what_comes_later() {
         ("g (id, a, up_a, up)", "5\t2\t2\t6\n6\t2\t\\N\t9\n", "00000"),
         ("h", "1\t2\t1\n2\t1\t1\n", "00000"),
         ("h", "3\t4\t1\n4\t3\t6\n", "23503"),
+        ("i (id)", "1\n3\n", "23503"),
+        ("i (id)", "1\n2\n3\n", "00000"),
+        ("j (id)", "1\n3\n", "23503"),
+        ("j (id)", "4\n1\n2\n3\n", "00000"),
+        ("k (id)", "3\n1\n2\n", "00000"),
+        ("k (id, up)", "4\t5\n", "23503"),
+        ("l (up)", "7\n", "00000"),
+        ("l", "8\t9\n9\t8\n", "00000"),
+        ("m (code)", "A\na\n", "00000"),
+        ("m (code)", "B\nC\nb\n", "23503"),
+        ("n (id)", "1\n", "23503"),
+        ("n (id, up)", "1\t\\N\n", "00000"),
     ];
     block_on(async {
         for protocol in super::protocols() {
@@ -176,7 +199,18 @@ fn a_copy_may_refer_to_what_comes_later() {
                 if begun {
                     client.run("COMMIT").await.unwrap();
                 }
-                for (table, rows) in [("h", 2), ("e", 5), ("f", 3), ("g", 4)] {
+                for (table, rows) in [
+                    ("h", 2),
+                    ("e", 5),
+                    ("f", 3),
+                    ("g", 4),
+                    ("i", 3),
+                    ("j", 4),
+                    ("k", 3),
+                    ("l", 3),
+                    ("m", 2),
+                    ("n", 1),
+                ] {
                     let count = client.number(&format!("SELECT count(*) FROM {table}")).await;
                     assert_eq!(count, rows, "{protocol} {begun}: {table}");
                     client.run(&format!("DELETE FROM {table}")).await.unwrap();

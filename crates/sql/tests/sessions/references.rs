@@ -217,3 +217,91 @@ fn merge_and_cascades_within_a_table_end_well() {
         }
     });
 }
+
+const CIRCLES: &str = "CREATE TABLE tree (id int PRIMARY KEY,
+                        up int REFERENCES tree ON UPDATE CASCADE ON DELETE CASCADE);
+    CREATE TABLE dept (id int PRIMARY KEY, head int);
+    CREATE TABLE emp (id int PRIMARY KEY,
+                      dept int REFERENCES dept ON UPDATE CASCADE ON DELETE CASCADE,
+                      boss int REFERENCES emp ON UPDATE CASCADE ON DELETE CASCADE);
+    ALTER TABLE dept ADD FOREIGN KEY (head) REFERENCES emp
+        ON UPDATE CASCADE ON DELETE CASCADE;
+    CREATE TABLE pay (emp int REFERENCES emp ON UPDATE CASCADE)";
+
+/// Statements that go in circles, and what is left behind them: PostgreSQL's answers.
+const IN_CIRCLES: [(&str, &str, &str); 8] = [
+    ("UPDATE tree SET id = id + 100", "00000", "SELECT sum(id - up) FROM tree WHERE up < id"),
+    ("UPDATE tree SET id = 7, up = 9 WHERE id = 101", "23503", "SELECT count(*) FROM tree"),
+    ("DELETE FROM tree WHERE id = 120", "00000", "SELECT count(*) FROM tree"),
+    ("UPDATE dept SET id = id + 10", "00000", "SELECT sum(dept) FROM emp"),
+    ("UPDATE emp SET id = id * 10", "00000", "SELECT sum(boss) FROM emp"),
+    ("DELETE FROM emp WHERE id = 10", "23503", "SELECT count(*) FROM emp"),
+    ("DELETE FROM pay", "00000", "SELECT sum(head) FROM dept"),
+    ("DELETE FROM emp WHERE id = 10", "00000", "SELECT count(*) FROM emp"),
+];
+
+#[test]
+fn actions_that_come_back_to_a_table_end_under_every_protocol() {
+    block_on(async {
+        for protocol in super::protocols() {
+            for interactive in [false, true] {
+                let node = Node::new(protocol);
+                let mut client = node.session();
+                for table in CIRCLES.split(';') {
+                    client.run(table).await.unwrap();
+                }
+                for text in [
+                    "INSERT INTO tree SELECT i, i % 40 + 1 FROM generate_series(1, 40) i",
+                    "INSERT INTO dept VALUES (1, NULL), (2, NULL), (3, NULL)",
+                    "INSERT INTO emp VALUES (1, 1, NULL), (2, 1, 1), (3, 2, 2), (4, 3, 4)",
+                    "UPDATE dept SET head = id",
+                    "INSERT INTO pay VALUES (3)",
+                ] {
+                    client.run(text).await.unwrap();
+                }
+                if interactive {
+                    client.run("BEGIN").await.unwrap();
+                }
+                let mut left = Vec::new();
+                for (text, expected, asked) in &IN_CIRCLES {
+                    let got = run(&mut client, interactive, text).await;
+                    assert_eq!(got.as_str(), *expected, "{protocol} {interactive}: {text}");
+                    left.push(client.number(asked).await);
+                }
+                if interactive {
+                    client.run("COMMIT").await.unwrap();
+                }
+                assert_eq!(left, [39, 40, 0, 47, 70, 4, 60, 0], "{protocol}");
+                node.verify();
+            }
+        }
+    });
+}
+
+/// A list of rows is gone through level by level, and each level is paid for.
+#[test]
+fn long_lists_end_by_what_a_transaction_may_do() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        client
+            .run(
+                "CREATE TABLE list (id int PRIMARY KEY, next int REFERENCES list
+                  ON DELETE CASCADE ON UPDATE CASCADE)",
+            )
+            .await
+            .unwrap();
+        let rows = "INSERT INTO list SELECT i, i + 1 FROM generate_series(1, 1999) i
+                    UNION ALL SELECT 2000, NULL";
+        client.run(rows).await.unwrap();
+        client.run("UPDATE list SET id = -id WHERE id <= 1000").await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM list WHERE next < 0").await, 999);
+        client.run("SET ledger.transaction_units_max = 100000").await.unwrap();
+        let error = client.run("DELETE FROM list WHERE id = 2000").await.unwrap_err();
+        assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX);
+        client.run("SET ledger.transaction_units_max = 100000000").await.unwrap();
+        client.run("DELETE FROM list WHERE id = 2000").await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM list").await, 0);
+        node.verify();
+    });
+}

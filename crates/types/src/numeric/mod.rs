@@ -5,10 +5,10 @@
 //! scale, and results have PostgreSQL's: the larger one for `+`, `-`, `%`, the sum for `*`, and for
 //! `/` enough for 16 significant digits (`select_div_scale`). Rounding is half away from zero.
 //!
-//! What is exact stays exact: only quotients, roots, powers and averages round, which have no last
-//! digit, and what asks for it (`round`, a column's scale). A number that is too large, and a
-//! product with more digits behind the point than there can be, is refused with 22003. PostgreSQL
-//! rounds the latter. `NaN` and the infinities do not exist.
+//! What is exact stays exact: only quotients, roots, powers, logarithms and averages round, which
+//! have no last digit, and what asks for it (`round`, a column's scale). A number that is too large,
+//! and a product with more digits behind the point than there can be, is refused with 22003.
+//! PostgreSQL rounds the latter. `NaN` and the infinities do not exist.
 //!
 //! Cost: magnitudes below 2^96, which is 28 digits and nearly all, are inline, and nothing
 //! allocates where a result is one of them. Longer ones are shared integers of `num-bigint`, and
@@ -16,6 +16,7 @@
 
 mod arithmetic;
 mod binary;
+mod logarithms;
 mod powers;
 mod rounding;
 mod text;
@@ -32,6 +33,7 @@ use num_bigint::BigUint;
 pub use arithmetic::{abs, add, div, mul, neg, rem, sub};
 pub(crate) use binary::from_sevens;
 pub use binary::{from_bytes, put_bytes};
+pub use logarithms::{exp, ln, log, power_of};
 pub use powers::{power, sqrt, undefined};
 pub use rounding::{apply_precision, ceil, floor, quotient, round, to_i64, trunc};
 pub(crate) use text::from_digits;

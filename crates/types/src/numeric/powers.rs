@@ -1,4 +1,4 @@
-//! `sqrt` and `power`, with PostgreSQL's scales.
+//! `sqrt` and whole powers, with PostgreSQL's scales.
 
 use num_bigint::BigUint;
 
@@ -124,9 +124,9 @@ pub fn undefined() -> Error {
     Error::new(SqlState(*b"2201F"), what)
 }
 
-/// Multiplications and an exponent of two only, which IEEE 754 defines to the bit; good to three
-/// digits, which is enough to choose how many are computed.
-fn estimated_log10(d: &Numeric) -> f64 {
+/// Multiplications and an exponent of two only, which IEEE 754 defines to the bit; good to ten
+/// digits, which is enough to choose how many are computed and shown.
+pub(super) fn estimated_log10(d: &Numeric) -> f64 {
     let size = d.magnitude().to_big();
     let bits = size.bits();
     // The first 53 bits as a number from 1 to 2, and its logarithm by a polynomial.

@@ -3,8 +3,12 @@
 //! between they are long.
 
 use super::arithmetic::{DISPLAY_SCALE_MAX, division_scale};
+use super::logarithms::{
+    EXPONENT_MAX, GUARD_DIGITS, bits_of_digits, bits_of_exp, decimal_weight, digits_near_one,
+    extent_of_log, halvings_of, ln_weight, roots_of, scale_of, whole_exponent,
+};
 use super::powers::{Extent, extent};
-use super::{BITS_PER_DIGIT, Numeric};
+use super::{BITS_PER_DIGIT, Numeric, to_f64};
 use crate::arithmetic::ArithmeticOp;
 
 /// Products of two words that a unit pays for.
@@ -121,4 +125,78 @@ pub fn of_power(base: &Numeric, exponent: i32) -> u64 {
 /// No fewer than the decimal digits that a number has.
 fn decimal_bound(d: &Numeric) -> u32 {
     (d.magnitude().bits() as f64 / BITS_PER_DIGIT) as u32 + 1
+}
+
+/// Units for a step of a series on so many bits.
+fn of_steps(steps: u64, bits: u64) -> u64 {
+    const UNITS_BESIDE: u64 = 9;
+    let words = bits / 64 + 2;
+    steps.saturating_mul(UNITS_BESIDE + words + words * words / PRODUCTS_PER_UNIT)
+}
+
+/// Units for the logarithm of 2 to so many bits, whose steps are divisions by small numbers.
+fn of_ln_2(bits: u64) -> u64 {
+    bits / 5 * (UNITS_OF_SHORT_DIVISION + bits / 512)
+}
+
+const UNITS_OF_SHORT_DIVISION: u64 = 3;
+
+fn of_ln_to(bits: u64) -> u64 {
+    /// What a root costs, which is found by divisions.
+    const STEPS_PER_ROOT: u64 = 12;
+    let roots = roots_of(bits);
+    of_steps(STEPS_PER_ROOT * roots + bits / (2 * roots + 4), bits) + of_ln_2(bits)
+}
+
+fn of_exp_to(bits: u64) -> u64 {
+    let halvings = halvings_of(bits);
+    of_steps(halvings + bits / (halvings + 4), bits) + of_ln_2(bits)
+}
+
+/// Units for `exp`.
+pub fn of_exp(x: &Numeric) -> u64 {
+    let value = to_f64(x);
+    if value.abs() >= EXPONENT_MAX {
+        return of_digits(x);
+    }
+    let scale = scale_of(decimal_weight(value), [x.scale(), 0]);
+    of_digits(x) + of_exp_to(bits_of_exp(value, scale))
+}
+
+/// Units for `ln`.
+pub fn of_ln(x: &Numeric) -> u64 {
+    let digits = i64::from(scale_of(ln_weight(x), [x.scale(), 0]));
+    of_digits(x) + of_ln_to(bits_of_digits(digits))
+}
+
+/// Units for `log` to a base.
+pub fn of_log(base: &Numeric, x: &Numeric) -> u64 {
+    let (_, digits) = extent_of_log(base, x);
+    of_digits(base) + of_digits(x) + 2 * of_ln_to(bits_of_digits(digits))
+}
+
+/// Units for `base ^ exponent`, whatever that is.
+pub fn of_power_of(base: &Numeric, exponent: &Numeric) -> u64 {
+    let read = of_digits(base) + of_digits(exponent);
+    if let Some(whole) = whole_exponent(exponent) {
+        return read + of_power(base, whole);
+    }
+    if base.is_zero() {
+        return read;
+    }
+    // No less than what decides it.
+    let weight = ln_weight(base);
+    let value = (to_f64(exponent).abs() * power_of_ten(weight + 1)).min(EXPONENT_MAX);
+    let scale = scale_of(-decimal_weight(value), [base.scale(), exponent.scale()]);
+    let significant = i64::from(scale) + decimal_weight(value);
+    let digits = significant - weight + GUARD_DIGITS + digits_near_one(value / 10.0, scale);
+    let estimate = bits_of_digits(GUARD_DIGITS - weight);
+    read + of_ln_to(estimate)
+        + of_ln_to(bits_of_digits(digits))
+        + of_exp_to(bits_of_exp(value, scale))
+}
+
+fn power_of_ten(exponent: i64) -> f64 {
+    let power = |exponent: i64| (0..exponent.min(400)).fold(1.0, |power: f64, _| power * 10.0);
+    if exponent >= 0 { power(exponent) } else { 1.0 / power(-exponent) }
 }

@@ -6,7 +6,7 @@ use types::arithmetic::{
     round, sub,
 };
 use types::cast::cast;
-use types::numeric::{self, Numeric};
+use types::numeric::{self, Numeric, work};
 use types::{DataType, SqlState, Value};
 
 use crate::strategies::*;
@@ -243,7 +243,7 @@ fn numerics_are_postgresqls() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong[..wrong.len().min(9)].join("\n"));
 }
 
-fn answer(op: &str, a: &str, b: &str) -> types::Result<String> {
+pub(crate) fn answer(op: &str, a: &str, b: &str) -> types::Result<String> {
     let x: Numeric = a.parse()?;
     let y = || b.parse::<Numeric>();
     let digits = || b.parse::<i32>().expect("a number of digits");
@@ -260,6 +260,10 @@ fn answer(op: &str, a: &str, b: &str) -> types::Result<String> {
         "floor" => numeric::floor(&x),
         "sqrt" => numeric::sqrt(&x),
         "power" => numeric::power(&x, digits()),
+        "pow" => numeric::power_of(&x, &y()?),
+        "exp" => numeric::exp(&x),
+        "ln" => numeric::ln(&x),
+        "log" => numeric::log(&x, &y()?),
         "cmp" => {
             let ordering = x.cmp(&y()?);
             return Ok(["<", "=", ">"][(ordering as i8 + 1) as usize].to_owned());
@@ -271,6 +275,58 @@ fn answer(op: &str, a: &str, b: &str) -> types::Result<String> {
         _ => panic!("{op}"),
     };
     number.map(|number| number.to_string())
+}
+
+/// What PostgreSQL 15 rounds the other way, since it computes 8 digits more than it shows: results
+/// just beside the middle between two numbers.
+#[test]
+fn powers_and_logarithms_are_rounded_by_what_they_are() {
+    for (op, a, b, expected) in [
+        ("pow", "0.99999999999999999999999999721", "1.5", "0.99999999999999999999999999582"),
+        ("pow", "1.0000000000000085", "2.5", "1.0000000000000213"),
+        ("pow", "1.000000000000000000003", "2.5", "1.000000000000000000008"),
+        ("pow", "0.99999999999999999999999999999999", "0.5", "0.99999999999999999999999999999999"),
+        ("pow", "0.25", "0.5", "0.5000000000000000"),
+        ("pow", "1000", "0.3333333333333333", "9.9999999999999977"),
+        (
+            "log",
+            "1.000000000000002",
+            "1.000000000000000000000000000001239",
+            "0.000000000000000619500000000000619",
+        ),
+    ] {
+        assert_eq!(answer(op, a, b).as_deref(), Ok(expected), "{op} {a} {b}");
+    }
+}
+
+/// Whatever they are given, they are paid for before, and the price is not out of proportion.
+#[test]
+fn the_work_of_powers_and_logarithms_is_known_before() {
+    let near_one = |zeros: usize| decimal(&format!("1.{}1", "0".repeat(zeros)));
+    let (long, huge) = (decimal(&format!("1.{}", "7".repeat(16_000))), decimal("1e131000"));
+    let small = decimal("2.5");
+    let few = 10_000;
+    assert!(work::of_exp(&small) < few && work::of_ln(&small) < few);
+    assert!(work::of_log(&small, &small) < few && work::of_power_of(&small, &small) < few);
+    let units = [
+        work::of_exp(&long),
+        work::of_exp(&decimal("5999.5")),
+        work::of_ln(&long),
+        work::of_ln(&huge),
+        work::of_ln(&near_one(16_000)),
+        work::of_log(&near_one(1_000), &small),
+        work::of_power_of(&near_one(900), &small),
+        work::of_power_of(&small, &long),
+        work::of_power_of(&huge, &decimal("0.01")),
+        work::of_power_of(&decimal("2"), &decimal("8000.5")),
+    ];
+    assert!(units.iter().all(|units| (50_000..50_000_000).contains(units)), "{units:?}");
+    assert!(work::of_log(&near_one(16_000), &small) > 50_000_000);
+    for huge in [&huge, &decimal("-1e131000"), &decimal("1e-16383")] {
+        assert!(work::of_exp(huge) < u64::from(u32::MAX));
+        assert!(work::of_power_of(&decimal("1.1"), huge) < u64::from(u32::MAX));
+        assert!(work::of_power_of(&decimal("0"), huge) < u64::from(u32::MAX));
+    }
 }
 
 #[test]

@@ -7,5 +7,6 @@ mod casts;
 mod encodings;
 mod keys;
 mod pinned;
+mod postgres;
 mod strategies;
 mod texts;
