@@ -1,13 +1,19 @@
 //! SQL: text in, programs out.
 //!
-//! [`parse`] cuts a text into statements, [`bind`] checks one against a [`Catalog`] and compiles it
-//! to the procedure IR, [`Catalog::apply`] makes the catalog that a DDL statement asks for.
-//! Everything here is a deterministic function of (catalog, text, types), since the ledger records
-//! text and every replica compiles it for itself.
+//! [`parse()`] cuts a text into statements, [`bind()`] checks one against a [`Catalog`] and
+//! compiles it to the procedure IR, [`Catalog::apply`] makes the catalog that a DDL statement asks
+//! for. Everything here is a deterministic function of (catalog, text, types), since the ledger
+//! records text and every replica compiles it for itself.
 //!
 //! Constraints are no concept of the layers below: foreign keys, UNIQUE, CHECK and NOT NULL become
 //! steps of the programs that write (`bind::constraints`), so protocols treat them as any other
 //! read.
+//!
+//! ```text
+//! session ─► ddl ─► compile ─► plpgsql ─► bind ─► plan ─► schema ─► settings ─► syntax ─► copy
+//! ```
+//!
+//! A folder needs those to its right alone (`cargo xtask floors`).
 //!
 //! Absence: no wire protocol, no sockets. Nothing but `session` runs a program.
 

@@ -13,7 +13,7 @@ use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::state::Place;
-use crate::syntax::names::{data_type, fold as fold_name};
+use crate::syntax::names::{data_type, fold as fold_name, function_name, is_bare_call};
 use crate::syntax::precedence::SYMMETRIC;
 use crate::syntax::sequence::named_by;
 
@@ -184,10 +184,7 @@ impl Binder<'_> {
     fn identifier(&mut self, scope: &Scope, ident: &ast::Ident) -> Result<Typed> {
         let name = fold_name(ident);
         match self.column(scope, &name) {
-            Err(error)
-                if error.code() == SqlState::UNDEFINED_COLUMN
-                    && crate::syntax::names::is_bare_call(ident) =>
-            {
+            Err(error) if error.code() == SqlState::UNDEFINED_COLUMN && is_bare_call(ident) => {
                 self.call_by_name(&name, Vec::new())
             }
             found => found,
@@ -611,7 +608,7 @@ impl Binder<'_> {
     }
 
     fn function_call(&mut self, scope: &Scope, call: &ast::Function) -> Result<Typed> {
-        let name = crate::syntax::names::function_name(&call.name)?;
+        let name = function_name(&call.name)?;
         if call.over.is_some() {
             return Err(Error::unsupported("window functions (OVER)"));
         }

@@ -13,7 +13,7 @@ use super::scope::{Scope, ScopeColumn};
 use super::state::Place;
 use super::with::returns_nothing;
 use crate::schema::catalog::{Table, View};
-use crate::syntax::names::{bare, fold, not_in_side, object_name, simple_name};
+use crate::syntax::names::{bare, fold, function_name, not_in_side, object_name, simple_name};
 
 /// A bound FROM clause: names, relations, and the conditions of its inner joins.
 #[derive(Default)]
@@ -193,12 +193,12 @@ impl Binder<'_> {
             }
             F::Table { name, alias, args: Some(args), with_ordinality, .. } => {
                 let exprs = args.args.iter().map(positional).collect::<Result<Vec<_>>>()?;
-                let name = crate::syntax::names::function_name(name)?;
+                let name = function_name(name)?;
                 self.table_function(from, (&name, *with_ordinality), &exprs, alias.as_ref())
             }
             F::Function { name, args, with_ordinality, alias, .. } => {
                 let exprs = args.iter().map(positional).collect::<Result<Vec<_>>>()?;
-                let name = crate::syntax::names::function_name(name)?;
+                let name = function_name(name)?;
                 self.table_function(from, (&name, *with_ordinality), &exprs, alias.as_ref())
             }
             F::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } => {

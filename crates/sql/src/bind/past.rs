@@ -15,7 +15,7 @@ use super::Binder;
 use super::routine::{function_call, plain_select};
 use crate::bind::statement::{PastQuery, Program, Statement};
 use crate::schema::catalog::Table;
-use crate::syntax::names::fold;
+use crate::syntax::names::{fold, function_name};
 
 impl Binder<'_> {
     /// `None` for a function that is none of these.
@@ -67,7 +67,7 @@ impl Binder<'_> {
         query: &ast::Query,
     ) -> Result<Option<(Statement, Output)>> {
         let Some((call, shown, items)) = columns_of_call(query) else { return Ok(None) };
-        let Ok(name) = crate::syntax::names::function_name(&call.name) else { return Ok(None) };
+        let Ok(name) = function_name(&call.name) else { return Ok(None) };
         let answered = self.past_call(&name, &call)?;
         let Some((Statement::Program(Program::Past(of)), Output::Rows(all))) = answered else {
             return Ok(None);

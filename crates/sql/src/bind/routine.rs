@@ -15,6 +15,7 @@ use crate::bind::statement::{Program, Statement};
 use crate::schema::catalog::{Catalog, Routine};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::changes::modifying;
+use crate::syntax::names::{bare, fold, object_name};
 use crate::syntax::parse::parse;
 use crate::syntax::parsed::{Body, Parsed};
 use crate::syntax::routine::{
@@ -69,7 +70,7 @@ pub(crate) fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Resul
     binder.bound_by_text(function.body.len());
     for (i, parameter) in function.parameters.iter().enumerate() {
         binder.variables.push(Variable {
-            qualifier: crate::syntax::names::bare(&function.name).to_owned(),
+            qualifier: bare(&function.name).to_owned(),
             name: parameter.name.clone(),
             qualified_only: false,
             value: Expr::Reg(procedure::Reg(i as u16)),
@@ -194,7 +195,7 @@ impl Binder<'_> {
 
     /// `CALL p(…)`.
     pub(super) fn call_statement(&mut self, call: &ast::Function) -> Result<(Statement, Output)> {
-        let name = crate::syntax::names::object_name(&call.name)?;
+        let name = object_name(&call.name)?;
         let routine = self.routine_called(&name, call)?;
         if routine.definition.kind != RoutineKind::Procedure {
             return Err(Error::new(
@@ -235,7 +236,7 @@ impl Binder<'_> {
         let Some((call, alias)) = lone_call(query) else {
             return self.past_columns(query);
         };
-        let Ok(name) = crate::syntax::names::object_name(&call.name) else {
+        let Ok(name) = object_name(&call.name) else {
             return Ok(None);
         };
         let Some(routine) = self.catalog.routine(&name).cloned() else {
@@ -307,7 +308,7 @@ fn lone_call(query: &ast::Query) -> Option<(ast::Function, Option<String>)> {
             Some((call.clone(), None))
         }
         ([ast::SelectItem::ExprWithAlias { expr: ast::Expr::Function(call), alias }], []) => {
-            Some((call.clone(), Some(crate::syntax::names::fold(alias))))
+            Some((call.clone(), Some(fold(alias))))
         }
         ([ast::SelectItem::Wildcard(_)], [from]) if from.joins.is_empty() => {
             let (name, args) = match &from.relation {

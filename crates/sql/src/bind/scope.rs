@@ -6,6 +6,7 @@ use procedure::Expr;
 use types::{DataType, Error, Result, SqlState};
 
 use crate::schema::catalog::Table;
+use crate::syntax::names::{PUBLIC, object_name, split};
 
 /// The relations of one FROM clause. Their columns are numbered through: column c of a relation is
 /// `Column(offset + c)` in bound expressions, until the planner has decided where it will be.
@@ -109,13 +110,13 @@ impl Scope {
     pub fn is_in_schema(&self, schema: &str, name: &str) -> bool {
         let Some(relation) = self.relation(name) else { return false };
         let table = relation.table.as_ref();
-        table.map_or(crate::syntax::names::PUBLIC, |table| table.namespace()) == schema
+        table.map_or(PUBLIC, |table| table.namespace()) == schema
     }
 
     /// The relation of `name.*` or `schema.name.*`.
     pub fn named(&self, name: &sqlparser::ast::ObjectName) -> Result<String> {
-        let key = crate::syntax::names::object_name(name)?;
-        let (schema, name_alone) = crate::syntax::names::split(&key);
+        let key = object_name(name)?;
+        let (schema, name_alone) = split(&key);
         match name.0.len() == 1 || self.is_in_schema(schema, name_alone) {
             true => Ok(name_alone.to_owned()),
             false => Ok(key),

@@ -17,7 +17,7 @@ use super::scope::Scope;
 use crate::bind::statement::{Program, Statement};
 use crate::schema::catalog::Catalog;
 use crate::schema::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
-use crate::syntax::names::{fold, function_name, quoted_if_needed};
+use crate::syntax::names::{fold, function_name, quoted_if_needed, split};
 use crate::syntax::path::SearchPath;
 use crate::syntax::sequence::named_by;
 
@@ -188,7 +188,7 @@ impl Catalog {
         let column = table.column_named(column)?;
         let owned = self.owned_sequences(table.id(), Some(column));
         Ok(owned.first().map(|sequence| {
-            let (schema, name) = crate::syntax::names::split(&sequence.name);
+            let (schema, name) = split(&sequence.name);
             format!("{}.{}", quoted_if_needed(schema), quoted_if_needed(name))
         }))
     }

@@ -112,8 +112,7 @@ impl Binder<'_> {
             return Err(Error::unsupported("EXPLAIN ANALYZE"));
         }
         let lines = match self.statement(statement, text)?.0 {
-            Statement::Program(Program::Procedure(procedure))
-            | Statement::Program(Program::Call { procedure, .. }) => {
+            Statement::Program(Program::Procedure(procedure) | Program::Call { procedure, .. }) => {
                 crate::plan::explain::lines(self.catalog, &procedure)
             }
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),

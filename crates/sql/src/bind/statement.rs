@@ -18,7 +18,8 @@ pub struct Bound<S = Statement> {
     /// Types of `$1`…, as given by the client or inferred.
     pub parameters: Vec<DataType>,
     pub output: Output,
-    /// Holds answers that are one session's own ([`SessionInfo`]), so no other may share the plan.
+    /// Holds answers that are one session's own ([`SessionInfo`](crate::SessionInfo)), so no other
+    /// may share the plan.
     pub session_dependent: bool,
     /// Is another thing in a session of another time zone.
     pub zone_dependent: bool,

@@ -19,7 +19,7 @@ use super::table::{Draft, comparable, orphans};
 use crate::bind::{Binder, Scope, Typed};
 use crate::schema::catalog::Table;
 use crate::settings::session_info::SessionInfo;
-use crate::syntax::names::{data_type, quoted};
+use crate::syntax::names::{as_sql, data_type, quoted};
 use crate::syntax::parse::parse_expression;
 use types::cast::CastContext;
 
@@ -116,7 +116,7 @@ impl Transition {
             );
             let text = format!(
                 "SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1",
-                crate::syntax::names::as_sql(table.key()),
+                as_sql(table.key()),
                 quoted(name)
             );
             self.require_no_row(&text, error)?;

@@ -18,6 +18,7 @@
 //! *Invariant.* A value lies before `last_value` of a durable block before it is handed on, so none
 //! is handed on twice, whatever is killed when. What was taken and not handed on is a gap.
 
+use crate::syntax::names::bare;
 use procedure::build::{Builder, Tables, add, call, element, int, multiply, subtract, text};
 use procedure::sequences::{Run, Steps};
 use procedure::{Expr, Function, Procedure, Query};
@@ -93,7 +94,7 @@ impl Sequence {
     }
 
     pub fn at_end(&self) -> Error {
-        procedure::sequences::at_end(crate::syntax::names::bare(&self.name), &self.steps)
+        procedure::sequences::at_end(bare(&self.name), &self.steps)
     }
 
     /// What `SELECT * FROM s` shows: `last_value`, `log_cnt`, `is_called`.

@@ -168,8 +168,9 @@ impl Session {
         versioned: &Versioned,
     ) -> Result<Option<Arc<dyn AnalyticalPlan>>> {
         let bound = &prepared.bound;
-        let (Action::Program(Program::Procedure(procedure))
-        | Action::Program(Program::CopyOut { query: procedure, .. })) = &bound.statement
+        let Action::Program(
+            Program::Procedure(procedure) | Program::CopyOut { query: procedure, .. },
+        ) = &bound.statement
         else {
             return Ok(None);
         };

@@ -28,24 +28,24 @@ impl Session {
             Action::Analytical { plan, reason, .. } => {
                 self.explain_analytical(plan.clone(), reason, analyze, parameters, view).await?
             }
-            Action::Program(Program::Procedure(procedure))
-            | Action::Program(Program::Call { procedure, .. })
-            | Action::Program(Program::CopyOut { query: procedure, .. }) => {
-                match self.broad(prepared, parameters, &view) {
-                    Some((plan, reason)) => {
-                        self.explain_analytical(plan, &reason, analyze, parameters, view).await?
-                    }
-                    None => {
-                        let lines = crate::plan::explain::lines(&view.versioned.catalog, procedure);
-                        let reason = self.why_fast(prepared, &view);
-                        let measured = match analyze {
-                            true => Some(self.measured(prepared, parameters, view).await?),
-                            false => None,
-                        };
-                        Explained { engine: "fast path".into(), reason, lines, measured }
-                    }
+            Action::Program(
+                Program::Procedure(procedure)
+                | Program::Call { procedure, .. }
+                | Program::CopyOut { query: procedure, .. },
+            ) => match self.broad(prepared, parameters, &view) {
+                Some((plan, reason)) => {
+                    self.explain_analytical(plan, &reason, analyze, parameters, view).await?
                 }
-            }
+                None => {
+                    let lines = crate::plan::explain::lines(&view.versioned.catalog, procedure);
+                    let reason = self.why_fast(prepared, &view);
+                    let measured = match analyze {
+                        true => Some(self.measured(prepared, parameters, view).await?),
+                        false => None,
+                    };
+                    Explained { engine: "fast path".into(), reason, lines, measured }
+                }
+            },
             _ => return Err(Error::unsupported("EXPLAIN of this statement")),
         };
         Ok(Answer::explained(&options.rows(&explained)))

@@ -347,8 +347,9 @@ impl Session {
             parsed.has_path = true;
         }
         let scanned = match &bound.statement {
-            Action::Program(Program::Procedure(query))
-            | Action::Program(Program::CopyOut { query, .. }) => router::scanned_tables(query),
+            Action::Program(Program::Procedure(query) | Program::CopyOut { query, .. }) => {
+                router::scanned_tables(query)
+            }
             _ => Box::default(),
         };
         let (version, broad) = (versioned.version, OnceLock::new());

@@ -83,8 +83,7 @@ impl Session {
         }
         let prepared = self.prepare(parsed, types)?;
         match prepared.bound.statement {
-            Action::Program(Program::Procedure(_))
-            | Action::Program(Program::Call { .. })
+            Action::Program(Program::Procedure(_) | Program::Call { .. })
             | Action::Analytical { copy: None, .. } => Ok(prepared),
             _ => Err(not_preparable()),
         }

@@ -95,7 +95,8 @@ pub struct Prepared {
     pub(super) zone: Zone,
     /// The tables' columns that its own are, if any.
     pub origins: Box<[Option<Origin>]>,
-    /// Tables whose size decides who runs it ([`router`]); most statements have none.
+    /// Tables whose size decides who runs it ([`router`](crate::plan::router)); most statements
+    /// have none.
     pub(super) scanned: Box<[TableId]>,
     pub(super) locking: Locking,
     /// The analyst's plan, once it was wanted; `None` in it: the fast path stays.
