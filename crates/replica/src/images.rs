@@ -57,7 +57,9 @@ pub(crate) fn attach(outcomes: Vec<Bytes>, changes: &Changes) -> Result<Vec<Byte
     let attached = (0..)
         .zip(outcomes)
         .map(|(position, outcome)| imaged(&images.remove(&position).unwrap_or_default(), &outcome));
-    Ok(attached.collect())
+    let attached = attached.collect();
+    assert!(images.is_empty(), "each image has a transaction to stand with");
+    Ok(attached)
 }
 
 fn by_writer(changes: &Changes) -> Result<BTreeMap<Position, Vec<RowImage>>> {

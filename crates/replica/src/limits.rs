@@ -10,6 +10,7 @@
 //! ledger that names a number which this program does not have is refused.
 
 use ledger::Parameters;
+use ledger::record::RECORD_BYTES_MAX;
 use procedure::{BYTES_MAX, Budget, UNITS_MAX};
 use types::{Error, Result, SqlState};
 
@@ -44,6 +45,17 @@ const BYTES: Limit = ("transaction_bytes_max", BYTES_MAX, 1 << 20, 1 << 40);
 const STATE_ROOT: Limit = ("state_root", 0, 0, 1);
 
 const ALL: [Limit; 7] = [VERSION, ENVELOPE, EXPIRY, ATTEMPTS, UNITS, BYTES, STATE_ROOT];
+
+const _: () = {
+    let mut at = 0;
+    while at < ALL.len() {
+        let (_, default, min, max) = ALL[at];
+        assert!(min <= default && default <= max, "a default is a value that can be set");
+        at += 1;
+    }
+};
+
+const _: () = assert!(ENVELOPE.3 < RECORD_BYTES_MAX as u64, "an envelope fits in a record");
 
 /// Who puts a ledger's envelopes in an order; a ledger that does not name one has one node. Set
 /// when the ledger begins, for good.

@@ -52,6 +52,8 @@ const VARCHAR: u8 = 17;
 const CHAR: u8 = 18;
 const ARRAY: u8 = 19;
 
+const _: () = assert!(PLAIN.len() <= NUMERIC as usize, "a code is a place or a kind");
+
 impl ParameterTypes {
     /// `None` and `Unknown` both mean that the client did not say.
     pub fn new(declared: &[Option<DataType>]) -> ParameterTypes {
@@ -60,7 +62,9 @@ impl ParameterTypes {
             return ParameterTypes(None);
         };
         let declared = declared[..=last].iter();
-        ParameterTypes(Some(declared.map(|t| recorded(t.as_ref())).collect()))
+        let types: Arc<[_]> = declared.map(|t| recorded(t.as_ref())).collect();
+        debug_assert_ne!(types.last(), Some(&DataType::Unknown), "the last one is declared");
+        ParameterTypes(Some(types))
     }
 
     /// Nothing was declared.

@@ -131,6 +131,7 @@ impl StateRows {
                 same
             });
         }
+        debug_assert!(changes.is_sorted_by(|a, b| a.key < b.key), "no row twice");
         self.tree.apply(&changes, self.workers);
     }
 }
@@ -267,6 +268,7 @@ impl Roots {
         effects: &Effects,
         names: bool,
     ) -> Rooting {
+        assert!(self.names || !self.is_kept, "a tree is kept for roots that headers name");
         let reads = (self.names || names) && (!self.is_kept || effects.change_objects());
         let rooting = Rooting {
             kept: Arc::clone(&self.kept),

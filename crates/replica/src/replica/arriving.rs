@@ -153,6 +153,7 @@ impl<T> Replica<T> {
     /// Headers, outcomes and effects of a closed block, and its tail.
     pub fn seal_closed(&mut self, closed: Closed<T>) -> Result<Executed<T>, Halt> {
         let Closed { height, time_us, proposer, mut ran, mut account, tail, .. } = closed;
+        assert_eq!(height, self.newest.height + 1, "blocks are sealed in their order");
         let batch = self.seal_as_it_ran((time_us, proposer), &ran.settled, &tail)?;
         account.serial_order = (0..(ran.settled.len() + tail.len()) as Position).collect();
         if !tail.is_empty() {
@@ -173,6 +174,7 @@ impl<T> Replica<T> {
         refused: Vec<Request<T>>,
         ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
+        assert_eq!(ran.settled.len(), order.len(), "each that has run has arrived");
         let keeper = Arc::clone(&self.keeper);
         let mut keeper = keeper.lock();
         for (settled, arrival) in ran.settled.iter().zip(order) {

@@ -1,5 +1,5 @@
-//! A block on its way through a replica: what it is when it was ordered, when it has run, when it is
-//! sealed.
+//! A block on its way through a replica: what it is when it was ordered, when it has run, when it
+//! is sealed.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use ledger::{
 };
 use pipeline::{Barrier, Decided, Finishing, Planned, Ready, Settled};
 use storage::HEIGHT_MAX;
-use types::{Height, Origin, Position, Stop};
+use types::{Height, Origin, Position, Stamp, Stop};
 
 use crate::effects::{Effects, Step};
 use crate::request::{Member, Request};
@@ -56,7 +56,8 @@ pub struct Boundary {
     pub result: ResultHeader,
     /// In force for the next one.
     pub parameters: Arc<Parameters>,
-    /// What keys came to, deferred transactions, what the protocol carries: see [`carry`](super::carry).
+    /// What keys came to, deferred transactions, what the protocol carries: see
+    /// [`carry`](super::carry).
     pub carried: Bytes,
     /// The snapshots before the block's that later ones may read, none before the last barrier.
     pub past: Past,
@@ -168,6 +169,7 @@ impl<T> Ran<T> {
         self.own += 1;
         let decided = Decided::Now(member);
         self.settled.push(Settled { origin: Origin { height, index }, outcome, decided });
+        debug_assert!(self.own as usize <= self.settled.len(), "its own are among all");
     }
 }
 
@@ -175,6 +177,8 @@ impl<T> Ran<T> {
 pub(super) fn stops<T>(member: &Member<T>) -> bool {
     member.verdict.runs() && member.request.barrier != Barrier::None
 }
+
+const _: () = assert!(HEIGHT_MAX <= Stamp::HEIGHT_MAX, "each height has a stamp");
 
 /// Heights are counted in what a row's stamp has room for. That they wrap is not an option.
 pub(super) fn next_height(height: Height) -> Result<Height, Halt> {
@@ -190,8 +194,6 @@ pub(super) fn head_of(order: &OrderHeader, result: &ResultHeader) -> Head {
 
 #[cfg(test)]
 mod tests {
-    use types::Stamp;
-
     use super::*;
 
     #[test]
@@ -199,6 +201,5 @@ mod tests {
         assert_eq!(next_height(HEIGHT_MAX - 1), Ok(HEIGHT_MAX));
         let halt = next_height(HEIGHT_MAX).unwrap_err();
         assert!(halt.0.contains("heights have run out"), "{halt}");
-        assert!(HEIGHT_MAX <= Stamp::HEIGHT_MAX);
     }
 }

@@ -54,6 +54,7 @@ impl Keeper {
 
     /// A block is open, which [begins](Self::begin) when something comes to it.
     pub(super) fn open(&mut self, height: Height, time_us: i64, lag: Height) {
+        assert!(self.opened.is_none(), "one block is open at a time");
         self.opened = Some(Opened { height, time_us, lag });
     }
 
@@ -134,6 +135,8 @@ impl Keeper {
     }
 
     pub(super) fn remember(&mut self, height: Height, settlements: Vec<Settlement>) {
+        let newest = self.unsettled.back().map(|(decided, _)| *decided);
+        assert!(newest.is_none_or(|newest| newest < height), "blocks decide in their order");
         if !settlements.is_empty() {
             self.unsettled.push_back((height, settlements));
         }
@@ -196,7 +199,10 @@ pub(super) fn remembered(limits: &Limits) -> Remembered {
 /// A request in its block, with no program yet.
 pub(super) fn admitted<T>(keeper: &mut Keeper, origin: Origin, request: Request<T>) -> Member<T> {
     let (verdict, work) = match keeper.admit(origin, &request.envelope) {
-        Ok(Verdict::Repeat(first)) => (Verdict::Repeat(first), void(repeated(first))),
+        Ok(Verdict::Repeat(first)) => {
+            debug_assert!(first < origin, "a copy stands behind what it is a copy of");
+            (Verdict::Repeat(first), void(repeated(first)))
+        }
         Ok(verdict) => (verdict, Arc::clone(NOT_COMPILED.get_or_init(|| void(not_compiled())))),
         Err(error) => (Verdict::Refused, void(error)),
     };

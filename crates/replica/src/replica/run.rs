@@ -45,6 +45,7 @@ impl<T> Replica<T> {
         let missing = || Halt(format!("block {height} was not ordered"));
         let mut ordered = self.ordered.remove(&height).ok_or_else(missing)?;
         let requests = std::mem::take(&mut ordered.requests);
+        assert!(height > self.planned, "a block is planned once, behind those before it");
         let time_us = ordered.time_us;
         let mut members = match self.rules().runs_first {
             true => self.admit_arriving(height, requests, &mut ordered)?,
@@ -174,6 +175,7 @@ impl<T> Replica<T> {
 
     /// What the second half takes, to be run elsewhere.
     pub fn begin_finish(&mut self, ready: ReadyBlock<T>) -> Result<FinishingBlock<T>, Halt> {
+        assert_eq!(ready.height(), self.head.height + 1, "blocks are finished in their order");
         Ok(self.line.begin_finish(ready)?)
     }
 
@@ -184,7 +186,7 @@ impl<T> Replica<T> {
     }
 
     pub(super) fn finish_unsealed(&mut self, ready: ReadyBlock<T>) -> Result<Unsealed<T>, Halt> {
-        let ran = self.line.begin_finish(ready)?.run(&self.crew)?;
+        let ran = self.begin_finish(ready)?.run(&self.crew)?;
         self.unseal_ran(ran)
     }
 
@@ -207,6 +209,8 @@ impl<T> Replica<T> {
         let tail = std::mem::take(&mut ordered.tail);
         let first = account.serial_order.len() as Position;
         account.serial_order.extend(first..(ran.settled.len() + tail.len()) as Position);
+        let places = ran.settled.len() + tail.len();
+        assert_eq!(account.serial_order.len(), places, "each has a place in the serial order");
         // The header names the parameters that the block itself ran under.
         let batch = match ordered.batch.take() {
             Some(batch) => batch,
@@ -362,6 +366,7 @@ impl<T> Replica<T> {
         let last = works.len() as Position;
         let block = Block { budget: self.limits.budget, ..Block::new(height, time_us, works) };
         let (outcomes, changes) = self.line.run_serially(&block, first..last)?;
+        assert_eq!(outcomes.len(), members.len(), "each that has run has an outcome");
         if let Some(changes) = changes {
             ran.effects.push(Step::Rows(changes));
         }
@@ -422,6 +427,8 @@ impl<T> Replica<T> {
         let Account { carried_in, serial_order, overtakings, arrivals, report } = account;
         let Ran { settled, effects, .. } = ran;
         let height = batch.height();
+        assert_eq!(height, self.head.height + 1, "a result follows the one before");
+        assert!(snapshot_height < height, "a block reads what was before it");
         let outcomes = self.outcomes(&settled, carried_in, &effects)?;
         let seal = ResultSeal {
             ledger_id: self.ledger_id,
@@ -465,7 +472,9 @@ impl<T> Replica<T> {
     ) -> Result<(Vec<Bytes>, Vec<CarriedOutcome>), Halt> {
         let fates = settled.iter().map(|settled| Bytes::from(fate(settled).encode()));
         let mut fates: Vec<Bytes> = fates.collect();
+        // Where rows are put, nothing has run: the outcomes are the recorded ones.
         if images::are_kept(self.protocol().info())
+            && !settled.is_empty()
             && let Some(changes) = effects.only_rows()
         {
             fates = images::attach(fates, changes)?;

@@ -95,6 +95,8 @@ impl<T> Replica<T> {
         let Skipped { last, owner, reason, .. } = &skip;
         let after = Some(format!("blocks {first} to {last} by {owner}: {reason}"));
         let change = ObjectChange { name: format!("skip {first}"), before: None, after };
+        let before = self.skips.last().map(|skip| skip.last);
+        assert!(before.is_none_or(|last| last < first), "no block is skipped twice");
         self.skips.push(skip);
         Ok(SchemaChange { tag: "SKIP".into(), objects: vec![change] })
     }

@@ -129,6 +129,7 @@ impl<T> Replica<T> {
 
     /// What a checkpoint holds beside rows and schema.
     pub fn boundary(&self) -> Boundary {
+        assert!(self.floor <= self.head.height, "the last barrier is not behind the head");
         let snapshots = Snapshots { newest: self.head.height, floor: self.floor };
         Boundary {
             order: self.order.clone(),
@@ -212,6 +213,7 @@ impl<T> Replica<T> {
 
     /// Readers and sessions may see everything up to the head.
     pub fn publish(&mut self) {
+        assert!(self.head.height <= self.newest.height, "what has run was ordered");
         self.store.publish(self.head.height);
     }
 
@@ -244,7 +246,8 @@ impl<T> Replica<T> {
         let (refused, tail, came) = Default::default();
         let ordered =
             Ordered { time_us, proposer, requests, barrier, seen, batch, refused, tail, came };
-        self.ordered.insert(height, ordered);
+        let other = self.ordered.insert(height, ordered);
+        assert!(other.is_none(), "one batch has a height, and its requests are answered");
         Ok(height)
     }
 

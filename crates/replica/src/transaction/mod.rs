@@ -172,7 +172,10 @@ impl Asked {
 
 impl From<&Body> for Asked {
     fn from(body: &Body) -> Asked {
-        Asked { barrier: body.barrier(), ..Asked::new(|out| body.encode(out)) }
+        let asked = Asked { barrier: body.barrier(), ..Asked::new(|out| body.encode(out)) };
+        let told = || Body::barrier_of(&asked.request);
+        debug_assert_eq!(asked.barrier, told(), "other nodes tell a barrier by its bytes");
+        asked
     }
 }
 

@@ -69,6 +69,7 @@ impl Fate<'_> {
                 encode_u64(u64::from(*index), &mut out);
             }
         }
+        assert!(out.len() <= OUTCOME_BYTES_MAX, "a block's room is reckoned by this");
         out
     }
 }
@@ -119,6 +120,7 @@ fn put_error(kind: u8, error: &Error, out: &mut Vec<u8>) {
 
 /// Puts the images of the rows that a transaction left before its outcome.
 pub fn imaged(images: &[RowImage], outcome: &[u8]) -> Bytes {
+    debug_assert_ne!(outcome.first(), Some(&5), "images stand before an outcome once");
     let mut out = vec![5];
     encode_u64(images.len() as u64, &mut out);
     images.iter().for_each(|image| image.encode(&mut out));
