@@ -149,6 +149,7 @@ impl Beyond {
 /// The one that has waited longest.
 fn ticket(pending: &mut HashMap<Bytes, Vec<Ticket>>, envelope: &Bytes) -> Option<Ticket> {
     let tickets = pending.get_mut(envelope)?;
+    assert!(!tickets.is_empty(), "what is pending has a client");
     let ticket = tickets.remove(0);
     if tickets.is_empty() {
         pending.remove(envelope);

@@ -99,6 +99,7 @@ impl Queue {
     pub fn leave(&self) {
         let mut state = self.lock();
         let Some(door) = &mut state.door else { return };
+        assert!(door.busy > 0, "a thread that leaves was in");
         door.busy -= 1;
         let is_empty = door.busy == 0;
         drop(state);
@@ -145,6 +146,7 @@ impl Queue {
     /// From now on calls enter.
     pub fn open(&self, door: Door) {
         let mut state = self.lock();
+        assert!(state.door.is_none(), "one block is open at a time");
         state.door = Some(door);
         let wake = state.wakes_runner();
         drop(state);

@@ -46,6 +46,7 @@ const GATHERED_BYTES_MAX: usize = 256 << 10;
 
 /// Results that are gathered while the disk is full, and how often room is looked for then.
 const FULL_BYTES_MAX: usize = 256 << 20;
+const _: () = assert!(GATHERED_BYTES_MAX < FULL_BYTES_MAX, "on a full disk more is gathered");
 const LOOK_FOR_ROOM: Duration = Duration::from_secs(1);
 
 /// What the sequencer writes to.
@@ -232,6 +233,7 @@ impl Waiting {
 
     /// One that was written before its order comes twice.
     fn push_result(&mut self, result: Record) {
+        assert!(result.height() <= self.next_result, "no block's result is left out");
         if result.height() == self.next_result {
             self.next_result += 1;
             self.bytes += result.payload().len();
@@ -244,6 +246,8 @@ impl Waiting {
     fn take_blocks(&mut self) -> (Vec<Record>, Vec<Record>) {
         let ordered = self.orders.last().map_or(0, Record::height);
         let height = ordered.min(self.next_result.saturating_sub(1));
+        debug_assert!(self.orders.is_sorted_by_key(Record::height));
+        debug_assert!(self.results.is_sorted_by_key(Record::height));
         let upto = |records: &[Record]| records.partition_point(|record| record.height() <= height);
         let (orders, results) = (upto(&self.orders), upto(&self.results));
         self.bytes = 0;
@@ -254,6 +258,7 @@ impl Waiting {
     fn put_back(&mut self, mut results: Vec<Record>) {
         self.bytes += results.iter().map(|result| result.payload().len()).sum::<usize>();
         results.append(&mut self.results);
+        debug_assert!(results.is_sorted_by_key(Record::height), "they are written in their order");
         self.results = results;
     }
 
@@ -549,6 +554,7 @@ impl OrderLog {
     }
 
     pub fn append(&mut self, height: Height, order: Record) {
+        assert_eq!(order.height(), height, "what is told to be durable is the order of that block");
         if let Some(to) = &self.to
             && to.send((height, order)).is_ok()
         {
@@ -559,6 +565,7 @@ impl OrderLog {
     /// An order that has become durable since, if one has.
     pub fn poll(&mut self) -> Option<Appended> {
         let done = self.done.try_recv().ok()?;
+        assert!(self.under_way > 0, "what has come was handed over");
         self.under_way -= 1;
         Some(done)
     }

@@ -73,6 +73,7 @@ impl Door {
                 return None;
             }
             let (envelope, ticket) = solo.take()?;
+            assert!(ticket.barrier == Barrier::None, "a change runs behind the calls");
             self.quota = self.quota.map(|left| left - 1);
             let request = request_of(envelope, ticket);
             let (height, arrival) = (self.epoch.height, self.entered);

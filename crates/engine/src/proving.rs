@@ -150,6 +150,7 @@ fn read_rows(
     });
     result?;
     rows.sort_by_cached_key(|(key, _)| TreeKey::new(range.table, key));
+    debug_assert!(rows.len() <= ROWS_MAX, "a proof is bounded");
     Ok(rows)
 }
 

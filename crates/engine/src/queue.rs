@@ -39,6 +39,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(3);
 /// After which a sequencer that waits for others looks whether it was to stop, and asks for a batch
 /// if it needs one.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const _: () = assert!(LOOK_AGAIN.as_millis() < LAST_ANSWERS.as_millis());
 
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLimits {
@@ -375,6 +376,7 @@ impl State {
 
 fn joined(proposal: order::Proposal, tickets: Vec<Ticket>, left: usize) -> Cut {
     let order::Proposal { time_us, proposer, seen_height, envelopes } = proposal;
+    assert_eq!(envelopes.len(), tickets.len(), "each client finds its envelope");
     let requests = envelopes.into_iter().zip(tickets);
     let requests = requests.map(|(envelope, ticket)| request_of(envelope, ticket));
     Cut { time_us, proposer, seen_height, requests: requests.collect(), left }

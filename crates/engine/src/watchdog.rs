@@ -70,6 +70,7 @@ const ENDED: &str = "the process ended within it";
 
 /// Deaths in one block that are no accident.
 pub const DEATHS_MAX: usize = 2;
+const _: () = assert!(DEATHS_MAX > 1, "one kill says nothing of a block");
 
 /// Bytes of a reason that are kept.
 const WHY_BYTES_MAX: usize = 1024;

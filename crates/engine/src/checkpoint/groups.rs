@@ -28,6 +28,7 @@ impl RowGroup {
 
     /// The group's bytes, in place of what `out` held.
     pub fn encode(&self, table: &Table, at: Height, out: &mut Vec<u8>) -> Result<()> {
+        debug_assert!(!self.slots.is_empty() && self.first <= self.last, "a group has rows");
         const STAMP: usize = 8;
         const FRAME: usize = STAMP + 4;
         out.clear();
@@ -55,6 +56,8 @@ pub fn each_group(
     let mut group = RowGroup::default();
     let mut result = Ok(());
     table.each_row(at, &mut |key, slot, stamp| {
+        debug_assert!(stamp.height() <= at, "a snapshot shows nothing that came later");
+        debug_assert!(group.slots.is_empty() || group.last[..] < *key, "rows come in key order");
         if !group.slots.is_empty() && begins_group(key, group.rows()) {
             result = visit(&group);
             if result.is_err() {

@@ -115,6 +115,7 @@ impl Checkpointer {
         pace: &mut dyn FnMut(&Extent) -> Result<()>,
     ) -> Result<Taken> {
         let height = state.boundary.order.height;
+        assert_eq!(state.snapshot.height(), height, "rows and headers are of one block");
         let held = self.base.as_ref().filter(|base| base.manifest.height() == height);
         // What a crash left, or a past that the ledger has lost.
         let room_from = height + u64::from(held.is_some());

@@ -189,6 +189,7 @@ impl Sequencer {
             let why = |error: std::io::Error| stopped(format!("there are no threads: {error}"));
             self.arriving.runners = Some(runners.map_err(why)?);
         }
+        assert!(self.arriving.open.is_none(), "one block is open at a time");
         let drawn = self.shared.queue.draw((self.shared.clock)());
         // The sequencer runs calls as well.
         let opened = self.replica.open(before, drawn, threads + 1);
@@ -235,6 +236,8 @@ impl Sequencer {
         epoch.arenas.into_inner().into_iter().for_each(|arena| opened.writes.give(arena));
         let mut members = epoch.handed_in.into_inner();
         members.sort_unstable_by_key(|(arrival, _)| *arrival);
+        let came = || members.iter().map(|(arrival, _)| *arrival);
+        debug_assert!(came().eq(0..members.len() as u32), "what is taken is handed in");
         let ran = members.into_iter().map(|(_, member)| member).collect();
         let entered = Entered { ran, refused, barriers };
         let closed = self.replica.close(opened, epoch.epoch, entered).map_err(halted)?;

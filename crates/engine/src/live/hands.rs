@@ -76,6 +76,7 @@ impl Hands {
         done: fn(Result<R, String>, Duration) -> Done,
     ) {
         let (shared, report) = (Arc::clone(&self.shared), self.report.clone());
+        assert!(self.under_way < 2, "one block is finished and one prepared at a time");
         self.under_way += 1;
         self.crew.spawn(move |crew| {
             let began = Instant::now();
@@ -90,6 +91,7 @@ impl Hands {
     /// What has been done since, if anything has.
     pub fn poll(&mut self) -> Option<Done> {
         let done = self.done.try_recv().ok()?;
+        assert!(self.under_way > 0, "what is done was handed over");
         self.under_way -= 1;
         Some(done)
     }

@@ -350,7 +350,8 @@ impl Sequencer {
     fn prepared(&mut self, ready: ReadyBlock, took: Duration) -> Event {
         let height = ready.height();
         self.prepare = took;
-        self.ready.insert(height, ready);
+        let other = self.ready.insert(height, ready);
+        assert!(other.is_none(), "a block is prepared once");
         Event::Prepared(height)
     }
 
@@ -434,6 +435,8 @@ impl Sequencer {
     }
 
     fn has_run(&mut self, height: Height, executed: Executed) -> Event {
+        assert!(self.flight.is_none(), "the block before has been recorded");
+        assert_eq!(executed.result.height(), height, "the block that was to be finished");
         let ledger_bytes = executed.ledger_bytes();
         self.only_vouches = only_vouches(&executed);
         self.flight = Some(Flight { executed, execute: self.execute, ledger_bytes });
@@ -462,6 +465,8 @@ impl Sequencer {
             Some(beyond) => beyond.released(self.replica.released()),
             None => shared.queue.released(head.height),
         }
+        let before = shared.released.load(Ordering::Relaxed);
+        assert_eq!(head.height, before + 1, "blocks are published in their order");
         self.running.remove(&head.height);
         *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = head;
         shared.released.store(head.height, Ordering::Release);
@@ -481,6 +486,8 @@ impl Sequencer {
     fn answer(&mut self) {
         let Some(flight) = &mut self.flight else { return };
         let event = flight.event(self.sync);
+        let published = self.shared.released.load(Ordering::Relaxed);
+        assert_eq!(event.height, published, "a client that is answered finds its block");
         self.released = flight.executed.settled.len();
         // Those that wait are counted only where they will be waited for.
         let waits = self.shared.queue.patience(self.sync).is_some();

@@ -129,6 +129,7 @@ impl LockTable {
 
     /// An owner that does not wait asks for a lock.
     pub fn request(&mut self, owner: OwnerId, claim: &Claim, may_wait: bool) -> Answer {
+        debug_assert!(!self.waits(owner), "an owner waits for one lock at a time");
         if self.has(owner, claim) {
             return Answer::Had;
         }
@@ -156,6 +157,7 @@ impl LockTable {
 
     fn enqueue(&mut self, owner: OwnerId, claim: Claim, behind: Vec<u64>) {
         let ticket = self.tickets;
+        debug_assert!(behind.iter().all(|ahead| *ahead < ticket), "it waits for older ones");
         self.tickets += 1;
         self.queue.insert(ticket, Waiter { owner, claim, behind });
         if let Some(owner) = self.owners.get_mut(&owner) {
@@ -196,7 +198,10 @@ impl LockTable {
             held.ranges.retain(|(grant, _)| grant.owner != owner);
             self.drop_if_free(line);
         }
+        assert!(self.held >= gone.count, "what an owner holds is held");
         self.held -= gone.count;
+        let is_empty = self.held == 0 && self.lines.is_empty() && self.queue.is_empty();
+        assert!(is_empty || !self.owners.is_empty(), "what is held has an owner");
         self.grant_waiters()
     }
 
@@ -338,6 +343,7 @@ impl LockTable {
     }
 
     fn grant(&mut self, owner: OwnerId, claim: &Claim) {
+        debug_assert!(self.holders(owner, claim).is_empty(), "no two hold what conflicts");
         let line = (claim.table, claim.index);
         let grant = Grant { owner, exclusive: claim.exclusive };
         let held = self.lines.entry(line).or_default();

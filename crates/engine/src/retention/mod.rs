@@ -62,6 +62,7 @@ pub const RECENT_BLOCKS: usize = 1024;
 
 /// A session's snapshot is not given up before so many blocks have come.
 pub const LEASE_BLOCKS_MIN: Height = 64;
+const _: () = assert!(LEASE_BLOCKS_MIN < RECENT_BLOCKS as Height, "it is known while it is read");
 
 /// A transaction that a client left open does not cost the last so many blocks of the rules: they
 /// would be given up in vain, one after the other, while it lasts.
@@ -300,6 +301,7 @@ impl Retention {
 
     fn note(&self, inner: &mut Inner, head: Head) {
         let before = std::mem::replace(&mut inner.newest, head);
+        assert_eq!(head.height, before.height + 1, "a block is found by its place");
         if let Some(known) = inner.retained.get_mut(&before.height) {
             known.next_time_us = Some(head.time_us);
         }
@@ -342,6 +344,8 @@ impl Retention {
         if inner.by_rule[place].back() == Some(&height) || !self.retain(inner, height) {
             return;
         }
+        let before = inner.by_rule[place].back();
+        debug_assert!(before.is_none_or(|before| *before < height), "ascending");
         inner.by_rule[place].push_back(height);
         while inner.by_rule[place].len() > self.policy.rules[place].keep as usize
             && let Some(oldest) = inner.by_rule[place].pop_front()
