@@ -61,8 +61,8 @@
 //! of birth that the file system gave it ([`ledger::files::Identity`]); another start that finds it
 //! in another file has a copy before it. A folder that was only moved to another disk is taken for
 //! one, too, which costs a question. A member whose newer life the others know is a copy in any
-//! case, and finds that out when it is sent the log. *Not seen*: a whole file system or machine that
-//! was set back, which keeps such numbers, and older files that are written over those of the
+//! case, and finds that out when it is sent the log. *Not seen*: a whole file system or machine
+//! that was set back, which keeps such numbers, and older files that are written over those of the
 //! ledger in place, as long as no newer life has begun since.
 //!
 //! **Cost.** Nothing where nothing is in doubt, but for the lives in the head of each message.
