@@ -71,14 +71,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::Ordering;
 
-use openraft::{LogId, Vote};
+use bytes::Bytes;
+use openraft::raft::VoteRequest;
+use openraft::{LogId, Raft, Vote};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, sleep, timeout};
 
+use crate::Types;
 use crate::liveness::MEND_EVERY;
 use crate::lives::{Life, Lives};
-use crate::node::{Node, lock};
-use crate::wire::{Request, of_json};
+use crate::node::{LOOK_AGAIN, Node, Shared, lock};
+use crate::wire::{Counted, Request, json, of_json};
 
 /// Between two questions to members that do not answer.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -314,6 +317,62 @@ impl Node {
         }
         self.0.store.settle(settled)?;
         self.take_part().await
+    }
+}
+
+impl Node {
+    /// The answer to a lead that counts for a life which is over. What is new to this node is kept.
+    pub(crate) fn outdates(&self, counted: &Lives) -> io::Result<Option<Bytes>> {
+        let (id, store) = (self.0.config.id, &self.0.store);
+        let (known, own) = (store.lives(), store.life());
+        if let Some(newer) = counted.of(id).filter(|newer| newer.number > own.number) {
+            store.doubt(newer.number + 1)?;
+            tokio::spawn(self.clone().asks_again());
+            return Err(io::Error::other("this node is an old copy, as its life is over"));
+        }
+        if counted.of(id) != Some(own) || !known.allow(counted) {
+            let newer: Counted<()> = Counted::Outdated(known.with(id, own));
+            return json(&newer).map(|newer| Some(newer.into())).map_err(io::Error::other);
+        }
+        let mut others = counted.clone();
+        others.0.remove(&id);
+        store.learn(&others)?;
+        Ok(None)
+    }
+
+    /// It is a copy of what this member was.
+    async fn asks_again(self) {
+        let raft = lock(&self.0.raft).take();
+        if let Some(raft) = raft {
+            let _ = raft.shutdown().await;
+            self.recall().await;
+        }
+    }
+
+    /// A leader that has heard of a newer life than its lead counts for gives it up, and stands
+    /// again: of a life that is over it may have counted what is forgotten.
+    pub(crate) async fn gives_up_lead(&self, raft: &Raft<Types>) -> io::Result<bool> {
+        let Shared { config, store, lead, .. } = &*self.0;
+        let (vote, other) = {
+            let metrics = raft.metrics();
+            let metrics = metrics.borrow();
+            let mut voters = metrics.membership_config.membership().voter_ids();
+            (metrics.vote, voters.find(|voter| *voter != config.id))
+        };
+        let Some(other) = other.filter(|_| lead.is_outdated(vote.leader_id, &store.lives())) else {
+            return Ok(false);
+        };
+        // It grants a term that is above its own, to itself in the end: openraft lets no leader
+        // stand.
+        let above = Vote::new(vote.leader_id.term + 1, other);
+        let request = VoteRequest { vote: above, last_log_id: store.last() };
+        let granted = raft.vote(request).await.map_err(io::Error::other)?;
+        match granted.vote_granted {
+            true => raft.trigger().elect().await.map_err(io::Error::other)?,
+            // Its lead is too new; being asked again at once would be all that it does.
+            false => sleep(LOOK_AGAIN).await,
+        }
+        Ok(true)
     }
 }
 
