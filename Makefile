@@ -123,7 +123,8 @@ test-cometbft: export COMETBFT ?= $(shell scripts/cometbft path)
 test-cometbft:
 	scripts/install-deps cometbft
 	scripts/cometbft fetch
-	cargo test --package order-comet --features program --test program
+	cargo test --package order-comet --package node --features order-comet/program,node/cometbft \
+		--test program --test cometbft
 
 # SQLAlchemy's and Django's, from their registry: some half an hour each, on both servers.
 compatibility:

@@ -170,6 +170,17 @@ pub struct Metrics {
 pub enum Order {
     Raft(OfRaft),
     Kafka(OfTopic),
+    CometBft(OfComet),
+}
+
+/// Of a member with a CometBFT beside it.
+#[derive(Clone, Copy, Default)]
+pub struct OfComet {
+    /// CometBFT's.
+    pub height: u64,
+    /// The member whose block came last; 0: none did.
+    pub proposer: u64,
+    pub is_hindered: bool,
 }
 
 impl Order {
@@ -177,6 +188,7 @@ impl Order {
         match self {
             Order::Raft(raft) => raft.hindered,
             Order::Kafka(topic) => topic.is_away || topic.is_stopped,
+            Order::CometBft(comet) => comet.is_hindered,
         }
     }
 }
@@ -423,7 +435,17 @@ impl Page<'_> {
         match order {
             Order::Raft(raft) => self.raft(raft, height),
             Order::Kafka(topic) => self.topic(topic, height),
+            Order::CometBft(comet) => self.comet(comet),
         }
+    }
+
+    fn comet(&mut self, comet: &OfComet) -> fmt::Result {
+        let help = "Height of CometBFT's last block, which need not be one of the ledger";
+        self.gauge("cometbft_height", help, None, comet.height as f64)?;
+        let help = "The member whose block came last; 0: none since the start";
+        self.gauge("cometbft_proposer", help, None, comet.proposer as f64)?;
+        let help = "1: CometBFT does not run, or cannot go on";
+        self.gauge("cometbft_hindered", help, None, u8::from(comet.is_hindered).into())
     }
 
     fn topic(&mut self, topic: &OfTopic, height: u64) -> fmt::Result {

@@ -117,6 +117,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "ledger",
             "multiversion",
             "order",
+            "order-comet",
             "order-kafka",
             "order-raft",
             "pgcatalog",

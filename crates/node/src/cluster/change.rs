@@ -35,6 +35,7 @@ use crate::{configure, folders, http, secrets};
 pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
     let ClusterAdd { folder, host, port } = arguments;
     let shown = ask(folder, None)?;
+    refuse_for_good(&shown)?;
     let id = shown["next"].as_u64().and_then(|id| u16::try_from(id).ok());
     let id = id.context("the node does not tell the next number")?;
     let data = node_folder(folder, id);
@@ -57,8 +58,10 @@ pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
 }
 
 pub fn remove(folder: &Path, member: u64, yes: bool, output: Output) -> Result<Exit> {
+    let shown = ask(folder, None)?;
+    refuse_for_good(&shown)?;
     if !yes {
-        refuse_to_end_certificates(&ask(folder, None)?, member)?;
+        refuse_to_end_certificates(&shown, member)?;
     }
     ask(folder, Some(&format!("remove={member}")))?;
     match output {
@@ -68,6 +71,13 @@ pub fn remove(folder: &Path, member: u64, yes: bool, output: Output) -> Result<E
         Output::Json => println!("{}", json!({"member": member})),
     }
     Ok(Exit::Ok)
+}
+
+/// Where what orders knows the founders alone.
+fn refuse_for_good(shown: &Json) -> Result<()> {
+    let what = "the validators of a cluster by CometBFT are its founders, for good";
+    ensure!(shown["orderer"] != "cometbft", "{what}");
+    Ok(())
 }
 
 /// Without a founder more results may not be certified, for good.
@@ -93,7 +103,7 @@ fn shared_settings(folder: &Path) -> Result<Vec<(String, String)>> {
     let data = node_folders(folder)?.remove(0);
     let data = data.to_str().map(str::to_owned);
     let resolved = configure::resolve(&cli::Settings { data, ..cli::Settings::default() })?;
-    let of_orderer = |key: &&'static str| key.starts_with("kafka_");
+    let of_orderer = |key: &&'static str| key.starts_with("kafka_") || *key == "cometbft";
     let keys = resolved.sources.iter().filter(|(_, source)| **source != Source::Default);
     let keys = keys.map(|(key, _)| *key).filter(of_orderer);
     let text = |key: &str| match resolved.settings.get(key) {

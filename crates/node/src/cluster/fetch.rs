@@ -108,10 +108,14 @@ pub fn complete(
     }
 }
 
+pub fn has_ledger(files: &Arc<dyn Files>) -> Result<bool> {
+    Ok(!files.list("orders")?.is_empty())
+}
+
 /// The block behind the last one, `None` where there is no ledger; and whether nothing of it was
 /// unreadable. What is wrong with one is for the start to say.
 fn next_block(files: &Arc<dyn Files>) -> Result<(Option<u64>, bool)> {
-    if files.list("orders")?.is_empty() {
+    if !has_ledger(files)? {
         return Ok((None, false));
     }
     let Ok(mut reader) = BlockReader::open_at(Arc::clone(files), u64::MAX) else {

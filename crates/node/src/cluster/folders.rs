@@ -15,8 +15,6 @@ use crate::cli::{ClusterInit, Exit, Output};
 use crate::config::{self, FILE_NAME, Settings};
 use crate::{database, folders};
 
-/// Ports that a node takes: for clients, for probes, for other members.
-const PORTS: u16 = 3;
 /// Settings that no two nodes share.
 const OWN: [&str; 4] = ["data", "listen", "http_listen", "protocol"];
 /// Of a member whose folder lies beside the others.
@@ -29,7 +27,7 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
         bail!("{} is not empty: choose a new folder", folder.display());
     }
     let port_of = |id: u16, which: u16| -> Result<u16> {
-        let port = port.checked_add((id - 1) * PORTS + which);
+        let port = port.checked_add((id - 1) * order.ports() + which);
         port.context("the ports would go beyond 65535: choose a lower one")
     };
     let mut settings = settings_of_all(folder, set)?;
@@ -59,8 +57,12 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
         folders::create_private(&data)?;
         write_settings(&data, host, port_of(id, 0)?, port_of(id, 1)?, set)?;
         made.write(&data, &plan)?;
-        let files = Arc::new(RealFiles::open(&data)?);
-        database::found(files, &genesis, LogOptions::default())?;
+        let begin = |folder: &Path| {
+            let files = Arc::new(RealFiles::open(folder)?);
+            database::found(files, &genesis, LogOptions::default())
+        };
+        begin(&data)?;
+        order.make(&data, &plan, made, begin)?;
     }
     let first_block = to_hex(&genesis.to_batch()?.hash());
     match output {

@@ -83,10 +83,14 @@ impl Membership {
             // It goes on alone: what the others have is another ledger's.
             return Ok(None);
         }
+        let kind = Kind::named(&self.plan.orderer)?;
+        if !fetch::has_ledger(files)? && kind.begin_anew(data, &self.plan, &self.secrets)? {
+            return Ok(None);
+        }
         let members = Arc::new(Members::new(self.plan.roll()?));
         let peers = Peers::new(&self.plan, &self.secrets, members)?;
         foreign::refuse_among(&self.plan, &peers, self.secrets.id)?;
-        fetch::complete(data, files, peers, self.secrets.id, Kind::named(&self.plan.orderer)?)
+        fetch::complete(data, files, peers, self.secrets.id, kind)
             .context("cannot take the ledger from another member")
     }
 

@@ -163,6 +163,8 @@ fn role_of(standing: &Standing, term: u64) -> &'static str {
         Standing::Kafka(topic) if topic.stopped.is_some() => return "stopped",
         Standing::Kafka(topic) if topic.away.is_some() => return "cut off",
         Standing::Kafka(_) => return "orders",
+        Standing::CometBft(comet) if comet.complaint.is_some() => return "cut off",
+        Standing::CometBft(_) => return "validator",
     };
     let (own, hindered) = (raft.leader == Some(raft.id), raft.hindered.is_some());
     match raft.leader {
@@ -179,7 +181,7 @@ fn role_of(standing: &Standing, term: u64) -> &'static str {
 fn of_topic(reports: &[Option<Report>]) -> String {
     let topics = reports.iter().flatten().filter_map(|report| match &report.standing {
         Standing::Kafka(topic) => Some(topic),
-        Standing::Raft(_) => None,
+        Standing::Raft(_) | Standing::CometBft(_) => None,
     });
     topics.max_by_key(|topic| topic.offset).map_or(String::new(), |topic| {
         let OfTopic { topic, brokers, offset, .. } = topic;

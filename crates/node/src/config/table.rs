@@ -304,6 +304,12 @@ settings! {
         /// File with its password, without anything else.
         kafka_password_file: Option<PathBuf> = "";
     }
+    "Order by CometBFT", Start {
+        /// The program: a path, or a name that is looked for in `PATH`. A node of a cluster that
+        /// `tally cluster init --order cometbft` has made runs it as its child. This section is for
+        /// builds with the feature `cometbft`.
+        cometbft: PathBuf = "cometbft";
+    }
     "Genesis", Genesis {
         /// Protocol that executes the blocks of a new ledger. Later changes are ledger
         /// transactions. `ordered` and `online` stand for the best of each family.

@@ -258,7 +258,7 @@ impl Trial {
 }
 
 pub fn init(folder: &Path, nodes: u16, more: &[&str]) -> Output {
-    let (port, count) = (free_ports(3 * nodes).to_string(), nodes.to_string());
+    let (port, count) = (free_ports(4 * nodes).to_string(), nodes.to_string());
     let folder = folder.to_str().unwrap();
     let init = ["--output", "json", "cluster", "init", "--folder", folder, "--nodes", &count];
     tally(&[&init[..], &["--port", &port], more].concat())

@@ -16,6 +16,9 @@ pub enum Kind {
     Raft,
     /// A topic of Kafka's brokers: any member goes on as long as it reaches them.
     Kafka,
+    /// CometBFT beside each node: of 4 members one may stop or lie, of 7 two.
+    #[value(name = "cometbft")]
+    CometBft,
 }
 
 impl Kind {
@@ -24,6 +27,15 @@ impl Kind {
         match self {
             Kind::Raft => engine::limits::RAFT,
             Kind::Kafka => "kafka",
+            Kind::CometBft => "cometbft",
+        }
+    }
+
+    /// That a node takes: for clients, for probes, for other members, and for what orders.
+    pub fn ports(self) -> u16 {
+        match self {
+            Kind::Raft | Kind::Kafka => 3,
+            Kind::CometBft => 4,
         }
     }
 
@@ -47,6 +59,7 @@ impl Kind {
         let is_there = match self {
             Kind::Raft => true,
             Kind::Kafka => cfg!(feature = "kafka"),
+            Kind::CometBft => cfg!(feature = "cometbft"),
         };
         if is_there { Ok(()) } else { Err(self.is_missing()) }
     }
@@ -72,6 +85,8 @@ impl Kind {
             Kind::Raft => order_raft::forget(files),
             // What it put into the topic is there.
             Kind::Kafka => Ok(()),
+            // It begins behind the others, and CometBFT signs nothing before it has caught up.
+            Kind::CometBft => Ok(()),
         }
     }
 
@@ -84,6 +99,7 @@ impl Kind {
             Kind::Kafka => Ok(order_kafka::begin_behind(files, place)?),
             #[cfg(not(feature = "kafka"))]
             Kind::Kafka => Err(self.is_missing()),
+            Kind::CometBft => bail!("CometBFT goes on behind no ledger of another member"),
         }
     }
 }

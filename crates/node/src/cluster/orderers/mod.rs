@@ -4,12 +4,15 @@
 //! |---|---|---|
 //! | `raft` | that of more than half of the members; one of them leads | |
 //! | `kafka` | that of the records of a topic, on the user's own brokers | `kafka` |
+//! | `cometbft` | that of blocks that over two thirds of the founders have signed | `cometbft` |
 //!
 //! The ledger's first block names it, for good. Here it is told which is which; the rest of the
 //! program knows a [`Place`], and a [`Standing`] for people. What a member keeps beside the ledger
 //! lies in a folder named for its orderer.
 
-#[cfg(feature = "kafka")]
+#[cfg(feature = "cometbft")]
+mod cometbft;
+#[cfg(any(feature = "kafka", feature = "cometbft"))]
 mod door;
 #[cfg(feature = "kafka")]
 mod kafka;
@@ -21,28 +24,69 @@ mod standing;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(feature = "cometbft")]
+use anyhow::Context;
 use anyhow::Result;
+use cluster::plan::Made;
+use cluster::{Plan, Secrets};
 use engine::Journal;
 
 use crate::config::Settings;
+#[cfg(feature = "cometbft")]
+use crate::folders;
 
 pub use kind::Kind;
 pub use place::{Beginning, Place};
 pub use standing::{OfTopic, Standing};
 
-/// Where members keep what is their orderer's, in their data folders.
+/// Where members keep what is their orderer's, in their data folders, and can be set aside: what
+/// a member has signed for CometBFT stays.
 pub const FOLDERS: [&str; 2] = [order_raft::SIDE_FOLDER, "kafka"];
+/// The ledger's first block, in the folder of the cluster's files.
+#[cfg(feature = "cometbft")]
+const FIRST_BLOCK: &str = "first-block";
 
 impl Kind {
     /// What has to be there before the ledger of a new cluster begins; a line about it.
     pub fn prepare(self, settings: &Settings, ledger_id: [u8; 16]) -> Result<Option<String>> {
         match self {
             Kind::Raft => Ok(None),
+            #[cfg(feature = "cometbft")]
+            Kind::CometBft => cometbft::program(settings).map(|_| None),
+            #[cfg(not(feature = "cometbft"))]
+            Kind::CometBft => Err(self.is_missing()),
             #[cfg(feature = "kafka")]
             Kind::Kafka => kafka::prepare(settings, ledger_id).map(Some),
             #[cfg(not(feature = "kafka"))]
             Kind::Kafka => {
                 let _ = (settings, ledger_id);
+                Err(self.is_missing())
+            }
+        }
+    }
+
+    /// What a member of a new ledger has in its folder beside its keys. `first`: writes the
+    /// ledger's first block into a folder.
+    pub fn make(
+        self,
+        data: &Path,
+        plan: &Plan,
+        made: &Made,
+        first: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Kind::Raft | Kind::Kafka => Ok(()),
+            #[cfg(feature = "cometbft")]
+            Kind::CometBft => {
+                let folder = data.join(cluster::plan::FOLDER).join(FIRST_BLOCK);
+                folders::create_private(&folder)?;
+                first(&folder)?;
+                let (_, secrets) = Plan::read(data)?.context("the keys were not written")?;
+                cometbft::make(data, plan, made.member.id, secrets.key.secret_der())
+            }
+            #[cfg(not(feature = "cometbft"))]
+            Kind::CometBft => {
+                let _ = (data, plan, made, first);
                 Err(self.is_missing())
             }
         }
@@ -56,6 +100,28 @@ impl Kind {
             Kind::Kafka => kafka::begin(beginning).await,
             #[cfg(not(feature = "kafka"))]
             Kind::Kafka => Err(self.is_missing()),
+            #[cfg(feature = "cometbft")]
+            Kind::CometBft => cometbft::begin(beginning).await,
+            #[cfg(not(feature = "cometbft"))]
+            Kind::CometBft => Err(self.is_missing()),
+        }
+    }
+
+    /// A folder without a ledger gets what it begins with, where that comes from no other member.
+    /// Whether it is so.
+    pub fn begin_anew(self, data: &Path, plan: &Plan, secrets: &Secrets) -> Result<bool> {
+        match self {
+            Kind::Raft | Kind::Kafka => Ok(false),
+            #[cfg(feature = "cometbft")]
+            Kind::CometBft => {
+                cometbft::begin_anew(data, plan, secrets)?;
+                Ok(true)
+            }
+            #[cfg(not(feature = "cometbft"))]
+            Kind::CometBft => {
+                let _ = (data, plan, secrets);
+                Err(self.is_missing())
+            }
         }
     }
 }

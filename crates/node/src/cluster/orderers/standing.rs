@@ -9,6 +9,18 @@ use serde::{Deserialize, Serialize};
 pub enum Standing {
     Raft(order_raft::Standing),
     Kafka(OfTopic),
+    CometBft(OfComet),
+}
+
+/// Of a member with a CometBFT beside it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OfComet {
+    /// CometBFT's, whose blocks are not all of the ledger.
+    pub height: u64,
+    /// The member whose block came last.
+    pub proposer: Option<u64>,
+    /// What is wrong.
+    pub complaint: Option<String>,
 }
 
 /// Of a member that reads a topic of Kafka.
@@ -31,15 +43,16 @@ impl Standing {
     pub fn raft(&self) -> Option<&order_raft::Standing> {
         match self {
             Standing::Raft(raft) => Some(raft),
-            Standing::Kafka(_) => None,
+            Standing::Kafka(_) | Standing::CometBft(_) => None,
         }
     }
 
-    /// Whether this member can order by itself, without one that leads.
+    /// Whether this member takes part in an order where none leads.
     pub fn orders_alone(&self) -> bool {
         match self {
             Standing::Raft(_) => false,
             Standing::Kafka(topic) => topic.away.is_none() && topic.stopped.is_none(),
+            Standing::CometBft(comet) => comet.complaint.is_none(),
         }
     }
 
@@ -50,6 +63,7 @@ impl Standing {
                 raft.stopped.as_ref().or(raft.waits.as_ref()).or(raft.hindered.as_ref())
             }
             Standing::Kafka(topic) => topic.stopped.as_ref().or(topic.away.as_ref()),
+            Standing::CometBft(comet) => comet.complaint.as_ref(),
         };
         why.map(String::as_str)
     }
@@ -59,6 +73,7 @@ impl Standing {
         match self {
             Standing::Raft(raft) => raft.entries.saturating_sub(raft.committed),
             Standing::Kafka(topic) => topic.cut.saturating_sub(height),
+            Standing::CometBft(_) => 0,
         }
     }
 }

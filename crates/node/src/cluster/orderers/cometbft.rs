@@ -1,0 +1,226 @@
+//! CometBFT: each node has one as its child, and executes what more than two thirds have signed.
+//!
+//! ```text
+//! cluster/first-block/   the ledger's first block, as `init` made it
+//! cometbft/              the child's home: keys, genesis, peers, its blocks
+//! ```
+//!
+//! A member without a ledger begins with the first block, and its CometBFT gets every block behind
+//! it from the others, with the signatures that prove it: what one member says is not believed.
+//! Its port for others is the one behind the member's own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use cluster::{Answer, Plan, Roll, Secrets};
+use engine::{Elsewhere, Journal, Replica};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use ledger::votes::electors::ELECTORS;
+use ledger::{Batch, Files, Hash, Record, Stream, VoteKey, first_block, read_record};
+use order::Proposal;
+use order_comet::home::{self, Founder};
+use order_comet::{Comet, Config, LAG, Settings as CometSettings, Start, height_of};
+use tracing::warn;
+use types::Height;
+
+use super::door::Door;
+use super::standing::OfComet;
+use super::{Beginning, Place, Standing};
+use crate::config::Settings;
+use crate::database::draw;
+use crate::folders;
+use crate::metrics::{self, Order};
+
+/// Where a private key in PKCS #8 has its 32 bytes.
+const SEED: std::ops::Range<usize> = 16..48;
+/// In CometBFT's home: what this member signed last.
+const SIGNED: &str = "data/priv_validator_state.json";
+/// For a bundle to be ordered before it is sent again.
+const PATIENCE_MS: u64 = 10_000;
+const INSTALL: &str = "Build it by `go install github.com/cometbft/cometbft/cmd/cometbft@v0.39.4`, \
+                       and set `cometbft` to where it lies.";
+
+struct CometBft {
+    comet: Comet,
+    files: Arc<dyn Files>,
+}
+
+/// CometBFT's own files for a member of a new ledger.
+pub fn make(data: &Path, plan: &Plan, id: u64, key: &[u8]) -> Result<()> {
+    let founders = founders(&plan.roll()?)?;
+    let seed: [u8; 32] = key.get(SEED).and_then(|seed| seed.try_into().ok()).unwrap_or_default();
+    let own = founders.iter().find(|founder| founder.id == id);
+    let own = own.context("this node is not among the founders")?;
+    ensure!(VoteKey::of_pkcs8(key)?.public() == own.key, "the key is not that of member {id}");
+    let chain = home::chain_id(&id_of(&plan.ledger_id)?);
+    home::make(data, &chain, &founders, own, &seed).context("cannot make CometBFT's folder")
+}
+
+/// The first block, and a CometBFT that has no blocks.
+pub fn begin_anew(data: &Path, plan: &Plan, secrets: &Secrets) -> Result<()> {
+    let first = data.join(cluster::plan::FOLDER).join(super::FIRST_BLOCK);
+    ensure!(
+        first.join("orders").is_dir(),
+        "{} is gone: put it back from another member's folder",
+        first.display()
+    );
+    warn!("this member has no ledger: it begins with the first block, and is sent all others");
+    // What it has signed it does not sign again, whatever became of the rest.
+    let home = data.join(home::FOLDER);
+    let signed = std::fs::read(home.join(SIGNED)).ok();
+    if home.exists() {
+        std::fs::remove_dir_all(&home)?;
+    }
+    make(data, plan, secrets.id, secrets.key.secret_der())?;
+    if let Some(signed) = signed {
+        std::fs::write(home.join(SIGNED), signed)?;
+        std::fs::File::open(home.join(SIGNED))?.sync_all()?;
+    }
+    // Orders last: a start that finds them goes on.
+    for name in ["results", "orders"] {
+        let (from, to) = (first.join(name), data.join(format!("{name}.new")));
+        if to.exists() {
+            std::fs::remove_dir_all(&to)?;
+        }
+        folders::create_private(&to)?;
+        for entry in std::fs::read_dir(&from)? {
+            let path = entry?.path();
+            let name = path.file_name().context("a file without a name")?;
+            std::fs::copy(&path, to.join(name))?;
+            std::fs::File::open(to.join(name))?.sync_all()?;
+        }
+        std::fs::File::open(&to)?.sync_all()?;
+        let there = data.join(name);
+        if there.exists() {
+            std::fs::remove_dir_all(&there)?;
+        }
+        std::fs::rename(&to, &there)?;
+    }
+    Ok(std::fs::File::open(data)?.sync_all()?)
+}
+
+fn id_of(hex: &str) -> Result<[u8; 16]> {
+    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2).unwrap_or(""), 16);
+    let bytes: Result<Vec<u8>, _> = (0..32).step_by(2).map(byte).collect();
+    bytes.ok().and_then(|bytes| bytes.try_into().ok()).context("the plan names no ledger")
+}
+
+fn founders(roll: &Roll) -> Result<Vec<Founder>> {
+    let founder = |(id, known): (&u64, &cluster::members::Known)| -> Result<Founder> {
+        let (host, port) = known.address.rsplit_once(':').context("an address has no port")?;
+        let port: u16 = port.parse().context("an address has no port")?;
+        let port = port.checked_add(1).context("the port of a member is too high")?;
+        Ok(Founder { id: *id, key: known.key, address: format!("{host}:{port}") })
+    };
+    roll.0.iter().map(founder).collect()
+}
+
+pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)> {
+    let Beginning { plan, id, files, log, replica, limits, settings, members, engine, .. } =
+        beginning;
+    let program = program(settings)?;
+    let roll = replica.parameters().others.get(ELECTORS).map_or("", String::as_str);
+    let roll = Roll::parse(roll)?;
+    let founders: Vec<(u64, [u8; 32])> =
+        roll.0.iter().map(|(id, known)| (*id, known.key)).collect();
+    let own = plan.keys()?.remove(&id).context("this node is not among the members")?;
+    let start = start_of(&files, replica)?;
+    let chain_id = home::chain_id(&replica.ledger_id());
+    let home = home::check(&settings.data, &chain_id, &founders, &own, start.sequence);
+    let home = home.map_err(|error| folders::refused(error.to_string()))?;
+    let drawn: [u8; 16] = draw()?;
+    let instance = u64::from_be_bytes(std::array::from_fn(|byte| drawn[byte]));
+    let config =
+        Config { limits: limits.of_batches(), lag: LAG, instance, patience_ms: PATIENCE_MS };
+    let known: BTreeMap<u64, [u8; 32]> = founders.into_iter().collect();
+    let given = CometSettings { home, program, chain_id, members: known };
+    let comet = Comet::start(given, config, start).context("cannot start beside CometBFT")?;
+    tokio::spawn(Door { id, members, engine: Arc::clone(&engine) }.run());
+    Ok((Arc::new(CometBft { comet, files }), Journal::from(log)))
+}
+
+/// Where the program is.
+pub fn program(settings: &Settings) -> Result<PathBuf> {
+    order_comet::find(&settings.cometbft).ok_or_else(|| {
+        let what = format!("there is no CometBFT: {}", settings.cometbft.display());
+        folders::refused(what).with_hint(INSTALL).into()
+    })
+}
+
+/// Behind the last block that was executed.
+fn start_of(files: &Arc<dyn Files>, replica: &Replica) -> Result<Start> {
+    let head = replica.head();
+    let first = head.height.saturating_sub(LAG + 1);
+    let mut results = BTreeMap::from([(head.height, head.hash)]);
+    for height in first..head.height {
+        results.insert(height, record(files, Stream::Results, height)?.hash());
+    }
+    let last = match head.height {
+        0 => None,
+        height => {
+            let batch = Batch::of(&record(files, Stream::Orders, height)?)?;
+            let (header, envelopes) = (batch.header(), batch.envelopes().to_vec());
+            let (time_us, proposer, seen_height) = (header.time_us, header.proposer, 0);
+            Some(Proposal { time_us, proposer, seen_height, envelopes })
+        }
+    };
+    let sequence = last.as_ref().map_or(0, |last| height_of(&last.proposer));
+    let time_us = if head.height == 0 { i64::MIN } else { head.time_us };
+    Ok(Start { sequence, height: head.height, time_us, last, results })
+}
+
+fn record(files: &Arc<dyn Files>, stream: Stream, height: Height) -> Result<Record> {
+    let read = read_record(&**files, stream, height)?;
+    read.with_context(|| format!("block {height}, which was executed, is not in {stream}"))
+}
+
+impl Place for CometBft {
+    fn orderer(&self) -> Elsewhere {
+        Box::new(self.comet.clone())
+    }
+
+    fn standing(&self) -> Standing {
+        let order_comet::Standing { height, proposer, complaint } = self.comet.standing();
+        Standing::CometBft(OfComet { height, proposer, complaint })
+    }
+
+    fn order(&self) -> Order {
+        let standing = self.comet.standing();
+        let (height, proposer) = (standing.height, standing.proposer.unwrap_or(0));
+        let is_hindered = standing.complaint.is_some();
+        Order::CometBft(metrics::OfComet { height, proposer, is_hindered })
+    }
+
+    fn answer(&self, _request: Bytes) -> BoxFuture<'static, Answer> {
+        let what = "CometBFT's nodes talk to each other about the order, and members do not";
+        async move { Err(io::Error::other(what)) }.boxed()
+    }
+
+    fn hash_of(&self, height: Height) -> io::Result<Hash> {
+        let read = read_record(&*self.files, Stream::Orders, height).map_err(io::Error::other)?;
+        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("no block {height}"));
+        Ok(read.ok_or_else(gone)?.hash())
+    }
+
+    fn first_height(&self) -> Height {
+        first_block(&*self.files).unwrap_or(0)
+    }
+
+    fn up_to(&self, _height: Height) -> io::Result<Vec<u8>> {
+        Err(io::Error::other("CometBFT's nodes send each other blocks, and members do not"))
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        let comet = self.comet.clone();
+        async move { drop(tokio::task::spawn_blocking(move || comet.stop()).await) }.boxed()
+    }
+
+    fn rest(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
