@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use concurrency::{Moment, Work};
-use multiversion::foresight::GROUP;
+use multiversion::prefetching::GROUP;
 use multiversion::rules::{mv2pl::Mv2pl, mvocc::Mvocc, mvto::Mvto, si::Si, ssi::Ssi, ssn::Ssn};
 use multiversion::{Database, Rule, Session, TableSpec};
 use types::{Key, Stamp, TableId, TableSchema, Value};

@@ -23,8 +23,8 @@ use storage::Catalog;
 use types::{Height, Key, Position, TableId, Value};
 
 use crate::crew::Crew;
-use crate::foresight::Plans;
 use crate::pending::RecordId;
+use crate::prefetching::Plans;
 use crate::protocol::Block;
 use crate::reconnaissance::Scout;
 use crate::work::Work;

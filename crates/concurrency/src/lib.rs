@@ -31,7 +31,6 @@ pub mod disjoint;
 pub mod endorsement;
 pub mod epoch;
 pub mod footprint;
-pub mod foresight;
 pub mod history;
 pub mod install;
 pub mod ordered_locks;
@@ -39,6 +38,7 @@ pub mod overlay;
 pub mod own_rows;
 mod pending;
 pub mod phantoms;
+pub mod prefetching;
 pub mod protocol;
 mod reach;
 pub mod reconnaissance;
@@ -59,10 +59,10 @@ pub use claims::{Claim, FootprintMark, Place};
 pub use crew::Crew;
 pub use epoch::{Call, Epoch, EpochWorker};
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
-pub use foresight::{Foresight, Plans};
 pub use history::{History, Past};
 pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
+pub use prefetching::{Plans, Prefetching};
 pub use protocol::{
     Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,
     Protocol, ProtocolInfo, ProtocolOption, Snapshots, Span, Timing, Watch,

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use kit::sync::{self, Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::foresight;
+use crate::prefetching;
 use crate::trial;
 
 /// Transactions that the longest chain must be outnumbered by, to be worth more than one worker.
@@ -165,7 +165,7 @@ struct Pool {
 #[derive(Default)]
 struct Hand {
     next: Option<Turn>,
-    group: SmallVec<[u32; foresight::GROUP]>,
+    group: SmallVec<[u32; prefetching::GROUP]>,
 }
 
 impl Schedule {
@@ -230,9 +230,9 @@ impl Schedule {
             return Some(turn);
         }
         if hand.group.is_empty() && self.free_taken.load(Ordering::Relaxed) < self.free.len() {
-            let first = self.free_taken.fetch_add(foresight::GROUP, Ordering::Relaxed);
+            let first = self.free_taken.fetch_add(prefetching::GROUP, Ordering::Relaxed);
             let rest = self.free.get(first..).unwrap_or_default();
-            hand.group.extend(rest.iter().take(foresight::GROUP).rev().copied());
+            hand.group.extend(rest.iter().take(prefetching::GROUP).rev().copied());
             foresee(&hand.group);
         }
         if let Some(at) = hand.group.pop() {

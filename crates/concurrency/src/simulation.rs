@@ -11,9 +11,9 @@ use types::{Height, Position, Stamp, Stop, TableId};
 
 use crate::crew::Crew;
 use crate::footprint::{RangeDigest, Recorder, RowRead};
-use crate::foresight::{self, Foresight};
 use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId};
+use crate::prefetching::{self, Prefetching};
 use crate::protocol::Block;
 use crate::trial::{Flaw, flawed};
 use crate::work::Work;
@@ -123,15 +123,15 @@ where
     let overlay = |at| Overlay::new(Arc::clone(&shared.catalog), at, nowhere, R::default());
     let mut overlays: Vec<_> = shared.snapshots.iter().map(|&at| overlay(at)).collect();
     let mut frame = Frame::metered(Meter::of(shared.block.budget));
-    let mut foresight = Foresight::new(Arc::clone(&shared.catalog), shared.done.len());
+    let mut prefetching = Prefetching::new(Arc::clone(&shared.catalog), shared.done.len());
     loop {
-        let first = shared.next.fetch_add(foresight::GROUP, Ordering::Relaxed);
+        let first = shared.next.fetch_add(prefetching::GROUP, Ordering::Relaxed);
         let rest = shared.block.transactions.get(first..).unwrap_or_default();
-        let group = &rest[..rest.len().min(foresight::GROUP)];
+        let group = &rest[..rest.len().min(prefetching::GROUP)];
         if group.is_empty() {
             return;
         }
-        foresight.fetch(group.iter().map(|work| &**work));
+        prefetching.fetch(group.iter().map(|work| &**work));
         for (position, work) in (first..).zip(group) {
             let turn = position % overlays.len();
             let overlay = &mut overlays[turn];

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use concurrency::{Moment, Statement, Work};
-use multiversion::foresight::GROUP;
+use multiversion::prefetching::GROUP;
 use multiversion::rules::{mv2pl::Mv2pl, mvocc::Mvocc, mvto::Mvto, si::Si, ssi::Ssi, ssn::Ssn};
 use multiversion::{Database, Rule, Session, TableSpec};
 use procedure::build::Tables;

@@ -37,8 +37,8 @@ use types::{Error, Height, Key, Position, SqlState, Stamp, TableId, Value};
 
 use crate::database::Database;
 use crate::flaw::Flaw;
-use crate::foresight::GROUP;
 use crate::pool::SPACES_MAX;
+use crate::prefetching::GROUP;
 use crate::renumber::Places;
 use crate::rules::mv2pl::Mv2pl;
 use crate::rules::mvocc::Mvocc;

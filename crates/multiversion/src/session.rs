@@ -10,7 +10,7 @@ use types::{Error, Stop};
 use crate::clock::Timestamp;
 use crate::database::Database;
 use crate::flaw;
-use crate::foresight::Foresight;
+use crate::prefetching::Prefetching;
 use crate::rules::{Context, Place, Rule};
 use crate::transaction::{Log, Transaction};
 
@@ -34,7 +34,7 @@ pub struct Session<'d, R: Rule> {
     db: &'d Database,
     transaction: Transaction<'d, R>,
     frame: Frame,
-    foresight: Foresight,
+    prefetching: Prefetching,
     /// The newest that it was told of.
     seen: Timestamp,
 }
@@ -51,8 +51,8 @@ impl<'d, R: Rule> Session<'d, R> {
         let (at, notes, copy) = (Timestamp::ZERO, R::Notes::default(), Vec::new());
         let cx = Context { db, worker, at, read_only: false, notes, copy };
         let transaction = Transaction::new(cx);
-        let (frame, foresight) = (Frame::default(), Foresight::default());
-        Session { db, transaction, frame, foresight, seen: Timestamp::ZERO }
+        let (frame, prefetching) = (Frame::default(), Prefetching::default());
+        Session { db, transaction, frame, prefetching, seen: Timestamp::ZERO }
     }
 
     /// What each transaction may take from now on.
@@ -60,9 +60,9 @@ impl<'d, R: Rule> Session<'d, R> {
         self.frame.meter().set_budget(budget);
     }
 
-    /// These will run next: up to [`GROUP`](crate::foresight::GROUP) of them.
+    /// These will run next: up to [`GROUP`](crate::prefetching::GROUP) of them.
     pub fn foresee<'w>(&mut self, group: impl IntoIterator<Item = &'w Work>) {
-        self.foresight.fetch(self.db, group);
+        self.prefetching.fetch(self.db, group);
     }
 
     /// Runs a transaction until it ends without a conflict. `Err`: the database is sick.

@@ -138,7 +138,7 @@ impl Table {
         self.primary.find(hash, |slot| self.is_key(slot.0, bytes)).map(|slot| slot.0)
     }
 
-    // Fetching in three steps, each of which waits for the one before: see module `foresight`.
+    // Fetching in three steps, each of which waits for the one before: see module `prefetching`.
 
     pub fn place(&self, key: &Key) -> KeyHash {
         let place = self.primary.hash(key.as_bytes());

@@ -134,8 +134,8 @@ pub(crate) use raw::Zeroed;
 
 #[allow(unsafe_code)]
 mod raw {
-    //! The three things that safe Rust cannot say: "this zeroed memory is a slice of atomics", "take
-    //! its pages back", and "fetch this line".
+    //! The three things that safe Rust cannot say: "this zeroed memory is a slice of atomics",
+    //! "take its pages back", and "fetch this line".
     //!
     //! Much memory is asked of the kernel itself, which zeroes it page by page as it is touched. An
     //! allocator that has used the memory before zeroes all of it at once, and the writer that

@@ -1,7 +1,7 @@
 //! TPC-H and CH-benCHmark against the answers that PostgreSQL 15 gave for the same rows.
 //!
-//! `scripts/with-postgres tally bench answers WORKLOAD --scale X --write crates/bench/tests/answers`
-//! asks it again.
+//! `scripts/with-postgres tally bench answers WORKLOAD --scale X --write
+//! crates/bench/tests/answers` asks it again.
 #![cfg(feature = "analytics")]
 
 use std::path::Path;

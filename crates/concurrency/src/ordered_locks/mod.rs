@@ -56,7 +56,7 @@ use types::{Height, Position};
 
 use crate::accesses::{Declared, declare};
 use crate::crew::Crew;
-use crate::foresight::{self, Foresight};
+use crate::prefetching::{self, Prefetching};
 use crate::protocol::{Block, Outcome};
 use crate::reconnaissance::Held;
 use crate::runner::Runner;
@@ -207,11 +207,11 @@ pub fn one_by_one(
 ) -> Result<Vec<Outcome>, String> {
     ways.add(why, positions.len());
     let mut runner = Runner::new(Arc::clone(catalog));
-    let mut foresight = Foresight::new(Arc::clone(catalog), positions.len());
+    let mut prefetching = Prefetching::new(Arc::clone(catalog), positions.len());
     let undo = writes.arena(0);
     let mut outcomes = Vec::with_capacity(positions.len());
-    for group in positions.chunks(foresight::GROUP) {
-        foresight.fetch(group.iter().map(|&at| &*block.transactions[at as usize]));
+    for group in positions.chunks(prefetching::GROUP) {
+        prefetching.fetch(group.iter().map(|&at| &*block.transactions[at as usize]));
         for &position in group {
             outcomes.push(runner.run_one(block, position, undo)?);
         }
@@ -257,11 +257,11 @@ impl Running {
 
     fn work(&self, catalog: &Arc<Catalog>, undo: &mut UndoArena) {
         let mut runner = Runner::new(Arc::clone(catalog));
-        let mut foresight = Foresight::new(Arc::clone(catalog), self.positions.len());
+        let mut prefetching = Prefetching::new(Arc::clone(catalog), self.positions.len());
         let declared = &self.requests.declared;
         let foresee = |group: &[u32]| {
             let accesses = group.iter().filter_map(|&at| declared[at as usize].accesses());
-            foresight.fetch_keys(accesses.flat_map(|accesses| &accesses.keys));
+            prefetching.fetch_keys(accesses.flat_map(|accesses| &accesses.keys));
         };
         self.schedule.work(foresee, |turn| {
             let Some(outcome) = self.turn(turn, &mut runner, undo)? else {

@@ -1,8 +1,8 @@
 //! Pages that readers follow with their fingers: every `sh` and `sql` block of them is run.
 //!
 //! The blocks of a page are one script, in their order, in a folder of its own. Ports are others
-//! than the page's. A block that cannot be run here has a comment in front, `<!-- not run: why -->`,
-//! and is counted.
+//! than the page's. A block that cannot be run here has a comment in front, `<!-- not run: why
+//! -->`, and is counted.
 
 use super::clusters::free_ports;
 use super::*;

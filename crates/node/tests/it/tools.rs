@@ -1,4 +1,5 @@
-//! Commands that the program `tally-tools` runs, where it lies beside `tally` and where it does not.
+//! Commands that the program `tally-tools` runs, where it lies beside `tally` and where it does
+//! not.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

@@ -67,8 +67,8 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// Runs blocks that overlap where the protocol can; how many were turned away at first or put
-    /// off. A wrong result counts as more than any number. On one worker, since optimistic protocols
-    /// count what happened to meet.
+    /// off. A wrong result counts as more than any number. On one worker, since optimistic
+    /// protocols count what happened to meet.
     fn turned_away(&self, seed: u64) -> usize {
         let mut random = Random::new(seed);
         let keys = [2, 5, 12][random.below(3) as usize];

@@ -159,8 +159,8 @@ fn owners(protocol: &Arc<dyn Protocol>, crew: &Crew, seed: u64) -> Result<Twin, 
     Ok(twin)
 }
 
-/// Inserts whose numbers need data and scans of one owner, which the thesis leaves out, stand in the
-/// queues of their owner: the serial order is block order.
+/// Inserts whose numbers need data and scans of one owner, which the thesis leaves out, stand in
+/// the queues of their owner: the serial order is block order.
 #[test]
 fn inserts_and_scans_are_queued_by_what_their_rows_have_in_common() {
     for name in ["quecc", "quecc:execution=conservative", "quecc:queue=16"] {

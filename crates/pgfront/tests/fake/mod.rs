@@ -1,9 +1,10 @@
 //! A database that fits on two pages, for tests and measurements of the front end alone.
 //!
-//! Statements are words: `echo int4 text` takes one parameter of each type and returns them,
-//! `rows 5` counts, `add 7` and `list` keep a transactional list, `begin`, `commit`, `rollback`,
-//! `stream 5` counts in pieces and `stream stalled` never does, `wait` waits to be cancelled, `nap` and `hang` cannot be, `copy in`, `copy out 5`, `fail`, `panic`, `notice`, `set`.
-//! Anything else that starts with `select` answers one integer, whatever it asks.
+//! Statements are words: `echo int4 text` takes one parameter of each type and returns them, `rows
+//! 5` counts, `add 7` and `list` keep a transactional list, `begin`, `commit`, `rollback`, `stream
+//! 5` counts in pieces and `stream stalled` never does, `wait` waits to be cancelled, `nap` and
+//! `hang` cannot be, `copy in`, `copy out 5`, `fail`, `panic`, `notice`, `set`. Anything else that
+//! starts with `select` answers one integer, whatever it asks.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -18,8 +18,8 @@ async fn connect(server: &TestServer, more: &str) -> Result<Client, tokio_postgr
     Ok(client)
 }
 
-/// As libpq does it: the folder as host, the port as part of the file's name. The file that a killed
-/// server left is replaced, that of a running one is not.
+/// As libpq does it: the folder as host, the port as part of the file's name. The file that a
+/// killed server left is replaced, that of a running one is not.
 #[tokio::test]
 async fn a_folder_is_a_host_too() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -58,8 +58,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use concurrency::install::{Resolved, resolve};
 use concurrency::watched::Watched;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Foresight, Isolation, Moment, NoRecord,
-    Options, Outcome, Overlay, PendingWrite, Prepared, Protocol, ProtocolInfo, RecordId, Snapshots,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Moment, NoRecord, Options, Outcome,
+    Overlay, PendingWrite, Prefetching, Prepared, Protocol, ProtocolInfo, RecordId, Snapshots,
     WriteState,
 };
 use procedure::{Frame, Meter, ProgramResult};
@@ -220,8 +220,8 @@ impl BlockRun {
         let catalog = Arc::clone(self.memory.catalog());
         let mut view = Overlay::over(catalog, Speculation::new(&self.memory), nowhere, NoRecord);
         let mut frame = Frame::metered(Meter::of(self.block.budget));
-        let mut foresight =
-            Foresight::new(Arc::clone(self.memory.catalog()), self.block.transactions.len());
+        let mut prefetching =
+            Prefetching::new(Arc::clone(self.memory.catalog()), self.block.transactions.len());
         if self.backwards {
             for transaction in (0..self.block.transactions.len()).rev() {
                 let version = self.scheduler.claim(transaction);
@@ -234,7 +234,7 @@ impl BlockRun {
         let mut task = None;
         while let Some(next) = task.take().or_else(|| self.scheduler.next_task()) {
             if let Task::Execute(version) = next {
-                self.look_ahead(version, &mut foresight);
+                self.look_ahead(version, &mut prefetching);
             }
             task = self.perform(next, &mut view, &mut frame);
         }
@@ -249,10 +249,10 @@ impl BlockRun {
     }
 
     /// Fetch what this worker will probably look at next.
-    fn look_ahead(&self, version: Version, foresight: &mut Foresight) {
+    fn look_ahead(&self, version: Version, prefetching: &mut Prefetching) {
         let next = version.transaction as usize + self.workers;
         if version.incarnation == 0 && next < self.block.transactions.len() {
-            foresight.fetch(Some(&*self.block.transactions[next]));
+            prefetching.fetch(Some(&*self.block.transactions[next]));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use concurrency::install::{Resolved, resolve};
-use concurrency::{Foresight, PendingWrite, RecordId, WriteState};
+use concurrency::{PendingWrite, Prefetching, RecordId, WriteState};
 use smallvec::SmallVec;
 use storage::{Catalog, LATEST, UndoArena};
 use types::{Height, Key, Stamp, Stop, TableId, Value};
@@ -24,11 +24,11 @@ pub fn install(
     flaw: Option<Flaw>,
 ) -> Result<(), Stop> {
     let mut scratch = Vec::new();
-    let mut foresight = Foresight::new(Arc::clone(catalog), versions.segment.len());
+    let mut prefetching = Prefetching::new(Arc::clone(catalog), versions.segment.len());
     let lasts: Vec<&Version> = shard.last().collect();
     for group in lasts.chunks(FETCHED_TOGETHER) {
         let keys = group.iter().filter_map(|version| versions.key(version));
-        foresight.fetch_keys(keys);
+        prefetching.fetch_keys(keys);
         for last in group {
             let mut newest_first: Vec<&Version> = shard.back_from(last).collect();
             if flaw == Some(Flaw::FirstVersionStays) {

@@ -66,7 +66,7 @@ use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings, one_by_one};
 use concurrency::schedule::{Graph, Preference, Ran, Schedule};
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Foresight, Isolation, Options, Outcome,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Options, Outcome, Prefetching,
     Prepared, Protocol, ProtocolInfo, Snapshots, Way, Ways,
 };
 use storage::{BlockWrites, Catalog, Store};
@@ -295,13 +295,13 @@ impl Segment {
         let versions = &self.versions;
         let mut executor =
             Executor::new(Arc::clone(catalog), Arc::clone(versions), &self.block, self.flaw);
-        let mut foresight = Foresight::new(Arc::clone(catalog), self.outcomes.len());
+        let mut prefetching = Prefetching::new(Arc::clone(catalog), self.outcomes.len());
         let first = versions.segment.start;
         let declared = &versions.requests.declared;
         let foresee = |group: &[u32]| {
             let accesses =
                 group.iter().filter_map(|&at| declared[(first + at) as usize].accesses());
-            foresight.fetch_keys(accesses.flat_map(|accesses| &accesses.keys));
+            prefetching.fetch_keys(accesses.flat_map(|accesses| &accesses.keys));
         };
         self.schedule.work(foresee, |turn| {
             let outcome = executor.run(&self.block, first + turn.at)?;

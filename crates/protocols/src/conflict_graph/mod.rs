@@ -44,7 +44,7 @@ use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::{Graph, Preference};
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Foresight, Isolation, Options, Outcome,
+    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Options, Outcome, Prefetching,
     Prepared, Protocol, ProtocolInfo, Runner, Snapshots, Way, Ways,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
@@ -223,11 +223,11 @@ impl Running {
 
     fn work(&self, catalog: &Arc<Catalog>, undo: &mut UndoArena) {
         let mut runner = Runner::new(Arc::clone(catalog));
-        let mut foresight = Foresight::new(Arc::clone(catalog), self.outcomes.len());
+        let mut prefetching = Prefetching::new(Arc::clone(catalog), self.outcomes.len());
         let declared = &self.requests.declared;
         let foresee = |group: &[u32]| {
             let accesses = group.iter().filter_map(|&at| declared[at as usize].accesses());
-            foresight.fetch_keys(accesses.flat_map(|accesses| &accesses.keys));
+            prefetching.fetch_keys(accesses.flat_map(|accesses| &accesses.keys));
         };
         self.pull.work(foresee, |at| {
             let outcome = runner.run_one(&self.block, at, undo)?;

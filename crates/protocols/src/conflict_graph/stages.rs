@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use concurrency::foresight;
+use concurrency::prefetching;
 use concurrency::schedule::Graph;
 use kit::sync::{self, Condvar, Mutex, MutexGuard};
 
@@ -118,9 +118,9 @@ impl Pull {
         let mut stage = 0;
         while stage < self.stages.len() {
             let members = self.stages.members(stage);
-            let first = self.taken[stage].fetch_add(foresight::GROUP, Ordering::Relaxed);
+            let first = self.taken[stage].fetch_add(prefetching::GROUP, Ordering::Relaxed);
             let rest = members.get(first..).unwrap_or_default();
-            let group = &rest[..rest.len().min(foresight::GROUP)];
+            let group = &rest[..rest.len().min(prefetching::GROUP)];
             if group.is_empty() {
                 match self.wait_for(stage) {
                     Some(next) => stage = next,

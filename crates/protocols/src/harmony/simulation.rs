@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use concurrency::record_numbers::Counter;
 use concurrency::{
-    Block, Crew, Foresight, Moment, Overlay, PendingWrite, RangeDigest, RecordId, RecordNumbers,
-    Recorder, RowRead, WriteState, foresight,
+    Block, Crew, Moment, Overlay, PendingWrite, Prefetching, RangeDigest, RecordId, RecordNumbers,
+    Recorder, RowRead, WriteState, prefetching,
 };
 use procedure::{Frame, Meter, ProgramResult, access};
 use storage::{Catalog, Slot, Store};
@@ -288,16 +288,16 @@ fn work(shared: &Shared, worker: u32, lane: &mut Lane) {
     let reads = Reads { keyed: shared.keyed, ..Reads::default() };
     let mut overlay = Overlay::new(catalog, shared.snapshot_height, nowhere, reads);
     let mut frame = Frame::metered(Meter::of(shared.block.budget));
-    let mut foresight = Foresight::new(Arc::clone(&shared.catalog), shared.done.len());
+    let mut prefetching = Prefetching::new(Arc::clone(&shared.catalog), shared.done.len());
     let mut keeper = Keeper { counter: shared.numbers.counter(), lane, scratch: Vec::new() };
     loop {
-        let first = shared.next.fetch_add(foresight::GROUP, Ordering::Relaxed);
+        let first = shared.next.fetch_add(prefetching::GROUP, Ordering::Relaxed);
         let rest = shared.block.transactions.get(first..).unwrap_or_default();
-        let group = &rest[..rest.len().min(foresight::GROUP)];
+        let group = &rest[..rest.len().min(prefetching::GROUP)];
         if group.is_empty() {
             return;
         }
-        foresight.fetch(group.iter().map(|work| &**work));
+        prefetching.fetch(group.iter().map(|work| &**work));
         for (position, work) in (first..).zip(group) {
             let moment = Moment {
                 height: shared.block.height,

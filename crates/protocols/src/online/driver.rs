@@ -27,8 +27,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Call, Carried, Crew, EpochWorker, Foresight, Options,
-    Outcome, Prepared, Protocol, ProtocolInfo, Snapshots, Span, Timing, Watch, foresight, trial,
+    Block, BlockOutcome, BlockReport, Call, Carried, Crew, EpochWorker, Options, Outcome,
+    Prefetching, Prepared, Protocol, ProtocolInfo, Snapshots, Span, Timing, Watch, prefetching,
+    trial,
 };
 use kit::sync;
 use procedure::{Budget, Frame, Meter, ProgramResult};
@@ -326,15 +327,15 @@ impl<'r, P: Online> Worker<'r, P> {
     fn work(mut self, block: &Block, next: &AtomicUsize) -> UndoArena {
         let transactions = &block.transactions;
         let catalog = Arc::clone(&self.running.epoch.catalog);
-        let mut foresight = Foresight::new(catalog, transactions.len());
-        let group = trial::threshold(foresight::GROUP);
+        let mut prefetching = Prefetching::new(catalog, transactions.len());
+        let group = trial::threshold(prefetching::GROUP);
         loop {
             let first = next.fetch_add(group, Ordering::Relaxed);
             let end = transactions.len().min(first + group);
             if first >= end || self.running.halted.get().is_some() {
                 break;
             }
-            foresight.fetch(transactions[first..end].iter().map(|work| &**work));
+            prefetching.fetch(transactions[first..end].iter().map(|work| &**work));
             for (arrival, work) in (first as Position..).zip(&transactions[first..end]) {
                 let now_us = work.now_us(block.time_us);
                 self.run(Call { arrival, now_us, work: Arc::clone(work) });

@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use concurrency::foresight;
+use concurrency::prefetching;
 use concurrency::{
-    Block, BlockOutcome, Carried, Crew, Foresight, Isolation, Prepared, Protocol, ProtocolInfo,
+    Block, BlockOutcome, Carried, Crew, Isolation, Prefetching, Prepared, Protocol, ProtocolInfo,
     Runner, Snapshots,
 };
 use storage::{BlockWrites, Store};
@@ -62,11 +62,11 @@ impl Protocol for Serial {
     ) -> Result<BlockOutcome, String> {
         let transactions = &block.transactions;
         let positions = 0..transactions.len() as Position;
-        let mut foresight = Foresight::new(store.catalog(), transactions.len());
+        let mut prefetching = Prefetching::new(store.catalog(), transactions.len());
         let mut runner = Runner::new(store.catalog());
         let mut outcomes = Vec::with_capacity(transactions.len());
-        for group in transactions.chunks(foresight::GROUP) {
-            foresight.fetch(group.iter().map(|work| &**work));
+        for group in transactions.chunks(prefetching::GROUP) {
+            prefetching.fetch(group.iter().map(|work| &**work));
             for _ in group {
                 let at = outcomes.len() as Position;
                 outcomes.push(runner.run_one(block, at, writes.arena(0))?);

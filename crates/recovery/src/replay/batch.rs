@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use concurrency::{Foresight, Work};
+use concurrency::{Prefetching, Work};
 use procedure::step::Procedure;
 use procedure::{Budget, Frame, Meter};
 use storage::{Catalog, UndoArena};
@@ -62,7 +62,7 @@ pub struct Tools {
     frame: Frame,
     spaces: Spaces,
     scratch: Vec<Value>,
-    foresight: Foresight,
+    prefetching: Prefetching,
 }
 
 impl Prepared {
@@ -72,7 +72,7 @@ impl Prepared {
             frame: Frame::metered(Meter::of(Budget::UNBOUNDED)),
             spaces: Spaces::default(),
             scratch: Vec::new(),
-            foresight: Foresight::new(Arc::clone(&self.catalog), transactions),
+            prefetching: Prefetching::new(Arc::clone(&self.catalog), transactions),
         }
     }
 
@@ -242,7 +242,7 @@ impl Prepared {
                 _ => None,
             }
         });
-        tools.foresight.fetch_calls(calls);
+        tools.prefetching.fetch_calls(calls);
     }
 
     fn each_piece<'a>(

@@ -12,7 +12,7 @@
 //!
 //! *At home.* A node goes first to the worker that had its key space in earlier batches, whose
 //! cache has its records; who runs out of nodes takes those of others. Records of the next few
-//! nodes are fetched while others are run ([`concurrency::foresight`]).
+//! nodes are fetched while others are run ([`concurrency::prefetching`]).
 //!
 //! Everything that is shared is in one place under one lock, and work is taken in large bites: a
 //! plan, or some dozens of nodes with what they set free. A set is worked on by as many as its
@@ -32,7 +32,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use concurrency::schedule::Preference;
-use concurrency::{foresight, trial};
+use concurrency::{prefetching, trial};
 use storage::UndoArena;
 
 use super::Breakdown;
@@ -438,7 +438,7 @@ impl Pool {
         while let Some(&node) = nodes.last() {
             trial::pause();
             if fetched == 0 {
-                fetched = nodes.len().min(foresight::GROUP);
+                fetched = nodes.len().min(prefetching::GROUP);
                 let next = nodes[nodes.len() - fetched..].iter();
                 let firsts = next.filter_map(|node| plan.items(*node).first().copied());
                 self.prepared.fetch(batch, set, firsts, tools);
@@ -471,9 +471,9 @@ impl Pool {
         items: &[u32],
         (undo, tools): (&mut UndoArena, &mut Tools),
     ) -> Result<(), String> {
-        for group in items.chunks(foresight::GROUP) {
+        for group in items.chunks(prefetching::GROUP) {
             // A few are of one key, and the first of them has been fetched.
-            if items.len() > foresight::GROUP {
+            if items.len() > prefetching::GROUP {
                 self.prepared.fetch(batch, set, group.iter().copied(), tools);
             }
             for item in group {

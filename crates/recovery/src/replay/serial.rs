@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use concurrency::{Crew, Foresight, Outcome, Runner, foresight};
+use concurrency::{Crew, Outcome, Prefetching, Runner, prefetching};
 use storage::{BlockWrites, Store};
 use types::Stamp;
 
@@ -31,11 +31,11 @@ fn replay(task: &Task, store: &Arc<Store>, _: &Crew) -> Result<Replayed, String>
 }
 
 fn run_all(task: &Task, store: &Store, writes: &mut BlockWrites) -> Result<(), String> {
-    let mut foresight = Foresight::new(store.catalog(), transactions(task) as usize);
+    let mut prefetching = Prefetching::new(store.catalog(), transactions(task) as usize);
     let mut runner = Runner::new(store.catalog());
     for logged in task.log.iter() {
-        for group in logged.commits.chunks(foresight::GROUP) {
-            foresight.fetch(group.iter().map(|commit| &**logged.work(commit)));
+        for group in logged.commits.chunks(prefetching::GROUP) {
+            prefetching.fetch(group.iter().map(|commit| &**logged.work(commit)));
             for commit in group {
                 run_one(logged, commit, store, &mut runner, writes)?;
             }

@@ -249,8 +249,8 @@ fn without_a_log_the_ledger_is_written_at_checkpoints_and_at_a_clean_stop() {
     submit(&engine, row(11)).unwrap();
 }
 
-/// A disk that is full when the blocks are to be written: the checkpoint fails, and the engine takes
-/// no more writes; nothing is half there.
+/// A disk that is full when the blocks are to be written: the checkpoint fails, and the engine
+/// takes no more writes; nothing is half there.
 #[test]
 fn blocks_that_were_held_back_and_cannot_be_written_stop_the_engine() {
     let files = MemoryFiles::new();

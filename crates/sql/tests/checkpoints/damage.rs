@@ -86,7 +86,8 @@ fn last_record(files: &MemoryFiles) -> (String, usize) {
     (path, bytes.windows(4).rposition(|four| four == b"TREC").unwrap())
 }
 
-/// The newest checkpoint is of a block that was not synced, and that a crash took out of the ledger.
+/// The newest checkpoint is of a block that was not synced, and that a crash took out of the
+/// ledger.
 #[test]
 fn a_checkpoint_ahead_of_the_ledger_is_passed_over_and_goes() {
     let (world, mut checkpointer) = with_two_checkpoints();

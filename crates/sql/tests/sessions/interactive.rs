@@ -54,7 +54,8 @@ fn commit_changes_nothing_that_the_session_has_seen_unchanged() {
     });
 }
 
-/// An update command that fails does so at its statement, not at COMMIT; a savepoint saves the rest.
+/// An update command that fails does so at its statement, not at COMMIT; a savepoint saves the
+/// rest.
 #[test]
 fn an_update_that_fails_is_told_of_at_once() {
     block_on(async {

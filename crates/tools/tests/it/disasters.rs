@@ -21,8 +21,8 @@ fn kills_torn_disks_and_flipped_bytes_lose_nothing() {
     assert!(kills["kills"].as_u64() >= Some(4), "{report:#}");
 }
 
-/// `make soak` allows 5 % from quarter to quarter of hours. In seconds caches still fill, which came
-/// to 14 % at most; what is lost of each text would come to more than all rows.
+/// `make soak` allows 5 % from quarter to quarter of hours. In seconds caches still fill, which
+/// came to 14 % at most; what is lost of each text would come to more than all rows.
 const SOAK_GROWTH_PERCENT_MAX: f64 = 30.0;
 
 #[test]

@@ -30,8 +30,8 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use concurrency::foresight::Plans;
 use concurrency::install::Installer;
+use concurrency::prefetching::Plans;
 use concurrency::{
     Isolation, Moment, NoRecord, OptionValues, Options, Overlay, Protocol, ProtocolInfo,
     ProtocolOption, Work,

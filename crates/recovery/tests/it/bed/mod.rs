@@ -1,5 +1,5 @@
-//! Workloads with their tables and rows, blocks of their calls, and logs of these. Each of the tests
-//! uses some of it.
+//! Workloads with their tables and rows, blocks of their calls, and logs of these. Each of the
+//! tests uses some of it.
 #![allow(dead_code)]
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};

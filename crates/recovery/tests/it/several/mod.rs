@@ -1,6 +1,6 @@
 //! Programs over several tables: values that pass from one to another, guards on what was read,
-//! loops with early ends, ranges, keys that only data tell, hidden row ids in two tables. Each of the tests uses
-//! some of it.
+//! loops with early ends, ranges, keys that only data tell, hidden row ids in two tables. Each of
+//! the tests uses some of it.
 #![allow(dead_code)]
 
 use std::ops::Bound;
@@ -262,7 +262,8 @@ pub fn any_program(random: &mut Random) -> Arc<Procedure> {
     program(random, spared, &schemas().into_iter().collect())
 }
 
-/// A block that fills the tables, then a few programs, called with random arguments in a few blocks.
+/// A block that fills the tables, then a few programs, called with random arguments in a few
+/// blocks.
 pub fn blocks(random: &mut Random) -> Vec<Vec<Arc<Work>>> {
     let tables: Tables = schemas().into_iter().collect();
     let count = 1 + random.below(5);

@@ -49,7 +49,7 @@ impl Plans {
     }
 }
 
-pub struct Foresight {
+pub struct Prefetching {
     catalog: Arc<Catalog>,
     pays: bool,
     plans: Plans,
@@ -58,11 +58,11 @@ pub struct Foresight {
     places: Vec<(TableId, Place)>,
 }
 
-impl Foresight {
-    pub fn new(catalog: Arc<Catalog>, transactions: usize) -> Foresight {
+impl Prefetching {
+    pub fn new(catalog: Arc<Catalog>, transactions: usize) -> Prefetching {
         let row_bytes = |c: &Catalog| -> u64 { c.tables().map(|t| t.usage().row_bytes).sum() };
         let pays = transactions >= TRANSACTIONS_MIN && row_bytes(&catalog) >= ROW_BYTES_MIN;
-        Foresight {
+        Prefetching {
             catalog,
             pays,
             plans: Plans::default(),

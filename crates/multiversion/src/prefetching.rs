@@ -3,7 +3,7 @@
 //! Where tables are larger than the processor's caches, a transaction spends most of its time
 //! waiting for memory: the entry of the hash index, the head, with append-only storage the version,
 //! one after the other for each key. Keys that follow from arguments are known before transactions
-//! run, so the waits of some of them can overlap, as in `concurrency::Foresight`.
+//! run, so the waits of some of them can overlap, as in `concurrency::Prefetching`.
 //!
 //! It is a hint: nothing depends on whether it is right. *Measured* on a million rows of YCSB, the
 //! look-up of keys was 43 % of the time without it.
@@ -19,13 +19,13 @@ use crate::database::Database;
 pub const GROUP: usize = 8;
 
 #[derive(Default)]
-pub struct Foresight {
+pub struct Prefetching {
     plans: Plans,
     planning: Planning,
     places: Vec<(TableId, KeyHash)>,
 }
 
-impl Foresight {
+impl Prefetching {
     /// Fetches what a group of transactions, about to run, will probably look at.
     pub fn fetch<'w>(&mut self, db: &Database, group: impl IntoIterator<Item = &'w Work>) {
         self.places.clear();
