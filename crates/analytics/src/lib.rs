@@ -8,8 +8,8 @@
 //!
 //! A query runs on one pinned height from its first row to its last, beside the writers, on threads
 //! of its own. It reads images without copying them, and leaves out rows of which a join above
-//! knows by then that it has no use for them (module `sieve`). What its operators hold is counted
-//! against a limit that all queries share, and spilled or refused when it is reached.
+//! knows by then that it has no use for them (module `runtime_filter`). What its operators hold is
+//! counted against a limit that all queries share, and spilled or refused when it is reached.
 //!
 //! Nothing here can write, and nothing that is computed here reaches the ledger, so platform and
 //! order of evaluation may show in the last digits of a `float8`, as in PostgreSQL.
@@ -38,8 +38,8 @@ mod prepare;
 mod rewrite;
 mod rows;
 mod running;
+mod runtime_filter;
 mod scan;
-mod sieve;
 mod sql_types;
 mod statistics;
 mod system;

@@ -25,7 +25,7 @@ use futures::stream;
 use snapshot::{ImageWork, TableScan};
 use types::{ColumnId, Layout};
 
-use crate::sieve::{Sieve, is_dynamic};
+use crate::runtime_filter::{RuntimeFilter, is_dynamic};
 use crate::statistics::estimate;
 
 /// Reads columns of some groups of a table. Partition `p` of `n` has every `n`-th group from the
@@ -242,11 +242,11 @@ impl ExecutionPlan for ImageScan {
             Ok(None)
         };
         let batch_rows = context.session_config().batch_size();
-        let mut sieve = Sieve::new(&self.filters, self.schema.clone(), batch_rows);
+        let mut runtime_filter = RuntimeFilter::new(&self.filters, self.schema.clone(), batch_rows);
         let mut next = move || loop {
             match read()? {
-                None => return sieve.finish(),
-                Some(batch) => match sieve.push(batch)? {
+                None => return runtime_filter.finish(),
+                Some(batch) => match runtime_filter.push(batch)? {
                     None => {}
                     some => return Ok(some),
                 },

@@ -3,7 +3,7 @@
 //! ```text
 //!            HashJoin ── has read its smaller side: keys 3, 17, 40 ──┐
 //!           ╱        ╲                                               ▼
-//!    57 orders     Repartition ◄── Sieve ◄── ImageScan: lineitem,  key IN (3, 17, 40)
+//!    57 orders     Repartition ◄── RuntimeFilter ◄── ImageScan: lineitem,  key IN (3, 17, 40)
 //! ```
 //!
 //! A join that has its keys, or a sort that has its first rows, knows of most others that they are
@@ -75,24 +75,24 @@ impl Mesh {
 }
 
 /// What a partition's batches go through.
-pub(crate) struct Sieve {
+pub(crate) struct RuntimeFilter {
     meshes: Vec<Mesh>,
     passed: BatchCoalescer,
     silent: usize,
 }
 
-impl Sieve {
+impl RuntimeFilter {
     /// Which makes batches of so many rows of what passes.
     pub(crate) fn new(
         filters: &[Arc<dyn PhysicalExpr>],
         schema: SchemaRef,
         batch_rows: usize,
-    ) -> Sieve {
+    ) -> RuntimeFilter {
         let mesh = |filter: &Arc<_>| Mesh { filter: Arc::clone(filter), paused: 0, pause: 1 };
         let passed = BatchCoalescer::new(schema, batch_rows);
         // What nothing was taken from goes by as it is, not row by row behind what waits.
         let passed = passed.with_biggest_coalesce_batch_size(Some(batch_rows / ONE_IN));
-        Sieve { meshes: filters.iter().map(mesh).collect(), passed, silent: 0 }
+        RuntimeFilter { meshes: filters.iter().map(mesh).collect(), passed, silent: 0 }
     }
 
     /// Lets a batch in, and one or none out.
@@ -163,7 +163,7 @@ mod tests {
             let dynamic = || Arc::new(DynamicFilterPhysicalExpr::new(vec![below(0)], lit(true)));
             let filters = [dynamic(), dynamic()];
             let shared = filters.clone().map(|filter| filter as Arc<dyn PhysicalExpr>);
-            let mut sieve = Sieve::new(&shared, schema(), 100);
+            let mut runtime_filter = RuntimeFilter::new(&shared, schema(), 100);
             let (mut pushed, mut must, mut out) = (Vec::new(), Vec::new(), Vec::new());
             let mut limit = i64::MAX;
             for _ in 0..200 {
@@ -176,10 +176,10 @@ mod tests {
                 let rows: Vec<i64> = (0..rows).map(|_| random.below(1_000) as i64).collect();
                 must.extend(rows.iter().copied().filter(|value| *value < limit));
                 pushed.extend(&rows);
-                let batch = sieve.push(batch(rows)).expect("a judgement");
+                let batch = runtime_filter.push(batch(rows)).expect("a judgement");
                 out.extend(batch.iter().flat_map(values));
             }
-            while let Some(batch) = sieve.finish().expect("the rest") {
+            while let Some(batch) = runtime_filter.finish().expect("the rest") {
                 out.extend(values(&batch));
             }
             let is_within = |small: &[i64], large: &[i64]| {
@@ -194,23 +194,26 @@ mod tests {
     #[test]
     fn a_filter_that_leaves_little_is_asked_always_and_one_that_leaves_much_seldom() {
         for (limit, rows_max) in [(10, 100_000 / 50), (900, 100_000)] {
-            let mut sieve = Sieve::new(&[below(limit)], schema(), 100);
+            let mut runtime_filter = RuntimeFilter::new(&[below(limit)], schema(), 100);
             let mut out = 0;
             for _ in 0..100 {
                 let rows = (0..1_000).collect();
-                out += sieve.push(batch(rows)).expect("a judgement").map_or(0, |b| b.num_rows());
+                out += runtime_filter
+                    .push(batch(rows))
+                    .expect("a judgement")
+                    .map_or(0, |b| b.num_rows());
             }
             assert!(out <= rows_max, "{out}");
-            let mesh = &sieve.meshes[0];
+            let mesh = &runtime_filter.meshes[0];
             assert_eq!(mesh.pause == 1, limit == 10);
         }
     }
 
     #[test]
     fn somebody_hears_of_a_scan_that_finds_nothing() {
-        let mut sieve = Sieve::new(&[below(0)], schema(), 100);
+        let mut runtime_filter = RuntimeFilter::new(&[below(0)], schema(), 100);
         let heard = (0..10 * SILENT_MAX)
-            .filter(|_| sieve.push(batch(vec![1, 2, 3])).expect("a judgement").is_some())
+            .filter(|_| runtime_filter.push(batch(vec![1, 2, 3])).expect("a judgement").is_some())
             .count();
         assert!((5..=10).contains(&heard), "{heard}");
     }
