@@ -21,8 +21,8 @@ use types::Result;
 use crate::Timestamp;
 use crate::area::{Area, Frozen, ZONE_ROWS};
 use crate::chains::Chains;
-use crate::flaw::{Flaw, Flaws};
 use crate::lock::{InstallLock, lock};
+use crate::mutant::{Mutant, Mutants};
 use crate::snapshot::{Request, Waiting};
 
 pub struct Column<A: Area> {
@@ -36,7 +36,7 @@ pub struct Column<A: Area> {
     /// Something was installed since the newest frozen state.
     installed: AtomicBool,
     alive: Arc<AtomicUsize>,
-    flaws: Flaws,
+    mutants: Mutants,
 }
 
 /// A column as it was, for readers only.
@@ -48,7 +48,7 @@ pub struct FrozenColumn<A: Area> {
 }
 
 impl<A: Area> Column<A> {
-    pub(crate) fn new(rows: usize, flaws: Flaws) -> Result<Self> {
+    pub(crate) fn new(rows: usize, mutants: Mutants) -> Result<Self> {
         Ok(Column {
             values: A::new(rows)?,
             stamps: A::new(rows)?,
@@ -59,7 +59,7 @@ impl<A: Area> Column<A> {
             newest: Mutex::new(None),
             installed: AtomicBool::new(false),
             alive: Arc::new(AtomicUsize::new(0)),
-            flaws,
+            mutants,
         })
     }
 
@@ -88,7 +88,7 @@ impl<A: Area> Column<A> {
     /// writer.
     pub fn install(&self, row: usize, value: i64, timestamp: Timestamp) {
         let (old_value, old_timestamp) = self.read(row);
-        if self.flaws.has(Flaw::StampsAfterTheValue) {
+        if self.mutants.has(Mutant::StampsAfterTheValue) {
             self.values.store(row, value);
             self.chains.load().push(row, old_value, old_timestamp);
             self.stamps.store(row, timestamp);
@@ -134,7 +134,7 @@ impl<A: Area> Column<A> {
     fn take_waiting(&self) -> Vec<Waiting<A>> {
         let mut waiting = lock(&self.waiting);
         let taken = std::mem::take(&mut *waiting);
-        if self.flaws.has(Flaw::LosesTheFlagOfANewRequest) {
+        if self.mutants.has(Mutant::LosesTheFlagOfANewRequest) {
             drop(waiting);
         }
         self.has_waiting.store(false, Ordering::Release);
@@ -146,13 +146,13 @@ impl<A: Area> Column<A> {
         let mut newest = lock(&self.newest);
         let is_stale = self.installed.load(Ordering::Relaxed);
         if let Some(frozen) = &*newest
-            && (!is_stale || self.flaws.has(Flaw::SharesStaleSnapshots))
+            && (!is_stale || self.mutants.has(Mutant::SharesStaleSnapshots))
         {
             return Ok(frozen.clone());
         }
         let (values, stamps) = (self.values.freeze()?, self.stamps.freeze()?);
         let mut chains = self.chains.swap(Counted::new(Chains::new(self.rows())));
-        if self.flaws.has(Flaw::DropsChains) {
+        if self.mutants.has(Mutant::DropsChains) {
             chains = Counted::new(Chains::new(self.rows()));
         }
         self.installed.store(false, Ordering::Relaxed);

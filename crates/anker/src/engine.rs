@@ -8,8 +8,8 @@ use types::{Error, Result, SqlState};
 
 use crate::area::{Area, Frozen, ZONE_ROWS, zones};
 use crate::column::Column;
-use crate::flaw::{Flaw, Flaws};
 use crate::lock::InstallLock;
+use crate::mutant::{Mutant, Mutants};
 use crate::query::{Query, columns_of};
 use crate::sequencer::Sequencer;
 use crate::snapshot::Snapshot;
@@ -77,7 +77,7 @@ pub struct Engine<A: Area> {
     pub(crate) sequencer: Sequencer,
     /// Held shared by commits, exclusively by forks.
     pub(crate) commits: InstallLock,
-    pub(crate) flaws: Flaws,
+    pub(crate) mutants: Mutants,
 }
 
 /// A query's answer, and the state that it is about.
@@ -94,15 +94,15 @@ pub struct Answered {
 impl<A: Area> Engine<A> {
     /// Columns of so many rows each, all zero.
     pub fn new(configuration: Configuration, rows: &[usize]) -> Result<Self> {
-        Engine::with_flaws(configuration, rows, Flaws::default())
+        Engine::with_mutants(configuration, rows, Mutants::default())
     }
 
-    pub(crate) fn with_flaws(
+    pub(crate) fn with_mutants(
         configuration: Configuration,
         rows: &[usize],
-        flaws: Flaws,
+        mutants: Mutants,
     ) -> Result<Self> {
-        let columns: Result<Vec<_>> = rows.iter().map(|&rows| Column::new(rows, flaws)).collect();
+        let columns: Result<Vec<_>> = rows.iter().map(|&rows| Column::new(rows, mutants)).collect();
         let columns: Vec<Column<A>> = columns?;
         let inherited = columns.iter().all(|column| column.values.inherited().is_some());
         if configuration == Configuration::HeeFork && !inherited {
@@ -113,9 +113,9 @@ impl<A: Area> Engine<A> {
         Ok(Engine {
             configuration,
             columns,
-            sequencer: Sequencer::new(flaws),
+            sequencer: Sequencer::new(mutants),
             commits: InstallLock::default(),
-            flaws,
+            mutants,
         })
     }
 
@@ -199,7 +199,8 @@ impl<A: Area> Engine<A> {
         let mut slices: Vec<&[i64]> = vec![&[]; inherited.len()];
         let mut answer = query.start();
         let fold = |columns: &[&[i64]], answer: &mut [i64]| fold_all(query, columns, answer);
-        let gate = (!self.flaws.has(Flaw::ForksAmongInstalls)).then(|| self.commits.exclusive());
+        let gate =
+            (!self.mutants.has(Mutant::ForksAmongInstalls)).then(|| self.commits.exclusive());
         let timestamp = self.sequencer.request(|last| last);
         let child = fork::start(&inherited, &mut slices, &mut answer, &fold);
         drop(gate);
@@ -269,7 +270,7 @@ impl<A: Area> Engine<A> {
                     out[place] = value;
                 }
             }
-            if chains.span(zone) == span || self.flaws.has(Flaw::TrustsTheFirstSpan) {
+            if chains.span(zone) == span || self.mutants.has(Mutant::TrustsTheFirstSpan) {
                 return rows;
             }
         }

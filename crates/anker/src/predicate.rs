@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use crate::flaw::{Flaw, Flaws};
+use crate::mutant::{Mutant, Mutants};
 use crate::{ColumnId, Row};
 
 /// One write of a commit.
@@ -36,15 +36,15 @@ impl Predicates {
         self.ranges.push((column, values));
     }
 
-    pub fn are_touched_by(&self, write: &Write, flaws: Flaws) -> bool {
+    pub fn are_touched_by(&self, write: &Write, mutants: Mutants) -> bool {
         let point = self.points.contains(&(write.column, write.row));
-        (point && !flaws.has(Flaw::IgnoresPointReads))
+        (point && !mutants.has(Mutant::IgnoresPointReads))
             || self.ranges.iter().any(|(column, values)| {
                 let before = values.contains(&write.before);
                 let after = values.contains(&write.after);
                 *column == write.column
-                    && ((before && !flaws.has(Flaw::IgnoresBeforeImages))
-                        || (after && !flaws.has(Flaw::IgnoresAfterImages)))
+                    && ((before && !mutants.has(Mutant::IgnoresBeforeImages))
+                        || (after && !mutants.has(Mutant::IgnoresAfterImages)))
             })
     }
 }

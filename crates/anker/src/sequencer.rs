@@ -41,8 +41,8 @@ use kit::sync::atomic::{AtomicI64, Ordering};
 use kit::sync::{Arc, Condvar, Mutex};
 
 use crate::Timestamp;
-use crate::flaw::{Flaw, Flaws};
 use crate::lock::lock;
+use crate::mutant::{Mutant, Mutants};
 use crate::predicate::Write;
 
 /// What a commit did, for those who were active meanwhile.
@@ -64,7 +64,7 @@ pub(crate) struct Sequencer {
     state: Mutex<State>,
     visible: AtomicI64,
     became_visible: Condvar,
-    flaws: Flaws,
+    mutants: Mutants,
 }
 
 /// What came of asking for a place in the order.
@@ -76,19 +76,19 @@ pub(crate) enum Place<E> {
 }
 
 impl Sequencer {
-    pub fn new(flaws: Flaws) -> Self {
+    pub fn new(mutants: Mutants) -> Self {
         Sequencer {
             state: Mutex::default(),
             visible: AtomicI64::new(0),
             became_visible: Condvar::new(),
-            flaws,
+            mutants,
         }
     }
 
     /// The timestamp at which a transaction begins; until [`Sequencer::end`] it counts as active.
     pub fn begin(&self) -> Timestamp {
         let mut state = lock(&self.state);
-        let begin = match self.flaws.has(Flaw::BeginsAmongInstalls) {
+        let begin = match self.mutants.has(Mutant::BeginsAmongInstalls) {
             true => state.last,
             false => self.visible.load(Ordering::Relaxed),
         };
@@ -104,7 +104,7 @@ impl Sequencer {
                 state.active.remove(&begin);
             }
         }
-        let oldest = match self.flaws.has(Flaw::ForgetsCommits) {
+        let oldest = match self.mutants.has(Mutant::ForgetsCommits) {
             true => self.visible.load(Ordering::Relaxed),
             false => self.oldest_of(&state),
         };
@@ -120,7 +120,7 @@ impl Sequencer {
 
     /// The oldest timestamp at which the current state is read or will be.
     pub fn oldest(&self) -> Timestamp {
-        if self.flaws.has(Flaw::CollectsWhatIsSeen) {
+        if self.mutants.has(Mutant::CollectsWhatIsSeen) {
             return self.visible.load(Ordering::Relaxed);
         }
         self.oldest_of(&lock(&self.state))
@@ -136,7 +136,7 @@ impl Sequencer {
         images: impl FnOnce() -> Vec<Write>,
     ) -> Place<E> {
         let mut state = lock(&self.state);
-        if !self.flaws.has(Flaw::LooksForRequestsTooEarly) && must_freeze() {
+        if !self.mutants.has(Mutant::LooksForRequestsTooEarly) && must_freeze() {
             return Place::FreezeFirst;
         }
         let since = state.recent.iter().rev().take_while(|commit| commit.timestamp > begin);

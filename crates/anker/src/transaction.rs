@@ -20,8 +20,8 @@ use types::{Error, Result};
 
 use crate::area::{Area, ZONE_ROWS, zone_rows, zones};
 use crate::engine::{Configuration, Engine, PASS_COLUMNS_MAX, check_width};
-use crate::flaw::Flaw;
 use crate::lock::Shared;
+use crate::mutant::Mutant;
 use crate::predicate::{Predicates, Write};
 use crate::query::Query;
 use crate::sequencer::{Committed, Place};
@@ -72,7 +72,7 @@ impl<'e, A: Area> Transaction<'e, A> {
             return Ok(column.values.load(row));
         }
         let (value, stamp) = column.read(row);
-        if stamp <= self.begin || self.engine.flaws.has(Flaw::ReadsTooNew) {
+        if stamp <= self.begin || self.engine.mutants.has(Mutant::ReadsTooNew) {
             return Ok(value);
         }
         if self.configuration().is_hybrid() {
@@ -195,7 +195,7 @@ impl<'e, A: Area> Transaction<'e, A> {
 
     /// Before any lock is taken: the lock that freezes is the other kind.
     fn freeze_what_waits(&self, columns: &[(ColumnId, usize)]) {
-        if self.engine.flaws.has(Flaw::InstallsBeforeMaterialising) {
+        if self.engine.mutants.has(Mutant::InstallsBeforeMaterialising) {
             return;
         }
         for &(column, _) in columns {
@@ -209,7 +209,7 @@ impl<'e, A: Area> Transaction<'e, A> {
     fn order(&self, columns: &[(ColumnId, usize)]) -> Place<Error> {
         let engine = self.engine;
         let must_freeze = || {
-            !engine.flaws.has(Flaw::InstallsBeforeMaterialising)
+            !engine.mutants.has(Mutant::InstallsBeforeMaterialising)
                 && columns.iter().any(|&(column, _)| engine.column(column).has_waiting())
         };
         let images = || {
@@ -224,13 +224,13 @@ impl<'e, A: Area> Transaction<'e, A> {
 
     /// Against one commit since the beginning.
     fn validate(&self, commit: &Committed) -> Result<()> {
-        let (flaws, reads) = (self.engine.flaws, self.configuration().is_serializable());
+        let (mutants, reads) = (self.engine.mutants, self.configuration().is_serializable());
         for write in &commit.writes {
             let both = self.writes.contains_key(&(write.column, write.row));
-            if both && !flaws.has(Flaw::IgnoresWriteConflicts) {
+            if both && !mutants.has(Mutant::IgnoresWriteConflicts) {
                 return Err(Error::serialization("A row was written by a newer transaction."));
             }
-            if reads && self.predicates.are_touched_by(write, flaws) {
+            if reads && self.predicates.are_touched_by(write, mutants) {
                 return Err(Error::serialization("What was read has changed since."));
             }
         }

@@ -14,7 +14,7 @@ use types::{Error, Key, Stamp, Stop, TableId};
 
 use crate::pending::RecordId;
 use crate::reach::Reach;
-use crate::trial::{Flaw, flawed};
+use crate::trial::{Mutant, mutated};
 use crate::work::{RangeRequirement, RowRequirement, Work};
 
 /// Told of every read of the state below a transaction's own writes.
@@ -216,14 +216,14 @@ impl Footprint {
 
     /// A writing statement has run, and will run again at COMMIT.
     pub fn wrote(&mut self, work: &Work) {
-        if !flawed(Flaw::ReachIgnored) {
+        if !mutated(Mutant::ReachIgnored) {
             self.reach.add(work);
         }
     }
 
     /// What writing statements read so far must hold at COMMIT as well: they will not speak for it.
     pub fn require_all(&mut self) {
-        if flawed(Flaw::UndoneReadsForgotten) {
+        if mutated(Mutant::UndoneReadsForgotten) {
             return;
         }
         self.rows.append(&mut self.rows_aside);
@@ -271,7 +271,7 @@ impl RangeDigest {
 
     pub fn add(&mut self, key: &[u8], stamp: Stamp) {
         self.rows += 1;
-        if !flawed(Flaw::DigestWithoutStamps) {
+        if !mutated(Mutant::DigestWithoutStamps) {
             self.mix(stamp.0);
         }
         self.mix(key.len() as u64);

@@ -15,7 +15,7 @@ use storage::{Catalog, LATEST, Slot, Table, UndoArena};
 use types::{ColumnId, Key, Stamp, Stop, Value};
 
 use crate::pending::{PendingWrite, WriteState};
-use crate::trial::{Flaw, flawed};
+use crate::trial::{Mutant, mutated};
 
 /// New values of some columns.
 pub type Patch = SmallVec<[(ColumnId, Value); 4]>;
@@ -123,7 +123,7 @@ impl Installer {
         stamp: Stamp,
         undo: &mut UndoArena,
     ) -> Result<(), Stop> {
-        if flawed(Flaw::HalfInstalled) {
+        if mutated(Mutant::HalfInstalled) {
             return writes.iter().try_for_each(|write| {
                 self.resolve(std::slice::from_ref(write), now_us)?;
                 self.put(std::slice::from_ref(write), stamp, undo)
@@ -252,7 +252,7 @@ impl<'a> Fold<'a> {
             FoldState::Stored => self.load(&command.code.columns)?,
             FoldState::Whole => {}
         }
-        match flawed(Flaw::CommandUnmetered) {
+        match mutated(Mutant::CommandUnmetered) {
             false => command.apply(self.row, now_us)?,
             true => {
                 command.code.apply(&command.inputs, self.row, now_us, Budget::UNBOUNDED)?;
@@ -260,7 +260,7 @@ impl<'a> Fold<'a> {
         }
         for (column, _) in &command.code.assignments {
             self.assigned.insert(*column);
-            if !flawed(Flaw::FoldLoadsAgain) {
+            if !mutated(Mutant::FoldLoadsAgain) {
                 self.loaded.insert(*column);
             }
         }

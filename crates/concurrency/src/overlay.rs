@@ -25,7 +25,7 @@ use crate::below::{Below, Stored};
 use crate::footprint::{RangeDigest, Recorder, RowRead};
 use crate::own_rows::SCANNED_MAX;
 use crate::pending::{PendingWrite, RecordId, WriteSet, WriteState};
-use crate::trial::{Flaw, flawed};
+use crate::trial::{Mutant, mutated};
 
 /// Where in the ledger a transaction runs: what its hidden row ids and `now()` are made of.
 #[derive(Clone, Copy, Debug)]
@@ -250,7 +250,7 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
     /// Whether the row is there below the own writes.
     fn base_exists(&mut self, table: TableId, key: &Key, place: Located) -> bool {
         let Located { record, stamp, .. } = place;
-        if !flawed(Flaw::ExistenceUnrecorded) {
+        if !mutated(Mutant::ExistenceUnrecorded) {
             self.recorder.existence_read(RowRead { table, key, record, stamp });
         }
         stamp.is_some()
@@ -265,7 +265,7 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         let table = table_of(&self.catalog, write.table)?;
         let stamp = self.below.read_row(table, write.slot, &write.key, &mut self.scratch);
         let PendingWrite { table, ref key, record, .. } = *write;
-        if !flawed(Flaw::EvaluationUnrecorded) {
+        if !mutated(Mutant::EvaluationUnrecorded) {
             self.recorder.value_read(RowRead { table, key, record, stamp });
         }
         if stamp.is_none() {
@@ -414,7 +414,7 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         let outcome = self.below.scan(table_of(&self.catalog, range.table)?, range, columns, step);
         // An error that a row caused is an answer too, and it rests on what was read.
         digest.stopped = !matches!(outcome, Ok(ControlFlow::Continue(())));
-        if !flawed(Flaw::RangeUnrecorded) {
+        if !mutated(Mutant::RangeUnrecorded) {
             self.recorder.range_read(range, digest);
         }
         outcome.map(drop)
@@ -520,7 +520,7 @@ where
         self.digest.add(key.as_bytes(), stamp);
         let record = RecordId::of(self.table.find(key.as_bytes()), key);
         let own = self.writes.find(self.range.table, record, key).is_some();
-        if own && !flawed(Flaw::OwnRowsTwice) {
+        if own && !mutated(Mutant::OwnRowsTwice) {
             self.passed_over += 1;
             return Ok(ControlFlow::Continue(()));
         }
@@ -565,7 +565,7 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
     ) -> Result<Option<Stamp>, Stop> {
         let base = table_of(&self.catalog, table)?;
         let slot = base.find(key.as_bytes());
-        if !self.writes.is_empty() && !flawed(Flaw::OwnWritesUnseen) {
+        if !self.writes.is_empty() && !mutated(Mutant::OwnWritesUnseen) {
             let visible = slot.filter(|_| self.below.stamp(base, slot, key).is_some());
             let record = RecordId::of(visible, key);
             if let Some(at) = self.writes.find(table, record, key) {
@@ -574,7 +574,7 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
         }
         let stamp = self.below.read(base, slot, key, columns, out);
         let record = RecordId::of(slot.filter(|_| stamp.is_some()), key);
-        if !flawed(Flaw::ReadUnrecorded) {
+        if !mutated(Mutant::ReadUnrecorded) {
             self.recorder.value_read(RowRead { table, key, record, stamp });
         }
         Ok(stamp)
@@ -630,7 +630,7 @@ impl<R: Recorder, B: Below> Access for Overlay<R, B> {
         let place = self.locate(table, key)?;
         if let Some(at) = self.writes.find(table, place.record, key) {
             // A command that fails must not vanish with the row.
-            if !flawed(Flaw::FailedCommandVanishes) {
+            if !mutated(Mutant::FailedCommandVanishes) {
                 self.evaluate(at)?;
             }
             let write = self.writes.get_mut(at);

@@ -17,7 +17,7 @@ use std::ops::Bound;
 use rustc_hash::FxHashMap;
 use types::{IndexId, Key, TableId};
 
-use crate::trial::{Flaw, flawed};
+use crate::trial::{Mutant, mutated};
 
 /// Writes that are looked at one by one.
 pub const SCANNED_MAX: usize = 16;
@@ -50,7 +50,7 @@ impl OwnRows {
 
     /// The write at this position was made or changed.
     pub fn note(&mut self, at: usize) {
-        if !self.maps.is_empty() && !flawed(Flaw::OwnRowsOutdated) {
+        if !self.maps.is_empty() && !mutated(Mutant::OwnRowsOutdated) {
             self.log.push(at as u32);
         }
     }

@@ -64,7 +64,7 @@ pub struct Options {
     /// So many transactions of each worker are under way at once, where they run as they arrive.
     pub interleaved: Option<usize>,
     /// The protocol shall have this bug, for tests of the tests; never set in a product build.
-    pub flaw: Option<&'static str>,
+    pub mutant: Option<&'static str>,
     /// Told of what is spent on each transaction, by protocols that can tell; for measurements.
     pub watch: Option<Arc<Watch>>,
 }
@@ -109,8 +109,8 @@ impl Options {
         Ok(options)
     }
 
-    pub fn with_flaw(self, flaw: &'static str) -> Options {
-        Options { flaw: Some(flaw), ..self }
+    pub fn with_mutant(self, mutant: &'static str) -> Options {
+        Options { mutant: Some(mutant), ..self }
     }
 
     pub fn eager(self) -> Options {

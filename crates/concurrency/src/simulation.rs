@@ -15,7 +15,7 @@ use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId};
 use crate::prefetching::{self, Prefetching};
 use crate::protocol::Block;
-use crate::trial::{Flaw, flawed};
+use crate::trial::{Mutant, mutated};
 use crate::work::Work;
 
 /// One transaction after its simulation.
@@ -142,10 +142,10 @@ where
             });
             let run = (shared.run)(work, &mut frame, overlay);
             let mut reads = std::mem::take(&mut overlay.recorder);
-            if run.is_err() && flawed(Flaw::RejectedReadsForgotten) {
+            if run.is_err() && mutated(Mutant::RejectedReadsForgotten) {
                 reads = R::default();
             }
-            let writes = match run.is_ok() || flawed(Flaw::RejectedWritesKept) {
+            let writes = match run.is_ok() || mutated(Mutant::RejectedWritesKept) {
                 true => overlay.take_writes(),
                 false => Vec::new(),
             };

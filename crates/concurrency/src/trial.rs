@@ -14,14 +14,14 @@
 //! * **Shaken**: a worker gives up its processor now and then, or sleeps for some microseconds.
 //!   That looks into what lies between two pauses, but no run comes back: a test may demand of it
 //!   that nothing goes wrong, not that something happens.
-//! * **Flawed**: the code asks [`flawed`] at the place of the bug.
+//! * **Mutated**: the code asks [`mutated`] at the place of the bug.
 //!
 //! [`threshold`] makes small blocks run in parallel as well. Without the feature `mutants` all of
 //! it is empty and costs nothing.
 
 /// Bugs on purpose, one for each claim that the shared parts make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// A read finds the stored row although the transaction has changed it.
     OwnWritesUnseen,
     /// A value read is not recorded.
@@ -58,25 +58,25 @@ pub enum Flaw {
     AnswersNotCompared,
 }
 
-impl Flaw {
-    pub const ALL: [Flaw; 17] = [
-        Flaw::OwnWritesUnseen,
-        Flaw::ReadUnrecorded,
-        Flaw::ExistenceUnrecorded,
-        Flaw::RangeUnrecorded,
-        Flaw::EvaluationUnrecorded,
-        Flaw::FailedCommandVanishes,
-        Flaw::OwnRowsTwice,
-        Flaw::OwnRowsOutdated,
-        Flaw::FoldLoadsAgain,
-        Flaw::CommandUnmetered,
-        Flaw::HalfInstalled,
-        Flaw::RejectedReadsForgotten,
-        Flaw::RejectedWritesKept,
-        Flaw::UndoneReadsForgotten,
-        Flaw::ReachIgnored,
-        Flaw::DigestWithoutStamps,
-        Flaw::AnswersNotCompared,
+impl Mutant {
+    pub const ALL: [Mutant; 17] = [
+        Mutant::OwnWritesUnseen,
+        Mutant::ReadUnrecorded,
+        Mutant::ExistenceUnrecorded,
+        Mutant::RangeUnrecorded,
+        Mutant::EvaluationUnrecorded,
+        Mutant::FailedCommandVanishes,
+        Mutant::OwnRowsTwice,
+        Mutant::OwnRowsOutdated,
+        Mutant::FoldLoadsAgain,
+        Mutant::CommandUnmetered,
+        Mutant::HalfInstalled,
+        Mutant::RejectedReadsForgotten,
+        Mutant::RejectedWritesKept,
+        Mutant::UndoneReadsForgotten,
+        Mutant::ReachIgnored,
+        Mutant::DigestWithoutStamps,
+        Mutant::AnswersNotCompared,
     ];
 }
 
@@ -96,16 +96,16 @@ pub enum Interleaving {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trial {
     pub interleaving: Interleaving,
-    pub flaw: Option<Flaw>,
+    pub mutant: Option<Mutant>,
 }
 
 impl Trial {
     pub fn shaken(seed: u64) -> Trial {
-        Trial { interleaving: Interleaving::Shaken(seed), flaw: None }
+        Trial { interleaving: Interleaving::Shaken(seed), mutant: None }
     }
 
     pub fn chosen(seed: u64) -> Trial {
-        Trial { interleaving: Interleaving::Chosen(seed), flaw: None }
+        Trial { interleaving: Interleaving::Chosen(seed), mutant: None }
     }
 
     /// Chosen and shaken by turns.
@@ -135,7 +135,7 @@ pub struct Guard {
 }
 
 #[cfg(feature = "mutants")]
-pub use switched_on::{Job, Watched, enter, flawed, pause, threshold};
+pub use switched_on::{Job, Watched, enter, mutated, pause, threshold};
 
 #[cfg(feature = "mutants")]
 mod switched_on {
@@ -149,11 +149,11 @@ mod switched_on {
     use procedure::access::{Access, Command, Range, Row};
     use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
-    use super::{Flaw, Guard, Interleaving, Trial};
+    use super::{Guard, Interleaving, Mutant, Trial};
 
     thread_local! {
         static CURRENT: Cell<Trial> = const {
-            Cell::new(Trial { interleaving: Interleaving::Free, flaw: None })
+            Cell::new(Trial { interleaving: Interleaving::Free, mutant: None })
         };
         static RANDOM: RefCell<Random> = RefCell::new(Random::new(0));
     }
@@ -212,8 +212,8 @@ mod switched_on {
         }
     }
 
-    pub fn flawed(flaw: Flaw) -> bool {
-        CURRENT.get().flaw == Some(flaw)
+    pub fn mutated(mutant: Mutant) -> bool {
+        CURRENT.get().mutant == Some(mutant)
     }
 
     /// A good moment for another worker to come in between.
@@ -297,7 +297,7 @@ mod switched_on {
 
 #[cfg(not(feature = "mutants"))]
 mod switched_off {
-    use super::{Flaw, Guard, Trial};
+    use super::{Guard, Mutant, Trial};
 
     pub fn enter(_: Trial) -> Guard {
         Guard {}
@@ -323,7 +323,7 @@ mod switched_off {
     }
 
     #[inline(always)]
-    pub fn flawed(_: Flaw) -> bool {
+    pub fn mutated(_: Mutant) -> bool {
         false
     }
 
@@ -337,4 +337,4 @@ mod switched_off {
 }
 
 #[cfg(not(feature = "mutants"))]
-pub use switched_off::{Job, enter, flawed, pause, threshold};
+pub use switched_off::{Job, enter, mutated, pause, threshold};

@@ -23,7 +23,7 @@ use procedure::{Frame, ProgramResult};
 use types::{Error, Key, SqlState, Stamp, Stop, TableId, Value};
 
 use crate::footprint::RangeDigest;
-use crate::trial::{self, Flaw};
+use crate::trial::{self, Mutant};
 
 #[derive(Debug)]
 pub enum Work {
@@ -223,7 +223,7 @@ impl Work {
     ) -> Result<u64, Stop> {
         let result = self.run_within(frame, access).map_err(failed_since)?;
         let same = result.count == expected.count && result.rows == expected.rows;
-        match same || trial::flawed(Flaw::AnswersNotCompared) {
+        match same || trial::mutated(Mutant::AnswersNotCompared) {
             true => Ok(result.count),
             false => Err(stale("A statement of the transaction would now answer differently.")),
         }

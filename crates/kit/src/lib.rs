@@ -4,7 +4,7 @@
 //! Absence: no domain noun, no clock, no I/O.
 
 pub mod allocations;
-pub mod flaw;
+pub mod mutant;
 pub mod mutation;
 pub mod parallel;
 pub mod pool;

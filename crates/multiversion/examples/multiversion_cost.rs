@@ -68,7 +68,7 @@ fn schema() -> TableSchema {
 impl Job {
     fn run<R: Rule>(&self) {
         let mut db = Database::new([schema().into()], |_| self.spec, self.threads, R::STRIPED);
-        db.flaw = None;
+        db.mutant = None;
         for n in 1..=self.rows as i64 {
             let mut row = vec![Value::text("0123456789"); 11];
             row[0] = Value::Int(n);

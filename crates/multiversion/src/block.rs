@@ -36,7 +36,7 @@ use storage::{BlockWrites, LATEST, Store};
 use types::{Error, Height, Key, Position, SqlState, Stamp, TableId, Value};
 
 use crate::database::Database;
-use crate::flaw::Flaw;
+use crate::mutant::Mutant;
 use crate::pool::SPACES_MAX;
 use crate::prefetching::GROUP;
 use crate::renumber::Places;
@@ -129,11 +129,11 @@ pub fn by_name(text: &str) -> Result<Arc<dyn Protocol>, Error> {
 
 /// One with a bug, which a test must find.
 #[cfg(feature = "mutants")]
-pub fn mutant(text: &str, flaw: Flaw) -> Result<Arc<dyn Protocol>, Error> {
-    make(text, Some(flaw))
+pub fn mutant(text: &str, mutant: Mutant) -> Result<Arc<dyn Protocol>, Error> {
+    make(text, Some(mutant))
 }
 
-fn make(text: &str, flaw: Option<Flaw>) -> Result<Arc<dyn Protocol>, Error> {
+fn make(text: &str, mutant: Option<Mutant>) -> Result<Arc<dyn Protocol>, Error> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let info = *CARDS.iter().find(|card| card.name == name).ok_or_else(|| {
         let names: Vec<_> = CARDS.iter().map(|card| card.name).collect();
@@ -142,19 +142,19 @@ fn make(text: &str, flaw: Option<Flaw>) -> Result<Arc<dyn Protocol>, Error> {
     })?;
     let choice = Choice::parse(name, options)?;
     Ok(match name {
-        Mvto::NAME => Online::<Mvto>::shared(info, choice, flaw),
-        Mvocc::NAME => Online::<Mvocc>::shared(info, choice, flaw),
-        Mv2pl::NAME => Online::<Mv2pl>::shared(info, choice, flaw),
-        Ssi::NAME => Online::<Ssi>::shared(info, choice, flaw),
-        Ssn::NAME => Online::<Ssn>::shared(info, choice, flaw),
-        _ => Online::<Si>::shared(info, choice, flaw),
+        Mvto::NAME => Online::<Mvto>::shared(info, choice, mutant),
+        Mvocc::NAME => Online::<Mvocc>::shared(info, choice, mutant),
+        Mv2pl::NAME => Online::<Mv2pl>::shared(info, choice, mutant),
+        Ssi::NAME => Online::<Ssi>::shared(info, choice, mutant),
+        Ssn::NAME => Online::<Ssn>::shared(info, choice, mutant),
+        _ => Online::<Si>::shared(info, choice, mutant),
     })
 }
 
 struct Online<R> {
     info: &'static ProtocolInfo,
     choice: Choice,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
     loaded: Mutex<Option<Loaded>>,
     rule: PhantomData<R>,
 }
@@ -187,9 +187,9 @@ impl<R: Rule> Online<R> {
     fn shared(
         info: &'static ProtocolInfo,
         choice: Choice,
-        flaw: Option<Flaw>,
+        mutant: Option<Mutant>,
     ) -> Arc<dyn Protocol> {
-        Arc::new(Online::<R> { info, choice, flaw, loaded: Mutex::default(), rule: PhantomData })
+        Arc::new(Online::<R> { info, choice, mutant, loaded: Mutex::default(), rule: PhantomData })
     }
 
     /// The tables as the store has them.
@@ -224,7 +224,7 @@ impl<R: Rule> Online<R> {
         let schemas = tables.iter().map(|table| Arc::clone(table.schema()));
         let mut db =
             Database::new(schemas, |schema| self.choice.of(&schema.name), workers, R::STRIPED);
-        db.flaw = self.flaw;
+        db.mutant = self.mutant;
         let mut loaded = Ok(());
         for table in &tables {
             let columns: Vec<_> = (0..table.schema().columns.len() as u16).collect();

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use crate::chains::Sight;
 use crate::clock::Timestamp;
 use crate::database::Database;
-use crate::flaw::{Flaw, flawed};
+use crate::mutant::{Mutant, mutated};
 use crate::spec::Collector;
 use crate::table::Table;
 use crate::workspace::Write;
@@ -93,7 +93,7 @@ impl Retired {
             let pruned = table.prune(tuple, sight, now);
             if pruned.unfinished && table.spec.collector == Collector::Interval {
                 table.mark_dirty(tuple);
-            } else if pruned.skipped && !flawed(Flaw::BatchForgotten) {
+            } else if pruned.skipped && !mutated(Mutant::BatchForgotten) {
                 self.queue.push_back((now, table.schema.id.0, tuple));
             }
         }
@@ -106,7 +106,7 @@ impl Retired {
 
     /// A reader walked past old versions of a tuple.
     pub fn cooperate(&mut self, db: &Database, table: &Table, tuple: u32) {
-        if !flawed(Flaw::CooperationRefused) {
+        if !mutated(Mutant::CooperationRefused) {
             let sight = Sight { horizon: self.horizon, readers: None };
             table.prune(tuple, &sight, db.clock.newest());
         }

@@ -10,7 +10,7 @@ use types::{Error, Key, SqlState, Stamp, Stop, TableId, TableSchema, Value};
 use crate::appending::Appending;
 use crate::chains::Sight;
 use crate::clock::{Clock, Timestamp};
-use crate::flaw::{self, Flaw, flawed};
+use crate::mutant::{self, Mutant, mutated};
 use crate::spec::{Collector, TableSpec};
 use crate::table::Table;
 
@@ -27,7 +27,7 @@ pub struct Database {
     /// Timestamps are drawn by stripes.
     striped: bool,
     /// The bug that everything here has, for tests of the tests.
-    pub flaw: Option<Flaw>,
+    pub mutant: Option<Mutant>,
 }
 
 impl Database {
@@ -48,7 +48,7 @@ impl Database {
         let (clock, centre) = (Clock::new(workers), Mutex::new(()));
         let appending = Appending::default();
         let image_room_bytes = AtomicUsize::new(usize::MAX);
-        Database { tables, clock, centre, appending, image_room_bytes, striped, flaw: None }
+        Database { tables, clock, centre, appending, image_room_bytes, striped, mutant: None }
     }
 
     pub fn table(&self, id: TableId) -> Result<&Table, Error> {
@@ -96,7 +96,7 @@ impl Database {
     /// Who may still see old versions of a table.
     pub fn sight(&self, collector: Collector) -> Sight {
         let horizon = self.raise_horizon();
-        let intervals = collector == Collector::Interval && !flawed(Flaw::IntervalsIgnored);
+        let intervals = collector == Collector::Interval && !mutated(Mutant::IntervalsIgnored);
         Sight { horizon, readers: intervals.then(|| self.clock.readers()).flatten() }
     }
 
@@ -104,7 +104,7 @@ impl Database {
     /// through the whole of every table that is collected at all, for the corners where cooperative
     /// collectors never come.
     pub fn vacuum(&self, all: bool) -> usize {
-        flaw::enter(self.flaw);
+        mutant::enter(self.mutant);
         let visited = |table: &&Table| match table.spec.collector {
             Collector::Nobody => false,
             Collector::Cooperative => all,

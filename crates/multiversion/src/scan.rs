@@ -14,7 +14,7 @@ use storage::Slot;
 use types::{ColumnId, Error, IndexId, Key, SqlState, Stamp, Stop, Value};
 
 use crate::chains::Seen;
-use crate::flaw::{Flaw, flawed};
+use crate::mutant::{Mutant, mutated};
 use crate::rules::{Miss, Rule};
 use crate::spec::Pointers;
 use crate::table::Table;
@@ -143,7 +143,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         seen: &Seen<'_>,
         entry: &Key,
     ) -> Result<bool, Stop> {
-        if index == 0 || flawed(Flaw::FalsePositiveShown) {
+        if index == 0 || mutated(Mutant::FalsePositiveShown) {
             return Ok(true);
         }
         let value = |column| table.decode(column, seen.row, &self.cx.copy);

@@ -9,7 +9,7 @@ use types::{Error, Stop};
 
 use crate::clock::Timestamp;
 use crate::database::Database;
-use crate::flaw;
+use crate::mutant;
 use crate::prefetching::Prefetching;
 use crate::rules::{Context, Place, Rule};
 use crate::transaction::{Log, Transaction};
@@ -47,7 +47,7 @@ const RESTS_MAX: u32 = 3;
 impl<'d, R: Rule> Session<'d, R> {
     /// A worker has one session at a time.
     pub fn open(db: &'d Database, worker: usize) -> Session<'d, R> {
-        flaw::enter(db.flaw);
+        mutant::enter(db.mutant);
         let (at, notes, copy) = (Timestamp::ZERO, R::Notes::default(), Vec::new());
         let cx = Context { db, worker, at, read_only: false, notes, copy };
         let transaction = Transaction::new(cx);

@@ -23,8 +23,8 @@ use types::{ColumnId, Error, Key, Position, SqlState, Stamp, Stop, TableId, Valu
 use crate::chains::{Mark, RowAt, Seen};
 use crate::clock::Timestamp;
 use crate::collect::Retired;
-use crate::flaw::{Flaw, flawed};
 use crate::gaps::Fallen;
+use crate::mutant::{Mutant, mutated};
 use crate::pool::Full;
 use crate::rules::{Context, Miss, Permit, Place, Rule};
 use crate::spec::Collector;
@@ -513,7 +513,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
             // Whether or not a row comes of it, and also where an insert that came to nothing has
             // left the tuple: ranges that were read before that have not met its entry.
             let is_first = write.base == Mark::ABSENT;
-            if is_first && (write.created || !flawed(Flaw::LeftoverFilled)) {
+            if is_first && (write.created || !mutated(Mutant::LeftoverFilled)) {
                 table.gaps.fall(0, table.key(write.tuple).as_bytes(), &mut gaps);
             }
             for (index, entry) in &published {

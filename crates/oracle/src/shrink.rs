@@ -128,8 +128,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { subject, family, seed, workers, world, divergence, .. } = self;
         write!(f, "{subject}: \"{family}\", seed {seed}, {workers} workers")?;
-        if let Some(flaw) = self.trial.flaw {
-            write!(f, ", with {flaw:?}")?;
+        if let Some(mutant) = self.trial.mutant {
+            write!(f, ", with {mutant:?}")?;
         }
         match self.trial.interleaving {
             Interleaving::Free => {}

@@ -34,7 +34,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{BufMut, Bytes};
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use ledger::Hash;
 use order::{
     Certificate, CertificateKind, Delivery, Filling, Limits, Orderer, Outbox, Proposal, Proposer,
@@ -166,7 +166,7 @@ impl App {
 
     /// Height and app hash to go on behind.
     pub fn info(&self) -> Answer<(u64, Hash)> {
-        let (sequence, height) = match flawed("comet_info_ahead") {
+        let (sequence, height) = match mutated("comet_info_ahead") {
             true => (self.finalized.sequence, self.finalized.height),
             false => self.committed,
         };
@@ -225,7 +225,7 @@ impl App {
             let more = bytes + tx.len() + 16;
             let mut filled = filling;
             let fits = bundle.envelopes.iter().all(|it| filled.takes(it.len(), limits));
-            if more > bytes_max || !(fits || is_alone || flawed("comet_overfilled")) {
+            if more > bytes_max || !(fits || is_alone || mutated("comet_overfilled")) {
                 is_full = true;
                 continue;
             }
@@ -263,7 +263,7 @@ impl App {
                 return Ok(Answer::Later);
             }
             self.take(block);
-        } else if block.height == last && !flawed("comet_replays_run") {
+        } else if block.height == last && !mutated("comet_replays_run") {
             self.compare(block)?;
         } else if block.height == last {
             self.take(block);
@@ -282,7 +282,7 @@ impl App {
         self.proposer = Some(block.proposer);
         let (content, names) = content(block);
         let content = content.map(|mut content| {
-            if !flawed("comet_time_as_given") {
+            if !mutated("comet_time_as_given") {
                 content.time_us = content.time_us.max(self.finalized.time_us);
             }
             self.finalized.height += 1;

@@ -31,7 +31,7 @@ use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Crew, History, Outcome, Past, PendingWrite,
     Prepared, Protocol, Runner, Sealed, Snapshots, Work,
 };
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use procedure::Budget;
 use storage::{BlockWrites, Changes, Store};
 use types::{Height, Origin, Position, Stamp};
@@ -471,7 +471,7 @@ impl<T> Ran<T> {
 
     /// Transactions come before some of the block before.
     pub fn overtakes(&self) -> bool {
-        !self.outcome.overtakings.is_empty() && !flawed("unsafe_height_read")
+        !self.outcome.overtakings.is_empty() && !mutated("unsafe_height_read")
     }
 
     /// Those of a block that is given up.

@@ -200,7 +200,7 @@ pub struct Pipeline {
     bytes_since: u64,
     halted: bool,
     #[cfg(test)]
-    flaw: Option<&'static str>,
+    mutant: Option<&'static str>,
 }
 
 impl Pipeline {
@@ -216,7 +216,7 @@ impl Pipeline {
             bytes_since: 0,
             halted: false,
             #[cfg(test)]
-            flaw: None,
+            mutant: None,
         }
     }
 
@@ -228,20 +228,20 @@ impl Pipeline {
 
     /// Bugs that a simulation must find.
     #[cfg(test)]
-    pub const FLAWS: [&str; 2] = ["released_before_durable", "lag_off_by_one"];
+    pub const MUTANTS: [&str; 2] = ["released_before_durable", "lag_off_by_one"];
 
     #[cfg(test)]
-    pub fn with_flaw(self, flaw: &'static str) -> Pipeline {
-        assert!(Self::FLAWS.contains(&flaw), "no flaw {flaw}");
-        Pipeline { flaw: Some(flaw), ..self }
+    pub fn with_mutant(self, mutant: &'static str) -> Pipeline {
+        assert!(Self::MUTANTS.contains(&mutant), "no mutant {mutant}");
+        Pipeline { mutant: Some(mutant), ..self }
     }
 
-    fn flawed(&self, flaw: &'static str) -> bool {
+    fn mutated(&self, mutant: &'static str) -> bool {
         #[cfg(test)]
-        if self.flaw == Some(flaw) {
+        if self.mutant == Some(mutant) {
             return true;
         }
-        kit::flaw::flawed(flaw)
+        kit::mutant::mutated(mutant)
     }
 
     pub fn rules(&self) -> Rules {
@@ -311,7 +311,7 @@ impl Pipeline {
 
     fn ordered(&mut self, barrier: Barrier, seen: Height, bytes: u64) {
         let height = self.next_height();
-        let late = Height::from(self.flawed("lag_off_by_one"));
+        let late = Height::from(self.mutated("lag_off_by_one"));
         let rules = Rules { lag: self.rules.lag + late, ..self.rules };
         let snapshots = rules.snapshots(height, barrier, self.barrier, seen);
         let stage = Stage::Ordered;
@@ -349,7 +349,7 @@ impl Pipeline {
     /// Publishes and answers blocks that are finished and durable.
     fn release(&mut self, actions: &mut Actions) {
         while let Some(slot) = self.slots.front().copied() {
-            let durable = slot.durable || self.flawed("released_before_durable");
+            let durable = slot.durable || self.mutated("released_before_durable");
             if slot.stage != Stage::Finished || !durable {
                 return;
             }

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use concurrency::Crew;
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use types::Height;
 
 use crate::line::{Finished, Line, Planned, Ready, Task};
@@ -147,7 +147,7 @@ impl<T: Task + Send + 'static> Stepper<T> {
         };
         if let Some(finished) = finished {
             let (height, rules) = (finished.block.height, self.pipeline.rules());
-            self.safe.finished(!finished.overtakings.is_empty() && !flawed("unsafe_height_read"));
+            self.safe.finished(!finished.overtakings.is_empty() && !mutated("unsafe_height_read"));
             self.finished.push_back(finished);
             self.step(Event::Finished { height, rules })?;
         }

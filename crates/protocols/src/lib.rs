@@ -31,7 +31,7 @@ pub struct Entry {
     pub info: &'static ProtocolInfo,
     pub make: fn(&Options) -> Arc<dyn Protocol>,
     /// Bugs that it can have on purpose, for tests of the tests.
-    pub flaws: &'static [&'static str],
+    pub mutants: &'static [&'static str],
 }
 
 /// Every protocol of the product.
@@ -115,16 +115,16 @@ pub fn measured(
 ) -> Result<Arc<dyn Protocol>, Error> {
     made(text, |options| {
         let options = options.interleaving(interleaved).with_watch(watch);
-        if validates { options } else { options.with_flaw("reads_unvalidated") }
+        if validates { options } else { options.with_mutant("reads_unvalidated") }
     })
 }
 
 /// One with a bug, which a test must find.
 #[cfg(feature = "mutants")]
-pub fn mutant(text: &str, flaw: &'static str) -> Result<Arc<dyn Protocol>, Error> {
+pub fn mutant(text: &str, mutant: &'static str) -> Result<Arc<dyn Protocol>, Error> {
     let (entry, options) = parse(text)?;
-    assert!(entry.flaws.contains(&flaw), "{text} has no flaw {flaw}");
-    Ok((entry.make)(&options.with_flaw(flaw)))
+    assert!(entry.mutants.contains(&mutant), "{text} has no mutant {mutant}");
+    Ok((entry.make)(&options.with_mutant(mutant)))
 }
 
 fn parse(text: &str) -> Result<(&'static Entry, Options), Error> {

@@ -11,7 +11,7 @@
 //! * [`replay`]: the strategies, from one transaction after another to pipelined piece-sets;
 //! * [`schemes`]: row logs, logical and physical, and the ways back from them;
 //! * [`measure`]: what all of them cost;
-//! * [`flaw`]: bugs on purpose, for tests of the tests.
+//! * [`mutant`]: bugs on purpose, for tests of the tests.
 //!
 //! *How it stands to the protocols.* A deterministic protocol can replay its own blocks, and need
 //! not be told the order. Replay by pieces needs the order, and that no transaction in it fails; it
@@ -21,8 +21,8 @@
 //! Absence: no SQL, no socket, no particular protocol.
 
 pub mod analysis;
-pub mod flaw;
 pub mod log;
 pub mod measure;
+pub mod mutant;
 pub mod replay;
 pub mod schemes;

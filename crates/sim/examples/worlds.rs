@@ -1,4 +1,5 @@
-//! Runs worlds: `worlds FIRST COUNT [PROTOCOL] [FLAW]`, and prints the first failure, made smaller.
+//! Runs worlds: `worlds FIRST COUNT [PROTOCOL] [MUTANT]`, and prints the first failure, made
+//! smaller.
 
 use sim::{Options, Stats, run, shrink};
 
@@ -8,10 +9,10 @@ fn main() {
         arguments.get(place).and_then(|text| text.parse::<u64>().ok()).unwrap_or(default)
     };
     let protocol = arguments.get(2).map(String::as_str).filter(|text| *text != "-");
-    let flaw = arguments.get(3).map(|flaw| &*flaw.clone().leak());
+    let mutant = arguments.get(3).map(|mutant| &*mutant.clone().leak());
     let mut total = Stats::default();
     for seed in number(0, 0)..number(0, 0) + number(1, 100) {
-        let options = Options { flaw, ..Options::of_seed(seed, protocol) };
+        let options = Options { mutant, ..Options::of_seed(seed, protocol) };
         match run(seed, &options) {
             Ok(stats) => total += stats,
             Err(failure) => {

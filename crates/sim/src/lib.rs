@@ -126,7 +126,7 @@ impl std::ops::AddAssign for Stats {
 pub fn run(seed: u64, options: &Options) -> Result<Stats, Failure> {
     multiversion::register();
     let step = Cell::new(0);
-    let _flaw = kit::flaw::enter(options.flaw);
+    let _mutant = kit::mutant::enter(options.mutant);
     let run = || world::run(seed, options, &step);
     let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

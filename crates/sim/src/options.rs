@@ -39,8 +39,8 @@ pub struct Options {
     pub checkpoints: bool,
     pub schema_changes: bool,
     pub parameter_changes: bool,
-    /// A bug that the run has on purpose, of [`kit::flaw::ALL`]; needs the feature `mutants`.
-    pub flaw: Option<&'static str>,
+    /// A bug that the run has on purpose, of [`kit::mutant::ALL`]; needs the feature `mutants`.
+    pub mutant: Option<&'static str>,
 }
 
 impl Options {
@@ -66,7 +66,7 @@ impl Options {
             parameter_changes: mostly(),
             clients: [1, 3, 8, 20][random.below(4) as usize],
             steps: 200 + random.below(1_200),
-            flaw: None,
+            mutant: None,
         }
     }
 
@@ -102,8 +102,8 @@ impl fmt::Display for Options {
         for (_, what) in switches.into_iter().filter(|(on, _)| *on) {
             write!(f, ", {what}")?;
         }
-        match self.flaw {
-            Some(flaw) => write!(f, ", flaw {flaw}"),
+        match self.mutant {
+            Some(mutant) => write!(f, ", mutant {mutant}"),
             None => Ok(()),
         }
     }

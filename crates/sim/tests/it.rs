@@ -28,27 +28,27 @@ fn a_seed_says_all_there_is_to_say() {
 }
 
 /// The first world that shows a bug.
-fn found(flaw: &'static str, protocol: &str) -> Option<Failure> {
+fn found(mutant: &'static str, protocol: &str) -> Option<Failure> {
     let world = |seed| {
         let drawn = Options::of_seed(seed, Some(protocol));
         // What hides no bug and brings most of them about.
         let options =
-            Options { crashes: true, checkpoints: true, hot: true, flaw: Some(flaw), ..drawn };
+            Options { crashes: true, checkpoints: true, hot: true, mutant: Some(mutant), ..drawn };
         run(seed, &options).err()
     };
     (0..300).find_map(world)
 }
 
 /// It comes back by its seed, and a smaller world shows it too.
-fn check(flaw: &'static str, protocol: &str, invariants: &[&str]) {
-    let failure = found(flaw, protocol).unwrap_or_else(|| panic!("{flaw} was not found"));
-    println!("{flaw}: {failure}");
-    assert!(invariants.contains(&failure.invariant), "{flaw}: {failure}");
+fn check(mutant: &'static str, protocol: &str, invariants: &[&str]) {
+    let failure = found(mutant, protocol).unwrap_or_else(|| panic!("{mutant} was not found"));
+    println!("{mutant}: {failure}");
+    assert!(invariants.contains(&failure.invariant), "{mutant}: {failure}");
     let again = run(failure.seed, &failure.options).expect_err("a seed that failed");
     assert_eq!((again.step, &again.what), (failure.step, &failure.what));
     let smaller = shrink(failure.clone(), 40);
     assert_eq!(smaller.invariant, failure.invariant);
-    assert!(smaller.options.size() < failure.options.size(), "{flaw}: {smaller}");
+    assert!(smaller.options.size() < failure.options.size(), "{mutant}: {smaller}");
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn branch(side: Side, changes: &[Change], known: &[u8], workers: usize) -> Side 
     // Changes are in order, so none leaves the keys of this subtree before the first or last does.
     let ends = changes.first().into_iter().chain(changes.last());
     let leaving = ends.filter_map(leaves).min().filter(|at| *at < node.position);
-    let leaving = leaving.filter(|_| !kit::flaw::flawed("tree_key_misplaced"));
+    let leaving = leaving.filter(|_| !kit::mutant::mutated("tree_key_misplaced"));
     let position = leaving.unwrap_or(node.position);
     let (left, right) = part(changes, position);
     if leaving.is_some() {
@@ -154,7 +154,7 @@ fn branch(side: Side, changes: &[Change], known: &[u8], workers: usize) -> Side 
         |workers| below(r, right, true, workers),
     );
     if l.stays_beside(&r) {
-        let outdated = kit::flaw::flawed("tree_hash_outdated") && !right.is_empty();
+        let outdated = kit::mutant::mutated("tree_hash_outdated") && !right.is_empty();
         let hash = match outdated {
             true => side.hash,
             false => branch_hash(position, &l.hash, &r.hash),
@@ -233,11 +233,11 @@ fn merge(mut page: Arc<[u8]>, changes: &[Change], workers: usize) -> Side {
         if let Some(value) = change.value {
             let stays = old.is_some_and(|old| old.image == value.image);
             let height = match old {
-                Some(old) if stays && kit::flaw::flawed("tree_height_forgotten") => old.height,
+                Some(old) if stays && kit::mutant::mutated("tree_height_forgotten") => old.height,
                 _ => value.height,
             };
             merged.push(&Row { key, image: value.image, height });
-        } else if kit::flaw::flawed("tree_row_not_deleted") {
+        } else if kit::mutant::mutated("tree_row_not_deleted") {
             old.iter().for_each(|row| merged.push(row));
         }
     }
@@ -313,7 +313,7 @@ fn build(bytes: &[u8], starts: &[usize], workers: usize) -> Side {
     if rows == 0 {
         return Side::empty();
     }
-    let more = if kit::flaw::flawed("tree_pages_too_large") { 54 } else { 0 };
+    let more = if kit::mutant::mutated("tree_pages_too_large") { 54 } else { 0 };
     if rows == 1 || end - begin <= PAGE_BYTES_MAX + more {
         return Side::page(&bytes[begin..end]);
     }

@@ -97,7 +97,7 @@ impl StateTree {
             for (region, hash) in asked {
                 let answer = answers.next().filter(|answer| {
                     let honest = answer.hash() == hash && answer.fits(&region);
-                    honest || kit::flaw::flawed("tree_answer_believed")
+                    honest || kit::mutant::mutated("tree_answer_believed")
                 });
                 let answer = answer.ok_or(Contradiction::Answer(region))?;
                 self.descend(&region, &answer, &mut open, &mut compared.differences);
@@ -121,7 +121,7 @@ impl StateTree {
             }
             Summary::Branch { key, position, sides } => {
                 let outside = self.rows_of(region, Some((key, *position)));
-                if !kit::flaw::flawed("tree_surplus_unseen") {
+                if !kit::mutant::mutated("tree_surplus_unseen") {
                     differ(outside.into_iter(), Rows::of(&[]), found);
                 }
                 for (side, hash) in [false, true].into_iter().zip(sides) {

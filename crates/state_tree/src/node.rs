@@ -59,7 +59,7 @@ impl Side {
         match (&self.node, &right.node) {
             (Node::Empty, _) | (_, Node::Empty) => false,
             (Node::Page(l), Node::Page(r)) => {
-                l.len() + r.len() > PAGE_BYTES_MAX || kit::flaw::flawed("tree_pages_not_joined")
+                l.len() + r.len() > PAGE_BYTES_MAX || kit::mutant::mutated("tree_pages_not_joined")
             }
             _ => true,
         }

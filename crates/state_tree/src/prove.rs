@@ -23,7 +23,7 @@ fn show(node: &Node, range: &Range<'_>, proof: &mut Vec<u8>) {
     let meets = |side| range.meets(node.any_key(), branch.position, side);
     let [left, right] = &branch.sides;
     match [meets(false), meets(true)] {
-        [true, true] if kit::flaw::flawed("tree_range_cut_short") => {
+        [true, true] if kit::mutant::mutated("tree_range_cut_short") => {
             show(&left.node, range, proof);
             put_hidden(RIGHT, branch.position, &right.hash, proof);
         }

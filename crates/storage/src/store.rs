@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use parking_lot::Mutex;
 use types::{Error, Height, Layout, Result, SqlState, Stamp, TableId, TableSchema, Value};
 
@@ -345,7 +345,7 @@ impl Store {
     /// As [`Store::begin_block`].
     pub fn begin_step(&self, first: Stamp, workers: usize) -> BlockWrites {
         let height = first.height();
-        let first = if flawed("steps_forgotten") { Stamp::new(height, 0) } else { first };
+        let first = if mutated("steps_forgotten") { Stamp::new(height, 0) } else { first };
         self.begin(first, height, workers)
     }
 

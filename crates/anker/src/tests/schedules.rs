@@ -6,8 +6,8 @@ use kit::sync::{Arc, Mutex, thread};
 use crate::area::Area;
 use crate::area::Frozen;
 use crate::areas::{Physical, Slabs};
-use crate::flaw::{Flaw, Flaws};
 use crate::lock::lock;
+use crate::mutant::{Mutant, Mutants};
 use crate::tests::history::{Everything, History, State, Step, run};
 use crate::{ColumnId, Configuration, Engine};
 
@@ -15,9 +15,9 @@ const SCHEDULES: usize = 5_000;
 const ROWS: [usize; 2] = [3, 3];
 
 /// Two writers of both columns, a query that comes back, in hybrid mode or in one engine.
-fn history<A: Area>(configuration: Configuration, flaw: Option<Flaw>) {
+fn history<A: Area>(configuration: Configuration, mutant: Option<Mutant>) {
     let engine: Arc<Engine<A>> =
-        Arc::new(Engine::with_flaws(configuration, &ROWS, Flaws(flaw)).expect("an engine"));
+        Arc::new(Engine::with_mutants(configuration, &ROWS, Mutants(mutant)).expect("an engine"));
     let history = Arc::new(Mutex::new(History::default()));
     let programs = [
         vec![
@@ -120,37 +120,37 @@ fn two_copies_of_a_slab_lose_no_store() {
     shuttle::check_random(race, 10 * SCHEDULES);
 }
 
-fn is_caught(configuration: Configuration, flaw: Flaw) {
+fn is_caught(configuration: Configuration, mutant: Mutant) {
     let tried = std::panic::catch_unwind(|| {
-        let run = move || history::<Physical>(configuration, Some(flaw));
+        let run = move || history::<Physical>(configuration, Some(mutant));
         shuttle::check_random(run, 20 * SCHEDULES);
         shuttle::check_pct(run, 20 * SCHEDULES, 4);
     });
-    assert!(tried.is_err(), "{flaw:?} was not caught");
+    assert!(tried.is_err(), "{mutant:?} was not caught");
 }
 
 #[test]
 fn looking_for_requests_too_early_is_caught() {
-    is_caught(Configuration::HeeAnker, Flaw::LooksForRequestsTooEarly);
+    is_caught(Configuration::HeeAnker, Mutant::LooksForRequestsTooEarly);
 }
 
 /// Needs two queries: one asks while the column is frozen for the other.
 #[test]
 fn losing_the_flag_of_a_new_request_is_caught() {
-    is_caught(Configuration::HeeAnker, Flaw::LosesTheFlagOfANewRequest);
+    is_caught(Configuration::HeeAnker, Mutant::LosesTheFlagOfANewRequest);
 }
 
 #[test]
 fn beginning_among_installs_is_caught() {
-    is_caught(Configuration::SeeFs, Flaw::BeginsAmongInstalls);
+    is_caught(Configuration::SeeFs, Mutant::BeginsAmongInstalls);
 }
 
 #[test]
 fn stamps_after_the_value_are_caught() {
-    is_caught(Configuration::SeeFs, Flaw::StampsAfterTheValue);
+    is_caught(Configuration::SeeFs, Mutant::StampsAfterTheValue);
 }
 
 #[test]
 fn trusting_the_first_span_is_caught() {
-    is_caught(Configuration::SeeFs, Flaw::TrustsTheFirstSpan);
+    is_caught(Configuration::SeeFs, Mutant::TrustsTheFirstSpan);
 }

@@ -2,7 +2,7 @@
 
 use crate::area::{Area, Frozen};
 use crate::areas::Slabs;
-use crate::flaw::{Flaw, Flaws};
+use crate::mutant::{Mutant, Mutants};
 use crate::snapshot::Snapshot;
 use crate::tests::history::{History, Running, State, Step};
 use crate::{ColumnId, Configuration, Engine};
@@ -178,9 +178,9 @@ fn play(
     configuration: Configuration,
     actors: &[Actor],
     order: &[usize],
-    flaws: Flaws,
+    mutants: Mutants,
 ) -> Result<(), String> {
-    let engine: Engine<Slabs> = Engine::with_flaws(configuration, &[ROWS; COLUMNS], flaws)
+    let engine: Engine<Slabs> = Engine::with_mutants(configuration, &[ROWS; COLUMNS], mutants)
         .map_err(|error| error.to_string())?;
     let stages = actors.iter().map(|_| (Stage::Before, 0)).collect();
     let mut play = Play { engine: &engine, history: History::default(), stages };
@@ -218,13 +218,13 @@ fn interleavings(
 }
 
 /// All worlds, all interleavings: the first fault, or how many were tried.
-pub fn explore(configuration: Configuration, flaw: Option<Flaw>) -> Result<usize, String> {
+pub fn explore(configuration: Configuration, mutant: Option<Mutant>) -> Result<usize, String> {
     let mut tried = 0;
     for (about, actors) in worlds() {
         let mut left: Vec<usize> = actors.iter().map(Actor::turns).collect();
         interleavings(&mut left, &mut Vec::new(), &mut |order| {
             tried += 1;
-            play(configuration, &actors, order, Flaws(flaw))
+            play(configuration, &actors, order, Mutants(mutant))
                 .map_err(|fault| format!("{about}, turns {order:?}: {fault}"))
         })?;
     }

@@ -9,7 +9,7 @@ use kit::random::Random;
 use super::on_every_area;
 use crate::area::{Area, ZONE_ROWS};
 use crate::areas::Physical;
-use crate::flaw::{Flaw, Flaws};
+use crate::mutant::{Mutant, Mutants};
 use crate::query::Query;
 use crate::tests::history::{Everything, History, State, Step, run};
 use crate::{Configuration, Engine};
@@ -49,13 +49,13 @@ fn program(random: &mut Random, writes_max: u64) -> Vec<Step> {
 /// The fault that a history of threads shows, if any; how many transactions it has.
 pub fn histories<A: Area>(
     configuration: Configuration,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
     seed: u64,
     writes_max: u64,
 ) -> Result<usize, String> {
     const PROGRAMS: usize = 250;
-    let engine: Engine<A> =
-        Engine::with_flaws(configuration, &ROWS, Flaws(flaw)).map_err(|error| error.to_string())?;
+    let engine: Engine<A> = Engine::with_mutants(configuration, &ROWS, Mutants(mutant))
+        .map_err(|error| error.to_string())?;
     let history = Mutex::new(History::default());
     let (left, everything) = (AtomicUsize::new(WRITERS), Everything::of(&ROWS));
     thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use ledger::hash::to_hex;
 use ledger::votes::{Said, Vote, holds};
 use ledger::{Certificate, Electors, Hash};
@@ -123,13 +123,13 @@ impl Tally {
         if known.is_none() && member.newest.is_some_and(|newest| newest.height >= height) {
             return Vec::new();
         }
-        if !holds(&vote, self.electors.ledger_id, key) && !flawed("votes_unchecked") {
+        if !holds(&vote, self.electors.ledger_id, key) && !mutated("votes_unchecked") {
             member.counts.refused += 1;
             return Vec::new();
         }
         if known.is_some() {
             member.counts.contradicting += 1;
-            if !flawed("votes_taken_back") {
+            if !mutated("votes_taken_back") {
                 return Vec::new();
             }
         }
@@ -179,7 +179,7 @@ impl Tally {
         }
         let mut by_result: BTreeMap<Hash, Vec<&Vote>> = BTreeMap::new();
         for vote in &votes {
-            let result = if flawed("votes_of_all_counted") {
+            let result = if mutated("votes_of_all_counted") {
                 votes[0].said.result_hash
             } else {
                 vote.said.result_hash

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use kit::flaw;
+use kit::mutant;
 use kit::random::Random;
 use ledger::votes::{Said, Vote, VoteKey};
 use ledger::{Certificate, Electors, Files, MemoryFiles, Parameters, hash::to_hex};
@@ -202,7 +202,7 @@ fn the_tally_is_what_its_twin_counts() {
 #[test]
 fn the_twin_finds_a_tally_that_is_wrong() {
     for bug in ["votes_unchecked", "votes_taken_back", "votes_of_all_counted"] {
-        let _guard = flaw::enter(Some(bug));
+        let _guard = mutant::enter(Some(bug));
         assert!((0..200).any(|seed| compare(seed).is_err()), "{bug}");
     }
 }
@@ -368,7 +368,7 @@ fn members_agree_over_crashes_and_find_the_one_that_differs() {
 
 #[test]
 fn a_member_that_signs_twice_is_found() {
-    let _guard = flaw::enter(Some("votes_signed_twice"));
+    let _guard = mutant::enter(Some("votes_signed_twice"));
     let twice = (0..40).filter_map(|seed| live(seed, true).err());
     assert!(twice.into_iter().any(|why| why.contains("signed twice")));
 }

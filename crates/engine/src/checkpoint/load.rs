@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use concurrency::Past;
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use ledger::Files;
 use ledger::checkpoint::{self, Group, Manifest, PackReader, read_manifest};
 use replica::{Boundary, MakeLanguage, protocol_of};
@@ -229,7 +229,7 @@ fn restore_past(
     if past.from < height.saturating_add(1).saturating_sub(protocol.history()) {
         return Err(damaged("it goes further back than its protocol".to_owned()));
     }
-    if flawed("past_forgotten") {
+    if mutated("past_forgotten") {
         return Ok(past.from);
     }
     let mut writes = store.begin_blocks(past.from + 1, height, 1);

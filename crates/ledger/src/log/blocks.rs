@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use types::Height;
 
 use super::lookup::read_record;
@@ -196,7 +196,7 @@ impl BlockReader {
         if end == 0 {
             return self.refuse_results_without_orders();
         }
-        if flawed("results_believed") {
+        if mutated("results_believed") {
             while self.next_result_record()?.is_some() {}
             return Ok(());
         }

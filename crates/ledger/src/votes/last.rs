@@ -21,7 +21,7 @@
 use std::io;
 use std::sync::Arc;
 
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use types::Height;
 
 use super::kept::NAME as CERTIFICATES;
@@ -90,7 +90,7 @@ impl LastVote {
     /// Whether a height is above all that was signed.
     pub fn may_sign(&self, height: Height) -> bool {
         let is_above = self.said.is_none_or(|last| last.height < height);
-        !self.failed && (is_above || flawed("votes_signed_twice"))
+        !self.failed && (is_above || mutated("votes_signed_twice"))
     }
 
     /// Keeps what is going to be signed; durable when this returns. An error for a height that

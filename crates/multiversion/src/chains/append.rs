@@ -14,8 +14,8 @@ use super::{
     V_ENDER, V_NEXT, V_ROW, V_STAMP, Version, copy_row, read_version, store_header, store_row,
 };
 use crate::clock::Timestamp;
-use crate::flaw::{Flaw, flawed};
 use crate::layout::Layout;
+use crate::mutant::{Mutant, mutated};
 use crate::pool::{Full, Pool, Unit};
 
 /// Which version a chain begins with.
@@ -195,7 +195,7 @@ impl<D: Direction> Chains for Append<D> {
                 base[V_NEXT].store(link_to(unit), Ordering::Release);
             }
             base[V_ENDER].store(new.order.0, Ordering::Relaxed);
-            if !flawed(Flaw::EndNotSet) {
+            if !mutated(Mutant::EndNotSet) {
                 base[V_END].store(new.at.0, Ordering::Release);
             }
         } else {
@@ -215,7 +215,7 @@ impl<D: Direction> Chains for Append<D> {
             let Some(version) = read_version(self.pool.words(unit), tuple) else { break };
             let ended = version.end != Timestamp::INFINITY;
             let garbage = ended && sight.is_garbage(version.mark.begin(), version.end);
-            if garbage || ended && flawed(Flaw::CollectsVisible) {
+            if garbage || ended && mutated(Mutant::CollectsVisible) {
                 match before {
                     None => latched.set_chain(version.next),
                     Some(before) => {

@@ -21,8 +21,8 @@ use super::{
     V_NEXT, V_ROW, Version, copy_row, read_version, store_header,
 };
 use crate::clock::Timestamp;
-use crate::flaw::{Flaw, flawed};
 use crate::layout::{Cell, Layout};
+use crate::mutant::{Mutant, mutated};
 use crate::pool::{Classes, Full, Piece, Unit};
 
 const CELLS: usize = V_ROW;
@@ -116,7 +116,7 @@ impl Delta {
         let changed = new.changed.iter().filter(|_| new.image.is_some());
         let cells: Cells = changed.map(|c| (c, layout.cell(c, load))).collect();
         let word = |at: usize| head.0[at].load(Ordering::Relaxed);
-        let end = if flawed(Flaw::EndNotSet) { Timestamp::INFINITY } else { new.at };
+        let end = if mutated(Mutant::EndNotSet) { Timestamp::INFINITY } else { new.at };
         let tuple = u64::from(new.tuple);
         let header = [word(BEGIN), end.0, head.chain(), tuple, new.order.0, word(STAMP)];
         latched.set_chain(self.write(header, &cells, worker)?.0);
@@ -255,7 +255,7 @@ impl Chains for Delta {
         while link != 0 {
             let Some((version, cells)) = self.read(link, tuple) else { break };
             let piece = Piece(link);
-            if version.end <= sight.horizon || flawed(Flaw::CollectsVisible) {
+            if version.end <= sight.horizon || mutated(Mutant::CollectsVisible) {
                 // Whatever follows is older still.
                 self.relink(latched, before, 0);
                 return freed + self.cut(layout, link, tuple);

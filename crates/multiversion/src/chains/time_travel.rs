@@ -12,8 +12,8 @@ use super::{
     V_NEXT, V_ROW, copy_row, read_version, store_header,
 };
 use crate::clock::Timestamp;
-use crate::flaw::{Flaw, flawed};
 use crate::layout::Layout;
+use crate::mutant::{Mutant, mutated};
 use crate::pool::{Full, Pool, Unit};
 
 pub struct TimeTravel {
@@ -55,7 +55,7 @@ pub(super) fn read_master(layout: &Layout, head: Head<'_>, row: &mut Vec<u64>) -
             trial::pause();
             copy_row(master_row(layout, head), row);
             fence(Ordering::Acquire);
-            if head.0[BEGIN].load(Ordering::Relaxed) == mark.0 || flawed(Flaw::TornRead) {
+            if head.0[BEGIN].load(Ordering::Relaxed) == mark.0 || mutated(Mutant::TornRead) {
                 return Master { mark, stamp, chain };
             }
         }
@@ -123,7 +123,7 @@ impl TimeTravel {
             layout.share(row, new.changed, worker)?;
         }
         let load = |at: usize| head.0[at].load(Ordering::Relaxed);
-        let end = if flawed(Flaw::EndNotSet) { Timestamp::INFINITY } else { new.at };
+        let end = if mutated(Mutant::EndNotSet) { Timestamp::INFINITY } else { new.at };
         let tuple = u64::from(new.tuple);
         let header = [load(BEGIN), end.0, head.chain(), tuple, new.order.0, load(STAMP)];
         store_header(words, header);
@@ -194,7 +194,8 @@ impl Chains for TimeTravel {
             let unit = unit_of(link);
             let words = self.pool.words(unit);
             let Some(version) = read_version(words, tuple) else { break };
-            if sight.is_garbage(version.mark.begin(), version.end) || flawed(Flaw::CollectsVisible)
+            if sight.is_garbage(version.mark.begin(), version.end)
+                || mutated(Mutant::CollectsVisible)
             {
                 match before {
                     None => latched.set_chain(version.next),

@@ -19,8 +19,8 @@ use kit::sync::atomic::Ordering::SeqCst;
 use super::{Context, GapOf, Miss, PHANTOM, Permit, Place, Rule, snapshot};
 use crate::chains::{Head, Seen};
 use crate::clock::Inside;
-use crate::flaw::{Flaw, flawed};
 use crate::gaps::{Fallen, GapId};
+use crate::mutant::{Mutant, mutated};
 use crate::pool::Unit;
 use crate::table::{DEAD_LOCK, Table};
 use crate::workspace::Write;
@@ -80,7 +80,7 @@ impl Rule for Mv2pl {
         if cx.read_only {
             return snapshot::read(cx, table, tuple, hint);
         }
-        if !flawed(Flaw::NoReadLock) {
+        if !mutated(Mutant::NoReadLock) {
             share(table.head(tuple))?;
             cx.notes.reads.push((table.schema.id.0, tuple));
         }
@@ -100,7 +100,7 @@ impl Rule for Mv2pl {
         let own = cx.notes.reads.iter().rev().filter(|read| **read == this).take(shared);
         let own = own.count() as u64;
         let mut readers = own;
-        if flawed(Flaw::CarelessUpgrade) && own > 0 {
+        if mutated(Mutant::CarelessUpgrade) && own > 0 {
             readers = word.load(SeqCst) & READERS_MASK;
         }
         match word.compare_exchange(readers, Self::owner(cx) | readers, SeqCst, SeqCst) {
@@ -116,7 +116,7 @@ impl Rule for Mv2pl {
 
     fn read_gap(cx: &mut Context<'_, Notes>, table: &Table, gap: GapId) -> Result<(), Miss> {
         let this = (table.schema.id.0, gap);
-        if cx.read_only || cx.notes.scans.contains(&this) || flawed(Flaw::PhantomsIgnored) {
+        if cx.read_only || cx.notes.scans.contains(&this) || mutated(Mutant::PhantomsIgnored) {
             return Ok(());
         }
         let word = &table.gaps.gap(gap).readers;

@@ -26,8 +26,8 @@ use super::snapshot::{self, Reads};
 use super::{Context, Miss, OVERWRITTEN, PHANTOM, Permit, Place, Rule};
 use crate::chains::Seen;
 use crate::clock::Inside;
-use crate::flaw::{Flaw, flawed};
 use crate::gaps::{Fallen, GapId};
+use crate::mutant::{Mutant, mutated};
 use crate::pool::Unit;
 use crate::table::Table;
 use crate::workspace::Write;
@@ -105,8 +105,8 @@ impl Rule for Mvocc {
             let head = cx.db.at(*table).head(*tuple);
             let lock = head.lock_word().load(SeqCst);
             let theirs = lock & COMMITTING != 0 && lock & !COMMITTING != own;
-            let committing = theirs && !flawed(Flaw::CommittingIgnored);
-            let changed = head.newest() != *mark && !flawed(Flaw::ReadsUnvalidated);
+            let committing = theirs && !mutated(Mutant::CommittingIgnored);
+            let changed = head.newest() != *mark && !mutated(Mutant::ReadsUnvalidated);
             if committing || changed {
                 return Err(OVERWRITTEN);
             }

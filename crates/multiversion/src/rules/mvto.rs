@@ -32,8 +32,8 @@ use super::{CLOSED, Context, Miss, OVERWRITTEN, PHANTOM, Patience, Permit, Place
 use crate::chains::Seen;
 use crate::clock::{Inside, Timestamp};
 use crate::database::Database;
-use crate::flaw::{Flaw, flawed};
 use crate::gaps::{Fallen, GapId};
+use crate::mutant::{Mutant, mutated};
 use crate::pool::Unit;
 use crate::table::{DEAD_LOCK, Table};
 use crate::workspace::Write;
@@ -75,14 +75,14 @@ impl Rule for Mvto {
             if !seen.is_newest() {
                 return Ok(seen);
             }
-            if head.readers().load(SeqCst) < cx.at.0 && !flawed(Flaw::ReadUnmarked) {
+            if head.readers().load(SeqCst) < cx.at.0 && !mutated(Mutant::ReadUnmarked) {
                 head.readers().fetch_max(cx.at.0, SeqCst);
             }
             let lock = head.lock_word().load(SeqCst);
             if lock == DEAD_LOCK {
                 return Err(Miss::Gone);
             }
-            if lock != 0 && lock < cx.at.0 && !flawed(Flaw::LockIgnored) {
+            if lock != 0 && lock < cx.at.0 && !mutated(Mutant::LockIgnored) {
                 if !patience.wait() {
                     return Err(OLDER_WRITER);
                 }
@@ -114,7 +114,7 @@ impl Rule for Mvto {
 
     fn read_gap(cx: &mut Context<'_, ()>, table: &Table, gap: GapId) -> Result<(), Miss> {
         let readers = &table.gaps.gap(gap).readers;
-        if readers.load(SeqCst) < cx.at.0 && !flawed(Flaw::PhantomsIgnored) {
+        if readers.load(SeqCst) < cx.at.0 && !mutated(Mutant::PhantomsIgnored) {
             readers.fetch_max(cx.at.0, SeqCst);
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Rule for Mvto {
         _: &[Write],
         fallen: &[(u32, Fallen)],
     ) -> Result<Permit, Miss> {
-        if cx.at.epoch() < inside.epoch && !flawed(Flaw::GateIgnored) {
+        if cx.at.epoch() < inside.epoch && !mutated(Mutant::GateIgnored) {
             return Err(CLOSED);
         }
         for (table, gaps) in fallen {
@@ -140,7 +140,7 @@ impl Rule for Mvto {
     }
 
     fn permit_reads(cx: &mut Context<'_, ()>, kept: &[Write]) -> Result<Place, Miss> {
-        if !flawed(Flaw::RejectedForgotten) {
+        if !mutated(Mutant::RejectedForgotten) {
             for write in kept {
                 let head = cx.db.at(write.table).head(write.tuple);
                 head.readers().fetch_max(cx.at.0, SeqCst);

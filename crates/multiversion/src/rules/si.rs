@@ -17,8 +17,8 @@ use super::ssi::mark_inserts;
 use super::{Context, GapOf, Miss, PHANTOM, Permit, Place, Rule, snapshot};
 use crate::chains::Seen;
 use crate::clock::Inside;
-use crate::flaw::{Flaw, flawed};
 use crate::gaps::{Fallen, GapId};
+use crate::mutant::{Mutant, mutated};
 use crate::pool::Unit;
 use crate::table::Table;
 use crate::workspace::Write;
@@ -76,7 +76,7 @@ impl Rule for Si {
     fn read_unique(cx: &mut Context<'_, Notes>, table: &Table, gap: GapId) {
         let this = (table.schema.id.0, gap);
         let known = cx.read_only || cx.notes.unique.contains(&this);
-        if !known && !flawed(Flaw::UniqueSkewed) {
+        if !known && !mutated(Mutant::UniqueSkewed) {
             cx.notes.unique.push(this);
         }
     }

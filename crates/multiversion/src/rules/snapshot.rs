@@ -4,8 +4,8 @@ use kit::sync::atomic::Ordering::SeqCst;
 
 use super::{Context, Miss, OVERWRITTEN, Rule, lock_free};
 use crate::chains::{Mark, Seen};
-use crate::flaw::{Flaw, flawed};
 use crate::gaps::GapId;
+use crate::mutant::{Mutant, mutated};
 use crate::pool::Unit;
 use crate::table::Table;
 use crate::workspace::Write;
@@ -25,14 +25,14 @@ impl Reads {
 
     pub fn add_gap(&mut self, table: &Table, gap: GapId) {
         let gap = (table.schema.id.0, gap);
-        if !self.gaps.contains(&gap) && !flawed(Flaw::PhantomsIgnored) {
+        if !self.gaps.contains(&gap) && !mutated(Mutant::PhantomsIgnored) {
             self.gaps.push(gap);
         }
     }
 
     /// What a rejected transaction knew of the rows that it would have written.
     pub fn keep(&mut self, writes: &[Write]) {
-        if !flawed(Flaw::RejectedForgotten) {
+        if !mutated(Mutant::RejectedForgotten) {
             self.tuples.extend(writes.iter().map(|w| (w.table, w.tuple, w.base)));
         }
     }
@@ -59,7 +59,7 @@ pub fn lock<'d, R: Rule>(
     let head = table.head(tuple);
     lock_free(head, R::owner(cx))?;
     let seen = table.newest(tuple, &mut cx.copy);
-    if seen.mark.begin() > cx.at && !flawed(Flaw::LostUpdate) {
+    if seen.mark.begin() > cx.at && !mutated(Mutant::LostUpdate) {
         head.lock_word().store(0, SeqCst);
         return Err(OVERWRITTEN);
     }

@@ -32,8 +32,8 @@ use super::snapshot::{self, Reads};
 use super::{CLOSED, Context, Miss, OVERWRITTEN, Permit, Place, Rule};
 use crate::chains::Seen;
 use crate::clock::{Inside, Timestamp};
-use crate::flaw::{Flaw, flawed};
 use crate::gaps::{Fallen, GapId};
+use crate::mutant::{Mutant, mutated};
 use crate::pool::Unit;
 use crate::table::Table;
 use crate::workspace::Write;
@@ -63,7 +63,7 @@ fn has_outgoing(cx: &mut Cx<'_>) -> Result<bool, Miss> {
         }
         if newest != mark {
             let seen = table.visible(tuple, None, cx.at, &mut cx.copy);
-            if seen.ended_early() && !flawed(Flaw::EarlyForgotten) {
+            if seen.ended_early() && !mutated(Mutant::EarlyForgotten) {
                 return Err(BEFORE_EARLY);
             }
             outgoing = true;
@@ -160,7 +160,7 @@ impl Rule for Ssi {
         fallen: &[(u32, Fallen)],
     ) -> Result<Permit, Miss> {
         let early = has_outgoing(cx)?;
-        if early && has_incoming(cx, writes, fallen) && !flawed(Flaw::PivotCommits) {
+        if early && has_incoming(cx, writes, fallen) && !mutated(Mutant::PivotCommits) {
             return Err(PIVOT);
         }
         if early && cx.at.epoch() < inside.epoch {

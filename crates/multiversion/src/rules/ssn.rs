@@ -31,8 +31,8 @@ use super::ssi::{Notes, mark_inserts, mark_reads};
 use super::{CLOSED, Context, Miss, OVERWRITTEN, PHANTOM, Permit, Place, Rule, snapshot};
 use crate::chains::Seen;
 use crate::clock::{Inside, Timestamp};
-use crate::flaw::{Flaw, flawed};
 use crate::gaps::{Fallen, GapId};
+use crate::mutant::{Mutant, mutated};
 use crate::pool::Unit;
 use crate::table::Table;
 use crate::workspace::Write;
@@ -92,13 +92,13 @@ impl Window {
     }
 
     fn check(&self) -> Result<(), Miss> {
-        let open = self.eta < self.pi || flawed(Flaw::WindowIgnored);
+        let open = self.eta < self.pi || mutated(Mutant::WindowIgnored);
         if open { Ok(()) } else { Err(WINDOW) }
     }
 
     /// Where one stands that commits at `at`.
     fn place(&self, at: Timestamp) -> Place {
-        let order = if flawed(Flaw::CommitOrderClaimed) { at.0 } else { self.pi };
+        let order = if mutated(Mutant::CommitOrderClaimed) { at.0 } else { self.pi };
         Place { order: Timestamp(order), reads_only: false, then: Timestamp::INFINITY.0 - at.0 }
     }
 }

@@ -9,7 +9,7 @@ use storage::Slot;
 use super::{DEAD_LOCK, Entries, Store, Table};
 use crate::chains::{Chains, Latched, Sight};
 use crate::clock::Timestamp;
-use crate::flaw::{Flaw, flawed};
+use crate::mutant::{Mutant, mutated};
 
 /// What pruning a tuple came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,7 +48,7 @@ impl Table {
                 for tuple in first..tuples.min(first + 64) {
                     let pruned = self.prune(tuple, sight, now);
                     freed += pruned.versions;
-                    if pruned.unfinished && !flawed(Flaw::DirtyForgotten) {
+                    if pruned.unfinished && !mutated(Mutant::DirtyForgotten) {
                         self.mark_dirty(tuple);
                     }
                 }
@@ -80,7 +80,7 @@ impl Table {
         let versions = with_chains!(&self.store, chains => {
             chains.prune(layout, &latched, tuple, sight)
         });
-        if versions > 0 && indexed && !flawed(Flaw::EntryStays) {
+        if versions > 0 && indexed && !mutated(Mutant::EntryStays) {
             self.remove_entries(&before, &self.entries(&latched, tuple));
         }
         let has_older = with_chains!(&self.store, chains => chains.has_older(&latched));

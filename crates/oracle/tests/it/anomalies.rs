@@ -187,9 +187,9 @@ fn no_anomaly_that_the_card_rules_out_happens() {
 #[test]
 fn without_validation_the_anomalies_of_stale_reads_happen() {
     let crew = Crew::new(4);
-    let mutant = |flaw| {
-        let protocol = protocols::mutant("silo", flaw).unwrap();
-        Subject { name: format!("silo: {flaw}"), protocol }
+    let mutant = |mutant| {
+        let protocol = protocols::mutant("silo", mutant).unwrap();
+        Subject { name: format!("silo: {mutant}"), protocol }
     };
     let stale = mutant("reads_unvalidated");
     for name in ["G2-item", "G2,", "P4", "G-single"] {

@@ -18,9 +18,9 @@ fn program(operations: &[(Operation, i64)]) -> Arc<Work> {
 }
 
 /// How many of a block's transactions are rejected, after a fill of some rows.
-fn rejections(name: &str, flaw: Option<&'static str>, block: Vec<Arc<Work>>) -> u32 {
-    let protocol = match flaw {
-        Some(flaw) => protocols::mutant(name, flaw).unwrap(),
+fn rejections(name: &str, mutant: Option<&'static str>, block: Vec<Arc<Work>>) -> u32 {
+    let protocol = match mutant {
+        Some(mutant) => protocols::mutant(name, mutant).unwrap(),
         None => protocols::by_name(name).unwrap(),
     };
     let crew = Crew::new(1);

@@ -423,10 +423,10 @@ fn programs_of_any_structure_are_healed_to_what_they_would_have_done() {
 /// Each bug that only healing can have is found by the same programs.
 #[test]
 fn careless_healing_is_found() {
-    let flaws = ["dependents_forgotten", "filter_too_wide", "old_key_kept", "phantoms_unhealed"];
-    for flaw in flaws {
+    let mutants = ["dependents_forgotten", "filter_too_wide", "old_key_kept", "phantoms_unhealed"];
+    for mutant in mutants {
         let found = (0..400).any(|seed| {
-            let protocol = made(HEALING, |options| options.with_flaw(flaw)).unwrap();
+            let protocol = made(HEALING, |options| options.with_mutant(mutant)).unwrap();
             let mut random = Random::new(seed);
             let procedures: Vec<_> = (0..3).map(|_| random_procedure(&mut random)).collect();
             let mut twin = Twin::new(&schemas());
@@ -447,6 +447,6 @@ fn careless_healing_is_found() {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(runs));
             !matches!(outcome, Ok(Ok(())))
         });
-        assert!(found, "{flaw}");
+        assert!(found, "{mutant}");
     }
 }

@@ -1,7 +1,7 @@
 //! No dependency cycle, whatever order is claimed.
 
 use concurrency::Crew;
-use concurrency::trial::{Flaw, Trial};
+use concurrency::trial::{Mutant, Trial};
 use kit::random::Random;
 use oracle::history::History;
 use oracle::subjects::{Subject, defaults, variants};
@@ -43,24 +43,24 @@ fn with_any_option_histories_have_no_dependency_cycle() {
 }
 
 /// Which seed shows a bug to somebody who is told no order.
-fn found_by_cycles(subject: &Subject, flaw: Option<Flaw>) -> Option<u64> {
+fn found_by_cycles(subject: &Subject, mutant: Option<Mutant>) -> Option<u64> {
     let crew = Crew::new(1);
     (0..300).find(|&seed| {
         let history = History::random(&mut Random::new(seed));
-        history.check(&subject.protocol, &crew, Trial { flaw, ..Trial::default() }).is_err()
+        history.check(&subject.protocol, &crew, Trial { mutant, ..Trial::default() }).is_err()
     })
 }
 
 /// Bugs that make a wrong order are seen in the dependencies alone.
 #[test]
 fn seeded_bugs_make_cycles() {
-    for flaw in ["strict_rule_1", "no_range_edges", "no_existence_edges"] {
-        let protocol = protocols::mutant("harmony", flaw).unwrap();
-        let mutant = Subject { name: flaw.into(), protocol };
-        assert!(found_by_cycles(&mutant, None).is_some(), "{flaw}");
+    for mutant in ["strict_rule_1", "no_range_edges", "no_existence_edges"] {
+        let protocol = protocols::mutant("harmony", mutant).unwrap();
+        let subject = Subject { name: mutant.into(), protocol };
+        assert!(found_by_cycles(&subject, None).is_some(), "{mutant}");
     }
     let harmony = Subject::named("harmony");
-    for flaw in [Flaw::ReadUnrecorded, Flaw::ExistenceUnrecorded, Flaw::RangeUnrecorded] {
-        assert!(found_by_cycles(&harmony, Some(flaw)).is_some(), "{flaw:?}");
+    for mutant in [Mutant::ReadUnrecorded, Mutant::ExistenceUnrecorded, Mutant::RangeUnrecorded] {
+        assert!(found_by_cycles(&harmony, Some(mutant)).is_some(), "{mutant:?}");
     }
 }

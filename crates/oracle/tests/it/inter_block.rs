@@ -172,10 +172,10 @@ fn who_precedes_a_decided_overtaker_is_rejected() {
 #[test]
 fn seeded_bugs_of_rule_3_are_found_in_small_worlds() {
     let programs = programs();
-    for flaw in ["no_rule_3", "rule_3_spares_the_later", "rule_3_direction"] {
-        let protocol = protocols::mutant(OVERLAPPING, flaw).unwrap();
+    for mutant in ["no_rule_3", "rule_3_spares_the_later", "rule_3_direction"] {
+        let protocol = protocols::mutant(OVERLAPPING, mutant).unwrap();
         let numbers = (0..worlds(&programs)).step_by(7);
         let found = numbers.rev().any(|n| run(&protocol, world(&programs, n)).is_err());
-        assert!(found, "{flaw} was not found");
+        assert!(found, "{mutant} was not found");
     }
 }

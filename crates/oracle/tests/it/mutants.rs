@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use concurrency::trial::{self, Flaw, Trial};
+use concurrency::trial::{self, Mutant, Trial};
 use concurrency::{BlockOutcome, Crew};
 use kit::random::Random;
 use oracle::Twin;
@@ -115,7 +115,7 @@ impl Attempt<'_> {
         *worlds += small.len();
         let _on = trial::enter(self.trial);
         let found =
-            self.trial.flaw.is_none() && fails(|| small::check(protocol, self.crew, &small));
+            self.trial.mutant.is_none() && fails(|| small::check(protocol, self.crew, &small));
         found.then_some("small worlds")
     }
 }
@@ -128,7 +128,7 @@ fn kill(
     mutants: &[Subject],
     sound: &[Subject],
     sample: &Sample,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 ) -> Option<Kill> {
     let crews = [Crew::new(1), Crew::new(4)];
     let mut worlds = 0;
@@ -140,11 +140,11 @@ fn kill(
         let mut turns = vec![0, seed as usize % mutants.len()];
         turns.dedup();
         for turn in turns {
-            let attempt = |subject, flaw| {
-                let trial = Trial { flaw, ..interleaved };
+            let attempt = |subject, mutant| {
+                let trial = Trial { mutant, ..interleaved };
                 Attempt { subject, crew, trial }
             };
-            let mutant = attempt(&mutants[turn], flaw);
+            let mutant = attempt(&mutants[turn], mutant);
             let turned_away = mutant.turned_away(seed);
             worlds += 1;
             if turned_away > attempt(&sound[turn], None).turned_away(seed) {
@@ -184,9 +184,9 @@ fn all_variants(entry: &Entry) -> Vec<Subject> {
 }
 
 /// The same with a bug.
-fn with_flaw(sound: &[Subject], flaw: &'static str) -> Vec<Subject> {
+fn with_mutant(sound: &[Subject], mutant: &'static str) -> Vec<Subject> {
     let mutant = |sound: &Subject| {
-        let protocol = made(&sound.name, |options| options.with_flaw(flaw));
+        let protocol = made(&sound.name, |options| options.with_mutant(mutant));
         let protocol = protocol.expect("a variant of the protocol");
         Subject { name: sound.name.clone(), protocol }
     };
@@ -196,12 +196,14 @@ fn with_flaw(sound: &[Subject], flaw: &'static str) -> Vec<Subject> {
 #[test]
 fn every_seeded_bug_of_every_protocol_is_found() {
     let sample = Sample::new();
-    let flaws = protocols::ALL.iter().flat_map(|e| e.flaws.iter().map(move |&flaw| (e, flaw)));
-    let here = flaws.filter(|(entry, flaw)| !FOUND_ELSEWHERE.contains(&(entry.info.name, flaw)));
-    report(here.map(|(entry, flaw)| {
-        let name = format!("{}: {flaw}", entry.info.name);
+    let mutants =
+        protocols::ALL.iter().flat_map(|e| e.mutants.iter().map(move |&mutant| (e, mutant)));
+    let here =
+        mutants.filter(|(entry, mutant)| !FOUND_ELSEWHERE.contains(&(entry.info.name, mutant)));
+    report(here.map(|(entry, mutant)| {
+        let name = format!("{}: {mutant}", entry.info.name);
         let sound = all_variants(entry);
-        (name, kill(&with_flaw(&sound, flaw), &sound, &sample, None))
+        (name, kill(&with_mutant(&sound, mutant), &sound, &sample, None))
     }));
 }
 
@@ -211,8 +213,8 @@ fn every_seeded_bug_of_the_shared_parts_is_found() {
     let sample = Sample::new();
     let subjects = ["aria", "serial", "harmony", "rbc", "fabric"].map(Subject::named);
     report(
-        Flaw::ALL
-            .into_iter()
-            .map(|flaw| (format!("{flaw:?}"), kill(&subjects, &subjects, &sample, Some(flaw)))),
+        Mutant::ALL.into_iter().map(|mutant| {
+            (format!("{mutant:?}"), kill(&subjects, &subjects, &sample, Some(mutant)))
+        }),
     );
 }

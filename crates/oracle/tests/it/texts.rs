@@ -1,7 +1,7 @@
 //! Update commands on texts: metered ones fail alike under every protocol, and those that fit all
 //! survive.
 
-use concurrency::trial::{Flaw, Trial};
+use concurrency::trial::{Mutant, Trial};
 use concurrency::{Crew, Outcome};
 use oracle::subjects::{Subject, defaults, variants};
 use oracle::texts::{Ends, check};
@@ -52,15 +52,15 @@ fn how_they_end_is_the_same_on_any_number_of_workers() {
 #[test]
 fn a_forgotten_rejection_is_noticed() {
     let crew = Crew::new(1);
-    let found = |subject: &Subject, flaw| {
-        let trial = Trial { flaw, ..Trial::default() };
+    let found = |subject: &Subject, mutant| {
+        let trial = Trial { mutant, ..Trial::default() };
         (0..40).any(|seed| {
             let run = || check(&subject.protocol, &crew, seed, trial);
             let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
             !matches!(run, Ok(Ok(_)))
         })
     };
-    let unmetered = Some(Flaw::CommandUnmetered);
+    let unmetered = Some(Mutant::CommandUnmetered);
     for name in ["harmony", "serial", "aria", "calvin"] {
         assert!(found(&Subject::named(name), unmetered), "{name}");
     }

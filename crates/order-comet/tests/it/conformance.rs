@@ -1,6 +1,6 @@
 //! The promises that every orderer makes, and mutants that break them.
 
-use kit::flaw;
+use kit::mutant;
 use order::conformance::run;
 
 use crate::fake::Fake;
@@ -20,8 +20,8 @@ fn any_number_of_nodes_conforms() {
 
 #[test]
 fn each_mutant_is_found() {
-    for bug in flaw::COMET {
-        let _guard = flaw::enter(Some(bug));
+    for bug in mutant::COMET {
+        let _guard = mutant::enter(Some(bug));
         let found = (0..20).any(|seed| {
             let tried = std::panic::catch_unwind(|| run(&mut Fake::new(3, 1, seed)).is_err());
             tried.unwrap_or(true)

@@ -9,7 +9,7 @@
 //! step ─► start(limits) ─► submit … pass … poll … restart … disturb ─► what each node was given
 //! ```
 //!
-//! The tests of this crate run it on Solo, on the model, and on both with seeded flaws, each of
+//! The tests of this crate run it on Solo, on the model, and on both with seeded mutants, each of
 //! which has to be found.
 
 mod bed;

@@ -91,7 +91,7 @@ fn the_model_conforms() {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Flaw {
+enum Mutant {
     SwapsEnvelopes,
     SwapsAtOneNode,
     ChangesBytes,
@@ -119,11 +119,11 @@ enum Flaw {
     IgnoresNudges,
 }
 
-use Flaw::*;
+use Mutant::*;
 
-/// An orderer with a flaw.
-struct Flawed<H> {
-    flaw: Flaw,
+/// An orderer with a mutant.
+struct Mutated<H> {
+    mutant: Mutant,
     inner: H,
     limits: Limits,
     submitted: u64,
@@ -142,10 +142,10 @@ struct Node {
     closed: Option<Error>,
 }
 
-impl<H: Harness> Flawed<H> {
-    fn new(flaw: Flaw, inner: H) -> Self {
+impl<H: Harness> Mutated<H> {
+    fn new(mutant: Mutant, inner: H) -> Self {
         let limits = Limits::default();
-        Flawed { flaw, inner, limits, submitted: 0, disturbed: false, nodes: Vec::new() }
+        Mutated { mutant, inner, limits, submitted: 0, disturbed: false, nodes: Vec::new() }
     }
 
     /// What becomes of a delivery: none, one or two.
@@ -155,7 +155,7 @@ impl<H: Harness> Flawed<H> {
         let seventh = state.taken.is_multiple_of(7);
         if let Some(proposal) = &mut delivery.content {
             let first_us = *state.first_us.get_or_insert(proposal.time_us);
-            match self.flaw {
+            match self.mutant {
                 SwapsEnvelopes if proposal.envelopes.len() > 2 => proposal.envelopes.swap(0, 1),
                 SwapsAtOneNode if node == 1 && proposal.envelopes.len() > 2 => {
                     proposal.envelopes.swap(0, 1);
@@ -170,14 +170,14 @@ impl<H: Harness> Flawed<H> {
                 _ => {}
             }
         }
-        let twice = seventh && matches!(self.flaw, RepeatsDeliveries | RepeatsUnderAnotherNumber);
-        let lost = match self.flaw {
+        let twice = seventh && matches!(self.mutant, RepeatsDeliveries | RepeatsUnderAnotherNumber);
+        let lost = match self.mutant {
             SkipsDeliveries | LosesDeliveries => seventh,
             HidesEmptyEntries => delivery.content.is_none(),
             _ => false,
         };
         let renumbered =
-            matches!(self.flaw, LosesDeliveries | RepeatsUnderAnotherNumber | HidesEmptyEntries);
+            matches!(self.mutant, LosesDeliveries | RepeatsUnderAnotherNumber | HidesEmptyEntries);
         if lost {
             return;
         }
@@ -189,12 +189,12 @@ impl<H: Harness> Flawed<H> {
     }
 }
 
-impl<H: Harness> Harness for Flawed<H> {
+impl<H: Harness> Harness for Mutated<H> {
     fn start(&mut self, mut limits: Limits) {
         self.limits = limits;
         self.disturbed = false;
         self.nodes = (0..self.inner.nodes()).map(|_| Node::default()).collect();
-        match self.flaw {
+        match self.mutant {
             OverfillsBatches => limits.transactions_max += 1,
             OverfillsBlocks => {
                 limits.block_bytes_max -= limits.outcome_bytes_max;
@@ -233,23 +233,24 @@ impl<H: Harness> Harness for Flawed<H> {
         self.submitted += 1;
         let seventh = self.submitted.is_multiple_of(7);
         if seventh
-            && (self.flaw == LosesEnvelopes || self.flaw == LosesWhenDisturbed && self.disturbed)
+            && (self.mutant == LosesEnvelopes
+                || self.mutant == LosesWhenDisturbed && self.disturbed)
         {
             return Ok(());
         }
         match self.inner.submit(node, envelope.clone()) {
-            Err(Refused::Full) if self.flaw == Unbounded => {
+            Err(Refused::Full) if self.mutant == Unbounded => {
                 self.nodes[node].hoarded.push(envelope);
                 Ok(())
             }
-            Err(Refused::Closed(_)) if self.flaw == ForgetsTheCause => {
+            Err(Refused::Closed(_)) if self.mutant == ForgetsTheCause => {
                 Err(Refused::Closed(Error::unsupported("this")))
             }
             other => other,
         }
     }
     fn nudge(&mut self, node: usize) {
-        if self.flaw != IgnoresNudges {
+        if self.mutant != IgnoresNudges {
             self.inner.nudge(node);
         }
     }
@@ -257,21 +258,21 @@ impl<H: Harness> Harness for Flawed<H> {
         for envelope in std::mem::take(&mut self.nodes[node].hoarded) {
             let _ = self.submit(node, envelope);
         }
-        if self.flaw == DropsWhenClosed && self.nodes[node].closed.is_some() {
+        if self.mutant == DropsWhenClosed && self.nodes[node].closed.is_some() {
             return None;
         }
         while let Some(delivery) = self.inner.poll(node, now_us) {
             self.distort(node, delivery, now_us);
         }
         let state = &mut self.nodes[node];
-        if self.flaw == MakesIdleBatches && state.ready.is_empty() {
+        if self.mutant == MakesIdleBatches && state.ready.is_empty() {
             self.inner.nudge(node);
         }
         self.nodes[node].ready.pop_front()
     }
     fn resume(&mut self, node: usize, after: u64, time_us: i64) -> Result<()> {
         self.nodes[node].given = after;
-        match self.flaw {
+        match self.mutant {
             ForgetsItsPlace => self.inner.resume(node, 0, i64::MIN),
             ForgetsTheTime => self.inner.resume(node, after, i64::MIN),
             ResumesOneAhead => self.inner.resume(node, after + 1, time_us),
@@ -280,14 +281,14 @@ impl<H: Harness> Harness for Flawed<H> {
     }
     fn close(&mut self, node: usize, why: Error) {
         self.nodes[node].closed = Some(why.clone());
-        if self.flaw != NeverCloses {
+        if self.mutant != NeverCloses {
             self.inner.close(node, why);
         }
     }
 }
 
 /// Each with the promise that it breaks first.
-const FLAWS: [(Flaw, &str); 25] = [
+const MUTANTS: [(Mutant, &str); 25] = [
     (SwapsEnvelopes, "order"),
     (SwapsAtOneNode, "order"),
     (ChangesBytes, "order"),
@@ -316,32 +317,32 @@ const FLAWS: [(Flaw, &str); 25] = [
 ];
 
 /// The step that finds it.
-fn found<H: Harness>(flaw: Flaw, inner: H) -> &'static str {
-    run(&mut Flawed::new(flaw, inner)).map_or_else(|broken| broken.step, |()| "nothing")
+fn found<H: Harness>(mutant: Mutant, inner: H) -> &'static str {
+    run(&mut Mutated::new(mutant, inner)).map_or_else(|broken| broken.step, |()| "nothing")
 }
 
 #[test]
-fn every_flaw_is_found() {
-    for (flaw, step) in FLAWS {
-        if flaw != NOT_IN_THE_MODEL {
-            assert_eq!(found(flaw, Modelled::new(1, 3)), step, "{flaw:?} of the model");
+fn every_mutant_is_found() {
+    for (mutant, step) in MUTANTS {
+        if mutant != NOT_IN_THE_MODEL {
+            assert_eq!(found(mutant, Modelled::new(1, 3)), step, "{mutant:?} of the model");
         }
-        if !NOT_IN_SOLO.contains(&flaw) {
-            assert_eq!(found(flaw, Embedded::new()), step, "{flaw:?} of Solo");
+        if !NOT_IN_SOLO.contains(&mutant) {
+            assert_eq!(found(mutant, Embedded::new()), step, "{mutant:?} of Solo");
         }
     }
 }
 
 /// Its log knows the times.
-const NOT_IN_THE_MODEL: Flaw = ForgetsTheTime;
+const NOT_IN_THE_MODEL: Mutant = ForgetsTheTime;
 /// One node, and no entries of its own.
-const NOT_IN_SOLO: [Flaw; 2] = [SwapsAtOneNode, HidesEmptyEntries];
+const NOT_IN_SOLO: [Mutant; 2] = [SwapsAtOneNode, HidesEmptyEntries];
 
 /// Else the suite would find a fault of the wrapper in each of them.
 #[test]
-fn a_flaw_that_cannot_show_is_none() {
-    for flaw in NOT_IN_SOLO {
-        assert_eq!(found(flaw, Embedded::new()), "nothing");
+fn a_mutant_that_cannot_show_is_none() {
+    for mutant in NOT_IN_SOLO {
+        assert_eq!(found(mutant, Embedded::new()), "nothing");
     }
     assert_eq!(found(SwapsAtOneNode, Modelled::new(1, 1)), "nothing");
     assert_eq!(found(NOT_IN_THE_MODEL, Modelled::new(1, 3)), "nothing");

@@ -216,12 +216,12 @@ fn every_schedule_of_four_blocks_keeps_the_invariants() {
 
 #[test]
 fn seeded_bugs_are_found_by_some_schedule() {
-    for flaw in Pipeline::FLAWS {
+    for mutant in Pipeline::MUTANTS {
         let found = CHOICES.iter().any(|&rules| {
             let barriers = [Barrier::None; BLOCKS as usize];
-            explore(World::new(pipeline(rules).with_flaw(flaw), barriers, rules)).is_err()
+            explore(World::new(pipeline(rules).with_mutant(mutant), barriers, rules)).is_err()
         });
-        assert!(found, "{flaw}");
+        assert!(found, "{mutant}");
     }
 }
 

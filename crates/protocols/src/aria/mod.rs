@@ -53,7 +53,7 @@
 //! *Cost.* Per access a number, found in the record's header, and an atomic minimum of one of four
 //! words; then a comparison with one to three of them.
 
-mod flaw;
+mod mutant;
 mod reservations;
 
 use std::sync::Arc;
@@ -66,11 +66,14 @@ use concurrency::{
 use storage::{BlockWrites, Store};
 use types::{Error, Position};
 
-use flaw::Flaw;
+use mutant::Mutant;
 use reservations::{Conflicts, conflicts};
 
-pub const ENTRY: crate::Entry =
-    crate::Entry { info: &INFO, make: |options| Arc::new(Aria::new(options)), flaws: Flaw::NAMES };
+pub const ENTRY: crate::Entry = crate::Entry {
+    info: &INFO,
+    make: |options| Arc::new(Aria::new(options)),
+    mutants: Mutant::NAMES,
+};
 
 /// `may_retry` is said of blocks: a transaction that is put off ends its block in a retry, and
 /// comes again in the next block.
@@ -99,7 +102,7 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 pub struct Aria {
     reordering: bool,
     fallback: bool,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Aria {
@@ -107,14 +110,14 @@ impl Aria {
         Aria {
             reordering: options.is(&INFO, "reordering", "on"),
             fallback: options.is(&INFO, "fallback", "on"),
-            flaw: options.flaw.and_then(Flaw::by_name),
+            mutant: options.mutant.and_then(Mutant::by_name),
         }
     }
 
     fn commits(&self, found: Conflicts) -> bool {
-        let waw = found.has(Conflicts::WAW) && self.flaw != Some(Flaw::NoWaw);
-        let raw = found.has(Conflicts::RAW) && self.flaw != Some(Flaw::NoRaw);
-        let war = found.has(Conflicts::WAR) && self.flaw != Some(Flaw::NoWar);
+        let waw = found.has(Conflicts::WAW) && self.mutant != Some(Mutant::NoWaw);
+        let raw = found.has(Conflicts::RAW) && self.mutant != Some(Mutant::NoRaw);
+        let war = found.has(Conflicts::WAR) && self.mutant != Some(Mutant::NoWar);
         !waw && !(raw && (war || !self.reordering))
     }
 
@@ -125,7 +128,7 @@ impl Aria {
         for (tid, &found) in (0..).zip(conflicts) {
             if !self.commits(found) {
                 conflicting.push(tid);
-            } else if found.has(Conflicts::RAW) && self.flaw != Some(Flaw::BlockOrder) {
+            } else if found.has(Conflicts::RAW) && self.mutant != Some(Mutant::BlockOrder) {
                 early.push(tid);
             } else {
                 late.push(tid);
@@ -167,7 +170,7 @@ impl Protocol for Aria {
         let simulated: Box<Vec<Simulated>> =
             prepared.downcast().map_err(|_| "aria was handed another protocol's block")?;
         let simulated = Arc::new(*simulated);
-        let conflicts = conflicts(block.height, &simulated, &store.catalog(), crew, self.flaw);
+        let conflicts = conflicts(block.height, &simulated, &store.catalog(), crew, self.mutant);
         let (mut order, conflicting) = self.decide(&conflicts);
         let simulated = Arc::into_inner(simulated).ok_or("a worker kept a finished block")?;
         let mut outcomes = disjoint::install(block, simulated, &order, store, writes, crew)?;

@@ -22,7 +22,7 @@ use concurrency::{
 use storage::Catalog;
 use types::{Height, Position};
 
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 
 /// Transactions that a worker takes at a time.
 const CHUNK: usize = 16;
@@ -112,7 +112,7 @@ struct Shared {
     shares: Vec<Mutex<Share>>,
     next: AtomicUsize,
     conflicts: Vec<AtomicU8>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 /// The conflicts of every transaction, in block order.
@@ -121,7 +121,7 @@ pub fn conflicts(
     simulated: &Arc<Vec<Simulated>>,
     catalog: &Arc<Catalog>,
     crew: &Crew,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 ) -> Vec<Conflicts> {
     let (count, workers) = (simulated.len(), crew.workers());
     let accesses: usize = simulated.iter().map(|s| s.reads.rows.len() + s.writes.len()).sum();
@@ -134,14 +134,14 @@ pub fn conflicts(
         shares: (0..workers).map(|_| Mutex::default()).collect(),
         next: AtomicUsize::new(0),
         conflicts: (0..count).map(|_| AtomicU8::new(0)).collect(),
-        flaw,
+        mutant,
     });
     let job = Arc::clone(&shared);
     crew.run_if_large(count, move |worker| job.reserve(worker));
     let job = Arc::clone(&shared);
     let ranges = simulated.iter().any(|s| !s.reads.ranges.is_empty());
     crew.run_if_large(count, move |worker| job.compare(worker));
-    if ranges && flaw != Some(Flaw::NoRangeReservations) {
+    if ranges && mutant != Some(Mutant::NoRangeReservations) {
         let next = AtomicUsize::new(0);
         let job = Arc::clone(&shared);
         crew.run_if_large(count, move |_| {
@@ -167,7 +167,7 @@ impl Shared {
 
     /// Whether a read counts at all.
     fn counts(&self, read: &ReadMark) -> bool {
-        read.value || self.flaw != Some(Flaw::NoExistenceReservations)
+        read.value || self.mutant != Some(Mutant::NoExistenceReservations)
     }
 
     fn reserve(&self, worker: usize) {

@@ -40,7 +40,7 @@ use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Slot, Table};
 use types::{ColumnId, Height, Key, Stamp, TableId, Value};
 
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 use super::scheduler::Version;
 
 /// Where a row is or would be.
@@ -319,7 +319,7 @@ impl Memory {
         version: Version,
         before: &[Place],
         writes: Vec<Written>,
-        flaw: Option<Flaw>,
+        mutant: Option<Mutant>,
     ) -> Result<bool, String> {
         let mut moved = false;
         if !before.is_empty() {
@@ -327,7 +327,7 @@ impl Memory {
             for place in before.iter().filter(|place| !kept.contains(place)) {
                 moved = true;
                 if let Some(record) = self.find(place) {
-                    record.take_back(version.transaction, flaw == Some(Flaw::OldWritesStay));
+                    record.take_back(version.transaction, mutant == Some(Mutant::OldWritesStay));
                 }
             }
         }

@@ -45,8 +45,8 @@
 //! serial execution does at theta 0, 33 % at 0.99. The largest parts are the rows' cache misses,
 //! twice: at execution and, since nothing is installed before, at the end.
 
-mod flaw;
 mod memory;
+mod mutant;
 mod scan;
 mod scheduler;
 #[cfg(test)]
@@ -67,15 +67,15 @@ use smallvec::SmallVec;
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
 use types::{Position, Stamp, Stop, Value};
 
-use flaw::Flaw;
 use memory::{Change, Memory, Place, Record, Room};
+use mutant::Mutant;
 use scheduler::{Scheduler, Task, Version};
 use state::{ReadLog, Speculation, take_changes};
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
     make: |options| Arc::new(BlockStm::new(options)),
-    flaws: Flaw::NAMES,
+    mutants: Mutant::NAMES,
 };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
@@ -92,7 +92,7 @@ pub struct BlockStm {
     room: Mutex<Room>,
     /// Executes a block backwards at first, which makes every conflict an abort.
     backwards: bool,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl BlockStm {
@@ -100,7 +100,7 @@ impl BlockStm {
         BlockStm {
             room: Mutex::default(),
             backwards: options.eager,
-            flaw: options.flaw.and_then(Flaw::by_name),
+            mutant: options.mutant.and_then(Mutant::by_name),
         }
     }
 }
@@ -142,7 +142,7 @@ impl Protocol for BlockStm {
             executions: (0..count).map(|_| Mutex::default()).collect(),
             workers: crew.workers(),
             backwards: self.backwards,
-            flaw: self.flaw,
+            mutant: self.mutant,
             halt: Mutex::new(None),
         });
         let job = Arc::clone(&run);
@@ -189,7 +189,7 @@ struct BlockRun {
     executions: Vec<Mutex<Execution>>,
     workers: usize,
     backwards: bool,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
     halt: Mutex<Option<String>>,
 }
 
@@ -277,14 +277,14 @@ impl BlockRun {
             };
             let mut execution = lock(&self.executions[position as usize]);
             let written = changes.iter().map(|write| write.place.clone()).collect();
-            let moved = self.memory.write(version, &execution.written, changes, self.flaw);
+            let moved = self.memory.write(version, &execution.written, changes, self.mutant);
             let reads = Arc::new(view.below_mut().take_log());
             let incarnation = version.incarnation;
             *execution = Execution { incarnation, result: Some(result), reads, written };
             drop(execution);
             match moved {
                 Ok(moved) => {
-                    let moved = moved && self.flaw != Some(Flaw::NoRevalidation);
+                    let moved = moved && self.mutant != Some(Mutant::NoRevalidation);
                     return self.scheduler.executed(version, moved);
                 }
                 Err(why) => {
@@ -302,8 +302,8 @@ impl BlockRun {
             let execution = lock(execution);
             (Arc::clone(&execution.reads), matches!(execution.result, Some(Err(_))))
         };
-        let unchecked = is_error && self.flaw == Some(Flaw::NoErrorValidation);
-        let valid = unchecked || reads.holds(&self.memory, version.transaction, self.flaw);
+        let unchecked = is_error && self.mutant == Some(Mutant::NoErrorValidation);
+        let valid = unchecked || reads.holds(&self.memory, version.transaction, self.mutant);
         let aborted = !valid && self.scheduler.try_abort(version);
         if aborted {
             self.memory.expect_again(version.transaction, &lock(execution).written);

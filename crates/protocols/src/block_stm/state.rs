@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 use storage::{Slot, Table};
 use types::{ColumnId, Key, Position, Stamp, Stop, Value};
 
-use super::flaw::Flaw;
 use super::memory::{Change, ColumnMask, Found, Memory, Place, Seen, Written};
+use super::mutant::Mutant;
 use super::scan::{self, BlockRows};
 
 /// What an execution read.
@@ -37,7 +37,7 @@ pub struct RangeRead {
 
 impl ReadLog {
     /// Whether `reader` would read the same again.
-    pub fn holds(&self, memory: &Memory, reader: Position, flaw: Option<Flaw>) -> bool {
+    pub fn holds(&self, memory: &Memory, reader: Position, mutant: Option<Mutant>) -> bool {
         let mut values = self.values.iter();
         let values =
             || values.all(|(place, mask, seen)| memory.is_unchanged(place, reader, *mask, seen));
@@ -46,14 +46,14 @@ impl ReadLog {
             || existence.all(|(place, was)| memory.stamp(place, reader).is_some() == *was);
         let mut ranges = self.ranges.iter();
         let ranges = || ranges.all(|read| scan::holds(memory, reader, read));
-        holds_but_for(flaw, Flaw::NoValueValidation, values)
-            && holds_but_for(flaw, Flaw::NoExistenceValidation, existence)
-            && holds_but_for(flaw, Flaw::NoRangeValidation, ranges)
+        holds_but_for(mutant, Mutant::NoValueValidation, values)
+            && holds_but_for(mutant, Mutant::NoExistenceValidation, existence)
+            && holds_but_for(mutant, Mutant::NoRangeValidation, ranges)
     }
 }
 
-fn holds_but_for(flaw: Option<Flaw>, forgotten: Flaw, holds: impl FnOnce() -> bool) -> bool {
-    flaw == Some(forgotten) || holds()
+fn holds_but_for(mutant: Option<Mutant>, forgotten: Mutant, holds: impl FnOnce() -> bool) -> bool {
+    mutant == Some(forgotten) || holds()
 }
 
 /// The state below the own writes of one transaction after another.

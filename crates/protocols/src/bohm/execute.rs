@@ -9,7 +9,7 @@ use procedure::{Frame, Meter, ProgramResult};
 use storage::{Catalog, LATEST, Slot, Table};
 use types::{ColumnId, Stop, TableId, Value};
 
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 use super::sight::Sight;
 use concurrency::install::Patch;
 
@@ -21,7 +21,7 @@ pub struct Executor {
     overlay: Overlay<NoRecord, Sight>,
     frame: Frame,
     scratch: Vec<Value>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Executor {
@@ -29,9 +29,9 @@ impl Executor {
         catalog: Arc<Catalog>,
         versions: Arc<Versions>,
         block: &Block,
-        flaw: Option<Flaw>,
+        mutant: Option<Mutant>,
     ) -> Executor {
-        let scans_see_versions = flaw != Some(Flaw::NoVersionsInScans);
+        let scans_see_versions = mutant != Some(Mutant::NoVersionsInScans);
         let sight = Sight::new(versions, block.height, scans_see_versions);
         let nowhere = Moment { height: 0, position: 0, now_us: 0 };
         Executor {
@@ -39,7 +39,7 @@ impl Executor {
             catalog,
             frame: Frame::metered(Meter::of(block.budget)),
             scratch: Vec::new(),
-            flaw,
+            mutant,
         }
     }
 
@@ -48,8 +48,8 @@ impl Executor {
         let run = self.attempt(block, at);
         for version in self.overlay.below_mut().versions.all_own(at) {
             // Written already, or never.
-            let _ = version.state.set(match self.flaw {
-                Some(Flaw::EmptyPlaceholderDeletes) => State::Deleted,
+            let _ = version.state.set(match self.mutant {
+                Some(Mutant::EmptyPlaceholderDeletes) => State::Deleted,
                 _ => State::Unchanged,
             });
         }

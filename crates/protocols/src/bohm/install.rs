@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use storage::{Catalog, LATEST, UndoArena};
 use types::{Height, Key, Stamp, Stop, TableId, Value};
 
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 use super::versions::{Shard, State, Version, Versions};
 
 /// Records whose lines of memory are asked for at a time.
@@ -21,7 +21,7 @@ pub fn install(
     height: Height,
     catalog: &Arc<Catalog>,
     undo: &mut UndoArena,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 ) -> Result<(), Stop> {
     let mut scratch = Vec::new();
     let mut prefetching = Prefetching::new(Arc::clone(catalog), versions.segment.len());
@@ -31,7 +31,7 @@ pub fn install(
         prefetching.fetch_keys(keys);
         for last in group {
             let mut newest_first: Vec<&Version> = shard.back_from(last).collect();
-            if flaw == Some(Flaw::FirstVersionStays) {
+            if mutant == Some(Mutant::FirstVersionStays) {
                 newest_first.reverse();
             }
             install_record(versions, &newest_first, height, catalog, undo, &mut scratch)?;

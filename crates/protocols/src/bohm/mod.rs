@@ -52,8 +52,8 @@
 //! 0.99) one worker runs the block as the serial protocol does.
 
 mod execute;
-mod flaw;
 mod install;
+mod mutant;
 mod sight;
 mod versions;
 
@@ -73,11 +73,14 @@ use storage::{BlockWrites, Catalog, Store};
 use types::{Height, Position, Stop};
 
 use execute::Executor;
-use flaw::Flaw;
+use mutant::Mutant;
 use versions::{Shard, Versions};
 
-pub const ENTRY: crate::Entry =
-    crate::Entry { info: &INFO, make: |options| Arc::new(Bohm::new(options)), flaws: Flaw::NAMES };
+pub const ENTRY: crate::Entry = crate::Entry {
+    info: &INFO,
+    make: |options| Arc::new(Bohm::new(options)),
+    mutants: Mutant::NAMES,
+};
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "bohm",
@@ -93,7 +96,7 @@ const TRANSACTIONS_MIN: usize = 32;
 
 pub struct Bohm {
     settings: Settings,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 /// What `prepare` found out.
@@ -105,16 +108,16 @@ struct Plan {
 
 impl Bohm {
     fn new(options: &Options) -> Bohm {
-        let flaw = options.flaw.and_then(Flaw::by_name);
+        let mutant = options.mutant.and_then(Mutant::by_name);
         let mut settings = Settings {
             writers_wait_for_readers: false,
-            fences: flaw != Some(Flaw::StalePredictions),
+            fences: mutant != Some(Mutant::StalePredictions),
             ..Settings::default()
         };
-        if options.eager || flaw.is_some() {
+        if options.eager || mutant.is_some() {
             settings.preference = Preference::Latest;
         }
-        Bohm { settings, flaw }
+        Bohm { settings, mutant }
     }
 }
 
@@ -215,7 +218,7 @@ impl Bohm {
     /// Who cannot be trusted to touch what was foretold.
     fn fenced(&self, requests: &Arc<Requests>, block: &Arc<Block>, crew: &Crew) -> Vec<bool> {
         let all_planned = requests.declared.iter().all(|d| matches!(d, Declared::Planned(_)));
-        if all_planned || self.flaw == Some(Flaw::StalePredictions) {
+        if all_planned || self.mutant == Some(Mutant::StalePredictions) {
             return vec![false; block.transactions.len()];
         }
         Queues::of(requests, &block.transactions, crew).fenced
@@ -243,7 +246,7 @@ impl Bohm {
             schedule: Schedule::new(graph, self.settings.preference, false),
             outcomes: versions.segment.clone().map(|_| OnceLock::new()).collect(),
             versions: Arc::new(versions),
-            flaw: self.flaw,
+            mutant: self.mutant,
         })
     }
 }
@@ -269,7 +272,7 @@ struct Segment {
     versions: Arc<Versions>,
     schedule: Schedule,
     outcomes: Vec<OnceLock<Outcome>>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Segment {
@@ -286,7 +289,7 @@ impl Segment {
         if let Some(why) = segment.schedule.stopped() {
             return Err(why);
         }
-        store(&segment.versions, segment.block.height, catalog, writes, crew, segment.flaw)?;
+        store(&segment.versions, segment.block.height, catalog, writes, crew, segment.mutant)?;
         let outcomes = segment.outcomes.into_iter();
         Ok(outcomes.map(|one| one.into_inner().expect("every transaction is run")).collect())
     }
@@ -294,7 +297,7 @@ impl Segment {
     fn work(&self, catalog: &Arc<Catalog>) {
         let versions = &self.versions;
         let mut executor =
-            Executor::new(Arc::clone(catalog), Arc::clone(versions), &self.block, self.flaw);
+            Executor::new(Arc::clone(catalog), Arc::clone(versions), &self.block, self.mutant);
         let mut prefetching = Prefetching::new(Arc::clone(catalog), self.outcomes.len());
         let first = versions.segment.start;
         let declared = &versions.requests.declared;
@@ -318,7 +321,7 @@ fn store(
     catalog: &Arc<Catalog>,
     writes: &mut BlockWrites,
     crew: &Crew,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 ) -> Result<(), String> {
     let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
     let halts: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -327,7 +330,7 @@ fn store(
         let (versions, catalog, arenas, halts) = &job;
         let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
         let shard = &versions.shards[worker];
-        if let Err(stop) = install::install(versions, shard, height, catalog, &mut undo, flaw) {
+        if let Err(stop) = install::install(versions, shard, height, catalog, &mut undo, mutant) {
             let why = match stop {
                 Stop::Halt(why) => why,
                 Stop::Rejected(error) | Stop::Retry(error) => error.message().to_owned(),

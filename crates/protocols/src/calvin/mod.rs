@@ -23,7 +23,7 @@
 //! makes a chain; where the first transactions of a block tell that chains are long (theta 0.99),
 //! one worker runs all of it, at 230.
 
-mod flaw;
+mod mutant;
 
 use std::sync::Arc;
 
@@ -37,12 +37,12 @@ use concurrency::{
 use storage::{BlockWrites, Store};
 use types::{Height, Position};
 
-use flaw::Flaw;
+use mutant::Mutant;
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
     make: |options| Arc::new(Calvin::new(options)),
-    flaws: Flaw::NAMES,
+    mutants: Mutant::NAMES,
 };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
@@ -68,11 +68,11 @@ struct Plan {
 impl Calvin {
     fn new(options: &Options) -> Calvin {
         let mut settings = Settings::default();
-        if options.eager || options.flaw.is_some() {
+        if options.eager || options.mutant.is_some() {
             settings.preference = Preference::Latest;
         }
-        if let Some(flaw) = options.flaw.and_then(Flaw::by_name) {
-            flaw.apply(&mut settings);
+        if let Some(mutant) = options.mutant.and_then(Mutant::by_name) {
+            mutant.apply(&mut settings);
         }
         Calvin { settings }
     }

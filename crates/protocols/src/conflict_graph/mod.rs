@@ -33,7 +33,7 @@
 //! run by one worker. YCSB (1,000,000 rows, blocks of 1,000), two workers, thousand transactions
 //! per CPU-second: 174 at theta 0, where calvin does 185; 250 at theta 0.99, by one worker.
 
-mod flaw;
+mod mutant;
 mod stages;
 
 use std::sync::{Arc, Mutex, OnceLock};
@@ -50,13 +50,13 @@ use concurrency::{
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Height, Position};
 
-use flaw::Flaw;
+use mutant::Mutant;
 use stages::{Pull, Stages};
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
     make: |options| Arc::new(ConflictGraph::new(options)),
-    flaws: Flaw::NAMES,
+    mutants: Mutant::NAMES,
 };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
@@ -73,7 +73,7 @@ const MEMBERS_MIN: usize = 8;
 
 pub struct ConflictGraph {
     settings: Settings,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 /// What `prepare` found out.
@@ -85,27 +85,27 @@ struct Plan {
 
 impl ConflictGraph {
     fn new(options: &Options) -> ConflictGraph {
-        let flaw = options.flaw.and_then(Flaw::by_name);
+        let mutant = options.mutant.and_then(Mutant::by_name);
         let mut settings = Settings {
-            shared_locks: flaw != Some(Flaw::NoReadEdges),
-            range_locks: flaw != Some(Flaw::NoIntervals),
-            fences: flaw != Some(Flaw::StalePredictions),
+            shared_locks: mutant != Some(Mutant::NoReadEdges),
+            range_locks: mutant != Some(Mutant::NoIntervals),
+            fences: mutant != Some(Mutant::StalePredictions),
             ..Settings::default()
         };
-        if options.eager || flaw.is_some() {
+        if options.eager || mutant.is_some() {
             settings.preference = Preference::Latest;
         }
-        ConflictGraph { settings, flaw }
+        ConflictGraph { settings, mutant }
     }
 
     /// `None`: better one by one.
     fn stages(&self, requests: &Arc<Requests>, block: &Arc<Block>, crew: &Crew) -> Option<Stages> {
         let Queues { edges, mut fenced } = Queues::of(requests, &block.transactions, crew);
-        if self.flaw == Some(Flaw::StalePredictions) {
+        if self.mutant == Some(Mutant::StalePredictions) {
             fenced.fill(false);
         }
         let graph = Graph::new(block.transactions.len(), &edges);
-        let last_only = self.flaw == Some(Flaw::StageOfLastOnly);
+        let last_only = self.mutant == Some(Mutant::StageOfLastOnly);
         let stages = Stages::of(&graph, &fenced, last_only);
         match self.settings.preference {
             Preference::Latest => Some(stages.backwards()),

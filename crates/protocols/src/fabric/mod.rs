@@ -36,7 +36,7 @@
 //! *Cost.* Per read one look at a record's stamp, in the cache since its simulation; per range a
 //! scan again. Validation has one worker, as in Fabric.
 
-mod flaw;
+mod mutant;
 
 use std::sync::Arc;
 
@@ -49,12 +49,12 @@ use concurrency::{
 use storage::{BlockWrites, Store};
 use types::{Height, Position, Stamp};
 
-use flaw::Flaw;
+use mutant::Mutant;
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
     make: |options| Arc::new(Fabric::new(options)),
-    flaws: Flaw::NAMES,
+    mutants: Mutant::NAMES,
 };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
@@ -82,7 +82,7 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 
 pub struct Fabric {
     endorsers: Endorsers,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Fabric {
@@ -90,7 +90,7 @@ impl Fabric {
         let number = |name| options.number(&INFO, name);
         Fabric {
             endorsers: Endorsers::new(number("lag"), number("spread")),
-            flaw: options.flaw.and_then(Flaw::by_name),
+            mutant: options.mutant.and_then(Mutant::by_name),
         }
     }
 }
@@ -113,8 +113,8 @@ impl Protocol for Fabric {
     ) -> Result<Prepared, String> {
         let snapshots = self.endorsers.snapshots(block, store, snapshots)?;
         let mut endorsed = endorse(block, store, &snapshots, crew, false);
-        if let Some(flaw) = self.flaw {
-            endorsed.iter_mut().for_each(|endorsed| flaw.spoil(endorsed));
+        if let Some(mutant) = self.mutant {
+            endorsed.iter_mut().for_each(|endorsed| mutant.spoil(endorsed));
         }
         Ok(Box::new(endorsed))
     }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use storage::Catalog;
 use types::{Stamp, TableId};
 
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 
 type Record = (TableId, RecordId);
 
@@ -104,7 +104,7 @@ pub struct KeySets {
 }
 
 impl KeySets {
-    pub fn of(batch: &[&Endorsed], catalog: &Catalog, flaw: Option<Flaw>) -> KeySets {
+    pub fn of(batch: &[&Endorsed], catalog: &Catalog, mutant: Option<Mutant>) -> KeySets {
         let mut numbers: FxHashMap<Record, u32> = FxHashMap::default();
         let writes = batch.iter().map(|endorsed| {
             let mut keys = Keys::new();
@@ -120,7 +120,7 @@ impl KeySets {
         });
         let writes = writes.collect();
         let number = |table, record| numbers.get(&(table, record)).copied();
-        let ignores_existence = flaw == Some(Flaw::NoExistenceEdges);
+        let ignores_existence = mutant == Some(Mutant::NoExistenceEdges);
         let reads = batch.iter().map(|endorsed| {
             let rows = endorsed.reads.rows.iter().filter_map(|read| {
                 let number = number(read.table, read.record)?;
@@ -134,10 +134,10 @@ impl KeySets {
             rows.chain(absent).collect()
         });
         let mut sets = KeySets { reads: reads.collect(), writes };
-        if flaw != Some(Flaw::NoRangeEdges) {
+        if mutant != Some(Mutant::NoRangeEdges) {
             sets.add_ranges(batch, catalog, |write| number(write.table, write.record));
         }
-        if flaw == Some(Flaw::NoEdgesOfErrors) {
+        if mutant == Some(Mutant::NoEdgesOfErrors) {
             let errors = sets.reads.iter_mut().zip(batch).filter(|(_, e)| e.run.is_err());
             errors.for_each(|(reads, _)| reads.clear());
         }

@@ -45,8 +45,8 @@
 
 mod batch;
 mod cycles;
-mod flaw;
 mod graph;
+mod mutant;
 mod reorder;
 
 use std::sync::Arc;
@@ -64,12 +64,12 @@ pub use batch::{Limits, cut};
 pub use reorder::{Schedule, reorder, valid_in_order};
 
 use batch::KeySets;
-use flaw::Flaw;
+use mutant::Mutant;
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
     make: |options| Arc::new(FabricPp::new(options)),
-    flaws: Flaw::NAMES,
+    mutants: Mutant::NAMES,
 };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
@@ -131,7 +131,7 @@ pub struct FabricPp {
     early_abort: bool,
     limits: Limits,
     budget: u64,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl FabricPp {
@@ -146,7 +146,7 @@ impl FabricPp {
                 unique_keys: number("unique_keys") as usize,
             },
             budget: number("budget"),
-            flaw: options.flaw.and_then(Flaw::by_name),
+            mutant: options.mutant.and_then(Mutant::by_name),
         }
     }
 }
@@ -255,7 +255,7 @@ impl Finishing<'_> {
             });
         }
         let mut schedule = self.reorder(&batch);
-        if !is_current && self.protocol.flaw != Some(Flaw::NoVersionCheck) {
+        if !is_current && self.protocol.mutant != Some(Mutant::NoVersionCheck) {
             self.drop_stale(&mut schedule, |this, &position| !this.holds(position));
         }
         schedule.into_iter().try_for_each(|position| self.install(position))
@@ -286,14 +286,14 @@ impl Finishing<'_> {
 
     /// Drop the victims of a batch; the others in the order of the schedule.
     fn reorder(&mut self, batch: &[Position]) -> Vec<Position> {
-        let flaw = self.protocol.flaw;
+        let mutant = self.protocol.mutant;
         let endorsed: Vec<&Endorsed> =
             batch.iter().map(|&position| &self.endorsed[position as usize]).collect();
-        let sets = KeySets::of(&endorsed, &self.catalog, flaw);
+        let sets = KeySets::of(&endorsed, &self.catalog, mutant);
         let mut schedule = reorder(&sets.reads, &sets.writes, self.protocol.budget);
-        match flaw {
-            Some(Flaw::NotReversed) => schedule.order.reverse(),
-            Some(Flaw::VictimsStay) => schedule.order.append(&mut schedule.victims),
+        match mutant {
+            Some(Mutant::NotReversed) => schedule.order.reverse(),
+            Some(Mutant::VictimsStay) => schedule.order.append(&mut schedule.victims),
             _ => {}
         }
         for &victim in &schedule.victims {

@@ -15,7 +15,7 @@ use storage::{BlockWrites, Table, UndoArena};
 use types::{ColumnId, Position, Stamp, Stop, Value};
 
 use super::edges::{Entry, Shard, Touched, run_from};
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 use super::simulation::{Kind, Mark};
 
 /// Records whose cache lines are on their way while one is written.
@@ -33,7 +33,7 @@ pub struct Commit {
     pub coalescence: bool,
     /// Nothing is folded: transactions that need it cannot stay.
     pub gives_up: bool,
-    pub flaw: Option<Flaw>,
+    pub mutant: Option<Mutant>,
 }
 
 /// A record's final write, by the head of its chain.
@@ -140,9 +140,9 @@ impl Commit {
         let mut survivors: Survivors = ranked.filter(|(rank, _)| *rank != Commit::AWAY).collect();
         if survivors.len() > 1 {
             survivors.sort_unstable_by_key(|(rank, _)| *rank);
-            match self.flaw {
-                Some(Flaw::FoldsBackwards) => survivors.reverse(),
-                Some(Flaw::ForgetsCommand) => drop(survivors.remove(0)),
+            match self.mutant {
+                Some(Mutant::FoldsBackwards) => survivors.reverse(),
+                Some(Mutant::ForgetsCommand) => drop(survivors.remove(0)),
                 _ => {}
             }
         }

@@ -24,7 +24,7 @@ use concurrency::phantoms::WritesInOrder;
 use storage::Catalog;
 use types::Position;
 
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 use super::simulation::{Kind, Simulation};
 
 /// Transactions by their place: those of the block by TID, those of the block before below zero.
@@ -127,13 +127,19 @@ impl Shard {
         std::iter::successors(self.entries.get(head as usize), next)
     }
 
-    fn fill(&mut self, simulation: &Simulation, shard: u32, shards_log2: u32, flaw: Option<Flaw>) {
+    fn fill(
+        &mut self,
+        simulation: &Simulation,
+        shard: u32,
+        shards_log2: u32,
+        mutant: Option<Mutant>,
+    ) {
         let count = (simulation.numbers_end >> shards_log2) as usize + 1;
         self.records.resize(count, UNTOUCHED);
         let mask = (1 << shards_log2) - 1;
         for tid in 0..simulation.transactions.len() as Position {
             for read in simulation.reads(tid) {
-                let counts = read.value || flaw != Some(Flaw::NoExistenceEdges);
+                let counts = read.value || mutant != Some(Mutant::NoExistenceEdges);
                 if read.number & mask == shard && counts {
                     let record = &mut self.records[(read.number >> shards_log2) as usize];
                     record.readers.add(tid);
@@ -186,7 +192,7 @@ pub fn sum_up(
     catalog: Arc<Catalog>,
     crew: &Crew,
     mut shards: Vec<Shard>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 ) -> Touched {
     let count = simulation.transactions.len();
     let shards_log2 = match count < PARALLEL_MIN {
@@ -206,7 +212,7 @@ pub fn sum_up(
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(shard) = shards.get(at) else { return };
             let mut shard = shard.lock().unwrap_or_else(|e| e.into_inner());
-            shard.fill(simulation, at as u32, shards_log2, flaw);
+            shard.fill(simulation, at as u32, shards_log2, mutant);
         }
     };
     run_from(crew, count, PARALLEL_MIN, work);
@@ -255,7 +261,7 @@ impl Extremes {
 }
 
 /// The second step.
-pub fn extremes(touched: &Arc<Touched>, crew: &Crew, flaw: Option<Flaw>) -> Extremes {
+pub fn extremes(touched: &Arc<Touched>, crew: &Crew, mutant: Option<Mutant>) -> Extremes {
     let count = touched.simulation.transactions.len();
     let next = AtomicUsize::new(0);
     let extremes = Extremes {
@@ -264,7 +270,7 @@ pub fn extremes(touched: &Arc<Touched>, crew: &Crew, flaw: Option<Flaw>) -> Extr
     };
     let shared = Arc::new((extremes, next));
     let job = (Arc::clone(&shared), Arc::clone(touched));
-    let has_ranges = touched.simulation.has_ranges() && flaw != Some(Flaw::NoRangeEdges);
+    let has_ranges = touched.simulation.has_ranges() && mutant != Some(Mutant::NoRangeEdges);
     run_from(crew, count, PARALLEL_MIN, move |_| {
         let ((extremes, next), touched) = (&*job.0, &*job.1);
         let simulation = &touched.simulation;
@@ -281,7 +287,7 @@ pub fn extremes(touched: &Arc<Touched>, crew: &Crew, flaw: Option<Flaw>) -> Extr
                 return;
             }
             for tid in first..(first + BATCH).min(count) {
-                touched.record_edges(tid as Position, extremes, flaw);
+                touched.record_edges(tid as Position, extremes, mutant);
                 if let Some(writes) = &writes {
                     range_edges(simulation, tid as Position, writes, extremes);
                 }
@@ -307,11 +313,11 @@ impl Touched {
         &self.shards[shard as usize].records[(number >> self.shards_log2) as usize]
     }
 
-    fn record_edges(&self, tid: Position, extremes: &Extremes, flaw: Option<Flaw>) {
+    fn record_edges(&self, tid: Position, extremes: &Extremes, mutant: Option<Mutant>) {
         let mut writer = NO_WRITER;
         for read in self.simulation.reads(tid) {
             let record = self.record(read.number);
-            let counts = read.value || flaw != Some(Flaw::NoExistenceEdges);
+            let counts = read.value || mutant != Some(Mutant::NoExistenceEdges);
             if counts {
                 writer =
                     writer.min(if read.value { record.first_writer } else { record.first_changer });
@@ -327,7 +333,7 @@ impl Touched {
                 true => record.readers,
                 false => record.value_readers,
             };
-            let but = if flaw == Some(Flaw::SelfEdges) { Position::MAX - 1 } else { tid };
+            let but = if mutant == Some(Mutant::SelfEdges) { Position::MAX - 1 } else { tid };
             reader = reader.max(readers.other_than(but));
         }
         extremes.in_edge(tid, reader);

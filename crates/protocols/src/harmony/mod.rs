@@ -73,8 +73,8 @@
 mod commit;
 mod edges;
 mod encoding;
-mod flaw;
 mod footmark;
+mod mutant;
 mod previous;
 mod rules;
 mod simulation;
@@ -90,7 +90,7 @@ use types::{Error, Height, Position};
 
 use commit::Commit;
 use edges::{Extremes, Shard, Touched};
-use flaw::Flaw;
+use mutant::Mutant;
 use previous::{Previous, Rank};
 use rules::Verdict;
 use simulation::{Lane, Reads, Simulation};
@@ -103,11 +103,11 @@ pub const ENTRY: crate::Entry = crate::Entry {
             coalescence: options.is(&INFO, "coalescence", "on"),
             inter_block: options.is(&INFO, "inter_block", "on"),
             defers: options.is(&INFO, "fallback", "defer"),
-            flaw: options.flaw.and_then(Flaw::by_name),
+            mutant: options.mutant.and_then(Mutant::by_name),
             spare: Mutex::default(),
         })
     },
-    flaws: Flaw::NAMES,
+    mutants: Mutant::NAMES,
 };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
@@ -152,7 +152,7 @@ pub struct Harmony {
     coalescence: bool,
     inter_block: bool,
     defers: bool,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
     spare: Mutex<Spare>,
 }
 
@@ -197,14 +197,14 @@ impl Protocol for Harmony {
             prepared.downcast().map_err(|_| "harmony was handed another protocol's block")?;
         let shards = std::mem::take(&mut self.spare().shards);
         let touched =
-            Arc::new(edges::sum_up(*simulation, store.catalog(), crew, shards, self.flaw));
-        let extremes = edges::extremes(&touched, crew, self.flaw);
+            Arc::new(edges::sum_up(*simulation, store.catalog(), crew, shards, self.mutant));
+        let extremes = edges::extremes(&touched, crew, self.mutant);
         let before = carried.get::<Previous>();
         let decided = self.look_back(&touched, before, &extremes, block.height)?;
-        let mut verdict = Verdict::new(extremes.into_inner(), self.reordering, self.flaw);
+        let mut verdict = Verdict::new(extremes.into_inner(), self.reordering, self.mutant);
         decided.into_iter().for_each(|tid| verdict.reject(tid));
         for (tid, simulated) in (0..).zip(&touched.simulation.transactions) {
-            if simulated.fails && self.flaw != Some(Flaw::NoDemotion) {
+            if simulated.fails && self.mutant != Some(Mutant::NoDemotion) {
                 verdict.fail(tid);
             }
         }
@@ -270,10 +270,10 @@ impl Harmony {
                 touched: Arc::clone(touched),
                 ranks: Commit::ranks(&order, block.transactions.len()),
                 coalescence: self.coalescence,
-                flaw: self.flaw,
+                mutant: self.mutant,
             });
             let folds = commit.fold(crew)?;
-            if folds.failed.is_empty() || self.flaw == Some(Flaw::NoDemotion) {
+            if folds.failed.is_empty() || self.mutant == Some(Mutant::NoDemotion) {
                 commit.install(folds, writes, crew)?;
                 return Ok(order);
             }
@@ -293,9 +293,9 @@ impl Harmony {
         let simulation = &touched.simulation;
         match (height - simulation.snapshot_height, previous) {
             (1, _) => Ok(Vec::new()),
-            (2, Some(previous)) if previous.height + 1 == height => match self.flaw {
-                Some(Flaw::NoRule3) => Ok(Vec::new()),
-                flaw => Ok(previous.add_edges(simulation, &touched.catalog, extremes, flaw)),
+            (2, Some(previous)) if previous.height + 1 == height => match self.mutant {
+                Some(Mutant::NoRule3) => Ok(Vec::new()),
+                mutant => Ok(previous.add_edges(simulation, &touched.catalog, extremes, mutant)),
             },
             (2, _) => Err(format!(
                 "block {height} was simulated two behind, and what block {} carries over is not \

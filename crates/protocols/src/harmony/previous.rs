@@ -69,8 +69,8 @@ use storage::Catalog;
 use types::{Height, Key, Position};
 
 use super::edges::{Extremes, NOBODY, Place};
-use super::flaw::Flaw;
 use super::footmark::{Footmark, Touching};
+use super::mutant::Mutant;
 use super::simulation::{Reads, RecordKey, Simulation, record_key};
 
 /// A place counted from the start of its block's serial order.
@@ -358,20 +358,20 @@ impl Previous {
         simulation: &Simulation,
         catalog: &Catalog,
         extremes: &Extremes,
-        flaw: Option<Flaw>,
+        mutant: Option<Mutant>,
     ) -> Vec<Position> {
         let mut rejected = Vec::new();
         let shared = self.shared_with(simulation);
         for tid in 0..simulation.transactions.len() as Position {
             let out = self.out_edges(simulation, &shared, catalog, tid);
             let in_place = self.in_edges(simulation, &shared, catalog, tid);
-            if out.overtook && flaw != Some(Flaw::Rule3SparesTheLater) {
+            if out.overtook && mutant != Some(Mutant::Rule3SparesTheLater) {
                 rejected.push(tid);
             }
             if out.end > 0 {
                 let first = self.place(out.first);
-                match flaw {
-                    Some(Flaw::Rule3Direction) => extremes.in_edge(tid, first),
+                match mutant {
+                    Some(Mutant::Rule3Direction) => extremes.in_edge(tid, first),
                     _ => extremes.out_edge(tid, first),
                 }
             }

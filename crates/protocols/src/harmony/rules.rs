@@ -3,7 +3,7 @@
 use types::Position;
 
 use super::edges::{NOBODY, Place};
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 
 /// Who is rejected, and the numbers by which the others are ordered.
 pub struct Verdict {
@@ -28,19 +28,19 @@ impl Verdict {
     pub fn new(
         (min_out, max_in): (Vec<Place>, Vec<Place>),
         reordering: bool,
-        flaw: Option<Flaw>,
+        mutant: Option<Mutant>,
     ) -> Verdict {
         let both = min_out.iter().zip(max_in).enumerate();
         let rejected = both.map(|(tid, (&min_out, max_in))| match reordering {
             true => {
-                let lenient = Place::from(flaw == Some(Flaw::StrictRule1) && max_in != NOBODY);
+                let lenient = Place::from(mutant == Some(Mutant::StrictRule1) && max_in != NOBODY);
                 rule_1(tid as Place, min_out, max_in - lenient)
             }
             false => min_out < tid as Place,
         });
         let fates = rejected.map(|rejected| if rejected { Fate::Rejected } else { Fate::Stays });
         let fates = fates.collect();
-        Verdict { min_out, fates, reordering: reordering && flaw != Some(Flaw::BlockOrder) }
+        Verdict { min_out, fates, reordering: reordering && mutant != Some(Mutant::BlockOrder) }
     }
 
     /// Rule 2: the survivors by (min_out, TID).

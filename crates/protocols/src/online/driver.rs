@@ -36,7 +36,7 @@ use procedure::{Budget, Frame, Meter, ProgramResult};
 use storage::{BlockWrites, Store, UndoArena};
 use types::{Height, Position, Stop};
 
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 use super::order::{Draw, Draws, Place};
 use super::seam::{Conflict, Ended, Epoch, Healing, Online, Session};
 
@@ -64,15 +64,15 @@ pub struct Arriving<P> {
 }
 
 impl<P: Online + 'static> Arriving<P> {
-    /// What the options ask for, of a protocol that `build` makes with the flaw in them.
-    pub fn made(options: &Options, build: impl FnOnce(Option<Flaw>) -> P) -> Arc<dyn Protocol> {
-        let flaw = options.flaw.and_then(Flaw::by_name);
-        let protocol = build(flaw);
+    /// What the options ask for, of a protocol that `build` makes with the mutant in them.
+    pub fn made(options: &Options, build: impl FnOnce(Option<Mutant>) -> P) -> Arc<dyn Protocol> {
+        let mutant = options.mutant.and_then(Mutant::by_name);
+        let protocol = build(mutant);
         Arc::new(Arriving {
             interleaved: options.interleaved.unwrap_or(1).max(1),
             protocol: Arc::new(protocol),
             watch: options.watch.clone(),
-            keeps_draws: flaw == Some(Flaw::StampsKeepDraws),
+            keeps_draws: mutant == Some(Mutant::StampsKeepDraws),
         })
     }
 }

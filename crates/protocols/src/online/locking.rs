@@ -27,9 +27,9 @@ use rustc_hash::FxHashMap;
 use storage::{Catalog, LATEST, Slot, UndoArena};
 use types::{ColumnId, Height, Key, Position, Stamp, Stop, TableId, Value};
 
-use super::flaw::Flaw;
 use super::gaps::{Gap, Gaps};
 use super::latch::Latch;
+use super::mutant::Mutant;
 use super::seam::{Conflict, Ended, Epoch, Start};
 use super::workspace::Workspace;
 
@@ -66,7 +66,7 @@ struct Held {
     watched: Vec<Gap>,
     /// A lock was not to be had.
     refused: bool,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 /// A [`Workspace`] behind locks; without them for one that begins optimistically.
@@ -81,7 +81,7 @@ impl Locking {
         epoch: &Arc<Epoch>,
         gaps: &Arc<Gaps>,
         waiting: Waiting,
-        flaw: Option<Flaw>,
+        mutant: Option<Mutant>,
     ) -> Locking {
         let held = Held {
             catalog: Arc::clone(&epoch.catalog),
@@ -92,9 +92,9 @@ impl Locking {
             rows: FxHashMap::default(),
             watched: Vec::new(),
             refused: false,
-            flaw,
+            mutant,
         };
-        Locking { workspace: Workspace::new(epoch, gaps, flaw), held, locks: true }
+        Locking { workspace: Workspace::new(epoch, gaps, mutant), held, locks: true }
     }
 
     pub fn begin(&mut self, start: Start, locks: bool) -> &mut Locking {
@@ -178,7 +178,7 @@ impl Held {
             return Ok(());
         }
         let dropped = match mode {
-            Mode::Shared => self.flaw == Some(Flaw::ReadsUnlocked),
+            Mode::Shared => self.mutant == Some(Mutant::ReadsUnlocked),
             Mode::Exclusive => false,
         };
         if dropped {
@@ -217,7 +217,7 @@ impl Held {
     }
 
     fn watch(&mut self, gap: Gap) -> Result<(), Stop> {
-        if self.watched.contains(&gap) || self.flaw == Some(Flaw::GapsUnwatched) {
+        if self.watched.contains(&gap) || self.mutant == Some(Mutant::GapsUnwatched) {
             return Ok(());
         }
         if !self.gaps.watch(gap, false) {

@@ -59,12 +59,12 @@
 //! the next epoch runs.
 
 pub mod driver;
-pub mod flaw;
 pub mod gaps;
 pub mod healing;
 pub mod hybrid;
 pub mod latch;
 pub mod locking;
+pub mod mutant;
 pub mod occ;
 pub mod order;
 pub mod partitioned;

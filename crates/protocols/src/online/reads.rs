@@ -15,8 +15,8 @@ use procedure::access::Range;
 use storage::{Catalog, LATEST, Slot, Table};
 use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
-use super::flaw::Flaw;
 use super::gaps::{Gap, Gaps, Seen};
+use super::mutant::Mutant;
 
 /// A row that was there.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ pub struct Noting {
     pub reads: SharedReads,
     pub gaps: Arc<Gaps>,
     pub catalog: Arc<Catalog>,
-    pub flaw: Option<Flaw>,
+    pub mutant: Option<Mutant>,
 }
 
 impl Noting {
@@ -78,7 +78,7 @@ impl Noting {
         let now = of_table.and_then(|table| table.stamp(table.find(key.as_bytes())?, LATEST));
         let mut reads = self.reads.borrow_mut();
         reads.torn |= now.is_some();
-        if self.flaw != Some(Flaw::AbsenceForgotten) {
+        if self.mutant != Some(Mutant::AbsenceForgotten) {
             reads.gaps.push((gap, seen));
         }
     }
@@ -113,7 +113,7 @@ impl Recorder for Noting {
 pub struct Newest {
     pub reads: SharedReads,
     pub gaps: Arc<Gaps>,
-    pub flaw: Option<Flaw>,
+    pub mutant: Option<Mutant>,
 }
 
 const NOW: Stored = Stored(LATEST);
@@ -161,7 +161,7 @@ impl Below for Newest {
         };
         let gap = Gaps::of_range(range);
         let seen = self.gaps.look(gap);
-        if self.flaw != Some(Flaw::RangesForgotten) {
+        if self.mutant != Some(Mutant::RangesForgotten) {
             self.reads.borrow_mut().gaps.push((gap, seen));
         }
         let mut outcome = Ok(ControlFlow::Continue(()));

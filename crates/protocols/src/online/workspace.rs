@@ -26,9 +26,9 @@ use procedure::interpret::row_id_taken;
 use storage::{Catalog, LATEST, Slot, Table, UndoArena};
 use types::{ColumnId, IndexId, Key, Position, Stamp, Stop, TableId, Value};
 
-use super::flaw::Flaw;
 use super::gaps::{Gap, Gaps, Seen};
 use super::latch::{Held, Latch};
+use super::mutant::Mutant;
 use super::order::{Draw, PROVISIONAL, Place};
 use super::reads::{Newest, Noting, Reads, RowSeen, SharedReads};
 use super::seam::{Conflict, Ended, Epoch, Start};
@@ -61,7 +61,7 @@ pub struct Workspace {
     timed: bool,
     /// The tables' places in the order of locks, if it is not that of their numbers.
     ranks: Arc<Ranks>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 /// Places of tables in the order of locks, by their numbers; tables without one come last.
@@ -156,16 +156,16 @@ struct Entered {
 }
 
 impl Workspace {
-    pub fn new(epoch: &Arc<Epoch>, gaps: &Arc<Gaps>, flaw: Option<Flaw>) -> Workspace {
+    pub fn new(epoch: &Arc<Epoch>, gaps: &Arc<Gaps>, mutant: Option<Mutant>) -> Workspace {
         let reads: SharedReads = Rc::new(RefCell::new(Reads::default()));
         let catalog = &epoch.catalog;
         let noting = Noting {
             reads: Rc::clone(&reads),
             gaps: Arc::clone(gaps),
             catalog: Arc::clone(catalog),
-            flaw,
+            mutant,
         };
-        let newest = Newest { reads: Rc::clone(&reads), gaps: Arc::clone(gaps), flaw };
+        let newest = Newest { reads: Rc::clone(&reads), gaps: Arc::clone(gaps), mutant };
         let moment = Moment { height: epoch.height, position: PROVISIONAL, now_us: 0 };
         Workspace {
             overlay: Overlay::over(Arc::clone(catalog), newest, moment, noting),
@@ -181,7 +181,7 @@ impl Workspace {
             spare: Vec::new(),
             timed: false,
             ranks: Arc::default(),
-            flaw,
+            mutant,
         }
     }
 
@@ -393,7 +393,7 @@ impl Workspace {
         let mut wanted = std::mem::take(&mut self.entered);
         for (write, resolved) in self.writes().iter().zip(self.installer.resolved()) {
             let Some(table) = self.epoch.catalog.table(write.table) else { continue };
-            gaps_of(table, write, resolved.as_ref(), self.flaw, &mut wanted);
+            gaps_of(table, write, resolved.as_ref(), self.mutant, &mut wanted);
             if self.timed && table.schema().hidden_row_id && !write.existed {
                 wanted.push(Entered { gap: Gaps::of_index(write.table, 0), alone: true });
             }
@@ -404,7 +404,7 @@ impl Workspace {
             kept.alone |= same && next.alone;
             same
         });
-        if self.flaw == Some(Flaw::GapsUnannounced) {
+        if self.mutant == Some(Mutant::GapsUnannounced) {
             wanted.clear();
         }
         for (count, one) in wanted.iter().enumerate() {
@@ -444,7 +444,7 @@ impl Workspace {
     pub fn reads_hold(&self, place: Place) -> bool {
         trial::pause();
         let reads = self.reads.borrow();
-        if self.flaw == Some(Flaw::ReadsUnvalidated) {
+        if self.mutant == Some(Mutant::ReadsUnvalidated) {
             return !reads.torn;
         }
         !reads.torn
@@ -474,7 +474,7 @@ impl Workspace {
         };
         if in_the_way
             && !self.is_mine(row.table, row.slot)
-            && self.flaw != Some(Flaw::LocksOverlooked)
+            && self.mutant != Some(Mutant::LocksOverlooked)
         {
             return Some(RowState::InOtherHands);
         }
@@ -490,7 +490,7 @@ impl Workspace {
     fn is_before(&self, version: Stamp, place: Place) -> bool {
         version.height() < self.moment.height
             || Place::of_writer(Draw(version.position())) < place
-            || self.flaw == Some(Flaw::ReturnsOverlooked)
+            || self.mutant == Some(Mutant::ReturnsOverlooked)
     }
 
     /// Whether a gap that was seen is as it was.
@@ -528,9 +528,9 @@ impl Workspace {
         }
         let run = run.and_then(|result| self.resolve().map(|()| result));
         self.enter_gaps(|_| false)?;
-        let late = self.flaw == Some(Flaw::DrawsLate);
+        let late = self.mutant == Some(Mutant::DrawsLate);
         let drawn = (!late).then(|| self.draw());
-        let unvalidated = run.is_err() && self.flaw == Some(Flaw::RejectionsUnvalidated);
+        let unvalidated = run.is_err() && self.mutant == Some(Mutant::RejectionsUnvalidated);
         let place = drawn.map_or(Place::END, |(place, _)| place);
         if !unvalidated && !self.reads_hold(place) {
             return Err(Conflict);
@@ -602,7 +602,7 @@ fn gaps_of(
     table: &Table,
     write: &PendingWrite,
     resolved: Option<&Resolved>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
     out: &mut Vec<Entered>,
 ) {
     let new_row = match (&write.state, resolved) {
@@ -619,7 +619,7 @@ fn gaps_of(
         }
         enter_entry(table.id(), 0, &write.key, out);
     }
-    if indexes.is_empty() || flaw == Some(Flaw::SecondaryGapsForgotten) {
+    if indexes.is_empty() || mutant == Some(Mutant::SecondaryGapsForgotten) {
         return;
     }
     for (index, _) in (1..).zip(indexes).filter(|(_, index)| !index.dropped) {

@@ -27,8 +27,8 @@ use storage::{Catalog, Slot, Table, UndoArena};
 use types::{ColumnId, Height, Stop, Value};
 
 use super::board::{Board, Wait};
-use super::flaw::Flaw;
 use super::in_place::{InPlace, unforeseen};
+use super::mutant::Mutant;
 use super::plan::{Counter, Cut, Directory, Kind, Output, Share, fill};
 use super::program::{Action, Program, Publish, Template, Turns};
 use super::queues::{ABSENT, Entry, WHOLE};
@@ -58,7 +58,7 @@ pub struct Batch {
     pub snapshot_height: Height,
     /// How the transactions were planned.
     pub ways: Ways,
-    pub flaw: Option<Flaw>,
+    pub mutant: Option<Mutant>,
 }
 
 impl Batch {
@@ -108,9 +108,9 @@ pub struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     pub fn new(batch: &'a Batch, undo: &'a mut UndoArena) -> Self {
-        let Batch { catalog, tentative, speculates, flaw, .. } = batch;
+        let Batch { catalog, tentative, speculates, mutant, .. } = batch;
         Worker {
-            place: InPlace::new(catalog, undo, tentative, *speculates, *flaw),
+            place: InPlace::new(catalog, undo, tentative, *speculates, *mutant),
             counts: batch.shares.iter().map(|share| vec![0; share.counts as usize]).collect(),
             batch,
             registers: Vec::new(),
@@ -301,7 +301,7 @@ impl<'a> Worker<'a> {
             let cell = cut.cell(program, input.template, turn);
             let output = match cells[cell as usize].get() {
                 Some(output) => output,
-                None if self.batch.flaw == Some(Flaw::NoDataDependencies) => &nothing,
+                None if self.batch.mutant == Some(Mutant::NoDataDependencies) => &nothing,
                 None => return Err(Wait::Cell { share, cell }),
             };
             if output.poisoned {
@@ -450,7 +450,7 @@ impl<'a> Worker<'a> {
         let transaction = rest[0].transaction;
         let here = rest.iter().take_while(|entry| entry.transaction == transaction).count();
         let missing = whole.missing.fetch_sub(here as u32, Ordering::AcqRel);
-        if batch.flaw == Some(Flaw::NoTokens) {
+        if batch.mutant == Some(Mutant::NoTokens) {
             if whole.done.load(Ordering::Acquire) {
                 return Ok(Step::Done(here));
             }

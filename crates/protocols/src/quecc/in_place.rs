@@ -18,7 +18,7 @@ use types::{ColumnId, Key, Position, Stamp, Stop, TableId, Value};
 
 use concurrency::Moment;
 
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 
 /// What there was before a write.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ pub struct InPlace<'a> {
     tentative: &'a [AtomicBool],
     /// Some transaction of the block may be, but for those that run in one piece.
     speculates: bool,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
     moment: Moment,
     row_ids: u32,
     keeps_images: bool,
@@ -92,14 +92,14 @@ impl<'a> InPlace<'a> {
         undo: &'a mut UndoArena,
         tentative: &'a [AtomicBool],
         speculates: bool,
-        flaw: Option<Flaw>,
+        mutant: Option<Mutant>,
     ) -> Self {
         InPlace {
             catalog,
             undo,
             tentative,
             speculates,
-            flaw,
+            mutant,
             moment: Moment { height: 0, position: 0, now_us: 0 },
             row_ids: 0,
             keeps_images: false,
@@ -170,7 +170,7 @@ impl<'a> InPlace<'a> {
     }
 
     fn depend_by_overwriting(&mut self, table: &Table, slot: Slot) {
-        if self.flaw != Some(Flaw::NoOverwriteDependents) {
+        if self.mutant != Some(Mutant::NoOverwriteDependents) {
             self.depend(table, slot);
         }
     }

@@ -64,8 +64,8 @@
 
 mod board;
 mod execute;
-mod flaw;
 mod in_place;
+mod mutant;
 mod plan;
 mod program;
 mod queues;
@@ -84,7 +84,7 @@ use types::{Height, Position};
 
 use board::Board;
 use execute::{Batch, Worker};
-use flaw::Flaw;
+use mutant::Mutant;
 use plan::{Directory, Planner, Share};
 use procedure::analysis::Abortable;
 use program::{Compiled, Program};
@@ -94,7 +94,7 @@ use settle::{Epilogues, Findings};
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
     make: |options| Arc::new(Quecc::new(Modes::of(options))),
-    flaws: Flaw::NAMES,
+    mutants: Mutant::NAMES,
 };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
@@ -140,7 +140,7 @@ pub struct Modes {
     snapshot_reads: bool,
     pipelined: bool,
     queue_capacity: usize,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Modes {
@@ -154,7 +154,7 @@ impl Modes {
             snapshot_reads: options.is(&INFO, "reads", "snapshot"),
             pipelined: options.is(&INFO, "planning", "pipelined"),
             queue_capacity: options.number(&INFO, "queue") as usize,
-            flaw: options.flaw.and_then(Flaw::by_name),
+            mutant: options.mutant.and_then(Mutant::by_name),
         }
     }
 
@@ -343,7 +343,7 @@ impl Quecc {
         }
         let by_share: Vec<&[queues::Queue]> = shares.iter().map(|share| &*share.queues).collect();
         Batch {
-            board: Board::new(&by_share, self.modes.flaw == Some(Flaw::NoPriority)),
+            board: Board::new(&by_share, self.modes.mutant == Some(Mutant::NoPriority)),
             block: Arc::clone(block),
             catalog,
             directory,
@@ -354,7 +354,7 @@ impl Quecc {
             speculates,
             snapshot_height: block.height - 1,
             ways,
-            flaw: self.modes.flaw,
+            mutant: self.modes.mutant,
         }
     }
 
@@ -372,9 +372,9 @@ impl Quecc {
         let victims = settle::victims(&batch, &findings);
         let rerun = victims.iter().filter(|victim| **victim).count();
         if rerun > 0 {
-            let (height, flaw) = (batch.block.height, self.modes.flaw);
+            let (height, mutant) = (batch.block.height, self.modes.mutant);
             let undo = writes.arena(0);
-            settle::roll_back(&findings, &victims, height, &batch.catalog, undo, flaw);
+            settle::roll_back(&findings, &victims, height, &batch.catalog, undo, mutant);
         }
         let mut outcomes: Vec<Option<Outcome>> =
             epilogues.outcomes.into_iter().map(|outcome| outcome.into_inner()).collect();

@@ -34,7 +34,7 @@ use types::key::decode_column;
 use types::{DataType, Height, Key, Position, TableId, Value};
 
 use super::Modes;
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 use super::program::{Action, Compiled, Part, Program, Template, Turns};
 use super::queues::{ABSENT, Entry, Queue, Queues, Starts, WHOLE, route};
 
@@ -373,7 +373,8 @@ impl<'a> Planner<'a> {
             if columns.first() != schema.primary_key.first() {
                 return None;
             }
-            if self.directory.is_written(lead.table) && self.modes.flaw != Some(Flaw::NoScanRoutes)
+            if self.directory.is_written(lead.table)
+                && self.modes.mutant != Some(Mutant::NoScanRoutes)
             {
                 self.routes.push(route(lead.column.as_bytes()));
             }
@@ -558,7 +559,7 @@ impl<'a> Planner<'a> {
                 let slot = table.find_hashed(*hash, key.as_bytes());
                 let is_settled = |slot: &Slot| {
                     self.settled_at.is_none_or(|height| table.stamp(*slot, height).is_some())
-                        || self.modes.flaw == Some(Flaw::UnsettledSlots)
+                        || self.modes.mutant == Some(Mutant::UnsettledSlots)
                 };
                 entry.slot = slot.filter(is_settled).map_or(ABSENT, |slot| slot.0);
             }

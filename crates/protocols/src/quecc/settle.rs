@@ -27,8 +27,8 @@ use storage::{Catalog, UndoArena};
 use types::{ColumnId, Key, Position, Stamp, Stop, TableId, Value};
 
 use super::execute::Batch;
-use super::flaw::Flaw;
 use super::in_place::{UndoLog, Written, unforeseen};
+use super::mutant::Mutant;
 use super::plan::{Cut, Kind, Output, Planned, Share};
 use super::program::{Epilogue, Residue};
 
@@ -311,9 +311,9 @@ pub fn roll_back(
     height: u64,
     catalog: &Catalog,
     undo: &mut UndoArena,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 ) {
-    if flaw == Some(Flaw::NoUndo) {
+    if mutant == Some(Mutant::NoUndo) {
         return;
     }
     let logs = findings.iter().map(|findings| &findings.log);
@@ -321,7 +321,7 @@ pub fn roll_back(
         logs.flat_map(|log| log.entries.iter().map(move |entry| (entry, log))).collect();
     writes.retain(|(entry, _)| victims[entry.position as usize]);
     writes.sort_unstable_by_key(|(entry, _)| (entry.position, entry.ordinal));
-    if flaw != Some(Flaw::UndoForward) {
+    if mutant != Some(Mutant::UndoForward) {
         writes.reverse();
     }
     for (entry, log) in writes {

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use storage::Catalog;
 use types::{Position, TableId};
 
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 
 /// One access to a record.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ pub struct Edges {
 }
 
 impl Edges {
-    pub fn of(simulated: &[Simulated], catalog: &Catalog, flaw: Option<Flaw>) -> Edges {
+    pub fn of(simulated: &[Simulated], catalog: &Catalog, mutant: Option<Mutant>) -> Edges {
         let mut places: FxHashMap<(TableId, RecordId), u32> = FxHashMap::default();
         let mut records: Vec<Record> = Vec::new();
         let mut writers: Vec<Writer> = Vec::with_capacity(simulated.len());
@@ -77,12 +77,12 @@ impl Edges {
                 };
                 let record = &mut records[place as usize];
                 let existence = !read.value;
-                if !existence || record.changes && flaw != Some(Flaw::NoExistenceEdges) {
+                if !existence || record.changes && mutant != Some(Mutant::NoExistenceEdges) {
                     record.readers.push(Touch { tid, existence });
                 }
             }
         }
-        if flaw != Some(Flaw::NoRangeEdges) {
+        if mutant != Some(Mutant::NoRangeEdges) {
             phantoms::for_each(simulated, catalog, (0, 1), |writer, reader| {
                 writers[writer].range_readers.push(reader as Position);
             });

@@ -51,7 +51,7 @@
 //! the written records. A commit looks at the readers of its rows, each at those of its own rows.
 
 mod edges;
-mod flaw;
+mod mutant;
 
 use std::sync::Arc;
 
@@ -63,12 +63,12 @@ use storage::{BlockWrites, Store};
 use types::{Error, Position};
 
 use edges::Edges;
-use flaw::Flaw;
+use mutant::Mutant;
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
-    make: |options| Arc::new(Rbc { flaw: options.flaw.and_then(Flaw::by_name) }),
-    flaws: Flaw::NAMES,
+    make: |options| Arc::new(Rbc { mutant: options.mutant.and_then(Mutant::by_name) }),
+    mutants: Mutant::NAMES,
 };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
@@ -81,7 +81,7 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 pub struct Rbc {
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,13 +99,13 @@ struct Validation {
     edges: Edges,
     fates: Vec<Fate>,
     min_out: Vec<Position>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Validation {
-    fn new(edges: Edges, count: usize, flaw: Option<Flaw>) -> Validation {
+    fn new(edges: Edges, count: usize, mutant: Option<Mutant>) -> Validation {
         let min_out = (1..=count as Position).collect();
-        Validation { edges, fates: vec![Fate::Open; count], min_out, flaw }
+        Validation { edges, fates: vec![Fate::Open; count], min_out, mutant }
     }
 
     fn is_open(&self, tid: Position) -> bool {
@@ -119,7 +119,7 @@ impl Validation {
                 continue;
             }
             self.fates[tid as usize] = Fate::Committed;
-            if self.flaw != Some(Flaw::NoFirstCommitterWins) {
+            if self.mutant != Some(Mutant::NoFirstCommitterWins) {
                 for rival in self.edges.rivals(tid) {
                     let fate = &mut self.fates[rival as usize];
                     if *fate == Fate::Open {
@@ -144,9 +144,9 @@ impl Validation {
     /// Whether a transaction that read what `first` writes, which commits now, is read below by one
     /// that has not committed before `first`.
     fn is_pivot(&self, tid: Position, first: Position) -> bool {
-        self.edges.readers(tid, first).any(|reader| match self.flaw {
-            Some(Flaw::ThreeTransactionsOnly) => self.is_open(reader),
-            Some(Flaw::CommittedReadersOnly) => reader == first,
+        self.edges.readers(tid, first).any(|reader| match self.mutant {
+            Some(Mutant::ThreeTransactionsOnly) => self.is_open(reader),
+            Some(Mutant::CommittedReadersOnly) => reader == first,
             _ => reader == first || self.is_open(reader),
         })
     }
@@ -156,7 +156,7 @@ impl Validation {
         let committed = |tid: &Position| self.fates[*tid as usize] == Fate::Committed;
         let all = 0..self.fates.len() as Position;
         let mut order: Vec<Position> = all.filter(committed).collect();
-        if self.flaw != Some(Flaw::BlockOrder) {
+        if self.mutant != Some(Mutant::BlockOrder) {
             order.sort_by_key(|&tid| (self.min_out[tid as usize], tid));
         }
         order
@@ -192,8 +192,8 @@ impl Protocol for Rbc {
     ) -> Result<BlockOutcome, String> {
         let simulated: Box<Vec<Simulated>> =
             prepared.downcast().map_err(|_| "rbc was handed another protocol's block")?;
-        let edges = Edges::of(&simulated, &store.catalog(), self.flaw);
-        let mut validation = Validation::new(edges, simulated.len(), self.flaw);
+        let edges = Edges::of(&simulated, &store.catalog(), self.mutant);
+        let mut validation = Validation::new(edges, simulated.len(), self.mutant);
         validation.run();
         let mut order = validation.serial_order();
         let installed = disjoint::install(block, *simulated, &order, store, writes, crew)?;

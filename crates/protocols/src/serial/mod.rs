@@ -19,7 +19,7 @@ use storage::{BlockWrites, Store};
 use types::Position;
 
 pub const ENTRY: crate::Entry =
-    crate::Entry { info: &INFO, make: |_| Arc::new(Serial), flaws: &[] };
+    crate::Entry { info: &INFO, make: |_| Arc::new(Serial), mutants: &[] };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "serial",

@@ -14,8 +14,8 @@ use super::projection::{Constants, Role, project, recalled};
 use super::slices::{self, LocalGraph, OPERATIONS_MAX, place_of};
 use super::spaces::{Notes, SpaceColumns};
 use super::{Model, Options};
-use crate::flaw::Flaw;
 use crate::log::RowWrite;
+use crate::mutant::Mutant;
 use crate::replay::Spaces;
 
 /// What is to be analysed together.
@@ -99,7 +99,7 @@ impl Analysis {
             subject.procedures.iter().map(|(procedure, _)| operations(procedure)).collect();
         let mut written = Written::default();
         all.iter().flatten().for_each(|operation| written.add(operation));
-        if options.flaw != Some(Flaw::NoPseudoWriters) {
+        if options.mutant != Some(Mutant::NoPseudoWriters) {
             subject.written_ad_hoc.iter().for_each(|table| written.add_rows(*table));
         }
         let facts = Facts { subject, options, written };
@@ -160,8 +160,8 @@ impl Facts<'_> {
             let index = schema.and_then(|s| s.indexes.get(usize::from(index).wrapping_sub(1)));
             index.map(|index| index.columns.clone()).unwrap_or_default()
         };
-        let alone = |touch| match self.options.flaw {
-            Some(Flaw::ColumnsIgnored) => self.written.only_updated(touch),
+        let alone = |touch| match self.options.mutant {
+            Some(Mutant::ColumnsIgnored) => self.written.only_updated(touch),
             _ => self.written.leaves_alone(touch, &indexed),
         };
         self.options.model == Model::Refined && operation.touches.iter().all(alone)
@@ -171,7 +171,7 @@ impl Facts<'_> {
         let (constant, mut ordered): (Vec<_>, Vec<_>) =
             operations.into_iter().partition(|operation| self.is_constant(operation));
         let constant: BTreeSet<StepId> = constant.iter().map(|operation| operation.step).collect();
-        if self.options.flaw == Some(Flaw::RowIdsApart) {
+        if self.options.mutant == Some(Mutant::RowIdsApart) {
             ordered.iter_mut().for_each(|operation| operation.takes_row_id = false);
         }
         let local = if !apart || ordered.len() >= OPERATIONS_MAX {
@@ -181,7 +181,7 @@ impl Facts<'_> {
                 true => Role::Constant,
                 false => Role::Foreign,
             };
-            let mut flow = slices::flow(procedure, &ordered, &role, self.options.flaw);
+            let mut flow = slices::flow(procedure, &ordered, &role, self.options.mutant);
             if self.options.model == Model::Refined {
                 (ordered, flow) = only_useful(ordered, flow);
             }
@@ -273,7 +273,7 @@ impl Facts<'_> {
             .collect();
         let all = programs.iter_mut().flat_map(|program| &mut program.pieces);
         for (piece, notes) in all.zip(notes.into_iter().flatten()) {
-            piece.notes = notes.program(&piece.program, &columns, self.options.flaw);
+            piece.notes = notes.program(&piece.program, &columns, self.options.mutant);
             piece.foretold = piece.notes.as_ref().is_none_or(|n| recalled(&n.body).is_empty());
         }
         (programs, columns)
@@ -323,12 +323,12 @@ impl Facts<'_> {
         let pieces = blocks.iter().enumerate().map(|(piece, &block)| {
             let of_step = |step| role(piece, &exported, step);
             let mut program = project(&cut.procedure, &of_step);
-            if self.options.flaw == Some(Flaw::GuardDropped) {
+            if self.options.mutant == Some(Mutant::GuardDropped) {
                 program.body = unguarded(std::mem::take(&mut program.body));
             }
             let constants = Constants::of(&cut.procedure, &of_step);
-            let flaw = self.options.flaw;
-            notes.push(Notes::of(&program, &constants, &self.written, columns, flaw));
+            let mutant = self.options.mutant;
+            notes.push(Notes::of(&program, &constants, &self.written, columns, mutant));
             let recalls = recalls[piece].iter().map(|step| where_is(*step)).collect();
             let (keys, exports) = (KeyPlan::of(&program), exports(piece));
             Piece { block, program, recalls, exports, notes: None, foretold: true, keys }

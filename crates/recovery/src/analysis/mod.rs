@@ -45,7 +45,7 @@ pub use graph::{Analysis, GraphBlock, Piece, Program, Recall, Subject};
 pub use operations::{Operation, Touch, TouchKind};
 pub use slices::LocalGraph;
 
-use crate::flaw::Flaw;
+use crate::mutant::Mutant;
 
 /// What counts as a dependency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -61,5 +61,5 @@ pub enum Model {
 pub struct Options {
     pub model: Model,
     /// A bug on purpose, for tests of the tests.
-    pub flaw: Option<Flaw>,
+    pub mutant: Option<Mutant>,
 }

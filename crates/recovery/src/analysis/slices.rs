@@ -26,7 +26,7 @@ use procedure::step::Procedure;
 use super::operations::Operation;
 use super::partition::UnionFind;
 use super::projection::{Role, project, recalled};
-use crate::flaw::Flaw;
+use crate::mutant::Mutant;
 
 /// A procedure of this many operations or more is one slice: the projections onto each of them
 /// would cost too much.
@@ -46,7 +46,7 @@ pub fn flow(
     procedure: &Procedure,
     operations: &[Operation],
     role: &dyn Fn(StepId) -> Role,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 ) -> Vec<(usize, usize)> {
     let mut edges = Vec::new();
     for (at, operation) in operations.iter().enumerate() {
@@ -60,7 +60,7 @@ pub fn flow(
             edges.extend(place_of(operations, step).map(|before| (before, at)));
         }
     }
-    if flaw == Some(Flaw::FlowEdgeSkipped) {
+    if mutant == Some(Mutant::FlowEdgeSkipped) {
         edges.pop();
     }
     edges

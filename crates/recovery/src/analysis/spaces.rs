@@ -36,8 +36,8 @@ use super::operations::Written;
 use super::projection::{Constants, each_table, is_operation, is_root, recalled};
 use super::sweep::sweep;
 use super::virtual_table::{Meaning, is_real, meaning, table_of};
-use crate::flaw::Flaw;
 use crate::log::RowWrite;
+use crate::mutant::Mutant;
 
 /// How many columns of a key make a space, by table; tables that are touched by nothing but
 /// barriers have none.
@@ -82,7 +82,7 @@ impl Notes {
         constants: &Constants,
         written: &Written,
         columns: &mut SpaceColumns,
-        flaw: Option<Flaw>,
+        mutant: Option<Mutant>,
     ) -> Notes {
         let registers = usize::from(program.registers);
         let mut noting = Noting {
@@ -93,7 +93,7 @@ impl Notes {
             columns,
             uncertain: 0,
             loops: Vec::new(),
-            flaw,
+            mutant,
         };
         let body = noting.block(&program.body);
         Notes { body, registers }
@@ -104,10 +104,10 @@ impl Notes {
         self,
         of: &Procedure,
         columns: &SpaceColumns,
-        flaw: Option<Flaw>,
+        mutant: Option<Mutant>,
     ) -> Option<Procedure> {
-        let body = match flaw {
-            Some(Flaw::RangesIgnored) => self.body,
+        let body = match mutant {
+            Some(Mutant::RangesIgnored) => self.body,
             _ => cut(self.body, columns),
         };
         let body = sweep(body, self.registers, &is_note);
@@ -184,7 +184,7 @@ struct Noting<'a> {
     /// Decisions by tainted values around the step at hand.
     uncertain: usize,
     loops: Vec<Around>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 /// A loop around the step at hand.
@@ -271,7 +271,7 @@ impl Noting<'_> {
 
     /// A recall of which nobody can tell how often it has run before.
     fn is_out_of_step(&self, step: &Step) -> bool {
-        self.uncertain > 0 && self.flaw != Some(Flaw::RecallsOutOfStep) && is_recall(step)
+        self.uncertain > 0 && self.mutant != Some(Mutant::RecallsOutOfStep) && is_recall(step)
     }
 
     /// Whoever gets here runs this step: nobody decided by own data, or left before.
@@ -292,7 +292,7 @@ impl Noting<'_> {
         let pairs = self.loops[place].carried.iter().zip(values);
         let tainted = pairs.filter(|(_, value)| !self.is_known(value));
         let tainted: Vec<Reg> = tainted.map(|(register, _)| *register).collect();
-        if self.flaw != Some(Flaw::LeaversUnchecked) {
+        if self.mutant != Some(Mutant::LeaversUnchecked) {
             tainted.into_iter().for_each(|register| self.taint(register));
         }
         out.push(step.clone());
@@ -391,7 +391,7 @@ impl Noting<'_> {
 
     /// Turns that end early would put the recalls of the next ones out of step.
     fn recalls_within(&self, body: &Block) -> bool {
-        self.flaw != Some(Flaw::RecallsOutOfStep) && !recalled(body).is_empty()
+        self.mutant != Some(Mutant::RecallsOutOfStep) && !recalled(body).is_empty()
     }
 
     /// The body, and whether its turns may end early for reasons that are not known.

@@ -17,8 +17,8 @@ use types::{Stamp, Stop, Value};
 use super::access::{PieceAccess, Trace};
 use super::dynamic::{Plan, Planner, Spaces};
 use crate::analysis::{Analysis, Piece};
-use crate::flaw::Flaw;
 use crate::log::{Commit, Entry, Known, LoggedBlock, each_part};
+use crate::mutant::Mutant;
 
 /// A log and its analysis.
 pub struct Prepared {
@@ -26,7 +26,7 @@ pub struct Prepared {
     pub analysis: Analysis,
     pub(crate) known: Known,
     pub catalog: Arc<Catalog>,
-    pub flaw: Option<Flaw>,
+    pub mutant: Option<Mutant>,
 }
 
 /// Some blocks of a log, ready to be replayed.
@@ -160,7 +160,7 @@ impl Prepared {
 
     /// Which pieces of a piece-set may run beside each other.
     pub fn plan(&self, batch: &Batch, set: usize, tools: &mut Tools) -> Plan {
-        let mut planner = Planner::new(self.flaw);
+        let mut planner = Planner::new(self.mutant);
         for item in &batch.sets[set] {
             let Tools { frame, spaces, scratch, .. } = tools;
             spaces.clear();

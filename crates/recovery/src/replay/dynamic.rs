@@ -26,7 +26,7 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 use types::{Key, TableId};
 
-use crate::flaw::Flaw;
+use crate::mutant::Mutant;
 
 /// Queues of a piece-set. A power of two.
 const QUEUES: usize = 1 << 12;
@@ -59,12 +59,12 @@ impl Spaces {
         self.any = true;
     }
 
-    fn settle(&mut self, flaw: Option<Flaw>) {
+    fn settle(&mut self, mutant: Option<Mutant>) {
         self.queues.sort_unstable();
         self.queues.dedup();
-        match flaw {
-            Some(Flaw::NoBarriers) => self.any = false,
-            Some(Flaw::OneKeySpace) => self.queues.truncate(1),
+        match mutant {
+            Some(Mutant::NoBarriers) => self.any = false,
+            Some(Mutant::OneKeySpace) => self.queues.truncate(1),
             _ => {}
         }
     }
@@ -110,11 +110,11 @@ pub struct Planner {
     node_of: Vec<u32>,
     /// The last piece that all others wait for.
     barrier: u32,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Planner {
-    pub fn new(flaw: Option<Flaw>) -> Planner {
+    pub fn new(mutant: Option<Mutant>) -> Planner {
         Planner {
             tails: vec![NOBODY; QUEUES],
             open: Vec::new(),
@@ -122,13 +122,13 @@ impl Planner {
             edges: Vec::new(),
             node_of: Vec::new(),
             barrier: NOBODY,
-            flaw,
+            mutant,
         }
     }
 
     /// The next piece of the set touches `spaces`.
     pub fn add(&mut self, spaces: &mut Spaces) {
-        spaces.settle(self.flaw);
+        spaces.settle(self.mutant);
         if spaces.any {
             return self.add_barrier();
         }

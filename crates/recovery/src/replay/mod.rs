@@ -181,7 +181,7 @@ fn replay_pieces(
     let (subject, known) = subject(&task.log, &catalog);
     let analysis = Analysis::of(&subject, task.options);
     let log = Arc::clone(&task.log);
-    let prepared = Prepared { log, analysis, known, catalog, flaw: task.options.flaw };
+    let prepared = Prepared { log, analysis, known, catalog, mutant: task.options.mutant };
     let analysed = start.elapsed();
     let (batch_transactions, preference) = (task.batch_transactions, task.preference);
     let mode = Mode { plans, window, batch_transactions, preference };

@@ -38,8 +38,8 @@ use storage::UndoArena;
 use super::Breakdown;
 use super::batch::{Batch, Prepared, Tools};
 use super::dynamic::Plan;
-use crate::flaw::Flaw;
 use crate::log::LoggedBlock;
+use crate::mutant::Mutant;
 
 /// Nodes that are taken at a time.
 const NODES_MAX: usize = 64;
@@ -335,9 +335,9 @@ impl Pool {
             .map(|block| {
                 let done = |open: &Open| matches!(open.sets[block].phase, Phase::Done);
                 let follows = before.is_some_and(|open| !done(open))
-                    && self.prepared.flaw != Some(Flaw::BatchBeforeIgnored);
-                let upstream = match self.prepared.flaw {
-                    Some(Flaw::UpstreamIgnored) => 0,
+                    && self.prepared.mutant != Some(Mutant::BatchBeforeIgnored);
+                let upstream = match self.prepared.mutant {
+                    Some(Mutant::UpstreamIgnored) => 0,
                     _ => analysis.before(block).count(),
                 };
                 let waits = upstream + usize::from(follows);
@@ -388,13 +388,13 @@ impl Pool {
         open.sets[set].phase = Phase::Done;
         open.left -= 1;
         let edges = &self.prepared.analysis.edges;
-        let flawed = |flaw| self.prepared.flaw == Some(flaw);
+        let mutated = |mutant| self.prepared.mutant == Some(mutant);
         let mut freed = Vec::new();
-        if !flawed(Flaw::UpstreamIgnored) {
+        if !mutated(Mutant::UpstreamIgnored) {
             let after = edges.iter().filter(|(before, _)| *before == set);
             freed.extend(after.map(|(_, after)| (at, *after)));
         }
-        if !flawed(Flaw::BatchBeforeIgnored) && state.open.len() > at + 1 - state.first {
+        if !mutated(Mutant::BatchBeforeIgnored) && state.open.len() > at + 1 - state.first {
             freed.push((at + 1, set));
         }
         for (at, set) in freed {

@@ -40,7 +40,7 @@ use super::streams::{BlockTag, FRAME_HEADER_BYTES, Frame, next_frame, seal};
 
 /// Bugs on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LogFlaw {
+pub enum LogMutant {
     /// An epoch counts as logged when its frames are on their way.
     ReleasedEarly,
 }
@@ -51,12 +51,12 @@ pub struct RowLogOptions {
     pub segment_bytes: u64,
     /// Whether an epoch waits for stable storage.
     pub sync: bool,
-    pub flaw: Option<LogFlaw>,
+    pub mutant: Option<LogMutant>,
 }
 
 impl Default for RowLogOptions {
     fn default() -> Self {
-        RowLogOptions { segment_bytes: 64 << 20, sync: true, flaw: None }
+        RowLogOptions { segment_bytes: 64 << 20, sync: true, mutant: None }
     }
 }
 
@@ -131,7 +131,7 @@ fn cut_behind(files: &dyn Files, name: &str, next: Height) -> io::Result<()> {
 pub struct RowLoggers {
     scheme: Scheme,
     loggers: Vec<Logger>,
-    flaw: Option<LogFlaw>,
+    mutant: Option<LogMutant>,
     /// Why nothing is written any more.
     broken: Option<String>,
 }
@@ -170,7 +170,7 @@ impl RowLoggers {
             Logger::start(writer)
         };
         let loggers = of.folders.iter().map(logger).collect::<io::Result<Vec<Logger>>>()?;
-        Ok(RowLoggers { scheme: of.scheme, loggers, flaw: options.flaw, broken: None })
+        Ok(RowLoggers { scheme: of.scheme, loggers, mutant: options.mutant, broken: None })
     }
 
     pub fn scheme(&self) -> Scheme {
@@ -201,7 +201,7 @@ impl RowLoggers {
     /// Returns when all loggers have what was [handed](RowLoggers::begin) to them.
     pub fn wait(&mut self) -> io::Result<()> {
         self.check()?;
-        if self.flaw == Some(LogFlaw::ReleasedEarly) {
+        if self.mutant == Some(LogMutant::ReleasedEarly) {
             return Ok(());
         }
         let mut result = Ok(());

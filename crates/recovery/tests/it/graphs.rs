@@ -69,7 +69,7 @@ fn analysis(schemas: Vec<Arc<TableSchema>>, procedures: Vec<Procedure>, model: M
         tables: schemas.into_iter().map(|schema| (schema.id, schema)).collect(),
         ..Subject::default()
     };
-    Analysis::of(&subject, Options { model, flaw: None })
+    Analysis::of(&subject, Options { model, mutant: None })
 }
 
 #[test]

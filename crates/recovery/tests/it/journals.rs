@@ -15,7 +15,7 @@ use kit::random::Random;
 use ledger::memory_files::Failure;
 use ledger::{BlockReader, Files, Intercepted, Interceptor, MemoryFiles, StorageFile};
 use recovery::schemes::Scheme;
-use recovery::schemes::beside::{LogFlaw, RowLogOptions, RowLoggers};
+use recovery::schemes::beside::{LogMutant, RowLogOptions, RowLoggers};
 use types::{Error, Height, Value};
 
 use crate::ledgered::{begin, digest_of, executing, folders, folders_of, options, recovered};
@@ -29,7 +29,7 @@ const ASKED_FOR: ServiceSettings = ServiceSettings {
 
 #[derive(Clone)]
 enum Logging {
-    Rows(RowFolders, Option<LogFlaw>),
+    Rows(RowFolders, Option<LogMutant>),
     None,
 }
 
@@ -60,8 +60,8 @@ fn start_by(
     let checkpoints = Some(Checkpoints { checkpointer, settings, since: Progress::default() });
     let log = resume_writing(read.reader, &read.unrecorded, options()).unwrap();
     let journal = match logging {
-        Logging::Rows(rows, flaw) => {
-            let options = RowLogOptions { flaw: *flaw, ..RowLogOptions::default() };
+        Logging::Rows(rows, mutant) => {
+            let options = RowLogOptions { mutant: *mutant, ..RowLogOptions::default() };
             let loggers = RowLoggers::resume(rows, log.next_height(), options).unwrap();
             Journal::with_rows(log, loggers)
         }
@@ -151,13 +151,13 @@ impl Interceptor for Gate {
 }
 
 /// Whether a result is released while one logger of two still syncs, its block in the ledger.
-fn is_released_early(flaw: Option<LogFlaw>) -> bool {
+fn is_released_early(mutant: Option<LogMutant>) -> bool {
     let files = MemoryFiles::new();
     let gate = Arc::new(Gate::default());
     let slow = Intercepted::new(Arc::new(MemoryFiles::new()), Arc::clone(&gate));
     let folders: Vec<Arc<dyn Files>> = vec![Arc::new(MemoryFiles::new()), Arc::new(slow)];
     let rows = RowFolders { scheme: Scheme::Logical, folders };
-    let engine = start(&files, &Logging::Rows(rows, flaw), ASKED_FOR);
+    let engine = start(&files, &Logging::Rows(rows, mutant), ASKED_FOR);
     submit(&engine, schema(TABLE)).unwrap();
     let closed = gate.0.lock().unwrap();
     let before = blocks_in(&files);
@@ -177,7 +177,7 @@ fn is_released_early(flaw: Option<LogFlaw>) -> bool {
 #[test]
 fn a_result_is_released_when_every_logger_has_its_epoch() {
     assert!(!is_released_early(None));
-    assert!(is_released_early(Some(LogFlaw::ReleasedEarly)), "the test would not notice");
+    assert!(is_released_early(Some(LogMutant::ReleasedEarly)), "the test would not notice");
 }
 
 #[test]

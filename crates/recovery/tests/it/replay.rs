@@ -25,7 +25,7 @@ fn every_strategy(name: &str, settings: &[(&str, u64)]) {
             for model in [Model::Thesis, Model::Refined] {
                 let crew = Crew::new(workers);
                 let again = Bed::new(name, settings);
-                let options = Options { model, flaw: None };
+                let options = Options { model, mutant: None };
                 let log = Arc::clone(&log);
                 let task = Task { log, batch_transactions: 300, options, preference, told: None };
                 let done = (strategy.replay)(&task, again.store(), &crew);

@@ -16,8 +16,8 @@ use oracle::programs::{fill, schemas};
 use oracle::recipe::Recipe;
 use procedure::Row;
 use recovery::analysis::{Model, Options};
-use recovery::flaw::Flaw;
 use recovery::log::{Commit, Entry, LoggedBlock, RowWrite};
+use recovery::mutant::Mutant;
 use recovery::replay::{self, Task};
 use storage::{LATEST, Store};
 use types::{Key, TableSchema};
@@ -74,7 +74,7 @@ impl World {
         let task = Task {
             log: Arc::clone(&self.log),
             batch_transactions: how.batch_transactions,
-            options: Options { model: how.model, flaw: how.flaw },
+            options: Options { model: how.model, mutant: how.mutant },
             preference: how.preference,
             told: None,
         };
@@ -94,7 +94,7 @@ struct How {
     batch_transactions: usize,
     preference: Preference,
     shake: Option<u64>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 fn block(
@@ -171,7 +171,7 @@ fn ways(seed: u64) -> Vec<How> {
                 batch_transactions: 1 + 10 * (seed as usize % 3),
                 preference: [Preference::Earliest, Preference::Latest][workers / 2 % 2],
                 shake: (workers > 1).then_some(seed),
-                flaw: None,
+                mutant: None,
             });
         }
     }
@@ -222,7 +222,7 @@ fn every_strategy_ends_as_worlds_of_loops_did() {
 
 #[test]
 fn every_seeded_bug_is_found() {
-    let finds = |flaw: Flaw, world: &World, seed: u64| {
+    let finds = |mutant: Mutant, world: &World, seed: u64| {
         let how = How {
             strategy: "pipelined",
             model: Model::Refined,
@@ -230,16 +230,16 @@ fn every_seeded_bug_is_found() {
             batch_transactions: 1 + 10 * (seed as usize % 3),
             preference: Preference::Latest,
             shake: None,
-            flaw: Some(flaw),
+            mutant: Some(mutant),
         };
         world.check(&how).is_err()
     };
-    for flaw in Flaw::ALL {
+    for mutant in Mutant::ALL {
         let found = (0..400).find(|seed| {
-            finds(flaw, &of_several(*seed), *seed)
-                || finds(flaw, &of_turns(*seed), *seed)
-                || finds(flaw, &of_family(*seed as usize % FAMILIES.len(), *seed), *seed)
+            finds(mutant, &of_several(*seed), *seed)
+                || finds(mutant, &of_turns(*seed), *seed)
+                || finds(mutant, &of_family(*seed as usize % FAMILIES.len(), *seed), *seed)
         });
-        assert!(found.is_some(), "nobody notices {flaw:?}");
+        assert!(found.is_some(), "nobody notices {mutant:?}");
     }
 }

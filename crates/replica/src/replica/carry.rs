@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use concurrency::{Carried, Protocol, Work};
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use ledger::hash::{Tag, tagged_hash};
 use ledger::{Hash, LedgerId, ZERO_HASH};
 use order::{Ended, Submissions, View};
@@ -80,10 +80,10 @@ impl<T> State<T> {
             protocol.decode_carried(decode_bytes(&mut input)?).map_err(|why| corrupt(&why))?;
         let skips = (0..count(&mut input)?).map(|_| Skipped::decode(&mut input));
         let skips = skips.collect::<Result<_>>()?;
-        if flawed("submissions_forgotten") {
+        if mutated("submissions_forgotten") {
             (submissions, unsettled) = (Submissions::new(ledger_id, remembered), VecDeque::new());
         }
-        if flawed("deferred_forgotten") {
+        if mutated("deferred_forgotten") {
             deferred.clear();
         }
         match input.is_empty() {

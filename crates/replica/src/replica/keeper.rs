@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use concurrency::Work;
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use ledger::LedgerId;
 use order::{Admission, Remembered, Submission, Submissions, View, WINDOW};
 use types::{Error, Height, Origin, SqlState};
@@ -110,7 +110,7 @@ impl Keeper {
         match self.submissions.admit(&view, &id, origin) {
             Admission::Run => Ok(run),
             Admission::Repeat(place) => Ok(Verdict::Repeat(place)),
-            Admission::Repeated if flawed("repeats_run") => Ok(run),
+            Admission::Repeated if mutated("repeats_run") => Ok(run),
             Admission::Repeated => Err(refused("the envelope's number was used before")),
             Admission::Refused(error) => Err(error),
         }

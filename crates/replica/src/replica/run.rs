@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use concurrency::{Block, Carried, Outcome, Work};
-use kit::flaw::flawed;
+use kit::mutant::mutated;
 use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
 use order::{Ended, Proposer};
 use pipeline::{Barrier, Decided, Finished, Settled, Task};
@@ -137,7 +137,7 @@ impl<T> Replica<T> {
 
     /// Gives programs of the schema in force to those that wait for a later block.
     pub(super) fn compile_deferred(&mut self) {
-        if flawed("deferred_outdated") {
+        if mutated("deferred_outdated") {
             return;
         }
         let language = Arc::clone(&self.language);

@@ -94,7 +94,7 @@ fn the_leaves_of_random_blocks_are_what_they_did() {
 /// A block whose second step forgets what it found.
 #[test]
 fn leaves_that_are_missing_are_found() {
-    let _flaw = kit::flaw::enter(Some("steps_forgotten"));
+    let _mutant = kit::mutant::enter(Some("steps_forgotten"));
     for protocol in protocols() {
         let found = (0..40).any(|seed| history(protocol, seed).is_err());
         assert!(found, "{protocol}: nothing is missing");

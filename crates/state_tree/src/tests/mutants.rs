@@ -10,9 +10,9 @@ fn all(seed: u64) -> Result<(), String> {
 }
 
 /// What the oracles say of some seeds: a panic counts as a finding.
-fn found(flaw: Option<&'static str>, seeds: u64) -> bool {
+fn found(mutant: Option<&'static str>, seeds: u64) -> bool {
     (0..seeds).any(|seed| {
-        let guard = kit::flaw::enter(flaw);
+        let guard = kit::mutant::enter(mutant);
         let said = std::panic::catch_unwind(|| all(seed));
         drop(guard);
         !matches!(said, Ok(Ok(())))
@@ -21,6 +21,8 @@ fn found(flaw: Option<&'static str>, seeds: u64) -> bool {
 
 #[test]
 fn each_mutant_is_found() {
-    kit::parallel::for_each(kit::flaw::TREE, |flaw| assert!(found(Some(flaw), 40), "{flaw}"));
+    kit::parallel::for_each(kit::mutant::TREE, |mutant| {
+        assert!(found(Some(mutant), 40), "{mutant}")
+    });
     assert!(!found(None, 10));
 }

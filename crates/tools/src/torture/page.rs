@@ -49,7 +49,7 @@ fn of_disk(count: &disk::Count) -> String {
         flips,
         lost_files,
         refused,
-        flaws_found,
+        mutants_found,
     } = count;
     format!(
         "disk in memory        {references} stories\n\
@@ -57,7 +57,7 @@ fn of_disk(count: &disk::Count) -> String {
          recoveries\n\
          \x20 faults              {faults}, {stories} stories told to their end behind them\n\
          \x20 rot                 {flips} flips, {lost_files} lost files: {refused} refused\n\
-         \x20 seeded bugs         {flaws_found} found\n"
+         \x20 seeded bugs         {mutants_found} found\n"
     )
 }
 

@@ -32,7 +32,7 @@ impl Report {
             ("faults of a disk in memory", self.disk.faults),
             ("flips on a disk in memory", self.disk.flips),
             ("lost files of a disk in memory", self.disk.lost_files),
-            ("seeded bugs", self.disk.flaws_found),
+            ("seeded bugs", self.disk.mutants_found),
             ("hostile bytes", self.inputs),
             ("kills", self.kills.kills),
             ("flips in a ledger's folder", flips),

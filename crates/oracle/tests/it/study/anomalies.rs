@@ -7,7 +7,7 @@
 //! | P4 lost update, G-single read skew, PMP | yes | no | no |
 //! | G2-item write skew, G2 phantom skew, read-only anomaly | yes | **yes** | no |
 
-use multiversion::flaw::{self, Flaw};
+use multiversion::mutant::{self, Mutant};
 use multiversion::{Rule, TableSpec};
 
 use crate::study::script::{
@@ -116,23 +116,23 @@ fn scripts() -> Vec<Script> {
     ]
 }
 
-fn play<R: Rule>(script: &Script, flaw: Option<Flaw>) -> (Model, Vec<Run>, Model) {
+fn play<R: Rule>(script: &Script, mutant: Option<Mutant>) -> (Model, Vec<Run>, Model) {
     let before = Model::from([(0, 1), (1, 2)]);
     let mut db = database::<R>(TableSpec::default(), script.programs.len());
-    db.flaw = flaw;
+    db.mutant = mutant;
     let db = db;
     let mut stage = Stage::<R>::new(&db);
     stage.reset(&before);
     let runs = stage.play(&script.programs, script.schedule);
     let after = stage.state();
-    flaw::enter(None);
+    mutant::enter(None);
     (before, runs, after)
 }
 
 /// Whether a script shows a bug.
-pub fn shown<R: Rule>(flaw: Flaw) -> bool {
+pub fn shown<R: Rule>(mutant: Mutant) -> bool {
     scripts().iter().any(|script| {
-        let (before, runs, after) = play::<R>(script, Some(flaw));
+        let (before, runs, after) = play::<R>(script, Some(mutant));
         match R::NAME {
             "si" => !script.in_si && !is_serializable(&before, &script.programs, &runs, &after),
             _ => check(&before, &script.programs, &runs, &after).is_err(),
@@ -161,32 +161,32 @@ fn snapshot_isolation_shows_just_the_anomalies_that_it_is_known_for() {
 }
 
 /// Whether a writer that began in a block that is closed by now is turned away.
-pub fn refuses_closed_blocks<R: Rule>(flaw: Option<Flaw>) -> bool {
+pub fn refuses_closed_blocks<R: Rule>(mutant: Option<Mutant>) -> bool {
     let before = Model::from([(0, 1), (1, 2)]);
     let mut db = database::<R>(TableSpec::default(), 2);
-    db.flaw = flaw;
+    db.mutant = mutant;
     let db = db;
     let mut stage = Stage::<R>::new(&db);
     stage.reset(&before);
     let late = [Program::from(&[Act::Read(0), Act::Set(1, 9)][..])];
     // Two steps, then the block is closed, then the commit.
     let runs = stage.play_with(&late, &[0, 0, 0], 2);
-    flaw::enter(None);
+    mutant::enter(None);
     runs[0].place.is_none()
 }
 
 /// Whether of two who found a unique value free, and take it, both commit.
-pub fn unique_values_skew<R: Rule>(flaw: Option<Flaw>) -> bool {
+pub fn unique_values_skew<R: Rule>(mutant: Option<Mutant>) -> bool {
     let mut unique = (*schema()).clone();
     unique.indexes[0].unique = true;
     let spec = TableSpec::default();
     let mut db = multiversion::Database::new([unique.into()], |_| spec, 3, R::STRIPED);
-    db.flaw = flaw;
+    db.mutant = mutant;
     let db = db;
     let mut stage = Stage::<R>::new(&db);
     let take = |key| program(&[Act::Values(5, 5), Act::Insert(key, 5)]);
     let runs = stage.play(&[take(3), take(4)], &[0, 1, 0, 1, 0, 1]);
-    flaw::enter(None);
+    mutant::enter(None);
     runs.iter().all(|run| run.committed)
 }
 

@@ -8,8 +8,8 @@ use concurrency::trial::{self, Trial};
 use concurrency::{Moment, Outcome};
 use kit::sync;
 use multiversion::chains::NewVersion;
-use multiversion::flaw::{self, Flaw};
 use multiversion::layout::ColumnSet;
+use multiversion::mutant::{self, Mutant};
 use multiversion::session::Attempt;
 use multiversion::table::Table;
 use multiversion::{Place, Rule, Session, TableSpec, Timestamp};
@@ -46,12 +46,12 @@ fn skew<R: Rule>(session: &mut Session<'_, R>, thread: i64, round: i64) -> Optio
 
 pub fn hammer<R: Rule>(
     spec: TableSpec,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
     rounds: i64,
     trial: Trial,
 ) -> Result<(), String> {
     let mut db = database::<R>(spec, 2);
-    db.flaw = flaw;
+    db.mutant = mutant;
     let db = db;
     Stage::<R>::new(&db).reset(&Model::from([(0, 1), (1, 2)]));
     let (stop, known) = (AtomicBool::new(false), db.clock.newest());
@@ -81,7 +81,7 @@ pub fn hammer<R: Rule>(
         turner.join().expect("no panic");
         done
     });
-    flaw::enter(None);
+    mutant::enter(None);
     done.sort_by_key(|skewed| skewed.place);
     let mut rows = [1, 2];
     for Skewed { seen: (from, seen), left: (to, left), place } in &done {
@@ -105,7 +105,12 @@ fn two_threads_that_skew_are_as_they_claim() {
 }
 
 /// A row that is overwritten in place, all columns telling when, while another thread reads it.
-pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>, rounds: i64, trial: Trial) -> bool {
+pub fn reads_whole_rows(
+    spec: TableSpec,
+    mutant: Option<Mutant>,
+    rounds: i64,
+    trial: Trial,
+) -> bool {
     const COLUMNS: u16 = 40;
     let column = |n| ColumnSchema {
         name: format!("c{n}"),
@@ -124,7 +129,7 @@ pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>, rounds: i64, trial:
     let job = trial::Job::new(2);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            flaw::enter(flaw);
+            mutant::enter(mutant);
             let _on = job.enter(1);
             let mut copy = Vec::new();
             let newest = Timestamp(Timestamp::INFINITY.0 - 1);
@@ -135,7 +140,7 @@ pub fn reads_whole_rows(spec: TableSpec, flaw: Option<Flaw>, rounds: i64, trial:
                 whole = first == Value::Int(seen.mark.begin().0 as i64)
                     && (2..=COLUMNS).all(|c| table.decode(c, seen.row, &copy) == first);
             }
-            flaw::enter(None);
+            mutant::enter(None);
             whole
         });
         let mut changed = ColumnSet::default();

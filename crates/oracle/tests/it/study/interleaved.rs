@@ -1,6 +1,6 @@
 //! Every interleaving of two small transactions, step by step, replayed in the order claimed.
 
-use multiversion::flaw::{self, Flaw};
+use multiversion::mutant::{self, Mutant};
 use multiversion::spec::{Collector, Pointers, Storage};
 use multiversion::{Rule, TableSpec};
 
@@ -74,9 +74,9 @@ fn two_transactions_interleaved_in_every_way_are_as_they_claim() {
 
 /// A range, an insert into it that comes to nothing, and one that fills what that has left; gives
 /// what is not as it was claimed.
-pub fn leftover_filled<R: Rule>(spec: TableSpec, flaw: Option<Flaw>) -> Result<(), String> {
+pub fn leftover_filled<R: Rule>(spec: TableSpec, mutant: Option<Mutant>) -> Result<(), String> {
     let mut db = database::<R>(spec, 3);
-    db.flaw = flaw;
+    db.mutant = mutant;
     let mut stage = Stage::<R>::new(&db);
     let (before, mut checked) = (Model::from([(0, 1)]), Ok(()));
     let schedules = interleavings(&[3, 3, 2]);
@@ -97,7 +97,7 @@ pub fn leftover_filled<R: Rule>(spec: TableSpec, flaw: Option<Flaw>) -> Result<(
             break;
         }
     }
-    flaw::enter(None);
+    mutant::enter(None);
     checked
 }
 

@@ -4,7 +4,7 @@ use concurrency::Crew;
 use concurrency::trial::Trial;
 use kit::random::Random;
 use multiversion::block;
-use multiversion::flaw::{self, Flaw};
+use multiversion::mutant::{self, Mutant};
 use multiversion::spec::{Collector, Pointers, Storage};
 use multiversion::{Rule, TableSpec};
 use oracle::families::{FAMILIES, WIDE};
@@ -14,7 +14,7 @@ use crate::study::script::{Act, Model, Program, Stage, check, database, interlea
 use crate::study::{anomalies, hammer, interleaved, with_rule};
 
 /// The rule and tables to look for a bug in.
-fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
+fn habitat(mutant: Mutant) -> (&'static str, TableSpec) {
     let spec = |storage, collector, pointers| TableSpec {
         storage,
         collector,
@@ -23,38 +23,38 @@ fn habitat(flaw: Flaw) -> (&'static str, TableSpec) {
     };
     let usual = TableSpec::default();
     let logical = Pointers::TupleId;
-    match flaw {
-        Flaw::ReadUnmarked | Flaw::LockIgnored | Flaw::GateIgnored => ("mvto", usual),
-        Flaw::RejectedForgotten | Flaw::PhantomsIgnored => ("mvto", usual),
-        Flaw::LeftoverFilled => ("mv2pl", usual),
-        Flaw::ReadsUnvalidated | Flaw::CommittingIgnored => ("mvocc", usual),
-        Flaw::NoReadLock | Flaw::CarelessUpgrade => ("mv2pl", usual),
-        Flaw::LostUpdate | Flaw::UniqueSkewed => ("si", usual),
-        Flaw::PivotCommits | Flaw::EarlyForgotten => ("ssi", usual),
-        Flaw::WindowIgnored | Flaw::CommitOrderClaimed => ("ssn", usual),
+    match mutant {
+        Mutant::ReadUnmarked | Mutant::LockIgnored | Mutant::GateIgnored => ("mvto", usual),
+        Mutant::RejectedForgotten | Mutant::PhantomsIgnored => ("mvto", usual),
+        Mutant::LeftoverFilled => ("mv2pl", usual),
+        Mutant::ReadsUnvalidated | Mutant::CommittingIgnored => ("mvocc", usual),
+        Mutant::NoReadLock | Mutant::CarelessUpgrade => ("mv2pl", usual),
+        Mutant::LostUpdate | Mutant::UniqueSkewed => ("si", usual),
+        Mutant::PivotCommits | Mutant::EarlyForgotten => ("ssi", usual),
+        Mutant::WindowIgnored | Mutant::CommitOrderClaimed => ("ssn", usual),
         // MVTO would look for the newest version for ever.
-        Flaw::EndNotSet => ("mvocc", spec(Storage::OldestFirst, Collector::Transaction, logical)),
-        Flaw::TornRead => ("mvto", spec(Storage::Delta, Collector::Nobody, logical)),
-        Flaw::FalsePositiveShown => ("mvto", usual),
-        Flaw::EntryStays => ("mvto", spec(Storage::NewestFirst, Collector::Vacuum, logical)),
-        Flaw::CollectsVisible => ("mvto", usual),
-        Flaw::DirtyForgotten => ("mvto", spec(Storage::Delta, Collector::Vacuum, logical)),
-        Flaw::BatchForgotten => {
+        Mutant::EndNotSet => ("mvocc", spec(Storage::OldestFirst, Collector::Transaction, logical)),
+        Mutant::TornRead => ("mvto", spec(Storage::Delta, Collector::Nobody, logical)),
+        Mutant::FalsePositiveShown => ("mvto", usual),
+        Mutant::EntryStays => ("mvto", spec(Storage::NewestFirst, Collector::Vacuum, logical)),
+        Mutant::CollectsVisible => ("mvto", usual),
+        Mutant::DirtyForgotten => ("mvto", spec(Storage::Delta, Collector::Vacuum, logical)),
+        Mutant::BatchForgotten => {
             ("mvto", spec(Storage::NewestFirst, Collector::Transaction, logical))
         }
-        Flaw::CooperationRefused => {
+        Mutant::CooperationRefused => {
             ("mvto", spec(Storage::OldestFirst, Collector::Cooperative, logical))
         }
-        Flaw::IntervalsIgnored => {
+        Mutant::IntervalsIgnored => {
             ("mvto", spec(Storage::NewestFirst, Collector::Interval, logical))
         }
     }
 }
 
 /// Worlds and histories, by turns alone and on four workers.
-fn found_by_worlds(flaw: Flaw, seeds: u64) -> bool {
-    let (rule, spec) = habitat(flaw);
-    let protocol = block::mutant(&format!("{rule}:{spec}"), flaw).expect("options that go");
+fn found_by_worlds(mutant: Mutant, seeds: u64) -> bool {
+    let (rule, spec) = habitat(mutant);
+    let protocol = block::mutant(&format!("{rule}:{spec}"), mutant).expect("options that go");
     let crews = [Crew::new(1), Crew::new(4)];
     (0..seeds).any(|seed| {
         let crew = &crews[seed as usize % 2];
@@ -67,12 +67,12 @@ fn found_by_worlds(flaw: Flaw, seeds: u64) -> bool {
 }
 
 /// Two transactions step by step.
-fn found_step_by_step<R: Rule>(flaw: Flaw, spec: TableSpec) -> bool {
+fn found_step_by_step<R: Rule>(mutant: Mutant, spec: TableSpec) -> bool {
     if R::NAME == "si" {
         return false;
     }
     let mut db = database::<R>(spec, 2);
-    db.flaw = Some(flaw);
+    db.mutant = Some(mutant);
     let db = db;
     let mut stage = Stage::<R>::new(&db);
     let before = Model::from([(0, 1), (1, 2)]);
@@ -99,15 +99,15 @@ fn found_step_by_step<R: Rule>(flaw: Flaw, spec: TableSpec) -> bool {
             })
         })
     });
-    flaw::enter(None);
+    mutant::enter(None);
     found
 }
 
 /// What is left of versions, entries and tuples although nobody sees them; everything, if an old
 /// reader did not see the same twice.
-fn left_over<R: Rule>(flaw: Option<Flaw>, spec: TableSpec) -> usize {
+fn left_over<R: Rule>(mutant: Option<Mutant>, spec: TableSpec) -> usize {
     let mut db = database::<R>(spec, 1);
-    db.flaw = flaw;
+    db.mutant = mutant;
     let db = db;
     let mut stage = Stage::<R>::new(&db);
     stage.reset(&(0..4).map(|key| (key, key)).collect());
@@ -145,38 +145,39 @@ fn left_over<R: Rule>(flaw: Option<Flaw>, spec: TableSpec) -> usize {
     }
     sweep();
     left += count();
-    flaw::enter(None);
+    mutant::enter(None);
     if answers[0] == answers[1] { left } else { usize::MAX }
 }
 
-fn is_found(flaw: Flaw) -> bool {
-    let (rule, spec) = habitat(flaw);
+fn is_found(mutant: Mutant) -> bool {
+    let (rule, spec) = habitat(mutant);
     with_rule!(rule, R => {
-        anomalies::shown::<R>(flaw)
-            || anomalies::unique_values_skew::<R>(Some(flaw))
-            || found_step_by_step::<R>(flaw, spec)
-            || rule != "si" && interleaved::leftover_filled::<R>(spec, Some(flaw)).is_err()
-            || !anomalies::refuses_closed_blocks::<R>(Some(flaw))
+        anomalies::shown::<R>(mutant)
+            || anomalies::unique_values_skew::<R>(Some(mutant))
+            || found_step_by_step::<R>(mutant, spec)
+            || rule != "si" && interleaved::leftover_filled::<R>(spec, Some(mutant)).is_err()
+            || !anomalies::refuses_closed_blocks::<R>(Some(mutant))
                 && anomalies::refuses_closed_blocks::<R>(None)
-            || left_over::<R>(Some(flaw), spec) > left_over::<R>(None, spec)
+            || left_over::<R>(Some(mutant), spec) > left_over::<R>(None, spec)
             || rule != "si"
                 && (0..8).any(|seed| {
-                    hammer::hammer::<R>(spec, Some(flaw), 500, Trial::chosen(seed)).is_err()
+                    hammer::hammer::<R>(spec, Some(mutant), 500, Trial::chosen(seed)).is_err()
                 })
-            || flaw == Flaw::TornRead
+            || mutant == Mutant::TornRead
                 && (0..8).any(|seed| {
-                    !hammer::reads_whole_rows(spec, Some(flaw), 500, Trial::chosen(seed))
+                    !hammer::reads_whole_rows(spec, Some(mutant), 500, Trial::chosen(seed))
                 })
-    }) || found_by_worlds(flaw, 60)
+    }) || found_by_worlds(mutant, 60)
 }
 
 #[test]
 fn every_seeded_bug_is_found() {
-    let survives = |flaw: &&Flaw| {
-        let found = is_found(**flaw);
-        println!("{:<24} {}", flaw.name(), if found { "found" } else { "NOT FOUND" });
+    let survives = |mutant: &&Mutant| {
+        let found = is_found(**mutant);
+        println!("{:<24} {}", mutant.name(), if found { "found" } else { "NOT FOUND" });
         !found
     };
-    let survivors: Vec<&str> = Flaw::ALL.iter().filter(survives).map(|flaw| flaw.name()).collect();
+    let survivors: Vec<&str> =
+        Mutant::ALL.iter().filter(survives).map(|mutant| mutant.name()).collect();
     assert!(survivors.is_empty(), "nobody found {survivors:?}");
 }

@@ -10,8 +10,8 @@ use procedure::healing::{Notes, Restorable};
 use smallvec::{SmallVec, smallvec};
 use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
-use crate::online::flaw::Flaw;
 use crate::online::gaps::{Gap, Gaps};
+use crate::online::mutant::Mutant;
 use crate::online::order::Place;
 use crate::online::reads::Reads;
 use crate::online::workspace::{RowState, Workspace};
@@ -24,7 +24,7 @@ pub struct Healer {
     writes: vec::IntoIter<PendingWrite>,
     /// Places of notes that no longer hold, ascending.
     stale: Stale,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 #[derive(Default)]
@@ -43,14 +43,14 @@ pub enum Validity {
 }
 
 impl Healer {
-    pub fn new(workspace: Workspace, flaw: Option<Flaw>) -> Healer {
+    pub fn new(workspace: Workspace, mutant: Option<Mutant>) -> Healer {
         Healer {
             workspace,
             old: Reads::default(),
             next: Notes::default(),
             writes: Vec::new().into_iter(),
             stale: Stale::default(),
-            flaw,
+            mutant,
         }
     }
 
@@ -61,7 +61,7 @@ impl Healer {
         self.stale.rows.clear();
         self.stale.gaps.clear();
         let reads = self.workspace.reads();
-        if self.flaw == Some(Flaw::ReadsUnvalidated) && !reads.torn {
+        if self.mutant == Some(Mutant::ReadsUnvalidated) && !reads.torn {
             return Validity::Valid;
         }
         let mut in_other_hands = false;
@@ -149,10 +149,10 @@ impl Restorable for Healer {
     }
 
     fn is_stale(&self, notes: Notes) -> bool {
-        match self.flaw {
+        match self.mutant {
             // Whatever has changed passes for a column that is not used.
-            Some(Flaw::FilterTooWide) if notes.gaps == 0 => return false,
-            Some(Flaw::PhantomsUnhealed) if notes.gaps > 0 => return false,
+            Some(Mutant::FilterTooWide) if notes.gaps == 0 => return false,
+            Some(Mutant::PhantomsUnhealed) if notes.gaps > 0 => return false,
             _ => {}
         }
         Self::among(&self.stale.rows, self.next.rows, notes.rows)
@@ -166,7 +166,7 @@ impl Restorable for Healer {
         let from = reads.rows.len();
         reads.rows.extend_from_slice(&self.old.rows[rows]);
         reads.gaps.extend_from_slice(&self.old.gaps[gaps.clone()]);
-        if matches!(self.flaw, Some(Flaw::FilterTooWide | Flaw::PhantomsUnhealed)) {
+        if matches!(self.mutant, Some(Mutant::FilterTooWide | Mutant::PhantomsUnhealed)) {
             for row in &mut reads.rows[from..] {
                 let table = self.workspace.table(row.table);
                 let now = table.and_then(|table| table.stamp(row.slot, storage::LATEST));
@@ -189,7 +189,7 @@ impl Restorable for Healer {
         self.next.rows += notes.rows;
         self.next.gaps += notes.gaps;
         for write in self.writes.by_ref().take(notes.writes as usize) {
-            if self.flaw == Some(Flaw::OldKeyKept) {
+            if self.mutant == Some(Mutant::OldKeyKept) {
                 self.workspace.overlay().put_back(write);
             }
         }

@@ -84,13 +84,13 @@ use types::Stop;
 use self::access::{Healer, Validity};
 use self::graphs::Graphs;
 use super::driver::Arriving;
-use super::flaw::Flaw;
 use super::gaps::Gaps;
+use super::mutant::Mutant;
 use super::order::{Draw, Place};
 use super::seam::{Conflict, Ended, Epoch, Healing as Counts, Online, Session, Start};
 use super::workspace::Workspace;
 
-pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, flaws: Flaw::HEALING };
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, mutants: Mutant::HEALING };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "healing",
@@ -125,13 +125,17 @@ const LOOKS_MAX: u32 = 12;
 const WARY_COMMITS: u32 = 8;
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    Arriving::made(options, |flaw| Healing { gaps: Arc::default(), graphs: Arc::default(), flaw })
+    Arriving::made(options, |mutant| Healing {
+        gaps: Arc::default(),
+        graphs: Arc::default(),
+        mutant,
+    })
 }
 
 pub struct Healing {
     gaps: Arc<Gaps>,
     graphs: Arc<Graphs>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Online for Healing {
@@ -143,11 +147,11 @@ impl Online for Healing {
 
     fn session(&self, epoch: &Arc<Epoch>) -> HealingSession {
         let ranks = self.graphs.ranks(epoch.height);
-        let workspace = Workspace::new(epoch, &self.gaps, self.flaw).in_order(&ranks);
+        let workspace = Workspace::new(epoch, &self.gaps, self.mutant).in_order(&ranks);
         let mut cache = AccessCache::default();
-        cache.forgets_dependents = self.flaw == Some(Flaw::DependentsForgotten);
+        cache.forgets_dependents = self.mutant == Some(Mutant::DependentsForgotten);
         HealingSession {
-            healer: Healer::new(workspace, self.flaw),
+            healer: Healer::new(workspace, self.mutant),
             frame: Frame::metered(Meter::of(epoch.budget)),
             cache,
             graphs: Arc::clone(&self.graphs),
@@ -156,7 +160,7 @@ impl Online for Healing {
             wary: 0,
             counts: Counts::default(),
             place_kept: None,
-            flaw: self.flaw,
+            mutant: self.mutant,
         }
     }
 }
@@ -174,7 +178,7 @@ pub struct HealingSession {
     counts: Counts,
     /// Tests of the tests: what was drawn before a healing.
     place_kept: Option<(Place, Option<Draw>)>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 /// Counted for this worker alone: a count that all of them share would go from one to another with
@@ -328,16 +332,16 @@ impl HealingSession {
         if workspace.enter_gaps(|_| false).is_err() {
             return Round::Relock;
         }
-        let late = self.flaw == Some(Flaw::DrawsLate);
+        let late = self.mutant == Some(Mutant::DrawsLate);
         let drawn = match self.place_kept.take() {
             Some(kept) => Some(kept),
             None => (!late).then(|| self.healer.workspace.draw()),
         };
-        if self.flaw == Some(Flaw::PlaceKept) {
+        if self.mutant == Some(Mutant::PlaceKept) {
             self.place_kept = drawn;
         }
         let rejected = run.is_err() || evaluated.is_err();
-        let unvalidated = rejected && self.flaw == Some(Flaw::RejectionsUnvalidated);
+        let unvalidated = rejected && self.mutant == Some(Mutant::RejectionsUnvalidated);
         let place = drawn.map_or(Place::END, |(place, _)| place);
         match self.healer.validate(place, true) {
             _ if unvalidated => {}
@@ -366,7 +370,7 @@ impl HealingSession {
         match workspace.holds_locks() {
             false => workspace.lock(locks_reads).is_ok(),
             true if !self.cache.writes_moved && !locks_reads => true,
-            true if self.flaw == Some(Flaw::MembersUnlocked) => true,
+            true if self.mutant == Some(Mutant::MembersUnlocked) => true,
             true => self.healer.workspace.lock_added(locks_reads).is_ok(),
         }
     }

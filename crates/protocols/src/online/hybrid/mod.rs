@@ -33,12 +33,12 @@ use storage::UndoArena;
 use types::Stop;
 
 use super::driver::Arriving;
-use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::locking::{Locking, Waiting};
+use super::mutant::Mutant;
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
 
-pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, flaws: Flaw::SILO };
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, mutants: Mutant::SILO };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "hybrid",
@@ -50,12 +50,12 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    Arriving::made(options, |flaw| Hybrid { gaps: Arc::default(), flaw })
+    Arriving::made(options, |mutant| Hybrid { gaps: Arc::default(), mutant })
 }
 
 pub struct Hybrid {
     gaps: Arc<Gaps>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Online for Hybrid {
@@ -66,7 +66,7 @@ impl Online for Hybrid {
     }
 
     fn session(&self, epoch: &Arc<Epoch>) -> HybridSession {
-        let locking = Locking::new(epoch, &self.gaps, Waiting::Never, self.flaw);
+        let locking = Locking::new(epoch, &self.gaps, Waiting::Never, self.mutant);
         HybridSession { locking, locks: false }
     }
 }

@@ -27,12 +27,12 @@ use storage::UndoArena;
 use types::Stop;
 
 use super::driver::Arriving;
-use super::flaw::Flaw;
 use super::gaps::Gaps;
+use super::mutant::Mutant;
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
 use super::workspace::{Overlaid, Workspace};
 
-pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, flaws: Flaw::OPTIMISTIC };
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, mutants: Mutant::OPTIMISTIC };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "occ",
@@ -44,12 +44,12 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    Arriving::made(options, |flaw| Occ { gaps: Arc::default(), flaw })
+    Arriving::made(options, |mutant| Occ { gaps: Arc::default(), mutant })
 }
 
 pub struct Occ {
     gaps: Arc<Gaps>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Online for Occ {
@@ -60,14 +60,14 @@ impl Online for Occ {
     }
 
     fn session(&self, epoch: &Arc<Epoch>) -> OccSession {
-        let workspace = Workspace::new(epoch, &self.gaps, self.flaw);
-        OccSession { workspace, flaw: self.flaw }
+        let workspace = Workspace::new(epoch, &self.gaps, self.mutant);
+        OccSession { workspace, mutant: self.mutant }
     }
 }
 
 pub struct OccSession {
     workspace: Workspace,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Session for OccSession {
@@ -94,7 +94,7 @@ impl Session for OccSession {
         let run = run.and_then(|result| workspace.resolve().map(|()| result));
         workspace.enter_gaps(|_| false)?;
         let (place, draw) = workspace.draw();
-        let unvalidated = run.is_err() && self.flaw == Some(Flaw::RejectionsUnvalidated);
+        let unvalidated = run.is_err() && self.mutant == Some(Mutant::RejectionsUnvalidated);
         if !unvalidated && !workspace.reads_hold(place) {
             return Err(Conflict);
         }

@@ -44,12 +44,12 @@ use storage::{LATEST, UndoArena};
 use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
 use super::driver::Arriving;
-use super::flaw::Flaw;
+use super::mutant::Mutant;
 use super::order::{PROVISIONAL, Place};
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
 use super::workspace::name_rows;
 
-pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, flaws: Flaw::PARTITIONED };
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, mutants: Mutant::PARTITIONED };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "partitioned",
@@ -68,13 +68,13 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 fn make(options: &Options) -> Arc<dyn Protocol> {
     let count = options.number(&INFO, "partitions") as u32;
     let partitions = Arc::new(Partitions { taken: Mutex::new(0), given_back: Condvar::new() });
-    Arriving::made(options, |flaw| Partitioned { partitions, count, flaw })
+    Arriving::made(options, |mutant| Partitioned { partitions, count, mutant })
 }
 
 pub struct Partitioned {
     partitions: Arc<Partitions>,
     count: u32,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 /// Which partitions are taken, one bit for each.
@@ -110,7 +110,7 @@ impl Online for Partitioned {
         let moment = Moment { height: epoch.height, position: PROVISIONAL, now_us: 0 };
         let overlay = Overlay::new(Arc::clone(&epoch.catalog), LATEST, moment, NoRecord);
         let fenced =
-            Fenced { overlay, count: self.count, held: 0, trespassed: false, flaw: self.flaw };
+            Fenced { overlay, count: self.count, held: 0, trespassed: false, mutant: self.mutant };
         PartitionedSession {
             installer: Installer::new(Arc::clone(&epoch.catalog)),
             epoch: Arc::clone(epoch),
@@ -225,7 +225,7 @@ pub struct Fenced {
     held: u64,
     /// It came to a row of another partition.
     trespassed: bool,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Fenced {
@@ -255,7 +255,7 @@ impl Fenced {
     }
 
     fn admit(&mut self, wanted: u64) -> Result<(), Stop> {
-        if wanted & !self.held == 0 || self.flaw == Some(Flaw::FencesDown) {
+        if wanted & !self.held == 0 || self.mutant == Some(Mutant::FencesDown) {
             return Ok(());
         }
         self.trespassed = true;
@@ -306,7 +306,7 @@ impl Access for Fenced {
     where
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
-        let narrow = self.flaw == Some(Flaw::ScansUnfenced);
+        let narrow = self.mutant == Some(Mutant::ScansUnfenced);
         self.admit(if narrow { self.held } else { self.of_range(range) })?;
         self.overlay.scan(range, columns, visit)
     }

@@ -35,12 +35,12 @@ use storage::UndoArena;
 use types::Stop;
 
 use super::driver::Arriving;
-use super::flaw::Flaw;
 use super::gaps::Gaps;
+use super::mutant::Mutant;
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
 use super::workspace::{Overlaid, Workspace};
 
-pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, flaws: Flaw::SILO };
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, mutants: Mutant::SILO };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "silo",
@@ -52,12 +52,12 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    Arriving::made(options, |flaw| Silo { gaps: Arc::default(), flaw })
+    Arriving::made(options, |mutant| Silo { gaps: Arc::default(), mutant })
 }
 
 pub struct Silo {
     gaps: Arc<Gaps>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Online for Silo {
@@ -68,7 +68,7 @@ impl Online for Silo {
     }
 
     fn session(&self, epoch: &Arc<Epoch>) -> SiloSession {
-        SiloSession { workspace: Workspace::new(epoch, &self.gaps, self.flaw) }
+        SiloSession { workspace: Workspace::new(epoch, &self.gaps, self.mutant) }
     }
 }
 

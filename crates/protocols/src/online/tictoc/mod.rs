@@ -45,13 +45,13 @@ use storage::{LATEST, UndoArena};
 use types::{Height, Position, Stamp, Stop};
 
 use super::driver::Arriving;
-use super::flaw::Flaw;
 use super::gaps::Gaps;
+use super::mutant::Mutant;
 use super::reads::RowSeen;
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
 use super::workspace::{Overlaid, Workspace};
 
-pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, flaws: Flaw::TICTOC };
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, mutants: Mutant::TICTOC };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "tictoc",
@@ -63,14 +63,18 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 };
 
 fn make(options: &Options) -> Arc<dyn Protocol> {
-    Arriving::made(options, |flaw| TicToc { gaps: Arc::default(), times: Mutex::default(), flaw })
+    Arriving::made(options, |mutant| TicToc {
+        gaps: Arc::default(),
+        times: Mutex::default(),
+        mutant,
+    })
 }
 
 pub struct TicToc {
     gaps: Arc<Gaps>,
     /// Of the block that is being run.
     times: Mutex<Option<Arc<Times>>>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 /// Times of one block.
@@ -135,8 +139,8 @@ impl Online for TicToc {
             Some(times) if times.height == epoch.height => Arc::clone(times),
             _ => Arc::clone(times.insert(Arc::new(Times::new(epoch)))),
         };
-        let workspace = Workspace::new(epoch, &self.gaps, self.flaw).with_times();
-        TicTocSession { workspace, gaps: Arc::clone(&self.gaps), times, flaw: self.flaw }
+        let workspace = Workspace::new(epoch, &self.gaps, self.mutant).with_times();
+        TicTocSession { workspace, gaps: Arc::clone(&self.gaps), times, mutant: self.mutant }
     }
 }
 
@@ -144,7 +148,7 @@ pub struct TicTocSession {
     workspace: Workspace,
     gaps: Arc<Gaps>,
     times: Arc<Times>,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Session for TicTocSession {
@@ -174,7 +178,7 @@ impl Session for TicTocSession {
         // `gap_holds`.
         fence(Ordering::SeqCst);
         let time = self.time();
-        let unvalidated = run.is_err() && self.flaw == Some(Flaw::RejectionsUnvalidated);
+        let unvalidated = run.is_err() && self.mutant == Some(Mutant::RejectionsUnvalidated);
         if !unvalidated && !self.reads_hold(time) {
             return Err(Conflict);
         }
@@ -203,8 +207,8 @@ impl TicTocSession {
         let Times { gap_read, gap_changed, .. } = &*self.times;
         let workspace = &self.workspace;
         let load = |time: &AtomicU32| time.load(Ordering::Acquire);
-        let after = u32::from(self.flaw != Some(Flaw::WritesAtReadTime));
-        let gap_times = self.flaw != Some(Flaw::GapTimesForgotten);
+        let after = u32::from(self.mutant != Some(Mutant::WritesAtReadTime));
+        let gap_times = self.mutant != Some(Mutant::GapTimesForgotten);
         let reads = workspace.reads();
         let rows = reads.rows.iter().map(|row| self.times.of_write(row.stamp));
         let gaps = reads.gaps.iter().filter(|_| gap_times);
@@ -224,7 +228,7 @@ impl TicTocSession {
     fn reads_hold(&self, time: u32) -> bool {
         concurrency::trial::pause();
         let reads = self.workspace.reads();
-        if self.flaw == Some(Flaw::ReadsUnvalidated) {
+        if self.mutant == Some(Mutant::ReadsUnvalidated) {
             return !reads.torn;
         }
         !reads.torn
@@ -243,7 +247,7 @@ impl TicTocSession {
         if self.workspace.is_mine(row.table, row.slot) {
             return Some(if row.value { now() == Some(row.stamp) } else { now().is_some() });
         }
-        if self.flaw == Some(Flaw::ReadsNotExtended) {
+        if self.mutant == Some(Mutant::ReadsNotExtended) {
             return Some(now() == Some(row.stamp));
         }
         let latch = self.workspace.latch(row.table, row.slot)?;

@@ -36,12 +36,12 @@ use storage::UndoArena;
 use types::Stop;
 
 use super::driver::Arriving;
-use super::flaw::Flaw;
 use super::gaps::Gaps;
 use super::locking::{Locking, Waiting};
+use super::mutant::Mutant;
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
 
-pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, flaws: Flaw::LOCKING };
+pub const ENTRY: crate::Entry = crate::Entry { info: &INFO, make, mutants: Mutant::LOCKING };
 
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "2pl",
@@ -62,13 +62,13 @@ fn make(options: &Options) -> Arc<dyn Protocol> {
         true => Waiting::WaitDie,
         false => Waiting::Never,
     };
-    Arriving::made(options, |flaw| TwoPhaseLocking { gaps: Arc::default(), waiting, flaw })
+    Arriving::made(options, |mutant| TwoPhaseLocking { gaps: Arc::default(), waiting, mutant })
 }
 
 pub struct TwoPhaseLocking {
     gaps: Arc<Gaps>,
     waiting: Waiting,
-    flaw: Option<Flaw>,
+    mutant: Option<Mutant>,
 }
 
 impl Online for TwoPhaseLocking {
@@ -79,7 +79,7 @@ impl Online for TwoPhaseLocking {
     }
 
     fn session(&self, epoch: &Arc<Epoch>) -> LockingSession {
-        LockingSession(Locking::new(epoch, &self.gaps, self.waiting, self.flaw))
+        LockingSession(Locking::new(epoch, &self.gaps, self.waiting, self.mutant))
     }
 }
 

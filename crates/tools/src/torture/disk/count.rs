@@ -19,7 +19,7 @@ pub struct Count {
     pub lost_files: u64,
     /// Rotten folders that were refused or reported; the others came to the right state.
     pub refused: u64,
-    pub flaws_found: u64,
+    pub mutants_found: u64,
 }
 
 /// When to stop.

@@ -5,7 +5,7 @@
 //!                                       ├─► every fault, everywhere [`faults`]
 //!   clients side by side ─► engine ─► … ├─► random crash images     [`crowd`]
 //!                                       ├─► rot, lost files         [`rot`]
-//!                                       └─► careless programs       [`flaws`]
+//!                                       └─► careless programs       [`mutants`]
 //!               each ─► recovery ─► block hash, digest of the state, checkpoints
 //! ```
 //!
@@ -18,8 +18,8 @@
 mod count;
 mod crowd;
 mod faults;
-mod flaws;
 mod images;
+mod mutants;
 mod rot;
 pub mod world;
 
@@ -28,8 +28,8 @@ use kit::random::Random;
 
 pub use count::{Count, Until};
 
-use flaws::Flaw;
 use images::Depth;
+use mutants::Mutant;
 use world::{Reference, Story};
 
 /// How much of everything.
@@ -62,7 +62,7 @@ pub fn run(seed: u64, until: &Until, note: &dyn Fn(&Count)) -> Result<Count> {
     let mut random = Random::new(seed);
     let names = protocols::ALL.iter().map(|entry| entry.info.name);
     let names: Vec<&str> = names.filter(|name| engine::check_protocol(name).is_ok()).collect();
-    count.flaws_found += find_flaws()?;
+    count.mutants_found += find_mutants()?;
     for &name in names.iter().cycle() {
         let seed = random.next_u64();
         let context = || format!("protocol {name}, story {seed}");
@@ -105,21 +105,21 @@ fn everything(
     Ok(())
 }
 
-/// Every flaw must be found, or the suites are worth nothing. Side by side, since a search mostly
+/// Every mutant must be found, or the suites are worth nothing. Side by side, since a search mostly
 /// waits for threads of its own recoveries.
-fn find_flaws() -> Result<u64> {
+fn find_mutants() -> Result<u64> {
     let reference = Reference::of(Story::new("serial", 6, 3, 1))?;
     let searched = std::thread::scope(|scope| {
         let reference = &reference;
-        let search = |flaw| (flaw, scope.spawn(move || flaws::found_by(flaw, reference)));
-        Flaw::ALL.map(search).map(|(flaw, search)| (flaw, search.join()))
+        let search = |mutant| (mutant, scope.spawn(move || mutants::found_by(mutant, reference)));
+        Mutant::ALL.map(search).map(|(mutant, search)| (mutant, search.join()))
     });
-    for (flaw, found) in searched {
-        let found = found.map_err(|_| anyhow!("the search for {flaw:?} panicked"))??;
-        let found = found.with_context(|| format!("nothing finds the seeded bug {flaw:?}"))?;
-        tracing::debug!(?flaw, found, "a seeded bug was found");
+    for (mutant, found) in searched {
+        let found = found.map_err(|_| anyhow!("the search for {mutant:?} panicked"))??;
+        let found = found.with_context(|| format!("nothing finds the seeded bug {mutant:?}"))?;
+        tracing::debug!(?mutant, found, "a seeded bug was found");
     }
-    Ok(Flaw::ALL.len() as u64)
+    Ok(Mutant::ALL.len() as u64)
 }
 
 #[cfg(test)]

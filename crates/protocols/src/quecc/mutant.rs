@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// Queues of lower priority do not wait for overlapping ones of higher priority.
     NoPriority,
     /// A fragment takes what is there for the values it needs.
@@ -21,24 +21,30 @@ pub enum Flaw {
     UnsettledSlots,
 }
 
-const FLAWS: [(&str, Flaw); 8] = [
-    ("no_priority", Flaw::NoPriority),
-    ("no_data_dependencies", Flaw::NoDataDependencies),
-    ("no_overwrite_dependents", Flaw::NoOverwriteDependents),
-    ("undo_forward", Flaw::UndoForward),
-    ("no_scan_routes", Flaw::NoScanRoutes),
-    ("no_undo", Flaw::NoUndo),
-    ("no_tokens", Flaw::NoTokens),
-    ("unsettled_slots", Flaw::UnsettledSlots),
+const MUTANTS: [(&str, Mutant); 8] = [
+    ("no_priority", Mutant::NoPriority),
+    ("no_data_dependencies", Mutant::NoDataDependencies),
+    ("no_overwrite_dependents", Mutant::NoOverwriteDependents),
+    ("undo_forward", Mutant::UndoForward),
+    ("no_scan_routes", Mutant::NoScanRoutes),
+    ("no_undo", Mutant::NoUndo),
+    ("no_tokens", Mutant::NoTokens),
+    ("unsettled_slots", Mutant::UnsettledSlots),
 ];
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] = &[
-        FLAWS[0].0, FLAWS[1].0, FLAWS[2].0, FLAWS[3].0, FLAWS[4].0, FLAWS[5].0, FLAWS[6].0,
-        FLAWS[7].0,
+        MUTANTS[0].0,
+        MUTANTS[1].0,
+        MUTANTS[2].0,
+        MUTANTS[3].0,
+        MUTANTS[4].0,
+        MUTANTS[5].0,
+        MUTANTS[6].0,
+        MUTANTS[7].0,
     ];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
-        FLAWS.iter().find(|(known, _)| *known == name).map(|(_, flaw)| *flaw)
+    pub fn by_name(name: &str) -> Option<Mutant> {
+        MUTANTS.iter().find(|(known, _)| *known == name).map(|(_, mutant)| *mutant)
     }
 }

@@ -2,22 +2,22 @@
 //! switch them on to see whether they would notice. Without the feature `mutants` all of it is
 //! empty.
 
-macro_rules! flaws {
-    ($($(#[$doc:meta])* $flaw:ident = $name:literal;)*) => {
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $mutant:ident = $name:literal;)*) => {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Flaw { $($(#[$doc])* $flaw,)* }
+        pub enum Mutant { $($(#[$doc])* $mutant,)* }
 
-        impl Flaw {
-            pub const ALL: &[Flaw] = &[$(Flaw::$flaw,)*];
+        impl Mutant {
+            pub const ALL: &[Mutant] = &[$(Mutant::$mutant,)*];
 
             pub const fn name(self) -> &'static str {
-                match self { $(Flaw::$flaw => $name,)* }
+                match self { $(Mutant::$mutant => $name,)* }
             }
         }
     };
 }
 
-flaws! {
+mutants! {
     /// MVTO: a reader leaves no trace.
     ReadUnmarked = "read_unmarked";
     /// MVTO: a reader passes by an older writer's lock.
@@ -74,34 +74,34 @@ flaws! {
 mod switch {
     use std::cell::Cell;
 
-    use super::Flaw;
+    use super::Mutant;
 
     thread_local! {
-        static CURRENT: Cell<Option<Flaw>> = const { Cell::new(None) };
+        static CURRENT: Cell<Option<Mutant>> = const { Cell::new(None) };
     }
 
-    /// What this thread does from now on has the flaw.
-    pub fn enter(flaw: Option<Flaw>) {
-        CURRENT.set(flaw);
+    /// What this thread does from now on has the mutant.
+    pub fn enter(mutant: Option<Mutant>) {
+        CURRENT.set(mutant);
     }
 
     #[inline]
-    pub fn flawed(flaw: Flaw) -> bool {
-        CURRENT.get() == Some(flaw)
+    pub fn mutated(mutant: Mutant) -> bool {
+        CURRENT.get() == Some(mutant)
     }
 }
 
 #[cfg(not(feature = "mutants"))]
 mod switch {
-    use super::Flaw;
+    use super::Mutant;
 
     #[inline(always)]
-    pub fn enter(_: Option<Flaw>) {}
+    pub fn enter(_: Option<Mutant>) {}
 
     #[inline(always)]
-    pub fn flawed(_: Flaw) -> bool {
+    pub fn mutated(_: Mutant) -> bool {
         false
     }
 }
 
-pub use switch::{enter, flawed};
+pub use switch::{enter, mutated};

@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// `min_out < max_in` instead of `<=`: two transactions no longer make a dangerous structure.
     StrictRule1,
     /// A transaction counts as a partner of its own.
@@ -27,7 +27,7 @@ pub enum Flaw {
     Rule3Direction,
 }
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] = &[
         "strict_rule_1",
         "self_edges",
@@ -42,19 +42,19 @@ impl Flaw {
         "rule_3_direction",
     ];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "strict_rule_1" => Flaw::StrictRule1,
-            "self_edges" => Flaw::SelfEdges,
-            "no_range_edges" => Flaw::NoRangeEdges,
-            "no_existence_edges" => Flaw::NoExistenceEdges,
-            "block_order" => Flaw::BlockOrder,
-            "no_demotion" => Flaw::NoDemotion,
-            "forgets_command" => Flaw::ForgetsCommand,
-            "folds_backwards" => Flaw::FoldsBackwards,
-            "no_rule_3" => Flaw::NoRule3,
-            "rule_3_spares_the_later" => Flaw::Rule3SparesTheLater,
-            "rule_3_direction" => Flaw::Rule3Direction,
+            "strict_rule_1" => Mutant::StrictRule1,
+            "self_edges" => Mutant::SelfEdges,
+            "no_range_edges" => Mutant::NoRangeEdges,
+            "no_existence_edges" => Mutant::NoExistenceEdges,
+            "block_order" => Mutant::BlockOrder,
+            "no_demotion" => Mutant::NoDemotion,
+            "forgets_command" => Mutant::ForgetsCommand,
+            "folds_backwards" => Mutant::FoldsBackwards,
+            "no_rule_3" => Mutant::NoRule3,
+            "rule_3_spares_the_later" => Mutant::Rule3SparesTheLater,
+            "rule_3_direction" => Mutant::Rule3Direction,
             _ => return None,
         })
     }

@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// Only writes conflict with each other.
     NoReadEdges,
     /// Intervals are taken for points.
@@ -14,16 +14,16 @@ pub enum Flaw {
     StageOfLastOnly,
 }
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] =
         &["no_read_edges", "no_intervals", "stale_predictions", "stage_of_last_only"];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "no_read_edges" => Flaw::NoReadEdges,
-            "no_intervals" => Flaw::NoIntervals,
-            "stale_predictions" => Flaw::StalePredictions,
-            "stage_of_last_only" => Flaw::StageOfLastOnly,
+            "no_read_edges" => Mutant::NoReadEdges,
+            "no_intervals" => Mutant::NoIntervals,
+            "stale_predictions" => Mutant::StalePredictions,
+            "stage_of_last_only" => Mutant::StageOfLastOnly,
             _ => return None,
         })
     }

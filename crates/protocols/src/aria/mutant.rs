@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// Two writers of one record both commit.
     NoWaw,
     /// Who read what a smaller TID writes always commits.
@@ -17,7 +17,7 @@ pub enum Flaw {
     BlockOrder,
 }
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] = &[
         "no_waw",
         "no_raw",
@@ -27,14 +27,14 @@ impl Flaw {
         "block_order",
     ];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "no_waw" => Flaw::NoWaw,
-            "no_raw" => Flaw::NoRaw,
-            "no_war" => Flaw::NoWar,
-            "no_existence_reservations" => Flaw::NoExistenceReservations,
-            "no_range_reservations" => Flaw::NoRangeReservations,
-            "block_order" => Flaw::BlockOrder,
+            "no_waw" => Mutant::NoWaw,
+            "no_raw" => Mutant::NoRaw,
+            "no_war" => Mutant::NoWar,
+            "no_existence_reservations" => Mutant::NoExistenceReservations,
+            "no_range_reservations" => Mutant::NoRangeReservations,
+            "block_order" => Mutant::BlockOrder,
             _ => return None,
         })
     }

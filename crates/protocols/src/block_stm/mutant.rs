@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// Values that were read are not validated.
     NoValueValidation,
     /// Row counts and failed inserts are not validated.
@@ -17,7 +17,7 @@ pub enum Flaw {
     NoRevalidation,
 }
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] = &[
         "no_value_validation",
         "no_existence_validation",
@@ -27,14 +27,14 @@ impl Flaw {
         "no_revalidation",
     ];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "no_value_validation" => Flaw::NoValueValidation,
-            "no_existence_validation" => Flaw::NoExistenceValidation,
-            "no_range_validation" => Flaw::NoRangeValidation,
-            "no_error_validation" => Flaw::NoErrorValidation,
-            "old_writes_stay" => Flaw::OldWritesStay,
-            "no_revalidation" => Flaw::NoRevalidation,
+            "no_value_validation" => Mutant::NoValueValidation,
+            "no_existence_validation" => Mutant::NoExistenceValidation,
+            "no_range_validation" => Mutant::NoRangeValidation,
+            "no_error_validation" => Mutant::NoErrorValidation,
+            "old_writes_stay" => Mutant::OldWritesStay,
+            "no_revalidation" => Mutant::NoRevalidation,
             _ => return None,
         })
     }

@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong, of what the family shares and of each protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// Rows that were read are not looked at again.
     ReadsUnvalidated,
     /// A row that another transaction has locked to overwrite it passes for unchanged.
@@ -51,7 +51,7 @@ pub enum Flaw {
     ScansUnfenced,
 }
 
-impl Flaw {
+impl Mutant {
     /// Those that every optimistic protocol of the family can have.
     pub const OPTIMISTIC: &[&str] = &[
         "reads_unvalidated",
@@ -118,31 +118,31 @@ impl Flaw {
 
     pub const PARTITIONED: &[&str] = &["fences_down", "scans_unfenced", "stamps_keep_draws"];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "reads_unvalidated" => Flaw::ReadsUnvalidated,
-            "locks_overlooked" => Flaw::LocksOverlooked,
-            "returns_overlooked" => Flaw::ReturnsOverlooked,
-            "absence_forgotten" => Flaw::AbsenceForgotten,
-            "ranges_forgotten" => Flaw::RangesForgotten,
-            "gaps_unannounced" => Flaw::GapsUnannounced,
-            "secondary_gaps_forgotten" => Flaw::SecondaryGapsForgotten,
-            "rejections_unvalidated" => Flaw::RejectionsUnvalidated,
-            "draws_late" => Flaw::DrawsLate,
-            "stamps_keep_draws" => Flaw::StampsKeepDraws,
-            "reads_unlocked" => Flaw::ReadsUnlocked,
-            "gaps_unwatched" => Flaw::GapsUnwatched,
-            "reads_not_extended" => Flaw::ReadsNotExtended,
-            "writes_at_read_time" => Flaw::WritesAtReadTime,
-            "gap_times_forgotten" => Flaw::GapTimesForgotten,
-            "dependents_forgotten" => Flaw::DependentsForgotten,
-            "filter_too_wide" => Flaw::FilterTooWide,
-            "old_key_kept" => Flaw::OldKeyKept,
-            "members_unlocked" => Flaw::MembersUnlocked,
-            "phantoms_unhealed" => Flaw::PhantomsUnhealed,
-            "place_kept" => Flaw::PlaceKept,
-            "fences_down" => Flaw::FencesDown,
-            "scans_unfenced" => Flaw::ScansUnfenced,
+            "reads_unvalidated" => Mutant::ReadsUnvalidated,
+            "locks_overlooked" => Mutant::LocksOverlooked,
+            "returns_overlooked" => Mutant::ReturnsOverlooked,
+            "absence_forgotten" => Mutant::AbsenceForgotten,
+            "ranges_forgotten" => Mutant::RangesForgotten,
+            "gaps_unannounced" => Mutant::GapsUnannounced,
+            "secondary_gaps_forgotten" => Mutant::SecondaryGapsForgotten,
+            "rejections_unvalidated" => Mutant::RejectionsUnvalidated,
+            "draws_late" => Mutant::DrawsLate,
+            "stamps_keep_draws" => Mutant::StampsKeepDraws,
+            "reads_unlocked" => Mutant::ReadsUnlocked,
+            "gaps_unwatched" => Mutant::GapsUnwatched,
+            "reads_not_extended" => Mutant::ReadsNotExtended,
+            "writes_at_read_time" => Mutant::WritesAtReadTime,
+            "gap_times_forgotten" => Mutant::GapTimesForgotten,
+            "dependents_forgotten" => Mutant::DependentsForgotten,
+            "filter_too_wide" => Mutant::FilterTooWide,
+            "old_key_kept" => Mutant::OldKeyKept,
+            "members_unlocked" => Mutant::MembersUnlocked,
+            "phantoms_unhealed" => Mutant::PhantomsUnhealed,
+            "place_kept" => Mutant::PlaceKept,
+            "fences_down" => Mutant::FencesDown,
+            "scans_unfenced" => Mutant::ScansUnfenced,
             _ => return None,
         })
     }

@@ -4,7 +4,7 @@ use concurrency::ordered_locks::Settings;
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// Readers do not lock what they read.
     NoSharedLocks,
     /// Scans lock nothing.
@@ -15,26 +15,26 @@ pub enum Flaw {
     StalePredictions,
 }
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] =
         &["no_shared_locks", "no_range_locks", "no_fences", "stale_predictions"];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "no_shared_locks" => Flaw::NoSharedLocks,
-            "no_range_locks" => Flaw::NoRangeLocks,
-            "no_fences" => Flaw::NoFences,
-            "stale_predictions" => Flaw::StalePredictions,
+            "no_shared_locks" => Mutant::NoSharedLocks,
+            "no_range_locks" => Mutant::NoRangeLocks,
+            "no_fences" => Mutant::NoFences,
+            "stale_predictions" => Mutant::StalePredictions,
             _ => return None,
         })
     }
 
     pub fn apply(self, settings: &mut Settings) {
         match self {
-            Flaw::NoSharedLocks => settings.shared_locks = false,
-            Flaw::NoRangeLocks => settings.range_locks = false,
-            Flaw::NoFences => settings.fences = false,
-            Flaw::StalePredictions => {
+            Mutant::NoSharedLocks => settings.shared_locks = false,
+            Mutant::NoRangeLocks => settings.range_locks = false,
+            Mutant::NoFences => settings.fences = false,
+            Mutant::StalePredictions => {
                 settings.fences = false;
                 settings.checks = false;
             }

@@ -3,7 +3,7 @@
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(any(not(test), shuttle), allow(dead_code))]
-pub enum Flaw {
+pub enum Mutant {
     /// A commit installs although a snapshot waits for the column.
     InstallsBeforeMaterialising,
     /// A commit looks for waiting snapshots only before it takes its locks.
@@ -39,39 +39,39 @@ pub enum Flaw {
 }
 
 #[cfg(all(test, not(shuttle)))]
-impl Flaw {
-    pub const ALL: [Flaw; 16] = [
-        Flaw::InstallsBeforeMaterialising,
-        Flaw::LooksForRequestsTooEarly,
-        Flaw::LosesTheFlagOfANewRequest,
-        Flaw::DropsChains,
-        Flaw::SharesStaleSnapshots,
-        Flaw::IgnoresBeforeImages,
-        Flaw::IgnoresAfterImages,
-        Flaw::IgnoresPointReads,
-        Flaw::IgnoresWriteConflicts,
-        Flaw::ReadsTooNew,
-        Flaw::BeginsAmongInstalls,
-        Flaw::StampsAfterTheValue,
-        Flaw::TrustsTheFirstSpan,
-        Flaw::CollectsWhatIsSeen,
-        Flaw::ForgetsCommits,
-        Flaw::ForksAmongInstalls,
+impl Mutant {
+    pub const ALL: [Mutant; 16] = [
+        Mutant::InstallsBeforeMaterialising,
+        Mutant::LooksForRequestsTooEarly,
+        Mutant::LosesTheFlagOfANewRequest,
+        Mutant::DropsChains,
+        Mutant::SharesStaleSnapshots,
+        Mutant::IgnoresBeforeImages,
+        Mutant::IgnoresAfterImages,
+        Mutant::IgnoresPointReads,
+        Mutant::IgnoresWriteConflicts,
+        Mutant::ReadsTooNew,
+        Mutant::BeginsAmongInstalls,
+        Mutant::StampsAfterTheValue,
+        Mutant::TrustsTheFirstSpan,
+        Mutant::CollectsWhatIsSeen,
+        Mutant::ForgetsCommits,
+        Mutant::ForksAmongInstalls,
     ];
 }
 
-/// The flaw of an engine under test; never one elsewhere.
+/// The mutant of an engine under test; never one elsewhere.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Flaws(#[cfg(test)] pub Option<Flaw>);
+pub(crate) struct Mutants(#[cfg(test)] pub Option<Mutant>);
 
-impl Flaws {
+impl Mutants {
     #[cfg(test)]
-    pub fn has(self, flaw: Flaw) -> bool {
-        self.0 == Some(flaw)
+    pub fn has(self, mutant: Mutant) -> bool {
+        self.0 == Some(mutant)
     }
 
     #[cfg(not(test))]
-    pub fn has(self, _flaw: Flaw) -> bool {
+    pub fn has(self, _mutant: Mutant) -> bool {
         false
     }
 }

@@ -1,6 +1,6 @@
 //! Bugs on purpose, by name, for tests that must find them.
 //!
-//! One holds for one thread, while its guard lives: code asks [`flawed`] at the place of the bug.
+//! One holds for one thread, while its guard lives: code asks [`mutated`] at the place of the bug.
 //! So the tests of one process do not disturb each other. Without the feature `mutants` all of it
 //! is empty and costs nothing.
 
@@ -87,13 +87,13 @@ mod switched_on {
     }
 
     /// From now on, until the guard is dropped, this thread's code has this bug, or none.
-    pub fn enter(flaw: Option<&'static str>) -> super::Guard {
-        let known = |flaw| {
+    pub fn enter(mutant: Option<&'static str>) -> super::Guard {
+        let known = |mutant| {
             let lists = [&super::ALL[..], &super::TREE, &super::VOTES, &super::COMET];
-            lists.iter().any(|list| list.contains(&flaw))
+            lists.iter().any(|list| list.contains(&mutant))
         };
-        assert!(flaw.is_none_or(known), "no flaw {flaw:?}");
-        CURRENT.set(flaw);
+        assert!(mutant.is_none_or(known), "no mutant {mutant:?}");
+        CURRENT.set(mutant);
         super::Guard(())
     }
 
@@ -103,26 +103,26 @@ mod switched_on {
         }
     }
 
-    pub fn flawed(flaw: &str) -> bool {
-        CURRENT.get() == Some(flaw)
+    pub fn mutated(mutant: &str) -> bool {
+        CURRENT.get() == Some(mutant)
     }
 }
 
 #[cfg(feature = "mutants")]
-pub use switched_on::{enter, flawed};
+pub use switched_on::{enter, mutated};
 
 /// Nothing.
 ///
 /// # Panics
 /// If there is to be a bug: this build has none.
 #[cfg(not(feature = "mutants"))]
-pub fn enter(flaw: Option<&'static str>) -> Guard {
-    assert!(flaw.is_none(), "a build without the feature `mutants` cannot have {flaw:?}");
+pub fn enter(mutant: Option<&'static str>) -> Guard {
+    assert!(mutant.is_none(), "a build without the feature `mutants` cannot have {mutant:?}");
     Guard(())
 }
 
 #[cfg(not(feature = "mutants"))]
 #[inline(always)]
-pub const fn flawed(_: &str) -> bool {
+pub const fn mutated(_: &str) -> bool {
     false
 }

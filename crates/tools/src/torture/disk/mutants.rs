@@ -28,7 +28,7 @@ fn holds_headers(folder: &str) -> bool {
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// Results are released when their order is written, not when it is synced.
     AcknowledgedBeforeSync,
     /// A sync that failed is tried again, and the second answer believed.
@@ -53,32 +53,32 @@ pub enum Flaw {
     PrunedBeforeHeaders,
 }
 
-impl Flaw {
-    pub const ALL: [Flaw; 11] = [
-        Flaw::AcknowledgedBeforeSync,
-        Flaw::SyncRetried,
-        Flaw::SyncErrorIgnored,
-        Flaw::WriteErrorIgnored,
-        Flaw::ManifestBeforePack,
-        Flaw::ManifestBeforeResults,
-        Flaw::ManifestNotSynced,
-        Flaw::SegmentFolderNotSynced,
-        Flaw::CheckpointFolderNotSynced,
-        Flaw::RetentionFirst,
-        Flaw::PrunedBeforeHeaders,
+impl Mutant {
+    pub const ALL: [Mutant; 11] = [
+        Mutant::AcknowledgedBeforeSync,
+        Mutant::SyncRetried,
+        Mutant::SyncErrorIgnored,
+        Mutant::WriteErrorIgnored,
+        Mutant::ManifestBeforePack,
+        Mutant::ManifestBeforeResults,
+        Mutant::ManifestNotSynced,
+        Mutant::SegmentFolderNotSynced,
+        Mutant::CheckpointFolderNotSynced,
+        Mutant::RetentionFirst,
+        Mutant::PrunedBeforeHeaders,
     ];
 }
 
-/// Uses files as a program with a flaw does.
+/// Uses files as a program with a mutant does.
 struct Careless {
-    flaw: Flaw,
-    /// The flaw is not in the tests' own setting up.
+    mutant: Mutant,
+    /// The mutant is not in the tests' own setting up.
     active: Arc<AtomicBool>,
 }
 
 impl Careless {
-    fn has(&self, flaw: Flaw) -> bool {
-        self.flaw == flaw && self.active.load(Ordering::Relaxed)
+    fn has(&self, mutant: Mutant) -> bool {
+        self.mutant == mutant && self.active.load(Ordering::Relaxed)
     }
 }
 
@@ -92,16 +92,16 @@ fn remove_checkpoints(files: &dyn Files) -> io::Result<()> {
 impl Interceptor for Careless {
     fn sync_folder(&self, files: &dyn Files, folder: &str) -> io::Result<()> {
         let skipped = match folder {
-            ORDERS => self.has(Flaw::SegmentFolderNotSynced),
-            CHECKPOINT_FOLDER => self.has(Flaw::CheckpointFolderNotSynced),
-            _ if holds_headers(folder) => self.has(Flaw::PrunedBeforeHeaders),
+            ORDERS => self.has(Mutant::SegmentFolderNotSynced),
+            CHECKPOINT_FOLDER => self.has(Mutant::CheckpointFolderNotSynced),
+            _ if holds_headers(folder) => self.has(Mutant::PrunedBeforeHeaders),
             _ => false,
         };
         if skipped { Ok(()) } else { files.sync_folder(folder) }
     }
 
     fn create(&self, files: &dyn Files, path: &str) -> io::Result<Box<dyn StorageFile>> {
-        if path.ends_with(".pack") && self.has(Flaw::RetentionFirst) {
+        if path.ends_with(".pack") && self.has(Mutant::RetentionFirst) {
             remove_checkpoints(files)?;
         }
         files.create(path)
@@ -109,7 +109,7 @@ impl Interceptor for Careless {
 
     fn remove(&self, files: &dyn Files, path: &str) -> io::Result<()> {
         match files.remove(path) {
-            // What its own flaw has removed.
+            // What its own mutant has removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         }
@@ -117,34 +117,34 @@ impl Interceptor for Careless {
 
     fn write_at(&self, file: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
         match file.write_at(bytes, offset) {
-            Err(_) if self.has(Flaw::WriteErrorIgnored) => Ok(()),
+            Err(_) if self.has(Mutant::WriteErrorIgnored) => Ok(()),
             written => written,
         }
     }
 
     fn sync(&self, file: &dyn StorageFile, path: &str) -> io::Result<()> {
-        let flaw = match path.split_once('/') {
-            Some((ORDERS, _)) => Some(Flaw::AcknowledgedBeforeSync),
-            Some((RESULTS, _)) => Some(Flaw::ManifestBeforeResults),
-            Some((folder, _)) if holds_headers(folder) => Some(Flaw::PrunedBeforeHeaders),
-            _ if path.ends_with(".pack") => Some(Flaw::ManifestBeforePack),
-            _ if path.ends_with(".manifest") => Some(Flaw::ManifestNotSynced),
+        let mutant = match path.split_once('/') {
+            Some((ORDERS, _)) => Some(Mutant::AcknowledgedBeforeSync),
+            Some((RESULTS, _)) => Some(Mutant::ManifestBeforeResults),
+            Some((folder, _)) if holds_headers(folder) => Some(Mutant::PrunedBeforeHeaders),
+            _ if path.ends_with(".pack") => Some(Mutant::ManifestBeforePack),
+            _ if path.ends_with(".manifest") => Some(Mutant::ManifestNotSynced),
             _ => None,
         };
-        if flaw.is_some_and(|flaw| self.has(flaw)) {
+        if mutant.is_some_and(|mutant| self.has(mutant)) {
             return Ok(());
         }
         match file.sync() {
-            Err(_) if self.has(Flaw::SyncRetried) => file.sync(),
-            Err(_) if self.has(Flaw::SyncErrorIgnored) => Ok(()),
+            Err(_) if self.has(Mutant::SyncRetried) => file.sync(),
+            Err(_) if self.has(Mutant::SyncErrorIgnored) => Ok(()),
             synced => synced,
         }
     }
 }
 
-/// What found a flaw, if anything did.
-pub fn found_by(flaw: Flaw, reference: &Reference) -> Result<Option<String>> {
-    if let Err(error) = images(flaw, reference) {
+/// What found a mutant, if anything did.
+pub fn found_by(mutant: Mutant, reference: &Reference) -> Result<Option<String>> {
+    if let Err(error) = images(mutant, reference) {
         return Ok(Some(format!("images: {error:#}")));
     }
     let runtime = runtime()?;
@@ -153,7 +153,7 @@ pub fn found_by(flaw: Flaw, reference: &Reference) -> Result<Option<String>> {
     for (what, manner) in MANNERS[..3].iter().rev() {
         for operation in spread(operations) {
             let failure = manner(operation as u64);
-            if let Err(error) = suffers(flaw, reference, &runtime, failure) {
+            if let Err(error) = suffers(mutant, reference, &runtime, failure) {
                 return Ok(Some(format!("{what} at operation {operation}: {error:#}")));
             }
         }
@@ -161,16 +161,16 @@ pub fn found_by(flaw: Flaw, reference: &Reference) -> Result<Option<String>> {
     Ok(None)
 }
 
-fn careless(flaw: Flaw) -> Result<(MemoryFiles, Arc<dyn Files>, Arc<AtomicBool>)> {
+fn careless(mutant: Mutant) -> Result<(MemoryFiles, Arc<dyn Files>, Arc<AtomicBool>)> {
     let (files, active) = (MemoryFiles::new(), Arc::new(AtomicBool::new(false)));
-    let careless = Arc::new(Careless { flaw, active: Arc::clone(&active) });
+    let careless = Arc::new(Careless { mutant, active: Arc::clone(&active) });
     let shared = Arc::new(Intercepted::new(Arc::new(files.clone()), careless));
     Ok((files, shared, active))
 }
 
 /// The suite of images, with fewer of them; each is recovered once.
-fn images(flaw: Flaw, reference: &Reference) -> Result<()> {
-    let (files, shared, active) = careless(flaw)?;
+fn images(mutant: Mutant, reference: &Reference) -> Result<()> {
+    let (files, shared, active) = careless(mutant)?;
     begin(&shared, reference.story.protocol)?;
     active.store(true, Ordering::Relaxed);
     let first = files.operations();
@@ -195,12 +195,12 @@ fn images(flaw: Flaw, reference: &Reference) -> Result<()> {
 
 /// The suite of faults.
 fn suffers(
-    flaw: Flaw,
+    mutant: Mutant,
     reference: &Reference,
     runtime: &tokio::runtime::Runtime,
     failure: Failure,
 ) -> Result<()> {
-    let (files, shared, active) = careless(flaw)?;
+    let (files, shared, active) = careless(mutant)?;
     begin(&shared, reference.story.protocol)?;
     active.store(true, Ordering::Relaxed);
     let told = faults::suffer(reference, runtime, &files, &shared, failure)?;

@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// Two writers of one record both commit.
     NoFirstCommitterWins,
     /// Two transactions that read what the other writes are no dangerous structure.
@@ -17,7 +17,7 @@ pub enum Flaw {
     BlockOrder,
 }
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] = &[
         "no_first_committer_wins",
         "three_transactions_only",
@@ -27,14 +27,14 @@ impl Flaw {
         "block_order",
     ];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "no_first_committer_wins" => Flaw::NoFirstCommitterWins,
-            "three_transactions_only" => Flaw::ThreeTransactionsOnly,
-            "committed_readers_only" => Flaw::CommittedReadersOnly,
-            "no_existence_edges" => Flaw::NoExistenceEdges,
-            "no_range_edges" => Flaw::NoRangeEdges,
-            "block_order" => Flaw::BlockOrder,
+            "no_first_committer_wins" => Mutant::NoFirstCommitterWins,
+            "three_transactions_only" => Mutant::ThreeTransactionsOnly,
+            "committed_readers_only" => Mutant::CommittedReadersOnly,
+            "no_existence_edges" => Mutant::NoExistenceEdges,
+            "no_range_edges" => Mutant::NoRangeEdges,
+            "block_order" => Mutant::BlockOrder,
             _ => return None,
         })
     }

@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// One flow dependency of each procedure is not seen.
     FlowEdgeSkipped,
     /// Pieces do not ask the guards that they are under.
@@ -29,19 +29,19 @@ pub enum Flaw {
     LeaversUnchecked,
 }
 
-impl Flaw {
-    pub const ALL: [Flaw; 12] = [
-        Flaw::FlowEdgeSkipped,
-        Flaw::GuardDropped,
-        Flaw::BatchBeforeIgnored,
-        Flaw::UpstreamIgnored,
-        Flaw::NoBarriers,
-        Flaw::RangesIgnored,
-        Flaw::NoPseudoWriters,
-        Flaw::RowIdsApart,
-        Flaw::ColumnsIgnored,
-        Flaw::OneKeySpace,
-        Flaw::RecallsOutOfStep,
-        Flaw::LeaversUnchecked,
+impl Mutant {
+    pub const ALL: [Mutant; 12] = [
+        Mutant::FlowEdgeSkipped,
+        Mutant::GuardDropped,
+        Mutant::BatchBeforeIgnored,
+        Mutant::UpstreamIgnored,
+        Mutant::NoBarriers,
+        Mutant::RangesIgnored,
+        Mutant::NoPseudoWriters,
+        Mutant::RowIdsApart,
+        Mutant::ColumnsIgnored,
+        Mutant::OneKeySpace,
+        Mutant::RecallsOutOfStep,
+        Mutant::LeaversUnchecked,
     ];
 }

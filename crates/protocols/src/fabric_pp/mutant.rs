@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// The schedule is not reversed: writers come before the readers of what they write.
     NotReversed,
     /// Victims that should go to break a cycle stay, behind the others.
@@ -17,7 +17,7 @@ pub enum Flaw {
     NoVersionCheck,
 }
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] = &[
         "not_reversed",
         "victims_stay",
@@ -27,14 +27,14 @@ impl Flaw {
         "no_version_check",
     ];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "not_reversed" => Flaw::NotReversed,
-            "victims_stay" => Flaw::VictimsStay,
-            "no_range_edges" => Flaw::NoRangeEdges,
-            "no_existence_edges" => Flaw::NoExistenceEdges,
-            "no_edges_of_errors" => Flaw::NoEdgesOfErrors,
-            "no_version_check" => Flaw::NoVersionCheck,
+            "not_reversed" => Mutant::NotReversed,
+            "victims_stay" => Mutant::VictimsStay,
+            "no_range_edges" => Mutant::NoRangeEdges,
+            "no_existence_edges" => Mutant::NoExistenceEdges,
+            "no_edges_of_errors" => Mutant::NoEdgesOfErrors,
+            "no_version_check" => Mutant::NoVersionCheck,
             _ => return None,
         })
     }

@@ -2,7 +2,7 @@
 
 /// What a careless implementation would get wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// Scans see the stored rows alone.
     NoVersionsInScans,
     /// The placeholder of a transaction that wrote nothing counts as a deleted row.
@@ -13,7 +13,7 @@ pub enum Flaw {
     StalePredictions,
 }
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] = &[
         "no_versions_in_scans",
         "empty_placeholder_deletes",
@@ -21,12 +21,12 @@ impl Flaw {
         "stale_predictions",
     ];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "no_versions_in_scans" => Flaw::NoVersionsInScans,
-            "empty_placeholder_deletes" => Flaw::EmptyPlaceholderDeletes,
-            "first_version_stays" => Flaw::FirstVersionStays,
-            "stale_predictions" => Flaw::StalePredictions,
+            "no_versions_in_scans" => Mutant::NoVersionsInScans,
+            "empty_placeholder_deletes" => Mutant::EmptyPlaceholderDeletes,
+            "first_version_stays" => Mutant::FirstVersionStays,
+            "stale_predictions" => Mutant::StalePredictions,
             _ => return None,
         })
     }

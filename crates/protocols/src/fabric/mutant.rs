@@ -4,7 +4,7 @@ use concurrency::endorsement::{Endorsed, ReadSet};
 
 /// What a careless implementation would leave out of a read set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flaw {
+pub enum Mutant {
     /// The versions of rows.
     NoVersionCheck,
     /// Ranges are not read again.
@@ -15,16 +15,16 @@ pub enum Flaw {
     UncheckedErrors,
 }
 
-impl Flaw {
+impl Mutant {
     pub const NAMES: &[&str] =
         &["no_version_check", "no_phantom_check", "no_existence_check", "unchecked_errors"];
 
-    pub fn by_name(name: &str) -> Option<Flaw> {
+    pub fn by_name(name: &str) -> Option<Mutant> {
         Some(match name {
-            "no_version_check" => Flaw::NoVersionCheck,
-            "no_phantom_check" => Flaw::NoPhantomCheck,
-            "no_existence_check" => Flaw::NoExistenceCheck,
-            "unchecked_errors" => Flaw::UncheckedErrors,
+            "no_version_check" => Mutant::NoVersionCheck,
+            "no_phantom_check" => Mutant::NoPhantomCheck,
+            "no_existence_check" => Mutant::NoExistenceCheck,
+            "unchecked_errors" => Mutant::UncheckedErrors,
             _ => return None,
         })
     }
@@ -32,14 +32,14 @@ impl Flaw {
     pub fn spoil(self, endorsed: &mut Endorsed) {
         let Endorsed { run, reads, .. } = endorsed;
         match self {
-            Flaw::NoVersionCheck => reads.rows.clear(),
-            Flaw::NoPhantomCheck => reads.ranges.clear(),
-            Flaw::NoExistenceCheck => {
+            Mutant::NoVersionCheck => reads.rows.clear(),
+            Mutant::NoPhantomCheck => reads.ranges.clear(),
+            Mutant::NoExistenceCheck => {
                 reads.rows.retain(|read| read.value);
                 reads.absent.clear();
             }
-            Flaw::UncheckedErrors if run.is_err() => *reads = ReadSet::default(),
-            Flaw::UncheckedErrors => {}
+            Mutant::UncheckedErrors if run.is_err() => *reads = ReadSet::default(),
+            Mutant::UncheckedErrors => {}
         }
     }
 }
