@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use concurrency::{Crew, Span, Watch, Work};
+use concurrency::{Span, Watch, Work, WorkerPool};
 use ledger::LogOptions;
 use pipeline::{Batch, Halves};
 
@@ -121,14 +121,14 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
     let watch = spans.then(|| Arc::new(watch));
     let protocol = named::measured(&who.protocol, who.validates, who.interleaved, watch.clone())?;
     let first = bed.replica.store().newest() + 1;
-    let crew = Crew::new(scene.threads);
+    let pool = WorkerPool::new(scene.threads);
     let mut stepper = stepper(bed.replica.store(), protocol)?;
     let (began, cpu) = (Instant::now(), cpu_time());
     let mut trace = Trace::default();
     for transactions in works.chunks(BLOCK_TRANSACTIONS) {
         let tasks = transactions.to_vec();
         stepper.order(Batch { time_us: 0, tasks }).map_err(halted)?;
-        let Some(finished) = stepper.release(&crew, Halves::FinishFirst).map_err(halted)? else {
+        let Some(finished) = stepper.release(&pool, Halves::FinishFirst).map_err(halted)? else {
             break;
         };
         let committed = finished.settled.iter().filter(|one| one.outcome.is_committed());

@@ -12,7 +12,7 @@
 //!
 //! so that the difference of the two is the price of the ledger. Both run the product's own loop
 //! around a protocol, the `pipeline`; where a protocol lets a block be prepared while the one
-//! before is finished, one crew does both.
+//! before is finished, one pool does both.
 //!
 //! *Fair figures.* Runs of different cells alternate (A-B-A-B), and a cell reports the median of
 //! its repetitions beside their extremes, since the machine is not as constant as one would like.

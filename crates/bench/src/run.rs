@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use concurrency::{BlockReport, Crew, Outcome, Protocol, Ways, Work};
+use concurrency::{BlockReport, Outcome, Protocol, Ways, Work, WorkerPool};
 use engine::Request;
 use engine::limits::Limits;
 use hdrhistogram::Histogram;
@@ -246,11 +246,11 @@ fn unsealed(
     run: &mut Run,
 ) -> Result<Spent> {
     let protocol = named::protocol(&cell.protocol)?;
-    let (crew, halves) = (Crew::new(cell.threads), Halves::Together);
+    let (pool, halves) = (WorkerPool::new(cell.threads), Halves::Together);
     let mut stepper = stepper(store, protocol)?;
     // A protocol with tables of its own loads them for its first block: this empty one.
     stepper.order(Batch { time_us: 0, tasks: Vec::new() }).map_err(halted)?;
-    stepper.release(&crew, halves).map_err(halted)?;
+    stepper.release(&pool, halves).map_err(halted)?;
     let mut feed = Feed::new(works, cell.block_transactions, store.newest() + 1);
     let mut through = Vec::new();
     let stopwatch = Stopwatch::start();
@@ -260,7 +260,7 @@ fn unsealed(
         {
             stepper.order(Batch { time_us: 0, tasks }).map_err(halted)?;
         }
-        let released = stepper.release(&crew, halves).map_err(halted)?;
+        let released = stepper.release(&pool, halves).map_err(halted)?;
         let Some(finished) = released else { break };
         let order = finished.arrivals.as_ref().unwrap_or(&finished.serial_order);
         run.count(&finished.settled, order, &finished.report);

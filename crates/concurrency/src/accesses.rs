@@ -22,8 +22,8 @@ use smallvec::SmallVec;
 use storage::Catalog;
 use types::{Height, Key, Position, TableId, Value};
 
-use crate::crew::Crew;
 use crate::pending::RecordId;
+use crate::pool::WorkerPool;
 use crate::prefetching::Plans;
 use crate::protocol::Block;
 use crate::reconnaissance::Scout;
@@ -108,7 +108,7 @@ pub fn declare(
     positions: &[Position],
     catalog: &Arc<Catalog>,
     at: Height,
-    crew: &Crew,
+    pool: &WorkerPool,
 ) -> Vec<Declared> {
     let declaring = Arc::new(Declaring {
         block: Arc::clone(block),
@@ -117,11 +117,11 @@ pub fn declare(
         declared: positions.iter().map(|_| OnceLock::new()).collect(),
     });
     let job = (Arc::clone(&declaring), Arc::clone(catalog));
-    crew.run_if_large(positions.len(), move |_| {
+    pool.run_if_large(positions.len(), move |_| {
         let (declaring, catalog) = &job;
         declaring.work(Declarer::new(Arc::clone(catalog), at));
     });
-    let declaring = Arc::into_inner(declaring).expect("the crew has let go of a finished job");
+    let declaring = Arc::into_inner(declaring).expect("the pool has let go of a finished job");
     let declared = declaring.declared.into_iter();
     declared.map(|one| one.into_inner().expect("every transaction is declared")).collect()
 }

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
 use types::{Position, Stamp, Stop, Value};
 
-use crate::crew::Crew;
 use crate::install::{Resolved, resolve};
+use crate::pool::WorkerPool;
 use crate::protocol::{Block, Outcome};
 use crate::simulation::Simulated;
 
@@ -43,7 +43,7 @@ pub fn install(
     positions: &[Position],
     store: &Arc<Store>,
     writes: &mut BlockWrites,
-    crew: &Crew,
+    pool: &WorkerPool,
 ) -> Result<Vec<Option<Outcome>>, String> {
     let shared = Arc::new(Shared {
         block: Arc::clone(block),
@@ -55,8 +55,8 @@ pub fn install(
         stopped: Mutex::default(),
     });
     let job = Arc::clone(&shared);
-    crew.run_if_large(positions.len(), move |worker| job.work(worker));
-    let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
+    pool.run_if_large(positions.len(), move |worker| job.work(worker));
+    let shared = Arc::into_inner(shared).expect("the pool has let go of a finished job");
     for arena in shared.arenas {
         writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
     }

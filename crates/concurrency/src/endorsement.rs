@@ -31,11 +31,11 @@ use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Store, Table};
 use types::{Error, Height, Key, Stamp, Stop, TableId};
 
-use crate::crew::Crew;
 use crate::footprint::{NoRecord, RangeDigest, Recorder, RowRead};
 use crate::history::is_readable;
 use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId, WriteState};
+use crate::pool::WorkerPool;
 use crate::protocol::{Block, Snapshots};
 use crate::simulation::{Simulated, simulate_with};
 use crate::watched::Watched;
@@ -143,11 +143,11 @@ pub fn endorse(
     block: &Arc<Block>,
     store: &Arc<Store>,
     snapshots: &[Height],
-    crew: &Crew,
+    pool: &WorkerPool,
     early_abort: bool,
 ) -> Vec<Endorsed> {
     let catalog = store.catalog();
-    simulate_with(block, store, snapshots, crew, move |work, frame, overlay| {
+    simulate_with(block, store, snapshots, pool, move |work, frame, overlay| {
         let result = match early_abort {
             true => run_until_stale(work, frame, overlay, &catalog),
             false => work.run(frame, overlay),

@@ -16,7 +16,7 @@
 //! * [`Ways`]: which way the transactions of a block took.
 //! * [`Carried`]: what a block leaves to the next one; [`History`]: the snapshots it may read.
 //! * [`Sealed`]: a block as the ledger has it.
-//! * [`Crew`]: the workers.
+//! * [`WorkerPool`]: the workers.
 //! * [`studies`]: protocols beside the product's, in programs that have them.
 //! * [`trial`]: what tests switch on to see whether they would notice.
 //!
@@ -26,7 +26,6 @@ pub mod accesses;
 pub mod below;
 pub mod carried;
 pub mod claims;
-pub mod crew;
 pub mod disjoint;
 pub mod endorsement;
 pub mod epoch;
@@ -38,6 +37,7 @@ pub mod overlay;
 pub mod own_rows;
 mod pending;
 pub mod phantoms;
+pub mod pool;
 pub mod prefetching;
 pub mod protocol;
 mod reach;
@@ -56,12 +56,12 @@ pub mod work;
 pub use below::{Below, Stored};
 pub use carried::{Carried, CarriedState};
 pub use claims::{Claim, FootprintMark, Place};
-pub use crew::Crew;
 pub use epoch::{Call, Epoch, EpochWorker};
 pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
 pub use history::{History, Past};
 pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};
+pub use pool::WorkerPool;
 pub use prefetching::{Plans, Prefetching};
 pub use protocol::{
     Block, BlockOutcome, BlockReport, Isolation, OptionValues, Options, Outcome, Prepared,

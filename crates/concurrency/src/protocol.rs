@@ -8,8 +8,8 @@ use storage::{BlockWrites, Store};
 use types::{Error, Height, Position, SqlState, Stop};
 
 use crate::carried::Carried;
-use crate::crew::Crew;
 use crate::epoch::Epoch;
+use crate::pool::WorkerPool;
 use crate::ways::Ways;
 use crate::work::Work;
 
@@ -378,7 +378,7 @@ pub trait Protocol: Send + Sync {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String>;
 
     /// `carried`: what the block before left, if this protocol ran it.
@@ -389,7 +389,7 @@ pub trait Protocol: Send + Sync {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         carried: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String>;
 
     /// Opens a block in which calls run as they arrive; `None`: this protocol runs closed ones.

@@ -9,10 +9,10 @@ use procedure::{Frame, Meter, ProgramResult};
 use storage::{Catalog, Store};
 use types::{Height, Position, Stamp, Stop, TableId};
 
-use crate::crew::Crew;
 use crate::footprint::{RangeDigest, Recorder, RowRead};
 use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId};
+use crate::pool::WorkerPool;
 use crate::prefetching::{self, Prefetching};
 use crate::protocol::Block;
 use crate::trial::{Mutant, mutated};
@@ -80,9 +80,9 @@ pub fn simulate(
     block: &Arc<Block>,
     store: &Arc<Store>,
     snapshot_height: Height,
-    crew: &Crew,
+    pool: &WorkerPool,
 ) -> Vec<Simulated> {
-    simulate_with(block, store, &[snapshot_height], crew, Work::run)
+    simulate_with(block, store, &[snapshot_height], pool, Work::run)
 }
 
 /// As [`simulate`], with a recorder and a way to run of the caller's own, and on several snapshots
@@ -91,7 +91,7 @@ pub fn simulate_with<R, F>(
     block: &Arc<Block>,
     store: &Arc<Store>,
     snapshots: &[Height],
-    crew: &Crew,
+    pool: &WorkerPool,
     run: F,
 ) -> Vec<Simulated<R>>
 where
@@ -109,8 +109,8 @@ where
         done: (0..count).map(|_| OnceLock::new()).collect(),
     });
     let job = Arc::clone(&shared);
-    crew.run_if_large(count, move |_| work(&job));
-    let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
+    pool.run_if_large(count, move |_| work(&job));
+    let shared = Arc::into_inner(shared).expect("the pool has let go of a finished job");
     shared.done.into_iter().map(|s| s.into_inner().expect("every transaction is run")).collect()
 }
 

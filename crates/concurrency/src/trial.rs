@@ -1,7 +1,7 @@
 //! What tests switch on: chosen and shaken schedules, and bugs of the parts that all protocols
 //! share.
 //!
-//! A [`Trial`] holds for one thread while its guard lives; a crew hands its caller's trial to the
+//! A [`Trial`] holds for one thread while its guard lives; a pool hands its caller's trial to the
 //! workers for the time of a job. So two tests of one process do not disturb each other, and the
 //! oracle's own replay can run without the bug that it is to find.
 //!

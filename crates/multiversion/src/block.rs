@@ -1,4 +1,4 @@
-//! A rule of the study as a [`Protocol`] of the product: its transactions run at once on the crew's
+//! A rule of the study as a [`Protocol`] of the product: its transactions run at once on the pool's
 //! workers, over tables of the study's own, and an epoch is a block.
 //!
 //! ```text
@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Moment, OptionValues, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Timing,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, Moment, OptionValues, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Snapshots, Timing, WorkerPool,
     studies::{self, Study},
 };
 use parking_lot::Mutex;
@@ -315,7 +315,7 @@ impl<R: Rule> Protocol for Online<R> {
         _: &Arc<Block>,
         _: &Arc<Store>,
         _: Snapshots,
-        _: &Crew,
+        _: &WorkerPool,
     ) -> Result<Prepared, String> {
         Ok(Box::new(()))
     }
@@ -327,16 +327,16 @@ impl<R: Rule> Protocol for Online<R> {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let db = self.tables(store, block.height, crew.workers())?;
+        let db = self.tables(store, block.height, pool.workers())?;
         db.image_room_bytes.store(block.image_room_bytes, Ordering::Relaxed);
         let count = block.transactions.len();
         let all = Arc::new(Mutex::new(Vec::new()));
         {
             let (db, block, all) = (Arc::clone(&db), Arc::clone(block), Arc::clone(&all));
             let next = AtomicUsize::new(0);
-            crew.run_if_large(count, move |worker| {
+            pool.run_if_large(count, move |worker| {
                 let take = || {
                     let first = next.fetch_add(GROUP, Ordering::Relaxed);
                     let end = (first + GROUP).min(count);
@@ -367,7 +367,7 @@ impl<R: Rule> Protocol for Online<R> {
         }
         places.rename::<R>(&db, &mut rows)?;
         write_back::join(&mut rows);
-        write_back::write_rows(&db, store, places, rows, writes, crew);
+        write_back::write_rows(&db, store, places, rows, writes, pool);
         write_back::delete_rows(&db, store, keys, writes.arena(0));
         db.clock.turn();
         db.appending.start_over();

@@ -15,7 +15,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use storage::{BlockWrites, LATEST, Place, Store, UndoArena};
 use types::{ColumnId, Key, Stamp, TableId, Value};
 
@@ -80,7 +80,7 @@ pub(crate) fn write_rows(
     places: Places,
     rows: Vec<Changed>,
     writes: &mut BlockWrites,
-    crew: &Crew,
+    pool: &WorkerPool,
 ) {
     let arenas = writes.take().into_iter().map(Mutex::new).collect();
     let (db, store) = (Arc::clone(db), Arc::clone(store));
@@ -88,8 +88,8 @@ pub(crate) fn write_rows(
     let job = Arc::new(Job { db, store, places, rows, next: AtomicUsize::new(0), arenas });
     let shared = Arc::clone(&job);
     // A row is little beside a transaction.
-    crew.run_if_large(count / 4, move |worker| shared.work(worker));
-    let job = Arc::into_inner(job).expect("the crew has let go of a finished job");
+    pool.run_if_large(count / 4, move |worker| shared.work(worker));
+    let job = Arc::into_inner(job).expect("the pool has let go of a finished job");
     for arena in job.arenas {
         writes.give(arena.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use concurrency::{Crew, Statement, Work};
+use concurrency::{Statement, Work, WorkerPool};
 use kit::random::Random;
 use oracle::course::Course;
 use oracle::programs::{Builder, TABLE, fill, schemas};
@@ -19,11 +19,11 @@ const ROWS: u64 = 100_000;
 
 fn main() {
     let workers = std::env::args().nth(1).and_then(|w| w.parse().ok());
-    let crew = Crew::new(workers.unwrap_or(1));
+    let pool = WorkerPool::new(workers.unwrap_or(1));
     println!("protocol  per block  rerun %  us per transaction");
     for entry in protocols::ALL {
         for size in [16, 1_000] {
-            let (rerun, cost_us) = measure(entry, &crew, size);
+            let (rerun, cost_us) = measure(entry, &pool, size);
             let name = entry.info.name;
             println!("{name:<9} {size:>9}  {:>7.2}  {cost_us:>18.3}", 100.0 * rerun);
         }
@@ -31,7 +31,7 @@ fn main() {
 }
 
 /// Share of transactions that ran twice, and microseconds for each.
-fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
+fn measure(entry: &protocols::Entry, pool: &WorkerPool, size: usize) -> (f64, f64) {
     let protocol = protocols::by_name(entry.info.name).expect("a listed protocol");
     let store = Arc::new(Store::new());
     for schema in schemas() {
@@ -52,7 +52,7 @@ fn measure(entry: &protocols::Entry, crew: &Crew, size: usize) -> (f64, f64) {
     let mut started = Instant::now();
     let (mut rerun, mut course) = (0, Course::behind(0, &store, &protocol, 0));
     for (height, transactions) in (1..).zip(blocks) {
-        let ran = course.run(crew, transactions).expect("no block halts");
+        let ran = course.run(pool, transactions).expect("no block halts");
         match height {
             1 => started = Instant::now(),
             _ => rerun += u64::from(ran.sealed.report.rerun),

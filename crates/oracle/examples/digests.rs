@@ -5,7 +5,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use concurrency::trial::Trial;
 use oracle::families::FAMILIES;
 use oracle::subjects::{Subject, defaults, variants};
@@ -19,11 +19,11 @@ fn main() {
 }
 
 fn digest(subject: &Subject, seeds: u64) -> u64 {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     let mut hasher = DefaultHasher::new();
     for seed in 0..seeds {
         for family in FAMILIES {
-            match family.world(seed).run(&subject.protocol, &crew, Trial::default()) {
+            match family.world(seed).run(&subject.protocol, &pool, Trial::default()) {
                 Ok(trace) => format!("{trace:?}").hash(&mut hasher),
                 Err(divergence) => {
                     panic!("{}, \"{}\", seed {seed}: {divergence}", subject.name, family.name)

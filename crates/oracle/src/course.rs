@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, BlockOutcome, Carried, Crew, Protocol, Snapshots, Work};
+use concurrency::{Block, BlockOutcome, Carried, Protocol, Snapshots, Work, WorkerPool};
 use pipeline::{
     Batch, Cadence, Decided, Finished, Halves, Line, LineStart, Pipeline, Settled, Stepper, Task,
 };
@@ -66,30 +66,30 @@ impl<T: Task + Send + 'static> Course<T> {
     }
 
     /// Runs the next block on the state before it.
-    pub fn run(&mut self, crew: &Crew, tasks: Vec<T>) -> Result<Ran<T>, String> {
+    pub fn run(&mut self, pool: &WorkerPool, tasks: Vec<T>) -> Result<Ran<T>, String> {
         let newest = self.line.store().newest();
-        self.run_on(Snapshots { newest, floor: self.floor }, crew, tasks)
+        self.run_on(Snapshots { newest, floor: self.floor }, pool, tasks)
     }
 
     /// As far behind as the protocol allows.
-    pub fn run_late(&mut self, crew: &Crew, tasks: Vec<T>) -> Result<Ran<T>, String> {
+    pub fn run_late(&mut self, pool: &WorkerPool, tasks: Vec<T>) -> Result<Ran<T>, String> {
         let height = self.line.store().newest() + 1;
         let newest = height.saturating_sub(self.line.rules().lag).max(self.floor);
-        self.run_on(Snapshots { newest, floor: self.floor }, crew, tasks)
+        self.run_on(Snapshots { newest, floor: self.floor }, pool, tasks)
     }
 
     fn run_on(
         &mut self,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
         tasks: Vec<T>,
     ) -> Result<Ran<T>, String> {
         let (name, count) = (self.line.protocol().info().name, tasks.len());
         let _watch =
-            Watch::new(format!("{name}, {count} transactions, {} workers", crew.workers()));
+            Watch::new(format!("{name}, {count} transactions, {} workers", pool.workers()));
         let height = self.line.store().newest() + 1;
         let planned = self.line.plan(height, height as i64, tasks, snapshots);
-        let finished = self.line.finish(planned.prepare(crew)?, crew)?;
+        let finished = self.line.finish(planned.prepare(pool)?, pool)?;
         self.line.store().publish(height);
         Ok(Ran::of(finished, &self.line))
     }
@@ -98,7 +98,7 @@ impl<T: Task + Send + 'static> Course<T> {
     /// to one that halts: its height, and why.
     pub fn run_overlapping(
         self,
-        crew: &Crew,
+        pool: &WorkerPool,
         blocks: Vec<Vec<T>>,
         overlap: Overlap,
     ) -> Result<Vec<Ran<T>>, (Height, String)> {
@@ -121,7 +121,7 @@ impl<T: Task + Send + 'static> Course<T> {
                 let time_us = stepper.pipeline().next_height() as i64;
                 stepper.order(Batch { time_us, tasks }).map_err(wrong)?;
             }
-            match stepper.release(crew, halves).map_err(wrong)? {
+            match stepper.release(pool, halves).map_err(wrong)? {
                 Some(finished) => ran.push(Ran::of(finished, stepper.line())),
                 None => return Ok(ran),
             }
@@ -160,7 +160,7 @@ impl<T: Task> Ran<T> {
 /// Runs one block right behind a barrier, and publishes it.
 pub fn run_block(
     protocol: &Arc<dyn Protocol>,
-    crew: &Crew,
+    pool: &WorkerPool,
     store: &Arc<Store>,
     block: &Block,
 ) -> Result<(BlockOutcome, Changes), String> {
@@ -170,7 +170,7 @@ pub fn run_block(
     let tasks = block.transactions.clone();
     let planned = line.plan(block.height, block.time_us, tasks, snapshots);
     let planned = planned.with_image_room(block.image_room_bytes);
-    let finished = line.finish(planned.prepare(crew)?, crew)?;
+    let finished = line.finish(planned.prepare(pool)?, pool)?;
     store.publish(block.height);
     let ran = Ran::of(finished, &line);
     Ok((ran.outcome(), ran.changes))

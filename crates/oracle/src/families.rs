@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use concurrency::trial::Trial;
 use kit::random::Random;
 
@@ -267,7 +267,7 @@ fn large(random: &mut Random) -> World {
 
 /// How a family is run.
 pub struct Stage<'a> {
-    pub crew: &'a Crew,
+    pub pool: &'a WorkerPool,
     pub trial: Trial,
 }
 
@@ -283,12 +283,12 @@ pub fn check(
         let world = family.world(seed);
         // A schedule of its own for every world.
         let trial = stage.trial.map_seed(|of_stage| of_stage.wrapping_add(seed << 16));
-        match world.run(&subject.protocol, stage.crew, trial) {
+        match world.run(&subject.protocol, stage.pool, trial) {
             Ok(trace) => counts += trace.counts(),
             Err(divergence) => {
                 let found = (world, divergence);
                 let origin = (family.name, seed);
-                return Err(Failure::smallest(subject, origin, stage.crew, trial, found));
+                return Err(Failure::smallest(subject, origin, stage.pool, trial, found));
             }
         }
     }

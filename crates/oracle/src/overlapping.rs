@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use concurrency::trial;
-use concurrency::{BlockOutcome, Crew, Protocol, Work};
+use concurrency::{BlockOutcome, Protocol, Work, WorkerPool};
 use types::{Height, Position};
 
 use crate::course::{Overlap, Ran};
@@ -26,12 +26,12 @@ impl Twin {
     pub fn run_all(
         &mut self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         blocks: Vec<Vec<Arc<Work>>>,
     ) -> Result<Vec<BlockOutcome>, Divergence> {
         match protocol.snapshot_lag() > 1 || protocol.plans_ahead() {
-            true => self.run_overlapping(protocol, crew, blocks, Overlap::Before),
-            false => blocks.into_iter().map(|block| self.run(protocol, crew, block)).collect(),
+            true => self.run_overlapping(protocol, pool, blocks, Overlap::Before),
+            false => blocks.into_iter().map(|block| self.run(protocol, pool, block)).collect(),
         }
     }
 
@@ -40,7 +40,7 @@ impl Twin {
     pub fn run_overlapping(
         &mut self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         blocks: Vec<Vec<Arc<Work>>>,
         overlap: Overlap,
     ) -> Result<Vec<BlockOutcome>, Divergence> {
@@ -49,7 +49,7 @@ impl Twin {
         let course = self.take_course(protocol);
         let claimed = {
             let _on = trial::enter(self.trial);
-            course.run_overlapping(crew, blocks, overlap)
+            course.run_overlapping(pool, blocks, overlap)
         };
         let claimed = claimed.map_err(|(height, what)| Divergence::new(height, what))?;
         for one in &claimed {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use concurrency::trial::{Interleaving, Trial};
-use concurrency::{BlockOutcome, Crew, Outcome};
+use concurrency::{BlockOutcome, Outcome, WorkerPool};
 
 use crate::Divergence;
 use crate::recipe::{Recipe, without_one};
@@ -34,7 +34,7 @@ impl Failure {
     pub fn smallest(
         subject: &Subject,
         (family, seed): (&str, u64),
-        crew: &Crew,
+        pool: &WorkerPool,
         trial: Trial,
         (world, divergence): (World, Divergence),
     ) -> Box<Failure> {
@@ -45,14 +45,14 @@ impl Failure {
             Interleaving::Free | Interleaving::Chosen(_) => 1,
         };
         let fails = |world: &World| {
-            (0..tries).find_map(|_| world.run(&subject.protocol, crew, trial).err())
+            (0..tries).find_map(|_| world.run(&subject.protocol, pool, trial).err())
         };
         let (world, divergence) = shrink(world, divergence, candidates, fails);
         Box::new(Failure {
             subject: subject.name.clone(),
             family: family.to_owned(),
             seed,
-            workers: crew.workers(),
+            workers: pool.workers(),
             trial,
             world,
             divergence,

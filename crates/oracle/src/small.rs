@@ -15,7 +15,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use concurrency::{Block, BlockOutcome, Crew, Outcome, Protocol, Runner, Work};
+use concurrency::{Block, BlockOutcome, Outcome, Protocol, Runner, Work, WorkerPool};
 use storage::Store;
 use types::{Key, Value};
 
@@ -233,15 +233,15 @@ pub struct SmallFailure {
 /// Run worlds side by side in one block and look at each.
 pub fn check(
     protocol: &Arc<dyn Protocol>,
-    crew: &Crew,
+    pool: &WorkerPool,
     worlds: &[SmallWorld],
 ) -> Result<(), Box<SmallFailure>> {
-    let fault = match check_batch(protocol, crew, worlds) {
+    let fault = match check_batch(protocol, pool, worlds) {
         Ok(()) => return Ok(()),
         Err(fault) => fault,
     };
     // Alone it is easier to understand, if it still fails.
-    let alone = worlds.iter().find_map(|world| check_batch(protocol, crew, &[*world]).err());
+    let alone = worlds.iter().find_map(|world| check_batch(protocol, pool, &[*world]).err());
     Err(alone.unwrap_or_else(|| {
         let SmallFailure { world, what } = *fault;
         Box::new(SmallFailure { world, what: format!("{what} (only beside other worlds)") })
@@ -250,11 +250,11 @@ pub fn check(
 
 fn check_batch(
     protocol: &Arc<dyn Protocol>,
-    crew: &Crew,
+    pool: &WorkerPool,
     worlds: &[SmallWorld],
 ) -> Result<(), Box<SmallFailure>> {
     let at_all = |what| SmallFailure { world: worlds[0], what };
-    let (store, outcome) = run(protocol, crew, worlds).map_err(at_all)?;
+    let (store, outcome) = run(protocol, pool, worlds).map_err(at_all)?;
     let mut rank = vec![0; outcome.serial_order.len()];
     for (at, &position) in outcome.serial_order.iter().enumerate() {
         rank[position as usize] = at;
@@ -312,7 +312,7 @@ fn replay(
 
 fn run(
     protocol: &Arc<dyn Protocol>,
-    crew: &Crew,
+    pool: &WorkerPool,
     worlds: &[SmallWorld],
 ) -> Result<(Arc<Store>, BlockOutcome), String> {
     let store = Arc::new(Store::new());
@@ -328,7 +328,7 @@ fn run(
     });
     let transactions = transactions.collect();
     let block = Block::new(2, 2, transactions);
-    let (outcome, _) = run_block(protocol, crew, &store, &block)?;
+    let (outcome, _) = run_block(protocol, pool, &store, &block)?;
     check_order(&**protocol, &outcome, worlds.len() * 3)?;
     check_progress(&**protocol, &block, &outcome)?;
     Ok((store, outcome))

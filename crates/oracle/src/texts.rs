@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use concurrency::trial::Trial;
-use concurrency::{Crew, Outcome, Protocol, Statement, Work};
+use concurrency::{Outcome, Protocol, Statement, Work, WorkerPool};
 use kit::random::Random;
 use procedure::step::{Column, OnError, Output, Procedure, Step};
 use procedure::{BinaryOp, Budget, Check, CommandCode, Expr, Function, Reg};
@@ -86,7 +86,7 @@ pub fn is_too_long(error: &Error) -> bool {
 /// Some blocks under the protocol, each compared with its serial replay.
 pub fn check(
     protocol: &Arc<dyn Protocol>,
-    crew: &Crew,
+    pool: &WorkerPool,
     seed: u64,
     trial: Trial,
 ) -> Result<Ends, Divergence> {
@@ -94,12 +94,12 @@ pub fn check(
     let keys = 1 + random.below(3) as i64;
     let mut twin = Twin::new(&[schema()]);
     (twin.budget, twin.trial) = (BUDGET, trial);
-    twin.run(protocol, crew, (0..keys).map(row).collect())?;
+    twin.run(protocol, pool, (0..keys).map(row).collect())?;
     let mut ends = Ends::default();
     for _ in 0..4 {
         let count = 4 + random.below(20);
         let block = (0..count).map(|_| transaction(&mut random, keys)).collect();
-        let outcome = twin.run(protocol, crew, block)?;
+        let outcome = twin.run(protocol, pool, block)?;
         outcome.outcomes.iter().for_each(|outcome| ends.count(outcome));
     }
     Ok(ends)
@@ -109,10 +109,10 @@ pub fn check(
 ///
 /// # Panics
 /// If the block differs from its serial replay.
-pub fn appended(protocol: &str, crew: &Crew, count: usize) -> (Vec<Outcome>, u32) {
+pub fn appended(protocol: &str, pool: &WorkerPool, count: usize) -> (Vec<Outcome>, u32) {
     let protocol = Subject::named(protocol).protocol;
     let mut twin = Twin::new(&[schema()]);
-    let run = |twin: &mut Twin, block| match twin.run(&protocol, crew, block) {
+    let run = |twin: &mut Twin, block| match twin.run(&protocol, pool, block) {
         Ok(outcome) => outcome,
         Err(divergence) => panic!("{divergence}"),
     };
@@ -132,10 +132,10 @@ pub fn appended(protocol: &str, crew: &Crew, count: usize) -> (Vec<Outcome>, u32
 ///
 /// # Panics
 /// If the block differs from its serial replay.
-pub fn felled(crew: &Crew, times: i64) -> (u32, u32) {
+pub fn felled(pool: &WorkerPool, times: i64) -> (u32, u32) {
     let protocol = Subject::named("harmony").protocol;
     let mut twin = Twin::new(&[schema()]);
-    let run = |twin: &mut Twin, block| match twin.run(&protocol, crew, block) {
+    let run = |twin: &mut Twin, block| match twin.run(&protocol, pool, block) {
         Ok(outcome) => outcome,
         Err(divergence) => panic!("{divergence}"),
     };

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
 use concurrency::{
-    Block, BlockOutcome, Carried, Crew, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Work,
+    Block, BlockOutcome, Carried, Moment, NoRecord, Outcome, Overlay, Protocol, Runner, Work,
+    WorkerPool,
 };
 use pipeline::Task;
 use procedure::{Budget, Frame};
@@ -127,31 +128,31 @@ impl Twin {
     pub fn run(
         &mut self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         transactions: Vec<Arc<Work>>,
     ) -> Result<BlockOutcome, Divergence> {
-        self.run_items(protocol, crew, transactions.into_iter().map(Item::from).collect())
+        self.run_items(protocol, pool, transactions.into_iter().map(Item::from).collect())
     }
 
     /// As `run`; the transactions at some positions are COMMITs of these sessions.
     pub fn run_with_sessions(
         &mut self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         transactions: Vec<Arc<Work>>,
         mut sessions: BTreeMap<Position, Session>,
     ) -> Result<BlockOutcome, Divergence> {
         let items = (0..).zip(transactions);
         let items = items.map(|(at, work)| Item { work, session: sessions.remove(&at) });
         let items = items.collect();
-        self.run_items(protocol, crew, items)
+        self.run_items(protocol, pool, items)
     }
 
     /// Behind those that were deferred to it, if they come again.
     pub fn run_items(
         &mut self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         items: Vec<Item>,
     ) -> Result<BlockOutcome, Divergence> {
         self.height += 1;
@@ -161,7 +162,7 @@ impl Twin {
         course.set_budget(self.budget);
         let ran = {
             let _on = trial::enter(self.trial);
-            course.run(crew, items).map_err(wrong)?
+            course.run(pool, items).map_err(wrong)?
         };
         self.course = Some(course);
         let outcome = ran.outcome();

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
-use concurrency::{BlockOutcome, BlockReport, Crew, Outcome, Protocol, Work};
+use concurrency::{BlockOutcome, BlockReport, Outcome, Protocol, Work, WorkerPool};
 
 use crate::programs::{LOG, TABLE, fill, schemas};
 use crate::recipe::{Line, Recipe};
@@ -83,7 +83,7 @@ impl std::ops::AddAssign for Counts {
 struct Run<'a> {
     twin: Twin,
     protocol: &'a Arc<dyn Protocol>,
-    crew: &'a Crew,
+    pool: &'a WorkerPool,
     trace: Trace,
 }
 
@@ -92,12 +92,12 @@ impl World {
     pub fn run(
         &self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         trial: Trial,
     ) -> Result<Trace, Divergence> {
         let name = protocol.info().name;
-        let _watch = Watch::new(format!("{name}, {} workers, {trial:?}\n{self}", crew.workers()));
-        let run = catch_unwind(AssertUnwindSafe(|| self.run_all(protocol, crew, trial)));
+        let _watch = Watch::new(format!("{name}, {} workers, {trial:?}\n{self}", pool.workers()));
+        let run = catch_unwind(AssertUnwindSafe(|| self.run_all(protocol, pool, trial)));
         run.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -109,14 +109,14 @@ impl World {
     fn run_all(
         &self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         trial: Trial,
     ) -> Result<Trace, Divergence> {
         let mut twin = Twin::new(&schemas());
         twin.collects = self.collects;
         twin.trial = trial;
         twin.attempts_max = u32::MAX;
-        let mut run = Run { twin, protocol, crew, trace: Trace::default() };
+        let mut run = Run { twin, protocol, pool, trace: Trace::default() };
         run.block(fill(self.filled).into_iter().map(Item::from).collect())?;
         run.drain()?;
         let mut held = BTreeMap::new();
@@ -162,7 +162,7 @@ impl World {
 
 impl Run<'_> {
     fn block(&mut self, fresh: Vec<Item>) -> Result<(), Divergence> {
-        let outcome = self.twin.run_items(self.protocol, self.crew, fresh)?;
+        let outcome = self.twin.run_items(self.protocol, self.pool, fresh)?;
         let outcome = BlockOutcome { report: BlockReport::default(), ..outcome };
         self.trace.blocks.push((outcome, self.twin.changes.clone()));
         Ok(())

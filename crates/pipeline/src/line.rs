@@ -28,8 +28,8 @@ use std::sync::Arc;
 use concurrency::install::Installer;
 use concurrency::sealed::in_order;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, History, Outcome, Past, PendingWrite,
-    Prepared, Protocol, Runner, Sealed, Snapshots, Work,
+    Block, BlockOutcome, BlockReport, Carried, History, Outcome, Past, PendingWrite, Prepared,
+    Protocol, Runner, Sealed, Snapshots, Work, WorkerPool,
 };
 use kit::mutant::mutated;
 use procedure::Budget;
@@ -268,8 +268,8 @@ impl<T: Task> Line<T> {
     }
 
     /// The second half. Its writes are in the store, closed and not published. `Err`: halt.
-    pub fn finish(&mut self, ready: Ready<T>, crew: &Crew) -> Result<Finished<T>, String> {
-        let ran = self.begin_finish(ready)?.run(crew)?;
+    pub fn finish(&mut self, ready: Ready<T>, pool: &WorkerPool) -> Result<Finished<T>, String> {
+        let ran = self.begin_finish(ready)?.run(pool)?;
         self.end_finish(ran)
     }
 
@@ -422,9 +422,9 @@ impl<T> Planned<T> {
     }
 
     /// The first half, which may run beside the second half of the block before. `Err`: halt.
-    pub fn prepare(self, crew: &Crew) -> Result<Ready<T>, String> {
+    pub fn prepare(self, pool: &WorkerPool) -> Result<Ready<T>, String> {
         let Planned { protocol, store, block, snapshots, .. } = &self;
-        let prepared = protocol.prepare(block, store, *snapshots, crew)?;
+        let prepared = protocol.prepare(block, store, *snapshots, pool)?;
         Ok(Ready { planned: self, prepared })
     }
 }
@@ -450,11 +450,11 @@ impl<T> Finishing<T> {
     }
 
     /// The protocol's second half and the closing of its writes. `Err`: halt.
-    pub fn run(self, crew: &Crew) -> Result<Ran<T>, String> {
+    pub fn run(self, pool: &WorkerPool) -> Result<Ran<T>, String> {
         let Finishing { ready: Ready { planned, prepared }, carried, gathers_changes } = self;
         let Planned { protocol, store, block, .. } = &planned;
-        let mut writes = store.begin_block(block.height, crew.workers());
-        let outcome = protocol.finish(prepared, block, store, &mut writes, &carried, crew)?;
+        let mut writes = store.begin_block(block.height, pool.workers());
+        let outcome = protocol.finish(prepared, block, store, &mut writes, &carried, pool)?;
         let changes = close(store, writes, gathers_changes);
         Ok(Ran { planned, outcome, changes })
     }

@@ -25,7 +25,7 @@
 //! *Safe states come often.* Under load and with some conflicts each block overtakes the one before
 //! it, and no height would be a state of the serial order for as long as the load lasts. Readers
 //! would hold the last one that was, and with it every version since. Nothing overtakes what lies
-//! before a block that is prepared on the newest state, so every few blocks one is. One crew does
+//! before a block that is prepared on the newest state, so every few blocks one is. One pool does
 //! both halves, so that it loses little by doing them one after the other.
 //!
 //! *Order first or run first.* Under a deterministic protocol a block's order is written while the

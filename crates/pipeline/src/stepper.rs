@@ -7,13 +7,13 @@
 //!                          │ prepare 2 on 0 │ prepare 3 on 1 │ …
 //! ```
 //!
-//! One block is finished and the next one prepared in one turn: at the same time by one crew, or
+//! One block is finished and the next one prepared in one turn: at the same time by one pool, or
 //! one after the other, in either order ([`Halves`]). None of it shows in the results, nor does how
 //! far ahead blocks are prepared: the caller orders as many as may be ordered, or fewer.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use kit::mutant::mutated;
 use types::Height;
 
@@ -80,9 +80,13 @@ impl<T: Task + Send + 'static> Stepper<T> {
     }
 
     /// Works until a block is released. `None`: no block is under way. `Err`: halt.
-    pub fn release(&mut self, crew: &Crew, halves: Halves) -> Result<Option<Finished<T>>, String> {
+    pub fn release(
+        &mut self,
+        pool: &WorkerPool,
+        halves: Halves,
+    ) -> Result<Option<Finished<T>>, String> {
         while self.released.is_empty() && !self.pipeline.is_idle() {
-            self.turn(crew, halves)?;
+            self.turn(pool, halves)?;
         }
         Ok(self.released.pop_front())
     }
@@ -126,22 +130,22 @@ impl<T: Task + Send + 'static> Stepper<T> {
     }
 
     /// Finishes one block and prepares another.
-    fn turn(&mut self, crew: &Crew, halves: Halves) -> Result<(), String> {
+    fn turn(&mut self, pool: &WorkerPool, halves: Halves) -> Result<(), String> {
         let (finish, prepare) = (self.to_finish.take(), self.to_prepare.take());
         if finish.is_none() && prepare.is_none() {
             return Err("the schedule has nothing to do".to_owned());
         }
         let line = &mut self.line;
-        let finish = || finish.map(|ready| line.finish(ready, crew)).transpose();
-        let prepare = |crew: &Crew| prepare.map(|planned| planned.prepare(crew)).transpose();
+        let finish = || finish.map(|ready| line.finish(ready, pool)).transpose();
+        let prepare = |pool: &WorkerPool| prepare.map(|planned| planned.prepare(pool)).transpose();
         let (finished, ready) = match halves {
             Halves::PrepareFirst => {
-                let ready = prepare(crew)?;
+                let ready = prepare(pool)?;
                 (finish()?, ready)
             }
-            Halves::FinishFirst => (finish()?, prepare(crew)?),
+            Halves::FinishFirst => (finish()?, prepare(pool)?),
             Halves::Together => {
-                let (finished, ready) = crew.join(finish, prepare);
+                let (finished, ready) = pool.join(finish, prepare);
                 (finished?, ready?)
             }
         };

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use concurrency::{Crew, Statement, Work};
+use concurrency::{Statement, Work, WorkerPool};
 use kit::random::Random;
 use pipeline::{Batch, Cadence, Halves, Line, LineStart, Pipeline, Stepper};
 use procedure::access::CommandCode;
@@ -29,7 +29,7 @@ fn main() {
     let (rows, size) = (number(4, 1e6) as u64, number(5, 1e3) as usize);
     let count = number(6, 200_000.0) as usize;
     let protocol = protocols::by_name(name).expect("a protocol");
-    let crew = Crew::new(workers);
+    let pool = WorkerPool::new(workers);
     let store = Arc::new(Store::new());
     load(&store, rows);
     let blocks = draw(rows, theta, count, size);
@@ -45,7 +45,7 @@ fn main() {
         {
             stepper.order(Batch { time_us: 0, tasks }).expect("no halt");
         }
-        let released = stepper.release(&crew, Halves::Together).expect("no halt");
+        let released = stepper.release(&pool, Halves::Together).expect("no halt");
         let Some(finished) = released else { break };
         rerun += finished.report.rerun as usize;
         committed += finished.settled.iter().filter(|one| one.outcome.is_committed()).count();

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use engine::{Body, Numbering};
 use ledger::{Files, MemoryFiles};
 use recovery::measure::{self, Run, Volume};
@@ -55,7 +55,7 @@ fn main() -> Result<(), String> {
     let protocol = protocols::by_name("serial").map_err(|error| error.to_string())?;
     let calls = source.works(transactions);
     let drawn = start.elapsed();
-    source.run_works(&protocol, &Crew::new(1), calls, BLOCK);
+    source.run_works(&protocol, &WorkerPool::new(1), calls, BLOCK);
     let rate = transactions as f64 / (start.elapsed() - drawn).as_secs_f64();
     println!("{name}, {transactions} transactions; the run itself, serially: {rate:.0}/s");
     let command = command_bytes(&bed, transactions);

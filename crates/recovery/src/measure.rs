@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use storage::{Changes, Store};
 use types::Result;
 
@@ -36,7 +36,7 @@ pub fn replays(
     for strategy in replay::ALL {
         let alone = strategy.name == replay::serial::STRATEGY.name;
         for &workers in if alone { &[1] } else { workers } {
-            let cost = (strategy.replay)(task, &before()?, &Crew::new(workers))?;
+            let cost = (strategy.replay)(task, &before()?, &WorkerPool::new(workers))?;
             runs.push(Run { strategy: strategy.name, workers, cost });
         }
     }
@@ -52,7 +52,7 @@ pub fn recoveries(
     let mut runs = Vec::new();
     for way in recover::ALL.iter().filter(|way| way.reads(log.scheme)) {
         for &workers in workers {
-            let cost = way.recover(log, &before()?, &Crew::new(workers))?;
+            let cost = way.recover(log, &before()?, &WorkerPool::new(workers))?;
             runs.push(Run { strategy: way.name, workers, cost });
         }
     }

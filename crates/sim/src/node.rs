@@ -177,7 +177,7 @@ impl Node {
                 if planned.snapshots().newest != snapshots.newest {
                     return Err(stopped("pipeline and replica name other snapshots"));
                 }
-                let ready = planned.prepare(self.replica.crew()).map_err(stopped)?;
+                let ready = planned.prepare(self.replica.pool()).map_err(stopped)?;
                 self.ready.insert(height, ready);
                 Event::Prepared(height)
             }
@@ -185,7 +185,7 @@ impl Node {
                 let ready = self.ready.remove(&height);
                 let ready = ready.ok_or_else(|| stopped("a block that is not prepared"))?;
                 let finishing = self.replica.begin_finish(ready).map_err(stopped)?;
-                let ran = finishing.run(self.replica.crew()).map_err(stopped)?;
+                let ran = finishing.run(self.replica.pool()).map_err(stopped)?;
                 self.safe.finished(ran.overtakes());
                 self.flight = Some(self.replica.end_finish(ran).map_err(stopped)?);
                 Event::Finished { height, rules: rules_of(&self.replica) }

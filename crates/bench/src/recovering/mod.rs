@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use concurrency::{Block, Crew, Work};
+use concurrency::{Block, Work, WorkerPool};
 use engine::checkpoint::{Checkpointer, State, load};
 use engine::transaction::is_committed;
 use engine::{Executed, Language, Transaction};
@@ -250,7 +250,7 @@ impl Logged {
 
     pub fn replay(&self, strategy: &Strategy, task: &Task, workers: usize) -> Result<Replayed> {
         let store = self.store()?;
-        let cost = (strategy.replay)(task, &store, &Crew::new(workers));
+        let cost = (strategy.replay)(task, &store, &WorkerPool::new(workers));
         let cost = cost.map_err(anyhow::Error::msg)?;
         self.check(&store, strategy.name)?;
         Ok(cost)
@@ -263,7 +263,8 @@ impl Logged {
         workers: usize,
     ) -> Result<Replayed> {
         let store = self.store()?;
-        let cost = way.recover(log, &store, &Crew::new(workers)).map_err(anyhow::Error::msg)?;
+        let cost =
+            way.recover(log, &store, &WorkerPool::new(workers)).map_err(anyhow::Error::msg)?;
         self.check(&store, way.name)?;
         Ok(cost)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bench::Workload;
 use bench::logging::{Bench, Load, Scheme, Setting};
 use bench::recovering::{Checkpointed, Logged, Wanted, bounds};
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use recovery::replay::{self, Task};
 use recovery::schemes::recover;
 
@@ -117,7 +117,7 @@ fn the_plain_loops_do_all_of_the_work_that_they_bound() {
     store.publish(log.height.unwrap());
     logged.check(&store, "the plain loop").unwrap();
     let (again, way) = (logged.store().unwrap(), recover::by_name("llr-p").unwrap());
-    way.recover(&log, &again, &Crew::new(2)).unwrap();
+    way.recover(&log, &again, &WorkerPool::new(2)).unwrap();
     logged.check(&again, "llr-p").unwrap();
 
     let checkpointed = Checkpointed::make(&workload(), folder.path()).unwrap();

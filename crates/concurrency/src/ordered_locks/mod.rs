@@ -55,7 +55,7 @@ use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
 use types::{Height, Position};
 
 use crate::accesses::{Declared, declare};
-use crate::crew::Crew;
+use crate::pool::WorkerPool;
 use crate::prefetching::{self, Prefetching};
 use crate::protocol::{Block, Outcome};
 use crate::reconnaissance::Held;
@@ -101,10 +101,10 @@ impl Default for Settings {
 
 impl Settings {
     /// Why so many transactions are not worth the planning; `None`: they are.
-    fn spares(&self, transactions: usize, crew: &Crew) -> Option<Way> {
+    fn spares(&self, transactions: usize, pool: &WorkerPool) -> Option<Way> {
         match self.preference {
             Preference::Latest => None,
-            _ if crew.workers() == 1 => Some(Way::SerialOneWorker),
+            _ if pool.workers() == 1 => Some(Way::SerialOneWorker),
             _ if transactions < trial::threshold(TRANSACTIONS_MIN) => Some(Way::SerialFew),
             _ => None,
         }
@@ -118,14 +118,14 @@ pub fn run(
     positions: &[Position],
     store: &Arc<Store>,
     writes: &mut BlockWrites,
-    crew: &Crew,
+    pool: &WorkerPool,
     ways: &mut Ways,
 ) -> Result<Vec<Outcome>, String> {
     let settings = Settings::default();
     let catalog = store.catalog();
-    match declare_if_wide(block, positions, &catalog, LATEST, settings, crew) {
+    match declare_if_wide(block, positions, &catalog, LATEST, settings, pool) {
         Ok(declared) => {
-            run_declared(block, positions, declared, true, settings, &catalog, writes, crew, ways)
+            run_declared(block, positions, declared, true, settings, &catalog, writes, pool, ways)
         }
         Err(why) => one_by_one(block, positions, &catalog, writes, (why, ways)),
     }
@@ -139,14 +139,14 @@ pub fn declare_if_wide(
     catalog: &Arc<Catalog>,
     at: Height,
     settings: Settings,
-    crew: &Crew,
+    pool: &WorkerPool,
 ) -> Result<Vec<Declared>, Way> {
-    if let Some(why) = settings.spares(positions.len(), crew) {
+    if let Some(why) = settings.spares(positions.len(), pool) {
         return Err(why);
     }
     if settings.preference == Preference::Earliest && positions.len() > 2 * PROBE {
         let first = &positions[..PROBE];
-        let alone = Crew::new(1);
+        let alone = WorkerPool::new(1);
         let declared = declare(block, first, catalog, at, &alone);
         let works = works(block, first);
         let points = Points::of(&declared, &works, catalog);
@@ -156,7 +156,7 @@ pub fn declare_if_wide(
             return Err(Way::SerialChained);
         }
     }
-    Ok(declare(block, positions, catalog, at, crew))
+    Ok(declare(block, positions, catalog, at, pool))
 }
 
 fn works(block: &Block, positions: &[Position]) -> Vec<Arc<Work>> {
@@ -174,13 +174,13 @@ pub fn run_declared(
     settings: Settings,
     catalog: &Arc<Catalog>,
     writes: &mut BlockWrites,
-    crew: &Crew,
+    pool: &WorkerPool,
     ways: &mut Ways,
 ) -> Result<Vec<Outcome>, String> {
     let works = works(block, positions);
     let points = Points::of(&declared, &works, catalog);
     let requests = Arc::new(Requests { declared, points, settings, fresh });
-    let Queues { edges, fenced } = Queues::of(&requests, &works, crew);
+    let Queues { edges, fenced } = Queues::of(&requests, &works, pool);
     let graph = Graph::new(positions.len(), &edges);
     if settings.preference == Preference::Earliest && !graph.is_wide() {
         return one_by_one(block, positions, catalog, writes, (Way::SerialChained, ways));
@@ -194,7 +194,7 @@ pub fn run_declared(
         fenced,
         outcomes: positions.iter().map(|_| OnceLock::new()).collect(),
     });
-    running.run(catalog, writes, crew)
+    running.run(catalog, writes, pool)
 }
 
 /// The transactions at `positions` one after another on this thread, and why that is.
@@ -234,20 +234,20 @@ impl Running {
         self: Arc<Self>,
         catalog: &Arc<Catalog>,
         writes: &mut BlockWrites,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Vec<Outcome>, String> {
         let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
         let job = (Arc::clone(&self), Arc::clone(&arenas), Arc::clone(catalog));
-        crew.run(move |worker| {
+        pool.run(move |worker| {
             let (running, arenas, catalog) = &job;
             let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
             running.work(catalog, &mut undo);
         });
-        let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+        let arenas = Arc::into_inner(arenas).expect("the pool has let go of a finished job");
         for arena in arenas {
             writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
         }
-        let running = Arc::into_inner(self).expect("the crew has let go of a finished job");
+        let running = Arc::into_inner(self).expect("the pool has let go of a finished job");
         if let Some(why) = running.schedule.stopped() {
             return Err(why);
         }

@@ -13,7 +13,7 @@ use types::TableId;
 use super::Settings;
 use super::points::Points;
 use crate::accesses::{Accesses, Declared, KeyAccess, Tables};
-use crate::crew::Crew;
+use crate::pool::WorkerPool;
 use crate::work::Work;
 
 /// What a lock is on: a record, or the rows that a transaction adds to a table under hidden ids.
@@ -74,12 +74,12 @@ struct Shard {
 }
 
 impl Queues {
-    pub fn of(requests: &Arc<Requests>, works: &[Arc<Work>], crew: &Crew) -> Queues {
-        let shards = crew.workers();
+    pub fn of(requests: &Arc<Requests>, works: &[Arc<Work>], pool: &WorkerPool) -> Queues {
+        let shards = pool.workers();
         let done: Arc<Vec<Mutex<Shard>>> =
             Arc::new((0..shards).map(|_| Mutex::default()).collect());
         let job = (Arc::clone(requests), Arc::clone(&done));
-        crew.run(move |worker| {
+        pool.run(move |worker| {
             let (requests, done) = &job;
             let shard = lay_out(requests, worker, shards);
             *done[worker].lock().unwrap_or_else(|e| e.into_inner()) = shard;

@@ -183,7 +183,7 @@ impl Sequencer {
     }
 
     fn open_epoch(&mut self, before: Option<&Closed>) -> Result<(), Error> {
-        let threads = self.replica.crew().workers();
+        let threads = self.replica.pool().workers();
         if self.arriving.runners.is_none() {
             let runners = Runners::start(&self.shared, threads);
             let why = |error: std::io::Error| stopped(format!("there are no threads: {error}"));

@@ -1,4 +1,4 @@
-//! A crew beside the sequencer, where blocks overlap: it finishes one and prepares the next.
+//! A pool beside the sequencer, where blocks overlap: it finishes one and prepares the next.
 //!
 //! ```text
 //!   sequencer   cut 2 ─ plan 2 ┐            ┌ seal, publish, answer 1 ─ cut 3 ─ plan 3 ┐
@@ -10,7 +10,7 @@
 //! cut the next batch and release a block whatever the two are doing. Of each there is one at a
 //! time, which is the schedule's to see to. They share their workers: preparing and finishing take
 //! turns in taking longer, from one protocol to another, and where one is through or cannot be
-//! divided, all others work for the other one. Two crews on the same processors would take them
+//! divided, all others work for the other one. Two pools on the same processors would take them
 //! away from each other, and a fixed half of the processors for each would leave one of them idle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 
 use crate::client::{FinishingBlock, PlannedBlock, RanBlock, ReadyBlock, Request};
 use crate::watchdog::panic_text;
@@ -43,7 +43,7 @@ impl Done {
 }
 
 pub(super) struct Hands {
-    crew: Crew,
+    pool: WorkerPool,
     shared: Arc<Shared>,
     report: Sender<Done>,
     done: Receiver<Done>,
@@ -53,8 +53,8 @@ pub(super) struct Hands {
 impl Hands {
     pub fn start(workers: usize, shared: &Arc<Shared>) -> Hands {
         let (report, done) = channel();
-        let (crew, shared) = (Crew::of_tasks(workers), Arc::clone(shared));
-        Hands { crew, shared, report, done, under_way: 0 }
+        let (pool, shared) = (WorkerPool::of_tasks(workers), Arc::clone(shared));
+        Hands { pool, shared, report, done, under_way: 0 }
     }
 
     pub fn is_idle(&self) -> bool {
@@ -62,25 +62,25 @@ impl Hands {
     }
 
     pub fn prepare(&mut self, planned: PlannedBlock) {
-        self.hand_over(move |crew| planned.prepare(crew), Done::Prepared);
+        self.hand_over(move |pool| planned.prepare(pool), Done::Prepared);
     }
 
     pub fn finish(&mut self, block: FinishingBlock) {
-        self.hand_over(move |crew| block.run(crew), Done::Finished);
+        self.hand_over(move |pool| block.run(pool), Done::Finished);
     }
 
     /// Has something done, and the sequencer woken when it is.
     fn hand_over<R: 'static>(
         &mut self,
-        work: impl FnOnce(&Crew) -> Result<R, String> + Send + 'static,
+        work: impl FnOnce(&WorkerPool) -> Result<R, String> + Send + 'static,
         done: fn(Result<R, String>, Duration) -> Done,
     ) {
         let (shared, report) = (Arc::clone(&self.shared), self.report.clone());
         assert!(self.under_way < 2, "one block is finished and one prepared at a time");
         self.under_way += 1;
-        self.crew.spawn(move |crew| {
+        self.pool.spawn(move |pool| {
             let began = Instant::now();
-            let worked = catch_unwind(AssertUnwindSafe(|| work(crew)));
+            let worked = catch_unwind(AssertUnwindSafe(|| work(pool)));
             let worked = worked.unwrap_or_else(|panic| Err(panic_text(&*panic)));
             if report.send(done(worked, began.elapsed())).is_ok() {
                 shared.queue.errand();

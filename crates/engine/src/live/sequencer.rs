@@ -160,7 +160,7 @@ impl Sequencer {
 
     /// Threads for blocks that overlap, where they do.
     pub(super) fn have_hands(&mut self) {
-        let workers = self.replica.crew().workers();
+        let workers = self.replica.pool().workers();
         let overlap = self.pipeline.rules().overlap() && workers > 1;
         if overlap != self.hands.is_some() {
             self.hands = overlap.then(|| Hands::start(workers, &self.shared));
@@ -340,7 +340,7 @@ impl Sequencer {
             Some(hands) if !hands.is_idle() => hands.prepare(planned),
             _ => {
                 let began = Instant::now();
-                let ready = planned.prepare(self.replica.crew()).map_err(stopped)?;
+                let ready = planned.prepare(self.replica.pool()).map_err(stopped)?;
                 return Ok(Some(self.prepared(ready, began.elapsed())));
             }
         }
@@ -414,7 +414,7 @@ impl Sequencer {
             }
             _ => {
                 let began = Instant::now();
-                let ran = finishing.run(self.replica.crew()).map_err(stopped)?;
+                let ran = finishing.run(self.replica.pool()).map_err(stopped)?;
                 self.finished(ran, began.elapsed()).map(Some)
             }
         }

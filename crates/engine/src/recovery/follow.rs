@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   thread "ahead"      read ─ check ─ compile │ read ─ check ─ compile │ …      (ahead)
-//!   this thread, crew        execute by the protocol │ execute │ …
+//!   this thread, pool        execute by the protocol │ execute │ …
 //!   thread "compare"                     outcomes, effects root │ …              (compare)
 //! ```
 //!
@@ -97,7 +97,7 @@ pub(super) fn follow(
     }
     source.others_confirm = Limits::orderer(replica.parameters()) == Some(RAFT);
     let fault = Mutex::new(None);
-    let workers = replica.crew().workers();
+    let workers = replica.pool().workers();
     let (comparer, compared) = match workers > 1 && !at_once {
         true => {
             let (comparer, compared) = Comparer::behind(&fault);

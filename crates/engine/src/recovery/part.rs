@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use concurrency::{Block as ProtocolBlock, Crew, Work};
+use concurrency::{Block as ProtocolBlock, Work, WorkerPool};
 use ledger::chain::check_effects;
 use ledger::effects::EffectsBuilder;
 use ledger::{BlockResult, EffectsDigest};
@@ -119,14 +119,14 @@ impl Part {
         heights: (Height, Height),
         replica: &Replica,
     ) -> Result<(), Refusal> {
-        let (store, crew) = (replica.store(), replica.crew());
+        let (store, pool) = (replica.store(), replica.pool());
         let frames = self.items.iter_mut().flat_map(|item| item.frames.take()).flatten().collect();
-        let rows = checked::Part::read(scheme, heights, frames, store, crew);
+        let rows = checked::Part::read(scheme, heights, frames, store, pool);
         let rows = rows.map_err(|error| Refusal::Untouched(error.to_string()))?;
         for (item, effects) in self.items.iter().zip(&rows.effects) {
             compare_digest(item, effects).map_err(Refusal::Untouched)?;
         }
-        rows.install(store, crew).map_err(|error| Refusal::Spoilt(error.to_string()))
+        rows.install(store, pool).map_err(|error| Refusal::Spoilt(error.to_string()))
     }
 
     fn replay(
@@ -139,9 +139,9 @@ impl Part {
         let log = self.items.iter().map(|item| logged(item, replica));
         let log = log.collect::<Result<Vec<LoggedBlock>, _>>().map_err(Refusal::Untouched)?;
         let task = Task { told: Some(Arc::clone(&told)), ..Task::new(log) };
-        let (store, crew) = (replica.store(), replica.crew());
-        (strategy.replay)(&task, store, crew).map_err(Refusal::Spoilt)?;
-        let digests = digests(&told, first, self.items.len(), crew).map_err(Refusal::Spoilt)?;
+        let (store, pool) = (replica.store(), replica.pool());
+        (strategy.replay)(&task, store, pool).map_err(Refusal::Spoilt)?;
+        let digests = digests(&told, first, self.items.len(), pool).map_err(Refusal::Spoilt)?;
         for (item, effects) in self.items.iter().zip(&digests) {
             compare_digest(item, effects).map_err(Refusal::Spoilt)?;
         }
@@ -194,13 +194,13 @@ fn digests(
     told: &Told,
     first: Height,
     blocks: usize,
-    crew: &Crew,
+    pool: &WorkerPool,
 ) -> Result<Vec<EffectsDigest>, String> {
     let changes = Arc::new(std::mem::take(&mut *lock(told)));
     let found = Arc::new(Mutex::new(vec![EffectsBuilder::new().digest(); blocks]));
     let (next, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
     let (own, result, failure) = (Arc::clone(&changes), Arc::clone(&found), Arc::clone(&failed));
-    crew.run(move |_| {
+    pool.run(move |_| {
         while let Some(changes) = own.get(next.fetch_add(1, Ordering::Relaxed)) {
             match row_digest(changes) {
                 Ok(digest) => lock(&result)[(changes.height() - first) as usize] = digest,

@@ -30,7 +30,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
-use concurrency::{Crew, Outcome, Protocol, Statement, Work};
+use concurrency::{Outcome, Protocol, Statement, Work, WorkerPool};
 use kit::random::Random;
 use procedure::query::{Aggregate, AggregateFunction, Query};
 use procedure::step::{Column, OnError, Output, Procedure, Step};
@@ -114,7 +114,7 @@ impl History {
     pub fn check(
         &self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         trial: Trial,
     ) -> Result<usize, Anomaly> {
         let store = Arc::new(Store::new());
@@ -122,7 +122,7 @@ impl History {
         let (mut dependencies, mut course) = (0, Course::behind(0, &store, protocol, 0));
         let first: Vec<Vec<Act>> = (0..self.keys / 2 + 1).map(|k| vec![Act::Insert(k)]).collect();
         for (block, height) in std::iter::once(&first).chain(&self.blocks).zip(1..) {
-            let graph = check_block(block, height, &mut course, (crew, trial))?;
+            let graph = check_block(block, height, &mut course, (pool, trial))?;
             dependencies += graph.count();
             if let Some(cycle) = graph.cycle() {
                 return Err(format!("block {height} has a cycle: {cycle}"));
@@ -186,14 +186,14 @@ fn check_block(
     block: &[Vec<Act>],
     height: Height,
     course: &mut Course,
-    (crew, trial): (&Crew, Trial),
+    (pool, trial): (&WorkerPool, Trial),
 ) -> Result<Graph, Anomaly> {
     let before = state(course.line().store());
     let works = block.iter().enumerate().map(|(at, acts)| work(acts, height, at));
     let works = works.collect();
     let outcome = {
         let _on = trial::enter(trial);
-        course.run(crew, works)?.outcome()
+        course.run(pool, works)?.outcome()
     };
     let seen: Vec<Option<Vec<Seen>>> = block
         .iter()

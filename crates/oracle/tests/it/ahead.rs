@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{BlockOutcome, Crew, Protocol, Work};
+use concurrency::{BlockOutcome, Protocol, Work, WorkerPool};
 use kit::random::Random;
 use oracle::course::Overlap;
 use oracle::programs::{TABLE, fill, random_work, schemas};
@@ -33,11 +33,11 @@ fn blocks(seed: u64) -> (u64, Vec<Vec<Arc<Work>>>) {
 type Seen = (Vec<BlockOutcome>, Vec<StoredRow>);
 
 fn run(protocol: &Arc<dyn Protocol>, seed: u64, overlap: Overlap) -> Result<Seen, String> {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     let (keys, blocks) = blocks(seed);
     let mut twin = Twin::new(&schemas());
-    twin.run(protocol, &crew, fill(keys / 2 + 1)).map_err(|d| d.to_string())?;
-    let outcomes = twin.run_overlapping(protocol, &crew, blocks, overlap);
+    twin.run(protocol, &pool, fill(keys / 2 + 1)).map_err(|d| d.to_string())?;
+    let outcomes = twin.run_overlapping(protocol, &pool, blocks, overlap);
     Ok((outcomes.map_err(|d| d.to_string())?, rows(&twin.subject, TABLE)))
 }
 

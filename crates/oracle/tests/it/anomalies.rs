@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
-use concurrency::{Block, Crew, Isolation, Outcome, Work};
+use concurrency::{Block, Isolation, Outcome, Work, WorkerPool};
 use oracle::programs::{Builder, Operation, TABLE, fill, schemas};
 use oracle::subjects::{Subject, defaults, variants};
 use oracle::{rows, run_block};
@@ -132,14 +132,14 @@ fn numbers(outcome: &Outcome) -> Option<Vec<i64>> {
 }
 
 /// How often an anomaly shows among many worlds; the pairs start at once.
-fn count(subject: &Subject, crew: &Crew, anomaly: &Anomaly, trial: Trial) -> usize {
+fn count(subject: &Subject, pool: &WorkerPool, anomaly: &Anomaly, trial: Trial) -> usize {
     const WORLDS: i64 = 40;
     let store = Arc::new(Store::new());
     for schema in schemas() {
         store.create_table(schema);
     }
     let filled = Block::new(1, 1, fill((WORLDS * WORLD) as u64));
-    run_block(&Subject::named("serial").protocol, crew, &store, &filled).unwrap();
+    run_block(&Subject::named("serial").protocol, pool, &store, &filled).unwrap();
     // Every world begins with its rows 0 and 1 alone, at 3 and 4.
     let reset = |world: i64| {
         let mut builder = Builder::default();
@@ -149,12 +149,12 @@ fn count(subject: &Subject, crew: &Crew, anomaly: &Anomaly, trial: Trial) -> usi
         builder.finish()
     };
     let reset = Block::new(2, 2, (0..WORLDS).map(reset).collect());
-    run_block(&Subject::named("serial").protocol, crew, &store, &reset).unwrap();
+    run_block(&Subject::named("serial").protocol, pool, &store, &reset).unwrap();
     let pairs = (0..WORLDS).flat_map(|world| anomaly.programs.map(|program| work(program, world)));
     let block = Block::new(3, 3, pairs.collect());
     let (outcome, _) = {
         let _on = trial::enter(trial);
-        run_block(&subject.protocol, crew, &store, &block).unwrap()
+        run_block(&subject.protocol, pool, &store, &block).unwrap()
     };
     let stored = rows(&store, TABLE);
     let seen = |world: i64| {
@@ -170,12 +170,12 @@ fn count(subject: &Subject, crew: &Crew, anomaly: &Anomaly, trial: Trial) -> usi
 
 #[test]
 fn no_anomaly_that_the_card_rules_out_happens() {
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     for subject in defaults().into_iter().chain(variants()) {
         let isolation = subject.protocol.info().isolation;
         for anomaly in ANOMALIES {
             for seed in 0..3 {
-                let count = count(&subject, &crew, anomaly, Trial::of_seed(seed));
+                let count = count(&subject, &pool, anomaly, Trial::of_seed(seed));
                 let may = anomaly.seen_under == Some(isolation);
                 assert!(count == 0 || may, "{}: {}, {count} times", subject.name, anomaly.name);
             }
@@ -186,7 +186,7 @@ fn no_anomaly_that_the_card_rules_out_happens() {
 /// Without validation they happen: the scripts can see what they look for.
 #[test]
 fn without_validation_the_anomalies_of_stale_reads_happen() {
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     let mutant = |mutant| {
         let protocol = protocols::mutant("silo", mutant).unwrap();
         Subject { name: format!("silo: {mutant}"), protocol }
@@ -194,7 +194,7 @@ fn without_validation_the_anomalies_of_stale_reads_happen() {
     let stale = mutant("reads_unvalidated");
     for name in ["G2-item", "G2,", "P4", "G-single"] {
         let anomaly = ANOMALIES.iter().find(|anomaly| anomaly.name.starts_with(name)).unwrap();
-        let seen = |seed| count(&stale, &crew, anomaly, Trial::chosen(seed)) > 0;
+        let seen = |seed| count(&stale, &pool, anomaly, Trial::chosen(seed)) > 0;
         let happened = (0..200).any(seen);
         assert!(happened, "{name} was never seen");
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use concurrency::{BlockOutcome, Crew, Outcome, Work};
+use concurrency::{BlockOutcome, Outcome, Work, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::programs::{Builder, Operation, fill, random_large, random_work, schemas};
@@ -20,10 +20,10 @@ fn program(operations: &[(Operation, i64)]) -> Arc<Work> {
 /// Run a block backwards on rows 0 to 4.
 fn backwards(block: Vec<Arc<Work>>) -> BlockOutcome {
     let protocol = Subject::named("block_stm+eager").protocol;
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let mut twin = Twin::new(&schemas());
-    twin.run(&protocol, &crew, fill(5)).unwrap();
-    twin.run(&protocol, &crew, block).unwrap()
+    twin.run(&protocol, &pool, fill(5)).unwrap();
+    twin.run(&protocol, &pool, block).unwrap()
 }
 
 fn reruns(block: Vec<Arc<Work>>) -> u32 {
@@ -35,13 +35,13 @@ fn reruns(block: Vec<Arc<Work>>) -> u32 {
 fn blocks_executed_backwards_equal_the_serial_replay() {
     let protocol = Subject::named("block_stm+eager").protocol;
     for (workers, seeds) in [(1, 60), (2, 30), (8, 20)] {
-        let crew = Crew::new(workers);
+        let pool = WorkerPool::new(workers);
         for seed in 0..seeds {
             let mut random = Random::new(seed);
             let keys = [2, 5, 12, 40][random.below(4) as usize];
             let mut twin = Twin::new(&schemas());
             twin.collects = seed % 2 == 0;
-            twin.run(&protocol, &crew, fill(keys / 2 + 1)).unwrap();
+            twin.run(&protocol, &pool, fill(keys / 2 + 1)).unwrap();
             let mut open = VecDeque::new();
             for _ in 0..5 {
                 open.push_back(Session::hold(&twin.subject, random_script(&mut random, keys)));
@@ -58,7 +58,7 @@ fn blocks_executed_backwards_equal_the_serial_replay() {
                         false => random_work(&mut random, keys, 5),
                     });
                 }
-                if let Err(divergence) = twin.run_with_sessions(&protocol, &crew, block, sessions) {
+                if let Err(divergence) = twin.run_with_sessions(&protocol, &pool, block, sessions) {
                     panic!("{workers} workers, seed {seed}: {divergence}");
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, BlockOutcome, Carried, Crew, Protocol, Snapshots, Work};
+use concurrency::{Block, BlockOutcome, Carried, Protocol, Snapshots, Work, WorkerPool};
 use kit::mutation::mutate;
 use kit::random::Random;
 use oracle::course::Course;
@@ -53,7 +53,7 @@ struct Run {
     protocol: Arc<dyn Protocol>,
     store: Arc<Store>,
     course: Course,
-    crew: Crew,
+    pool: WorkerPool,
 }
 
 impl Run {
@@ -62,15 +62,15 @@ impl Run {
         schemas().into_iter().for_each(|schema| drop(store.create_table(schema)));
         let filled = Block::new(FILLED, 0, fill(5));
         let serial = protocols::by_name("serial").unwrap();
-        oracle::run_block(&serial, &Crew::new(1), &store, &filled).unwrap();
+        oracle::run_block(&serial, &WorkerPool::new(1), &store, &filled).unwrap();
         let protocol = Subject::named(name).protocol;
         let course = Course::behind(FILLED, &store, &protocol, 0);
-        Run { name: name.to_owned(), protocol, store, course, crew: Crew::new(workers) }
+        Run { name: name.to_owned(), protocol, store, course, pool: WorkerPool::new(workers) }
     }
 
     /// As far behind as the protocol allows.
     fn block(&mut self, transactions: Vec<Arc<Work>>) -> Left {
-        let ran = self.course.run_late(&self.crew, transactions);
+        let ran = self.course.run_late(&self.pool, transactions);
         let ran = ran.unwrap_or_else(|why| panic!("{}: {why}", self.name));
         self.store.collect();
         let outcome = ran.outcome();
@@ -160,7 +160,7 @@ fn a_block_two_behind_needs_what_the_one_before_it_carried() {
         run.block(blocks.next().unwrap());
         let carried = if keeps_older { first.outcome.carried } else { Carried::default() };
         run.course.go_on_by(&run.protocol, carried);
-        assert!(run.course.run_late(&run.crew, Vec::new()).is_err());
+        assert!(run.course.run_late(&run.pool, Vec::new()).is_err());
     }
 }
 
@@ -171,13 +171,13 @@ fn endorsements_on_snapshots_that_are_not_held_are_refused() {
         let mut run = Run::new(name, 1);
         blocks(1, 4).into_iter().for_each(|block| drop(run.block(block)));
         let start = LineStart::new(Arc::clone(&run.protocol));
-        let Run { store, course, crew, .. } = run;
+        let Run { store, course, pool, .. } = run;
         drop(course);
         store.collect();
         let newest = store.newest();
         let mut line: Line<Arc<Work>> = Line::new(store, start, 0);
         let mut prepare =
-            |snapshots| line.plan(newest + 1, 0, Vec::new(), snapshots).prepare(&crew).map(drop);
+            |snapshots| line.plan(newest + 1, 0, Vec::new(), snapshots).prepare(&pool).map(drop);
         assert!(prepare(Snapshots { newest, floor: FILLED }).is_err());
         assert!(prepare(Snapshots { newest: newest - 1, floor: newest - 1 }).is_err());
         assert!(prepare(Snapshots { newest, floor: newest }).is_ok());
@@ -224,7 +224,7 @@ fn a_block_runs_behind_whatever_could_be_decoded() {
         let Ok(carried) = run.protocol.decode_carried(&bytes) else { continue };
         run.course.go_on_by(&run.protocol, carried);
         // It may be refused, and must not panic.
-        drop(run.course.run_late(&run.crew, blocks.next().unwrap()));
+        drop(run.course.run_late(&run.pool, blocks.next().unwrap()));
         ran += 1;
     }
     assert!(ran > 5, "{ran} blocks ran");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use concurrency::{Crew, Outcome, Protocol, Work};
+use concurrency::{Outcome, Protocol, Work, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::programs::{Builder, Operation, fill, random_work, schemas};
@@ -21,13 +21,13 @@ fn program(operations: &[(Operation, i64)]) -> Arc<Work> {
 
 /// Which transactions of a block ended well.
 fn committed(protocol: &Arc<dyn Protocol>, twin: &mut Twin, block: Vec<Arc<Work>>) -> Vec<bool> {
-    let outcome = twin.run(protocol, &Crew::new(2), block).unwrap();
+    let outcome = twin.run(protocol, &WorkerPool::new(2), block).unwrap();
     outcome.outcomes.iter().map(Outcome::is_committed).collect()
 }
 
 fn twin(protocol: &Arc<dyn Protocol>, rows: u64) -> Twin {
     let mut twin = Twin::new(&schemas());
-    twin.run(protocol, &Crew::new(2), fill(rows)).unwrap();
+    twin.run(protocol, &WorkerPool::new(2), fill(rows)).unwrap();
     twin
 }
 
@@ -48,12 +48,12 @@ fn every_option_equals_the_serial_replay() {
         "fabric_pp:spread=2:unique_keys=12:budget=2",
     ];
     for text in options {
-        let (protocol, crew) = (protocol(text), Crew::new(3));
+        let (protocol, pool) = (protocol(text), WorkerPool::new(3));
         for seed in 0..25 {
             let mut random = Random::new(seed);
             let keys = [2, 5, 12, 40][random.below(4) as usize];
             let mut twin = Twin::new(&schemas());
-            twin.run(&protocol, &crew, fill(keys / 2 + 1)).unwrap();
+            twin.run(&protocol, &pool, fill(keys / 2 + 1)).unwrap();
             let mut open = VecDeque::new();
             for _ in 0..8 {
                 open.push_back(Session::hold(&twin.subject, random_script(&mut random, keys)));
@@ -67,7 +67,7 @@ fn every_option_equals_the_serial_replay() {
                     }
                     block.push(random_work(&mut random, keys, 5));
                 }
-                let outcome = twin.run_with_sessions(&protocol, &crew, block, sessions);
+                let outcome = twin.run_with_sessions(&protocol, &pool, block, sessions);
                 if let Err(divergence) = outcome {
                     panic!("{text}, seed {seed}: {divergence}");
                 }

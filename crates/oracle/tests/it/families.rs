@@ -1,6 +1,6 @@
 //! Each family of worlds, under every protocol.
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use concurrency::trial::Trial;
 use oracle::families::{FAMILIES, Family, Stage, WIDE, check};
 use oracle::subjects::{Subject, defaults, variants};
@@ -13,7 +13,7 @@ fn family(name: &str) -> &'static Family {
 }
 
 fn run(subject: &Subject, name: &str, count: u64) -> Counts {
-    let stage = Stage { crew: &Crew::new(2), trial: Trial::default() };
+    let stage = Stage { pool: &WorkerPool::new(2), trial: Trial::default() };
     let counts = check(subject, family(name), 0..count, &stage);
     counts.unwrap_or_else(|failure| panic!("{failure}"))
 }
@@ -124,7 +124,7 @@ fn options_keep_every_promise() {
 fn a_failure_prints_the_smallest_world() {
     let protocol = protocols::mutant("harmony", "strict_rule_1").unwrap();
     let mutant = Subject { name: "harmony with a bug".into(), protocol };
-    let stage = Stage { crew: &Crew::new(1), trial: Trial::default() };
+    let stage = Stage { pool: &WorkerPool::new(1), trial: Trial::default() };
     let failure = check(&mutant, family("blind writes"), 0..40, &stage).unwrap_err();
     assert_eq!(failure.world.transactions(), 2, "{failure}");
     assert!(failure.to_string().contains("claimed order"), "{failure}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Crew, Outcome, Work};
+use concurrency::{Outcome, Work, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::course::{Course, Overlap};
@@ -23,10 +23,10 @@ fn rejections(name: &str, mutant: Option<&'static str>, block: Vec<Arc<Work>>) -
         Some(mutant) => protocols::mutant(name, mutant).unwrap(),
         None => protocols::by_name(name).unwrap(),
     };
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let mut twin = Twin::new(&schemas());
-    twin.run(&protocol, &crew, fill(8)).unwrap();
-    let outcome = twin.run(&protocol, &crew, block).unwrap();
+    twin.run(&protocol, &pool, fill(8)).unwrap();
+    let outcome = twin.run(&protocol, &pool, block).unwrap();
     outcome.report.rerun + outcome.deferred.len() as u32
 }
 
@@ -71,7 +71,7 @@ fn hit_rate(name: &str, theta: f64) -> f64 {
     const BLOCK: usize = 25;
     const BLOCKS: usize = 100;
     let protocol = protocols::by_name(name).unwrap();
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let store = Arc::new(Store::new());
     for schema in schemas() {
         store.create_table(schema);
@@ -79,10 +79,10 @@ fn hit_rate(name: &str, theta: f64) -> f64 {
     let (mut random, skew) = (Random::new(1), Zipf::new(KEYS, theta));
     let mut course = Course::behind(0, &store, &protocol, 0);
     // The rows must be there before anything overlaps.
-    course.run(&crew, fill(KEYS)).unwrap();
+    course.run(&pool, fill(KEYS)).unwrap();
     let mut block = |_| (0..BLOCK).map(|_| ycsb(&skew, &mut random)).collect();
     let blocks = (0..BLOCKS).map(&mut block).collect();
-    let ran = course.run_overlapping(&crew, blocks, Overlap::Before).unwrap();
+    let ran = course.run_overlapping(&pool, blocks, Overlap::Before).unwrap();
     let rejected: u32 = ran.iter().map(|ran| ran.sealed.report.rerun).sum();
     100.0 * f64::from(rejected) / (BLOCK * BLOCKS) as f64
 }
@@ -130,17 +130,17 @@ fn who_reads_what_it_writes_is_not_its_own_partner() {
 /// 3.3.2: coalescence changes how often a record is written, and nothing that can be seen.
 #[test]
 fn coalescence_is_invisible() {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     for seed in 0..60 {
         let seen = ["harmony", "harmony:coalescence=off"].map(|name| {
             let protocol = protocols::by_name(name).unwrap();
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
-            twin.run(&protocol, &crew, fill(6)).unwrap();
+            twin.run(&protocol, &pool, fill(6)).unwrap();
             let blocks =
                 (0..3).map(|_| (0..20).map(|_| random_program(&mut random, 9, 4)).collect());
             let blocks: Vec<Vec<_>> = blocks.collect();
-            let outcomes = blocks.into_iter().map(|b| twin.run(&protocol, &crew, b).unwrap());
+            let outcomes = blocks.into_iter().map(|b| twin.run(&protocol, &pool, b).unwrap());
             outcomes.collect::<Vec<_>>()
         });
         assert_eq!(seen[0], seen[1], "seed {seed}");
@@ -152,14 +152,14 @@ fn coalescence_is_invisible() {
 fn without_reordering_and_with_deferral_blocks_equal_the_serial_replay() {
     for name in ["harmony:reordering=off", "harmony:fallback=defer"] {
         let protocol = protocols::by_name(name).unwrap();
-        let crew = Crew::new(2);
+        let pool = WorkerPool::new(2);
         for seed in 0..100 {
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
-            twin.run(&protocol, &crew, fill(4)).unwrap();
+            twin.run(&protocol, &pool, fill(4)).unwrap();
             for _ in 0..4 {
                 let block = (0..8).map(|_| random_program(&mut random, 7, 4)).collect();
-                if let Err(divergence) = twin.run(&protocol, &crew, block) {
+                if let Err(divergence) = twin.run(&protocol, &pool, block) {
                     panic!("{name}, seed {seed}: {divergence}");
                 }
             }
@@ -171,11 +171,11 @@ fn without_reordering_and_with_deferral_blocks_equal_the_serial_replay() {
 #[test]
 fn whoever_is_deferred_ends_in_a_retry() {
     let protocol = protocols::by_name("harmony:fallback=defer").unwrap();
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let mut twin = Twin::new(&schemas());
-    twin.run(&protocol, &crew, fill(2)).unwrap();
+    twin.run(&protocol, &pool, fill(2)).unwrap();
     let swap = |a, b| program(&[(Operation::Read, a), (Operation::Set, b)]);
-    let outcome = twin.run(&protocol, &crew, vec![swap(0, 1), swap(1, 0)]).unwrap();
+    let outcome = twin.run(&protocol, &pool, vec![swap(0, 1), swap(1, 0)]).unwrap();
     assert_eq!(outcome.deferred, [1]);
     assert!(matches!(outcome.outcomes[..], [Outcome::Committed(_), Outcome::Retry(_)]));
 }

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use concurrency::trial::Trial;
-use concurrency::{BlockOutcome, Crew, Outcome, Statement, Work};
+use concurrency::{BlockOutcome, Outcome, Statement, Work, WorkerPool};
 use kit::random::Random;
 use oracle::programs::{LOG, TABLE, fill, schemas};
 use oracle::subjects::{Subject, made};
@@ -47,12 +47,12 @@ fn procedure(arguments: usize, build: impl FnOnce(&mut Builder<'_>, Vec<Expr>)) 
 /// One block under healing, all at once, on one worker; what came of it is equal to serial replay.
 fn at_once(keys: u64, block: Vec<Arc<Work>>) -> (Twin, BlockOutcome) {
     let subject = Subject::named(HEALING);
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let mut twin = Twin::new(&schemas());
     // Shaken: a procedure has a graph from its first call.
     twin.trial = Trial::chosen(1);
-    twin.run(&subject.protocol, &crew, fill(keys)).unwrap();
-    let outcome = twin.run(&subject.protocol, &crew, block).unwrap();
+    twin.run(&subject.protocol, &pool, fill(keys)).unwrap();
+    let outcome = twin.run(&subject.protocol, &pool, block).unwrap();
     (twin, outcome)
 }
 
@@ -187,7 +187,7 @@ fn ad_hoc_transactions_are_compatible() {
 /// healed how often, on several workers too.
 #[test]
 fn positions_are_a_serial_order() {
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     let copy = procedure(2, |p, x| {
         let ([a], _) = p.read("t", &x[..1], ["a"]);
         let more = p.assign(add(a.clone(), int(1), &INT));
@@ -200,10 +200,10 @@ fn positions_are_a_serial_order() {
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::of_seed(seed);
-            twin.run(&subject.protocol, &crew, fill(3)).unwrap();
+            twin.run(&subject.protocol, &pool, fill(3)).unwrap();
             let mut key = || random.below(3) as i64;
             let block = (0..40).map(|_| call(&copy, &[key(), key()])).collect();
-            let outcome = twin.run(&subject.protocol, &crew, block).unwrap();
+            let outcome = twin.run(&subject.protocol, &pool, block).unwrap();
             assert!(outcome.outcomes.iter().all(Outcome::is_committed));
         }
     }
@@ -387,7 +387,7 @@ fn random_procedure(random: &mut Random) -> Arc<Procedure> {
 /// Whatever the program, what is healed is what would have been run.
 #[test]
 fn programs_of_any_structure_are_healed_to_what_they_would_have_done() {
-    let crews = [Crew::new(1), Crew::new(3)];
+    let pools = [WorkerPool::new(1), WorkerPool::new(3)];
     let (mut healed, mut whole) = (0, 0);
     for seed in 0..seeds(120) {
         let mut random = Random::new(seed);
@@ -396,14 +396,14 @@ fn programs_of_any_structure_are_healed_to_what_they_would_have_done() {
             let subject = Subject::named(name);
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::chosen(seed);
-            twin.run(&subject.protocol, &crews[0], fill(4)).unwrap();
+            twin.run(&subject.protocol, &pools[0], fill(4)).unwrap();
             for round in 0..4 {
                 let block = (0..12).map(|n| {
                     let arguments = [random.below(6) as i64, random.below(9) as i64];
                     call(&procedures[n % procedures.len()], &arguments)
                 });
                 let block: Vec<_> = block.collect();
-                match twin.run(&subject.protocol, &crews[round % 2], block) {
+                match twin.run(&subject.protocol, &pools[round % 2], block) {
                     Ok(outcome) => {
                         healed += outcome.report.healed.0;
                         whole += outcome.report.healed_whole.0;
@@ -431,16 +431,16 @@ fn careless_healing_is_found() {
             let procedures: Vec<_> = (0..3).map(|_| random_procedure(&mut random)).collect();
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::chosen(seed);
-            let crew = Crew::new(1);
+            let pool = WorkerPool::new(1);
             let runs = || {
-                twin.run(&protocol, &crew, fill(4))?;
+                twin.run(&protocol, &pool, fill(4))?;
                 for _ in 0..4 {
                     let block = (0..12).map(|n| {
                         let arguments = [random.below(6) as i64, random.below(9) as i64];
                         call(&procedures[n % procedures.len()], &arguments)
                     });
                     let block = block.collect();
-                    twin.run(&protocol, &crew, block)?;
+                    twin.run(&protocol, &pool, block)?;
                 }
                 Ok::<_, oracle::Divergence>(())
             };

@@ -1,6 +1,6 @@
 //! No dependency cycle, whatever order is claimed.
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use concurrency::trial::{Mutant, Trial};
 use kit::random::Random;
 use oracle::history::History;
@@ -9,13 +9,13 @@ use oracle::subjects::{Subject, defaults, variants};
 use crate::seeds;
 
 fn no_cycle(subject: &Subject, count: u64) {
-    let crew = Crew::new(3);
+    let pool = WorkerPool::new(3);
     let mut dependencies = 0;
     for seed in 0..count {
         let history = History::random(&mut Random::new(seed));
         let trial = Trial::of_seed(seed);
-        let fails = |history: &History| history.check(&subject.protocol, &crew, trial).err();
-        match history.check(&subject.protocol, &crew, trial) {
+        let fails = |history: &History| history.check(&subject.protocol, &pool, trial).err();
+        match history.check(&subject.protocol, &pool, trial) {
             Ok(count) => dependencies += count as u64,
             Err(anomaly) => {
                 let (history, anomaly) = history.smallest(anomaly, fails);
@@ -44,10 +44,10 @@ fn with_any_option_histories_have_no_dependency_cycle() {
 
 /// Which seed shows a bug to somebody who is told no order.
 fn found_by_cycles(subject: &Subject, mutant: Option<Mutant>) -> Option<u64> {
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     (0..300).find(|&seed| {
         let history = History::random(&mut Random::new(seed));
-        history.check(&subject.protocol, &crew, Trial { mutant, ..Trial::default() }).is_err()
+        history.check(&subject.protocol, &pool, Trial { mutant, ..Trial::default() }).is_err()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{BlockOutcome, Crew, Protocol, Work};
+use concurrency::{BlockOutcome, Protocol, Work, WorkerPool};
 use kit::random::Random;
 use oracle::course::Overlap;
 use oracle::programs::{Builder, Operation, fill, random_program, schemas};
@@ -60,12 +60,12 @@ fn run(
     protocol: &Arc<dyn Protocol>,
     blocks: Vec<Vec<Arc<Work>>>,
 ) -> Result<Vec<BlockOutcome>, String> {
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let mut twin = Twin::new(&schemas());
-    twin.run(protocol, &crew, fill(2)).map_err(|d| d.to_string())?;
+    twin.run(protocol, &pool, fill(2)).map_err(|d| d.to_string())?;
     // The first block of a row is never behind, so an idle one comes before.
     let blocks = std::iter::once(vec![program(&[])]).chain(blocks).collect();
-    twin.run_all(protocol, &crew, blocks).map_err(|d| d.to_string())
+    twin.run_all(protocol, &pool, blocks).map_err(|d| d.to_string())
 }
 
 /// Every world of three transactions with two operations each, over two records and two or three
@@ -95,11 +95,11 @@ fn random_blocks(seed: u64) -> (u64, Vec<Vec<Arc<Work>>>) {
 }
 
 fn run_random(protocol: &Arc<dyn Protocol>, seed: u64, overlap: Overlap) -> Result<Twin, String> {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     let (keys, blocks) = random_blocks(seed);
     let mut twin = Twin::new(&schemas());
-    twin.run(protocol, &crew, fill(keys / 2 + 1)).map_err(|d| d.to_string())?;
-    twin.run_overlapping(protocol, &crew, blocks, overlap).map_err(|d| d.to_string())?;
+    twin.run(protocol, &pool, fill(keys / 2 + 1)).map_err(|d| d.to_string())?;
+    twin.run_overlapping(protocol, &pool, blocks, overlap).map_err(|d| d.to_string())?;
     Ok(twin)
 }
 

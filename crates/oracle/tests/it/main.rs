@@ -24,7 +24,7 @@ mod threads;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use concurrency::{Crew, Outcome, RecordId, Work};
+use concurrency::{Outcome, RecordId, Work, WorkerPool};
 use kit::random::Random;
 use oracle::programs::{Builder, Operation, fill, random_query, random_work, schemas};
 use oracle::session::{Action, Session};
@@ -68,11 +68,11 @@ fn reruns_in_parallel_equal_reruns_one_by_one() {
     for seed in 0..seeds(4) {
         let mut seen = Vec::new();
         for workers in [1, 2, 8] {
-            let crew = Crew::new(workers);
+            let pool = WorkerPool::new(workers);
             let mut random = Random::new(seed);
             let keys = 60 + random.below(100);
             let mut twin = Twin::new(&schemas());
-            twin.run(&protocol, &crew, fill(keys)).unwrap();
+            twin.run(&protocol, &pool, fill(keys)).unwrap();
             let mut outcomes = Vec::new();
             for _ in 0..3 {
                 let mut block: Vec<_> = (0..800).map(|_| keyed(&mut random, keys)).collect();
@@ -80,7 +80,7 @@ fn reruns_in_parallel_equal_reruns_one_by_one() {
                     let at = random.below(800) as usize;
                     block[at] = random_work(&mut random, keys, 4);
                 }
-                let outcome = twin.run(&protocol, &crew, block).unwrap();
+                let outcome = twin.run(&protocol, &pool, block).unwrap();
                 assert!(outcome.report.rerun > 300, "{:?}", outcome.report);
                 outcomes.push((outcome.outcomes, outcome.serial_order));
             }
@@ -93,16 +93,16 @@ fn reruns_in_parallel_equal_reruns_one_by_one() {
 /// Lai 2023, 3.3: no write-write conflict rejects anybody.
 #[test]
 fn commands_on_a_hot_record_all_survive() {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     let protocol = protocols::by_name("harmony").unwrap();
     let mut twin = Twin::new(&schemas());
-    twin.run(&protocol, &crew, fill(1)).unwrap();
+    twin.run(&protocol, &pool, fill(1)).unwrap();
     let add = || {
         let mut builder = Builder::default();
         builder.push(Operation::Add, 0, 1);
         builder.finish()
     };
-    let outcome = twin.run(&protocol, &crew, (0..500).map(|_| add()).collect()).unwrap();
+    let outcome = twin.run(&protocol, &pool, (0..500).map(|_| add()).collect()).unwrap();
     assert_eq!(outcome.report.rerun, 0);
     assert!(outcome.outcomes.iter().all(Outcome::is_committed));
 }
@@ -145,10 +145,10 @@ fn rows_written_with_the_values_they_had_are_effects() {
     for entry in protocols::ALL {
         let protocol = protocols::by_name(entry.info.name).unwrap();
         for workers in [1, 2, 8] {
-            let crew = Crew::new(workers);
+            let pool = WorkerPool::new(workers);
             let mut twin = Twin::new(&schemas());
-            twin.run(&protocol, &crew, fill(50)).unwrap();
-            twin.run(&protocol, &crew, block()).unwrap();
+            twin.run(&protocol, &pool, fill(50)).unwrap();
+            twin.run(&protocol, &pool, block()).unwrap();
             let keys: Vec<_> = twin.changes.iter().map(|change| change.key.clone()).collect();
             assert_eq!(keys, written, "{}, {workers} workers", entry.info.name);
             // Of two writers of a row, one may have been turned away.
@@ -168,15 +168,15 @@ fn the_cost_of_a_transaction_does_not_depend_on_the_data_path() {
     let mut scans = 0;
     for entry in protocols::ALL {
         let protocol = protocols::by_name(entry.info.name).unwrap();
-        let crew = Crew::new(2);
+        let pool = WorkerPool::new(2);
         for seed in 0..seeds(30) {
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
             twin.collects = seed % 2 == 0;
-            twin.run(&protocol, &crew, fill(8)).unwrap();
+            twin.run(&protocol, &pool, fill(8)).unwrap();
             for _ in 0..4 {
                 let block = (0..20).map(|_| random_work(&mut random, 12, 6)).collect();
-                twin.run(&protocol, &crew, block).unwrap();
+                twin.run(&protocol, &pool, block).unwrap();
                 for probe in 0..20 {
                     let work = match probe % 2 {
                         0 => random_work(&mut random, 12, 12),
@@ -209,18 +209,18 @@ fn commits(
         }
         builder
     };
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let mut told = Vec::new();
     for entry in protocols::ALL {
         let protocol = protocols::by_name(entry.info.name).unwrap();
         let mut twin = Twin::new(&schemas());
-        twin.run(&protocol, &crew, fill(2)).unwrap();
+        twin.run(&protocol, &pool, fill(2)).unwrap();
         let mut script = vec![Action::Write(program(write).silent().procedure())];
         script.extend(look.map(|look| Action::Query(program(&[look]).procedure())));
         let (session, commit) = Session::hold(&twin.subject, script);
-        twin.run(&protocol, &crew, vec![program(&[change]).finish()]).unwrap();
+        twin.run(&protocol, &pool, vec![program(&[change]).finish()]).unwrap();
         let sessions = BTreeMap::from([(0, session)]);
-        let outcome = twin.run_with_sessions(&protocol, &crew, vec![commit], sessions).unwrap();
+        let outcome = twin.run_with_sessions(&protocol, &pool, vec![commit], sessions).unwrap();
         told.push(outcome.outcomes[0].is_committed());
     }
     assert!(told.iter().all(|committed| *committed == told[0]), "{told:?}");
@@ -263,17 +263,17 @@ fn a_silent_statement_without_effect_has_none_at_commit_where_a_query_looked() {
 #[test]
 fn what_a_replica_has_collected_is_invisible() {
     let protocol = protocols::by_name("harmony").unwrap();
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let orders = [false, true].map(|collects| {
         let mut twin = Twin::new(&[pair_schema()]);
         twin.collects = collects;
         let (one, other) = colliding_pairs();
         let insert = |pair| pair_program(pair, false);
-        twin.run(&protocol, &crew, vec![insert(one)]).unwrap();
+        twin.run(&protocol, &pool, vec![insert(one)]).unwrap();
         let delete = pair_program(one, true);
-        twin.run(&protocol, &crew, vec![delete]).unwrap();
+        twin.run(&protocol, &pool, vec![delete]).unwrap();
         let block = [one, other, (7, 7)].map(insert).into();
-        twin.run(&protocol, &crew, block).unwrap().serial_order
+        twin.run(&protocol, &pool, block).unwrap().serial_order
     });
     assert_eq!(orders[0], orders[1]);
 }

@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use concurrency::trial::{self, Mutant, Trial};
-use concurrency::{BlockOutcome, Crew};
+use concurrency::{BlockOutcome, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::families::{FAMILIES, WIDE};
@@ -58,10 +58,10 @@ fn fails<T, E>(run: impl FnOnce() -> Result<T, E>) -> bool {
     !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(_)))
 }
 
-/// One thing to run: a subject on a crew, under a trial.
+/// One thing to run: a subject on a pool, under a trial.
 struct Attempt<'a> {
     subject: &'a Subject,
-    crew: &'a Crew,
+    pool: &'a WorkerPool,
     trial: Trial,
 }
 
@@ -81,7 +81,7 @@ impl Attempt<'_> {
             let protocol = &self.subject.protocol;
             let mut twin = Twin::new(&schemas());
             twin.trial = self.trial;
-            let alone = Crew::new(1);
+            let alone = WorkerPool::new(1);
             twin.run(protocol, &alone, fill(keys / 2 + 1))?;
             twin.run_all(protocol, &alone, blocks)
         };
@@ -98,24 +98,24 @@ impl Attempt<'_> {
             FAMILIES.iter().filter(|f| f.name != "large transactions" || seed.is_multiple_of(8));
         for family in families.chain([&WIDE]) {
             *worlds += 1;
-            if family.world(seed).run(protocol, self.crew, self.trial).is_err() {
+            if family.world(seed).run(protocol, self.pool, self.trial).is_err() {
                 return Some(family.name);
             }
         }
         *worlds += 1;
-        if fails(|| texts::check(protocol, self.crew, seed, self.trial)) {
+        if fails(|| texts::check(protocol, self.pool, seed, self.trial)) {
             return Some("texts");
         }
         *worlds += 1;
         let history = History::random(&mut Random::new(seed));
-        if fails(|| history.check(protocol, self.crew, self.trial)) {
+        if fails(|| history.check(protocol, self.pool, self.trial)) {
             return Some("histories");
         }
         let small = sample.of(seed);
         *worlds += small.len();
         let _on = trial::enter(self.trial);
         let found =
-            self.trial.mutant.is_none() && fails(|| small::check(protocol, self.crew, &small));
+            self.trial.mutant.is_none() && fails(|| small::check(protocol, self.pool, &small));
         found.then_some("small worlds")
     }
 }
@@ -130,19 +130,19 @@ fn kill(
     sample: &Sample,
     mutant: Option<Mutant>,
 ) -> Option<Kill> {
-    let crews = [Crew::new(1), Crew::new(4)];
+    let pools = [WorkerPool::new(1), WorkerPool::new(4)];
     let mut worlds = 0;
     for seed in 0..SEEDS_MAX {
         // Alone first: that is quicker, and what a bug does to several workers may never end.
         let is_alone = seed < SEEDS_ALONE || seed % 2 == 0;
-        let crew = &crews[usize::from(!is_alone)];
+        let pool = &pools[usize::from(!is_alone)];
         let interleaved = if is_alone { Trial::default() } else { Trial::chosen(seed) };
         let mut turns = vec![0, seed as usize % mutants.len()];
         turns.dedup();
         for turn in turns {
             let attempt = |subject, mutant| {
                 let trial = Trial { mutant, ..interleaved };
-                Attempt { subject, crew, trial }
+                Attempt { subject, pool, trial }
             };
             let mutant = attempt(&mutants[turn], mutant);
             let turned_away = mutant.turned_away(seed);

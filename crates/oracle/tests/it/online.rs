@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use concurrency::trial::{self, Trial};
-use concurrency::{Crew, Outcome, Protocol, Work};
+use concurrency::{Outcome, Protocol, Work, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::families::{FAMILIES, Stage, WIDE, check};
@@ -42,13 +42,13 @@ fn both(seeds: Range<u64>) -> impl Iterator<Item = (u64, fn(u64) -> Trial)> {
 fn any_schedule_is_equal_to_the_order_that_it_claims() {
     for subject in online() {
         for (workers, every) in [(2, 2), (4, 3)] {
-            let crew = Crew::new(workers);
+            let pool = WorkerPool::new(workers);
             for (seed, interleave) in both(0..seeds(6)) {
                 let families = FAMILIES.iter().filter(|f| f.name != "large transactions");
                 let some = families.chain([&WIDE]).enumerate();
                 for (_, family) in some.filter(|(at, _)| (*at as u64 + seed).is_multiple_of(every))
                 {
-                    let stage = Stage { crew: &crew, trial: interleave(seed) };
+                    let stage = Stage { pool: &pool, trial: interleave(seed) };
                     if let Err(failure) = check(&subject, family, seed..seed + 1, &stage) {
                         panic!("{workers} workers: {failure}");
                     }
@@ -61,19 +61,19 @@ fn any_schedule_is_equal_to_the_order_that_it_claims() {
 /// Dependencies have no cycle, told from what was read alone.
 #[test]
 fn histories_have_no_cycle_on_any_schedule() {
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     for subject in online() {
         for seed in 0..seeds(40) {
             let history = History::random(&mut Random::new(seed));
             let trial = Trial::of_seed(seed);
-            let checked = history.check(&subject.protocol, &crew, trial);
+            let checked = history.check(&subject.protocol, &pool, trial);
             assert!(checked.is_ok(), "{}, seed {seed}: {:?}", subject.name, checked.err());
         }
     }
 }
 
-fn run(twin: &mut Twin, protocol: &Arc<dyn Protocol>, crew: &Crew, block: Vec<Arc<Work>>) {
-    if let Err(divergence) = twin.run(protocol, crew, block) {
+fn run(twin: &mut Twin, protocol: &Arc<dyn Protocol>, pool: &WorkerPool, block: Vec<Arc<Work>>) {
+    if let Err(divergence) = twin.run(protocol, pool, block) {
         panic!("{}: {divergence}", protocol.info().name);
     }
 }
@@ -82,13 +82,13 @@ fn run(twin: &mut Twin, protocol: &Arc<dyn Protocol>, crew: &Crew, block: Vec<Ar
 /// again.
 #[test]
 fn a_hot_counter_counts_everybody() {
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     for subject in online() {
         let mut twin = Twin::new(&schemas());
         twin.trial = Trial::shaken(1);
-        run(&mut twin, &subject.protocol, &crew, fill(1));
+        run(&mut twin, &subject.protocol, &pool, fill(1));
         let block = (0..300).map(|_| one(&[(Operation::Add, 0, 1)])).collect();
-        run(&mut twin, &subject.protocol, &crew, block);
+        run(&mut twin, &subject.protocol, &pool, block);
         let stored = rows(&twin.subject, TABLE);
         assert_eq!(stored[0].2[1].to_string(), "303", "{}", subject.name);
     }
@@ -98,15 +98,15 @@ fn a_hot_counter_counts_everybody() {
 /// gone since and another has come.
 #[test]
 fn a_rejection_stands_where_its_row_was_there() {
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     for subject in online() {
         for seed in 0..seeds(30) {
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::of_seed(seed);
-            run(&mut twin, &subject.protocol, &crew, fill(1));
+            run(&mut twin, &subject.protocol, &pool, fill(1));
             let operations = [Operation::Delete, Operation::Insert, Operation::Insert];
             let block = (0..48).map(|n| one(&[(operations[n % 3], 0, n as i64)])).collect();
-            run(&mut twin, &subject.protocol, &crew, block);
+            run(&mut twin, &subject.protocol, &pool, block);
         }
     }
 }
@@ -115,18 +115,18 @@ fn a_rejection_stands_where_its_row_was_there() {
 /// is healed, and all of them end. Where one executor has both rows, nobody meets anybody.
 #[test]
 fn who_meets_a_conflict_begins_again_and_ends() {
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     for subject in online() {
         let mut again = 0;
         for seed in 0..8 {
             let mut twin = Twin::new(&schemas());
             twin.trial = Trial::chosen(seed);
-            run(&mut twin, &subject.protocol, &crew, fill(2));
+            run(&mut twin, &subject.protocol, &pool, fill(2));
             let copies = (0..100i64).map(|n| {
                 let (from, to) = (n % 2, (n + 1) % 2);
                 one(&[(Operation::Read, from, 0), (Operation::Set, to, 0)])
             });
-            let outcome = twin.run(&subject.protocol, &crew, copies.collect()).unwrap();
+            let outcome = twin.run(&subject.protocol, &pool, copies.collect()).unwrap();
             assert!(outcome.outcomes.iter().all(Outcome::is_committed), "{}", subject.name);
             again += outcome.report.executed_again.0 + outcome.report.healed.0;
         }
@@ -138,15 +138,15 @@ fn who_meets_a_conflict_begins_again_and_ends() {
 /// A seed that has shown a fault shows it again.
 #[test]
 fn a_chosen_schedule_comes_back() {
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     let runs = |subject: &Subject, seed| {
         let mut random = Random::new(seed);
         let mut twin = Twin::new(&schemas());
         twin.trial = Trial::chosen(seed);
-        run(&mut twin, &subject.protocol, &crew, fill(6));
+        run(&mut twin, &subject.protocol, &pool, fill(6));
         let mut block = || (0..30).map(|_| random_work(&mut random, 8, 4)).collect();
         let blocks = [block(), block(), block()];
-        let ran = blocks.map(|block| twin.run(&subject.protocol, &crew, block).expect("no fault"));
+        let ran = blocks.map(|block| twin.run(&subject.protocol, &pool, block).expect("no fault"));
         ran.map(|outcome| (outcome.serial_order, outcome.report.executed_again.0))
     };
     for subject in online() {
@@ -162,18 +162,18 @@ fn a_chosen_schedule_comes_back() {
 /// records' words is nothing to the next.
 #[test]
 fn protocols_may_take_turns_on_one_store() {
-    let crew = Crew::new(3);
+    let pool = WorkerPool::new(3);
     let mut subjects: Vec<Subject> = online().collect();
     subjects.extend(["aria", "harmony", "serial"].map(Subject::named));
     for seed in 0..seeds(4) {
         let mut random = Random::new(seed);
         let mut twin = Twin::new(&schemas());
         twin.trial = Trial::of_seed(seed);
-        run(&mut twin, &subjects[0].protocol, &crew, fill(8));
+        run(&mut twin, &subjects[0].protocol, &pool, fill(8));
         for turn in 0..3 * subjects.len() {
             let subject = &subjects[(turn * 5 + seed as usize) % subjects.len()];
             let block = (0..24).map(|_| random_work(&mut random, 12, 4)).collect();
-            run(&mut twin, &subject.protocol, &crew, block);
+            run(&mut twin, &subject.protocol, &pool, block);
         }
     }
 }
@@ -182,14 +182,14 @@ fn protocols_may_take_turns_on_one_store() {
 #[test]
 fn small_worlds_on_several_workers() {
     let worlds = SmallWorlds::over(&FULL, &Initial::ALL);
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     for subject in online() {
         for seed in 0..seeds(5) {
             let mut random = Random::new(seed);
             let numbers = (0..60).map(|_| random.below(worlds.count() as u64) as usize);
             let some: Vec<_> = numbers.filter_map(|number| worlds.world(number)).collect();
             let _on = trial::enter(Trial::of_seed(seed));
-            if let Err(failure) = small::check(&subject.protocol, &crew, &some) {
+            if let Err(failure) = small::check(&subject.protocol, &pool, &some) {
                 panic!("{}, seed {seed}: {failure}", subject.name);
             }
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Crew, Protocol, Work};
+use concurrency::{Protocol, Work, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::programs::{fill, random_follower, random_load, schemas};
@@ -23,7 +23,7 @@ fn random_block(random: &mut Random, keys: u64, count: u64) -> Vec<Arc<Work>> {
 /// Some blocks of up to `count_max` transactions; each must be equal to its serial replay.
 fn check(
     protocol: &Arc<dyn Protocol>,
-    crew: &Crew,
+    pool: &WorkerPool,
     seed: u64,
     count_max: u64,
     in_block_order: bool,
@@ -32,13 +32,13 @@ fn check(
     let mut random = Random::new(seed);
     let keys = [2, 5, 12, 40][random.below(4) as usize];
     let mut twin = Twin::new(&schemas());
-    twin.run(protocol, crew, fill(keys / 2 + 1)).unwrap();
+    twin.run(protocol, pool, fill(keys / 2 + 1)).unwrap();
     for _ in 0..3 {
         let count = 1 + random.below(count_max);
-        match twin.run(protocol, crew, random_block(&mut random, keys, count)) {
+        match twin.run(protocol, pool, random_block(&mut random, keys, count)) {
             Ok(outcome) => assert!(!in_block_order || outcome.serial_order.is_sorted()),
             Err(divergence) => {
-                panic!("{name}, {} workers, seed {seed}: {divergence}", crew.workers())
+                panic!("{name}, {} workers, seed {seed}: {divergence}", pool.workers())
             }
         }
     }
@@ -51,8 +51,8 @@ fn whoever_may_overtake_does_and_block_order_holds() {
     for name in EAGER {
         let protocol = Subject::named(*name).protocol;
         for workers in [1, 2] {
-            let crew = Crew::new(workers);
-            (0..seeds(60)).for_each(|seed| check(&protocol, &crew, seed, 40, true));
+            let pool = WorkerPool::new(workers);
+            (0..seeds(60)).for_each(|seed| check(&protocol, &pool, seed, 40, true));
         }
     }
 }
@@ -63,8 +63,8 @@ fn keys_may_depend_on_reads_under_every_protocol() {
     for entry in protocols::ALL {
         let protocol = protocols::by_name(entry.info.name).unwrap();
         for workers in [1, 3] {
-            let crew = Crew::new(workers);
-            (0..seeds(12)).for_each(|seed| check(&protocol, &crew, seed, 150, false));
+            let pool = WorkerPool::new(workers);
+            (0..seeds(12)).for_each(|seed| check(&protocol, &pool, seed, 150, false));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use concurrency::{Crew, Outcome, Protocol, Statement, Work};
+use concurrency::{Outcome, Protocol, Statement, Work, WorkerPool};
 use kit::random::Random;
 use oracle::programs::{Builder, Operation, fill, random_program, random_work, schemas};
 use oracle::{Divergence, Twin, rows};
@@ -143,16 +143,16 @@ fn total(owner: i64) -> Arc<Work> {
     work(1, 2, vec![Step::EmitQuery { query }], &[Value::Int(owner)])
 }
 
-fn owners(protocol: &Arc<dyn Protocol>, crew: &Crew, seed: u64) -> Result<Twin, Divergence> {
+fn owners(protocol: &Arc<dyn Protocol>, pool: &WorkerPool, seed: u64) -> Result<Twin, Divergence> {
     let mut random = Random::new(seed);
     let mut twin = Twin::new(&owner_schemas());
-    twin.run(protocol, crew, (0..6).map(open).collect())?;
+    twin.run(protocol, pool, (0..6).map(open).collect())?;
     for _ in 0..3 {
         let block = (0..120).map(|_| {
             let owner = random.below(6) as i64;
             if random.chance(3) { total(owner) } else { append(owner, random.below(9) as i64) }
         });
-        let outcome = twin.run(protocol, crew, block.collect())?;
+        let outcome = twin.run(protocol, pool, block.collect())?;
         // Each of them has a place in the queues.
         assert!(outcome.serial_order.is_sorted() || protocol.info().name != "quecc");
     }
@@ -167,7 +167,7 @@ fn inserts_and_scans_are_queued_by_what_their_rows_have_in_common() {
         let protocol = protocols::by_name(name).unwrap();
         for seed in 0..4 {
             let states = [1, 2, 8].map(|workers| {
-                let twin = owners(&protocol, &Crew::new(workers), seed)
+                let twin = owners(&protocol, &WorkerPool::new(workers), seed)
                     .unwrap_or_else(|divergence| panic!("{name}, seed {seed}: {divergence}"));
                 (rows(&twin.subject, COUNTERS), rows(&twin.subject, ITEMS))
             });
@@ -179,18 +179,18 @@ fn inserts_and_scans_are_queued_by_what_their_rows_have_in_common() {
 #[test]
 fn a_scan_that_does_not_say_where_it_stands_is_found() {
     let mutant = protocols::mutant("quecc", "no_scan_routes").unwrap();
-    assert!((0..20).any(|seed| owners(&mutant, &Crew::new(1), seed).is_err()));
+    assert!((0..20).any(|seed| owners(&mutant, &WorkerPool::new(1), seed).is_err()));
 }
 
 /// A block that is large enough for several planners.
 fn crowd(protocol: &Arc<dyn Protocol>, workers: usize, seed: u64) -> Result<Twin, Divergence> {
-    let crew = Crew::new(workers);
+    let pool = WorkerPool::new(workers);
     let mut random = Random::new(seed);
     let mut twin = Twin::new(&schemas());
-    twin.run(protocol, &crew, fill(10))?;
+    twin.run(protocol, &pool, fill(10))?;
     for _ in 0..3 {
         let block = (0..130).map(|_| random_work(&mut random, 20, 3)).collect();
-        twin.run(protocol, &crew, block)?;
+        twin.run(protocol, &pool, block)?;
     }
     Ok(twin)
 }
@@ -222,11 +222,11 @@ fn every_mode_is_serializable_and_blind_to_workers() {
 /// Qadah 2021, 2.2: no call is ever turned away for concurrency, however hot its records are.
 #[test]
 fn there_are_no_concurrency_aborts() {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     for name in CONFIGURATIONS {
         let protocol = protocols::by_name(name).unwrap();
         let mut twin = Twin::new(&schemas());
-        twin.run(&protocol, &crew, fill(4)).unwrap();
+        twin.run(&protocol, &pool, fill(4)).unwrap();
         let hot = |n: i64| {
             let mut builder = Builder::default();
             builder.push(Operation::Read, n % 2, 0);
@@ -234,7 +234,7 @@ fn there_are_no_concurrency_aborts() {
             builder.push(Operation::Add, n % 3, 1);
             builder.finish()
         };
-        let outcome = twin.run(&protocol, &crew, (0..300).map(hot).collect()).unwrap();
+        let outcome = twin.run(&protocol, &pool, (0..300).map(hot).collect()).unwrap();
         assert_eq!(outcome.report.rerun, 0, "{name}");
         assert!(outcome.outcomes.iter().all(Outcome::is_committed));
     }
@@ -243,11 +243,11 @@ fn there_are_no_concurrency_aborts() {
 /// Conservatively, a violation undoes its own transaction and no other.
 #[test]
 fn conservative_execution_has_no_cascades() {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     let reruns = |name: &str| {
         let protocol = protocols::by_name(name).unwrap();
         let mut twin = Twin::new(&schemas());
-        twin.run(&protocol, &crew, fill(4)).unwrap();
+        twin.run(&protocol, &pool, fill(4)).unwrap();
         let block = (0..100).map(|n| {
             let mut builder = Builder::default();
             builder.push(Operation::Add, 0, 1);
@@ -255,7 +255,7 @@ fn conservative_execution_has_no_cascades() {
             builder.push(Operation::Insert, if n % 10 == 0 { 1 } else { 100 + n }, n);
             builder.finish()
         });
-        let outcome = twin.run(&protocol, &crew, block.collect()).unwrap();
+        let outcome = twin.run(&protocol, &pool, block.collect()).unwrap();
         let rejected = outcome.outcomes.iter().filter(|o| !o.is_committed()).count();
         assert_eq!(rejected, 10, "{name}");
         outcome.report.rerun
@@ -269,7 +269,7 @@ fn conservative_execution_has_no_cascades() {
 /// run from start to end even where keys repeat or are missing.
 #[test]
 fn turns_of_a_loop_are_fragments_of_their_own() {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     let touch = |keys: &[i64]| {
         let found = Step::If {
             condition: register(3),
@@ -299,9 +299,9 @@ fn turns_of_a_loop_are_fragments_of_their_own() {
     for name in CONFIGURATIONS {
         let protocol = protocols::by_name(name).unwrap();
         let mut twin = Twin::new(&owner_schemas());
-        twin.run(&protocol, &crew, (0..6).map(open).collect()).unwrap();
+        twin.run(&protocol, &pool, (0..6).map(open).collect()).unwrap();
         let block = (0..90).map(|n| touch(&[n % 6, 7, (n + 1) % 6, n % 6, 99])).collect();
-        let outcome = twin.run(&protocol, &crew, block).unwrap();
+        let outcome = twin.run(&protocol, &pool, block).unwrap();
         let three = |outcome: &Outcome| match outcome {
             Outcome::Committed(result) => result.rows[0][0] == Value::Int(3),
             _ => false,
@@ -310,7 +310,7 @@ fn turns_of_a_loop_are_fragments_of_their_own() {
         // An array that is NULL is the specification's error.
         let Work::Statement(statement) = &*touch(&[]) else { unreachable!() };
         let null = Statement { arguments: [Value::Null].into(), ..statement.clone() };
-        let outcome = twin.run(&protocol, &crew, vec![Arc::new(Work::Statement(null))]).unwrap();
+        let outcome = twin.run(&protocol, &pool, vec![Arc::new(Work::Statement(null))]).unwrap();
         assert!(!outcome.outcomes[0].is_committed());
     }
 }
@@ -318,14 +318,14 @@ fn turns_of_a_loop_are_fragments_of_their_own() {
 /// What was rolled back is as if it had never been: stamps, net changes, indexes.
 #[test]
 fn victims_leave_no_trace() {
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let protocol = protocols::by_name("quecc").unwrap();
     let raise = || {
         let error = OnError::new(SqlState::RAISE_EXCEPTION, "no");
         Step::Require { condition: Expr::Const(Value::Bool(false)), error }
     };
     let mut twin = Twin::new(&owner_schemas());
-    twin.run(&protocol, &crew, (0..3).map(open).collect()).unwrap();
+    twin.run(&protocol, &pool, (0..3).map(open).collect()).unwrap();
     let before = rows(&twin.subject, COUNTERS);
     let failing = |owner: i64| {
         let key = || Box::new([register(0)]);
@@ -343,7 +343,7 @@ fn victims_leave_no_trace() {
         ];
         work(1, 4, steps, &[Value::Int(owner)])
     };
-    let outcome = twin.run(&protocol, &crew, (0..5).map(failing).collect()).unwrap();
+    let outcome = twin.run(&protocol, &pool, (0..5).map(failing).collect()).unwrap();
     assert!(outcome.outcomes.iter().all(|outcome| !outcome.is_committed()));
     assert!(twin.changes.is_empty());
     assert_eq!(rows(&twin.subject, COUNTERS), before);
@@ -352,17 +352,17 @@ fn victims_leave_no_trace() {
 /// Random programs one by one and in tens, under every mode.
 #[test]
 fn small_blocks_in_every_mode() {
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     for name in CONFIGURATIONS {
         let protocol = protocols::by_name(name).unwrap();
         for seed in 0..60 {
             let mut random = Random::new(seed);
             let mut twin = Twin::new(&schemas());
-            twin.run(&protocol, &crew, fill(3)).unwrap();
+            twin.run(&protocol, &pool, fill(3)).unwrap();
             for _ in 0..4 {
                 let count = 1 + random.below(10);
                 let block = (0..count).map(|_| random_program(&mut random, 5, 4)).collect();
-                if let Err(divergence) = twin.run(&protocol, &crew, block) {
+                if let Err(divergence) = twin.run(&protocol, &pool, block) {
                     panic!("{name}, seed {seed}: {divergence}");
                 }
             }

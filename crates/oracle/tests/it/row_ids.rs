@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Crew};
+use concurrency::{Block, WorkerPool};
 use oracle::course::run_block;
 use oracle::programs::{Builder, LOG, Operation, schemas};
 use oracle::subjects::{Subject, variants};
@@ -40,8 +40,8 @@ fn adding_rows(height: Height) -> Block {
 }
 
 fn halt_of(name: &str, workers: usize) {
-    let crew = Crew::new(workers);
-    let run = |store| run_block(&Subject::named(name).protocol, &crew, &store, &adding_rows(2));
+    let pool = WorkerPool::new(workers);
+    let run = |store| run_block(&Subject::named(name).protocol, &pool, &store, &adding_rows(2));
     let free = run(store_with_rows_of(7));
     assert!(free.is_ok_and(|(outcome, _)| outcome.outcomes.len() == COUNT as usize), "{name}");
     match run(store_with_rows_of(2)) {

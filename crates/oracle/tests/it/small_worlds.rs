@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use kit::parallel;
 use oracle::small::{BATCH, CORE, FULL, Initial, SmallWorld, SmallWorlds, check};
 use oracle::subjects::{Subject, defaults, variants};
@@ -11,12 +11,12 @@ use oracle::subjects::{Subject, defaults, variants};
 /// so that all combinations are met.
 fn sweep(subject: &Subject, worlds: &SmallWorlds, stride: usize, offset: usize) -> usize {
     assert!(stride == 1 || !worlds.count().is_multiple_of(stride), "{stride} leaves out some");
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let mut count = 0;
     let mut batch: Vec<SmallWorld> = Vec::with_capacity(BATCH);
     let mut flush = |batch: &mut Vec<SmallWorld>| {
         count += batch.len();
-        if let Err(failure) = check(&subject.protocol, &crew, batch) {
+        if let Err(failure) = check(&subject.protocol, &pool, batch) {
             panic!("{}: {failure}", subject.name);
         }
         batch.clear();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{BlockOutcome, Crew, Outcome, Work};
+use concurrency::{BlockOutcome, Outcome, Work, WorkerPool};
 use kit::random::Random;
 use oracle::Twin;
 use oracle::programs::Operation::{Add, BlindSet, Delete, Exists, Read, SumRange};
@@ -21,11 +21,11 @@ fn program(operations: Program<'_>) -> Arc<Work> {
 
 /// One block on rows 0 to 9.
 fn run(protocol: &str, block: &[Program<'_>]) -> BlockOutcome {
-    let (protocol, crew) = (protocols::by_name(protocol).unwrap(), Crew::new(2));
+    let (protocol, pool) = (protocols::by_name(protocol).unwrap(), WorkerPool::new(2));
     let mut twin = Twin::new(&schemas());
-    twin.run(&protocol, &crew, fill(10)).unwrap();
+    twin.run(&protocol, &pool, fill(10)).unwrap();
     let block = block.iter().map(|operations| program(operations)).collect();
-    twin.run(&protocol, &crew, block).unwrap()
+    twin.run(&protocol, &pool, block).unwrap()
 }
 
 fn turned_away(outcome: &BlockOutcome) -> Vec<Position> {
@@ -73,13 +73,13 @@ fn aria_never_puts_off_who_only_reads() {
 #[test]
 fn aria_starves_nobody() {
     for name in ["aria", "aria:reordering=off"] {
-        let (protocol, crew) = (protocols::by_name(name).unwrap(), Crew::new(2));
+        let (protocol, pool) = (protocols::by_name(name).unwrap(), WorkerPool::new(2));
         let mut random = Random::new(7);
         let mut twin = Twin::new(&schemas());
-        twin.run(&protocol, &crew, fill(3)).unwrap();
+        twin.run(&protocol, &pool, fill(3)).unwrap();
         let mut waiting: Vec<_> = (0..40).map(|_| random_work(&mut random, 4, 4)).collect();
         while !waiting.is_empty() {
-            let outcome = twin.run(&protocol, &crew, waiting.clone()).unwrap();
+            let outcome = twin.run(&protocol, &pool, waiting.clone()).unwrap();
             assert_ne!(outcome.deferred.first(), Some(&0), "the first of a block is through");
             assert_eq!(turned_away(&outcome), outcome.deferred);
             let left = outcome.deferred.iter().map(|&at| Arc::clone(&waiting[at as usize]));

@@ -2,16 +2,16 @@
 //! survive.
 
 use concurrency::trial::{Mutant, Trial};
-use concurrency::{Crew, Outcome};
+use concurrency::{Outcome, WorkerPool};
 use oracle::subjects::{Subject, defaults, variants};
 use oracle::texts::{Ends, check};
 
 use crate::seeds;
 
-fn worlds(subject: &Subject, crew: &Crew, count: u64, trial: impl Fn(u64) -> Trial) -> Ends {
+fn worlds(subject: &Subject, pool: &WorkerPool, count: u64, trial: impl Fn(u64) -> Trial) -> Ends {
     let mut ends = Ends::default();
     for seed in 0..count {
-        match check(&subject.protocol, crew, seed, trial(seed)) {
+        match check(&subject.protocol, pool, seed, trial(seed)) {
             Ok(more) => ends.add(more),
             Err(divergence) => panic!("{}, seed {seed}: {divergence}", subject.name),
         }
@@ -22,9 +22,9 @@ fn worlds(subject: &Subject, crew: &Crew, count: u64, trial: impl Fn(u64) -> Tri
 /// Some commands are too long for their row wherever they stand in a chain, and most are not.
 #[test]
 fn commands_that_cannot_pay_are_rejected_as_serially_under_every_protocol() {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     for subject in defaults() {
-        let ends = worlds(&subject, &crew, seeds(40), |_| Trial::default());
+        let ends = worlds(&subject, &pool, seeds(40), |_| Trial::default());
         let ended = ends.committed + ends.too_long + ends.rejected_otherwise;
         assert!(ends.committed * 5 > ended, "{}: {ends:?}", subject.name);
         assert!(ends.too_long > 10, "{}: {ends:?}", subject.name);
@@ -33,9 +33,9 @@ fn commands_that_cannot_pay_are_rejected_as_serially_under_every_protocol() {
 
 #[test]
 fn the_same_with_every_option() {
-    let crew = Crew::new(4);
+    let pool = WorkerPool::new(4);
     for subject in variants() {
-        worlds(&subject, &crew, seeds(8), Trial::of_seed);
+        worlds(&subject, &pool, seeds(8), Trial::of_seed);
     }
 }
 
@@ -43,7 +43,7 @@ fn the_same_with_every_option() {
 #[test]
 fn how_they_end_is_the_same_on_any_number_of_workers() {
     for subject in defaults().iter().filter(|s| s.protocol.info().deterministic) {
-        let of = |workers| worlds(subject, &Crew::new(workers), seeds(6), Trial::chosen);
+        let of = |workers| worlds(subject, &WorkerPool::new(workers), seeds(6), Trial::chosen);
         assert_eq!(of(1), of(8), "{}", subject.name);
     }
 }
@@ -51,11 +51,11 @@ fn how_they_end_is_the_same_on_any_number_of_workers() {
 /// A command that should have been rejected in the middle of a chain is not.
 #[test]
 fn a_forgotten_rejection_is_noticed() {
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let found = |subject: &Subject, mutant| {
         let trial = Trial { mutant, ..Trial::default() };
         (0..40).any(|seed| {
-            let run = || check(&subject.protocol, &crew, seed, trial);
+            let run = || check(&subject.protocol, &pool, seed, trial);
             let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
             !matches!(run, Ok(Ok(_)))
         })
@@ -72,9 +72,9 @@ fn a_forgotten_rejection_is_noticed() {
 /// So that folds of long texts are not computed as often as there are transactions.
 #[test]
 fn commands_that_fail_one_another_without_end_are_given_up() {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     for times in 1..20 {
-        let (all, rerun) = oracle::texts::felled(&crew, times);
+        let (all, rerun) = oracle::texts::felled(&pool, times);
         assert_eq!(rerun, if times >= 8 { all } else { all - 1 }, "{times}");
     }
 }
@@ -82,9 +82,9 @@ fn commands_that_fail_one_another_without_end_are_given_up() {
 /// A hot row's metered commands conflict with nothing: Lai 2023, 3.3.
 #[test]
 fn metered_commands_on_a_hot_row_all_survive() {
-    let crew = Crew::new(2);
+    let pool = WorkerPool::new(2);
     for name in ["harmony", "harmony:coalescence=off", "harmony:inter_block=on"] {
-        let (outcomes, rerun) = oracle::texts::appended(name, &crew, 200);
+        let (outcomes, rerun) = oracle::texts::appended(name, &pool, 200);
         assert!(outcomes.iter().all(Outcome::is_committed), "{name}");
         assert_eq!(rerun, 0, "{name}");
     }

@@ -1,7 +1,7 @@
 //! Threads are invisible: the same blocks give the same bytes on any number of workers, whatever
 //! their timing. Where the card says otherwise, each run must be equal to its own replay.
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use concurrency::trial::Trial;
 use kit::random::Random;
 use oracle::families::{FAMILIES, Family, WIDE};
@@ -11,19 +11,19 @@ use oracle::subjects::{Subject, defaults, variants};
 use crate::seeds;
 
 fn same_on_any_number_of_workers(subject: &Subject, count: u64) {
-    let crews = [1, 2, 8].map(Crew::new);
+    let pools = [1, 2, 8].map(WorkerPool::new);
     for seed in 0..count {
         let other = &FAMILIES[seed as usize % FAMILIES.len()];
         for Family { name, world } in [&WIDE, other] {
             let world = world(&mut Random::new(seed));
-            let runs = crews.iter().map(|crew| {
-                let trial = match crew.workers() {
+            let runs = pools.iter().map(|pool| {
+                let trial = match pool.workers() {
                     1 => Trial::default(),
                     workers => Trial::of_seed(seed + workers as u64 / 8),
                 };
-                world.run(&subject.protocol, crew, trial).unwrap_or_else(|divergence| {
+                world.run(&subject.protocol, pool, trial).unwrap_or_else(|divergence| {
                     let found = (world.clone(), divergence);
-                    panic!("{}", Failure::smallest(subject, (name, seed), crew, trial, found))
+                    panic!("{}", Failure::smallest(subject, (name, seed), pool, trial, found))
                 })
             });
             let traces: Vec<_> = runs.collect();

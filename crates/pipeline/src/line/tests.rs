@@ -47,7 +47,7 @@ impl Protocol for Deferring {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        _: &Crew,
+        _: &WorkerPool,
     ) -> Result<Prepared, String> {
         let height = snapshots.newest;
         let readable = store.newest() == height || store.pins().heights().contains(&height);
@@ -63,7 +63,7 @@ impl Protocol for Deferring {
         _: &Arc<Store>,
         _: &mut BlockWrites,
         _: &Carried,
-        _: &Crew,
+        _: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         self.ask(format!("finish {}", block.height));
         let outcomes = block.transactions.iter().map(|_| Outcome::Retry(error()));
@@ -105,12 +105,12 @@ fn line(protocol: &Arc<Deferring>, attempts_max: u32) -> Line<Named> {
 
 /// Runs blocks of these tasks one after the other: who was in each and stays, and who goes on.
 fn run(line: &mut Line<Named>, blocks: &[&str]) -> Result<Vec<(String, usize)>, String> {
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     let blocks = blocks.iter().map(|names| {
         let newest = line.store().newest();
         let (height, snapshots) = (newest + 1, Snapshots { newest, floor: newest });
-        let ready = line.plan(height, 0, named(names), snapshots).prepare(&crew)?;
-        let Finished { settled, carried_in, .. } = line.finish(ready, &crew)?;
+        let ready = line.plan(height, 0, named(names), snapshots).prepare(&pool)?;
+        let Finished { settled, carried_in, .. } = line.finish(ready, &pool)?;
         line.store().publish(height);
         let name = |one: Settled<Named>| match one.decided {
             Decided::Now(task) => task.0,
@@ -199,7 +199,7 @@ fn a_stepper_prepares_as_far_ahead_as_blocks_are_ordered() {
         let line = line(&protocol, 9).without_changes();
         let cadence = Cadence { collect_blocks: 1, ..Cadence::default() };
         let pipeline = Pipeline::new(0, 0, line.rules(), cadence);
-        let (mut stepper, crew) = (Stepper::new(line, pipeline), Crew::new(2));
+        let (mut stepper, pool) = (Stepper::new(line, pipeline), WorkerPool::new(2));
         let mut blocks = 0..3;
         loop {
             while stepper.pipeline().may_order()
@@ -208,7 +208,7 @@ fn a_stepper_prepares_as_far_ahead_as_blocks_are_ordered() {
             {
                 stepper.order(Batch { time_us: 0, tasks: named("ab") }).unwrap();
             }
-            if stepper.release(&crew, halves).unwrap().is_none() {
+            if stepper.release(&pool, halves).unwrap().is_none() {
                 break;
             }
         }

@@ -59,8 +59,8 @@ mod reservations;
 use std::sync::Arc;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Simulated, Snapshots, Ways, disjoint,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Simulated, Snapshots, Ways, WorkerPool, disjoint,
     ordered_locks, simulation,
 };
 use storage::{BlockWrites, Store};
@@ -150,12 +150,12 @@ impl Protocol for Aria {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         if snapshots.newest + 1 != block.height {
             return Err("aria reads the state right before its block".to_owned());
         }
-        Ok(Box::new(simulation::simulate(block, store, snapshots.newest, crew)))
+        Ok(Box::new(simulation::simulate(block, store, snapshots.newest, pool)))
     }
 
     fn finish(
@@ -165,18 +165,18 @@ impl Protocol for Aria {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let simulated: Box<Vec<Simulated>> =
             prepared.downcast().map_err(|_| "aria was handed another protocol's block")?;
         let simulated = Arc::new(*simulated);
-        let conflicts = conflicts(block.height, &simulated, &store.catalog(), crew, self.mutant);
+        let conflicts = conflicts(block.height, &simulated, &store.catalog(), pool, self.mutant);
         let (mut order, conflicting) = self.decide(&conflicts);
         let simulated = Arc::into_inner(simulated).ok_or("a worker kept a finished block")?;
-        let mut outcomes = disjoint::install(block, simulated, &order, store, writes, crew)?;
+        let mut outcomes = disjoint::install(block, simulated, &order, store, writes, pool)?;
         let mut ways = Ways::default();
         let again = match self.fallback {
-            true => ordered_locks::run(block, &conflicting, store, writes, crew, &mut ways)?,
+            true => ordered_locks::run(block, &conflicting, store, writes, pool, &mut ways)?,
             false => vec![put_off(); conflicting.len()],
         };
         for (&position, outcome) in conflicting.iter().zip(again) {

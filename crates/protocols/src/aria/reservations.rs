@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Crew, PendingWrite, ReadMark, RecordNumbers, Simulated, phantoms, record_numbers,
+    PendingWrite, ReadMark, RecordNumbers, Simulated, WorkerPool, phantoms, record_numbers,
 };
 use storage::Catalog;
 use types::{Height, Position};
@@ -84,7 +84,7 @@ impl Reservation {
     }
 }
 
-/// The passes are divided by the crew's barrier, so no access needs an order of its own.
+/// The passes are divided by the pool's barrier, so no access needs an order of its own.
 fn holder(word: &AtomicU32) -> Position {
     word.load(Ordering::Relaxed)
 }
@@ -120,10 +120,10 @@ pub fn conflicts(
     height: Height,
     simulated: &Arc<Vec<Simulated>>,
     catalog: &Arc<Catalog>,
-    crew: &Crew,
+    pool: &WorkerPool,
     mutant: Option<Mutant>,
 ) -> Vec<Conflicts> {
-    let (count, workers) = (simulated.len(), crew.workers());
+    let (count, workers) = (simulated.len(), pool.workers());
     let accesses: usize = simulated.iter().map(|s| s.reads.rows.len() + s.writes.len()).sum();
     let numbers_max = accesses + workers * record_numbers::SPAN as usize;
     let shared = Arc::new(Shared {
@@ -137,14 +137,14 @@ pub fn conflicts(
         mutant,
     });
     let job = Arc::clone(&shared);
-    crew.run_if_large(count, move |worker| job.reserve(worker));
+    pool.run_if_large(count, move |worker| job.reserve(worker));
     let job = Arc::clone(&shared);
     let ranges = simulated.iter().any(|s| !s.reads.ranges.is_empty());
-    crew.run_if_large(count, move |worker| job.compare(worker));
+    pool.run_if_large(count, move |worker| job.compare(worker));
     if ranges && mutant != Some(Mutant::NoRangeReservations) {
         let next = AtomicUsize::new(0);
         let job = Arc::clone(&shared);
-        crew.run_if_large(count, move |_| {
+        pool.run_if_large(count, move |_| {
             // As many shards as workers came; one worker alone takes them all.
             loop {
                 let shard = next.fetch_add(1, Ordering::Relaxed);
@@ -155,7 +155,7 @@ pub fn conflicts(
             }
         });
     }
-    let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
+    let shared = Arc::into_inner(shared).expect("the pool has let go of a finished job");
     shared.conflicts.into_iter().map(|found| Conflicts(found.into_inner())).collect()
 }
 

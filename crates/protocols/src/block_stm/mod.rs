@@ -58,9 +58,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use concurrency::install::{Resolved, resolve};
 use concurrency::watched::Watched;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Moment, NoRecord, Options, Outcome,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, Moment, NoRecord, Options, Outcome,
     Overlay, PendingWrite, Prefetching, Prepared, Protocol, ProtocolInfo, RecordId, Snapshots,
-    WriteState,
+    WorkerPool, WriteState,
 };
 use procedure::{Frame, Meter, ProgramResult};
 use smallvec::SmallVec;
@@ -119,7 +119,7 @@ impl Protocol for BlockStm {
         _: &Arc<Block>,
         _: &Arc<Store>,
         _: Snapshots,
-        _: &Crew,
+        _: &WorkerPool,
     ) -> Result<Prepared, String> {
         Ok(Box::new(()))
     }
@@ -131,7 +131,7 @@ impl Protocol for BlockStm {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let count = block.transactions.len();
         let room = std::mem::take(&mut *lock(&self.room));
@@ -140,14 +140,14 @@ impl Protocol for BlockStm {
             memory: Memory::new(store.catalog(), block.height, room),
             scheduler: Scheduler::new(count),
             executions: (0..count).map(|_| Mutex::default()).collect(),
-            workers: crew.workers(),
+            workers: pool.workers(),
             backwards: self.backwards,
             mutant: self.mutant,
             halt: Mutex::new(None),
         });
         let job = Arc::clone(&run);
-        crew.run_if_large(count, move |_| job.work());
-        let mut run = Arc::into_inner(run).expect("the crew has let go of a finished job");
+        pool.run_if_large(count, move |_| job.work());
+        let mut run = Arc::into_inner(run).expect("the pool has let go of a finished job");
         if let Some(why) = lock(&run.halt).take() {
             return Err(why);
         }
@@ -160,8 +160,8 @@ impl Protocol for BlockStm {
             report.executed_again.0 += u32::from(execution.incarnation > 0);
         }
         let memory = Arc::new(run.memory);
-        install(&memory, block, writes, crew)?;
-        let memory = Arc::into_inner(memory).expect("the crew has let go of a finished job");
+        install(&memory, block, writes, pool)?;
+        let memory = Arc::into_inner(memory).expect("the pool has let go of a finished job");
         *lock(&self.room) = memory.into_room();
         let serial_order = (0..count as Position).collect();
         Ok(BlockOutcome { outcomes, serial_order, report, ..BlockOutcome::default() })
@@ -312,7 +312,7 @@ impl BlockRun {
     }
 }
 
-/// Records that are worth a wake-up of the crew.
+/// Records that are worth a wake-up of the pool.
 const RECORDS_MIN: u32 = 512;
 
 /// Install each record's last version. Workers take records by their numbers, so each record has
@@ -321,9 +321,9 @@ fn install(
     memory: &Arc<Memory>,
     block: &Arc<Block>,
     writes: &mut BlockWrites,
-    crew: &Crew,
+    pool: &WorkerPool,
 ) -> Result<(), String> {
-    let workers = if memory.count() < RECORDS_MIN { 1 } else { crew.workers() as u32 };
+    let workers = if memory.count() < RECORDS_MIN { 1 } else { pool.workers() as u32 };
     let halt: Arc<Mutex<Option<String>>> = Arc::default();
     let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
     let job = {
@@ -348,9 +348,9 @@ fn install(
         job(0);
         drop(job);
     } else {
-        crew.run(job);
+        pool.run(job);
     }
-    let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+    let arenas = Arc::into_inner(arenas).expect("the pool has let go of a finished job");
     for arena in arenas {
         writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
     }

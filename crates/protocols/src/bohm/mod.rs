@@ -66,8 +66,8 @@ use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings, one_by_one};
 use concurrency::schedule::{Graph, Preference, Ran, Schedule};
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Options, Outcome, Prefetching,
-    Prepared, Protocol, ProtocolInfo, Snapshots, Way, Ways,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, Options, Outcome, Prefetching, Prepared,
+    Protocol, ProtocolInfo, Snapshots, Way, Ways, WorkerPool,
 };
 use storage::{BlockWrites, Catalog, Store};
 use types::{Height, Position, Stop};
@@ -135,13 +135,13 @@ impl Protocol for Bohm {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         let snapshot_height = snapshots.newest;
         let all: Vec<_> = (0..block.transactions.len() as Position).collect();
         let (catalog, settings) = (store.catalog(), self.settings);
         let declared =
-            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, crew);
+            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, pool);
         Ok(Box::new(Plan { declared, snapshot_height }))
     }
 
@@ -152,7 +152,7 @@ impl Protocol for Bohm {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let plan: Box<Plan> =
             prepared.downcast().map_err(|_| "bohm was handed another protocol's block")?;
@@ -167,7 +167,7 @@ impl Protocol for Bohm {
                     settings: self.settings,
                     fresh: plan.snapshot_height + 1 == block.height,
                 });
-                self.run_segments(requests, block, &catalog, writes, crew, &mut ways)?
+                self.run_segments(requests, block, &catalog, writes, pool, &mut ways)?
             }
             Err(why) => {
                 let why = (why, &mut ways);
@@ -186,20 +186,20 @@ impl Bohm {
         block: &Arc<Block>,
         catalog: &Arc<Catalog>,
         writes: &mut BlockWrites,
-        crew: &Crew,
+        pool: &WorkerPool,
         ways: &mut Ways,
     ) -> Result<Vec<Outcome>, String> {
-        let fenced = self.fenced(&requests, block, crew);
+        let fenced = self.fenced(&requests, block, pool);
         let mut outcomes = Vec::with_capacity(fenced.len());
         while outcomes.len() < fenced.len() {
             let first = outcomes.len() as u32;
             let left = &fenced[first as usize..];
             let length = left.iter().position(|&fenced| fenced).unwrap_or(left.len()) as u32;
             let segment = first..first + length;
-            match self.segment(&requests, block, segment.clone(), crew) {
+            match self.segment(&requests, block, segment.clone(), pool) {
                 Ok(laid) => {
                     ways.add(Way::Versioned, segment.len());
-                    outcomes.extend(laid.run(catalog, writes, crew)?);
+                    outcomes.extend(laid.run(catalog, writes, pool)?);
                 }
                 Err(why) => {
                     let positions: Vec<Position> = segment.clone().collect();
@@ -216,12 +216,12 @@ impl Bohm {
     }
 
     /// Who cannot be trusted to touch what was foretold.
-    fn fenced(&self, requests: &Arc<Requests>, block: &Arc<Block>, crew: &Crew) -> Vec<bool> {
+    fn fenced(&self, requests: &Arc<Requests>, block: &Arc<Block>, pool: &WorkerPool) -> Vec<bool> {
         let all_planned = requests.declared.iter().all(|d| matches!(d, Declared::Planned(_)));
         if all_planned || self.mutant == Some(Mutant::StalePredictions) {
             return vec![false; block.transactions.len()];
         }
-        Queues::of(requests, &block.transactions, crew).fenced
+        Queues::of(requests, &block.transactions, pool).fenced
     }
 
     /// The placeholders of a segment. `Err`: why it is better run one by one.
@@ -230,13 +230,13 @@ impl Bohm {
         requests: &Arc<Requests>,
         block: &Arc<Block>,
         segment: Range<u32>,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Segment, Way> {
         let is_eager = self.settings.preference == Preference::Latest;
         if segment.len() < TRANSACTIONS_MIN && !is_eager {
             return Err(Way::SerialFew);
         }
-        let versions = lay(requests, segment, crew);
+        let versions = lay(requests, segment, pool);
         let graph = Graph::new(versions.segment.len(), &versions.edges());
         if !is_eager && !graph.is_wide() {
             return Err(Way::SerialChained);
@@ -252,16 +252,16 @@ impl Bohm {
 }
 
 /// Placeholders, each worker those of its share of the records.
-fn lay(requests: &Arc<Requests>, segment: Range<u32>, crew: &Crew) -> Versions {
-    let shards = crew.workers();
+fn lay(requests: &Arc<Requests>, segment: Range<u32>, pool: &WorkerPool) -> Versions {
+    let shards = pool.workers();
     let laid: Arc<Vec<OnceLock<Shard>>> = Arc::new((0..shards).map(|_| OnceLock::new()).collect());
     let job = (Arc::clone(requests), Arc::clone(&laid), segment.clone());
-    crew.run(move |worker| {
+    pool.run(move |worker| {
         let (requests, laid, segment) = &job;
         let shard = Shard::lay(requests, segment.clone(), worker, shards);
         laid[worker].set(shard).expect("a worker lays its shard once");
     });
-    let laid = Arc::into_inner(laid).expect("the crew has let go of a finished job");
+    let laid = Arc::into_inner(laid).expect("the pool has let go of a finished job");
     let shards = laid.into_iter().map(|shard| shard.into_inner().unwrap_or_default());
     Versions { requests: Arc::clone(requests), shards: shards.collect(), segment }
 }
@@ -280,16 +280,16 @@ impl Segment {
         self,
         catalog: &Arc<Catalog>,
         writes: &mut BlockWrites,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Vec<Outcome>, String> {
         let segment = Arc::new(self);
         let job = (Arc::clone(&segment), Arc::clone(catalog));
-        crew.run(move |_| job.0.work(&job.1));
-        let segment = Arc::into_inner(segment).expect("the crew has let go of a finished job");
+        pool.run(move |_| job.0.work(&job.1));
+        let segment = Arc::into_inner(segment).expect("the pool has let go of a finished job");
         if let Some(why) = segment.schedule.stopped() {
             return Err(why);
         }
-        store(&segment.versions, segment.block.height, catalog, writes, crew, segment.mutant)?;
+        store(&segment.versions, segment.block.height, catalog, writes, pool, segment.mutant)?;
         let outcomes = segment.outcomes.into_iter();
         Ok(outcomes.map(|one| one.into_inner().expect("every transaction is run")).collect())
     }
@@ -320,13 +320,13 @@ fn store(
     height: Height,
     catalog: &Arc<Catalog>,
     writes: &mut BlockWrites,
-    crew: &Crew,
+    pool: &WorkerPool,
     mutant: Option<Mutant>,
 ) -> Result<(), String> {
     let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
     let halts: Arc<Mutex<Vec<String>>> = Arc::default();
     let job = (Arc::clone(versions), Arc::clone(catalog), Arc::clone(&arenas), Arc::clone(&halts));
-    crew.run(move |worker| {
+    pool.run(move |worker| {
         let (versions, catalog, arenas, halts) = &job;
         let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
         let shard = &versions.shards[worker];
@@ -338,7 +338,7 @@ fn store(
             halts.lock().unwrap_or_else(|e| e.into_inner()).push(why);
         }
     });
-    let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+    let arenas = Arc::into_inner(arenas).expect("the pool has let go of a finished job");
     for arena in arenas {
         writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
     }

@@ -31,8 +31,8 @@ use concurrency::accesses::Declared;
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::Preference;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Options, Prepared, Protocol,
-    ProtocolInfo, Snapshots, Way, Ways,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, Options, Prepared, Protocol,
+    ProtocolInfo, Snapshots, Way, Ways, WorkerPool,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position};
@@ -92,13 +92,13 @@ impl Protocol for Calvin {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         let snapshot_height = snapshots.newest;
         let all: Vec<_> = (0..block.transactions.len() as Position).collect();
         let (catalog, settings) = (store.catalog(), self.settings);
         let declared =
-            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, crew);
+            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, pool);
         Ok(Box::new(Plan { declared, snapshot_height }))
     }
 
@@ -109,7 +109,7 @@ impl Protocol for Calvin {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let plan: Box<Plan> =
             prepared.downcast().map_err(|_| "calvin was handed another protocol's block")?;
@@ -126,7 +126,7 @@ impl Protocol for Calvin {
                 self.settings,
                 &catalog,
                 writes,
-                crew,
+                pool,
                 &mut ways,
             )?,
             Err(why) => {

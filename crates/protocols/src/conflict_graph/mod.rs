@@ -44,8 +44,8 @@ use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::{Graph, Preference};
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, Options, Outcome, Prefetching,
-    Prepared, Protocol, ProtocolInfo, Runner, Snapshots, Way, Ways,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, Options, Outcome, Prefetching, Prepared,
+    Protocol, ProtocolInfo, Runner, Snapshots, Way, Ways, WorkerPool,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Height, Position};
@@ -99,8 +99,13 @@ impl ConflictGraph {
     }
 
     /// `None`: better one by one.
-    fn stages(&self, requests: &Arc<Requests>, block: &Arc<Block>, crew: &Crew) -> Option<Stages> {
-        let Queues { edges, mut fenced } = Queues::of(requests, &block.transactions, crew);
+    fn stages(
+        &self,
+        requests: &Arc<Requests>,
+        block: &Arc<Block>,
+        pool: &WorkerPool,
+    ) -> Option<Stages> {
+        let Queues { edges, mut fenced } = Queues::of(requests, &block.transactions, pool);
         if self.mutant == Some(Mutant::StalePredictions) {
             fenced.fill(false);
         }
@@ -131,13 +136,13 @@ impl Protocol for ConflictGraph {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         let snapshot_height = snapshots.newest;
         let all: Vec<_> = (0..block.transactions.len() as Position).collect();
         let (catalog, settings) = (store.catalog(), self.settings);
         let declared =
-            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, crew);
+            ordered_locks::declare_if_wide(block, &all, &catalog, snapshot_height, settings, pool);
         Ok(Box::new(Plan { declared, snapshot_height }))
     }
 
@@ -148,7 +153,7 @@ impl Protocol for ConflictGraph {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let plan: Box<Plan> = prepared
             .downcast()
@@ -163,14 +168,14 @@ impl Protocol for ConflictGraph {
                 settings: self.settings,
                 fresh: plan.snapshot_height + 1 == block.height,
             });
-            let stages = self.stages(&requests, block, crew).ok_or(Way::SerialChained)?;
+            let stages = self.stages(&requests, block, pool).ok_or(Way::SerialChained)?;
             Ok((requests, stages))
         });
         let outcomes = match staged {
             Ok((requests, stages)) => {
                 ways.add(Way::Staged, serial_order.len());
                 let block = Arc::clone(block);
-                Running::new(block, requests, stages).run(&catalog, writes, crew)?
+                Running::new(block, requests, stages).run(&catalog, writes, pool)?
             }
             Err(why) => {
                 let why = (why, &mut ways);
@@ -200,20 +205,20 @@ impl Running {
         self: Arc<Self>,
         catalog: &Arc<Catalog>,
         writes: &mut BlockWrites,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Vec<Outcome>, String> {
         let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
         let job = (Arc::clone(&self), Arc::clone(&arenas), Arc::clone(catalog));
-        crew.run(move |worker| {
+        pool.run(move |worker| {
             let (running, arenas, catalog) = &job;
             let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
             running.work(catalog, &mut undo);
         });
-        let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+        let arenas = Arc::into_inner(arenas).expect("the pool has let go of a finished job");
         for arena in arenas {
             writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
         }
-        let running = Arc::into_inner(self).expect("the crew has let go of a finished job");
+        let running = Arc::into_inner(self).expect("the pool has let go of a finished job");
         if let Some(why) = running.pull.stopped() {
             return Err(why);
         }

@@ -43,8 +43,8 @@ use std::sync::Arc;
 use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale};
 use concurrency::install::Installer;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Snapshots, WorkerPool,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position, Stamp};
@@ -109,10 +109,10 @@ impl Protocol for Fabric {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         let snapshots = self.endorsers.snapshots(block, store, snapshots)?;
-        let mut endorsed = endorse(block, store, &snapshots, crew, false);
+        let mut endorsed = endorse(block, store, &snapshots, pool, false);
         if let Some(mutant) = self.mutant {
             endorsed.iter_mut().for_each(|endorsed| mutant.spoil(endorsed));
         }
@@ -126,7 +126,7 @@ impl Protocol for Fabric {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        _: &Crew,
+        _: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let endorsed: Box<Vec<Endorsed>> =
             prepared.downcast().map_err(|_| "fabric was handed another protocol's block")?;

@@ -54,8 +54,8 @@ use std::sync::Arc;
 use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale};
 use concurrency::install::Installer;
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way, WorkerPool,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Error, Height, Position, Stamp, Stop};
@@ -172,11 +172,11 @@ impl Protocol for FabricPp {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         let snapshots = self.endorsers.snapshots(block, store, snapshots)?;
         let early_abort = self.early_abort && self.endorsers.lag_behind();
-        let endorsed = endorse(block, store, &snapshots, crew, early_abort);
+        let endorsed = endorse(block, store, &snapshots, pool, early_abort);
         let are_current = snapshots.iter().all(|&snapshot| snapshot + 1 == block.height);
         Ok(Box::new(Simulations { endorsed, are_current }))
     }
@@ -188,7 +188,7 @@ impl Protocol for FabricPp {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        _: &Crew,
+        _: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let simulations: Box<Simulations> =
             prepared.downcast().map_err(|_| "fabric_pp was handed another protocol's block")?;

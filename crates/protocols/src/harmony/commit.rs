@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::install::{Fold, Patch, Resolved, resolve};
-use concurrency::{Block, Crew, PendingWrite};
+use concurrency::{Block, PendingWrite, WorkerPool};
 use smallvec::SmallVec;
 use storage::{BlockWrites, Table, UndoArena};
 use types::{ColumnId, Position, Stamp, Stop, Value};
@@ -72,7 +72,7 @@ impl Commit {
     }
 
     /// The first step, which changes nothing.
-    pub fn fold(self: &Arc<Self>, crew: &Crew) -> Result<Folds, String> {
+    pub fn fold(self: &Arc<Self>, pool: &WorkerPool) -> Result<Folds, String> {
         if self.touched.simulation.is_blind() {
             return Ok(Folds::default());
         }
@@ -80,7 +80,7 @@ impl Commit {
         let done: Vec<_> = (0..count).map(|_| Mutex::new(FoldedShard::default())).collect();
         let shared = Arc::new((done, AtomicUsize::new(0)));
         let job = (Arc::clone(&shared), Arc::clone(self));
-        run_from(crew, self.ranks.len(), PARALLEL_MIN, move |_| {
+        run_from(pool, self.ranks.len(), PARALLEL_MIN, move |_| {
             let ((done, next), commit) = (&*job.0, &*job.1);
             let mut scratch = Vec::new();
             loop {
@@ -183,14 +183,14 @@ impl Commit {
         self: &Arc<Self>,
         mut folds: Folds,
         writes: &mut BlockWrites,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<(), String> {
         folds.shards.resize_with(self.touched.shards.len(), Vec::new);
         let folds: Vec<_> = folds.shards.into_iter().map(Mutex::new).collect();
         let arenas: Vec<_> = writes.take().into_iter().map(Mutex::new).collect();
         let shared = Arc::new((folds, arenas, AtomicUsize::new(0), Mutex::new(None)));
         let job = (Arc::clone(&shared), Arc::clone(self));
-        run_from(crew, self.ranks.len(), PARALLEL_MIN, move |worker| {
+        run_from(pool, self.ranks.len(), PARALLEL_MIN, move |worker| {
             let ((folds, arenas, next, halt), commit) = (&*job.0, &*job.1);
             let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
             loop {
@@ -204,7 +204,7 @@ impl Commit {
             }
         });
         let (_, arenas, _, halt) =
-            Arc::into_inner(shared).expect("the crew has let go of a finished job");
+            Arc::into_inner(shared).expect("the pool has let go of a finished job");
         for arena in arenas {
             writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
         }

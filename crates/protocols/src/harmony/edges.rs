@@ -19,7 +19,7 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use concurrency::phantoms::WritesInOrder;
 use storage::Catalog;
 use types::Position;
@@ -190,14 +190,14 @@ pub struct Touched {
 pub fn sum_up(
     simulation: Simulation,
     catalog: Arc<Catalog>,
-    crew: &Crew,
+    pool: &WorkerPool,
     mut shards: Vec<Shard>,
     mutant: Option<Mutant>,
 ) -> Touched {
     let count = simulation.transactions.len();
     let shards_log2 = match count < PARALLEL_MIN {
         true => 0,
-        false => crew.workers().next_power_of_two().ilog2(),
+        false => pool.workers().next_power_of_two().ilog2(),
     };
     shards.resize_with(1 << shards_log2, Shard::default);
     let shared = Arc::new((
@@ -215,8 +215,8 @@ pub fn sum_up(
             shard.fill(simulation, at as u32, shards_log2, mutant);
         }
     };
-    run_from(crew, count, PARALLEL_MIN, work);
-    let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
+    run_from(pool, count, PARALLEL_MIN, work);
+    let shared = Arc::into_inner(shared).expect("the pool has let go of a finished job");
     let shards = shared.1.into_iter();
     Touched {
         simulation: shared.0,
@@ -228,12 +228,12 @@ pub fn sum_up(
 
 /// A job whose items are shared out, so that the caller alone may do all of a small one.
 pub fn run_from(
-    crew: &Crew,
+    pool: &WorkerPool,
     items: usize,
     items_min: usize,
     job: impl Fn(usize) + Send + Sync + 'static,
 ) {
-    if items < items_min { job(0) } else { crew.run(job) }
+    if items < items_min { job(0) } else { pool.run(job) }
 }
 
 /// `min_out` and `max_in` of every transaction.
@@ -261,7 +261,7 @@ impl Extremes {
 }
 
 /// The second step.
-pub fn extremes(touched: &Arc<Touched>, crew: &Crew, mutant: Option<Mutant>) -> Extremes {
+pub fn extremes(touched: &Arc<Touched>, pool: &WorkerPool, mutant: Option<Mutant>) -> Extremes {
     let count = touched.simulation.transactions.len();
     let next = AtomicUsize::new(0);
     let extremes = Extremes {
@@ -271,7 +271,7 @@ pub fn extremes(touched: &Arc<Touched>, crew: &Crew, mutant: Option<Mutant>) -> 
     let shared = Arc::new((extremes, next));
     let job = (Arc::clone(&shared), Arc::clone(touched));
     let has_ranges = touched.simulation.has_ranges() && mutant != Some(Mutant::NoRangeEdges);
-    run_from(crew, count, PARALLEL_MIN, move |_| {
+    run_from(pool, count, PARALLEL_MIN, move |_| {
         let ((extremes, next), touched) = (&*job.0, &*job.1);
         let simulation = &touched.simulation;
         let writes = has_ranges.then(|| {
@@ -294,7 +294,7 @@ pub fn extremes(touched: &Arc<Touched>, crew: &Crew, mutant: Option<Mutant>) -> 
             }
         }
     });
-    let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
+    let shared = Arc::into_inner(shared).expect("the pool has let go of a finished job");
     shared.0
 }
 

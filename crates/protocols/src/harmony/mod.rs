@@ -82,8 +82,9 @@ mod simulation;
 use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots, Way, Ways, ordered_locks,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots, Way, Ways, WorkerPool,
+    ordered_locks,
 };
 use storage::{BlockWrites, Store};
 use types::{Error, Height, Position};
@@ -177,11 +178,11 @@ impl Protocol for Harmony {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         let lanes = std::mem::take(&mut self.spare().lanes);
         let keyed = self.inter_block;
-        Ok(Box::new(simulation::simulate(block, store, snapshots.newest, crew, lanes, keyed)))
+        Ok(Box::new(simulation::simulate(block, store, snapshots.newest, pool, lanes, keyed)))
     }
 
     fn finish(
@@ -191,14 +192,14 @@ impl Protocol for Harmony {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         carried: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let simulation: Box<Simulation> =
             prepared.downcast().map_err(|_| "harmony was handed another protocol's block")?;
         let shards = std::mem::take(&mut self.spare().shards);
         let touched =
-            Arc::new(edges::sum_up(*simulation, store.catalog(), crew, shards, self.mutant));
-        let extremes = edges::extremes(&touched, crew, self.mutant);
+            Arc::new(edges::sum_up(*simulation, store.catalog(), pool, shards, self.mutant));
+        let extremes = edges::extremes(&touched, pool, self.mutant);
         let before = carried.get::<Previous>();
         let decided = self.look_back(&touched, before, &extremes, block.height)?;
         let mut verdict = Verdict::new(extremes.into_inner(), self.reordering, self.mutant);
@@ -208,7 +209,7 @@ impl Protocol for Harmony {
                 verdict.fail(tid);
             }
         }
-        let order = self.commit(&mut verdict, &touched, block, writes, crew)?;
+        let order = self.commit(&mut verdict, &touched, block, writes, pool)?;
         let touched = Arc::into_inner(touched).ok_or("a worker kept a finished block")?;
         let rejected = verdict.rejected();
         let put_off = |tid: Position| self.defers && !verdict.fails(tid);
@@ -228,7 +229,7 @@ impl Protocol for Harmony {
             let why = (Way::SerialChained, &mut ways);
             ordered_locks::one_by_one(block, &reruns, &touched.catalog, writes, why)?
         } else {
-            ordered_locks::run(block, &reruns, store, writes, crew, &mut ways)?
+            ordered_locks::run(block, &reruns, store, writes, pool, &mut ways)?
         };
         let deferred = rejected.iter().copied().filter(|&tid| put_off(tid)).collect();
         let outcome = self.settle(touched, order, (reruns, reran), deferred)?;
@@ -260,7 +261,7 @@ impl Harmony {
         touched: &Arc<Touched>,
         block: &Arc<Block>,
         writes: &mut BlockWrites,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Vec<Position>, String> {
         for round in 1.. {
             let order = verdict.serial_order();
@@ -272,9 +273,9 @@ impl Harmony {
                 coalescence: self.coalescence,
                 mutant: self.mutant,
             });
-            let folds = commit.fold(crew)?;
+            let folds = commit.fold(pool)?;
             if folds.failed.is_empty() || self.mutant == Some(Mutant::NoDemotion) {
-                commit.install(folds, writes, crew)?;
+                commit.install(folds, writes, pool)?;
                 return Ok(order);
             }
             folds.failed.into_iter().for_each(|tid| verdict.fail(tid));

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use concurrency::record_numbers::Counter;
 use concurrency::{
-    Block, Crew, Moment, Overlay, PendingWrite, Prefetching, RangeDigest, RecordId, RecordNumbers,
-    Recorder, RowRead, WriteState, prefetching,
+    Block, Moment, Overlay, PendingWrite, Prefetching, RangeDigest, RecordId, RecordNumbers,
+    Recorder, RowRead, WorkerPool, WriteState, prefetching,
 };
 use procedure::{Frame, Meter, ProgramResult, access};
 use storage::{Catalog, Slot, Store};
@@ -249,13 +249,13 @@ pub fn simulate(
     block: &Arc<Block>,
     store: &Arc<Store>,
     snapshot_height: Height,
-    crew: &Crew,
+    pool: &WorkerPool,
     mut lanes: Vec<Lane>,
     keyed: bool,
 ) -> Simulation {
     let count = block.transactions.len();
     let catalog = store.catalog();
-    lanes.resize_with(crew.workers(), Lane::default);
+    lanes.resize_with(pool.workers(), Lane::default);
     let shared = Arc::new(Shared {
         block: Arc::clone(block),
         snapshot_height,
@@ -267,11 +267,11 @@ pub fn simulate(
         lanes: lanes.into_iter().map(Mutex::new).collect(),
     });
     let job = Arc::clone(&shared);
-    crew.run_if_large(count, move |worker| {
+    pool.run_if_large(count, move |worker| {
         let mut lane = job.lanes[worker].lock().unwrap_or_else(|e| e.into_inner());
         work(&job, worker as u32, &mut lane);
     });
-    let shared = Arc::into_inner(shared).expect("the crew has let go of a finished job");
+    let shared = Arc::into_inner(shared).expect("the pool has let go of a finished job");
     let done = shared.done.into_iter();
     let lanes = shared.lanes.into_iter();
     Simulation {

@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Call, Carried, Crew, EpochWorker, Options, Outcome,
-    Prefetching, Prepared, Protocol, ProtocolInfo, Snapshots, Span, Timing, Watch, prefetching,
+    Block, BlockOutcome, BlockReport, Call, Carried, EpochWorker, Options, Outcome, Prefetching,
+    Prepared, Protocol, ProtocolInfo, Snapshots, Span, Timing, Watch, WorkerPool, prefetching,
     trial,
 };
 use kit::sync;
@@ -92,7 +92,7 @@ impl<P: Online> Protocol for Arriving<P> {
         _: &Arc<Block>,
         _: &Arc<Store>,
         _: Snapshots,
-        _: &Crew,
+        _: &WorkerPool,
     ) -> Result<Prepared, String> {
         Ok(Box::new(()) as Box<dyn Any + Send>)
     }
@@ -104,11 +104,11 @@ impl<P: Online> Protocol for Arriving<P> {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let running = Arc::new(self.begin(store, block.height, block.budget));
-        run_all(&running, block, writes, crew);
-        let running = Arc::into_inner(running).expect("the crew has let go of a finished job");
+        run_all(&running, block, writes, pool);
+        let running = Arc::into_inner(running).expect("the pool has let go of a finished job");
         running.close(writes)
     }
 
@@ -220,7 +220,7 @@ fn run_all<P: Online>(
     running: &Arc<Running<P>>,
     block: &Arc<Block>,
     writes: &mut BlockWrites,
-    crew: &Crew,
+    pool: &WorkerPool,
 ) {
     let arenas: Vec<_> = writes.take().into_iter().map(|arena| Mutex::new(Some(arena))).collect();
     let arenas = Arc::new(arenas);
@@ -232,12 +232,12 @@ fn run_all<P: Online>(
         *lock(&arenas[worker]) = Some(undo);
     };
     if block.transactions.len() >= trial::threshold(TRANSACTIONS_MIN) {
-        crew.run(work);
+        pool.run(work);
     } else {
         work(0);
         drop(work);
     }
-    let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+    let arenas = Arc::into_inner(arenas).expect("the pool has let go of a finished job");
     let back =
         arenas.into_iter().map(|arena| arena.into_inner().unwrap_or_else(|e| e.into_inner()));
     back.flatten().for_each(|arena| writes.give(arena));

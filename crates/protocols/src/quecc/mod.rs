@@ -75,8 +75,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Crew, Isolation, OptionValues, Options, Outcome,
-    Prepared, Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way, Ways, ordered_locks,
+    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
+    Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way, Ways, WorkerPool, ordered_locks,
 };
 use rustc_hash::FxHashMap;
 use storage::{BlockWrites, Catalog, Pin, Store};
@@ -235,18 +235,24 @@ impl Quecc {
     }
 
     /// `settled`: planning may overlap the block before, and this is a height below it.
-    fn plan(&self, block: &Arc<Block>, store: &Store, settled: Option<Pin>, crew: &Crew) -> Plan {
+    fn plan(
+        &self,
+        block: &Arc<Block>,
+        store: &Store,
+        settled: Option<Pin>,
+        pool: &WorkerPool,
+    ) -> Plan {
         let catalog = store.catalog();
         let directory = Arc::new(self.directory(block));
         let count = block.transactions.len();
-        let planners = (count / SHARE_MIN).clamp(1, crew.workers());
+        let planners = (count / SHARE_MIN).clamp(1, pool.workers());
         let shares: Arc<Vec<Mutex<Share>>> =
             Arc::new((0..planners).map(|_| Mutex::default()).collect());
-        let starts = self.starts_for(planners, crew.workers());
+        let starts = self.starts_for(planners, pool.workers());
         let settled_at = settled.as_ref().map(Pin::height);
         let job = (block.clone(), catalog.clone(), directory.clone(), shares.clone());
         let modes = self.modes;
-        let queues = crew.workers() * QUEUES_PER_WORKER;
+        let queues = pool.workers() * QUEUES_PER_WORKER;
         let planning = move |worker: usize| {
             let (block, catalog, directory, shares) = &job;
             let Some(share) = shares.get(worker) else { return };
@@ -259,14 +265,14 @@ impl Quecc {
             planning(0);
             drop(planning);
         } else {
-            crew.run(planning);
+            pool.run(planning);
         }
-        let shares = Arc::into_inner(shares).expect("the crew has let go of a finished job");
+        let shares = Arc::into_inner(shares).expect("the pool has let go of a finished job");
         let shares: Vec<Share> =
             shares.into_iter().map(|s| s.into_inner().unwrap_or_else(|e| e.into_inner())).collect();
         let learnt = shares.iter().map(|share| share.starts.clone()).collect();
         *self.starts.lock().unwrap_or_else(|e| e.into_inner()) = learnt;
-        let directory = Arc::into_inner(directory).expect("the crew has let go of a finished job");
+        let directory = Arc::into_inner(directory).expect("the pool has let go of a finished job");
         Plan { directory, shares, catalog, pin: settled }
     }
 
@@ -293,11 +299,11 @@ impl Protocol for Quecc {
         block: &Arc<Block>,
         store: &Arc<Store>,
         _: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         // Whichever block is the newest by now: where its records lie is a hint.
         let settled = || store.pins().pin_newest();
-        let plan = self.modes.pipelined.then(|| self.plan(block, store, Some(settled()), crew));
+        let plan = self.modes.pipelined.then(|| self.plan(block, store, Some(settled()), pool));
         Ok(Box::new(plan))
     }
 
@@ -308,19 +314,19 @@ impl Protocol for Quecc {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let prepared: Box<Option<Plan>> =
             prepared.downcast().map_err(|_| "quecc was handed another protocol's block")?;
         let catalog = store.catalog();
         // A barrier may have come in between.
         let plan = prepared.filter(|plan| Arc::ptr_eq(&plan.catalog, &catalog));
-        let plan = plan.unwrap_or_else(|| self.plan(block, store, None, crew));
+        let plan = plan.unwrap_or_else(|| self.plan(block, store, None, pool));
         let batch = Arc::new(self.batch(block, catalog, plan));
-        let findings = drain(&batch, writes, crew)?;
+        let findings = drain(&batch, writes, pool)?;
         let epilogues = Arc::new(Epilogues::new(&batch, &findings));
-        answer(&batch, &epilogues, crew)?;
-        self.settle(batch, findings, epilogues, store, writes, crew)
+        answer(&batch, &epilogues, pool)?;
+        self.settle(batch, findings, epilogues, store, writes, pool)
     }
 }
 
@@ -365,10 +371,10 @@ impl Quecc {
         epilogues: Arc<Epilogues>,
         store: &Arc<Store>,
         writes: &mut BlockWrites,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let batch = Arc::into_inner(batch).expect("the crew has let go of a finished job");
-        let epilogues = Arc::into_inner(epilogues).expect("the crew has let go of a finished job");
+        let batch = Arc::into_inner(batch).expect("the pool has let go of a finished job");
+        let epilogues = Arc::into_inner(epilogues).expect("the pool has let go of a finished job");
         let victims = settle::victims(&batch, &findings);
         let rerun = victims.iter().filter(|victim| **victim).count();
         if rerun > 0 {
@@ -398,7 +404,7 @@ impl Quecc {
             }
         }
         ways.add(Way::Tail, tail.len());
-        let last = ordered_locks::run(&batch.block, &tail, store, writes, crew, &mut ways)?;
+        let last = ordered_locks::run(&batch.block, &tail, store, writes, pool, &mut ways)?;
         for (&position, outcome) in tail.iter().zip(last) {
             outcomes[position as usize] = Some(outcome);
         }
@@ -416,13 +422,13 @@ impl Quecc {
 fn drain(
     batch: &Arc<Batch>,
     writes: &mut BlockWrites,
-    crew: &Crew,
+    pool: &WorkerPool,
 ) -> Result<Vec<Findings>, String> {
     let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
     let found: Arc<Vec<Mutex<Findings>>> =
         Arc::new(arenas.iter().map(|_| Mutex::default()).collect());
     let job = (Arc::clone(batch), Arc::clone(&arenas), Arc::clone(&found));
-    crew.run_if_large(batch.block.transactions.len(), move |worker| {
+    pool.run_if_large(batch.block.transactions.len(), move |worker| {
         let (batch, arenas, found) = &job;
         let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
         let guard = StopOnPanic(batch);
@@ -434,14 +440,14 @@ fn drain(
         *found[worker].lock().unwrap_or_else(|e| e.into_inner()) = findings;
         std::mem::forget(guard);
     });
-    let arenas = Arc::into_inner(arenas).expect("the crew has let go of a finished job");
+    let arenas = Arc::into_inner(arenas).expect("the pool has let go of a finished job");
     for arena in arenas {
         writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
     }
     match batch.board.stopped() {
         Some(why) => Err(why),
         None => {
-            let found = Arc::into_inner(found).expect("the crew has let go of a finished job");
+            let found = Arc::into_inner(found).expect("the pool has let go of a finished job");
             let found =
                 found.into_iter().map(|f| f.into_inner().unwrap_or_else(|e| e.into_inner()));
             Ok(found.collect())
@@ -450,10 +456,10 @@ fn drain(
 }
 
 /// Work out the answers of all that were cut.
-fn answer(batch: &Arc<Batch>, epilogues: &Arc<Epilogues>, crew: &Crew) -> Result<(), String> {
+fn answer(batch: &Arc<Batch>, epilogues: &Arc<Epilogues>, pool: &WorkerPool) -> Result<(), String> {
     let halted: Arc<Mutex<Option<String>>> = Arc::default();
     let job = (Arc::clone(batch), Arc::clone(epilogues), Arc::clone(&halted));
-    crew.run_if_large(batch.block.transactions.len(), move |_| {
+    pool.run_if_large(batch.block.transactions.len(), move |_| {
         let (batch, epilogues, halted) = &job;
         if let Err(why) = epilogues.work(batch) {
             halted.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(why);

@@ -56,8 +56,8 @@ mod mutant;
 use std::sync::Arc;
 
 use concurrency::{
-    Block, BlockOutcome, Carried, Crew, Isolation, Outcome, Prepared, Protocol, ProtocolInfo,
-    Simulated, Snapshots, disjoint, simulation,
+    Block, BlockOutcome, Carried, Isolation, Outcome, Prepared, Protocol, ProtocolInfo, Simulated,
+    Snapshots, WorkerPool, disjoint, simulation,
 };
 use storage::{BlockWrites, Store};
 use types::{Error, Position};
@@ -173,12 +173,12 @@ impl Protocol for Rbc {
         block: &Arc<Block>,
         store: &Arc<Store>,
         snapshots: Snapshots,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Prepared, String> {
         if snapshots.newest + 1 != block.height {
             return Err("rbc reads the state right before its block".to_owned());
         }
-        Ok(Box::new(simulation::simulate(block, store, snapshots.newest, crew)))
+        Ok(Box::new(simulation::simulate(block, store, snapshots.newest, pool)))
     }
 
     fn finish(
@@ -188,7 +188,7 @@ impl Protocol for Rbc {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let simulated: Box<Vec<Simulated>> =
             prepared.downcast().map_err(|_| "rbc was handed another protocol's block")?;
@@ -196,7 +196,7 @@ impl Protocol for Rbc {
         let mut validation = Validation::new(edges, simulated.len(), self.mutant);
         validation.run();
         let mut order = validation.serial_order();
-        let installed = disjoint::install(block, *simulated, &order, store, writes, crew)?;
+        let installed = disjoint::install(block, *simulated, &order, store, writes, pool)?;
         let mut outcomes = Vec::with_capacity(installed.len());
         for (tid, (outcome, fate)) in (0..).zip(installed.into_iter().zip(validation.fates)) {
             outcomes.push(outcome.unwrap_or_else(|| {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use concurrency::prefetching;
 use concurrency::{
-    Block, BlockOutcome, Carried, Crew, Isolation, Prefetching, Prepared, Protocol, ProtocolInfo,
-    Runner, Snapshots,
+    Block, BlockOutcome, Carried, Isolation, Prefetching, Prepared, Protocol, ProtocolInfo, Runner,
+    Snapshots, WorkerPool,
 };
 use storage::{BlockWrites, Store};
 use types::Position;
@@ -46,7 +46,7 @@ impl Protocol for Serial {
         _: &Arc<Block>,
         _: &Arc<Store>,
         _: Snapshots,
-        _: &Crew,
+        _: &WorkerPool,
     ) -> Result<Prepared, String> {
         Ok(Box::new(()))
     }
@@ -58,7 +58,7 @@ impl Protocol for Serial {
         store: &Arc<Store>,
         writes: &mut BlockWrites,
         _: &Carried,
-        _: &Crew,
+        _: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
         let transactions = &block.transactions;
         let positions = 0..transactions.len() as Position;

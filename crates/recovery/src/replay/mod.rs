@@ -62,7 +62,7 @@ pub mod synchronous;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use concurrency::schedule::Preference;
 use storage::{BlockWrites, Changes, Store};
 use types::Height;
@@ -78,7 +78,7 @@ pub struct Strategy {
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
-    pub replay: fn(&Task, &Arc<Store>, &Crew) -> Result<Replayed, String>,
+    pub replay: fn(&Task, &Arc<Store>, &WorkerPool) -> Result<Replayed, String>,
 }
 
 /// Every strategy; the first is what the others are compared with.
@@ -165,11 +165,11 @@ pub struct Breakdown {
     pub execution: Duration,
 }
 
-/// Static analysis, then the pieces on the crew's workers.
+/// Static analysis, then the pieces on the pool's workers.
 fn replay_pieces(
     task: &Task,
     store: &Arc<Store>,
-    crew: &Crew,
+    pool: &WorkerPool,
     plans: bool,
     window: usize,
 ) -> Result<Replayed, String> {
@@ -185,11 +185,11 @@ fn replay_pieces(
     let analysed = start.elapsed();
     let (batch_transactions, preference) = (task.batch_transactions, task.preference);
     let mode = Mode { plans, window, batch_transactions, preference };
-    let mut writes = task.begin(store, (first, last), crew.workers());
-    let pool = Arc::new(Pool::new(prepared, mode, writes.take()));
-    let shared = Arc::clone(&pool);
-    crew.run(move |worker| shared.work(worker));
-    let (arenas, result) = pool.finish();
+    let mut writes = task.begin(store, (first, last), pool.workers());
+    let pieces = Arc::new(Pool::new(prepared, mode, writes.take()));
+    let shared = Arc::clone(&pieces);
+    pool.run(move |worker| shared.work(worker));
+    let (arenas, result) = pieces.finish();
     arenas.into_iter().for_each(|arena| writes.give(arena));
     task.finish(store, writes);
     let spent = result?;

@@ -10,5 +10,5 @@ const WINDOW: usize = 4;
 pub const STRATEGY: Strategy = Strategy {
     name: "pipelined",
     about: "piece-sets by key spaces, batches overlap block by block",
-    replay: |task, store, crew| replay_pieces(task, store, crew, true, WINDOW),
+    replay: |task, store, pool| replay_pieces(task, store, pool, true, WINDOW),
 };

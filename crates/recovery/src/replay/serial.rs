@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use concurrency::{Crew, Outcome, Prefetching, Runner, prefetching};
+use concurrency::{Outcome, Prefetching, Runner, WorkerPool, prefetching};
 use storage::{BlockWrites, Store};
 use types::Stamp;
 
@@ -14,7 +14,7 @@ use crate::log::{Commit, Entry, LoggedBlock, heights};
 pub const STRATEGY: Strategy =
     Strategy { name: "serial", about: "one transaction after another, in commit order", replay };
 
-fn replay(task: &Task, store: &Arc<Store>, _: &Crew) -> Result<Replayed, String> {
+fn replay(task: &Task, store: &Arc<Store>, _: &WorkerPool) -> Result<Replayed, String> {
     let Some((first, last)) = heights(&task.log, store.newest())? else {
         return Ok(Replayed::default());
     };

@@ -6,5 +6,5 @@ use super::{Strategy, replay_pieces};
 pub const STRATEGY: Strategy = Strategy {
     name: "static-only",
     about: "one worker for each piece-set, one batch at a time",
-    replay: |task, store, crew| replay_pieces(task, store, crew, false, 1),
+    replay: |task, store, pool| replay_pieces(task, store, pool, false, 1),
 };

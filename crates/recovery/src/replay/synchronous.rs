@@ -6,5 +6,5 @@ use super::{Strategy, replay_pieces};
 pub const STRATEGY: Strategy = Strategy {
     name: "synchronous",
     about: "piece-sets by key spaces, one batch at a time",
-    replay: |task, store, crew| replay_pieces(task, store, crew, true, 1),
+    replay: |task, store, pool| replay_pieces(task, store, pool, true, 1),
 };

@@ -21,7 +21,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
 use ledger::{EffectsDigest, Hash};
 use rustc_hash::FxHashMap;
@@ -92,11 +92,11 @@ impl Part {
         (first, last): (Height, Height),
         frames: Vec<Frame>,
         store: &Store,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> Result<Part> {
         let frames = Arc::new(frames);
         let blocks = (last - first + 1) as usize;
-        let workers = crew.workers();
+        let workers = pool.workers();
         let leaves = || (0..blocks).map(|_| Vec::new()).collect::<Vec<Vec<Leaf>>>();
         let shared = Arc::new(Shared {
             scheme,
@@ -114,7 +114,7 @@ impl Part {
         for step in [Shared::shuffle, Shared::compare_images, Shared::tell_effects] {
             shared.next.store(0, Ordering::Relaxed);
             let own = Arc::clone(&shared);
-            crew.run(move |worker| {
+            pool.run(move |worker| {
                 if let Err(error) = step(&own, worker) {
                     lock(&own.failed).get_or_insert(error);
                 }
@@ -130,14 +130,14 @@ impl Part {
     }
 
     /// Brings the store to the state behind the part. It is published.
-    pub fn install(self, store: &Arc<Store>, crew: &Crew) -> Result<()> {
+    pub fn install(self, store: &Arc<Store>, pool: &WorkerPool) -> Result<()> {
         let Part { scheme, first, last, frames, newest, .. } = self;
-        let mut writes = store.begin_blocks(first, last, crew.workers());
+        let mut writes = store.begin_blocks(first, last, pool.workers());
         let arenas = writes.take().into_iter().map(|arena| Mutex::new(Some(arena)));
         let arenas: Arc<Vec<_>> = Arc::new(arenas.collect());
         let failed = Arc::new(Mutex::new(None));
         let (own, catalog, failure) = (Arc::clone(&arenas), store.catalog(), Arc::clone(&failed));
-        crew.run(move |worker| {
+        pool.run(move |worker| {
             if let Some(undo) = &mut *lock(&own[worker]) {
                 let mut install =
                     newest[worker].iter().map(|at| install(scheme, &frames, *at, &catalog, undo));

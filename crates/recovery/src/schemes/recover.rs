@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use rustc_hash::{FxHashMap, FxHashSet};
 use storage::{Catalog, LATEST, Slot, Store, Table, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, Stamp, TableId, Value};
@@ -115,21 +115,21 @@ impl RowStrategy {
         &self,
         log: &Arc<RowLog>,
         store: &Arc<Store>,
-        crew: &Crew,
+        pool: &WorkerPool,
     ) -> std::result::Result<Replayed, String> {
         let (Some(first), Some(last)) = (log.frames.first(), log.height) else {
             return Ok(Replayed::default());
         };
         let start = Instant::now();
-        let mut writes = store.begin_blocks(first.height, last, crew.workers());
+        let mut writes = store.begin_blocks(first.height, last, pool.workers());
         let arenas = writes.take().into_iter().map(|arena| Mutex::new(Some(arena)));
         let arenas: Arc<Vec<_>> = Arc::new(arenas.collect());
-        let shared = Arc::new(Shared::new(log, store, crew.workers()));
+        let shared = Arc::new(Shared::new(log, store, pool.workers()));
         for step in 0..self.steps {
             shared.next.store(0, Ordering::Relaxed);
             let (shared, arenas, recover) =
                 (Arc::clone(&shared), Arc::clone(&arenas), self.recover);
-            crew.run(move |worker| {
+            pool.run(move |worker| {
                 if let Some(undo) = &mut *lock(&arenas[worker])
                     && let Err(error) = recover(&shared, step, worker, undo)
                 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Crew};
+use concurrency::{Block, WorkerPool};
 use kit::mutation::mutate;
 use kit::random::Random;
 use ledger::{Files, MemoryFiles};
@@ -17,11 +17,11 @@ fn written(scheme: Scheme) -> MemoryFiles {
     let store = Arc::new(Store::new());
     crate::several::schemas().into_iter().for_each(|schema| drop(store.create_table(schema)));
     let protocol = protocols::by_name("serial").unwrap();
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     for transactions in crate::several::blocks(&mut Random::new(1)) {
         let height = store.newest() + 1;
         let block = Block::new(height, height as i64, transactions);
-        let (_, changes) = oracle::run_block(&protocol, &crew, &store, &block).unwrap();
+        let (_, changes) = oracle::run_block(&protocol, &pool, &store, &block).unwrap();
         loggers.append(&changes).unwrap();
     }
     files

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use concurrency::{Block, Crew, Work};
+use concurrency::{Block, Work, WorkerPool};
 use kit::random::Random;
 use ledger::memory_files::Failure;
 use ledger::{Files, MemoryFiles};
@@ -23,7 +23,7 @@ fn run(store: &Arc<Store>, transactions: Vec<Arc<Work>>) -> Changes {
     let height = store.newest() + 1;
     let block = Block::new(height, height as i64, transactions);
     let protocol = protocols::by_name("serial").unwrap();
-    oracle::run_block(&protocol, &Crew::new(1), store, &block).unwrap().1
+    oracle::run_block(&protocol, &WorkerPool::new(1), store, &block).unwrap().1
 }
 
 fn state(store: &Store) -> Vec<Vec<StoredRow>> {
@@ -51,7 +51,7 @@ fn every_way_back_ends_in_the_state_that_was_logged() {
             for way in recover::ALL.iter().filter(|way| way.reads(scheme)) {
                 for workers in [1, 2, 8] {
                     let again = empty();
-                    way.recover(&log, &again, &Crew::new(workers)).unwrap();
+                    way.recover(&log, &again, &WorkerPool::new(workers)).unwrap();
                     assert!(state(&again) == state(&store), "{}, seed {seed}", way.name);
                 }
             }
@@ -87,7 +87,7 @@ fn an_epoch_counts_when_every_logger_has_it() {
             let height = log.height.unwrap_or(0);
             assert!(height >= acknowledged, "seed {seed}: epoch {acknowledged} is lost");
             let again = empty();
-            recover::by_name("llr-p").unwrap().recover(&log, &again, &Crew::new(2)).unwrap();
+            recover::by_name("llr-p").unwrap().recover(&log, &again, &WorkerPool::new(2)).unwrap();
             assert!(state(&again) == states[height as usize], "seed {seed}, epoch {height}");
         }
     }

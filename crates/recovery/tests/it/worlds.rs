@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use concurrency::schedule::Preference;
 use concurrency::trial::{self, Trial};
-use concurrency::{Block, Crew, Work};
+use concurrency::{Block, Work, WorkerPool};
 use kit::random::Random;
 use oracle::families::FAMILIES;
 use oracle::programs::{fill, schemas};
@@ -34,7 +34,7 @@ fn store_of(schemas: &[Arc<TableSchema>], fill: &[Arc<Work>]) -> Arc<Store> {
     let store = Arc::new(Store::new());
     schemas.iter().for_each(|schema| drop(store.create_table(Arc::clone(schema))));
     let protocol = protocols::by_name("serial").unwrap();
-    block(&store, &protocol, &Crew::new(1), fill.to_vec());
+    block(&store, &protocol, &WorkerPool::new(1), fill.to_vec());
     store
 }
 
@@ -50,17 +50,17 @@ impl World {
         let fill = blocks.next().unwrap_or_default();
         let store = store_of(&schemas, &fill);
         let protocol = protocols::by_name("serial").unwrap();
-        let crew = Crew::new(1);
+        let pool = WorkerPool::new(1);
         let mut log = Vec::new();
         for works in blocks {
             let by_row: Vec<bool> = works.iter().map(|work| ad_hoc(work)).collect();
             if !by_row.contains(&true) {
-                log.push(block(&store, &protocol, &crew, works));
+                log.push(block(&store, &protocol, &pool, works));
                 continue;
             }
             // One by one, so that what each wrote can be seen.
             for (work, by_row) in works.into_iter().zip(by_row) {
-                let logged = block(&store, &protocol, &crew, vec![work]);
+                let logged = block(&store, &protocol, &pool, vec![work]);
                 log.push(if by_row { by_rows(&store, logged) } else { logged });
             }
         }
@@ -70,7 +70,7 @@ impl World {
     /// What is wrong with a replay, if something is.
     fn check(&self, how: &How) -> Result<(), String> {
         let store = store_of(&self.schemas, &self.fill);
-        let crew = Crew::new(how.workers);
+        let pool = WorkerPool::new(how.workers);
         let task = Task {
             log: Arc::clone(&self.log),
             batch_transactions: how.batch_transactions,
@@ -80,7 +80,7 @@ impl World {
         };
         let strategy = replay::by_name(how.strategy).unwrap();
         let _on = trial::enter(how.shake.map_or_else(Trial::default, Trial::shaken));
-        let run = catch_unwind(AssertUnwindSafe(|| (strategy.replay)(&task, &store, &crew)));
+        let run = catch_unwind(AssertUnwindSafe(|| (strategy.replay)(&task, &store, &pool)));
         run.map_err(|_| "panicked".to_owned())??;
         crate::bed::same_rows(&store, &self.after)
     }
@@ -100,12 +100,12 @@ struct How {
 fn block(
     store: &Arc<Store>,
     protocol: &Arc<dyn concurrency::Protocol>,
-    crew: &Crew,
+    pool: &WorkerPool,
     transactions: Vec<Arc<Work>>,
 ) -> LoggedBlock {
     let height = store.newest() + 1;
     let block = Arc::new(Block::new(height, height as i64, transactions));
-    crate::bed::run_block(store, protocol, crew, block)
+    crate::bed::run_block(store, protocol, pool, block)
 }
 
 /// The one transaction of a block, by what it wrote.

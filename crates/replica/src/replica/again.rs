@@ -83,7 +83,7 @@ impl<T> Replica<T> {
             return self.run_as_recorded(recorded, result, requests);
         }
         let height = self.order(time_us, proposer, seen_height, requests)?;
-        let ready = self.plan(height)?.prepare(&self.crew)?;
+        let ready = self.plan(height)?.prepare(&self.pool)?;
         self.finish_unsealed(ready)
     }
 
@@ -126,7 +126,7 @@ impl<T> Replica<T> {
         members: Vec<Member<T>>,
     ) -> Result<Unsealed<T>, Halt> {
         let height = batch.height();
-        let mut writes = self.store.begin_block(height, self.crew.workers());
+        let mut writes = self.store.begin_block(height, self.pool.workers());
         images::apply(result, &self.store, &mut writes)?;
         let mut ran = Ran::of(Vec::new(), Effects::default());
         ran.effects.push(Step::Rows(self.store.finish(writes)));

@@ -186,7 +186,7 @@ impl<T> Replica<T> {
     }
 
     pub(super) fn finish_unsealed(&mut self, ready: ReadyBlock<T>) -> Result<Unsealed<T>, Halt> {
-        let ran = self.begin_finish(ready)?.run(&self.crew)?;
+        let ran = self.begin_finish(ready)?.run(&self.pool)?;
         self.unseal_ran(ran)
     }
 

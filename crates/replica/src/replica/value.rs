@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use concurrency::{Crew, Protocol, Snapshots};
+use concurrency::{Protocol, Snapshots, WorkerPool};
 use ledger::{Batch, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader};
 use order::{Released, View};
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ pub struct Replica<T> {
     pub(super) ledger_id: LedgerId,
     pub(super) store: Arc<Store>,
     pub(super) language: Arc<dyn Language>,
-    pub(super) crew: Arc<Crew>,
+    pub(super) pool: Arc<WorkerPool>,
     pub(super) line: Line<Member<T>>,
     pub(super) parameters: Arc<Parameters>,
     pub(super) parameters_hash: Hash,
@@ -105,7 +105,7 @@ impl<T> Replica<T> {
             ledger_id: order.ledger_id,
             store,
             language,
-            crew: Arc::new(Crew::new(workers)),
+            pool: Arc::new(WorkerPool::new(workers)),
             line,
             parameters_hash: parameters.hash()?,
             parameters,
@@ -176,8 +176,8 @@ impl<T> Replica<T> {
         self.keeper.lock().standing(principal, key)
     }
 
-    pub fn crew(&self) -> &Arc<Crew> {
-        &self.crew
+    pub fn pool(&self) -> &Arc<WorkerPool> {
+        &self.pool
     }
 
     pub fn language(&self) -> &Arc<dyn Language> {
@@ -344,7 +344,7 @@ impl<T> Replica<T> {
 
     /// Plans, prepares and finishes a block.
     pub fn run(&mut self, height: Height) -> Result<Executed<T>, Halt> {
-        let ready = self.plan(height)?.prepare(&self.crew)?;
+        let ready = self.plan(height)?.prepare(&self.pool)?;
         self.finish(ready)
     }
 

@@ -1,6 +1,6 @@
 //! Every seeded bug is found, or these tests are blind.
 
-use concurrency::Crew;
+use concurrency::WorkerPool;
 use concurrency::trial::Trial;
 use kit::random::Random;
 use multiversion::block;
@@ -55,14 +55,14 @@ fn habitat(mutant: Mutant) -> (&'static str, TableSpec) {
 fn found_by_worlds(mutant: Mutant, seeds: u64) -> bool {
     let (rule, spec) = habitat(mutant);
     let protocol = block::mutant(&format!("{rule}:{spec}"), mutant).expect("options that go");
-    let crews = [Crew::new(1), Crew::new(4)];
+    let pools = [WorkerPool::new(1), WorkerPool::new(4)];
     (0..seeds).any(|seed| {
-        let crew = &crews[seed as usize % 2];
-        let trial = if crew.workers() > 1 { Trial::chosen(seed) } else { Trial::default() };
+        let pool = &pools[seed as usize % 2];
+        let trial = if pool.workers() > 1 { Trial::chosen(seed) } else { Trial::default() };
         let families = FAMILIES.iter().chain([&WIDE]).filter(|f| f.name != "large transactions");
         let history = || History::random(&mut Random::new(seed));
-        families.map(|f| f.world(seed)).any(|w| w.run(&protocol, crew, trial).is_err())
-            || history().check(&protocol, crew, trial).is_err()
+        families.map(|f| f.world(seed)).any(|w| w.run(&protocol, pool, trial).is_err())
+            || history().check(&protocol, pool, trial).is_err()
     })
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use concurrency::trial::Trial;
-use concurrency::{Block, Crew, Outcome};
+use concurrency::{Block, Outcome, WorkerPool};
 use kit::random::Random;
 use multiversion::block;
 use oracle::families::{FAMILIES, Family, WIDE};
@@ -24,34 +24,34 @@ pub fn subject(name: &str) -> Subject {
     Subject { name: name.to_owned(), protocol }
 }
 
-fn run_family(subject: &Subject, family: &Family, seed: u64, crew: &Crew) {
-    let trial = if crew.workers() > 1 { Trial::of_seed(seed) } else { Trial::default() };
+fn run_family(subject: &Subject, family: &Family, seed: u64, pool: &WorkerPool) {
+    let trial = if pool.workers() > 1 { Trial::of_seed(seed) } else { Trial::default() };
     let world = family.world(seed);
-    if let Err(divergence) = world.run(&subject.protocol, crew, trial) {
+    if let Err(divergence) = world.run(&subject.protocol, pool, trial) {
         let found = (world, divergence);
-        panic!("{}", Failure::smallest(subject, (family.name, seed), crew, trial, found));
+        panic!("{}", Failure::smallest(subject, (family.name, seed), pool, trial, found));
     }
 }
 
-fn run_families(subject: &Subject, seeds: std::ops::Range<u64>, crew: &Crew) {
+fn run_families(subject: &Subject, seeds: std::ops::Range<u64>, pool: &WorkerPool) {
     for seed in seeds {
-        FAMILIES.iter().chain([&WIDE]).for_each(|family| run_family(subject, family, seed, crew));
+        FAMILIES.iter().chain([&WIDE]).for_each(|family| run_family(subject, family, seed, pool));
     }
 }
 
 #[test]
 fn every_rule_runs_every_family_of_worlds_alone() {
     for rule in SERIALIZABLE {
-        run_families(&subject(rule), 0..seeds(3), &Crew::new(1));
+        run_families(&subject(rule), 0..seeds(3), &WorkerPool::new(1));
     }
 }
 
 #[test]
 fn every_rule_runs_every_family_of_worlds_on_several_workers() {
     for (first, workers) in [(0, 2), (100, 4)] {
-        let crew = Crew::new(workers);
+        let pool = WorkerPool::new(workers);
         for rule in SERIALIZABLE {
-            run_families(&subject(rule), first..first + seeds(2), &crew);
+            run_families(&subject(rule), first..first + seeds(2), &pool);
         }
     }
 }
@@ -59,13 +59,13 @@ fn every_rule_runs_every_family_of_worlds_on_several_workers() {
 /// Two families each, all of them over all the combinations.
 #[test]
 fn every_rule_goes_with_every_storage_collector_and_pointer_scheme() {
-    let crew = Crew::new(3);
+    let pool = WorkerPool::new(3);
     for (number, name) in block::all_names().iter().enumerate() {
         let subject = subject(name);
         for seed in 0..seeds(1) {
             for turn in 0..2 {
                 let family = &FAMILIES[(2 * number + turn) % FAMILIES.len()];
-                run_family(&subject, family, 7 * number as u64 + seed, &crew);
+                run_family(&subject, family, 7 * number as u64 + seed, &pool);
             }
         }
     }
@@ -75,12 +75,12 @@ fn every_rule_goes_with_every_storage_collector_and_pointer_scheme() {
 fn histories_of_lists_have_no_cycle() {
     for rule in SERIALIZABLE {
         let subject = subject(rule);
-        let crew = Crew::new(4);
+        let pool = WorkerPool::new(4);
         let mut dependencies = 0;
         for seed in 0..seeds(12) {
             let trial = Trial::of_seed(seed);
             let history = History::random(&mut Random::new(seed));
-            match history.check(&subject.protocol, &crew, trial) {
+            match history.check(&subject.protocol, &pool, trial) {
                 Ok(count) => dependencies += count,
                 Err(anomaly) => panic!("{rule}, seed {seed}: {anomaly}\n{history}"),
             }
@@ -93,12 +93,12 @@ fn histories_of_lists_have_no_cycle() {
 fn three_transactions_on_two_records() {
     let all = SmallWorlds::over(&CORE, &Initial::ALL);
     // Alone, for these look at blocks as they were cut; threads are for the families.
-    let crew = Crew::new(1);
+    let pool = WorkerPool::new(1);
     for rule in SERIALIZABLE {
         let every = 40;
         let worlds: Vec<_> =
             (0..all.count()).step_by(every).filter_map(|number| all.world(number)).collect();
-        if let Err(failure) = small::check(&subject(rule).protocol, &crew, &worlds) {
+        if let Err(failure) = small::check(&subject(rule).protocol, &pool, &worlds) {
             panic!("{rule}: {failure}");
         }
     }
@@ -117,7 +117,7 @@ fn a_block_that_holds_rows_has_room_for_so_many() {
         let transactions = vec![work(0..100), work(100..101), work(101..102), work(102..103)];
         let block = Block { image_room_bytes, ..Block::new(1, 1, transactions) };
         let (outcome, _) =
-            run_block(&subject(name).protocol, &Crew::new(1), &store, &block).unwrap();
+            run_block(&subject(name).protocol, &WorkerPool::new(1), &store, &block).unwrap();
         let rows = rows(&store, TABLE).len();
         let ended = outcome.outcomes.iter().map(|outcome| match outcome {
             Outcome::Committed(_) => "committed".to_owned(),

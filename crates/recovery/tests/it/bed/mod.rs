@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use concurrency::{Block, Crew, Outcome, Protocol, Statement, Work};
+use concurrency::{Block, Outcome, Protocol, Statement, Work, WorkerPool};
 use engine::{Body, EXECUTOR, Numbering, Replica};
 use ledger::{Genesis, LedgerId, Parameters};
 use procedure::step::Procedure;
@@ -83,17 +83,17 @@ impl Bed {
     pub fn run(
         &self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         blocks: usize,
         transactions: usize,
     ) -> Vec<LoggedBlock> {
-        self.run_works(protocol, crew, self.works(blocks * transactions), transactions)
+        self.run_works(protocol, pool, self.works(blocks * transactions), transactions)
     }
 
     pub fn run_works(
         &self,
         protocol: &Arc<dyn Protocol>,
-        crew: &Crew,
+        pool: &WorkerPool,
         works: Vec<Arc<Work>>,
         transactions: usize,
     ) -> Vec<LoggedBlock> {
@@ -101,7 +101,7 @@ impl Bed {
             let height = self.store().newest() + 1;
             let transactions = works.to_vec();
             let block = Arc::new(Block::new(height, height as i64, transactions));
-            run_block(self.store(), protocol, crew, block)
+            run_block(self.store(), protocol, pool, block)
         });
         blocks.collect()
     }
@@ -113,13 +113,13 @@ impl Bed {
         transactions: usize,
         show: &mut dyn FnMut(&Changes),
     ) -> Vec<LoggedBlock> {
-        let (protocol, crew) = (protocols::by_name("serial").unwrap(), Crew::new(1));
+        let (protocol, pool) = (protocols::by_name("serial").unwrap(), WorkerPool::new(1));
         let works = self.works(blocks * transactions);
         let blocks = works.chunks(transactions).map(|works| {
             let height = self.store().newest() + 1;
             let transactions = works.to_vec();
             let block = Arc::new(Block::new(height, height as i64, transactions));
-            let (logged, changes) = run_to_see(self.store(), &protocol, &crew, block);
+            let (logged, changes) = run_to_see(self.store(), &protocol, &pool, block);
             show(&changes);
             logged
         });
@@ -131,10 +131,10 @@ impl Bed {
 pub fn run_to_see(
     store: &Arc<Store>,
     protocol: &Arc<dyn Protocol>,
-    crew: &Crew,
+    pool: &WorkerPool,
     block: Arc<Block>,
 ) -> (LoggedBlock, Changes) {
-    let (outcome, changes) = oracle::run_block(protocol, crew, store, &block).unwrap();
+    let (outcome, changes) = oracle::run_block(protocol, pool, store, &block).unwrap();
     (LoggedBlock::new(block, &outcome, &**protocol).unwrap(), changes)
 }
 
@@ -142,10 +142,10 @@ pub fn run_to_see(
 pub fn run_block(
     store: &Arc<Store>,
     protocol: &Arc<dyn Protocol>,
-    crew: &Crew,
+    pool: &WorkerPool,
     block: Arc<Block>,
 ) -> LoggedBlock {
-    run_to_see(store, protocol, crew, block).0
+    run_to_see(store, protocol, pool, block).0
 }
 
 fn submit(replica: &mut Replica, numbering: &mut Numbering, body: &Body) {

@@ -1,19 +1,19 @@
 //! The workers that a protocol runs its parallel steps on.
 //!
-//! A crew of n is n - 1 parked threads and the caller. `run` posts a job of n *parts* and returns
-//! when every one is done: a fork and a join, which is the shape of every step of a block protocol.
-//! The caller does part 0, idle threads take the others, and the caller takes those that are left:
-//! so a job gets on however few of the crew are free.
+//! A worker pool of n is n - 1 parked threads and the caller. `run` posts a job of n *parts* and
+//! returns when every one is done: a fork and a join, which is the shape of every step of a block
+//! protocol. The caller does part 0, idle threads take the others, and the caller takes those that
+//! are left: so a job gets on however few of the pool are free.
 //!
 //! ```text
 //!   caller    post ─ part 0 ───────────┐ look, sleep │ post ─ part 0 …
 //!   worker 1     └ part 1 ──────────┐ look … ──────────── └ part 1 …
 //! ```
 //!
-//! *Two jobs at a time.* [`Crew::spawn`] posts a *task*, which may run jobs of its own, and
-//! [`Crew::join`] does one thing here and another as a task. Where the one waits, or runs a step
-//! that cannot be divided, the others work for the other one: there are never more threads at work
-//! than the crew has workers, and none is idle while a part is open.
+//! *Two jobs at a time.* [`WorkerPool::spawn`] posts a *task*, which may run jobs of its own, and
+//! [`WorkerPool::join`] does one thing here and another as a task. Where the one waits, or runs a
+//! step that cannot be divided, the others work for the other one: there are never more threads at
+//! work than the pool has workers, and none is idle while a part is open.
 //!
 //! ```text
 //!   caller    finish H: part 0, alone, part 0 and 1, alone ┐ part 1 of prepare ┐
@@ -27,7 +27,7 @@
 //! cores than workers, since then it would wait for the very core that it holds.
 //!
 //! Cost: a wake-up of a sleeping worker takes 5 to 50 microseconds until it runs, so a caller with
-//! little to do should do it alone: see [`Crew::run_if_large`].
+//! little to do should do it alone: see [`WorkerPool::run_if_large`].
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -209,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// What a thread of the crew does.
+    /// What a thread of the pool does.
     fn serve(&self) {
         loop {
             self.look_for(|| self.open.load(Ordering::Relaxed) > 0);
@@ -229,24 +229,24 @@ impl Shared {
     }
 }
 
-pub struct Crew {
+pub struct WorkerPool {
     shared: Arc<Shared>,
-    /// None where this is what a task sees of its crew.
+    /// None where this is what a task sees of its pool.
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Crew {
-    /// A crew of `workers` (at least one, the caller).
-    pub fn new(workers: usize) -> Crew {
-        Crew::start(workers.max(1), workers.max(1) - 1)
+impl WorkerPool {
+    /// A pool of `workers` (at least one, the caller).
+    pub fn new(workers: usize) -> WorkerPool {
+        WorkerPool::start(workers.max(1), workers.max(1) - 1)
     }
 
-    /// A crew of `workers` (at least one) for tasks: the caller, who posts them, is none of them.
-    pub fn of_tasks(workers: usize) -> Crew {
-        Crew::start(workers.max(1), workers.max(1))
+    /// A pool of `workers` (at least one) for tasks: the caller, who posts them, is none of them.
+    pub fn of_tasks(workers: usize) -> WorkerPool {
+        WorkerPool::start(workers.max(1), workers.max(1))
     }
 
-    fn start(workers: usize, threads: usize) -> Crew {
+    fn start(workers: usize, threads: usize) -> WorkerPool {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shared = Arc::new(Shared {
             workers,
@@ -266,7 +266,7 @@ impl Crew {
                     .expect("the operating system refused a thread")
             })
             .collect();
-        Crew { shared, threads }
+        WorkerPool { shared, threads }
     }
 
     pub fn workers(&self) -> usize {
@@ -314,20 +314,20 @@ impl Crew {
         if items < ITEMS_PER_WAKE_UP { job(0) } else { self.run(job) }
     }
 
-    /// Posts a task for the threads of the crew. It is told of the crew, to run jobs on it, and
+    /// Posts a task for the threads of the pool. It is told of the pool, to run jobs on it, and
     /// must not panic.
-    pub fn spawn(&self, task: impl FnOnce(&Crew) + Send + 'static) {
+    pub fn spawn(&self, task: impl FnOnce(&WorkerPool) + Send + 'static) {
         self.post_task(task);
     }
 
-    fn post_task(&self, task: impl FnOnce(&Crew) + Send + 'static) -> Arc<Progress> {
-        let crew = Crew { shared: Arc::clone(&self.shared), threads: Vec::new() };
-        let task = Mutex::new(Some((task, crew)));
+    fn post_task(&self, task: impl FnOnce(&WorkerPool) + Send + 'static) -> Arc<Progress> {
+        let pool = WorkerPool { shared: Arc::clone(&self.shared), threads: Vec::new() };
+        let task = Mutex::new(Some((task, pool)));
         let shared = Arc::clone(&self.shared);
         let job: Job = Arc::new(move |_| {
             let task = task.lock().unwrap_or_else(|e| e.into_inner()).take();
-            if let Some((task, crew)) = task {
-                task(&crew);
+            if let Some((task, pool)) = task {
+                task(&pool);
             }
             shared.tasks.fetch_sub(1, Ordering::Relaxed);
         });
@@ -340,14 +340,14 @@ impl Crew {
     pub fn join<A, B: Send + 'static>(
         &self,
         job: impl FnOnce() -> A,
-        beside: impl FnOnce(&Crew) -> B + Send + 'static,
+        beside: impl FnOnce(&WorkerPool) -> B + Send + 'static,
     ) -> (A, B) {
         if self.workers() == 1 {
             return (job(), beside(self));
         }
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let progress = self.post_task(move |crew| {
-            let _ = tell.send(catch_unwind(AssertUnwindSafe(|| beside(crew))));
+        let progress = self.post_task(move |pool| {
+            let _ = tell.send(catch_unwind(AssertUnwindSafe(|| beside(pool))));
         });
         let own = catch_unwind(AssertUnwindSafe(job));
         self.shared.help_until_done(&progress);
@@ -359,7 +359,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         if self.threads.is_empty() {
             return;
@@ -386,12 +386,12 @@ mod tests {
     #[test]
     fn every_worker_runs_each_job_once() {
         for workers in [1, 2, 8] {
-            let crew = Crew::new(workers);
+            let pool = WorkerPool::new(workers);
             let counts: Arc<Vec<AtomicUsize>> =
                 Arc::new((0..workers).map(|_| AtomicUsize::new(0)).collect());
             for _ in 0..100 {
                 let counts = Arc::clone(&counts);
-                crew.run(move |worker| {
+                pool.run(move |worker| {
                     counts[worker].fetch_add(1, Ordering::Relaxed);
                 });
             }
@@ -400,19 +400,19 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_and_the_crew_goes_on() {
-        let crew = Crew::new(3);
+    fn a_panic_reaches_the_caller_and_the_pool_goes_on() {
+        let pool = WorkerPool::new(3);
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            crew.run(|worker| assert_ne!(worker, 2));
+            pool.run(|worker| assert_ne!(worker, 2));
         }));
         assert!(caught.is_err());
-        crew.run(|_| {});
+        pool.run(|_| {});
     }
 
     #[test]
     fn two_jobs_at_a_time_are_both_done_by_any_number_of_workers() {
         for workers in [1, 2, 3, 8] {
-            let crew = Crew::new(workers);
+            let pool = WorkerPool::new(workers);
             let counts: Arc<Vec<AtomicUsize>> =
                 Arc::new((0..2 * workers).map(|_| AtomicUsize::new(0)).collect());
             let count = |first: usize| {
@@ -423,12 +423,12 @@ mod tests {
             };
             for round in 0..200 {
                 let (here, there) = (count(0), count(workers));
-                let run_there = move |crew: &Crew| {
-                    (0..5).for_each(|_| crew.run(there.clone()));
+                let run_there = move |pool: &WorkerPool| {
+                    (0..5).for_each(|_| pool.run(there.clone()));
                     round
                 };
-                let run_here = || (0..3).for_each(|_| crew.run(here.clone()));
-                assert_eq!(crew.join(run_here, run_there), ((), round));
+                let run_here = || (0..3).for_each(|_| pool.run(here.clone()));
+                assert_eq!(pool.join(run_here, run_there), ((), round));
             }
             let counts: Vec<_> = counts.iter().map(|c| c.load(Ordering::Relaxed)).collect();
             let expected = [vec![600; workers], vec![1000; workers]].concat();
@@ -440,14 +440,14 @@ mod tests {
     /// captured is gone when they are done.
     #[test]
     fn a_job_needs_no_thread_but_the_one_that_runs_it() {
-        let crew = Crew::of_tasks(2);
+        let pool = WorkerPool::of_tasks(2);
         let (tell, told) = std::sync::mpsc::channel();
         for task in 0..10 {
             let tell = tell.clone();
-            crew.spawn(move |crew| {
+            pool.spawn(move |pool| {
                 let captured = Arc::new(());
                 let job = Arc::clone(&captured);
-                crew.run(move |_| drop(Arc::clone(&job)));
+                pool.run(move |_| drop(Arc::clone(&job)));
                 assert!(Arc::into_inner(captured).is_some());
                 tell.send(task).unwrap();
             });
@@ -458,15 +458,15 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_beside_reaches_the_caller_and_the_crew_goes_on() {
-        let crew = Crew::new(2);
+    fn a_panic_beside_reaches_the_caller_and_the_pool_goes_on() {
+        let pool = WorkerPool::new(2);
         for beside in [true, false] {
             let caught = catch_unwind(AssertUnwindSafe(|| {
-                crew.join(|| assert!(beside, "here"), move |_| assert!(!beside, "there"))
+                pool.join(|| assert!(beside, "here"), move |_| assert!(!beside, "there"))
             }));
             assert!(caught.is_err());
         }
-        crew.run(|_| {});
-        assert_eq!(crew.join(|| 1, |_| 2), (1, 2));
+        pool.run(|_| {});
+        assert_eq!(pool.join(|| 1, |_| 2), (1, 2));
     }
 }
