@@ -13,7 +13,7 @@ use crate::pool::WorkerPool;
 use crate::ways::Ways;
 use crate::work::Work;
 
-/// A protocol's card: the one list that CLI, docs, bench and tests read.
+/// A protocol's info: the one list that CLI, docs, bench and tests read.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolInfo {
     pub name: &'static str,
@@ -53,7 +53,7 @@ pub enum OptionValues {
     },
 }
 
-/// The options that a protocol was named with, checked against its card; and what only a program
+/// The options that a protocol was named with, checked against its info; and what only a program
 /// can ask for, to test or to measure.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

@@ -52,7 +52,7 @@ use crate::spec::{Choice, Collector, Pointers, SPACES_DEFAULT, SYSTEMS, Storage,
 use crate::transaction::Log;
 use crate::write_back;
 
-/// Options of a table, as a protocol's card lists them.
+/// Options of a table, as a protocol's info lists them.
 const OPTIONS: &[ProtocolOption] = &[
     ProtocolOption {
         name: "storage",
@@ -92,7 +92,7 @@ const OPTIONS: &[ProtocolOption] = &[
     },
 ];
 
-const fn card(name: &'static str, paper: &'static str, isolation: Isolation) -> ProtocolInfo {
+const fn info(name: &'static str, paper: &'static str, isolation: Isolation) -> ProtocolInfo {
     ProtocolInfo {
         name,
         paper,
@@ -105,17 +105,17 @@ const fn card(name: &'static str, paper: &'static str, isolation: Isolation) -> 
 
 const SERIAL: Isolation = Isolation::Serializable;
 
-pub static MVTO: ProtocolInfo = card("mvto", "Reed 1978; Wu, thesis, section 5.3.1", SERIAL);
-pub static MVOCC: ProtocolInfo = card("mvocc", "Larson et al., VLDB 2011; section 5.3.2", SERIAL);
-pub static MV2PL: ProtocolInfo = card("mv2pl", "Wu, thesis, section 5.3.3", SERIAL);
-pub static SSI: ProtocolInfo = card("ssi", "Cahill et al., SIGMOD 2008; section 5.3.4", SERIAL);
-pub static SSN: ProtocolInfo = card("ssn", "Wang et al., VLDB Journal 2017; section 5.3.4", SERIAL);
-pub static SI: ProtocolInfo = card("si", "Berenson et al., SIGMOD 1995", Isolation::Snapshot);
+pub static MVTO: ProtocolInfo = info("mvto", "Reed 1978; Wu, thesis, section 5.3.1", SERIAL);
+pub static MVOCC: ProtocolInfo = info("mvocc", "Larson et al., VLDB 2011; section 5.3.2", SERIAL);
+pub static MV2PL: ProtocolInfo = info("mv2pl", "Wu, thesis, section 5.3.3", SERIAL);
+pub static SSI: ProtocolInfo = info("ssi", "Cahill et al., SIGMOD 2008; section 5.3.4", SERIAL);
+pub static SSN: ProtocolInfo = info("ssn", "Wang et al., VLDB Journal 2017; section 5.3.4", SERIAL);
+pub static SI: ProtocolInfo = info("si", "Berenson et al., SIGMOD 1995", Isolation::Snapshot);
 
 /// Every rule. All but the last name a serial order.
-pub static CARDS: &[&ProtocolInfo] = &[&MVTO, &MVOCC, &MV2PL, &SSI, &SSN, &SI];
+pub static INFOS: &[&ProtocolInfo] = &[&MVTO, &MVOCC, &MV2PL, &SSI, &SSN, &SI];
 
-static STUDY: Study = Study { infos: CARDS, by_name };
+static STUDY: Study = Study { infos: INFOS, by_name };
 
 /// From now on this program's ledgers and benchmarks can name these protocols.
 pub fn register() {
@@ -135,8 +135,8 @@ pub fn mutant(text: &str, mutant: Mutant) -> Result<Arc<dyn Protocol>, Error> {
 
 fn make(text: &str, mutant: Option<Mutant>) -> Result<Arc<dyn Protocol>, Error> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
-    let info = *CARDS.iter().find(|card| card.name == name).ok_or_else(|| {
-        let names: Vec<_> = CARDS.iter().map(|card| card.name).collect();
+    let info = *INFOS.iter().find(|info| info.name == name).ok_or_else(|| {
+        let names: Vec<_> = INFOS.iter().map(|info| info.name).collect();
         Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{name}\""))
             .with_hint(format!("The study's are: {}.", names.join(", ")))
     })?;
@@ -406,6 +406,6 @@ fn gather(all: &mut [Done], count: usize) -> Result<BlockOutcome, String> {
 /// Names of every serializable rule with every combination of table options that makes sense.
 pub fn all_names() -> Vec<String> {
     let specs: BTreeSet<String> = TableSpec::all().iter().map(ToString::to_string).collect();
-    let rules = CARDS.iter().filter(|card| card.isolation == SERIAL);
-    rules.flat_map(|card| specs.iter().map(|spec| format!("{}:{spec}", card.name))).collect()
+    let rules = INFOS.iter().filter(|info| info.isolation == SERIAL);
+    rules.flat_map(|info| specs.iter().map(|spec| format!("{}:{spec}", info.name))).collect()
 }

@@ -310,7 +310,7 @@ pub(crate) fn check_order(
     Ok(())
 }
 
-/// Calls are retried only where the card says so, or because they are put off; and whoever is put
+/// Calls are retried only where the info says so, or because they are put off; and whoever is put
 /// off, somebody gets on.
 pub(crate) fn check_progress(
     protocol: &dyn Protocol,
@@ -325,7 +325,7 @@ pub(crate) fn check_progress(
     if !protocol.info().may_retry
         && let Some(at) = all.clone().find(|&at| for_good(at) && is_call(at))
     {
-        return Err(format!("call {at} is to be retried, which the card rules out"));
+        return Err(format!("call {at} is to be retried, which the info rules out"));
     }
     if !deferred.is_sorted_by(|a, b| a < b) {
         return Err(format!("the deferred are not in ascending order: {deferred:?}"));

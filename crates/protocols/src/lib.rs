@@ -1,6 +1,6 @@
 //! The strategies: one folder each, one line in [`ALL`].
 //!
-//! A protocol is named as `name` or `name:option=value:…`; the options are on its card.
+//! A protocol is named as `name` or `name:option=value:…`; its `info` lists the options.
 //!
 //! Absence: no SQL, no ledger, and no protocol uses another; what they share lives in
 //! `concurrency`, or, where transactions run as they arrive, in [`online`].
@@ -26,7 +26,7 @@ pub mod quecc;
 pub mod rbc;
 pub mod serial;
 
-/// A protocol's card and how to make one.
+/// A protocol's info and how to make one.
 pub struct Entry {
     pub info: &'static ProtocolInfo,
     pub make: fn(&Options) -> Arc<dyn Protocol>,
@@ -68,8 +68,8 @@ pub fn recorded_name(text: &str) -> String {
     format!("{name}{options}")
 }
 
-/// The cards of all that can be named: of [`ALL`], and of the studies that this program has.
-pub fn cards() -> impl Iterator<Item = &'static ProtocolInfo> {
+/// The infos of all that can be named: of [`ALL`], and of the studies that this program has.
+pub fn infos() -> impl Iterator<Item = &'static ProtocolInfo> {
     let studied = studies::registered().into_iter().flat_map(|study| study.infos);
     ALL.iter().map(|entry| entry.info).chain(studied.copied())
 }
@@ -130,7 +130,7 @@ pub fn mutant(text: &str, mutant: &'static str) -> Result<Arc<dyn Protocol>, Err
 fn parse(text: &str) -> Result<(&'static Entry, Options), Error> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let entry = ALL.iter().find(|entry| entry.info.name == name).ok_or_else(|| {
-        let names: Vec<_> = cards().map(|card| card.name).collect();
+        let names: Vec<_> = infos().map(|info| info.name).collect();
         Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown protocol \"{name}\""))
             .with_hint(format!(
                 "Protocols are: {}; or the best of a family: ordered, online.",
@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(recorded_name(&format!("{family}:a=b:c=d")), format!("{name}:a=b:c=d"));
             let deterministic = by_name(name).unwrap().info().deterministic;
             assert_eq!(deterministic, family == "ordered");
-            assert!(cards().all(|card| card.name != family));
+            assert!(infos().all(|info| info.name != family));
         }
         assert_eq!(recorded_name("aria:reordering=off"), "aria:reordering=off");
     }
@@ -164,7 +164,7 @@ mod tests {
             let error = by_name(&format!("{}:no_such_option=1", entry.info.name)).err();
             assert!(error.is_some_and(|e| e.message().contains("no_such_option")));
         }
-        assert!(cards().all(|card| by_name(card.name).is_ok_and(|p| p.info().name == card.name)));
+        assert!(infos().all(|info| by_name(info.name).is_ok_and(|p| p.info().name == info.name)));
         for name in variants() {
             assert!(by_name(&name).is_ok(), "{name}");
         }

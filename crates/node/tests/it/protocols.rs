@@ -40,8 +40,8 @@ async fn each_is_chosen_on_a_live_ledger_contended_killed_and_recovered() {
         .await
         .unwrap();
     drop(client);
-    for (done, card) in (1..).zip(::protocols::cards()) {
-        let protocol = card.name;
+    for (done, info) in (1..).zip(::protocols::infos()) {
+        let protocol = info.name;
         let admin = node.connect().await;
         admin.batch_execute(&format!("SET ledger.protocol = '{protocol}'")).await.unwrap();
         let mut tasks = Vec::new();
@@ -50,7 +50,7 @@ async fn each_is_chosen_on_a_live_ledger_contended_killed_and_recovered() {
         }
         for task in tasks {
             let retries = task.await.unwrap();
-            assert!(retries == 0 || tells_clients(card), "{protocol}: {retries} retries");
+            assert!(retries == 0 || tells_clients(info), "{protocol}: {retries} retries");
         }
         node.signal(Signal::KILL);
         node = Node::start(folder.path());

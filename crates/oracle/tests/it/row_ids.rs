@@ -55,8 +55,8 @@ fn halt_of(name: &str, workers: usize) {
 #[test]
 fn a_hidden_id_that_is_taken_halts_every_protocol() {
     multiversion::register();
-    let cards = protocols::cards().map(|card| card.name.to_owned());
-    for name in cards.chain(variants().into_iter().map(|subject| subject.name)) {
+    let infos = protocols::infos().map(|info| info.name.to_owned());
+    for name in infos.chain(variants().into_iter().map(|subject| subject.name)) {
         [1, 2].into_iter().for_each(|workers| halt_of(&name, workers));
     }
 }

@@ -1,5 +1,5 @@
 //! Threads are invisible: the same blocks give the same bytes on any number of workers, whatever
-//! their timing. Where the card says otherwise, each run must be equal to its own replay.
+//! their timing. Where the info says otherwise, each run must be equal to its own replay.
 
 use concurrency::WorkerPool;
 use concurrency::trial::Trial;

@@ -329,7 +329,7 @@ impl Hand {
 
 #[test]
 fn replicas_of_one_two_and_eight_workers_come_to_one_head() {
-    for info in protocols::cards().filter(|card| card.deterministic) {
+    for info in protocols::infos().filter(|info| info.deterministic) {
         let heads = [1, 2, 8].map(|workers| {
             let mut hand = Hand::new(info.name, workers);
             for round in 0..4 {

@@ -49,7 +49,7 @@ pub type Submitted = tokio::sync::oneshot::Receiver<Result<engine::Completion>>;
 /// What any protocol must bring about is tested under each of them.
 pub fn protocols() -> impl Iterator<Item = &'static str> {
     multiversion::register();
-    protocols::cards().map(|card| card.name)
+    protocols::infos().map(|info| info.name)
 }
 
 /// A ledger in memory and the node on it.

@@ -11,10 +11,10 @@ use concurrency::{Isolation, Outcome, ProtocolInfo};
 
 /// Those that name a serial order.
 fn online() -> impl Iterator<Item = &'static str> {
-    let serializable = |card: &&ProtocolInfo| card.isolation == Isolation::Serializable;
+    let serializable = |info: &&ProtocolInfo| info.isolation == Isolation::Serializable;
     multiversion::register();
-    let cards = protocols::cards().filter(|card| !card.deterministic);
-    cards.filter(serializable).map(|card| card.name)
+    let infos = protocols::infos().filter(|info| !info.deterministic);
+    infos.filter(serializable).map(|info| info.name)
 }
 
 /// A place in the ledger, and the number that was answered there.
