@@ -8,7 +8,7 @@ use concurrency::Epoch;
 use order::{Filling, Solo};
 use parking_lot::Mutex;
 use pipeline::Barrier;
-use replica::{Keeper, Spread, Verdict};
+use replica::{AdmissionControl, Spread, Verdict};
 use storage::UndoArena;
 use types::{Height, Position};
 
@@ -29,7 +29,7 @@ pub(crate) struct OpenEpoch {
 /// The gate of an open block.
 pub(crate) struct Door {
     pub epoch: Arc<OpenEpoch>,
-    keeper: Arc<Mutex<Keeper>>,
+    admission: Arc<Mutex<AdmissionControl>>,
     filling: Filling,
     spread: Spread,
     /// Calls that run.
@@ -58,10 +58,10 @@ pub(crate) struct Shut {
 }
 
 impl Door {
-    pub fn new(epoch: Arc<OpenEpoch>, keeper: Arc<Mutex<Keeper>>) -> Door {
+    pub fn new(epoch: Arc<OpenEpoch>, admission: Arc<Mutex<AdmissionControl>>) -> Door {
         let (filling, spread, refused) = Default::default();
         let (quota, closing) = (None, None);
-        Door { epoch, keeper, filling, spread, entered: 0, refused, quota, closing, busy: 0 }
+        Door { epoch, admission, filling, spread, entered: 0, refused, quota, closing, busy: 0 }
     }
 
     /// The next call that may run; one that may not is put where it stands in the block.
@@ -77,7 +77,7 @@ impl Door {
             self.quota = self.quota.map(|left| left - 1);
             let request = request_of(envelope, ticket);
             let (height, arrival) = (self.epoch.height, self.entered);
-            let verdict = self.keeper.lock().enters(height, arrival, &request.envelope);
+            let verdict = self.admission.lock().enters(height, arrival, &request.envelope);
             match verdict {
                 Ok(Some(verdict)) => {
                     self.entered += 1;

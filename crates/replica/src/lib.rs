@@ -27,9 +27,9 @@ pub mod transaction;
 mod vectors;
 
 pub use self::replica::{
-    Again, Boundary, Closed, Entered, Executed, FinishingBlock, Halt, Head, Keeper, KeyStanding,
-    Opened, PlannedBlock, RanBlock, ReadyBlock, Replica, Spread, check_first_order, check_protocol,
-    compile_request, protocol_of, shown_parameter, too_large, unknown_parameter,
+    AdmissionControl, Again, Boundary, Closed, Entered, Executed, FinishingBlock, Halt, Head,
+    KeyStanding, Opened, PlannedBlock, RanBlock, ReadyBlock, Replica, Spread, check_first_order,
+    check_protocol, compile_request, protocol_of, shown_parameter, too_large, unknown_parameter,
 };
 pub use effects::{ChangedRow, Effects};
 pub use language::{Language, MakeLanguage, Migrated, ObjectChange, SCHEMA_TABLE, SchemaChange};

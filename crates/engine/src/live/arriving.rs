@@ -203,7 +203,7 @@ impl Sequencer {
             panicked: AtomicBool::new(false),
         });
         self.arriving.open = Some(Open { opened, since: Instant::now() });
-        self.shared.queue.open(Door::new(epoch, Arc::clone(self.replica.keeper())));
+        self.shared.queue.open(Door::new(epoch, Arc::clone(self.replica.admission())));
         Ok(())
     }
 

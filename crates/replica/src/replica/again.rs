@@ -163,7 +163,7 @@ impl<T> Replica<T> {
         for ((index, member), outcome) in (0..).zip(&members).zip(result.outcomes()) {
             settlements.extend(Settlement::recorded(member, index, order.height, outcome));
         }
-        self.keeper.lock().remember(order.height, settlements);
+        self.admission.lock().remember(order.height, settlements);
         self.newest = Head { height: order.height, hash: order.hash(), time_us: order.time_us };
         self.roots.forget();
         self.stand_behind(order, result.header());

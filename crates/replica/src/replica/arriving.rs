@@ -1,7 +1,7 @@
 //! An epoch: a block that is open, and what it is when it is closed.
 //!
 //! ```text
-//!   open ──► calls enter by the keeper, run by the protocol ──► close ──► seal
+//!   open ──► calls are admitted, run by the protocol ──► close ──► seal
 //!   height,                                                     places,   headers,
 //!   time                                                        changes   effects
 //!               └─ the block before may be sealed and synced ─┘   └─ the next one may be open
@@ -15,7 +15,7 @@
 //!
 //! *The order of the block.* Those that ran, in the serial order that they took; those that might
 //! not run; schema and parameter changes with what follows them. So a replica that executes the
-//! block in its order admits as the gate did: see [`Keeper`].
+//! block in its order admits as the gate did: see [`AdmissionControl`].
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ use types::{Height, Origin, Position};
 use crate::effects::Effects;
 use crate::request::{Member, Request};
 
+use super::admission::{AdmissionControl, admitted};
 use super::block::{Account, Executed, Ran, next_height, stops};
 use super::halt::Halt;
-use super::keeper::{Keeper, admitted};
 use super::value::Replica;
 
 /// A block that is open.
@@ -83,8 +83,8 @@ impl<T> Replica<T> {
         self.protocol().open(&self.store, self.head.height + 1, self.limits().budget).is_some()
     }
 
-    pub fn keeper(&self) -> &Arc<Mutex<Keeper>> {
-        &self.keeper
+    pub fn admission(&self) -> &Arc<Mutex<AdmissionControl>> {
+        &self.admission
     }
 
     /// Opens the block behind `before`, or behind the head; for `threads` that run calls in it.
@@ -99,7 +99,7 @@ impl<T> Replica<T> {
             None => (self.newest.height, self.newest.time_us),
         };
         let (height, time_us) = (next_height(newest)?, time_us.max(newest_us));
-        self.keeper.lock().open(height, time_us, self.rules().carry_lag());
+        self.admission.lock().open(height, time_us, self.rules().carry_lag());
         let none = || Halt("the protocol opens no epochs".to_owned());
         let budget = self.limits().budget;
         let epoch = self.protocol().open(&self.store, height, budget).ok_or_else(none)?;
@@ -109,7 +109,7 @@ impl<T> Replica<T> {
 
     /// Nothing has entered.
     pub fn withdraw(&mut self, opened: Opened) {
-        self.keeper.lock().withdraw();
+        self.admission.lock().withdraw();
         self.store.withdraw(opened.writes);
     }
 
@@ -120,7 +120,7 @@ impl<T> Replica<T> {
         epoch: Box<dyn Epoch>,
         entered: Entered<T>,
     ) -> Result<Closed<T>, Halt> {
-        self.keeper.lock().begin_opened()?;
+        self.admission.lock().begin_opened()?;
         let Opened { height, time_us, proposer, mut writes } = opened;
         let Entered { ran: members, refused, barriers } = entered;
         let envelopes = members.iter().map(|member| &member.request).chain(&refused);
@@ -175,18 +175,18 @@ impl<T> Replica<T> {
         ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
         assert_eq!(ran.settled.len(), order.len(), "each that has run has arrived");
-        let keeper = Arc::clone(&self.keeper);
-        let mut keeper = keeper.lock();
+        let admission = Arc::clone(&self.admission);
+        let mut admission = admission.lock();
         for (settled, arrival) in ran.settled.iter().zip(order) {
             if let Decided::Now(member) = &settled.decided
                 && settled.origin.index != *arrival
             {
-                keeper.place(&member.request.envelope, settled.origin)?;
+                admission.place(&member.request.envelope, settled.origin)?;
             }
         }
         for request in refused {
             let origin = Origin { height, index: ran.own };
-            let member = admitted(&mut keeper, origin, request);
+            let member = admitted(&mut admission, origin, request);
             if member.verdict.runs() {
                 let what = format!("a transaction was refused at block {height} and now is not");
                 return Err(Halt(what));
@@ -203,11 +203,11 @@ impl<T> Replica<T> {
         barriers: Vec<Request<T>>,
         ran: &mut Ran<T>,
     ) -> Result<Vec<Member<T>>, Halt> {
-        let keeper = Arc::clone(&self.keeper);
+        let admission = Arc::clone(&self.admission);
         let mut tail = Vec::new();
         for request in barriers {
             let index = ran.own + tail.len() as u32;
-            let member = admitted(&mut keeper.lock(), Origin { height, index }, request);
+            let member = admitted(&mut admission.lock(), Origin { height, index }, request);
             match tail.is_empty() && !stops(&member) {
                 true => ran.push_void(height, member)?,
                 false => tail.push(member),

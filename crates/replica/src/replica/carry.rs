@@ -34,7 +34,7 @@ use crate::limits::Limits;
 use crate::request::{Member, Request, Verdict};
 use crate::skip::Skipped;
 
-use super::keeper::{Keeper, remembered};
+use super::admission::{AdmissionControl, remembered};
 use super::keys::{Settlement, Unsettled};
 
 const TAG_CARRIED: &Tag = b"tally carried 1\0";
@@ -94,11 +94,15 @@ impl<T> State<T> {
 }
 
 /// What [`State::decode`] reads.
-pub(super) fn encode<T>(keeper: &Keeper, line: &Line<Member<T>>, skips: &[Skipped]) -> Bytes {
+pub(super) fn encode<T>(
+    admission: &AdmissionControl,
+    line: &Line<Member<T>>,
+    skips: &[Skipped],
+) -> Bytes {
     let mut out = Vec::new();
-    encode_bytes(&keeper.submissions.encode(), &mut out);
-    encode_u64(keeper.unsettled.len() as u64, &mut out);
-    for (height, settlements) in &keeper.unsettled {
+    encode_bytes(&admission.submissions.encode(), &mut out);
+    encode_u64(admission.unsettled.len() as u64, &mut out);
+    for (height, settlements) in &admission.unsettled {
         encode_u64(*height, &mut out);
         encode_u64(settlements.len() as u64, &mut out);
         for Settlement { envelope, place, ended } in settlements {

@@ -29,23 +29,23 @@
 //! *At most once.* What a block decides about a key counts from the first block on that is certain
 //! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.
 
+mod admission;
 mod again;
 mod arriving;
 mod block;
 mod carry;
 mod halt;
-mod keeper;
 mod keys;
 mod parameters;
 mod run;
 mod skipped;
 mod value;
 
+pub use admission::{AdmissionControl, Spread, too_large};
 pub use again::Again;
 pub use arriving::{Closed, Entered, Opened};
 pub use block::{Boundary, Executed, FinishingBlock, Head, PlannedBlock, RanBlock, ReadyBlock};
 pub use halt::Halt;
-pub use keeper::{Keeper, Spread, too_large};
 pub use keys::KeyStanding;
 pub use parameters::{
     check_first_order, check_protocol, protocol_of, shown_parameter, unknown_parameter,

@@ -20,13 +20,13 @@ use crate::state_rows::Rooting;
 use crate::transaction::outcome::{Fate, OUTCOME_BYTES_MAX};
 use crate::transaction::{Body, Transaction, refuse_settings};
 
+use super::admission::{admitted, not_compiled};
 use super::block::{
     Account, Executed, FinishingBlock, Head, Ordered, PlannedBlock, Ran, RanBlock, ReadyBlock,
     Unsealed, stops,
 };
 use super::carry;
 use super::halt::Halt;
-use super::keeper::{admitted, not_compiled};
 use super::keys::Settlement;
 use super::parameters::{
     check_order_first, check_protocol, check_state_root, protocol_of, shown_parameter,
@@ -73,19 +73,19 @@ impl<T> Replica<T> {
         ordered: &mut Ordered<T>,
     ) -> Result<Vec<Member<T>>, Halt> {
         let lag = self.rules().carry_lag();
-        let keeper = Arc::clone(&self.keeper);
-        let mut keeper = keeper.lock();
-        keeper.begin(height, ordered.time_us, lag)?;
+        let admission = Arc::clone(&self.admission);
+        let mut admission = admission.lock();
+        admission.begin(height, ordered.time_us, lag)?;
         let (mut members, mut refused) = (Vec::<Member<T>>::new(), Vec::new());
         let mut came = Vec::new();
         for (arrival, request) in (0..).zip(requests) {
             let before = members.len() + refused.len() + ordered.tail.len();
             let index = if ordered.tail.is_empty() { members.len() } else { before } as u32;
-            let member = admitted(&mut keeper, Origin { height, index }, request);
+            let member = admitted(&mut admission, Origin { height, index }, request);
             if !ordered.tail.is_empty() || stops(&member) {
                 if member.verdict.runs() {
                     let origin = Origin { height, index: before as u32 };
-                    keeper.place(&member.request.envelope, origin)?;
+                    admission.place(&member.request.envelope, origin)?;
                 }
                 ordered.came.push(arrival);
                 ordered.tail.push(member);
@@ -115,11 +115,11 @@ impl<T> Replica<T> {
         requests: Vec<Request<T>>,
     ) -> Result<Vec<Member<T>>, Halt> {
         let lag = self.rules().carry_lag();
-        let mut keeper = self.keeper.lock();
-        keeper.begin(height, time_us, lag)?;
+        let mut admission = self.admission.lock();
+        admission.begin(height, time_us, lag)?;
         let admitted = (0..)
             .zip(requests)
-            .map(|(index, request)| admitted(&mut keeper, Origin { height, index }, request));
+            .map(|(index, request)| admitted(&mut admission, Origin { height, index }, request));
         Ok(admitted.collect())
     }
 
@@ -410,7 +410,7 @@ impl<T> Replica<T> {
         };
         self.parameters_hash = next.hash()?;
         self.limits = Limits::of(&next)?;
-        self.keeper.lock().set_limits(self.limits);
+        self.admission.lock().set_limits(self.limits);
         self.line.set_attempts_max(self.limits.attempts_max);
         self.line.set_budget(self.limits.budget);
         self.parameters = Arc::new(next);
@@ -460,7 +460,7 @@ impl<T> Replica<T> {
     pub(super) fn remember_ran(&mut self, height: Height, ran: &mut Ran<T>) {
         let mut settlements = std::mem::take(&mut ran.settlements);
         settlements.extend(ran.settled.iter().filter_map(settlement));
-        self.keeper.lock().remember(height, settlements);
+        self.admission.lock().remember(height, settlements);
     }
 
     /// Of the block's own transactions, and of those carried over.

@@ -19,10 +19,10 @@ use crate::request::{Member, Request};
 use crate::skip::Skipped;
 use crate::state_rows::{ProvableState, Roots};
 
+use super::admission::AdmissionControl;
 use super::block::{Boundary, Executed, Head, Ordered, head_of, next_height};
 use super::carry;
 use super::halt::Halt;
-use super::keeper::Keeper;
 use super::keys::KeyStanding;
 use super::parameters::protocol_of;
 
@@ -39,7 +39,7 @@ pub struct Replica<T> {
     pub(super) executor: u32,
     pub(super) roots: Roots,
     /// Shared with the gate while a block is open.
-    pub(super) keeper: Arc<Mutex<Keeper>>,
+    pub(super) admission: Arc<Mutex<AdmissionControl>>,
     pub(super) ordered: BTreeMap<Height, Ordered<T>>,
     /// The newest block that was planned.
     pub(super) planned: Height,
@@ -94,7 +94,7 @@ impl<T> Replica<T> {
         let carry::State { submissions, unsettled, deferred, carried, skips } =
             carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
         let ledger_id = order.ledger_id;
-        let keeper = Keeper::new(ledger_id, limits, submissions, unsettled);
+        let admission = AdmissionControl::new(ledger_id, limits, submissions, unsettled);
         let named = (order.height, result.state_root);
         let roots = Roots::at(&store, named, limits.state_root, workers)?;
         let floor = past.from().unwrap_or(order.height);
@@ -112,7 +112,7 @@ impl<T> Replica<T> {
             executor: limits.executor,
             limits,
             roots,
-            keeper: Arc::new(Mutex::new(keeper)),
+            admission: Arc::new(Mutex::new(admission)),
             ordered: BTreeMap::new(),
             planned: order.height,
             floor,
@@ -135,7 +135,7 @@ impl<T> Replica<T> {
             order: self.order.clone(),
             result: self.result.clone(),
             parameters: Arc::clone(&self.parameters),
-            carried: carry::encode(&self.keeper.lock(), &self.line, &self.skips),
+            carried: carry::encode(&self.admission.lock(), &self.line, &self.skips),
             past: self.line.past(snapshots),
         }
     }
@@ -173,7 +173,7 @@ impl<T> Replica<T> {
 
     /// What a key that a client named has come to, newest blocks included.
     pub fn key_standing(&self, principal: &str, key: &str) -> Option<KeyStanding> {
-        self.keeper.lock().standing(principal, key)
+        self.admission.lock().standing(principal, key)
     }
 
     pub fn pool(&self) -> &Arc<WorkerPool> {

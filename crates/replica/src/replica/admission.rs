@@ -1,4 +1,4 @@
-//! The keeper of the gate: which envelopes may run.
+//! Admission: which envelopes may run.
 //!
 //! What it knows is a part of the ledger's state: the names that were used, and what blocks decided
 //! about keys. It is asked in the order in which a block stands in the ledger. Where transactions
@@ -26,7 +26,7 @@ use crate::request::{Member, Request, Verdict};
 use super::halt::Halt;
 use super::keys::{KeyStanding, Settlement, Unsettled};
 
-pub struct Keeper {
+pub struct AdmissionControl {
     pub(super) ledger_id: LedgerId,
     pub(super) limits: Limits,
     pub(super) submissions: Submissions,
@@ -42,14 +42,14 @@ struct Opened {
     lag: Height,
 }
 
-impl Keeper {
+impl AdmissionControl {
     pub(super) fn new(
         ledger_id: LedgerId,
         limits: Limits,
         submissions: Submissions,
         unsettled: Unsettled,
-    ) -> Keeper {
-        Keeper { ledger_id, limits, submissions, unsettled, opened: None }
+    ) -> AdmissionControl {
+        AdmissionControl { ledger_id, limits, submissions, unsettled, opened: None }
     }
 
     /// A block is open, which [begins](Self::begin) when something comes to it.
@@ -197,8 +197,12 @@ pub(super) fn remembered(limits: &Limits) -> Remembered {
 }
 
 /// A request in its block, with no program yet.
-pub(super) fn admitted<T>(keeper: &mut Keeper, origin: Origin, request: Request<T>) -> Member<T> {
-    let (verdict, work) = match keeper.admit(origin, &request.envelope) {
+pub(super) fn admitted<T>(
+    admission: &mut AdmissionControl,
+    origin: Origin,
+    request: Request<T>,
+) -> Member<T> {
+    let (verdict, work) = match admission.admit(origin, &request.envelope) {
         Ok(Verdict::Repeat(first)) => {
             debug_assert!(first < origin, "a copy stands behind what it is a copy of");
             (Verdict::Repeat(first), void(repeated(first)))
