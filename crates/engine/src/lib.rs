@@ -15,7 +15,6 @@
 //!
 //! Absence: no SQL (see [`Language`]), no wire format, no knowledge of what a protocol does.
 
-mod beyond;
 pub mod checkpoint;
 mod client;
 mod clock;
@@ -28,6 +27,7 @@ mod open_epoch;
 pub mod proving;
 pub mod queue;
 pub mod recovery;
+mod remote_orders;
 mod rest;
 pub mod retention;
 mod stopped;
@@ -38,7 +38,6 @@ pub use self::recovery::{
     Fault, FromCheckpoint, Mismatch, Progress, Recovery, ReplayBy, Replayed, RowFolders, Trust,
     Ways, recover, recover_by, replay, replay_behind, replay_watched, resume_writing,
 };
-pub use beyond::Elsewhere;
 pub use checkpoint::PassedOver;
 pub use client::{Executed, Member, Replica, Request, Waiting};
 pub use clock::{Clock, ClockBound, SteadyClock};
@@ -47,6 +46,7 @@ pub use live::{Beside, Checkpoints, Engine, Submitted, Submitter, Withdrawal};
 pub use observer::{BlockEvent, NoObserver, Observer};
 pub use order::{Seed, Status as KeyStatus};
 pub use queue::BlockLimits;
+pub use remote_orders::Elsewhere;
 pub use replica::{
     Again, Body, Boundary, ChangedRow, Compiled, Completion, EXECUTOR, Effects, Halt, Head,
     KeyStanding, Language, Migrated, Numbering, ObjectChange, ParameterTypes, SCHEMA_TABLE,

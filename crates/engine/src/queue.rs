@@ -23,9 +23,9 @@ use order::{Limits, Solo};
 use replica::transaction::outcome::OUTCOME_BYTES_MAX;
 use types::{Error, Height};
 
-use crate::beyond::Beyond;
 use crate::client::{Cut, Ticket, Waiting, request_of};
 use crate::open_epoch::Door;
+use crate::remote_orders::RemoteOrders;
 
 /// What a sleep takes at least: a shorter wait is not worth beginning.
 const PATIENCE_MIN: Duration = Duration::from_micros(50);
@@ -102,7 +102,7 @@ pub(crate) struct State {
 
 pub(crate) struct Queue {
     /// Who orders, if that is not this node alone.
-    pub beyond: Option<Beyond>,
+    pub remote: Option<RemoteOrders>,
     closed_at: OnceLock<Instant>,
     wait_max: Duration,
     pub transactions_max: usize,
@@ -119,7 +119,12 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub fn new(limits: BlockLimits, height: Height, time_us: i64, beyond: Option<Beyond>) -> Self {
+    pub fn new(
+        limits: BlockLimits,
+        height: Height,
+        time_us: i64,
+        remote: Option<RemoteOrders>,
+    ) -> Self {
         let BlockLimits { transactions_max, wait_max, .. } = limits;
         let mut solo = Solo::new(limits.of_batches(), [0; 32]);
         solo.resume(0, time_us);
@@ -134,7 +139,7 @@ impl Queue {
             ended: false,
         };
         Queue {
-            beyond,
+            remote,
             closed_at: OnceLock::new(),
             wait_max,
             transactions_max,
@@ -154,8 +159,8 @@ impl Queue {
         ticket: Ticket,
         in_time: impl FnOnce(Bytes) -> Result<Bytes, Error>,
     ) -> Result<(), Error> {
-        if let Some(beyond) = &self.beyond {
-            return Ok(beyond.push(in_time(envelope)?, ticket)?);
+        if let Some(remote) = &self.remote {
+            return Ok(remote.push(in_time(envelope)?, ticket)?);
         }
         let mut state = self.lock();
         state.solo.submit(in_time(envelope)?, ticket)?;
@@ -179,8 +184,8 @@ impl Queue {
 
     /// Refuse everything from now on. What waits is still taken.
     pub fn close(&self, why: Error) {
-        if let Some(beyond) = &self.beyond {
-            beyond.close(why.clone());
+        if let Some(remote) = &self.remote {
+            remote.close(why.clone());
             let _ = self.closed_at.set(Instant::now());
         }
         let mut state = self.lock();
@@ -270,7 +275,7 @@ impl Queue {
     /// ends the wait.
     pub fn delivered(
         &self,
-        beyond: &Beyond,
+        remote: &RemoteOrders,
         clock: &dyn Fn() -> i64,
         carried: usize,
         may: bool,
@@ -280,14 +285,14 @@ impl Queue {
             let mut state = self.lock();
             let woken = std::mem::take(&mut state.errand);
             drop(state);
-            beyond.answer_given_up();
+            remote.answer_given_up();
             // Others order on: what no client here waits for is for the next start.
-            let settled = || carried == 0 && beyond.waiting() == 0;
+            let settled = || carried == 0 && remote.waiting() == 0;
             let ended = |at: &Instant| settled() || at.elapsed() >= LAST_ANSWERS;
             if ends && self.closed_at.get().is_some_and(ended) {
                 return Next::End;
             }
-            if let Some(cut) = may.then(|| beyond.next(clock())).flatten() {
+            if let Some(cut) = may.then(|| remote.next(clock())).flatten() {
                 return Next::Batch(cut);
             }
             if woken {
@@ -297,7 +302,7 @@ impl Queue {
             let waited = self.arrived.wait_timeout_while(state, LOOK_AGAIN, |it| !it.errand);
             let timed_out = waited.is_ok_and(|(_, timeout)| timeout.timed_out());
             if timed_out && may && carried > 0 {
-                beyond.nudge();
+                remote.nudge();
             }
         }
     }

@@ -13,12 +13,12 @@ impl Engine {
     /// how far that is. At once where this node orders alone. Waits as long as no majority
     /// answers: bound it.
     pub async fn catch_up(&self) -> Result<Height, Error> {
-        let Some(beyond) = &self.shared.queue.beyond else {
+        let Some(remote) = &self.shared.queue.remote else {
             return Ok(self.shared.released.load(Ordering::Acquire));
         };
         let confirmed = loop {
             let (teller, told) = oneshot::channel();
-            let asked = beyond.confirm(Box::new(move |height| _ = teller.send(height)));
+            let asked = remote.confirm(Box::new(move |height| _ = teller.send(height)));
             if !asked {
                 return Ok(self.shared.released.load(Ordering::Acquire));
             }
@@ -49,7 +49,7 @@ impl Engine {
 
     /// Whether other nodes take part in the order.
     pub fn is_in_cluster(&self) -> bool {
-        self.shared.queue.beyond.is_some()
+        self.shared.queue.remote.is_some()
     }
 
     fn never_reaches(&self, height: Height) -> Error {

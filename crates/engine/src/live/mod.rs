@@ -31,7 +31,7 @@
 //! while the one before it is synced, see [`arriving`].
 //!
 //! *Ordered by others.* Where other nodes take part in the order, requests go to
-//! [`beyond`](crate::beyond) and come back in batches that hold those of any node; the first step
+//! [`remote`](crate::remote) and come back in batches that hold those of any node; the first step
 //! above is theirs, and the second one where their log is the ledger's. A client is answered when
 //! its block was released here.
 //!
@@ -187,7 +187,7 @@ impl Engine {
     /// Takes a transaction back, if that can be done.
     pub fn withdraw(&self, submitted: &Submitted) -> Withdrawal {
         let queue = &self.shared.queue;
-        match queue.beyond.as_ref().map(|beyond| beyond.withdraw(submitted.number)) {
+        match queue.remote.as_ref().map(|remote| remote.withdraw(submitted.number)) {
             Some(Some(true)) => Withdrawal::Done,
             Some(Some(false)) => Withdrawal::Unknown,
             None if queue.revoke(submitted.number) => Withdrawal::Done,
@@ -198,7 +198,7 @@ impl Engine {
     /// Why nothing that is written can be decided at present; `None`: as far as is known, it can.
     pub fn hindrance(&self) -> Option<String> {
         let full = self.shared.ledger.fullness().map(|why| format!("the disk is full: {why}"));
-        full.or_else(|| self.shared.queue.beyond.as_ref()?.hindrance())
+        full.or_else(|| self.shared.queue.remote.as_ref()?.hindrance())
     }
 
     /// What a key has come to that this principal named, as far as it is known still.

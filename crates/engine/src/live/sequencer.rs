@@ -208,10 +208,10 @@ impl Sequencer {
         self.run_errands();
         let clock = Arc::clone(&self.shared.clock);
         let carried = self.replica.deferred_to_next();
-        let next = match (&self.shared.queue.beyond, self.pipeline.is_idle()) {
-            (Some(beyond), idle) => {
+        let next = match (&self.shared.queue.remote, self.pipeline.is_idle()) {
+            (Some(remote), idle) => {
                 let may = idle || self.pipeline.may_order() && !self.rests();
-                self.shared.queue.delivered(beyond, &*clock, carried, may, idle)
+                self.shared.queue.delivered(remote, &*clock, carried, may, idle)
             }
             (None, true) => {
                 let halves = self.hands.is_some() && self.is_worth_overlapping();
@@ -358,7 +358,7 @@ impl Sequencer {
     /// Writes a block's order: at once, or, where that is worth it, while the block is executed.
     fn append(&mut self, height: Height) -> Result<Option<Event>, Error> {
         let began = Instant::now();
-        if let Some(recorded) = self.shared.queue.beyond.as_ref().and_then(|it| it.recorded(height))
+        if let Some(recorded) = self.shared.queue.remote.as_ref().and_then(|it| it.recorded(height))
         {
             return self.is_appended(height, &recorded).map(Some);
         }
@@ -461,8 +461,8 @@ impl Sequencer {
         if rules.lag == 1 {
             shared.retention.set_overlaps(false);
         }
-        match &shared.queue.beyond {
-            Some(beyond) => beyond.released(self.replica.released()),
+        match &shared.queue.remote {
+            Some(remote) => remote.released(self.replica.released()),
             None => shared.queue.released(head.height),
         }
         let before = shared.released.load(Ordering::Relaxed);

@@ -20,7 +20,6 @@ use storage::Store;
 use tokio::sync::{oneshot, watch};
 use types::{Error, Height, SqlState};
 
-use crate::beyond::{Beyond, not_known};
 use crate::checkpoint::{Service, Taken};
 use crate::client::{Replica, Ticket, Waiting};
 use crate::clock::{Clock, ClockGuard};
@@ -28,6 +27,7 @@ use crate::journal::{Journal, LedgerEnd, cannot_write};
 use crate::locks::SessionLocks;
 use crate::observer::Observer;
 use crate::queue::{BlockLimits, Queue};
+use crate::remote_orders::{RemoteOrders, not_known};
 use crate::retention::Retention;
 use crate::watchdog::Watchdog;
 
@@ -133,10 +133,10 @@ impl Shared {
         };
         let checkpoints = beside.checkpoints.map(service).transpose()?;
         let (head, allowed) = (replica.head(), replica.limits());
-        let beyond = beside.elsewhere.map(Beyond::new);
-        if let Some(beyond) = &beyond {
+        let remote = beside.elsewhere.map(RemoteOrders::new);
+        if let Some(remote) = &remote {
             check_first_order(replica.parameters()).map_err(std::io::Error::other)?;
-            beyond.released(replica.released());
+            remote.released(replica.released());
         }
         let mut of_head = [0; 16];
         of_head.copy_from_slice(&head.hash[..16]);
@@ -154,7 +154,7 @@ impl Shared {
             clock_guard: beside.clock_bound.map(|bound| ClockGuard::new(bound, &clock)),
             clock,
             errands: Mutex::default(),
-            queue: Queue::new(limits, head.height, head.time_us, beyond),
+            queue: Queue::new(limits, head.height, head.time_us, remote),
             retention: Retention::new(Arc::clone(&store), beside.retention, head),
             memory: MemoryBound::new(beside.memory_bytes_max, &store),
             store,
@@ -178,9 +178,9 @@ impl Shared {
 
     /// Has other threads tell what concerns all.
     pub fn wire(self: &Arc<Self>, vouch: bool) {
-        if let Some(beyond) = &self.queue.beyond {
+        if let Some(remote) = &self.queue.remote {
             let waking = Arc::downgrade(self);
-            beyond.wake_by(Arc::new(move || {
+            remote.wake_by(Arc::new(move || {
                 if let Some(shared) = waking.upgrade() {
                     shared.queue.errand();
                 }
@@ -270,8 +270,8 @@ impl Shared {
         for waiting in self.queue.drain() {
             let _ = waiting.reply.send(Err(refusal.clone()));
         }
-        if let Some(beyond) = &self.queue.beyond {
-            beyond.leave();
+        if let Some(remote) = &self.queue.remote {
+            remote.leave();
         }
         self.forget_pending();
         if let Some(service) = &self.checkpoints {
@@ -281,7 +281,7 @@ impl Shared {
 
     /// What other nodes may still order.
     pub fn forget_pending(&self) {
-        for waiting in self.queue.beyond.iter().flat_map(Beyond::drain) {
+        for waiting in self.queue.remote.iter().flat_map(RemoteOrders::drain) {
             let _ = waiting.reply.send(Err(not_known()));
         }
     }

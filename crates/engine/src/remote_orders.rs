@@ -1,4 +1,4 @@
-//! An orderer beyond this process, and what its node's clients wait for.
+//! An orderer remote this process, and what its node's clients wait for.
 //!
 //! ```text
 //!   submit ─► pending: envelope ─► its tickets        orderer ─► delivery ─► a block to execute
@@ -31,15 +31,15 @@ use crate::client::{Cut, Request, Ticket, Waiting, request_of};
 /// What an engine is given, to be ordered by others.
 pub type Elsewhere = Box<dyn Orderer + Send>;
 
-pub(crate) struct Beyond {
+pub(crate) struct RemoteOrders {
     /// Locked before the orderer, where both are.
     pending: Mutex<HashMap<Bytes, Vec<Ticket>>>,
     orderer: Mutex<Elsewhere>,
 }
 
-impl Beyond {
-    pub fn new(orderer: Elsewhere) -> Beyond {
-        Beyond { pending: Mutex::default(), orderer: Mutex::new(orderer) }
+impl RemoteOrders {
+    pub fn new(orderer: Elsewhere) -> RemoteOrders {
+        RemoteOrders { pending: Mutex::default(), orderer: Mutex::new(orderer) }
     }
 
     pub fn push(&self, envelope: Bytes, ticket: Ticket) -> Result<(), Refused> {
