@@ -20,7 +20,7 @@
 //! or rows are logged beside them, the order is written behind the execution.
 //!
 //! *Blocks that overlap.* Where the protocol's snapshots lie two blocks back, or it plans ahead,
-//! the next batch is cut while a block is under way, and prepared beside it ([`hands`]). A batch
+//! the next batch is cut while a block is under way, and prepared beside it ([`stages`]). A batch
 //! takes half of what is asked at a time, and the next one waits for as many: so clients fall into
 //! two halves, one in the block that is finished and one in the block that is prepared. A block
 //! that nothing waits behind is finished alone, and the next one is cut when a request comes. What
@@ -55,10 +55,10 @@
 mod arriving;
 mod beside;
 mod caught_up;
-mod hands;
 mod memory;
 mod sequencer;
 mod shared;
+mod stages;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
 //! The sequencer: does what the pipeline says on a thread of its own, one block after the other,
-//! or, where blocks overlap, with two [hands](super::hands) beside it.
+//! or, where blocks overlap, with two [pipeline stages](super::stages) beside it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ use crate::watchdog::{Running, panic_text};
 
 use super::arriving::{Arriving, Then};
 use super::beside::Checkpoints;
-use super::hands::{Done, Hands};
 use super::shared::{Errand, Shared, expiry_us};
+use super::stages::{Done, Stages};
 
 /// A sync and an execution that are both longer than this are done at the same time.
 pub(super) const OVERLAP_MIN: Duration = Duration::from_micros(100);
@@ -97,7 +97,7 @@ pub(super) struct Sequencer {
     /// Writes orders while blocks are executed.
     log: OrderLog,
     /// Where blocks overlap.
-    hands: Option<Hands>,
+    stages: Option<Stages>,
     overlap_min: Duration,
     /// Blocks that are not published.
     running: BTreeMap<Height, Running>,
@@ -139,7 +139,7 @@ impl Sequencer {
             pipeline,
             arriving: Arriving::default(),
             log,
-            hands: None,
+            stages: None,
             overlap_min,
             running: BTreeMap::new(),
             ready: BTreeMap::new(),
@@ -162,8 +162,8 @@ impl Sequencer {
     pub(super) fn have_hands(&mut self) {
         let workers = self.replica.pool().workers();
         let overlap = self.pipeline.rules().overlap() && workers > 1;
-        if overlap != self.hands.is_some() {
-            self.hands = overlap.then(|| Hands::start(workers, &self.shared));
+        if overlap != self.stages.is_some() {
+            self.stages = overlap.then(|| Stages::start(workers, &self.shared));
         }
     }
 
@@ -214,7 +214,7 @@ impl Sequencer {
                 self.shared.queue.delivered(remote, &*clock, carried, may, idle)
             }
             (None, true) => {
-                let halves = self.hands.is_some() && self.is_worth_overlapping();
+                let halves = self.stages.is_some() && self.is_worth_overlapping();
                 self.shared.queue.next(&*clock, carried, self.expected, self.sync, halves)
             }
             (None, false) => {
@@ -251,7 +251,7 @@ impl Sequencer {
 
     /// What other threads have done meanwhile.
     fn happened(&mut self) -> Result<Option<Event>, Error> {
-        if let Some(done) = self.hands.as_mut().and_then(Hands::poll) {
+        if let Some(done) = self.stages.as_mut().and_then(Stages::poll) {
             return match done {
                 Done::Prepared(ready, took) => {
                     Ok(Some(self.prepared(ready.map_err(stopped)?, took)))
@@ -278,7 +278,7 @@ impl Sequencer {
         }
         let (barrier, seen) = (self.replica.barrier(height), self.replica.seen(height));
         self.follow(Event::Ordered { height, barrier, seen, bytes })?;
-        let waits = self.hands.is_some() || self.pipeline.is_idle();
+        let waits = self.stages.is_some() || self.pipeline.is_idle();
         assert!(waits, "a block is released before the next is cut");
         Ok(())
     }
@@ -291,7 +291,7 @@ impl Sequencer {
             let actions: Vec<Action> =
                 events.drain(..).flat_map(|event| self.pipeline.step(event)).collect();
             if actions.is_empty() {
-                if self.hands.is_some() {
+                if self.stages.is_some() {
                     return Ok(());
                 }
                 match self.log.wait() {
@@ -336,8 +336,8 @@ impl Sequencer {
         if planned.snapshots().newest != snapshots.newest {
             return Err(stopped(format!("block {height} has two snapshots")));
         }
-        match &mut self.hands {
-            Some(hands) if !hands.is_idle() => hands.prepare(planned),
+        match &mut self.stages {
+            Some(stages) if !stages.is_idle() => stages.prepare(planned),
             _ => {
                 let began = Instant::now();
                 let ready = planned.prepare(self.replica.pool()).map_err(stopped)?;
@@ -366,7 +366,7 @@ impl Sequencer {
         match (self.replica.batch(height), flight) {
             (Some(batch), None) => {
                 let record = batch.encode()?;
-                let is_busy = self.hands.as_ref().is_some_and(|hands| !hands.is_idle());
+                let is_busy = self.stages.as_ref().is_some_and(|stages| !stages.is_idle());
                 if is_busy || self.sync.min(self.execute) > OVERLAP_MIN {
                     self.log.append(height, record);
                     return Ok(None);
@@ -407,9 +407,9 @@ impl Sequencer {
         let ready = ready.ok_or_else(|| stopped(format!("block {height} is not prepared")))?;
         let finishing = self.replica.begin_finish(ready).map_err(halted)?;
         let is_worth_it = self.is_worth_overlapping();
-        match &mut self.hands {
-            Some(hands) if is_worth_it => {
-                hands.finish(finishing);
+        match &mut self.stages {
+            Some(stages) if is_worth_it => {
+                stages.finish(finishing);
                 Ok(None)
             }
             _ => {
@@ -560,7 +560,7 @@ impl Sequencer {
             self.running.values().for_each(|running| running.died(why));
         }
         let _: Actions = self.pipeline.step(Event::Failed);
-        let done = self.hands.as_mut().map(Hands::stop).unwrap_or_default();
+        let done = self.stages.as_mut().map(Stages::stop).unwrap_or_default();
         let beside = done.into_iter().flat_map(Done::into_requests);
         let ready = std::mem::take(&mut self.ready).into_values();
         let ready = ready.flat_map(|ready| ready.into_tasks().map(|member| member.request));

@@ -253,7 +253,7 @@ impl<'a> Source<'a> {
         None
     }
 
-    /// Hands all there is to `to`, until nobody wants it any more.
+    /// Stages all there is to `to`, until nobody wants it any more.
     pub fn run(&mut self, to: &SyncSender<Result<Item, Fault>>) {
         while let Some(item) = self.next().transpose() {
             let last = item.is_err();

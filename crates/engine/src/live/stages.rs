@@ -42,7 +42,7 @@ impl Done {
     }
 }
 
-pub(super) struct Hands {
+pub(super) struct Stages {
     pool: WorkerPool,
     shared: Arc<Shared>,
     report: Sender<Done>,
@@ -50,11 +50,11 @@ pub(super) struct Hands {
     under_way: usize,
 }
 
-impl Hands {
-    pub fn start(workers: usize, shared: &Arc<Shared>) -> Hands {
+impl Stages {
+    pub fn start(workers: usize, shared: &Arc<Shared>) -> Stages {
         let (report, done) = channel();
         let (pool, shared) = (WorkerPool::of_tasks(workers), Arc::clone(shared));
-        Hands { pool, shared, report, done, under_way: 0 }
+        Stages { pool, shared, report, done, under_way: 0 }
     }
 
     pub fn is_idle(&self) -> bool {
@@ -103,7 +103,7 @@ impl Hands {
     }
 }
 
-impl Drop for Hands {
+impl Drop for Stages {
     fn drop(&mut self) {
         self.stop();
     }
