@@ -3,8 +3,8 @@
 //! What a block becomes is said by [`replica`], a value; here are the threads, the disk, the clock
 //! and the clients around it.
 //!
-//! * [`live`] and [`queue`]: the pipeline on a running node; [`gate`]: where calls enter a block
-//!   that is open;
+//! * [`live`] and [`queue`]: the pipeline on a running node; [`epoch_entry`]: where calls enter a
+//!   block that is open;
 //! * [`journal`]: where orders go before results are released, and results afterwards;
 //! * [`recovery`]: the same core fed from a ledger, which is recovery and verification at once;
 //! * [`checkpoint`]: its state on disk, so that recovery need not begin at genesis;
@@ -18,7 +18,7 @@
 pub mod checkpoint;
 mod client;
 mod clock;
-mod gate;
+mod epoch_entry;
 pub mod journal;
 pub mod live;
 pub mod locks;

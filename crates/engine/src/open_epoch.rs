@@ -1,4 +1,5 @@
-//! A block that is open, and which of the calls that wait may enter it: see [`gate`](crate::gate).
+//! A block that is open, and which of the calls that wait may enter it: see
+//! [`epoch_entry`](crate::epoch_entry).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,8 +27,8 @@ pub(crate) struct OpenEpoch {
     pub panicked: AtomicBool,
 }
 
-/// The gate of an open block.
-pub(crate) struct Door {
+/// The entry of an open block.
+pub(crate) struct EpochEntry {
     pub epoch: Arc<OpenEpoch>,
     admission: Arc<Mutex<AdmissionControl>>,
     filling: Filling,
@@ -57,11 +58,21 @@ pub(crate) struct Shut {
     pub barriers: Vec<Request>,
 }
 
-impl Door {
-    pub fn new(epoch: Arc<OpenEpoch>, admission: Arc<Mutex<AdmissionControl>>) -> Door {
+impl EpochEntry {
+    pub fn new(epoch: Arc<OpenEpoch>, admission: Arc<Mutex<AdmissionControl>>) -> EpochEntry {
         let (filling, spread, refused) = Default::default();
         let (quota, closing) = (None, None);
-        Door { epoch, admission, filling, spread, entered: 0, refused, quota, closing, busy: 0 }
+        EpochEntry {
+            epoch,
+            admission,
+            filling,
+            spread,
+            entered: 0,
+            refused,
+            quota,
+            closing,
+            busy: 0,
+        }
     }
 
     /// The next call that may run; one that may not is put where it stands in the block.

@@ -1,6 +1,6 @@
 //! Requests on their way to the orderer, and when the sequencer cuts a batch.
 //!
-//! Where transactions run as they arrive, none is cut: [`gate`](crate::gate).
+//! Where transactions run as they arrive, none is cut: [`epoch_entry`](crate::epoch_entry).
 //!
 //! *Idle means at once, load means batches.* The sequencer takes whatever waits the moment it is
 //! free, so a lone request is a block of its own and meets no timer; while a block is executed and
@@ -24,7 +24,7 @@ use replica::transaction::outcome::OUTCOME_BYTES_MAX;
 use types::{Error, Height};
 
 use crate::client::{Cut, Ticket, Waiting, request_of};
-use crate::open_epoch::Door;
+use crate::open_epoch::EpochEntry;
 use crate::remote_orders::RemoteOrders;
 
 /// What a sleep takes at least: a shorter wait is not worth beginning.
@@ -92,7 +92,7 @@ pub(crate) struct State {
     /// It is wanted for something else than a batch.
     pub errand: bool,
     /// Of a block that is open.
-    pub door: Option<Door>,
+    pub entry: Option<EpochEntry>,
     /// Runners that sleep; those of them that wake up by themselves.
     pub asleep: usize,
     pub looking: usize,
@@ -133,7 +133,7 @@ impl Queue {
             solo,
             wanted: 0,
             errand: false,
-            door: None,
+            entry: None,
             asleep: 0,
             looking: 0,
             ended: false,
@@ -363,9 +363,9 @@ impl Queue {
 impl State {
     /// Whether a runner that sleeps should look.
     pub(crate) fn wakes_runner(&self) -> bool {
-        let Some(door) = &self.door else { return false };
+        let Some(entry) = &self.entry else { return false };
         let waiting = self.solo.waiting();
-        let wanted = match (door.quota, door.busy) {
+        let wanted = match (entry.quota, entry.busy) {
             (Some(0), busy) => busy > 0 && self.looking == 0,
             (_, 0) => true,
             (_, busy) => self.looking == 0 || waiting > CROWD * busy,
@@ -375,7 +375,7 @@ impl State {
 
     /// Calls that wait, and those that have entered.
     pub(crate) fn gathered(&self) -> usize {
-        self.solo.waiting() + self.door.as_ref().map_or(0, Door::count)
+        self.solo.waiting() + self.entry.as_ref().map_or(0, EpochEntry::count)
     }
 }
 

@@ -20,7 +20,7 @@ pub const EXECUTOR: u32 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     pub executor: u32,
-    /// Of an envelope, all its bytes. A larger one is refused at the door and by every replica.
+    /// Of an envelope, all its bytes. A larger one is refused on entry and by every replica.
     pub envelope_bytes_max: usize,
     /// How far after its block's time an envelope may expire: so long keys are known.
     pub expiry_us_max: i64,

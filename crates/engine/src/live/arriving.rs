@@ -3,7 +3,7 @@
 //! ```text
 //!   sequencer   … open 7 │ seal 6, sync, publish, answer │ run, close 7 │ open 8 │ seal 7, sync …
 //!   runners              │ calls of 7, as they arrive ───────►          │        │ calls of 8 ──►
-//!                        └ the gate is open ──────────────────────────► ┘        └ …
+//!                        └ the entry is open ──────────────────────────► ┘        └ …
 //! ```
 //!
 //! An epoch is open while the block before it is sealed and synced, on rows that are not durable
@@ -31,8 +31,8 @@ use replica::{Compiled, Language, Opened, Verdict, compile_request};
 use types::Error;
 
 use crate::client::{Closed, Entered, Member, Request};
-use crate::gate::{Closing, Woken};
-use crate::open_epoch::{Door, OpenEpoch, Shut, Taken};
+use crate::epoch_entry::{Closing, Woken};
+use crate::open_epoch::{EpochEntry, OpenEpoch, Shut, Taken};
 use crate::queue::Queue;
 
 use super::sequencer::{Sequencer, halted, stopped};
@@ -49,7 +49,7 @@ pub(super) struct Arriving {
     pub collects: bool,
 }
 
-/// A block that is open, but for what its gate has.
+/// A block that is open, but for what its entry has.
 struct Open {
     opened: Opened,
     since: Instant,
@@ -203,7 +203,7 @@ impl Sequencer {
             panicked: AtomicBool::new(false),
         });
         self.arriving.open = Some(Open { opened, since: Instant::now() });
-        self.shared.queue.open(Door::new(epoch, Arc::clone(self.replica.admission())));
+        self.shared.queue.open(EpochEntry::new(epoch, Arc::clone(self.replica.admission())));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Rows live in memory, so a node that takes more of them than there is room for would be ended by
 //! the operating system, and again at each start. The sequencer looks at what the store holds
-//! behind blocks, and remote the bound what might write is refused at the door of this node; what
+//! behind blocks, and remote the bound what might write is refused on entry of this node; what
 //! was ordered runs on every replica alike. Schema changes and single DELETEs are let in, as they
 //! make room: places of deleted rows are taken again, and a dropped table's memory goes back.
 //!

@@ -15,7 +15,7 @@
 //!
 //! *The order of the block.* Those that ran, in the serial order that they took; those that might
 //! not run; schema and parameter changes with what follows them. So a replica that executes the
-//! block in its order admits as the gate did: see [`AdmissionControl`].
+//! block in its order admits as the entry did: see [`AdmissionControl`].
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ pub struct Replica<T> {
     /// In force for the next block: a block that changes it runs under the one before.
     pub(super) executor: u32,
     pub(super) roots: Roots,
-    /// Shared with the gate while a block is open.
+    /// Shared with the entry while a block is open.
     pub(super) admission: Arc<Mutex<AdmissionControl>>,
     pub(super) ordered: BTreeMap<Height, Ordered<T>>,
     /// The newest block that was planned.

@@ -1,7 +1,7 @@
-//! The gate: where calls enter a block that is open, and what waits for what.
+//! The entry of an epoch: where calls enter a block that is open, and what waits for what.
 //!
 //! ```text
-//!   push ─► waiting ─► [ gate ] ─► runners ─┐
+//!   push ─► waiting ─► [ entry ] ─► runners ─┐
 //!              ▲          ▲                 ├─► no thread is in ─► closed
 //!   53300 where it is     └─ the sequencer ─┘
 //!   full                     when it is free
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use order::Proposer;
 
-use crate::open_epoch::{Door, OpenEpoch, Shut, Taken};
+use crate::open_epoch::{EpochEntry, OpenEpoch, Shut, Taken};
 use crate::queue::{Queue, State};
 
 /// A call that runs for longer is slow: others do not wait for it.
@@ -60,15 +60,15 @@ impl Queue {
     pub fn enter(&self) -> Option<(Arc<OpenEpoch>, Taken)> {
         let mut state = self.lock();
         while !state.ended {
-            let State { door, solo, .. } = &mut *state;
-            if let Some(door) = door
-                && let Some(taken) = door.take(solo)
+            let State { entry, solo, .. } = &mut *state;
+            if let Some(entry) = entry
+                && let Some(taken) = entry.take(solo)
             {
-                door.busy += 1;
+                entry.busy += 1;
                 self.at_work.store(true, Ordering::Release);
-                return Some((Arc::clone(&door.epoch), taken));
+                return Some((Arc::clone(&entry.epoch), taken));
             }
-            let at_work = door.as_ref().is_some_and(|door| door.busy > 0);
+            let at_work = entry.as_ref().is_some_and(|entry| entry.busy > 0);
             let looks = at_work && state.looking == 0;
             state.asleep += 1;
             state.looking += usize::from(looks);
@@ -91,17 +91,17 @@ impl Queue {
     /// Another call for a thread that is in.
     pub fn take(&self) -> Option<Taken> {
         let mut state = self.lock();
-        let State { door, solo, .. } = &mut *state;
-        door.as_mut()?.take(solo)
+        let State { entry, solo, .. } = &mut *state;
+        entry.as_mut()?.take(solo)
     }
 
     /// A thread is no longer in; what it had it has handed in.
     pub fn leave(&self) {
         let mut state = self.lock();
-        let Some(door) = &mut state.door else { return };
-        assert!(door.busy > 0, "a thread that leaves was in");
-        door.busy -= 1;
-        let is_empty = door.busy == 0;
+        let Some(entry) = &mut state.entry else { return };
+        assert!(entry.busy > 0, "a thread that leaves was in");
+        entry.busy -= 1;
+        let is_empty = entry.busy == 0;
         drop(state);
         if is_empty {
             self.at_work.store(false, Ordering::Release);
@@ -144,10 +144,10 @@ impl Queue {
     }
 
     /// From now on calls enter.
-    pub fn open(&self, door: Door) {
+    pub fn open(&self, entry: EpochEntry) {
         let mut state = self.lock();
-        assert!(state.door.is_none(), "one block is open at a time");
-        state.door = Some(door);
+        assert!(state.entry.is_none(), "one block is open at a time");
+        state.entry = Some(entry);
         let wake = state.wakes_runner();
         drop(state);
         if wake {
@@ -155,24 +155,24 @@ impl Queue {
         }
     }
 
-    /// Takes the gate away from a block that no call has entered, if none waits to.
+    /// Takes the entry away from a block that no call has entered, if none waits to.
     pub fn withdraw(&self) -> Option<OpenEpoch> {
         let mut state = self.lock();
         let is_idle = state.solo.waiting() == 0;
-        let unused = |door: &mut Door| is_idle && door.count() + door.busy == 0;
-        let door = state.door.take_if(unused)?;
-        Arc::into_inner(door.epoch)
+        let unused = |entry: &mut EpochEntry| is_idle && entry.count() + entry.busy == 0;
+        let entry = state.entry.take_if(unused)?;
+        Arc::into_inner(entry.epoch)
     }
 
     /// The block that is open.
     pub fn epoch(&self) -> Option<Arc<OpenEpoch>> {
-        self.lock().door.as_ref().map(|door| Arc::clone(&door.epoch))
+        self.lock().entry.as_ref().map(|entry| Arc::clone(&entry.epoch))
     }
 
     /// No call enters any more.
     pub fn refuse_entry(&self) {
-        if let Some(door) = &mut self.lock().door {
-            (door.quota, door.closing) = (Some(0), None);
+        if let Some(entry) = &mut self.lock().entry {
+            (entry.quota, entry.closing) = (Some(0), None);
         }
     }
 
@@ -186,9 +186,9 @@ impl Queue {
         }
         state.wanted = 0;
         let waiting = state.solo.waiting();
-        let Some(door) = &mut state.door else { return };
-        (door.quota, door.closing) = (Some(waiting), Some(Instant::now()));
-        let wake = waiting > 1 && door.busy == 0 && state.asleep > 0;
+        let Some(entry) = &mut state.entry else { return };
+        (entry.quota, entry.closing) = (Some(waiting), Some(Instant::now()));
+        let wake = waiting > 1 && entry.busy == 0 && state.asleep > 0;
         drop(state);
         if wake {
             self.runners.notify_one();
@@ -201,8 +201,8 @@ impl Queue {
         let mut state = self.lock();
         let mut looked = false;
         loop {
-            let State { door, solo, .. } = &mut *state;
-            let open = door.as_mut()?;
+            let State { entry, solo, .. } = &mut *state;
+            let open = entry.as_mut()?;
             if let Some(taken) = open.take(solo) {
                 open.busy += 1;
                 self.at_work.store(true, Ordering::Release);
@@ -210,7 +210,7 @@ impl Queue {
             }
             if open.busy == 0 {
                 let barriers = open.take_barriers(solo);
-                let Door { epoch, refused, .. } = door.take()?;
+                let EpochEntry { epoch, refused, .. } = entry.take()?;
                 return Some(Closing::Shut(Shut { epoch, refused, barriers }));
             }
             if !std::mem::replace(&mut looked, true) && self.looks {
@@ -227,7 +227,7 @@ impl Queue {
 
     /// Whether a block is open.
     pub fn is_open(&self) -> bool {
-        self.lock().door.is_some()
+        self.lock().entry.is_some()
     }
 }
 
@@ -235,11 +235,11 @@ impl State {
     /// Where a thread runs a slow call, what waits enters beside it.
     fn let_in(&mut self) {
         let waiting = self.solo.waiting();
-        if let Some(door) = &mut self.door
-            && door.busy > 0
-            && door.closing.is_some_and(|since| since.elapsed() >= SLOW)
+        if let Some(entry) = &mut self.entry
+            && entry.busy > 0
+            && entry.closing.is_some_and(|since| since.elapsed() >= SLOW)
         {
-            (door.quota, door.closing) = (Some(waiting), Some(Instant::now()));
+            (entry.quota, entry.closing) = (Some(waiting), Some(Instant::now()));
         }
     }
 }
