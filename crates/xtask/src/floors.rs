@@ -2,13 +2,13 @@
 //! those of floors below.
 //!
 //! A floor is a folder of `src`, or a file that lies beside the folders. What "needs" means is said
-//! by [`circles`]: tests are passed over, and so is what is only handed on.
+//! by [`cycles`]: tests are passed over, and so is what is only handed on.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use crate::ratchet::circles;
+use crate::ratchet::cycles;
 use crate::ratchet::modules::Tree;
 
 /// `crate: its floors`, the lowest first. `lib` stands above all and is not listed.
@@ -50,7 +50,7 @@ fn faults_of(source: &Path, floors: &[&str]) -> io::Result<Vec<String>> {
         faults.push(format!("{source}: the floor {name} does not exist"));
     }
     let height = |file: usize| floors.iter().position(|floor| *floor == names[file]);
-    for (from, needs) in circles::needs(&tree).iter().enumerate() {
+    for (from, needs) in cycles::needs(&tree).iter().enumerate() {
         // The crate's root is needed by none below it, and needs what it likes.
         for &to in needs.iter().filter(|to| names[from] != "lib" && names[from] != names[**to]) {
             if height(to).is_none_or(|to| height(from).is_some_and(|from| from < to)) {

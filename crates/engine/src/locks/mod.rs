@@ -15,12 +15,12 @@
 //! none begins. Both look after they have announced themselves, so one of them sees the other.
 //!
 //! *Deadlocks* within the table are its own to find ([`table`]), those through other locks of
-//! sessions are found with them ([`circles`]).
+//! sessions are found with them ([`cycles`]).
 //!
 //! *Cost.* Under other protocols: one load for each transaction that is begun or request that is
 //! made. Under `2pl` a request that passes counts itself in and out. A lock: see [`table`].
 
-pub mod circles;
+pub mod cycles;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time;
 use types::{Error, SqlState, TableId};
 
-pub use circles::{Circles, Waits};
+pub use cycles::{Cycles, Waits};
 pub use table::{Answer, Blocked, Bounds, LockTable, OwnerId, Shown};
 
 /// The protocol under which sessions lock.
@@ -54,7 +54,7 @@ pub struct SessionLocks {
     passing: AtomicUsize,
     passed: Notify,
     state: Mutex<State>,
-    circles: Circles,
+    cycles: Cycles,
 }
 
 impl Waits for SessionLocks {
@@ -128,15 +128,15 @@ impl SessionLocks {
         (self.transactions.load(Ordering::SeqCst) == 0).then_some(pass)
     }
 
-    /// Where circles through other locks are found, once those and these have joined.
-    pub fn circles(&self) -> &Circles {
-        &self.circles
+    /// Where cycles through other locks are found, once those and these have joined.
+    pub fn cycles(&self) -> &Cycles {
+        &self.cycles
     }
 
-    /// Finds circles through the others, too.
-    pub fn join_circles(self: &Arc<Self>) {
+    /// Finds cycles through the others, too.
+    pub fn join_cycles(self: &Arc<Self>) {
         let own: Weak<Self> = Arc::downgrade(self);
-        self.circles.join(own);
+        self.cycles.join(own);
     }
 
     /// Locks that are held.
@@ -270,14 +270,14 @@ impl LockOwner {
         claim: &Claim,
         patience: &Patience<'_>,
     ) -> Result<Option<(oneshot::Receiver<()>, Wait<'_>)>, Error> {
-        let turn = self.locks.circles.turn();
+        let turn = self.locks.cycles.turn();
         let (waker, granted) = oneshot::channel();
         {
             let mut state = self.locks.state.lock();
             match state.table.request(self.id, claim, true) {
                 Answer::Had | Answer::Granted => return Ok(None),
                 Answer::Busy => return Err(busy(claim, patience)),
-                Answer::Deadlock(circle) => return Err(deadlock(&circle, patience)),
+                Answer::Deadlock(cycle) => return Err(deadlock(&cycle, patience)),
                 Answer::Full => return Err(full()),
                 Answer::Waits => _ = state.wakers.insert(self.id, waker),
             }
@@ -327,7 +327,7 @@ fn what(claim: &Claim) -> &'static str {
     }
 }
 
-fn deadlock(circle: &[Blocked], patience: &Patience<'_>) -> Error {
+fn deadlock(cycle: &[Blocked], patience: &Patience<'_>) -> Error {
     let line = |blocked: &Blocked| {
         let Blocked { process, claim, by } = blocked;
         let (mode, what) = (mode(claim), what(claim));
@@ -337,7 +337,7 @@ fn deadlock(circle: &[Blocked], patience: &Patience<'_>) -> Error {
              blocked by process {by}."
         )
     };
-    let lines: Vec<_> = circle.iter().map(line).collect();
+    let lines: Vec<_> = cycle.iter().map(line).collect();
     Error::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
         .with_detail(lines.join("\n"))
         .with_hint("Roll back and begin the transaction again.")

@@ -111,7 +111,7 @@ pub enum Answer {
     Waits,
     /// It would have to wait, and does not.
     Busy,
-    /// The circle that waiting would close.
+    /// The cycle that waiting would close.
     Deadlock(Vec<Blocked>),
     /// A bound is reached.
     Full,
@@ -148,7 +148,7 @@ impl LockTable {
         }
         for holder in holders {
             if let Some(path) = self.path(holder, owner) {
-                return Answer::Deadlock(self.circle(owner, claim, holder, &path));
+                return Answer::Deadlock(self.cycle(owner, claim, holder, &path));
             }
         }
         self.enqueue(owner, claim.clone(), behind);
@@ -324,7 +324,7 @@ impl LockTable {
         None
     }
 
-    fn circle(
+    fn cycle(
         &self,
         owner: OwnerId,
         claim: &Claim,

@@ -221,8 +221,8 @@ fn the_table_answers_as_its_twin_does() {
                     let answer = table.request(owner, &claim, may_wait);
                     let expected = twin.request(owner, &claim, may_wait);
                     assert_eq!(name(&answer), expected, "seed {seed}: {owner:?} {claim:?}");
-                    if let Answer::Deadlock(circle) = &answer {
-                        let links = circle.iter().zip(circle.iter().cycle().skip(1));
+                    if let Answer::Deadlock(cycle) = &answer {
+                        let links = cycle.iter().zip(cycle.iter().cycle().skip(1));
                         assert!(links.into_iter().all(|(from, to)| from.by == to.process));
                     }
                     seen.insert(expected);

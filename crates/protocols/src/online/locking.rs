@@ -160,7 +160,7 @@ impl Held {
             }
         }
         self.watch(Gaps::of_key(table, key.as_bytes()))?;
-        // It came in between: begin again rather than go in circles.
+        // It came in between: begin again rather than go in cycles.
         match self.visible(table, key) {
             Some(_) => self.refuse(),
             None => Ok(()),

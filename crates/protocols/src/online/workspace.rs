@@ -10,7 +10,7 @@
 //! locked makes values of them, which is why a hot counter that is not looked at is no read.
 //!
 //! *Order of locks.* By table and slot, so that those that wait for each other do not wait in a
-//! circle; and a transaction that has waited [`LOOKS_MAX`] times gives up, since the holder may
+//! cycle; and a transaction that has waited [`LOOKS_MAX`] times gives up, since the holder may
 //! have lost its processor. Gaps are entered in their order, and only whole keys are waited for.
 
 use std::cell::{Ref, RefCell};

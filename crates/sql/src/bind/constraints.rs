@@ -212,7 +212,7 @@ impl Binder<'_> {
 
     /// What happens to the rows that point at one which is deleted, or whose key changes from `old`
     /// to `new`. Both give values of columns of `table`. Rows of `together` go
-    /// [level by level](super::circles).
+    /// [level by level](super::cycles).
     pub(super) fn release_children(
         &mut self,
         table: &Arc<Table>,

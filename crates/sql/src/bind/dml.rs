@@ -409,7 +409,7 @@ impl Binder<'_> {
         old: &dyn Fn(ColumnId) -> Expr,
         depth: u16,
     ) -> Result<Reg> {
-        let together = self.goes_in_circles(table, depth);
+        let together = self.goes_in_cycles(table, depth);
         self.release_children(table, old, None, depth, &together)?;
         let found = self.register()?;
         self.steps.push(Step::Delete {

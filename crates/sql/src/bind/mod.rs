@@ -13,8 +13,8 @@
 mod aggregates;
 mod binder;
 mod calls;
-mod circles;
 mod constraints;
+mod cycles;
 mod dml;
 mod expression;
 mod from;

@@ -372,7 +372,7 @@ impl Binder<'_> {
         (rows, columns): (&Query, &[ColumnId]),
         depth: u16,
     ) -> Result<()> {
-        let together = self.goes_in_circles(table, depth);
+        let together = self.goes_in_cycles(table, depth);
         if together.is_empty() {
             return self.settle_going(table, (rows, columns), depth, &[]);
         }

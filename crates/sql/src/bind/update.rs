@@ -21,8 +21,8 @@ use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::Binder;
-use super::circles::Followers;
 use super::constraints::{check_violation, null_violation, relevant_checks, rows_of};
+use super::cycles::Followers;
 use super::dml::{Dml, Returning, RowResult, one_if};
 use super::from::From;
 use super::plan::{Wishes, conjuncts, plan};

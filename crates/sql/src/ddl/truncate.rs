@@ -54,7 +54,7 @@ impl Catalog {
 }
 
 /// In parts that can be emptied one after the other, those that refer to others first: a part of
-/// several tables is a circle, with whatever refers to it.
+/// several tables is a cycle, with whatever refers to it.
 pub(crate) fn children_first(mut tables: Vec<Arc<Table>>) -> Vec<Vec<Arc<Table>>> {
     let mut parts = Vec::new();
     while !tables.is_empty() {

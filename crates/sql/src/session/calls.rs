@@ -159,8 +159,8 @@ impl Session {
             true => {
                 let (guard, timeout) = (self.guard.clone(), self.settings.lock_timeout());
                 let engine = Arc::clone(&self.database.engine);
-                let circles = engine.locks().circles();
-                self.shared.advisory.lock(wanted, circles, timeout, &move || guard.check()).await?;
+                let cycles = engine.locks().cycles();
+                self.shared.advisory.lock(wanted, cycles, timeout, &move || guard.check()).await?;
                 true
             }
         };

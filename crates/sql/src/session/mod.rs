@@ -172,8 +172,8 @@ impl Session {
         let guard = Arc::new(Guard::new(signal.into(), Arc::clone(&database.memory.pool)));
         let (commons, process) = (Arc::clone(&database.commons), info.backend_pid);
         let locks = database.engine.locks();
-        locks.join_circles();
-        commons.advisory.join(locks.circles());
+        locks.join_cycles();
+        commons.advisory.join(locks.cycles());
         Session {
             shared: Shared::new(&commons, process, &info.user),
             database,

@@ -64,9 +64,9 @@ fn who_waits_for_a_row_sees_what_its_holder_made_of_it() {
     });
 }
 
-/// Whichever of the two the circle is closed by.
+/// Whichever of the two the cycle is closed by.
 #[test]
-fn a_circle_through_rows_and_advisory_locks_is_told() {
+fn a_cycle_through_rows_and_advisory_locks_is_told() {
     let (row, number) = ("UPDATE t SET v = 1 WHERE id = 1", "SELECT pg_advisory_xact_lock(7)");
     block_on(async {
         let node = a_node().await;
@@ -132,7 +132,7 @@ fn sessions_that_lock_rows_and_numbers_at_random_all_come_to_an_end() {
 }
 
 #[test]
-fn one_of_a_circle_is_told_and_the_other_commits() {
+fn one_of_a_cycle_is_told_and_the_other_commits() {
     block_on(async {
         let node = a_node().await;
         let mut a = begun(&node, "UPDATE t SET v = 1 WHERE id = 1").await;

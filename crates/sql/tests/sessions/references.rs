@@ -228,7 +228,7 @@ const CIRCLES: &str = "CREATE TABLE tree (id int PRIMARY KEY,
         ON UPDATE CASCADE ON DELETE CASCADE;
     CREATE TABLE pay (emp int REFERENCES emp ON UPDATE CASCADE)";
 
-/// Statements that go in circles, and what is left behind them: PostgreSQL's answers.
+/// Statements that go in cycles, and what is left behind them: PostgreSQL's answers.
 const IN_CIRCLES: [(&str, &str, &str); 8] = [
     ("UPDATE tree SET id = id + 100", "00000", "SELECT sum(id - up) FROM tree WHERE up < id"),
     ("UPDATE tree SET id = 7, up = 9 WHERE id = 101", "23503", "SELECT count(*) FROM tree"),

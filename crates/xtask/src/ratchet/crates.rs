@@ -13,7 +13,7 @@ use super::measure::{
     Values,
 };
 use super::modules::Tree;
-use super::{circles, tokens};
+use super::{cycles, tokens};
 use crate::deps::crate_names;
 
 /// Crates whose invariants code has to check: on each of them rests what a ledger says.
@@ -60,16 +60,16 @@ fn measure_crate(root: &Path, crate_name: &str) -> io::Result<Values> {
     let mut values = Values::new();
     let source = root.join("crates").join(crate_name).join("src");
     let (mut code, mut assertions, mut string_errors) = (0, Vec::new(), Vec::new());
-    let (mut circle, mut pronouns) = (Vec::new(), Vec::new());
+    let (mut cycle, mut pronouns) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     for tree_root in ["lib.rs", "main.rs"].map(|name| source.join(name)) {
         if !tree_root.is_file() {
             continue;
         }
         let tree = Tree::read(&tree_root)?;
-        let of_tree = largest_circle(root, &tree);
-        if of_tree.len() > circle.len() {
-            circle = of_tree;
+        let of_tree = largest_cycle(root, &tree);
+        if of_tree.len() > cycle.len() {
+            cycle = of_tree;
         }
         for file in tree.files.iter().filter(|file| seen.insert(file.path.clone())) {
             let name = shown(root, &file.path);
@@ -88,7 +88,7 @@ fn measure_crate(root: &Path, crate_name: &str) -> io::Result<Values> {
     pronouns_elsewhere(root, crate_name, &seen, &mut pronouns)?;
     pronouns.sort();
     set(&mut values, &PRONOUNS, crate_name, count(&pronouns), pronouns);
-    set(&mut values, &CIRCLE, crate_name, count(&circle), circle);
+    set(&mut values, &CIRCLE, crate_name, count(&cycle), cycle);
     set(&mut values, &STRING_ERRORS, crate_name, count(&string_errors), string_errors);
     if is_core(crate_name) && code > 0 {
         let tenths = count(&assertions) * 10_000 / code as u64;
@@ -97,17 +97,17 @@ fn measure_crate(root: &Path, crate_name: &str) -> io::Result<Values> {
     Ok(values)
 }
 
-/// The files of the largest circle, each with those of the circle that it needs.
-fn largest_circle(root: &Path, tree: &Tree) -> Vec<String> {
-    let needs = circles::needs(tree);
-    let circle = circles::largest(&needs);
+/// The files of the largest cycle, each with those of the cycle that it needs.
+fn largest_cycle(root: &Path, tree: &Tree) -> Vec<String> {
+    let needs = cycles::needs(tree);
+    let cycle = cycles::largest(&needs);
     let name = |file: &usize| shown(root, &tree.files[*file].path);
     let line = |file: &usize| {
         let within: Vec<String> =
-            needs[*file].iter().filter(|needed| circle.contains(needed)).map(name).collect();
+            needs[*file].iter().filter(|needed| cycle.contains(needed)).map(name).collect();
         format!("{} -> {}", name(file), within.join(" "))
     };
-    circle.iter().map(line).collect()
+    cycle.iter().map(line).collect()
 }
 
 /// Pronouns in tests, examples and benchmarks.

@@ -18,7 +18,7 @@ const fn fewer(name: &'static str, aim: u64, unit: &'static str) -> Measure {
     Measure { name, more_is_better: false, aim, tenths: false, unit }
 }
 
-pub const CIRCLE: Measure = fewer("circle", 0, "files in one circle of imports");
+pub const CIRCLE: Measure = fewer("cycle", 0, "files in one cycle of imports");
 pub const FILE_LINES: Measure = fewer("file", 700, "lines in a file");
 pub const FUNCTION_LINES: Measure = fewer("function", 70, "lines in a function");
 pub const ASSERTIONS: Measure = Measure {

@@ -8,7 +8,7 @@
 //!
 //! | measure | subject | value | aim |
 //! |---|---|---|---|
-//! | `circle` | crate | files in the largest circle of imports ([`circles`]) | 0 |
+//! | `cycle` | crate | files in the largest cycle of imports ([`cycles`]) | 0 |
 //! | `file` | file of source | its lines, where more than 700 | 700 |
 //! | `function` | function | its lines, where more than 70 | 70 |
 //! | `assertions` | crate of the core | assertions a thousand lines of code, to a tenth below | 4 |
@@ -19,11 +19,11 @@
 //! to `mod`, and what is under `#[cfg(test)]` is passed over. Only `pronouns` also reads tests,
 //! examples and benchmarks.
 
-pub mod circles;
 mod comments;
 mod conditions;
 mod counts;
 mod crates;
+pub mod cycles;
 mod measure;
 pub mod modules;
 mod tokens;
@@ -191,7 +191,7 @@ mod tests {
         of.iter().map(|(m, subject, v)| ((m.name, (*subject).to_owned()), value(*v))).collect()
     }
 
-    const TEXT: &str = "# c\n\ncircle a 5\npronouns b 7\nassertions c 0.3\nassertions d 3.9\n";
+    const TEXT: &str = "# c\n\ncycle a 5\npronouns b 7\nassertions c 0.3\nassertions d 3.9\n";
 
     #[test]
     fn a_worse_value_is_named_with_its_limit() {
@@ -201,7 +201,7 @@ mod tests {
             worse(&measured, &limits),
             [
                 "c: 0.2 assertions a thousand lines, at least 0.3 (crates/xtask/ratchet.txt:5)\n    here",
-                "a: 6 files in one circle of imports, at most 5 (crates/xtask/ratchet.txt:3)\n    here",
+                "a: 6 files in one cycle of imports, at most 5 (crates/xtask/ratchet.txt:3)\n    here",
             ]
         );
     }
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(better(&measured, &limits).len(), 3);
         let text = render(&measured, &limits);
         let written = parse(&text).unwrap();
-        assert_eq!(written[&("circle", "a".to_owned())].0, 4);
+        assert_eq!(written[&("cycle", "a".to_owned())].0, 4);
         assert_eq!(written[&("pronouns", "b".to_owned())].0, 7, "it is not loosened");
         assert_eq!(written[&("assertions", "c".to_owned())].0, 4);
         assert!(!written.contains_key(&("assertions", "d".to_owned())), "it has met the aim");
@@ -246,13 +246,13 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_read_is_an_error() {
         for line in [
-            "circle a",
-            "circle a 1 2",
+            "cycle a",
+            "cycle a 1 2",
             "round a 1",
-            "circle a 1.5",
+            "cycle a 1.5",
             "assertions a 1",
             "assertions a 1.25",
-            "circle a 1\ncircle a 2",
+            "cycle a 1\ncycle a 2",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

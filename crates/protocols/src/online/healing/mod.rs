@@ -29,7 +29,7 @@
 //!
 //! *Membership.* A step that runs again under another key takes back its old write. What it writes
 //! now is locked at once when it comes behind all that is held, and tried when it comes before: a
-//! transaction that waits there could wait in a circle. [Tables are ordered](graphs) so that this
+//! transaction that waits there could wait in a cycle. [Tables are ordered](graphs) so that this
 //! is rare. Where all writes stayed in their places, as those of *independent* transactions do,
 //! whose keys follow from their arguments, membership is not looked at again.
 //!

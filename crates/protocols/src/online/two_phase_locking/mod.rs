@@ -11,7 +11,7 @@
 //! ```text
 //!   no_wait    T5 wants what T3 holds: T5 begins again
 //!   wait_die   T5 wants what T3 holds: T5 begins again, T3 is older
-//!              T3 wants what T5 holds: T3 waits, none waits for an older one, so no circle
+//!              T3 wants what T5 holds: T3 waits, none waits for an older one, so no cycle
 //! ```
 //!
 //! *Serial order.* A place is drawn when all locks are held and before one is let go.

@@ -13,7 +13,7 @@
 //! wait, since most of them wait for it.
 //!
 //! *Deadlocks.* Edges lead from a session that waits to the holders that conflict with it and to
-//! those before it in the queue that do. A request whose wait would close a circle is refused with
+//! those before it in the queue that do. A request whose wait would close a cycle is refused with
 //! 40P01, so there never is one: new edges come with a request that begins to wait, where this is
 //! looked at, or lead to a session that was granted something and waits for nothing.
 //!
@@ -21,15 +21,15 @@
 //! number at most, and what waits conflicts with a holder or with what is before it. Locks are
 //! bounded by [`Bounds`].
 //!
-//! Row locks (protocol `2pl`) have a table of their own; a circle through both is refused as well
-//! ([`engine::locks::circles`]).
+//! Row locks (protocol `2pl`) have a table of their own; a cycle through both is refused as well
+//! ([`engine::locks::cycles`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use engine::locks::{Circles, Waits};
+use engine::locks::{Cycles, Waits};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time;
@@ -168,7 +168,7 @@ pub enum Answer {
     Waits,
     /// It would have to wait, and does not.
     Busy,
-    /// The circle that waiting would close, from the requester on.
+    /// The cycle that waiting would close, from the requester on.
     Deadlock(Vec<OwnerId>),
     /// A bound is reached.
     Full,
@@ -217,12 +217,12 @@ impl Table {
         let entry = self.entries.entry(key).or_default();
         entry.queue.insert(place, Waiter { owner, wanted });
         self.wait_for(owner, Some(key));
-        match self.circle(owner) {
+        match self.cycle(owner) {
             None => Answer::Waits,
-            Some(circle) => {
+            Some(cycle) => {
                 // As before it came, so no wait is granted by its leaving.
                 self.leave_queue(owner);
-                Answer::Deadlock(circle)
+                Answer::Deadlock(cycle)
             }
         }
     }
@@ -388,19 +388,19 @@ impl Table {
         entry.blockers(owner, wanted.exclusive, place.unwrap_or(0))
     }
 
-    /// The circle of waits that an owner is in.
-    fn circle(&self, owner: OwnerId) -> Option<Vec<OwnerId>> {
+    /// The cycle of waits that an owner is in.
+    fn cycle(&self, owner: OwnerId) -> Option<Vec<OwnerId>> {
         let mut came_from: HashMap<OwnerId, OwnerId> = HashMap::new();
         let mut open = VecDeque::from([owner]);
         while let Some(at) = open.pop_front() {
             for next in self.waits_for(at) {
                 if next == owner {
-                    let mut circle = vec![at];
-                    while let Some(&before) = circle.last().and_then(|last| came_from.get(last)) {
-                        circle.push(before);
+                    let mut cycle = vec![at];
+                    while let Some(&before) = cycle.last().and_then(|last| came_from.get(last)) {
+                        cycle.push(before);
                     }
-                    circle.reverse();
-                    return Some(circle);
+                    cycle.reverse();
+                    return Some(cycle);
                 }
                 came_from.entry(next).or_insert_with(|| {
                     open.push_back(next);
@@ -447,10 +447,10 @@ impl Waits for AdvisoryLocks {
 }
 
 impl AdvisoryLocks {
-    /// Circles through the locks that have joined there are found, too.
-    pub fn join(self: &Arc<Self>, circles: &Circles) {
+    /// Cycles through the locks that have joined there are found, too.
+    pub fn join(self: &Arc<Self>, cycles: &Cycles) {
         let own: Weak<Self> = Arc::downgrade(self);
-        circles.join(own);
+        cycles.join(own);
     }
 
     pub fn shown(&self) -> Vec<Shown> {
@@ -503,18 +503,18 @@ impl AdvisoryOwner {
         }
     }
 
-    /// `circles`: of all locks that sessions wait for; `check`: why a wait has to end.
+    /// `cycles`: of all locks that sessions wait for; `check`: why a wait has to end.
     pub async fn lock(
         &self,
         wanted: Wanted,
-        circles: &Circles,
+        cycles: &Cycles,
         lock_timeout: Option<Duration>,
         check: &(dyn Fn() -> Result<()> + Sync),
     ) -> Result<()> {
         if self.try_lock(wanted)? {
             return Ok(());
         }
-        let Some((mut granted, _wait)) = self.begin_wait(wanted, circles)? else { return Ok(()) };
+        let Some((mut granted, _wait)) = self.begin_wait(wanted, cycles)? else { return Ok(()) };
         let since = Instant::now();
         loop {
             let left = lock_timeout.map(|most| most.saturating_sub(since.elapsed()));
@@ -534,16 +534,16 @@ impl AdvisoryOwner {
     fn begin_wait(
         &self,
         wanted: Wanted,
-        circles: &Circles,
+        cycles: &Cycles,
     ) -> Result<Option<(oneshot::Receiver<()>, Wait<'_>)>> {
-        let turn = circles.turn();
+        let turn = cycles.turn();
         let (waker, granted) = oneshot::channel();
         {
             let mut state = self.locks.state.lock();
             match state.table.request(self.id, wanted, true) {
                 Answer::Granted => return Ok(None),
                 Answer::Full => return Err(full()),
-                Answer::Deadlock(circle) => return Err(deadlock(&state.table, wanted, &circle)),
+                Answer::Deadlock(cycle) => return Err(deadlock(&state.table, wanted, &cycle)),
                 Answer::Waits | Answer::Busy => _ = state.wakers.insert(self.id, waker),
             }
         }
@@ -574,9 +574,9 @@ fn full() -> Error {
         .with_hint("Unlock those that are no longer needed.")
 }
 
-fn deadlock(table: &Table, wanted: Wanted, circle: &[OwnerId]) -> Error {
-    let next = circle.iter().cycle().skip(1);
-    let lines = circle.iter().zip(next).enumerate().map(|(place, (&owner, &by))| {
+fn deadlock(table: &Table, wanted: Wanted, cycle: &[OwnerId]) -> Error {
+    let next = cycle.iter().cycle().skip(1);
+    let lines = cycle.iter().zip(next).enumerate().map(|(place, (&owner, &by))| {
         // The requester waits no more.
         let awaited = if place == 0 { Some(wanted) } else { table.awaited(owner) };
         let awaited = awaited.unwrap_or(wanted);

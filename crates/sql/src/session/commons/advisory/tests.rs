@@ -1,4 +1,4 @@
-//! Random histories against a model that counts, and circles drawn by hand.
+//! Random histories against a model that counts, and cycles drawn by hand.
 
 use kit::random::Random;
 
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// No two hold what conflicts, none waits for nothing, and none waits in a circle.
+    /// No two hold what conflicts, none waits for nothing, and none waits in a cycle.
     fn check(&self) {
         for (a, model) in self.models.iter().enumerate() {
             for (b, other) in self.models.iter().enumerate().filter(|(b, _)| *b != a) {
@@ -57,7 +57,7 @@ impl World {
             }
             assert!(counts.is_empty(), "{a} holds what is not shown");
             assert_eq!(self.table.awaited(self.ids[a]), model.waits);
-            assert!(self.table.circle(self.ids[a]).is_none(), "{a} waits in a circle");
+            assert!(self.table.cycle(self.ids[a]).is_none(), "{a} waits in a cycle");
         }
         // Of those that wait for a number, the first is blocked by a holder.
         for key in KEYS {
@@ -130,14 +130,14 @@ impl World {
                 self.models[place].waits = Some(wanted);
             }
             Answer::Busy => assert!(!may_wait),
-            Answer::Deadlock(circle) => {
+            Answer::Deadlock(cycle) => {
                 self.deadlocks += 1;
-                assert_eq!(circle[0], self.ids[place]);
+                assert_eq!(cycle[0], self.ids[place]);
                 // All but the requester do wait, and each is named once.
-                let named: BTreeSet<_> = circle.iter().collect();
-                assert_eq!(named.len(), circle.len());
-                assert!(circle.len() > 1);
-                for id in &circle[1..] {
+                let named: BTreeSet<_> = cycle.iter().collect();
+                assert_eq!(named.len(), cycle.len());
+                assert!(cycle.len() > 1);
+                for id in &cycle[1..] {
                     assert!(self.table.awaited(*id).is_some());
                 }
             }
@@ -173,7 +173,7 @@ fn random_histories_keep_what_is_promised() {
 }
 
 #[test]
-fn a_circle_is_refused_and_a_queue_is_fair() {
+fn a_cycle_is_refused_and_a_queue_is_fair() {
     let whole = |number, exclusive| Wanted {
         key: AdvisoryKey::Whole(number),
         exclusive,
@@ -192,7 +192,7 @@ fn a_circle_is_refused_and_a_queue_is_fair() {
     assert_eq!(table.request(c, whole(1, false), true), Answer::Waits, "behind the exclusive");
     assert_eq!(table.leave(b), vec![a]);
     assert_eq!(table.give_up(c), vec![]);
-    // Two that share and both want more: a circle without a second number.
+    // Two that share and both want more: a cycle without a second number.
     let mut table = Table::default();
     let [a, b] = [1, 2].map(|process| table.enter(process));
     assert_eq!(table.request(a, whole(1, false), true), Answer::Granted);

@@ -1,15 +1,15 @@
-//! Circles of waits that lead through several lock tables.
+//! Cycles of waits that lead through several lock tables.
 //!
-//! Each table refuses a wait that would close a circle within itself. A session that holds a row
-//! and waits for an advisory lock stands in two, so of a circle through both each sees a part:
+//! Each table refuses a wait that would close a cycle within itself. A session that holds a row
+//! and waits for an advisory lock stands in two, so of a cycle through both each sees a part:
 //!
 //! ```text
 //!   rows         5 ──waits for──► 7            looked at together, by the numbers of sessions:
 //!   advisory     7 ──waits for──► 5            5 ──► 7 ──► 5
 //! ```
 //!
-//! *Invariant.* Of the waits that stand none is part of a circle. A new edge comes with a wait that
-//! begins, which looks when it stands, while no other begins ([`Circles::turn`]); or with a lock
+//! *Invariant.* Of the waits that stand none is part of a cycle. A new edge comes with a wait that
+//! begins, which looks when it stands, while no other begins ([`Cycles::turn`]); or with a lock
 //! that is granted, to a session that waits for nothing. What ends meanwhile is looked at later, as
 //! gone: a session that was seen to block another one and waits itself has let go of nothing since.
 //!
@@ -33,18 +33,18 @@ pub trait Waits: Send + Sync {
 
 /// All lock tables of a node.
 #[derive(Default)]
-pub struct Circles(Mutex<Vec<Weak<dyn Waits>>>);
+pub struct Cycles(Mutex<Vec<Weak<dyn Waits>>>);
 
-impl std::fmt::Debug for Circles {
+impl std::fmt::Debug for Cycles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Circles")
+        f.write_str("Cycles")
     }
 }
 
 /// As long as it lives, no other wait begins.
 pub struct Turn<'a>(MutexGuard<'a, Vec<Weak<dyn Waits>>>);
 
-impl Circles {
+impl Cycles {
     pub fn join(&self, table: Weak<dyn Waits>) {
         let mut tables = self.0.lock();
         tables.retain(|other| other.strong_count() > 0 && !Weak::ptr_eq(other, &table));
@@ -58,12 +58,12 @@ impl Circles {
 }
 
 impl Turn<'_> {
-    /// Why a session may not begin the wait that it has begun; `None`: it closes no circle.
+    /// Why a session may not begin the wait that it has begun; `None`: it closes no cycle.
     pub fn refusal(&self, process: i32) -> Option<Error> {
         let tables: Vec<Arc<dyn Waits>> = self.0.iter().filter_map(Weak::upgrade).collect();
-        let circle = circle(&tables, process)?;
-        let next = circle.iter().cycle().skip(1);
-        let lines = circle.iter().zip(next).map(|(waiter, by)| {
+        let cycle = cycle(&tables, process)?;
+        let next = cycle.iter().cycle().skip(1);
+        let lines = cycle.iter().zip(next).map(|(waiter, by)| {
             let awaited = tables.iter().find_map(|table| table.awaited(*waiter));
             let awaited = awaited.unwrap_or_else(|| "a lock".to_owned());
             format!("Process {waiter} waits for {awaited}; blocked by process {by}.")
@@ -76,19 +76,19 @@ impl Turn<'_> {
     }
 }
 
-/// The sessions of a circle, from this one on.
-fn circle(tables: &[Arc<dyn Waits>], process: i32) -> Option<Vec<i32>> {
+/// The sessions of a cycle, from this one on.
+fn cycle(tables: &[Arc<dyn Waits>], process: i32) -> Option<Vec<i32>> {
     let mut came_from = BTreeMap::new();
     let mut open = VecDeque::from([process]);
     while let Some(at) = open.pop_front() {
         for next in tables.iter().flat_map(|table| table.blockers(at)) {
             if next == process && at != process {
-                let mut circle = vec![at];
-                while let Some(before) = circle.last().and_then(|last| came_from.get(last)) {
-                    circle.push(*before);
+                let mut cycle = vec![at];
+                while let Some(before) = cycle.last().and_then(|last| came_from.get(last)) {
+                    cycle.push(*before);
                 }
-                circle.reverse();
-                return Some(circle);
+                cycle.reverse();
+                return Some(cycle);
             }
             if next != process && !came_from.contains_key(&next) {
                 came_from.insert(next, at);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_told_where_there_is_one_and_consists_of_edges() {
+    fn a_cycle_is_told_where_there_is_one_and_consists_of_edges() {
         let mut found = [0, 0];
         for seed in 0..2000 {
             let mut random = Random::new(seed);
@@ -145,23 +145,23 @@ mod tests {
             let mut edges = || (0..3).map(|_| (process(), process())).collect::<Vec<_>>();
             let tables = [edges(), edges()];
             let all = tables.concat();
-            let circles = Circles::default();
+            let cycles = Cycles::default();
             let tables = tables.map(|edges| Arc::new(Edges(edges)));
             for table in &tables {
                 let table: Weak<Edges> = Arc::downgrade(table);
-                circles.join(table);
+                cycles.join(table);
             }
             for process in 0..PROCESSES as i32 {
-                let refusal = circles.turn().refusal(process);
+                let refusal = cycles.turn().refusal(process);
                 let expected = comes_back(&all, process);
                 assert_eq!(refusal.is_some(), expected, "seed {seed}: {process} in {all:?}");
                 found[usize::from(expected)] += 1;
                 let shared: Vec<Arc<dyn Waits>> =
                     tables.iter().map(|table| Arc::clone(table) as Arc<dyn Waits>).collect();
-                let circle = circle(&shared, process).unwrap_or_default();
-                let next = circle.iter().cycle().skip(1);
-                assert!(circle.iter().zip(next).all(|(a, b)| all.contains(&(*a, *b))));
-                assert!(circle.first().is_none_or(|first| *first == process));
+                let cycle = cycle(&shared, process).unwrap_or_default();
+                let next = cycle.iter().cycle().skip(1);
+                assert!(cycle.iter().zip(next).all(|(a, b)| all.contains(&(*a, *b))));
+                assert!(cycle.first().is_none_or(|first| *first == process));
             }
         }
         assert!(found.iter().all(|count| *count > 500), "{found:?}");
@@ -169,19 +169,19 @@ mod tests {
 
     #[test]
     fn a_table_that_is_gone_and_one_that_joins_twice_change_nothing() {
-        let circles = Circles::default();
+        let cycles = Cycles::default();
         let (one, other) = (Arc::new(Edges(vec![(1, 2)])), Arc::new(Edges(vec![(2, 1)])));
         let join = |table: &Arc<Edges>| {
             let table: Weak<Edges> = Arc::downgrade(table);
-            circles.join(table);
+            cycles.join(table);
         };
         for table in [&one, &other, &one] {
             join(table);
         }
-        let refusal = circles.turn().refusal(1).unwrap();
+        let refusal = cycles.turn().refusal(1).unwrap();
         let detail = refusal.fields().detail.clone().unwrap();
         assert_eq!(detail.lines().count(), 2, "{detail}");
         drop(other);
-        assert!(circles.turn().refusal(1).is_none());
+        assert!(cycles.turn().refusal(1).is_none());
     }
 }

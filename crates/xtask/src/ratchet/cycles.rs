@@ -1,8 +1,8 @@
-//! Circles of imports: files of which each needs the others.
+//! Cycles of imports: files of which each needs the others.
 //!
 //! A file needs another where a path in its code (an import, a type, a call) ends at an item of the
 //! other. Names are followed to where the item is: through `pub use`, which alone makes no need, as
-//! it hands on a name; through private imports, which children see; through globs. A circle is a
+//! it hands on a name; through private imports, which children see; through globs. A cycle is a
 //! strongly connected component of more than one file. Inline modules belong to their file.
 //!
 //! What is not seen: methods and implementations of traits that are called without a path, and
@@ -36,7 +36,7 @@ pub fn needs(tree: &Tree) -> Vec<BTreeSet<usize>> {
     needs
 }
 
-/// The largest circle, or nothing.
+/// The largest cycle, or nothing.
 pub fn largest(needs: &[BTreeSet<usize>]) -> Vec<usize> {
     let mut largest: Vec<usize> = Vec::new();
     for component in components(needs) {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_circle_is_found() {
+    fn the_largest_cycle_is_found() {
         let graph = |edges: &[(usize, usize)]| {
             let mut needs = vec![BTreeSet::new(); 8];
             for (from, to) in edges {
@@ -320,7 +320,7 @@ mod tests {
         };
         assert!(graph(&[(0, 1), (1, 2), (0, 2), (3, 2)]).is_empty());
         assert_eq!(graph(&[(0, 1), (1, 0), (2, 3), (3, 4), (4, 2), (1, 2)]), [2, 3, 4]);
-        // Two circles that share a file are one.
+        // Two cycles that share a file are one.
         assert_eq!(graph(&[(0, 1), (1, 0), (1, 5), (5, 6), (6, 1), (6, 7)]), [0, 1, 5, 6]);
     }
 }

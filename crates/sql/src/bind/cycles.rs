@@ -2,14 +2,14 @@
 //! two ways.
 //!
 //! Actions are steps within steps as long as each table is met once: a row goes, then those that
-//! point at it, then those that point at them. A circle of tables has no such end, so its rows go
+//! point at it, then those that point at them. A cycle of tables has no such end, so its rows go
 //! level by level, as many levels as the data have:
 //!
 //! ```text
 //!   a row ─► those of each table that point at it ─► those that point at them ─► … none
 //! ```
 //!
-//! *CASCADE of a deletion.* What has gone is not found again, so that circles of rows end, too.
+//! *CASCADE of a deletion.* What has gone is not found again, so that cycles of rows end, too.
 //!
 //! *Actions of an update* come when the statement has changed all its rows, as PostgreSQL's do. A
 //! level is what keys were and what they are now; the rows that point at the former get the latter,
@@ -106,7 +106,7 @@ struct Going {
 impl Binder<'_> {
     /// The tables whose rows go level by level when one of `table` does: ascending, it among them.
     /// None where its cascades end within few tables.
-    pub(super) fn goes_in_circles(&self, table: &Table, depth: u16) -> Vec<Arc<Table>> {
+    pub(super) fn goes_in_cycles(&self, table: &Table, depth: u16) -> Vec<Arc<Table>> {
         let mut together = reached(self.catalog, table);
         let of = |id: &TableId| self.catalog.table_by_id(*id).cloned();
         if depth < NESTED_DEPTH_MAX {
