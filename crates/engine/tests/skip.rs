@@ -460,7 +460,7 @@ fn what_was_ordered_beside_the_block_is_skipped_with_it() {
     }
 }
 
-/// Transactions that earlier blocks put off to a block that is skipped end there, too.
+/// Transactions that earlier blocks deferred to a block that is skipped end there, too.
 #[test]
 fn what_was_put_off_to_the_block_is_rejected_with_it() {
     let folder = TempDir::new().unwrap();
@@ -494,7 +494,7 @@ fn what_was_put_off_to_the_block_is_rejected_with_it() {
         log.append_order(&[batch.encode().unwrap()]).unwrap();
         put_off
     };
-    assert!(put_off > 0, "nothing is put off");
+    assert!(put_off > 0, "nothing is deferred");
     assert!(start(folder, Executor::Panics).is_err());
     drop(start(folder, Executor::Panics).unwrap());
     skip(folder, Executor::Panics).unwrap();

@@ -16,11 +16,11 @@ pub const ALL: [&str; 10] = [
     "repeats_run",
     // A start from a checkpoint knows no keys and numbers.
     "submissions_forgotten",
-    // A start from a checkpoint knows nothing that was put off.
+    // A start from a checkpoint knows nothing that was deferred.
     "deferred_forgotten",
     // A start from a checkpoint takes the rows of older states for those of the newest.
     "past_forgotten",
-    // What was put off keeps the program that it had, or none.
+    // What was deferred keeps the program that it had, or none.
     "deferred_outdated",
     // A start keeps results whose orders a crash has taken.
     "results_believed",

@@ -29,7 +29,7 @@
 //!     90      8  snapshot_height        the block whose state the transactions read
 //!     98      4  executor               version of the semantics that gave this result
 //!    102      4  outcome_count          one for each envelope of this block
-//!    106      4  carried_count          outcomes of transactions that earlier blocks put off
+//!    106      4  carried_count          outcomes of transactions that earlier blocks deferred
 //!    110     32  outcomes_root          Merkle root over the former, then the latter
 //!    142      8  effect_count
 //!    150     32  effects_root           Merkle root over the net row changes

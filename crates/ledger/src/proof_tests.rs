@@ -173,7 +173,7 @@ fn valid(world: &World) -> Vec<Case> {
     anchored("a head", 7, Body::Head(Box::new(world.headers[7].clone())));
     anchored("the newest head", 9, Body::Head(Box::new(world.headers[9].clone())));
     anchored("a receipt", 6, world.receipt(6, 2));
-    anchored("a receipt of what was put off", 5, world.carried());
+    anchored("a receipt of what was deferred", 5, world.carried());
     let [first, rest @ ..] = &ranges()[..] else { unreachable!() };
     anchored(first.0, 8, Body::Rows(Box::new(world.rows(8, first.1.clone()))));
     for (name, range) in rest {

@@ -65,7 +65,7 @@ fn a_transaction_that_was_put_off_has_a_receipt_of_the_block_that_decided() {
     let of = |origin: usize, index, between: &[OrderHeader]| {
         Receipt::of_carried(&blocks[origin].batch, index, between, &last)
     };
-    assert_eq!(of(2, 0, &[header(4), header(3)]), None, "it was not put off");
+    assert_eq!(of(2, 0, &[header(4), header(3)]), None, "it was not deferred");
     assert_eq!(of(3, 1, &[header(4)]), None, "that is another block's");
     assert_eq!(of(2, 1, &[header(4)]), None, "a header is missing");
     assert_eq!(of(2, 1, &[header(3), header(4)]), None, "the wrong way round");
@@ -94,7 +94,7 @@ fn an_own_outcome_is_not_a_carried_one() {
     forged.envelope = blocks[4].batch.envelopes()[1].to_vec();
     forged.envelope_proof = envelope_proof(&blocks[4].batch, 1).unwrap();
     assert!(forged.verify(&head).is_err());
-    // The outcome of another transaction that was put off.
+    // The outcome of another transaction that was deferred.
     let (other, _) = carried(4);
     let forged = Receipt {
         outcome_index: other.outcome_index,

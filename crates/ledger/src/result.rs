@@ -9,7 +9,7 @@
 //!                 4 + length          its outcome
 //! ```
 //!
-//! Nothing follows. A transaction that is put off gets an outcome that says so in its own block,
+//! Nothing follows. A transaction that is deferred gets an outcome that says so in its own block,
 //! and the one that decides about it among the *carried* ones of a later block. Carried outcomes
 //! ascend by (height, index), so none is there twice.
 //!
@@ -41,7 +41,7 @@ pub struct BlockResult {
     carried: Vec<CarriedOutcome>,
 }
 
-/// What became of a transaction that an earlier block put off.
+/// What became of a transaction that an earlier block deferred.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CarriedOutcome {
     /// Where its envelope was ordered: the block, and the index in that.

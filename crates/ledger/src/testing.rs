@@ -24,7 +24,7 @@ pub fn genesis() -> Genesis {
 }
 
 /// Genesis and `blocks` more, each with `transactions` distinct transactions. From block 3 on each
-/// also decides about a transaction that the one before put off.
+/// also decides about a transaction that the one before deferred.
 pub fn chain(blocks: u64, transactions: u64) -> Vec<Block> {
     chain_of(&genesis(), blocks, transactions)
 }

@@ -109,7 +109,7 @@ pub struct Metrics {
     pub committed: Counter,
     pub rejected: Counter,
     pub retry: Counter,
-    /// Transactions that the protocol put off to the next block, each time counted.
+    /// Transactions that the protocol deferred to the next block, each time counted.
     pub deferred: Counter,
     /// Transactions that the protocol turned away at first and ran again in the same block.
     pub rerun: Counter,
@@ -307,7 +307,7 @@ impl Collector for Reading {
         let mut page = Page(encoder);
         page.counter("blocks", "Sealed blocks", &metrics.blocks)?;
         page.outcomes(metrics)?;
-        let help = "Times that a transaction was put off to the next block";
+        let help = "Times that a transaction was deferred to the next block";
         page.counter("transactions_deferred", help, &metrics.deferred)?;
         let help = "Transactions that ran again in the same block";
         page.counter("transactions_rerun", help, &metrics.rerun)?;

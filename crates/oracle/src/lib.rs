@@ -13,7 +13,7 @@
 //! again where it stands in the serial order, and every answer must be the one that the client got
 //! ([`session`]).
 //!
-//! What a protocol puts off (`Outcome::Retry`, where its info says that it may) must have had no
+//! What a protocol defers (`Outcome::Retry`, where its info says that it may) must have had no
 //! effect: it is left out of the replay. It joins a later block, ahead of that block's own, and in
 //! every block some transaction must get on.
 //!

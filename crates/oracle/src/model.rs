@@ -29,7 +29,7 @@ impl Model {
 
     /// Run a block in its claimed order. Which of several errors a rejected transaction names
     /// depends on when commands are evaluated, so only committed ones are compared in full.
-    /// What the protocol has put off is left out.
+    /// What the protocol has deferred is left out.
     pub fn run(
         &mut self,
         block: &Block,

@@ -281,7 +281,7 @@ fn check_batch(
     Ok(())
 }
 
-/// The records after the three in their claimed order; what was put off had no effect.
+/// The records after the three in their claimed order; what was deferred had no effect.
 fn replay(
     world: &SmallWorld,
     order: [usize; 3],

@@ -4,7 +4,7 @@
 //! are appended to, doubled, turned and set short again by commands, several of a transaction among
 //! them, so that some meet a row that is too long for their share: in the middle of a chain of
 //! commands that succeed before and behind them. Other transactions read lengths and write by them,
-//! abort, or issue more metered commands than can be put off.
+//! abort, or issue more metered commands than can be deferred.
 
 use std::sync::Arc;
 
@@ -232,7 +232,7 @@ impl Program {
         self.checked_command(constant(key), (COUNT, to), constant(by), checks);
     }
 
-    /// More metered commands than can be put off, one after the other.
+    /// More metered commands than can be deferred, one after the other.
     fn many(&mut self, key: i64, letters: &str) {
         let (turn, found) = (self.register(), self.register());
         let last = i64::from(procedure::meter::COMMANDS_MAX) + 3;

@@ -310,7 +310,7 @@ pub(crate) fn check_order(
     Ok(())
 }
 
-/// Calls are retried only where the info says so, or because they are put off; and whoever is put
+/// Calls are retried only where the info says so, or because they are deferred; and whoever is put
 /// off, somebody gets on.
 pub(crate) fn check_progress(
     protocol: &dyn Protocol,

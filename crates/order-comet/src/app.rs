@@ -217,7 +217,7 @@ impl App {
         for tx in txs {
             let Ok(bundle) = Bundle::decode(tx) else { continue };
             let holds_envelopes = !bundle.envelopes.is_empty();
-            // A nudge is for what was put off, which may leave room for nothing else.
+            // A nudge is for what was deferred, which may leave room for nothing else.
             if is_full && holds_envelopes || !names.insert(bundle.name) {
                 continue;
             }

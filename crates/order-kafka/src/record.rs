@@ -60,7 +60,7 @@ pub struct Bundle {
     pub number: u64,
     pub cut: u64,
     pub forced: bool,
-    /// Transactions that earlier blocks had put off, as its node knew.
+    /// Transactions that earlier blocks had deferred, as its node knew.
     pub carried: u64,
     pub proposal: Proposal,
 }

@@ -276,7 +276,7 @@ impl Orderer for Node {
         self.outbox.admit(envelope, &self.limits)
     }
 
-    /// A nudge may be lost: what was put off waits for the next one, or for the next envelope.
+    /// A nudge may be lost: what was deferred waits for the next one, or for the next envelope.
     fn nudge(&mut self) {
         self.nudged = true;
     }

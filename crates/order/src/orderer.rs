@@ -46,7 +46,7 @@ pub trait Orderer {
     /// Hands over an envelope to be ordered, or refuses it at once.
     fn submit(&mut self, envelope: Bytes) -> Result<(), Refused>;
 
-    /// Asks for a batch even if nothing waits, for the sake of what earlier blocks put off. Where
+    /// Asks for a batch even if nothing waits, for the sake of what earlier blocks deferred. Where
     /// messages can be lost, so can this: ask again. One empty batch too many does no harm.
     fn nudge(&mut self);
 
@@ -114,7 +114,7 @@ pub struct Released {
     /// Whether blocks name what their proposer had seen: they do where snapshots may lie further
     /// back than one block.
     pub names_seen: bool,
-    /// Transactions that earlier blocks put off to the next one.
+    /// Transactions that earlier blocks deferred to the next one.
     pub carried: usize,
 }
 
@@ -203,7 +203,7 @@ impl Limits {
 /// A batch that is being filled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filling {
-    /// Transactions that earlier blocks put off, and envelopes.
+    /// Transactions that earlier blocks deferred, and envelopes.
     count: usize,
     envelopes: usize,
     bytes: usize,

@@ -26,7 +26,7 @@ pub struct Proposal {
     pub proposer: Proposer,
     /// What its node had released when it cut the batch.
     pub seen_height: Height,
-    /// May be empty: a block for what earlier ones put off.
+    /// May be empty: a block for what earlier ones deferred.
     pub envelopes: Vec<Bytes>,
 }
 

@@ -8,7 +8,7 @@
 //! A batch holds envelopes up to a count and a number of bytes, and takes one of any size that a
 //! block has room for. Schema changes stand where they arrived, like anything else. A batch always
 //! fits its block: each envelope is counted with the longest outcome that it can have, beside those
-//! of transactions that earlier blocks put off.
+//! of transactions that earlier blocks deferred.
 //!
 //! A value can go along with each envelope (a compiled program, a reply's channel), so that its
 //! node need not look it up when the batch comes back.
@@ -72,7 +72,7 @@ impl<T> Solo<T> {
         self.cut_beside(now_us, 0)
     }
 
-    /// The same for a block that also runs `carried` transactions which earlier ones put off: it
+    /// The same for a block that also runs `carried` transactions which earlier ones deferred: it
     /// leaves room for them, and is wanted for them alone if nothing waits.
     pub fn cut_beside(&mut self, now_us: i64, carried: usize) -> Option<(Proposal, Vec<T>)> {
         self.cut_at_most(now_us, carried, usize::MAX)

@@ -344,7 +344,7 @@ impl<T: Task> Line<T> {
             return Err(format!("transaction {position} is deferred and not in its place"));
         }
         if !later.is_empty() {
-            // Behind a change of protocol, what an earlier block put off may join the same one.
+            // Behind a change of protocol, what an earlier block deferred may join the same one.
             let joining = self.deferred.entry(joins).or_default();
             joining.append(&mut later);
             joining.sort_by_key(|deferred| deferred.origin);

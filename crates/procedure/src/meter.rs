@@ -104,7 +104,7 @@ const FIRST_BYTE_SHARES: u64 = 8;
 /// By default, texts of some megabytes can be joined by each command behind them.
 const SHARES: u64 = 256;
 
-/// Metered commands that a transaction may put off. Those behind them read their rows, so that
+/// Metered commands that a transaction may defer. Those behind them read their rows, so that
 /// something of what a transaction may do is left for what else it does.
 pub const COMMANDS_MAX: u32 = 64;
 
@@ -174,7 +174,7 @@ pub struct Meter {
     longest: Cell<u64>,
     /// Of how many values of each sequence the last was taken.
     taken: RefCell<SmallVec<[(TableId, u64); 1]>>,
-    /// Metered commands that the transaction may still put off.
+    /// Metered commands that the transaction may still defer.
     commands_left: Cell<u32>,
     /// Of an update command alone.
     is_command: bool,
@@ -232,7 +232,7 @@ impl Meter {
         Budget { units_max: self.allowance.get(), bytes_max: self.memory.get() }
     }
 
-    /// Pays what a metered command may do at most, and tells it. `None`: it must not be put off.
+    /// Pays what a metered command may do at most, and tells it. `None`: it must not be deferred.
     /// Outside blocks none is, for the answer is waited for.
     pub(crate) fn set_aside(&self) -> Option<Budget> {
         let budget = self.budget();

@@ -53,7 +53,7 @@ fn main() {
     let (wall, cpu) = (began.elapsed(), cpu_time() - cpu);
     println!(
         "{name} workers {workers} theta {theta} rows {rows} block {size}: {:.0}/s, {:.0} per \
-         CPU-second, rerun {:.2} %, put off {:.2} %",
+         CPU-second, rerun {:.2} %, deferred {:.2} %",
         committed as f64 / wall.as_secs_f64(),
         committed as f64 / cpu.as_secs_f64(),
         100.0 * rerun as f64 / count as f64,

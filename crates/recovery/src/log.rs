@@ -29,7 +29,7 @@ use crate::analysis::Subject;
 #[derive(Clone)]
 pub struct LoggedBlock {
     pub block: Arc<Block>,
-    /// In the serial order that the protocol claimed; who was rejected or put off is not there.
+    /// In the serial order that the protocol claimed; who was rejected or deferred is not there.
     pub commits: Vec<Commit>,
 }
 

@@ -15,7 +15,7 @@
 //!
 //! *What is skipped* are the named block and all between it and the one that says so: at most the
 //! one that was ordered beside it, of which nothing was released either. Each of their
-//! transactions, and each that earlier blocks had put off to them, is rejected with XXT01, has no
+//! transactions, and each that earlier blocks had deferred to them, is rejected with XXT01, has no
 //! effect, and has used its key or number. What the protocol carried begins anew, as behind a
 //! schema change. The skip itself is an effect on table 0, and a part of the state.
 //!

@@ -25,7 +25,7 @@
 //! | `replay` | another replica computes the same headers from the orders alone |
 //! | `at most once` | nothing runs twice; after a retry, a key may be used again |
 //! | `outcome of a key` | what a node says of a key is what the ledger says |
-//! | `carried over` | what was put off is decided once |
+//! | `carried over` | what was deferred is decided once |
 //! | `own past` | the released height never runs back; readers see no state that is overtaken |
 //! | `recovery` | every disk that a crash leaves becomes a node again |
 //! | `progress` | without faults, all that was asked is answered, and nothing waits |

@@ -253,7 +253,7 @@ const QUANTITIES: &[Quantity] = &[
     },
     Quantity {
         title: "Deferred",
-        unit: "% of executions put off to the next block",
+        unit: "% of executions deferred to the next block",
         point: |m| exactly(100.0 * m.deferred_share),
         digits: 1,
         more_is_better: false,
@@ -379,8 +379,8 @@ x-axis are equally spaced, whatever their values.</p>
 <p>Processor time is that of all threads of the process, so throughput per CPU-second charges a
 protocol for the threads that it keeps busy. A transaction&rsquo;s latency is the time from the
 start of the first block that it is in to the end of the block that decides it. An execution is
-aborted if the protocol turned it away, be it to run again in the same block, to be put off to the
-next one, or to fail with SQLSTATE&nbsp;40001; a transaction that is put off counts as an execution
+aborted if the protocol turned it away, be it to run again in the same block, to be deferred to the
+next one, or to fail with SQLSTATE&nbsp;40001; a transaction that is deferred counts as an execution
 in each of its blocks.</p>
 <p>Every run ends in a digest of the whole state. Protocols whose serial order is block order
 agreed on it, and each protocol agreed with itself over repetitions, threads and sealing, unless a

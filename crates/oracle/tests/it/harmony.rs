@@ -167,7 +167,7 @@ fn without_reordering_and_with_deferral_blocks_equal_the_serial_replay() {
     }
 }
 
-/// Deferral is an outcome of its own: who is put off says so, and who is not does not.
+/// Deferral is an outcome of its own: who is deferred says so, and who is not does not.
 #[test]
 fn whoever_is_deferred_ends_in_a_retry() {
     let protocol = protocols::by_name("harmony:fallback=defer").unwrap();

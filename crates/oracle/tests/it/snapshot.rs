@@ -69,7 +69,7 @@ fn aria_never_puts_off_who_only_reads() {
     assert_eq!(run("aria", &block).deferred, (1..20).collect::<Vec<_>>());
 }
 
-/// Lu 2020, 4.3: what is put off stands first in the next block, whose first always commits.
+/// Lu 2020, 4.3: what is deferred stands first in the next block, whose first always commits.
 #[test]
 fn aria_starves_nobody() {
     for name in ["aria", "aria:reordering=off"] {

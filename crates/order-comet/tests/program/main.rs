@@ -283,7 +283,7 @@ fn one_validator_orders_rests_and_goes_on() {
     assert_eq!(cluster.rest(0), resting, "an idle ledger makes blocks");
     assert_eq!(cluster.confirm(0), cluster.members[0].ledger.contents.len() as u64);
 
-    // A batch for what earlier blocks put off.
+    // A batch for what earlier blocks deferred.
     let before = cluster.members[0].ledger.contents.len();
     cluster.members[0].comet.as_mut().unwrap().nudge();
     cluster.until("an empty batch", |it| it.members[0].ledger.contents.len() > before);

@@ -89,7 +89,7 @@ pub enum Admission {
 /// How what ran under a key stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// Running, or put off to a later block.
+    /// Running, or deferred to a later block.
     Pending,
     /// A conflict; other bytes may follow under the key.
     Retry,

@@ -301,7 +301,7 @@ fn as_one_that_forgets_nothing() {
     assert!(runs > 10_000 && repeats > 3_000 && refusals > 5_000, "{runs} {repeats} {refusals}");
 }
 
-/// Most end in their block; some are put off.
+/// Most end in their block; some are deferred.
 fn settle_some(
     random: &mut Random,
     submissions: &mut Submissions,

@@ -18,7 +18,7 @@
 //!   finish   reserve, then compare          parallel by transaction, a barrier between
 //!            decide, serial order           a pass over one byte for each transaction
 //!            install                        parallel by transaction: no two write one record
-//!            fallback=off: put off          the conflicting stand first in the next block
+//!            fallback=off: deferred          the conflicting stand first in the next block
 //!            fallback=on:  run again        by ordered locks, in TID order, after the others
 //! ```
 //!
@@ -75,7 +75,7 @@ pub const ENTRY: crate::Entry = crate::Entry {
     mutants: Mutant::NAMES,
 };
 
-/// `may_retry` is said of blocks: a transaction that is put off ends its block in a retry, and
+/// `may_retry` is said of blocks: a transaction that is deferred ends its block in a retry, and
 /// comes again in the next block.
 pub static INFO: ProtocolInfo = ProtocolInfo {
     name: "aria",
@@ -196,6 +196,6 @@ impl Protocol for Aria {
 
 fn put_off() -> Outcome {
     Outcome::Retry(Error::serialization(
-        "The transaction conflicts with an earlier one of its block and was put off.",
+        "The transaction conflicts with an earlier one of its block and was deferred.",
     ))
 }

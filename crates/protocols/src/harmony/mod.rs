@@ -34,7 +34,7 @@
 //! - `inter_block=on`: a block may be prepared on the snapshot before last, while the one before it
 //!   is being finished; [`previous`] has Rule 3 and why it suffices. Blocks that are prepared on
 //!   their own snapshot are decided as without it.
-//! - `fallback=defer`: the paper's retry. The rejected end in 40001 and are put off to the next
+//! - `fallback=defer`: the paper's retry. The rejected end in 40001 and are deferred to the next
 //!   block. At high skew that feeds on itself.
 //!
 //! *Invariants.* The serial order claimed is: survivors by (min_out, TID), then the rejected by
@@ -386,5 +386,5 @@ fn remember(
 }
 
 fn put_off() -> Error {
-    Error::serialization("The transaction is put off to a later block.")
+    Error::serialization("The transaction is deferred to a later block.")
 }

@@ -61,7 +61,7 @@ pub struct Binder<'a> {
     pub(super) enclosing: Vec<Scope>,
     pub(super) aggregates: super::state::Aggregates,
     pub(super) ctes: Vec<super::state::CommonTable>,
-    /// Changes that are put off, in a statement of several parts.
+    /// Changes that are deferred, in a statement of several parts.
     pub(super) late: Option<super::state::Late>,
     /// Parameters that were compared with a `char(n)` before anything else gave them a type.
     pub(super) char_parameters: Vec<usize>,

@@ -31,7 +31,7 @@ pub(super) enum Place {
     JoinCondition,
 }
 
-/// What is put off until everything is read.
+/// What is deferred until everything is read.
 #[derive(Default)]
 pub(super) struct Late {
     pub(super) changes: Vec<Step>,

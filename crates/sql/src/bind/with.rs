@@ -162,7 +162,7 @@ impl Binder<'_> {
         Ok(kept.unwrap_or(nothing))
     }
 
-    /// The changes that were put off.
+    /// The changes that were deferred.
     fn make_changes(&mut self) {
         if let Some(late) = self.late.take() {
             self.steps.extend(late.changes);
@@ -177,7 +177,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether changes are put off.
+    /// Whether changes are deferred.
     pub(super) fn is_late(&self) -> bool {
         self.late.is_some()
     }

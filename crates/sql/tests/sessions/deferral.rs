@@ -1,4 +1,4 @@
-//! Transactions that a protocol puts off to later blocks.
+//! Transactions that a protocol defers to later blocks.
 
 use std::sync::{Arc, Mutex};
 
