@@ -259,11 +259,11 @@ pub struct ClusterInit {
     /// Host that all of them listen on.
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
     pub host: String,
-    /// First port; each node takes three, for clients, for probes, for other nodes.
+    /// First port; each node takes three, for clients, probes, other nodes; with CometBFT four.
     #[arg(long, value_name = "PORT", default_value_t = 5460)]
     pub port: u16,
-    /// What orders the ledger, for good.
-    #[arg(long, value_enum, default_value = "raft")]
+    /// What orders the ledger, for good: raft, or where it was built with them kafka or cometbft.
+    #[arg(long, value_enum, default_value = "raft", hide_possible_values = true)]
     pub order: Kind,
     /// A setting of all nodes, written into each one's tally.toml; can be given more than once.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
