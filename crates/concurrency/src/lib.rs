@@ -1,7 +1,7 @@
 //! The seam between what a block asks for and how a protocol does it.
 //!
 //! * [`Protocol`]: one strategy; virtual per block, never per access.
-//! * [`ProtocolInfo`]: its info, read by the CLI, the docs, the bench and the tests.
+//! * [`ProtocolInfo`]: what it says of itself, read by the CLI, the docs, the bench and the tests.
 //! * [`Epoch`]: a block in which calls run as they arrive.
 //! * [`Work`]: what one transaction of a block runs; every kind runs through the same `Access`.
 //! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial

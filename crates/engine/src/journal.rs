@@ -20,7 +20,7 @@
 //! engine stops or halts, and when they take too much memory: before the checkpoint itself, so that
 //! the ledger has no gap, each row of the checkpoint has its block, and receipts, verification and
 //! restore know no difference. What a crash leaves is the ledger as it was at some moment, as
-//! with a disk that lies about syncs, but not remote what checkpoints say.
+//! with a disk that lies about syncs, but not beyond what checkpoints say.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -66,9 +66,9 @@ impl Observed {
 pub struct Folder {
     pub path: PathBuf,
     pub files: Arc<dyn Files>,
-    /// Where blocks are copied to before they go, whoever asks for it.
+    /// Where blocks are copied to before they go, by each way of pruning.
     pub archive: Option<PathBuf>,
-    /// Held by who prunes.
+    /// Held while blocks are pruned.
     pub pruning: Mutex<()>,
 }
 

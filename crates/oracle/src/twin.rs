@@ -310,8 +310,8 @@ pub(crate) fn check_order(
     Ok(())
 }
 
-/// Calls are retried only where the info says so, or because they are deferred; and whoever is put
-/// off, somebody gets on.
+/// Calls are retried only where the protocol's info says so, or because they are deferred; and
+/// whichever are, others get on.
 pub(crate) fn check_progress(
     protocol: &dyn Protocol,
     block: &Block,

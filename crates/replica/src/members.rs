@@ -4,10 +4,10 @@
 //! SET ledger.members = '1 8f… a:5462, 2 03… b:5462, 4 d1… d:5462'      4 is new
 //! ```
 //!
-//! The parameter says who the members are from the next block on; what follows (their entry, who
-//! orders) is the nodes' business. A change adds one member, removes one, or gives one another
-//! address: two that go at once could be a majority. A number that a member had is never given to
-//! another one, so `last_member` is kept.
+//! The parameter says who the members are from the next block on; what follows (whose connections
+//! are taken, who orders) is the nodes' business. A change adds one member, removes one, or gives
+//! one another address: two that go at once could be a majority. A number that a member had is
+//! never given to another one, so `last_member` is kept.
 
 use ledger::Parameters;
 use order::{Known, Roll};

@@ -291,7 +291,7 @@ fn tpcc_throughput(lab: &mut Lab<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
-/// The protocol's own info says what can be chosen: one variant for each value but the default.
+/// The protocol's own `info` says what can be chosen: one variant for each value but the default.
 fn variants(name: &str) -> Result<Vec<String>> {
     let info = named::protocol(name)?.info();
     let others = info.options.iter().flat_map(|option| match option.values {

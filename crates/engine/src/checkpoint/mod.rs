@@ -21,7 +21,7 @@
 //! holds at most about twice the state for each checkpoint kept.
 //!
 //! *What belongs to a state*: every table's rows with their stamps, the schema, the parameters,
-//! both headers of the block, and what the block stages on: what keys came to, deferred
+//! both headers of the block, and what the block hands on: what keys came to, deferred
 //! transactions, the protocol's own value, and the [`past`].
 //!
 //! *The past.* Under a protocol that reads snapshots before the last one, rows that those show

@@ -31,7 +31,7 @@ pub struct Beside {
     pub rest: Option<Duration>,
     /// How far the times of blocks may be ahead of the clock; `None`: as far as they like.
     pub clock_bound: Option<ClockBound>,
-    /// Bytes that the tables may hold, remote which this node takes no more; 0: any number.
+    /// Bytes that the tables may hold, beyond which this node takes no more; 0: any number.
     pub memory_bytes_max: u64,
     /// Keeps what block this process dies in.
     pub watchdog: Option<Arc<Watchdog>>,

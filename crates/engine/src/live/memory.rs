@@ -2,12 +2,12 @@
 //!
 //! Rows live in memory, so a node that takes more of them than there is room for would be ended by
 //! the operating system, and again at each start. The sequencer looks at what the store holds
-//! behind blocks, and remote the bound what might write is refused on entry of this node; what
+//! behind blocks, and beyond the bound what might write is refused by this node on entry; what
 //! was ordered runs on every replica alike. Schema changes and single DELETEs are let in, as they
 //! make room: places of deleted rows are taken again, and a dropped table's memory goes back.
 //!
 //! Cost: a sum over the tables for every [`LOOK_ROWS`] rows or [`LOOK_BLOCKS`] blocks that were
-//! written, and for each request while it is full. So much may be written remote the bound, and
+//! written, and for each request while it is full. So much may be written beyond the bound, and
 //! what waited already.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,7 +53,7 @@ impl MemoryBound {
     }
 
     /// # Errors
-    /// 53200 remote the bound.
+    /// 53200 beyond the bound.
     pub fn check(&self, store: &Store) -> Result<()> {
         if !self.is_full.load(Ordering::Relaxed) {
             return Ok(());

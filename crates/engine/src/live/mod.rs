@@ -31,9 +31,9 @@
 //! while the one before it is synced, see [`arriving`].
 //!
 //! *Ordered by others.* Where other nodes take part in the order, requests go to
-//! [`remote`](crate::remote) and come back in batches that hold those of any node; the first step
-//! above is theirs, and the second one where their log is the ledger's. A client is answered when
-//! its block was released here.
+//! [`remote_orders`](crate::remote_orders) and come back in batches that hold those of any node;
+//! the first step above is theirs, and the second one where their log is the ledger's. A client is
+//! answered when its block was released here.
 //!
 //! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. Its
 //! block says so, and the transaction joins a later one without being ordered again; its client

@@ -253,7 +253,7 @@ impl<'a> Source<'a> {
         None
     }
 
-    /// Stages all there is to `to`, until nobody wants it any more.
+    /// Hands all there is to `to`, until its receiver is gone.
     pub fn run(&mut self, to: &SyncSender<Result<Item, Fault>>) {
         while let Some(item) = self.next().transpose() {
             let last = item.is_err();

@@ -16,7 +16,7 @@
 //! sequentially consistent order one of the two sees the other.
 //!
 //! **Waiting.** A reader or writer that meets an *older* writer waits a moment for it to end before
-//! it gives up: nobody waits for a younger one, so nobody waits in a cycle. Meeting a younger
+//! it gives up: none waits for a younger one, so there is no cycle of waits. Meeting a younger
 //! writer a reader reads on, for that one's version will begin later; a writer gives up.
 //!
 //! **Blocks.** A transaction of a closed epoch must not write; it gets 40001 at the gate. A

@@ -111,8 +111,8 @@ fn a_rejection_stands_where_its_row_was_there() {
     }
 }
 
-/// Copies to and fro between two rows: workers do get at each other, whoever does begins again or
-/// is healed, and all of them end. Where one executor has both rows, nobody meets anybody.
+/// Copies to and fro between two rows: transactions do conflict, and those that do begin again
+/// or are healed, and all of them end. Where one executor has both rows, none conflict.
 #[test]
 fn who_meets_a_conflict_begins_again_and_ends() {
     let pool = WorkerPool::new(4);

@@ -18,7 +18,7 @@
 //!   finish   reserve, then compare          parallel by transaction, a barrier between
 //!            decide, serial order           a pass over one byte for each transaction
 //!            install                        parallel by transaction: no two write one record
-//!            fallback=off: deferred          the conflicting stand first in the next block
+//!            fallback=off: deferred         the conflicting stand first in the next block
 //!            fallback=on:  run again        by ordered locks, in TID order, after the others
 //! ```
 //!

@@ -5,7 +5,7 @@ use types::version::SERVER_VERSION;
 
 use crate::syntax::path::SearchPath;
 
-/// Who owns everything, whether or not anybody may log in by that name.
+/// The owner of everything, whether or not a session may log in by that name.
 pub const OWNER: &str = "tally";
 
 /// What a session knows about itself: the answers of `current_user`, `version()` and their kin.
