@@ -1,4 +1,4 @@
-//! An orderer remote this process, and what its node's clients wait for.
+//! An orderer beyond this process, and what its node's clients wait for.
 //!
 //! ```text
 //!   submit ─► pending: envelope ─► its tickets        orderer ─► delivery ─► a block to execute

@@ -20,6 +20,7 @@ use cluster::{Answer, Plan, Roll, Secrets};
 use engine::{Elsewhere, Journal, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use ledger::hash::from_hex;
 use ledger::votes::electors::ELECTORS;
 use ledger::{Batch, Files, Hash, Record, Stream, VoteKey, first_block, read_record};
 use order::Proposal;
@@ -29,6 +30,7 @@ use tracing::warn;
 use types::Height;
 
 use super::door::Door;
+use super::place::written_hash_of;
 use super::standing::OfComet;
 use super::{Beginning, Place, Standing};
 use crate::config::Settings;
@@ -107,9 +109,8 @@ pub fn begin_anew(data: &Path, plan: &Plan, secrets: &Secrets) -> Result<()> {
 }
 
 fn id_of(hex: &str) -> Result<[u8; 16]> {
-    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2).unwrap_or(""), 16);
-    let bytes: Result<Vec<u8>, _> = (0..32).step_by(2).map(byte).collect();
-    bytes.ok().and_then(|bytes| bytes.try_into().ok()).context("the plan names no ledger")
+    let bytes = from_hex(hex)?;
+    bytes.try_into().ok().context("the plan names no ledger")
 }
 
 fn founders(roll: &Roll) -> Result<Vec<Founder>> {
@@ -204,9 +205,7 @@ impl Place for CometBft {
     }
 
     fn hash_of(&self, height: Height) -> io::Result<Hash> {
-        let read = read_record(&*self.files, Stream::Orders, height).map_err(io::Error::other)?;
-        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("no block {height}"));
-        Ok(read.ok_or_else(gone)?.hash())
+        written_hash_of(&*self.files, height)
     }
 
     fn first_height(&self) -> Height {

@@ -14,7 +14,7 @@ use cluster::Answer;
 use engine::{Elsewhere, Engine, Journal};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use ledger::{Files, Hash, Stream, first_block, read_record};
+use ledger::{Files, Hash, first_block};
 use order_kafka::broker::{self, Access, Credentials, SaslConfig, Topic};
 use order_kafka::record::Cuts;
 use order_kafka::{Config, Node, Timing};
@@ -22,6 +22,7 @@ use tracing::{error, info};
 use types::{Error, Height};
 
 use super::door::Door;
+use super::place::written_hash_of;
 use super::{Beginning, OfTopic, Place, Standing};
 use crate::config::{KafkaSasl, Settings};
 use crate::database::{block_limits, clock, draw};
@@ -175,9 +176,7 @@ impl Place for Kafka {
     }
 
     fn hash_of(&self, height: Height) -> io::Result<Hash> {
-        let read = read_record(&*self.files, Stream::Orders, height).map_err(io::Error::other)?;
-        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("no block {height}"));
-        Ok(read.ok_or_else(gone)?.hash())
+        written_hash_of(&*self.files, height)
     }
 
     fn first_height(&self) -> Height {

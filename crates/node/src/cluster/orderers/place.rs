@@ -1,5 +1,6 @@
 //! A member's place in the order, whatever orders.
 
+use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -8,12 +9,22 @@ use cluster::{Answer, Members, Peers, Plan};
 use engine::{BlockLimits, Elsewhere, Engine, Replica};
 use futures::future::BoxFuture;
 use ledger::{BlockWriter, Files, Hash};
+#[cfg(any(feature = "kafka", feature = "cometbft"))]
+use ledger::{Stream, read_record};
 use types::Height;
 
 use super::Standing;
 use crate::cluster::pending::Pending;
 use crate::config::Settings;
 use crate::metrics::Order;
+
+/// [`Place::hash_of`], where the orders that the node writes are the only ones it has.
+#[cfg(any(feature = "kafka", feature = "cometbft"))]
+pub fn written_hash_of(files: &dyn Files, height: Height) -> io::Result<Hash> {
+    let read = read_record(files, Stream::Orders, height).map_err(io::Error::other)?;
+    let gone = || io::Error::new(io::ErrorKind::NotFound, format!("no block {height}"));
+    Ok(read.ok_or_else(gone)?.hash())
+}
 
 /// A member's place in the order, from its start on.
 pub trait Place: Send + Sync {
@@ -28,19 +39,19 @@ pub trait Place: Send + Sync {
     fn answer(&self, request: Bytes) -> BoxFuture<'static, Answer>;
 
     /// The hash of a block's order.
-    fn hash_of(&self, height: Height) -> std::io::Result<Hash>;
+    fn hash_of(&self, height: Height) -> io::Result<Hash>;
 
     /// The oldest block that was not pruned.
     fn first_height(&self) -> Height;
 
     /// What one that takes the ledger up to this block goes on with: [`super::Kind::begin_behind`].
-    fn up_to(&self, height: Height) -> std::io::Result<Vec<u8>>;
+    fn up_to(&self, height: Height) -> io::Result<Vec<u8>>;
 
     /// Takes no part any more.
     fn stop(&self) -> BoxFuture<'static, ()>;
 
     /// What the orderer has written of the ledger is in order on disk, and a mark says so.
-    fn rest(&self) -> std::io::Result<()>;
+    fn rest(&self) -> io::Result<()>;
 }
 
 /// What a member begins with.
