@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! BACKUP                                    what this folder is; no node serves it
+//! UNFINISHED                                while there is no backup yet: the first run has not ended
 //! backup-00000000000000000007.manifest      the seventh backup: every file, its length, its digest
 //! orders/  results/  checkpoints/  …         as in a data folder, each file up to its length
 //! ```
@@ -20,11 +21,13 @@
 //! 1  checkpoints, headers, segments: what is not there yet is copied behind what is, checked,
 //!    synced; nothing that the manifest before lists is changed
 //! 2  folders are synced; the new manifest is written, synced; its folder is synced    ── now it is
-//! 3  older manifests go, then files that the new one does not list
+//! 3  UNFINISHED goes, then older manifests, then files that the new one does not list
 //! ```
 //!
 //! So a crash, a full disk or any other error leaves the backup before as it was: its files may
-//! have grown, and the lengths in its manifest say where it ends. The next run goes on.
+//! have grown, and the lengths in its manifest say where it ends. The next run goes on. A folder
+//! without a whole manifest is a damaged backup, whose blocks are not thrown away where the ledger
+//! has pruned them, unless UNFINISHED says that there never was one.
 //!
 //! # What is trusted
 //!

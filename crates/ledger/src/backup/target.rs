@@ -23,6 +23,8 @@ const MARKER_TEXT: &[u8] = b"This folder is a backup of a ledger, or an archive 
 It is written by `tally backup` and `tally prune`, checked by `tally backup --verify`,\n\
 and made a data folder again by `tally restore`.\n";
 const LOCK: &str = "LOCK";
+/// Is there until the first manifest is on stable storage: what was copied before was no backup.
+const UNFINISHED: &str = "UNFINISHED";
 const FOLDERS: [&str; 5] = [
     CHECKPOINT_FOLDER,
     Stream::Orders.folder(),
@@ -37,7 +39,7 @@ pub(super) struct Target<'a> {
     pub extent: Extent,
     /// The newest backup that is there.
     previous: Option<Manifest>,
-    /// There is a manifest, and none that is whole.
+    /// There was a backup, and no manifest is whole.
     is_damaged: bool,
     report: Report<'a>,
     /// Files of `previous` that were read: with their hasher if they are as they were.
@@ -64,10 +66,16 @@ impl<'a> Target<'a> {
         }
         files.sync_folder("").map_err(cannot_write)?;
         let (previous, unfinished) = find_newest(files)?;
+        let has_manifest = previous.is_some() || !unfinished.is_empty();
+        let mut is_unfinished = names.iter().any(|name| name == UNFINISHED);
+        if !has_manifest && !is_unfinished {
+            write_new(files, UNFINISHED, b"")?;
+            is_unfinished = true;
+        }
         Ok(Target {
             files,
             extent: Extent::default(),
-            is_damaged: previous.is_none() && !unfinished.is_empty(),
+            is_damaged: previous.is_none() && !is_unfinished,
             previous,
             report,
             listed: BTreeMap::new(),
@@ -302,6 +310,9 @@ impl<'a> Target<'a> {
             self.files.sync_folder(folder).map_err(cannot_write)?;
         }
         write_new(self.files, &manifest_name(number), &manifest.encode())?;
+        if names.iter().any(|name| name == UNFINISHED) {
+            self.files.remove(UNFINISHED).map_err(cannot_write)?;
+        }
         // The backup is there whether or not this can be done; the next run does it again.
         let _ = self.remove_others(number, &numbers, &manifest);
         let checkpoints = manifest.entries.iter();

@@ -203,11 +203,14 @@ fn a_backup_that_is_interrupted_anywhere_leaves_the_one_before_and_the_next_goes
     assert!(images > 200, "only {images} images");
 }
 
-/// The very first one, too: before it is whole there is none, and that is said.
+/// The very first one, too: before it is whole there is none, and that is said. It can be made still
+/// where the ledger was pruned meanwhile.
 #[test]
 fn a_first_backup_can_be_cut_anywhere() {
-    let blocks = chain(5, 3);
-    let source = ledger(&blocks, &[3]);
+    let blocks = chain(8, 3);
+    let source = ledger(&blocks, &[6]);
+    let pruned = copy_of(&source);
+    assert!(prune(&pruned, 6, 6).unwrap().first_block > 0);
     let probe = MemoryFiles::new();
     back_up(&source, &probe, &blocks).unwrap();
     for operation in 0..probe.operations() {
@@ -223,9 +226,15 @@ fn a_first_backup_can_be_cut_anywhere() {
                     assert!(error.message().contains("no finished backup"), "{error}");
                 }
             }
+            let later = copy_of(&image);
+            let is_there = check(&later).is_ok();
             let done = back_up(&source, &image, &blocks).unwrap();
             assert!(done.extent.bytes_copied <= done.bytes, "operation {operation}");
             expect_backup(&image, &blocks, "gone on");
+            let done = back_up(&pruned, &later, &blocks).unwrap();
+            assert_eq!(done.first_block == 0, is_there, "operation {operation}");
+            expect_backup(&later, &blocks, "gone on after a prune");
+            assert!(later.paths().iter().all(|path| path != "UNFINISHED"));
         }
     }
 }

@@ -214,6 +214,7 @@ fn backups_prunes_and_restores_can_be_killed() {
     };
     let (mut finished, mut delay_us) = ([false; 3], 2_000);
     for round in 0.. {
+        assert!(delay_us < 60_000_000, "round {round}: {finished:?} of backup, prune, restore");
         delay_us += delay_us / 4;
         let backup = ["backup", "--to", path(&to), "--data", path(&data)];
         let had = run(&["backup", "--verify", path(&to)]).status.success();
