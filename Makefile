@@ -84,7 +84,7 @@ ORDERERS = order-kafka order-comet
 
 test:
 	scripts/install-deps psql pgbench python
-	cargo test --workspace $(addprefix --exclude ,analytics $(ORDERERS)) \
+	scripts/run-tests --workspace $(addprefix --exclude ,analytics $(ORDERERS)) \
 		--lib --bins --tests --examples
 	cargo test --doc --package procedure
 
@@ -104,12 +104,12 @@ test-components: WITH = --package analytics --package bench --package node --pac
 	--features node/analytics,tools/analytics
 test-components:
 	scripts/install-deps psql pgbench postgres drivers
-	cargo test $(WITH) --lib --bins --tests -- $(WITHOUT)
-	cargo test $(addprefix --package ,$(ORDERERS)) --lib --tests
+	scripts/run-tests $(WITH) --lib --bins --tests -- $(WITHOUT)
+	scripts/run-tests $(addprefix --package ,$(ORDERERS)) --lib --tests
 	cargo build $(WITH) --example tokio_client
-	PROGRAMS=$(PROGRAMS) tests/clients/run.sh
+	PROGRAMS=$(PROGRAMS) timeout 1200 tests/clients/run.sh
 	cargo build --package ledger --example check_proofs
-	PROGRAMS=$(PROGRAMS) tests/clients/verifiers $(PROOF_EDITS)
+	PROGRAMS=$(PROGRAMS) timeout 1200 tests/clients/verifiers $(PROOF_EDITS)
 
 # A broker from its registry, killed and started again.
 test-kafka:
@@ -134,8 +134,8 @@ compatibility:
 
 # Another cfg is another build of everything below, in a folder of its own.
 schedules:
-	RUSTFLAGS="--cfg shuttle" cargo test --target-dir $(or $(CARGO_TARGET_DIR),target)/shuttle --lib \
-		--package storage --package anker --package protocols --package multiversion schedules
+	RUSTFLAGS="--cfg shuttle" scripts/run-tests --target-dir $(or $(CARGO_TARGET_DIR),target)/shuttle \
+		--lib --package storage --package anker --package protocols --package multiversion -- schedules
 
 # What it does not see: memory that the kernel maps, which is mapped in other builds alone, and
 # prefetches. Schedules are those of scripts/weak-memory.
