@@ -129,13 +129,24 @@ impl Node {
         self.connect_by_task().await.0
     }
 
-    /// With the task that holds the socket: aborting it is what a crash of the client is.
+    /// With the task that holds the socket: aborting it is what a crash of the client is. A member
+    /// that has not caught up within its time says that it cannot now, and is asked again.
     async fn connect_by_task(&self) -> (tokio_postgres::Client, tokio::task::JoinHandle<()>) {
         let address = self.ready["listen"].as_str().unwrap();
         let url = format!("postgresql://tally@{address}/tally");
-        let (client, connection) =
-            tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
-        (client, tokio::spawn(async { _ = connection.await }))
+        let began = std::time::Instant::now();
+        loop {
+            match tokio_postgres::connect(&url, tokio_postgres::NoTls).await {
+                Ok((client, connection)) => {
+                    return (client, tokio::spawn(async { _ = connection.await }));
+                }
+                Err(error) => {
+                    let is_late =
+                        error.code() == Some(&tokio_postgres::error::SqlState::CANNOT_CONNECT_NOW);
+                    assert!(is_late && began.elapsed().as_secs() < 60, "{error:?}");
+                }
+            }
+        }
     }
 
     fn signal(&mut self, signal: rustix::process::Signal) -> Option<i32> {
