@@ -162,6 +162,7 @@ pub struct Metrics {
     pub analysis: OnceLock<Box<dyn Fn() -> Analysis + Send + Sync>>,
     /// Set where the node is a member of a cluster.
     pub order: OnceLock<Box<dyn Fn() -> Order + Send + Sync>>,
+    pub clock_ahead_us: OnceLock<Box<dyn Fn() -> i64 + Send + Sync>>,
     pub votes: OnceLock<Box<dyn Fn() -> Standing + Send + Sync>>,
 }
 
@@ -348,6 +349,7 @@ impl Collector for Reading {
         let read_only = metrics.read_only.get().max(u64::from(hindered));
         page.gauge("read_only", help, None, read_only as f64)?;
         order.map_or(Ok(()), |order| page.order(&order, metrics.height.get()))?;
+        metrics.clock_ahead_us.get().map_or(Ok(()), |read| page.clock(read()))?;
         page.past(metrics)?;
         metrics.session_memory.get().map_or(Ok(()), |pool| page.session_memory(pool))?;
         metrics.votes.get().map_or(Ok(()), |read| page.votes(&read()))?;
@@ -437,6 +439,11 @@ impl Page<'_> {
             Order::Kafka(topic) => self.topic(topic, height),
             Order::CometBft(comet) => self.comet(comet),
         }
+    }
+
+    fn clock(&mut self, ahead_us: i64) -> fmt::Result {
+        let help = "How far this member's clock is ahead of those of most members";
+        self.gauge("clock_offset", help, Some(&Unit::Seconds), ahead_us as f64 / 1e6)
     }
 
     fn comet(&mut self, comet: &OfComet) -> fmt::Result {

@@ -2,32 +2,35 @@
 //!
 //! ```text
 //! each second   what does your clock say? ───► every other member
-//!               ◄─── theirs                    theirs - own = how far it is from this one
-//! own is ahead of  the median of all, itself included; of two in the middle, the lower
+//!               ◄─── theirs                    theirs - own, half way = how far it is from this
+//! the time is   the median of all, the own one included; of two in the middle, the lower
 //! ```
 //!
-//! A block bears its leader's time for ever, and a time that lies ahead of the truth stops all
-//! writes until the truth comes there. So a leader drafts only while it knows by more than half of
-//! the members that its clock is not ahead of most of theirs by more than the bound, and a follower
-//! does not acknowledge a draft that is, by what it knows. A leader that is ahead lets another one
-//! be elected.
+//! A block bears a time for ever, and one that lies ahead of the truth stops all writes until the
+//! truth comes there. So what a leader orders bears the median of the clocks of more than half of
+//! the members, whatever its own one says; it orders nothing where it does not know so many. One
+//! whose own clock is further from the median than the bound lets another one be elected: what else
+//! its machine measures by it is wrong too. A follower does not acknowledge a draft that is further
+//! ahead, by what it knows: that bounds a leader that lies.
 //!
 //! *Between two answers* a clock that was set is told by a steady one. *Which of two clocks is
 //! wrong* two members cannot know: then the one that is ahead does not order.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use futures::future::BoxFuture;
+use tokio::time::{Instant, sleep, timeout};
 
 /// How often the others are asked, and how long an answer counts.
-pub(crate) const ASK_EVERY: Duration = Duration::from_secs(1);
+const ASK_EVERY: Duration = Duration::from_secs(1);
 const COUNTS_FOR: Duration = Duration::from_secs(10);
 
 /// What the others have told. Times are microseconds.
 #[derive(Default)]
-pub(crate) struct Clocks(Mutex<Told>);
+pub struct Clocks(Mutex<Told>);
 
 #[derive(Default)]
 struct Told {
@@ -39,7 +42,7 @@ struct Told {
 
 /// How a clock stands among those of the members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Among {
+pub struct Among {
     /// How many of them are known, the own included.
     pub known: usize,
     /// How far most are ahead of the own one.
@@ -73,6 +76,16 @@ impl Clocks {
         Among { known: offsets.len(), offset_us, jumped_us: told.jumped_us(own_us) }
     }
 
+    /// How far each known clock is ahead of most; that of this node is `own`.
+    pub fn all(&self, own: u64, own_us: i64) -> BTreeMap<u64, i64> {
+        let ahead_us = self.among(own_us).ahead_us();
+        let told = self.lock();
+        let jumped_us = told.jumped_us(own_us);
+        let ahead = |offset: i64| offset.saturating_sub(jumped_us).saturating_add(ahead_us);
+        let others = told.offsets.iter().map(|(member, (_, offset))| (*member, ahead(*offset)));
+        others.chain([(own, ahead_us)]).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Told> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -90,6 +103,57 @@ impl Among {
     /// How far the own clock is ahead of most.
     pub fn ahead_us(&self) -> i64 {
         self.jumped_us.saturating_sub(self.offset_us)
+    }
+
+    /// What most say the time is.
+    pub fn time_us(&self, own_us: i64) -> i64 {
+        own_us.saturating_sub(self.ahead_us())
+    }
+
+    /// Why a node with such a clock is no one to lead.
+    pub fn trouble(&self, bound: Duration) -> Option<String> {
+        let ahead_us = self.ahead_us();
+        let is_off = ahead_us.unsigned_abs() > micros(bound).unsigned_abs();
+        let seconds = ahead_us.unsigned_abs() / 1_000_000;
+        let way = if ahead_us > 0 { "ahead of" } else { "behind" };
+        is_off.then(|| {
+            format!("this node's clock is {seconds} s {way} those of most members: set it right")
+        })
+    }
+}
+
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Asks the others for their time.
+pub struct Watch<C> {
+    pub clocks: Arc<Clocks>,
+    /// This node's.
+    pub clock: C,
+    /// For an answer.
+    pub patience: Duration,
+}
+
+impl<C: Fn() -> i64> Watch<C> {
+    /// Asks all of these, and waits until the next time.
+    pub async fn round(
+        &self,
+        others: &BTreeSet<u64>,
+        ask: impl Fn(u64) -> BoxFuture<'static, io::Result<i64>>,
+    ) {
+        let Watch { clocks, clock, patience } = self;
+        clocks.begin(clock());
+        let asked = others.iter().map(async |other| {
+            let before_us = clock();
+            if let Ok(Ok(theirs_us)) = timeout(*patience, ask(*other)).await {
+                let waited_us = clock().saturating_sub(before_us);
+                clocks.told(*other, theirs_us, before_us.saturating_add(waited_us / 2));
+            }
+        });
+        futures::future::join_all(asked).await;
+        let knows = 2 * clocks.among(clock()).known > others.len() + 1;
+        sleep(if knows { ASK_EVERY } else { ASK_EVERY / 10 }).await;
     }
 }
 
@@ -120,18 +184,39 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_time_is_what_most_say_and_each_clock_is_compared_with_it() {
+        let clocks = Clocks::default();
+        clocks.begin(0);
+        clocks.told(1, -600 * SECOND, 0);
+        clocks.told(2, -601 * SECOND, 0);
+        let among = clocks.among(0);
+        assert_eq!(among.time_us(0), -600 * SECOND);
+        let ahead: Vec<(u64, i64)> =
+            clocks.all(3, 0).into_iter().map(|(member, us)| (member, us / SECOND)).collect();
+        assert_eq!(ahead, [(1, 0), (2, -1), (3, 600)]);
+        assert_eq!(among.trouble(Duration::from_secs(600)), None, "as much as is allowed");
+        let trouble = among.trouble(Duration::from_secs(599)).unwrap();
+        assert!(trouble.contains("600 s ahead of those of most"), "{trouble}");
+        let own_us = -900 * SECOND;
+        assert_eq!(clocks.all(3, own_us)[&3] / SECOND, -300, "it was set back");
+        assert_eq!(clocks.all(3, own_us)[&1] / SECOND, 0);
+        let trouble = clocks.among(own_us).trouble(Duration::from_secs(60)).unwrap();
+        assert!(trouble.contains("300 s behind those of most"), "{trouble}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_clock_that_is_set_is_told_before_the_others_are_asked() {
         let clocks = Clocks::default();
         clocks.begin(0);
         clocks.told(1, 0, 0);
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        sleep(Duration::from_secs(2)).await;
         let ahead_s = |own: i64| clocks.among(own * SECOND).ahead_us() / SECOND;
         assert_eq!((ahead_s(2), ahead_s(602)), (0, 600));
         clocks.begin(602 * SECOND);
         assert_eq!(ahead_s(602), 600, "until another one tells");
         clocks.told(1, 602 * SECOND, 602 * SECOND);
         assert_eq!(ahead_s(602), 0, "all were set");
-        tokio::time::sleep(COUNTS_FOR).await;
+        sleep(COUNTS_FOR).await;
         assert_eq!(clocks.among(612 * SECOND).known, 1, "what is old does not count");
     }
 }

@@ -95,9 +95,9 @@ impl Node {
     }
 
     /// Fails on a node that does not lead any more. One that leaves the lead to another, as its
-    /// clock is ahead, does not ask: each question would have the others hear of their leader.
+    /// clock is off, does not ask: each question would have the others hear of their leader.
     pub(crate) async fn confirm_as_leader(&self) -> io::Result<Height> {
-        if let Some(why) = self.clock_is_ahead() {
+        if let Some(why) = self.clock_is_off() {
             return Err(io::Error::other(why));
         }
         let raft = self.raft()?;

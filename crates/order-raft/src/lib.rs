@@ -33,8 +33,9 @@
 //! sent again when the leader changes or says nothing for long; so they are ordered at least once.
 //! A node that stops forgets its outbox, as [`order::Orderer`] allows.
 //!
-//! **Clocks.** A leader whose clock is [ahead of those of most members](clocks) drafts nothing and
-//! lets another one be elected; a follower does not acknowledge a draft from so far ahead.
+//! **Clocks.** A draft bears [what most members' clocks say](clocks). A leader whose own one is far
+//! from that drafts nothing and lets another one be elected; a follower does not acknowledge a
+//! draft from far ahead.
 //!
 //! **Faults borne**: nodes that stop, at any moment, as long as more than half run; messages that
 //! are lost, late, doubled; disks that lose what was not synced; a folder that was emptied or put
@@ -46,7 +47,7 @@
 //!
 //! *Absence*: sockets ([`Network`] is given), what an envelope means, execution.
 
-mod clocks;
+pub mod clocks;
 mod confirm;
 mod draft;
 mod follow;
@@ -72,6 +73,7 @@ use futures::future::BoxFuture;
 use order::{Limits, Proposer};
 
 pub use draft::Draft;
+pub use liveness::{answer_clock, ask_clock};
 pub use node::{Node, Standing};
 pub use side::{begin_behind, forget, go_on_alone};
 pub use store::Store;
@@ -129,10 +131,10 @@ pub struct Config {
     pub members: BTreeMap<u64, Proposer>,
     pub limits: Limits,
     pub timing: Timing,
-    /// Of what this node drafts.
+    /// Of this node; what it drafts bears what most say.
     pub clock: Clock,
-    /// How far the time of a draft may be ahead of [most members' clocks](clocks); `None`: as far
-    /// as it likes.
+    /// How far the clock of a leader, and the time of a draft, may be from [most members'
+    /// clocks](clocks); `None`: nothing is compared.
     pub ahead_max: Option<Duration>,
     /// Whether nothing may be drafted behind an envelope before it was executed.
     pub is_barrier: fn(&[u8]) -> bool,

@@ -7,21 +7,24 @@
 //! there is room. *A leader that stops* asks a follower that has all of its log to stand for
 //! election. The leader itself votes for it at once, so that of three nodes no more is needed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use openraft::raft::AppendEntriesRequest;
 use openraft::{EntryPayload, Raft};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::clocks;
+use crate::clocks::{Watch, micros};
 use crate::draft::Draft;
 use crate::node::{LACKS, Node, TOO_FAR, lock};
-use crate::wire::{Request, of_json};
-use crate::{Config, Network, Types};
+use crate::wire::{Request, json, of_json};
+use crate::{Clock, Config, Network, Types};
 
 /// A cluster that has not been able to order for so long is hindered.
 const HINDERED_AFTER: Duration = Duration::from_secs(2);
@@ -74,7 +77,7 @@ impl Node {
         let (id, patience) = (self.0.config.id, self.0.config.timing.election_max);
         let silent = |quiet: Duration| quiet > 2 * patience;
         let voters = metrics.membership_config.membership().voter_ids().count();
-        if let Some(why) = self.clock_is_ahead() {
+        if let Some(why) = self.clock_is_off() {
             return Some(why);
         }
         let refused = self.state().refused.clone().filter(|(at, _)| !silent(at.elapsed()));
@@ -100,14 +103,22 @@ impl Node {
         }
     }
 
-    /// This node's clock is ahead of those of most members.
-    pub(crate) fn clock_is_ahead(&self) -> Option<String> {
+    /// This node's clock is far from those of most members.
+    pub fn clock_is_off(&self) -> Option<String> {
         let Config { ahead_max, clock, .. } = &self.0.config;
-        let ahead_us = self.0.clocks.among(clock()).ahead_us();
-        let what = |seconds: i64| {
-            format!("this node's clock is {seconds} s ahead of those of most members: set it right")
-        };
-        (ahead_us > micros((*ahead_max)?)).then(|| what(ahead_us / 1_000_000))
+        self.0.clocks.among(clock()).trouble((*ahead_max)?)
+    }
+
+    /// How far each member's clock is ahead of most, as far as they are known: microseconds.
+    pub fn clocks(&self) -> BTreeMap<u64, i64> {
+        let Config { id, clock, .. } = &self.0.config;
+        self.0.clocks.all(*id, clock())
+    }
+
+    /// What most members' clocks say.
+    pub(crate) fn time_us(&self) -> i64 {
+        let own_us = (self.0.config.clock)();
+        self.0.clocks.among(own_us).time_us(own_us)
     }
 
     pub(crate) fn knows_clocks(&self, voters: usize) -> bool {
@@ -118,10 +129,8 @@ impl Node {
     /// Whether a leader has drafted what bears a time ahead of most clocks. What is committed is
     /// taken as it is.
     pub(crate) fn is_early(&self, append: &AppendEntriesRequest<Types>) -> Option<String> {
-        let Config { ahead_max, clock, .. } = &self.0.config;
-        let now_us = clock();
-        let now_us = now_us.saturating_sub(self.0.clocks.among(now_us).ahead_us());
-        let most_us = now_us.saturating_add(micros((*ahead_max)?));
+        let now_us = self.time_us();
+        let most_us = now_us.saturating_add(micros(self.0.config.ahead_max?));
         let committed = append.leader_commit.map(|last| last.index);
         let new = append.entries.iter().filter(|entry| Some(entry.log_id.index) > committed);
         let times = new.filter_map(|entry| match &entry.payload {
@@ -134,14 +143,14 @@ impl Node {
         Some(format!("member {leader} leads, and orders {seconds} s ahead of most clocks"))
     }
 
-    /// A node whose clock is ahead is no leader, and lets others elect one. Nor is one that lacks
+    /// A node whose clock is off is no leader, and lets others elect one. Nor is one that lacks
     /// what it may have helped to commit.
     pub(crate) fn stand_aside(&self, raft: &Raft<Types>) -> bool {
-        let ahead = self.clock_is_ahead().is_some();
-        raft.runtime_config().heartbeat(!ahead);
+        let is_off = self.clock_is_off().is_some();
+        raft.runtime_config().heartbeat(!is_off);
         let stands = self.0.store.may_stand() && !self.0.leaving.load(Ordering::Acquire);
-        raft.runtime_config().elect(!ahead && stands);
-        ahead
+        raft.runtime_config().elect(!is_off && stands);
+        is_off
     }
 
     /// Behind the end of Raft: where a full disk was the reason, waits for room and begins again,
@@ -203,7 +212,7 @@ impl Node {
     /// The leader stops, and has asked for it.
     pub(crate) async fn stand_for_election(&self, raft: &Raft<Types>) -> io::Result<bool> {
         let stands = self.0.store.may_stand() && !self.0.leaving.load(Ordering::Acquire);
-        if !stands || self.clock_is_ahead().is_some() {
+        if !stands || self.clock_is_off().is_some() {
             return Ok(false);
         }
         raft.trigger().elect().await.map(|()| true).map_err(io::Error::other)
@@ -216,26 +225,31 @@ pub(crate) async fn watch_clocks(node: Node, network: Arc<dyn Network>) {
     if ahead_max.is_none() {
         return;
     }
+    let (clocks, clock) = (Arc::clone(&node.0.clocks), Arc::clone(clock));
+    let watch = Watch { clocks, clock: move || clock(), patience: timing.election_max };
     while !node.0.leaving.load(Ordering::Acquire) {
-        node.0.clocks.begin(clock());
         let mut others = node.raft_members();
         others.extend(members.keys());
         others.remove(id);
-        let asked = others.iter().map(async |other| {
-            let Ok(request) = Request::Clock.encode() else { return };
-            let answer = timeout(timing.election_max, network.call(*other, request)).await;
-            if let Ok(Ok(answer)) = answer
-                && let Ok(theirs_us) = of_json(&answer)
-            {
-                node.0.clocks.told(*other, theirs_us, clock());
-            }
-        });
-        futures::future::join_all(asked).await;
-        let knows = node.knows_clocks(others.len() + 1);
-        sleep(if knows { clocks::ASK_EVERY } else { clocks::ASK_EVERY / 10 }).await;
+        let ask = |other| ask_clock(Arc::clone(&network), other);
+        watch.round(&others, ask).await;
     }
 }
 
-fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+/// Another member's clock.
+pub fn ask_clock(network: Arc<dyn Network>, of: u64) -> BoxFuture<'static, io::Result<i64>> {
+    let ask = async move {
+        let request = Request::Clock.encode().map_err(io::Error::other)?;
+        let answer = network.call(of, request).await?;
+        of_json(&answer).map_err(io::Error::other)
+    };
+    ask.boxed()
+}
+
+/// The answer to another member's question for the time; `None`: it asks for something else.
+pub fn answer_clock(request: &Bytes, clock: &Clock) -> Option<Bytes> {
+    match Request::decode(request) {
+        Ok(Request::Clock) => json(&clock()).ok().map(Bytes::from),
+        _ => None,
+    }
 }

@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     pub asking: Asking,
     /// Of a lead that it had when the process began.
     pub resumed: OnceLock<Option<Resumed>>,
-    pub clocks: Clocks,
+    pub clocks: Arc<Clocks>,
     /// The others have pruned what this node lacks.
     too_far: AtomicBool,
     /// Why it takes no part yet.
@@ -230,7 +230,7 @@ impl Node {
             network: Arc::clone(&network),
             asking: Asking::default(),
             resumed: OnceLock::new(),
-            clocks: Clocks::default(),
+            clocks: Arc::default(),
             too_far: AtomicBool::new(false),
             waits: Mutex::default(),
             lead: Arc::default(),
@@ -473,7 +473,7 @@ impl Node {
         let Released { height, parameters_hash, names_seen, .. } = state.released;
         let proposer = config.members.get(&config.id).copied().unwrap_or([0; 32]);
         let seen_height = if names_seen { height } else { 0 };
-        let proposal = Proposal { time_us: (config.clock)(), proposer, seen_height, envelopes };
+        let proposal = Proposal { time_us: self.time_us(), proposer, seen_height, envelopes };
         state.drafts += 1;
         if stops {
             // Of the block that this will be, or a later one: until the draft has its height,

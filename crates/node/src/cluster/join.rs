@@ -229,6 +229,12 @@ impl Joined {
         Box::new(move || place.order())
     }
 
+    /// How far this member's clock is ahead of most, by microseconds.
+    pub fn tells_clock(&self) -> Box<dyn Fn() -> i64 + Send + Sync> {
+        let (place, id) = (Arc::clone(&self.place), self.votes.member());
+        Box::new(move || place.clocks().remove(&id).unwrap_or(0))
+    }
+
     /// Whose head is told from now on.
     pub fn tell_of(&self, engine: &Arc<Engine>) {
         let _ = self.engine.set(Arc::clone(engine));
@@ -274,6 +280,7 @@ impl Answering for Face {
     fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
         let (place, engine) = (Arc::clone(&self.place), Arc::clone(&self.engine));
         let (votes, forks, found) = (Arc::clone(&self.votes), Arc::clone(&self.forks), self.found);
+        let id = self.votes.member();
         if let Some((&remote::MARK, ask)) = request.split_first() {
             let (files, ask) = (Arc::clone(&self.files), request.slice_ref(ask));
             return async move {
@@ -307,6 +314,8 @@ impl Answering for Face {
                     .map_or(Ok(named), |it| it.parameter(MEMBERS))
                     .unwrap_or_default(),
                 votes: votes.standing(),
+                clock_ahead_us: place.clocks().remove(&id).unwrap_or(0),
+                clock_trouble: place.clock_trouble(),
                 forks: forks.now(),
             };
             Ok(serde_json::to_vec(&report).map_err(std::io::Error::other)?.into())

@@ -20,6 +20,10 @@ pub struct Report {
     /// As its ledger names them.
     pub members: String,
     pub votes: heard::Standing,
+    /// How far its clock is ahead of those of most members, as far as it knows, by microseconds;
+    /// and what is to be done about it, if that is too far.
+    pub clock_ahead_us: i64,
+    pub clock_trouble: Option<String>,
     /// Members whose ledger has parted from this one's.
     pub forks: Vec<Fork>,
 }

@@ -151,6 +151,7 @@ fn line(report: &Report, newest: u64, term: u64) -> String {
         .filter(|_| role == "deposed")
         .map(|raft| format!("it led term {}, and does not know of term {term} yet", raft.term));
     let why = halted.as_deref().or(deposed.as_deref()).or(standing.trouble());
+    let why = why.or(report.clock_trouble.as_deref());
     let why = why.map(|why| format!("  {why}"));
     let why = types::printable::printable(&why.unwrap_or_default()).into_owned();
     let voted = votes.signed.as_ref().map_or("-".to_owned(), |(height, _)| height.to_string());
@@ -340,8 +341,17 @@ mod tests {
         let (electors, needed) = (vec![1, 2, 3], 3);
         let votes = heard::Standing { members, electors, needed, ..heard::Standing::default() };
         let (head, members) = (String::new(), String::new());
-        let forks = Vec::new();
-        Some(Report { standing, height: 9, head, halted: None, members, votes, forks })
+        Some(Report {
+            standing,
+            height: 9,
+            head,
+            halted: None,
+            members,
+            votes,
+            clock_ahead_us: 0,
+            clock_trouble: None,
+            forks: Vec::new(),
+        })
     }
 
     #[test]

@@ -173,6 +173,11 @@ impl Votes {
         }
     }
 
+    /// This node's number.
+    pub fn member(&self) -> u64 {
+        self.me
+    }
+
     pub fn standing(&self) -> Standing {
         lock(&self.standing).clone()
     }

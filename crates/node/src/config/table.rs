@@ -183,7 +183,8 @@ settings! {
         block_wait_us_max: u64 = "1000";
         /// Writes are refused while the ledger's time is more seconds ahead of this machine's
         /// clock, and when that clock was set so far ahead since the start: a block bears its time
-        /// for ever. 0 allows anything.
+        /// for ever. A member of a cluster whose clock is further from those of most members does
+        /// not lead. 0 allows anything.
         clock_ahead_s_max: u64 = "300";
         /// Threads that execute a block; 0 means one for each core.
         workers: u32 = "0";

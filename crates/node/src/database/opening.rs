@@ -177,6 +177,7 @@ fn observer(metrics: &Arc<Metrics>, joined: Option<&Joined>) -> Telling {
     let votes = joined.map(|joined| Arc::clone(joined.votes()));
     if let Some(joined) = joined {
         _ = metrics.order.set(joined.tells_order());
+        _ = metrics.clock_ahead_us.set(joined.tells_clock());
     }
     if let Some(votes) = &votes {
         let votes = Arc::clone(votes);

@@ -30,6 +30,11 @@ impl Trial {
     }
 
     pub fn start_with(nodes: u16, more: &[&str]) -> Trial {
+        Trial::start_by(nodes, more, Node::start)
+    }
+
+    /// `start`: of the node in a folder.
+    pub fn start_by(nodes: u16, more: &[&str], start: impl Fn(&Path) -> Node) -> Trial {
         let folder = tempfile::tempdir().unwrap();
         let (path_of, port) = (folder.path().join("all"), free_ports(3 * nodes).to_string());
         let count = nodes.to_string();
@@ -37,7 +42,7 @@ impl Trial {
         let made = run(&[&init[..], &[&*count, "--port", &port], more].concat());
         assert_eq!(made.status.code(), Some(0), "{made:?}");
         let mut trial = Trial { folder, made: json(&made), nodes: Vec::new() };
-        trial.nodes = (0..nodes.into()).map(|node| Some(Node::start(&trial.data(node)))).collect();
+        trial.nodes = (0..nodes.into()).map(|node| Some(start(&trial.data(node)))).collect();
         trial
     }
 

@@ -5,6 +5,7 @@ mod analysis;
 mod backups;
 mod catalogs;
 mod checkpoints;
+mod clocks;
 mod clusters;
 mod commons;
 mod disasters;

@@ -32,9 +32,10 @@ use types::Height;
 use super::door::Door;
 use super::place::written_hash_of;
 use super::standing::OfComet;
+use super::timekeeping::Timekeeping;
 use super::{Beginning, Place, Standing};
 use crate::config::Settings;
-use crate::database::draw;
+use crate::database::{clock, draw};
 use crate::folders;
 use crate::metrics::{self, Order};
 
@@ -52,6 +53,7 @@ const INSTALL: &str = "Build it by `go install github.com/cometbft/cometbft/cmd/
 struct CometBft {
     comet: Comet,
     files: Arc<dyn Files>,
+    time: Arc<Timekeeping>,
 }
 
 /// CometBFT's own files for a member of a new ledger.
@@ -126,6 +128,7 @@ fn founders(roll: &Roll) -> Result<Vec<Founder>> {
 pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)> {
     let Beginning { plan, id, files, log, replica, limits, settings, members, engine, .. } =
         beginning;
+    let Beginning { ahead_max, peers, .. } = beginning;
     let program = program(settings)?;
     let roll = replica.parameters().others.get(ELECTORS).map_or("", String::as_str);
     let roll = Roll::parse(roll)?;
@@ -143,8 +146,9 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
     let known: BTreeMap<u64, [u8; 32]> = founders.into_iter().collect();
     let given = CometSettings { home, program, chain_id, members: known };
     let comet = Comet::start(given, config, start).context("cannot start beside CometBFT")?;
+    let time = Timekeeping::begin(id, clock(), ahead_max, peers, Arc::clone(&members));
     tokio::spawn(Door { id, members, engine: Arc::clone(&engine) }.run());
-    Ok((Arc::new(CometBft { comet, files }), Journal::from(log)))
+    Ok((Arc::new(CometBft { comet, files, time }), Journal::from(log)))
 }
 
 /// Where the program is.
@@ -199,7 +203,18 @@ impl Place for CometBft {
         Order::CometBft(metrics::OfComet { height, proposer, is_hindered })
     }
 
-    fn answer(&self, _request: Bytes) -> BoxFuture<'static, Answer> {
+    fn clocks(&self) -> BTreeMap<u64, i64> {
+        self.time.ahead_us()
+    }
+
+    fn clock_trouble(&self) -> Option<String> {
+        self.time.trouble()
+    }
+
+    fn answer(&self, request: Bytes) -> BoxFuture<'static, Answer> {
+        if let Some(time) = self.time.answer(&request) {
+            return async move { Ok(time) }.boxed();
+        }
         let what = "CometBFT's nodes talk to each other about the order, and members do not";
         async move { Err(io::Error::other(what)) }.boxed()
     }

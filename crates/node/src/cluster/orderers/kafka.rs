@@ -3,6 +3,7 @@
 //! Nothing is asked of the other members for the order: a node that reaches the brokers orders,
 //! whatever became of the others. Their votes are another matter ([`super::super::votes`]).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -23,6 +24,7 @@ use types::{Error, Height};
 
 use super::door::Door;
 use super::place::written_hash_of;
+use super::timekeeping::Timekeeping;
 use super::{Beginning, OfTopic, Place, Standing};
 use crate::config::{KafkaSasl, Settings};
 use crate::database::{block_limits, clock, draw};
@@ -36,6 +38,7 @@ struct Kafka {
     files: Arc<dyn Files>,
     topic: String,
     brokers: Vec<String>,
+    time: Arc<Timekeeping>,
 }
 
 /// The topic of a new ledger.
@@ -103,17 +106,18 @@ fn access(settings: &Settings) -> Result<Access> {
 
 pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)> {
     let Beginning { plan, id, files, log, replica, limits, settings, .. } = beginning;
-    let Beginning { members, engine, .. } = beginning;
+    let Beginning { members, engine, ahead_max, peers, .. } = beginning;
     let access = access(settings)?;
     let brokers = access.brokers.clone();
     let proposer = plan.keys()?.remove(&id).context("this node is not among the members")?;
+    let time = Timekeeping::begin(id, clock(), ahead_max, peers, Arc::clone(&members));
     let config = Config {
         proposer,
         ledger_id: replica.ledger_id(),
         life: draw()?,
         limits: limits.of_batches(),
         timing: Timing::default(),
-        clock: clock(),
+        clock: time.time(),
         topic: settings.kafka_topic.clone(),
     };
     let topic = settings.kafka_topic.clone();
@@ -124,7 +128,7 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
     tokio::spawn(Door { id, members, engine: Arc::clone(&engine) }.run());
     tokio::spawn(halt_with(node.clone(), engine));
     tokio::spawn(tell_of(node.clone()));
-    Ok((Arc::new(Kafka { node, files, topic, brokers }), Journal::from(log)))
+    Ok((Arc::new(Kafka { node, files, topic, brokers, time }), Journal::from(log)))
 }
 
 /// A topic that this node cannot go on in stops it, before it executes another order.
@@ -170,8 +174,19 @@ impl Place for Kafka {
         Order::Kafka(crate::metrics::OfTopic { offset, cut_height: sequence, is_away, is_stopped })
     }
 
-    fn answer(&self, _request: Bytes) -> BoxFuture<'static, Answer> {
-        let what = "members of a cluster by Kafka say nothing about the order to each other";
+    fn clocks(&self) -> BTreeMap<u64, i64> {
+        self.time.ahead_us()
+    }
+
+    fn clock_trouble(&self) -> Option<String> {
+        self.time.trouble()
+    }
+
+    fn answer(&self, request: Bytes) -> BoxFuture<'static, Answer> {
+        if let Some(time) = self.time.answer(&request) {
+            return async move { Ok(time) }.boxed();
+        }
+        let what = "members of a cluster by Kafka say no more about the order to each other";
         async move { Err(io::Error::other(what)) }.boxed()
     }
 

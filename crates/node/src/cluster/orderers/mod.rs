@@ -20,6 +20,8 @@ mod kind;
 mod place;
 mod raft;
 mod standing;
+#[cfg(any(feature = "kafka", feature = "cometbft"))]
+mod timekeeping;
 
 use std::path::Path;
 use std::sync::Arc;

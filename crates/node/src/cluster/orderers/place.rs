@@ -1,5 +1,6 @@
 //! A member's place in the order, whatever orders.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -34,6 +35,12 @@ pub trait Place: Send + Sync {
 
     /// For the metrics.
     fn order(&self) -> Order;
+
+    /// How far each member's clock is ahead of most, as far as they are known, by microseconds.
+    fn clocks(&self) -> BTreeMap<u64, i64>;
+
+    /// Why this member is no one to lead by its clock.
+    fn clock_trouble(&self) -> Option<String>;
 
     /// The answer to another member's request that is about the order.
     fn answer(&self, request: Bytes) -> BoxFuture<'static, Answer>;

@@ -1,5 +1,6 @@
 //! Raft: the log of orders is its log, so it writes the ledger's orders itself.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
@@ -82,6 +83,14 @@ impl Place for Raft {
             dials: self.peers.dials(),
             hindered: standing.hindered.is_some(),
         })
+    }
+
+    fn clocks(&self) -> BTreeMap<u64, i64> {
+        self.node.clocks()
+    }
+
+    fn clock_trouble(&self) -> Option<String> {
+        self.node.clock_is_off()
     }
 
     fn answer(&self, request: Bytes) -> BoxFuture<'static, Answer> {
