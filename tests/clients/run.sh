@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs one transaction test through each driver, and has them read a schema.
+# Runs one transaction test through each driver, and has them read a schema; those that know several
+# hosts go on while nodes of a cluster are killed (failover.sh), unless a server is named.
 #
 #   tests/clients/run.sh                        starts a node of its own on an empty folder
 #   tests/clients/run.sh HOST:PORT [USER [DB]]  uses the server that listens there
@@ -28,10 +29,11 @@ finish() {
 }
 trap finish EXIT
 
+tally="${PROGRAMS:-${CARGO_TARGET_DIR:-$root/target}/debug}/tally"
+
 start_node() {
     work=$(mktemp -d)
     [ -n "${PROGRAMS:-}" ] || run_cargo build --quiet --package node
-    local tally="${PROGRAMS:-${CARGO_TARGET_DIR:-$root/target}/debug}/tally"
     local port=$((20000 + RANDOM % 20000))
     "$tally" serve --data "$work/data" --listen "127.0.0.1:$port" --http-listen '' \
         >"$work/ready" 2>"$work/log" &
@@ -46,7 +48,8 @@ start_node() {
     exit 1
 }
 
-if [ $# -ge 1 ]; then address=$1; else start_node; fi
+is_own=""
+if [ $# -ge 1 ]; then address=$1; else is_own=1; start_node; fi
 user=${2:-tally}
 database=${3:-tally}
 export PGHOST=${address%:*} PGPORT=${address##*:} PGUSER=$user PGDATABASE=$database
@@ -138,9 +141,22 @@ run_tokio_postgres() {
     fi
 }
 
+run_failover() {
+    TALLY=$tally PYTHON="$CLIENTS_CACHE/psycopg/bin/python" \
+        PGJDBC="$CLIENTS_CACHE/postgresql-$PGJDBC_VERSION.jar" \
+        "$here/failover.sh" $several_hosts
+}
+
+several_hosts=""
+for client in psql psycopg pgjdbc; do
+    case " $CLIENTS " in *" $client "*) several_hosts="$several_hosts $client" ;; esac
+done
+failover=""
+[ -z "$is_own" ] || [ -z "$several_hosts" ] || failover=failover
+
 passed=0
 failed=0
-for client in $CLIENTS; do
+for client in $CLIENTS $failover; do
     # Not "if run_…", inside of which set -e would be off.
     set +e
     (set -e; "run_${client//-/_}")
