@@ -1,12 +1,14 @@
 //! CometBFT as a child of the node: started, started again when it ends, stopped.
 //!
-//! It does not outlive the node, however that ends: the sockets that it asks are closed then, at
-//! which CometBFT ends itself. Until it has, its files are locked, and a second one that a new node
-//! starts ends at once and is started again.
+//! The sockets that it asks are closed when the node ends, however it does, at which CometBFT ends
+//! itself; but where it was taking blocks from others just then it waits for itself for ever, and
+//! keeps its port and its files. So a node first ends what earlier ones have left behind: it has
+//! the data folder to itself, so what runs in CometBFT's home is that.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -36,6 +38,7 @@ pub(crate) fn keep(shared: &Shared, home: &Path, program: &Path) {
     let mut pause = PAUSE_MIN;
     while !shared.has_ended() {
         let began = Instant::now();
+        end_left_behind(home);
         match start(home, program) {
             Ok(mut child) => {
                 info!(id = child.id(), "CometBFT is started");
@@ -90,6 +93,33 @@ fn start(home: &Path, program: &Path) -> io::Result<Child> {
         .stderr(log)
         .process_group(0)
         .spawn()
+}
+
+/// Kills every CometBFT that runs in this home, and waits until it is gone.
+fn end_left_behind(home: &Path) {
+    // Where the system does not tell what runs there is nothing to be done.
+    let found = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let found = found.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry)));
+    for (id, entry) in found {
+        let process = entry.path();
+        if !runs_in(&process, home) {
+            continue;
+        }
+        warn!(id, "a CometBFT that an earlier start has left behind is ended");
+        let _ = Pid::from_raw(id).map(|id| kill_process(id, Signal::KILL));
+        let since = Instant::now();
+        while runs_in(&process, home) && since.elapsed() < GRACE {
+            sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// By its last words and by where it works.
+fn runs_in(process: &Path, home: &Path) -> bool {
+    let words = fs::read(process.join("cmdline")).unwrap_or_default();
+    let last = [b"\0start\0--home\0", home.as_os_str().as_bytes(), b"\0"].concat();
+    let place = |path: &Path| fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
+    words.ends_with(&last) && place(&process.join("cwd")).is_some_and(|it| Some(it) == place(home))
 }
 
 fn wait(shared: &Shared, child: &mut Child) -> io::Result<std::process::ExitStatus> {
@@ -182,6 +212,41 @@ pub fn find(program: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_earlier_node_has_left_behind_is_ended_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, elsewhere) = (folder.path().join("home"), folder.path().join("elsewhere"));
+        let program = folder.path().join("cometbft");
+        fs::write(&program, "sleep 600\n").unwrap();
+        let run = |named: &Path, place: &Path| {
+            fs::create_dir_all(place).unwrap();
+            let mut command = Command::new("sh");
+            command.arg(&program).args(["start", "--home"]).arg(named).current_dir(place);
+            command.process_group(0).spawn().unwrap()
+        };
+        let ends = |child: &mut Child| {
+            let since = Instant::now();
+            while child.try_wait().unwrap().is_none() && since.elapsed() < Duration::from_secs(1) {
+                sleep(LOOK_EVERY);
+            }
+            child.try_wait().unwrap().is_some()
+        };
+        let mut left = run(&home, &home);
+        let mut others = [run(&home, &elsewhere), run(&elsewhere, &elsewhere)];
+        end_left_behind(&home);
+        assert!(ends(&mut left));
+        for other in &mut others {
+            assert!(!ends(other));
+        }
+        for child in [&left, &others[0], &others[1]] {
+            let group = Pid::from_child(child);
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        for child in &mut others {
+            child.wait().unwrap();
+        }
+    }
 
     #[test]
     fn the_newest_cause_is_told() {
