@@ -21,8 +21,8 @@ use ledger::ZERO_HASH;
 use openraft::error::{InitializeError, RaftError};
 use openraft::{EmptyNode, EntryPayload, LogId, Raft, SnapshotPolicy, StoredMembership};
 use order::{
-    Certificate, CertificateKind, Delivery, Filling, Orderer, Outbox, Proposal, Refused, Released,
-    Taken, Tell,
+    Certificate, CertificateKind, Delivery, Filling, Orderer, Outbox, Proposal, Recorded, Refused,
+    Released, Taken, Tell,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
@@ -685,8 +685,8 @@ impl Orderer for Node {
         self.0.pump.notify_one();
     }
 
-    fn recorded(&self, height: Height) -> Option<[u8; 32]> {
-        self.0.store.hash_of(height).ok()
+    fn recorded(&self, height: Height) -> Option<Recorded> {
+        self.0.store.recorded(height).ok()
     }
 
     fn confirm(&mut self, tell: Tell) -> bool {
