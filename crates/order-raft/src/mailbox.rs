@@ -12,9 +12,9 @@
 //! **A regime** is a term and its leader. With another one all is sent again, and the inbox is
 //! emptied, as all whose envelopes were in it do the same.
 //!
-//! **Invariants.** Outbox and inbox are bounded in count and bytes. At most [`AHEAD_MAX`] drafts are
-//! ahead of what was released. Nothing is drafted behind what may change parameters before that was
-//! released. An envelope counts as tried before it leaves for another node or a draft.
+//! **Invariants.** Outbox and inbox are bounded in count and bytes. At most [`AHEAD_MAX`] drafts
+//! are ahead of what was released. Nothing is drafted behind what may change parameters before that
+//! was released. An envelope counts as tried before it leaves for another node or a draft.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -216,8 +216,8 @@ impl Mailbox {
         }
     }
 
-    /// A draft of what waits, for a log of this height, if this node may make one. Its time is asked
-    /// for when there is one.
+    /// A draft of what waits, for a log of this height, if this node may make one. Its time is
+    /// asked for when there is one.
     pub fn cut(
         &mut self,
         term: u64,

@@ -1,5 +1,5 @@
-//! One node: openraft with its store, [what becomes of envelopes](crate::mailbox), and the pump that
-//! gives the one to the other.
+//! One node: openraft with its store, [what becomes of envelopes](crate::mailbox), and the pump
+//! that gives the one to the other.
 //!
 //! ```text
 //! pump   this node leads    mailbox ─ take_own, cut ─► client_write

@@ -292,6 +292,7 @@ struct Span {
 impl Span {
     fn of(part: &[u8], whole: &[u8]) -> Span {
         let from = part.as_ptr() as usize - whole.as_ptr() as usize;
+        debug_assert!(from + part.len() <= whole.len(), "a part lies in what it is a part of");
         Span { from, to: from + part.len() }
     }
 
