@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
-use order::Proposer;
+use order::{EnvelopeBytes, Proposer};
 use pipeline::Barrier;
 use replica::{Compiled, Completion};
 use tokio::sync::oneshot;
@@ -32,6 +31,7 @@ pub(crate) type Closed = replica::Closed<Waiting>;
 pub(crate) struct Ticket {
     /// By which it can be withdrawn.
     pub number: u64,
+    pub envelope: EnvelopeBytes,
     pub compiled: Option<Compiled>,
     pub barrier: Barrier,
     pub waiting: Waiting,
@@ -47,7 +47,7 @@ pub(crate) struct Cut {
     pub left: usize,
 }
 
-pub(crate) fn request_of(envelope: Bytes, ticket: Ticket) -> Request {
-    let Ticket { compiled, barrier, waiting, .. } = ticket;
+pub(crate) fn request_of(ticket: Ticket) -> Request {
+    let Ticket { envelope, compiled, barrier, waiting, .. } = ticket;
     Request { envelope, compiled, barrier, waiting: Some(waiting) }
 }

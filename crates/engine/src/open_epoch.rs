@@ -79,14 +79,14 @@ impl EpochEntry {
     pub fn take(&mut self, solo: &mut Solo<Ticket>) -> Option<Taken> {
         while self.quota != Some(0) {
             let (envelope, ticket) = solo.first()?;
-            let has_room = ticket.barrier == Barrier::None && self.spread.takes(envelope);
+            let has_room = ticket.barrier == Barrier::None && self.is_near(ticket);
             if !has_room || !self.filling.takes(envelope.len(), solo.limits()) {
                 return None;
             }
-            let (envelope, ticket) = solo.take()?;
+            let (_, ticket) = solo.take()?;
             assert!(ticket.barrier == Barrier::None, "a change runs behind the calls");
             self.quota = self.quota.map(|left| left - 1);
-            let request = request_of(envelope, ticket);
+            let request = request_of(ticket);
             let (height, arrival) = (self.epoch.height, self.entered);
             let verdict = self.admission.lock().enters(height, arrival, &request.envelope);
             match verdict {
@@ -103,15 +103,24 @@ impl EpochEntry {
         None
     }
 
+    /// Whether its number may stand anywhere among those of the block.
+    fn is_near(&mut self, ticket: &Ticket) -> bool {
+        match ticket.envelope.view() {
+            Ok(view) => self.spread.takes(&view.submission),
+            // It is refused, wherever it stands.
+            Err(_) => true,
+        }
+    }
+
     /// Schema and parameter changes that are the first to wait.
     pub fn take_barriers(&mut self, solo: &mut Solo<Ticket>) -> Vec<Request> {
         let mut barriers = Vec::new();
         while let Some((envelope, ticket)) = solo.first()
             && ticket.barrier != Barrier::None
             && self.filling.takes(envelope.len(), solo.limits())
-            && let Some((envelope, ticket)) = solo.take()
+            && let Some((_, ticket)) = solo.take()
         {
-            barriers.push(request_of(envelope, ticket));
+            barriers.push(request_of(ticket));
         }
         barriers
     }

@@ -18,8 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use order::{Limits, Solo};
+use order::{EnvelopeBytes, Limits, Solo};
 use replica::transaction::outcome::OUTCOME_BYTES_MAX;
 use types::{Error, Height};
 
@@ -155,15 +154,16 @@ impl Queue {
     /// `in_time`: looks at the envelope once more when nothing can come between it and the queue.
     pub fn push(
         &self,
-        envelope: Bytes,
-        ticket: Ticket,
-        in_time: impl FnOnce(Bytes) -> Result<Bytes, Error>,
+        mut ticket: Ticket,
+        in_time: impl FnOnce(EnvelopeBytes) -> Result<EnvelopeBytes, Error>,
     ) -> Result<(), Error> {
         if let Some(remote) = &self.remote {
-            return Ok(remote.push(in_time(envelope)?, ticket)?);
+            ticket.envelope = in_time(ticket.envelope)?;
+            return Ok(remote.push(ticket)?);
         }
         let mut state = self.lock();
-        state.solo.submit(in_time(envelope)?, ticket)?;
+        ticket.envelope = in_time(ticket.envelope)?;
+        state.solo.submit(ticket.envelope.bytes().clone(), ticket)?;
         let wake = state.wanted > 0 && state.gathered() == state.wanted;
         let wake_runner = state.wakes_runner();
         drop(state);
@@ -382,9 +382,8 @@ impl State {
 fn joined(proposal: order::Proposal, tickets: Vec<Ticket>, left: usize) -> Cut {
     let order::Proposal { time_us, proposer, seen_height, envelopes } = proposal;
     assert_eq!(envelopes.len(), tickets.len(), "each client finds its envelope");
-    let requests = envelopes.into_iter().zip(tickets);
-    let requests = requests.map(|(envelope, ticket)| request_of(envelope, ticket));
-    Cut { time_us, proposer, seen_height, requests: requests.collect(), left }
+    let requests = tickets.into_iter().map(request_of).collect();
+    Cut { time_us, proposer, seen_height, requests, left }
 }
 
 #[cfg(test)]
@@ -402,9 +401,9 @@ mod tests {
     fn push(queue: &Queue, bytes: usize) -> Result<(), Error> {
         let (reply, _) = oneshot::channel();
         let waiting = Waiting { arrived: Instant::now(), reply };
-        let ticket =
-            Ticket { number: bytes as u64, compiled: None, barrier: Barrier::None, waiting };
-        queue.push(vec![0; bytes].into(), ticket, Ok)
+        let envelope = EnvelopeBytes::read(vec![0; bytes].into());
+        let (number, barrier) = (bytes as u64, Barrier::None);
+        queue.push(Ticket { number, envelope, compiled: None, barrier, waiting }, Ok)
     }
 
     fn size(next: Next) -> Option<usize> {

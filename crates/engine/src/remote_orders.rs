@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use order::{Orderer, Refused, Released, Tell};
+use order::{Orderer, Recorded, Refused, Released, Tell};
 use types::{Error, Height, SqlState};
 
 use crate::client::{Cut, Request, Ticket, Waiting, request_of};
@@ -42,7 +42,8 @@ impl RemoteOrders {
         RemoteOrders { pending: Mutex::default(), orderer: Mutex::new(orderer) }
     }
 
-    pub fn push(&self, envelope: Bytes, ticket: Ticket) -> Result<(), Refused> {
+    pub fn push(&self, ticket: Ticket) -> Result<(), Refused> {
+        let envelope = ticket.envelope.bytes().clone();
         let mut pending = lock(&self.pending);
         lock(&self.orderer).submit(envelope.clone())?;
         pending.entry(envelope).or_default().push(ticket);
@@ -62,7 +63,7 @@ impl RemoteOrders {
         let order::Proposal { time_us, proposer, seen_height, envelopes } = proposal;
         let mut pending = lock(&self.pending);
         let request = |envelope: Bytes| match ticket(&mut pending, &envelope) {
-            Some(ticket) => request_of(envelope, ticket),
+            Some(ticket) => request_of(ticket),
             None => Request::of_bytes(envelope),
         };
         let requests = envelopes.into_iter().map(request).collect();
@@ -114,7 +115,7 @@ impl RemoteOrders {
         lock(&self.orderer).nudge();
     }
 
-    pub fn recorded(&self, height: Height) -> Option<[u8; 32]> {
+    pub fn recorded(&self, height: Height) -> Option<Recorded> {
         lock(&self.orderer).recorded(height)
     }
 

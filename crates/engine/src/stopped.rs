@@ -74,6 +74,6 @@ impl Stopped {
             parameters_hash: order.parameters_hash,
             seen_height: 0,
         };
-        Batch::seal(seal, vec![request.envelope])
+        Batch::seal(seal, vec![request.envelope.into_bytes()])
     }
 }

@@ -436,8 +436,11 @@ fn what_was_ordered_beside_the_block_is_skipped_with_it() {
             };
             let body = Call { kind: Kind::Insert, table: "main", x: 8, y: 0 }.body();
             let mut numbering = engine::Numbering::behind([7; 16], &header.hash());
-            Batch::seal(seal, vec![numbering.request::<()>("ada", 0, &body).unwrap().envelope])
-                .unwrap()
+            Batch::seal(
+                seal,
+                vec![numbering.request::<()>("ada", 0, &body).unwrap().envelope.into_bytes()],
+            )
+            .unwrap()
         };
         {
             let mut reader = BlockReader::open(files(folder)).unwrap();

@@ -48,24 +48,45 @@ pub struct OrderSeal {
     pub seen_height: Height,
 }
 
+impl OrderSeal {
+    fn header(self, envelope_count: u32, envelopes_root: Hash) -> OrderHeader {
+        OrderHeader {
+            version: HEADER_VERSION,
+            ledger_id: self.ledger_id,
+            height: self.height,
+            previous_order_hash: self.previous_order_hash,
+            time_us: self.time_us,
+            proposer: self.proposer,
+            parameters_hash: self.parameters_hash,
+            seen_height: self.seen_height,
+            envelope_count,
+            envelopes_root,
+        }
+    }
+}
+
 impl Batch {
     /// Computes the root and closes the header.
     pub fn seal(seal: OrderSeal, envelopes: Vec<Bytes>) -> Result<Batch> {
         let envelope_count =
             u32::try_from(envelopes.len()).map_err(|_| too_large(seal.height, envelopes.len()))?;
-        let header = OrderHeader {
-            version: HEADER_VERSION,
-            ledger_id: seal.ledger_id,
-            height: seal.height,
-            previous_order_hash: seal.previous_order_hash,
-            time_us: seal.time_us,
-            proposer: seal.proposer,
-            parameters_hash: seal.parameters_hash,
-            seen_height: seal.seen_height,
-            envelope_count,
-            envelopes_root: merkle::root(&envelopes),
-        };
+        let header = seal.header(envelope_count, merkle::root(&envelopes));
         Ok(Batch::unchecked(header, envelopes))
+    }
+
+    /// What [`Batch::seal`] gives for envelopes of which the header was made before, by this
+    /// process: they are not hashed again. `Err`: it is the header of another batch.
+    pub fn sealed_as(
+        header: &OrderHeader,
+        seal: OrderSeal,
+        envelopes: Vec<Bytes>,
+    ) -> Result<Batch, Vec<Bytes>> {
+        let is_it = header.envelope_count as usize == envelopes.len()
+            && seal.header(header.envelope_count, header.envelopes_root) == *header;
+        match is_it {
+            true => Ok(Batch::unchecked(header.clone(), envelopes)),
+            false => Err(envelopes),
+        }
     }
 
     /// A header with envelopes that it may or may not commit to, as bytes from elsewhere are: that
@@ -146,17 +167,35 @@ mod tests {
 
     use super::*;
 
+    const SEAL: OrderSeal = OrderSeal {
+        ledger_id: [1; 16],
+        height: 9,
+        previous_order_hash: [2; 32],
+        time_us: -5,
+        proposer: [3; 32],
+        parameters_hash: [4; 32],
+        seen_height: 8,
+    };
+
     fn sealed(envelopes: Vec<Vec<u8>>) -> Batch {
-        let seal = OrderSeal {
-            ledger_id: [1; 16],
-            height: 9,
-            previous_order_hash: [2; 32],
-            time_us: -5,
-            proposer: [3; 32],
-            parameters_hash: [4; 32],
-            seen_height: 8,
-        };
-        Batch::seal(seal, envelopes.into_iter().map(Bytes::from).collect()).unwrap()
+        Batch::seal(SEAL, envelopes.into_iter().map(Bytes::from).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_batch_is_taken_as_it_was_sealed_and_no_other_is() {
+        let batch = sealed(vec![vec![1], vec![2]]);
+        let taken = |seal, envelopes| Batch::sealed_as(batch.header(), seal, envelopes).ok();
+        let all = batch.envelopes().to_vec();
+        assert_eq!(taken(SEAL, all.clone()).as_ref(), Some(&batch));
+        assert_eq!(taken(SEAL, all[..1].to_vec()), None);
+        for other in [
+            OrderSeal { time_us: -4, ..SEAL },
+            OrderSeal { parameters_hash: [9; 32], ..SEAL },
+            OrderSeal { previous_order_hash: [9; 32], ..SEAL },
+            OrderSeal { seen_height: 7, ..SEAL },
+        ] {
+            assert_eq!(taken(other, all.clone()), None);
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Retired {
                 self.queue.push_back((at, table.schema.id.0, tuple));
             }
             Collector::Vacuum | Collector::Cooperative => table.mark_dirty(tuple),
-            Collector::Nobody => {}
+            Collector::None => {}
         }
     }
 

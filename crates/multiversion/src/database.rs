@@ -106,7 +106,7 @@ impl Database {
     pub fn vacuum(&self, all: bool) -> usize {
         mutant::enter(self.mutant);
         let visited = |table: &&Table| match table.spec.collector {
-            Collector::Nobody => false,
+            Collector::None => false,
             Collector::Cooperative => all,
             _ => true,
         };

@@ -137,7 +137,7 @@ fn skew<R: Rule>(db: &Database, worker: usize, from: i64, to: i64) -> Option<(cr
 fn no_skew<R: Rule>() {
     shuttle::check_random(
         || {
-            let spec = TableSpec { collector: Collector::Nobody, ..TableSpec::default() };
+            let spec = TableSpec { collector: Collector::None, ..TableSpec::default() };
             let db = Arc::new(Database::new([schema()], |_| spec, 2, R::STRIPED));
             for key in [1, 2] {
                 let row = [Value::Int(key), Value::Int(0), Value::Int(0)];
@@ -174,7 +174,7 @@ fn two_that_would_skew_do_not() {
 fn no_phantom<R: Rule>() {
     shuttle::check_random(
         || {
-            let spec = TableSpec { collector: Collector::Nobody, ..TableSpec::default() };
+            let spec = TableSpec { collector: Collector::None, ..TableSpec::default() };
             let db = Arc::new(Database::new([schema()], |_| spec, 2, R::STRIPED));
             let row = [Value::Int(1), Value::Int(0), Value::Int(0)];
             db.load(TABLE, &Key::from_int(1), &row, Stamp::default()).unwrap();

@@ -31,16 +31,16 @@ pub enum Storage {
     Delta,
 }
 
-/// Who collects versions that nobody sees (section 5.5).
+/// What collects versions that no reader sees (section 5.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Collector {
-    /// Writers keep what they superseded, and free it in batches once nobody can see it.
+    /// Writers keep what they superseded, and free it in batches once no reader can see it.
     Transaction,
     /// A thread in the background visits what is marked dirty.
     Vacuum,
-    /// Whoever walks past expired versions takes them out.
+    /// A walk past expired versions takes them out.
     Cooperative,
-    Nobody,
+    None,
     /// As `Transaction`, but also versions between two readers, however old the older one is.
     Interval,
 }
@@ -86,7 +86,7 @@ names!(Collector {
     Transaction = "transaction",
     Vacuum = "vacuum",
     Cooperative = "cooperative",
-    Nobody = "none",
+    None = "none",
 });
 names!(Pointers {
     TupleId = "tuple_id",
@@ -299,7 +299,7 @@ pub const EMULATED: &[Emulated] = &[
     emulated("oracle", "mv2pl", Storage::Delta, Collector::Vacuum, Pointers::TupleId),
     emulated("postgres", "mv2pl", Storage::OldestFirst, Collector::Vacuum, Pointers::Physical),
     emulated("innodb", "mv2pl", Storage::Delta, Collector::Vacuum, Pointers::PrimaryKey),
-    emulated("hyrise", "mvocc", Storage::NewestFirst, Collector::Nobody, Pointers::Physical),
+    emulated("hyrise", "mvocc", Storage::NewestFirst, Collector::None, Pointers::Physical),
     emulated("hekaton", "mvocc", Storage::OldestFirst, Collector::Cooperative, Pointers::Physical),
     emulated("memsql", "mvocc", Storage::NewestFirst, Collector::Vacuum, Pointers::Physical),
     emulated("hana", "mv2pl", Storage::TimeTravel, Collector::Vacuum, Pointers::TupleId),
@@ -355,7 +355,7 @@ mod tests {
         let choice = Choice::parse("mvto", "history.gc=none:storage=delta:gc=vacuum").unwrap();
         let (usual, history) = (choice.of("accounts"), choice.of("history"));
         assert_eq!((usual.storage, usual.collector), (Storage::Delta, Collector::Vacuum));
-        assert_eq!(history, TableSpec { collector: Collector::Nobody, ..usual });
+        assert_eq!(history, TableSpec { collector: Collector::None, ..usual });
         let error = Choice::parse("mvto", "storage=delta:t.index=physical").unwrap_err();
         let message = "table \"t\": index=physical does not go with storage=delta";
         assert_eq!(error.message(), message);

@@ -34,6 +34,9 @@
 //! clients are told: of one that was never sent that it is in no block, of others that nothing is
 //! known.
 //!
+//! What becomes of envelopes and records is decided by [a value](mailbox); [`Node`] gives it time
+//! and the topic.
+//!
 //! **Cost.** A lone batch takes one append, one answer to a fetch that waits, and the node's own
 //! sync.
 //!
@@ -42,6 +45,7 @@
 pub mod broker;
 mod confirm;
 pub mod cutter;
+mod mailbox;
 mod node;
 pub mod positions;
 pub mod record;

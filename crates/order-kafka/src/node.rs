@@ -1,20 +1,20 @@
-//! One node: a task that reads the topic, one that appends to it, and the queues of both.
+//! One node: a task that reads the topic, one that appends to it, and between them [what becomes of
+//! envelopes and records](crate::mailbox).
 //!
 //! ```text
-//! reader   make sure that it is the same topic ─► read ─► cutter ─► ready ─► poll
+//! reader   make sure that it is the same topic ─► read ─► mailbox ─► poll
 //!               ▲                                  │
 //!               └────────── after any error ───────┘
-//! sender   outbox ─► one bundle ─► append, the same bytes again and again until it is answered
+//! sender   mailbox ─ next ─► append, the same bytes again and again until it is answered
 //! ```
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use ledger::{Files, LogReader};
-use order::{Delivery, Filling, Orderer, Outbox, Proposal, Refused, Released, Tell};
+use order::{Delivery, Orderer, Refused, Released, Tell};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -23,19 +23,11 @@ use tokio::time::{Instant, sleep, timeout};
 use types::{Error, Height, Result, SqlState};
 
 use crate::confirm::Asking;
-use crate::cutter::{Cutter, Position};
+use crate::cutter::Position;
+use crate::mailbox::{Mailbox, Next, Rules};
 use crate::positions::{EVERY, Positions};
-use crate::record::{Bundle, OVERHEAD_BYTES, Record};
 use crate::{Config, Log, LogError};
 
-/// Batches that a node asks for beyond what it has executed: one is executed while another is
-/// ordered, and what comes meanwhile gathers for the next.
-const AHEAD_MAX: u64 = 2;
-/// Of one record, which brokers take by default.
-const RECORD_BYTES_MAX: usize = 1_000_000;
-/// What may be cut and not polled before reading pauses.
-const READY_MAX: usize = 64;
-const READY_BYTES_MAX: usize = 64 << 20;
 /// How long the tasks sleep at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -45,6 +37,7 @@ pub struct Node(Arc<Shared>);
 
 struct Shared {
     config: Config,
+    began: Instant,
     log: Arc<dyn Log>,
     files: Arc<dyn Files>,
     state: Mutex<State>,
@@ -62,29 +55,8 @@ struct Shared {
 }
 
 pub(crate) struct State {
-    /// Marked with when it was sent last.
-    outbox: Outbox<Instant>,
-    given_up: Vec<(Bytes, Error)>,
-    nudged: bool,
-    closed: Option<Error>,
-    released: Released,
-    /// `None`: the topic's first record is not known yet.
-    pub cutter: Option<Cutter>,
+    pub mailbox: Mailbox,
     pub positions: Positions,
-    /// What is in the ledger already: it is compared, and not delivered.
-    pub recorded: u64,
-    ready: VecDeque<Delivery>,
-    ready_bytes: usize,
-    /// Of this life's last record.
-    number: u64,
-    /// The last batch whose end this node has asked for.
-    asked: u64,
-    /// The open batch, and since when it is.
-    opened: Option<(u64, Instant)>,
-    record_bytes_max: usize,
-    /// Since when the topic cannot be read, or appended to, and why.
-    pub unread: Option<(Instant, String)>,
-    unsent: Option<(Instant, String)>,
 }
 
 /// How a node stands, for people.
@@ -113,11 +85,6 @@ impl From<LogError> for Trouble {
     }
 }
 
-enum Next {
-    Append(Bytes),
-    Wait(Duration),
-}
-
 impl Node {
     /// Takes part from now on, behind the delivery `after`, the last block of the ledger in
     /// `files`. Runs in the current runtime.
@@ -128,33 +95,21 @@ impl Node {
         after: u64,
     ) -> io::Result<Node> {
         let positions = Positions::open(&files)?;
-        let (parameters_hash, names_seen, carried) = ([0; 32], false, 0);
-        let state = State {
-            outbox: Outbox::default(),
-            given_up: Vec::new(),
-            nudged: false,
-            closed: None,
-            released: Released {
-                height: after,
-                result_hash: [0; 32],
-                parameters_hash,
-                names_seen,
-                carried,
-            },
-            cutter: positions.up_to(after).cloned().map(Cutter::at),
-            positions,
-            recorded: after,
-            ready: VecDeque::new(),
-            ready_bytes: 0,
-            number: 0,
-            asked: 0,
-            opened: None,
-            record_bytes_max: RECORD_BYTES_MAX,
-            unread: None,
-            unsent: None,
+        let millis = |duration: Duration| duration.as_millis() as u64;
+        let rules = Rules {
+            life: config.life,
+            proposer: config.proposer,
+            limits: config.limits,
+            topic: config.topic.clone(),
+            cut_ms: millis(config.timing.cut),
+            away_ms: millis(config.timing.away),
+            lost_ms: millis(config.timing.lost),
         };
+        let mailbox = Mailbox::new(rules, after, positions.up_to(after).cloned());
+        let state = State { mailbox, positions };
         let node = Node(Arc::new(Shared {
             config,
+            began: Instant::now(),
             log,
             files,
             state: Mutex::new(state),
@@ -191,13 +146,11 @@ impl Node {
 
     pub fn standing(&self) -> Standing {
         let state = self.state();
-        let (offset, sequence) = match &state.cutter {
-            Some(cutter) => (cutter.offset(), cutter.sequence()),
-            None => (0, state.recorded),
-        };
-        let away = state.unread.as_ref().or(state.unsent.as_ref()).map(|(_, why)| why.clone());
+        let offset = state.mailbox.offset().unwrap_or(0);
+        let sequence = state.mailbox.sequence();
+        let away = state.mailbox.trouble().map(str::to_owned);
         let stopped = self.0.stopped.borrow().as_ref().map(ToString::to_string);
-        Standing { offset, sequence: sequence.max(state.recorded), away, stopped }
+        Standing { offset, sequence, away, stopped }
     }
 
     /// The position to begin at behind a block, for [`crate::begin_behind`].
@@ -229,6 +182,10 @@ impl Node {
         lock(&self.0.state)
     }
 
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.0.began.elapsed().as_millis() as u64
+    }
+
     fn wake(&self) {
         let wake = lock(&self.0.wake).clone();
         if let Some(wake) = wake {
@@ -241,14 +198,14 @@ impl Node {
         let (mut is_sure, mut compared) = (false, None);
         loop {
             match self.follow_on(&mut is_sure, &mut compared).await {
-                Ok(()) => self.state().unread = None,
+                Ok(()) => self.state().mailbox.can_read(),
                 Err(Trouble::Again(why)) => {
                     is_sure = false;
                     self.is_away(why);
                     sleep(self.0.config.timing.again).await;
                 }
                 Err(Trouble::Stop(cause)) => {
-                    self.state().end(&self.0.config.topic, &cause);
+                    self.state().mailbox.end(&cause);
                     self.0.stopped.send_replace(Some(cause));
                     self.wake();
                     return;
@@ -258,10 +215,8 @@ impl Node {
     }
 
     fn is_away(&self, why: String) {
-        let mut state = self.state();
-        if state.unread.is_none() {
+        if self.state().mailbox.cannot_read(&why, self.now_ms()) {
             tracing::warn!(topic = self.0.config.topic, why, "the topic cannot be read; waiting");
-            state.unread = Some((Instant::now(), why));
         }
     }
 
@@ -275,10 +230,10 @@ impl Node {
             *is_sure = true;
             self.0.pump.notify_one();
         }
-        while self.is_full() {
+        while self.state().mailbox.is_full() {
             let _ = timeout(LOOK_AGAIN, self.0.polled.notified()).await;
         }
-        let Some(from) = self.state().cutter.as_ref().map(Cutter::offset) else {
+        let Some(from) = self.state().mailbox.offset() else {
             *is_sure = false;
             return Ok(());
         };
@@ -290,11 +245,6 @@ impl Node {
         Ok(())
     }
 
-    fn is_full(&self) -> bool {
-        let state = self.state();
-        state.ready.len() >= READY_MAX || state.ready_bytes >= READY_BYTES_MAX
-    }
-
     /// Cuts what was read; whether there is something to poll.
     fn take(
         &self,
@@ -302,17 +252,10 @@ impl Node {
         compared: &mut Option<LogReader>,
     ) -> Result<bool, Trouble> {
         let mut state = self.state();
-        let State { cutter: Some(cutter), positions, ready, ready_bytes, recorded, .. } =
-            &mut *state
-        else {
-            return Ok(false);
-        };
+        let State { mailbox, positions } = &mut *state;
         for (offset, bytes) in records {
-            if offset < cutter.offset() {
-                continue;
-            }
-            let stepped = cutter.step(offset, &bytes);
-            let stepped = stepped.map_err(|error| self.lost(error.message()))?;
+            let read = mailbox.read(offset, &bytes);
+            let Some(stepped) = read.map_err(|error| self.lost(error.message()))? else { continue };
             if let Some(why) = stepped.void {
                 tracing::warn!(offset, why, "a record of the topic is passed over");
             }
@@ -320,22 +263,15 @@ impl Node {
                 if delivery.sequence.is_multiple_of(EVERY) {
                     keep(positions, &position);
                 }
-                if delivery.sequence <= *recorded {
-                    self.compare(&delivery, compared)?;
-                } else {
-                    *ready_bytes += bytes_of(&delivery);
-                    ready.push_back(delivery);
+                match delivery.sequence <= mailbox.recorded() {
+                    true => self.compare(&delivery, compared)?,
+                    false => mailbox.deliver(delivery),
                 }
             }
         }
-        let (open, offset) = (cutter.sequence() + 1, cutter.offset());
-        let is_open = cutter.open(&self.0.config.life).0;
-        state.opened = match state.opened {
-            _ if !is_open => None,
-            Some((number, since)) if number == open => Some((number, since)),
-            _ => Some((open, Instant::now())),
-        };
-        let any = !state.ready.is_empty();
+        let Some(offset) = mailbox.offset() else { return Ok(false) };
+        mailbox.look_at_open(self.now_ms());
+        let any = mailbox.has_ready();
         drop(state);
         self.0.read.send_replace(offset);
         Ok(any)
@@ -347,12 +283,16 @@ impl Node {
             if self.0.stopped.borrow().is_some() {
                 return;
             }
-            match self.next() {
-                Next::Append(record) => self.append(record).await,
-                Next::Wait(limit) => {
-                    let _ = timeout(limit, self.0.pump.notified()).await;
+            let next = self.state().mailbox.next(self.now_ms(), || (self.0.config.clock)());
+            let limit = match next {
+                Next::Append(record) => {
+                    self.append(record).await;
+                    continue;
                 }
-            }
+                Next::Wait => LOOK_AGAIN,
+                Next::WaitMs(limit) => Duration::from_millis(limit),
+            };
+            let _ = timeout(limit, self.0.pump.notified()).await;
         }
     }
 
@@ -360,191 +300,72 @@ impl Node {
         loop {
             match self.0.log.append(record.clone()).await {
                 Ok(()) => {
-                    self.state().unsent = None;
+                    self.state().mailbox.can_append();
                     return;
                 }
                 Err(LogError::TooLarge) => {
-                    self.too_large(&record);
+                    self.state().mailbox.too_large(&record);
                     return;
                 }
                 Err(error) => {
                     let Trouble::Again(why) = Trouble::from(error) else { return };
-                    self.state().unsent.get_or_insert((Instant::now(), why));
+                    self.state().mailbox.cannot_append(why, self.now_ms());
                     sleep(self.0.config.timing.again).await;
                 }
             }
         }
     }
-
-    /// Smaller records from now on; an envelope that alone is too large is given up.
-    fn too_large(&self, record: &Bytes) {
-        let Ok(Record::Bundle(bundle)) = Record::decode(record) else { return };
-        let mut state = self.state();
-        state.record_bytes_max = (record.len() / 2).max(OVERHEAD_BYTES);
-        match &bundle.proposal.envelopes[..] {
-            [envelope] => state.give_up(envelope, too_large(envelope.len())),
-            envelopes => state.outbox.refused(envelopes),
-        }
-    }
-
-    /// What there is to append.
-    fn next(&self) -> Next {
-        let Config { life, timing, clock, proposer, .. } = &self.0.config;
-        let mut state = self.state();
-        let Some(cutter) = &state.cutter else { return Next::Wait(LOOK_AGAIN) };
-        let (log, limits) = (cutter.log(), *cutter.limits());
-        let (last, (is_open, is_own)) = (cutter.sequence(), cutter.open(life));
-        let is_idle = last.saturating_sub(state.released.height) < AHEAD_MAX;
-        let envelopes = state.unsent(&limits, timing.lost);
-        let forced = std::mem::take(&mut state.nudged);
-        if envelopes.is_empty() && !forced {
-            if !is_open || !is_idle || state.asked > last {
-                return Next::Wait(LOOK_AGAIN);
-            }
-            let since = state.opened.map_or(Duration::ZERO, |(_, since)| since.elapsed());
-            if !is_own && since < timing.cut {
-                return Next::Wait(timing.cut - since);
-            }
-        }
-        let cut = if is_idle || forced { last + 1 } else { 0 };
-        state.asked = state.asked.max(cut);
-        state.number += 1;
-        let Released { height, names_seen, carried, .. } = state.released;
-        let (number, carried) = (state.number, carried as u64);
-        drop(state);
-        let seen_height = if names_seen { height } else { 0 };
-        let (time_us, proposer) = (clock(), *proposer);
-        let proposal = Proposal { time_us, proposer, seen_height, envelopes };
-        let bundle = Bundle { log, life: *life, number, cut, forced, carried, proposal };
-        Next::Append(bundle.encode())
-    }
-}
-
-impl State {
-    /// Envelopes for one record.
-    fn unsent(&mut self, limits: &order::Limits, lost: Duration) -> Vec<Bytes> {
-        let is_away = self.unread.is_some() || !self.ready.is_empty();
-        self.outbox.resend(|sent| !is_away && sent.elapsed() >= lost);
-        // What no record takes, in front of what one does.
-        loop {
-            let (mut filling, mut bytes) = (Filling::default(), OVERHEAD_BYTES);
-            let most = self.record_bytes_max;
-            let taken = self.outbox.take(Instant::now(), |envelope| {
-                let is_first = bytes == OVERHEAD_BYTES;
-                bytes += envelope.len() + 8;
-                (bytes <= most || is_first) && filling.takes(envelope.len(), limits)
-            });
-            match self.outbox.next().filter(|_| taken.envelopes.is_empty()).cloned() {
-                Some(misfit) => self.give_up(&misfit, too_large(misfit.len())),
-                None => {
-                    taken.envelopes.iter().for_each(|envelope| self.outbox.tries(envelope));
-                    return taken.envelopes;
-                }
-            }
-        }
-    }
-
-    fn give_up(&mut self, envelope: &Bytes, why: Error) {
-        if self.outbox.remove(envelope) {
-            self.given_up.push((envelope.clone(), why));
-        }
-    }
-
-    /// Waits for nothing any more, and takes nothing.
-    fn end(&mut self, topic: &str, cause: &Error) {
-        self.closed.get_or_insert_with(|| cause.clone());
-        self.give_all_up(|| cause.clone(), || not_known(topic, cause.message()));
-    }
-
-    fn give_all_up(&mut self, not_sent: impl Fn() -> Error, not_known: impl Fn() -> Error) {
-        let with_cause = |(envelope, sent): (Bytes, Option<Instant>)| match sent {
-            None => (envelope, not_sent()),
-            Some(_) => (envelope, not_known()),
-        };
-        self.given_up.extend(self.outbox.give_up().map(with_cause));
-    }
-
-    /// Why brokers cannot be reached, if that lasts for so long.
-    fn away(&self, limit: Duration) -> Option<&str> {
-        let both = [&self.unread, &self.unsent];
-        let mut since = both.into_iter().flatten().filter(|(since, _)| since.elapsed() >= limit);
-        since.next().map(|(_, why)| why.as_str())
-    }
 }
 
 impl Orderer for Node {
     fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
-        let Config { limits, timing, topic, .. } = &self.0.config;
-        let mut state = self.state();
-        if let Some(why) = &state.closed {
-            return Err(Refused::Closed(why.clone()));
-        }
-        if envelope.len() + OVERHEAD_BYTES > RECORD_BYTES_MAX {
-            let bytes_max = RECORD_BYTES_MAX - OVERHEAD_BYTES;
-            return Err(Refused::TooLarge { bytes: envelope.len(), bytes_max });
-        }
-        if let Some(why) = state.away(timing.away) {
-            return Err(Refused::Closed(not_sent(topic, why)));
-        }
-        state.outbox.admit(envelope, limits)?;
-        drop(state);
+        self.state().mailbox.submit(envelope, self.now_ms())?;
         self.0.pump.notify_one();
         Ok(())
     }
 
     fn nudge(&mut self) {
-        self.state().nudged = true;
+        self.state().mailbox.nudge();
         self.0.pump.notify_one();
     }
 
     fn poll(&mut self, _now_us: i64) -> Option<Delivery> {
-        let mut state = self.state();
-        let delivery = state.ready.pop_front()?;
-        state.ready_bytes -= bytes_of(&delivery);
-        state.recorded = delivery.sequence;
-        state.outbox.delivered(&delivery);
-        drop(state);
+        let delivery = self.state().mailbox.poll()?;
         self.0.polled.notify_one();
         Some(delivery)
     }
 
     fn given_up(&mut self) -> Vec<(Bytes, Error)> {
-        let Config { timing, topic, .. } = &self.0.config;
-        let mut state = self.state();
-        if let Some(why) = state.away(timing.away).map(str::to_owned) {
-            state.give_all_up(|| not_sent(topic, &why), || not_known(topic, &why));
-        }
-        std::mem::take(&mut state.given_up)
+        self.state().mailbox.given_up(self.now_ms())
     }
 
     fn withdraw(&mut self, envelope: &Bytes) -> bool {
-        self.state().outbox.withdraw(envelope)
+        self.state().mailbox.withdraw(envelope)
     }
 
     fn hindrance(&self) -> Option<String> {
         if let Some(why) = &*self.0.stopped.borrow() {
             return Some(why.to_string());
         }
-        let Config { timing, topic, .. } = &self.0.config;
+        let topic = &self.0.config.topic;
         let state = self.state();
-        let why = state.away(timing.away)?;
+        let why = state.mailbox.away(self.now_ms())?;
         Some(format!("the brokers of topic {topic:?} cannot be reached: {why}"))
     }
 
     fn resume(&mut self, after: u64, _time_us: i64) -> Result<()> {
         let mut state = self.state();
-        state.cutter = state.positions.up_to(after).cloned().map(Cutter::at);
-        (state.recorded, state.ready_bytes, state.opened) = (after, 0, None);
-        state.ready.clear();
+        let position = state.positions.up_to(after).cloned();
+        state.mailbox.resume(after, position);
         Ok(())
     }
 
     fn close(&mut self, why: Error) {
-        self.state().closed.get_or_insert(why);
+        self.state().mailbox.close(why);
     }
 
     fn released(&mut self, released: Released) {
-        self.state().released = released;
+        self.state().mailbox.released(released);
         self.0.pump.notify_one();
     }
 
@@ -567,31 +388,6 @@ pub(crate) fn keep(positions: &mut Positions, position: &Position) {
     if let Err(error) = positions.put(position) {
         tracing::warn!(%error, "the position in the topic cannot be kept: a start reads more");
     }
-}
-
-fn bytes_of(delivery: &Delivery) -> usize {
-    let envelopes = delivery.content.iter().flat_map(|content| &content.envelopes);
-    envelopes.map(Bytes::len).sum()
-}
-
-fn too_large(bytes: usize) -> Error {
-    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the transaction is too large for the topic")
-        .with_detail(format!("It has {bytes} bytes."))
-        .with_hint("Split it into several transactions, or raise max.message.bytes of the topic.")
-}
-
-fn not_sent(topic: &str, why: &str) -> Error {
-    let what = "the brokers that order transactions cannot be reached";
-    Error::new(SqlState::CANNOT_CONNECT_NOW, what)
-        .with_detail(format!("The transaction is in no block. Topic {topic:?}: {why}."))
-        .with_hint("Try again when they are back; reads are answered meanwhile.")
-}
-
-fn not_known(topic: &str, why: &str) -> Error {
-    let what = "whether the transaction is in the ledger is not known";
-    Error::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, what)
-        .with_detail(format!("The brokers have not answered. Topic {topic:?}: {why}."))
-        .with_hint("With an idempotency key it can be sent again.")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

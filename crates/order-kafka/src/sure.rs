@@ -12,7 +12,7 @@ use ledger::{Batch, LogReader, Stream};
 use order::Delivery;
 use types::{Error, Result, SqlState};
 
-use crate::cutter::{Cutter, Position};
+use crate::cutter::Position;
 use crate::node::{Node, Trouble, keep};
 use crate::record::{Cuts, Marker, Record};
 use crate::{Config, LogError};
@@ -21,9 +21,9 @@ impl Node {
     /// Whether the topic is the one that this node has read, and has what comes next. A topic that
     /// is new gets its marker.
     pub(crate) async fn make_sure(&self) -> Result<(), Trouble> {
-        let place = self.state().cutter.as_ref().map(|it| (it.offset(), it.last_crc()));
+        let place = self.state().mailbox.place();
         let (first, end) = match (self.log().ends().await, place) {
-            (Err(LogError::NoTopic), None) if self.state().recorded == 0 => {
+            (Err(LogError::NoTopic), None) if self.state().mailbox.recorded() == 0 => {
                 self.log().create().await?;
                 return Err(Trouble::Again("the topic was just made".to_owned()));
             }
@@ -60,7 +60,7 @@ impl Node {
     /// Begins with the topic's first record.
     async fn begin(&self, first: u64, end: u64) -> Result<(), Trouble> {
         let Config { ledger_id, limits, life, .. } = &self.config();
-        let recorded = self.state().recorded;
+        let recorded = self.state().mailbox.recorded();
         if first > 0 {
             return Err(self.lost("its first records were deleted"));
         }
@@ -85,13 +85,12 @@ impl Node {
         let mut state = self.state();
         // The way back to the beginning, should the first records go.
         keep(&mut state.positions, &position);
-        state.cutter = Some(Cutter::at(position));
+        state.mailbox.begin(position);
         Ok(())
     }
 
     fn is_away_for_long(&self) -> bool {
-        let limit = self.config().timing.away;
-        self.state().unread.as_ref().is_some_and(|(since, _)| since.elapsed() >= limit)
+        self.state().mailbox.is_unread_for_long(self.now_ms())
     }
 
     pub(crate) fn lost(&self, what: &str) -> Trouble {

@@ -31,7 +31,8 @@
 //!
 //! **Envelopes** stay in the outbox of the node that took them until a delivery holds them, and are
 //! sent again when the leader changes or says nothing for long; so they are ordered at least once.
-//! A node that stops forgets its outbox, as [`order::Orderer`] allows.
+//! A node that stops forgets its outbox, as [`order::Orderer`] allows. What becomes of them is
+//! decided by [a value](mailbox); [`Node`] gives it time, Raft and messages.
 //!
 //! **Clocks.** A draft bears [what most members' clocks say](clocks). A leader whose own one is far
 //! from that drafts nothing and lets another one be elected; a follower does not acknowledge a
@@ -54,6 +55,7 @@ mod follow;
 mod liveness;
 mod lives;
 mod machine;
+mod mailbox;
 mod node;
 mod peers;
 mod recall;

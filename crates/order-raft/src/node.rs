@@ -1,15 +1,12 @@
-//! One node: openraft with its store, the outbox, and the pump between them.
+//! One node: openraft with its store, [what becomes of envelopes](crate::mailbox), and the pump
+//! that gives the one to the other.
 //!
 //! ```text
-//! pump   this node leads    outbox ─┐
-//!                           inbox ──┴─► cut ─► client_write     at most AHEAD_MAX not executed
-//!        another one does   outbox ─► forward ─► its inbox      one message at a time
+//! pump   this node leads    mailbox ─ take_own, cut ─► client_write
+//!        another one does   mailbox ─ unsent ─► forward ─► its mailbox    one message at a time
 //! ```
-//!
-//! A new leader or a new term makes the outbox be sent again and empties the inbox, as all whose
-//! envelopes were in it do the same.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -17,13 +14,9 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
 use futures::FutureExt;
-use ledger::ZERO_HASH;
 use openraft::error::{InitializeError, RaftError};
 use openraft::{EmptyNode, EntryPayload, LogId, Raft, SnapshotPolicy, StoredMembership};
-use order::{
-    Certificate, CertificateKind, Delivery, Filling, Orderer, Outbox, Proposal, Refused, Released,
-    Taken, Tell,
-};
+use order::{Certificate, CertificateKind, Delivery, Orderer, Recorded, Refused, Released, Tell};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
 use tokio::time::{Instant, sleep, timeout};
@@ -35,17 +28,14 @@ use crate::draft::Draft;
 use crate::liveness::watch_clocks;
 use crate::lives::Lead;
 use crate::machine::Machine;
+use crate::mailbox::{Mailbox, Rules};
 use crate::peers::Peers;
 use crate::store::{PARTED, Store};
 use crate::wire::{Counted, Request, json, of_json};
 use crate::{Config, Network, Types};
 
-/// Blocks that a leader has drafted and not released: one is executed while another is ordered, and
-/// what comes meanwhile gathers for the next.
-const AHEAD_MAX: u64 = 2;
 /// How long the pump sleeps at most.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
-const FORWARD_BYTES_MAX: usize = 1 << 20;
 /// What is said of a node that lacks what the others have pruned.
 pub(crate) const TOO_FAR: &str =
     "the others have pruned blocks that this node lacks: restart it, and it takes the ledger anew";
@@ -63,6 +53,7 @@ pub struct Node(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     pub config: Config,
+    began: Instant,
     pub store: Store,
     /// Another one, where a full disk has ended the one before.
     pub raft: Mutex<Option<Raft<Types>>>,
@@ -120,39 +111,12 @@ impl Committed {
 }
 
 pub(crate) struct State {
-    /// Marked with when it was sent last. It is tried once it was sent to another node, or drafted.
-    outbox: Outbox<Instant>,
-    /// What a leader is to order.
-    inbox: VecDeque<Bytes>,
-    nudged: bool,
-    closed: Option<Error>,
-    released: Released,
-    /// Nothing is drafted before this block was released.
-    barrier: Height,
-    drafts: usize,
-    /// The term that the outbox was sent in, and to whom.
-    regime: (u64, Option<u64>),
-    /// Index of the next entry to be delivered.
-    next: u64,
+    mailbox: Mailbox,
     /// When a leader was heard of last, and when one was known that could order.
     pub heard: Instant,
     pub fine: Instant,
     /// When a draft was refused last for its time, and why.
     pub refused: Option<(Instant, String)>,
-}
-
-impl State {
-    /// What lies in the outbox and was not sent in this regime, or is waited for too long, as much
-    /// as a message takes.
-    fn unsent(&mut self, patience: Duration) -> Taken {
-        self.outbox.resend(|sent| sent.elapsed() >= patience);
-        let mut bytes = 0;
-        self.outbox.take(Instant::now(), |envelope| {
-            let is_first = bytes == 0;
-            bytes += envelope.len();
-            bytes <= FORWARD_BYTES_MAX || is_first
-        })
-    }
 }
 
 /// How a node stands, for people.
@@ -196,29 +160,23 @@ impl Node {
             last: Mutex::new(last),
             wake: Mutex::default(),
         });
-        let released = Released {
-            height: 0,
-            result_hash: ZERO_HASH,
-            parameters_hash: ZERO_HASH,
-            names_seen: false,
-            carried: 0,
+        let rules = Rules {
+            id: config.id,
+            proposer: config.members.get(&config.id).copied().unwrap_or([0; 32]),
+            members: config.members.len(),
+            limits: config.limits,
+            patience_ms: config.timing.patience.as_millis() as u64,
+            is_barrier: config.is_barrier,
         };
         let state = State {
-            outbox: Outbox::default(),
-            inbox: VecDeque::new(),
-            nudged: false,
-            closed: None,
-            released,
-            barrier: Height::MAX,
-            drafts: 0,
-            regime: (0, None),
-            next: after,
+            mailbox: Mailbox::new(rules, after),
             heard: Instant::now(),
             fine: Instant::now(),
             refused: None,
         };
         let node = Node(Arc::new(Shared {
             config,
+            began: Instant::now(),
             store,
             raft: Mutex::default(),
             settings,
@@ -325,7 +283,7 @@ impl Node {
             }
             Request::Forward(envelopes) => json(&self.take_forwarded(envelopes)),
             Request::Nudge => {
-                self.state().nudged = true;
+                self.state().mailbox.nudge();
                 self.0.pump.notify_one();
                 json(&0)
             }
@@ -341,27 +299,8 @@ impl Node {
         Ok(answer.map_err(io::Error::other)?.into())
     }
 
-    /// How many of them there is room for. A node that does not lead takes none.
     fn take_forwarded(&self, envelopes: Vec<Bytes>) -> usize {
-        let limits = &self.0.config.limits;
-        let most = limits.queued_max.saturating_mul(self.0.config.members.len());
-        let bytes_max = limits.queued_bytes_max.saturating_mul(self.0.config.members.len());
-        let mut state = self.state();
-        if state.regime.1 != Some(self.0.config.id) {
-            return 0;
-        }
-        let mut bytes: usize = state.inbox.iter().map(Bytes::len).sum();
-        let mut taken = 0;
-        for envelope in envelopes {
-            bytes = bytes.saturating_add(envelope.len());
-            let room = state.inbox.len() < most && (bytes <= bytes_max || state.inbox.is_empty());
-            if !room || envelope.len() > limits.room_bytes() {
-                break;
-            }
-            state.inbox.push_back(envelope);
-            taken += 1;
-        }
-        drop(state);
+        let taken = self.state().mailbox.take_forwarded(envelopes);
         self.0.pump.notify_one();
         taken
     }
@@ -446,81 +385,17 @@ impl Node {
         Ok(Some(Delivery { sequence: index + 1, content, certificate }))
     }
 
+    fn now_ms(&self) -> u64 {
+        self.0.began.elapsed().as_millis() as u64
+    }
+
     /// A draft of what waits, if this node may make one.
     fn cut(&self, term: u64) -> Option<Draft> {
-        let Shared { config, .. } = &*self.0;
         let mut state = self.state();
-        let ahead = self.0.store.height().saturating_sub(state.released.height);
-        if ahead.max(state.drafts as u64) >= AHEAD_MAX || state.released.height < state.barrier {
-            return None;
-        }
-        let put_off = state.released.carried > 0 && state.released.height >= self.0.store.height();
-        let waits = !state.inbox.is_empty() || put_off;
-        if !waits && !state.nudged {
-            return None;
-        }
-        state.nudged = false;
-        let mut filling = Filling::beside(state.released.carried, &config.limits);
-        let mut envelopes = Vec::new();
-        let mut stops = false;
-        while let Some(envelope) =
-            state.inbox.pop_front_if(|envelope| filling.takes(envelope.len(), &config.limits))
-        {
-            stops |= (config.is_barrier)(&envelope);
-            state.outbox.tries(&envelope);
-            envelopes.push(envelope);
-        }
-        let Released { height, parameters_hash, names_seen, .. } = state.released;
-        let proposer = config.members.get(&config.id).copied().unwrap_or([0; 32]);
-        let seen_height = if names_seen { height } else { 0 };
-        let proposal = Proposal { time_us: self.time_us(), proposer, seen_height, envelopes };
-        state.drafts += 1;
-        if stops {
-            // Of the block that this will be, or a later one: until the draft has its height,
-            // nothing follows it.
-            state.barrier = Height::MAX;
-        }
-        Some(Draft::new(term, parameters_hash, proposal))
-    }
-
-    /// What is to be sent to another node, and may be ordered from now on.
-    fn unsent(&self) -> Vec<Bytes> {
-        let mut state = self.state();
-        let unsent = state.unsent(self.0.config.timing.patience).envelopes;
-        unsent.iter().for_each(|envelope| state.outbox.tries(envelope));
-        unsent
-    }
-
-    /// A leader takes what lies in its own outbox, but not what waits for a draft already. What is
-    /// [taken back](Orderer::withdraw) meanwhile must not come to it any more, so all is one step.
-    fn take_own(&self) {
-        let mut state = self.state();
-        let Taken { mut envelopes, again } = state.unsent(self.0.config.timing.patience);
-        if again {
-            let waiting: HashSet<&Bytes> = state.inbox.iter().collect();
-            envelopes.retain(|envelope| !waiting.contains(envelope));
-        }
-        state.inbox.extend(envelopes);
-    }
-
-    /// Everything is sent again if another leader is to order it.
-    fn enter(&self, regime: (u64, Option<u64>)) {
-        let mut state = self.state();
-        if state.regime == regime {
-            return;
-        }
-        state.regime = regime;
-        state.inbox.clear();
-        state.barrier = Height::MAX;
-        state.outbox.resend_all();
-    }
-
-    /// All that this node's log holds may change what later blocks are executed under.
-    fn set_barrier(&self) {
-        let mut state = self.state();
-        if state.barrier == Height::MAX && state.drafts == 0 {
-            state.barrier = self.0.store.height();
-        }
+        let height = self.0.store.height();
+        // All that its log holds may change what later blocks are executed under.
+        state.mailbox.set_barrier(height);
+        state.mailbox.cut(term, height, || self.time_us())
     }
 
     /// Does what there is to do; whether there may be more at once.
@@ -532,7 +407,7 @@ impl Node {
             let voters = metrics.membership_config.membership().voter_ids().count();
             (metrics.current_term, metrics.current_leader, metrics.last_applied, voters)
         };
-        self.enter((term, leader));
+        self.state().mailbox.enter((term, leader));
         let aside = self.stand_aside(&raft);
         let id = self.0.config.id;
         if leader == Some(id) && self.gives_up_lead(&raft).await? {
@@ -544,12 +419,11 @@ impl Node {
                 if applied.is_none_or(|applied| applied.leader_id.term < term) {
                     return Ok(false);
                 }
-                self.take_own();
+                self.state().mailbox.take_own(self.now_ms());
                 let leaving = self.0.leaving.load(Ordering::Acquire);
                 if aside || leaving || !self.knows_clocks(voters) {
                     return Ok(false);
                 }
-                self.set_barrier();
                 let Some(draft) = self.cut(term) else { return Ok(false) };
                 let written = raft.client_write_ff(draft).await;
                 let node = self.clone();
@@ -557,7 +431,7 @@ impl Node {
                     if let Ok(written) = written {
                         let _ = written.await;
                     }
-                    node.state().drafts -= 1;
+                    node.state().mailbox.drafted();
                     node.0.pump.notify_one();
                 });
                 Ok(true)
@@ -569,11 +443,11 @@ impl Node {
 
     async fn forward(&self, leader: u64, network: &Arc<dyn Network>) -> io::Result<bool> {
         let limit = self.0.config.timing.election_max;
-        if std::mem::take(&mut self.state().nudged) {
+        if self.state().mailbox.takes_nudge() {
             let nudge = Request::Nudge.encode().map_err(io::Error::other)?;
             let _ = timeout(limit, network.call(leader, nudge)).await;
         }
-        let unsent = self.unsent();
+        let unsent = self.state().mailbox.unsent(self.now_ms());
         if unsent.is_empty() {
             return Ok(false);
         }
@@ -584,7 +458,7 @@ impl Node {
             _ => 0,
         };
         let left = unsent.get(taken..).unwrap_or_default();
-        self.state().outbox.refused(left);
+        self.state().mailbox.refused(left);
         Ok(left.is_empty())
     }
 }
@@ -624,24 +498,13 @@ async fn pump_once(node: &Node, network: &Arc<dyn Network>) {
 
 impl Orderer for Node {
     fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
-        let mut state = self.state();
-        if let Some(why) = &state.closed {
-            return Err(Refused::Closed(why.clone()));
-        }
-        state.outbox.admit(envelope, &self.0.config.limits)?;
-        drop(state);
+        self.state().mailbox.submit(envelope)?;
         self.0.pump.notify_one();
         Ok(())
     }
 
     fn withdraw(&mut self, envelope: &Bytes) -> bool {
-        let mut state = self.state();
-        let is_last = state.outbox.copies(envelope) == 1;
-        let never = state.outbox.withdraw(envelope);
-        if is_last {
-            state.inbox.retain(|waiting| waiting != envelope);
-        }
-        never
+        self.state().mailbox.withdraw(envelope)
     }
 
     fn hindrance(&self) -> Option<String> {
@@ -649,20 +512,18 @@ impl Orderer for Node {
     }
 
     fn nudge(&mut self) {
-        self.state().nudged = true;
+        self.state().mailbox.nudge();
         self.0.pump.notify_one();
     }
 
     /// A log that cannot be read delivers nothing; Raft finds the same and stops.
     fn poll(&mut self, _now_us: i64) -> Option<Delivery> {
-        let next = self.state().next;
+        let next = self.state().mailbox.next();
         if next >= self.0.committed.count.load(Ordering::Acquire) {
             return None;
         }
         let delivery = self.read(next).ok()??;
-        let mut state = self.state();
-        state.next = next + 1;
-        state.outbox.delivered(&delivery);
+        self.state().mailbox.delivered(&delivery);
         Some(delivery)
     }
 
@@ -672,21 +533,21 @@ impl Orderer for Node {
             let what = format!("delivery {after} is not in the log");
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
         }
-        self.state().next = after;
+        self.state().mailbox.resume(after);
         Ok(())
     }
 
     fn close(&mut self, why: Error) {
-        self.state().closed.get_or_insert(why);
+        self.state().mailbox.close(why);
     }
 
     fn released(&mut self, released: Released) {
-        self.state().released = released;
+        self.state().mailbox.released(released);
         self.0.pump.notify_one();
     }
 
-    fn recorded(&self, height: Height) -> Option<[u8; 32]> {
-        self.0.store.hash_of(height).ok()
+    fn recorded(&self, height: Height) -> Option<Recorded> {
+        self.0.store.recorded(height).ok()
     }
 
     fn confirm(&mut self, tell: Tell) -> bool {

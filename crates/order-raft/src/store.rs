@@ -25,6 +25,7 @@ use openraft::{
     Entry, EntryPayload, ErrorSubject, ErrorVerb, LogId, OptionalSend, RaftLogReader, StorageError,
     StoredMembership, Vote,
 };
+use order::Recorded;
 use types::Height;
 
 use crate::Types;
@@ -36,8 +37,8 @@ use crate::side::{Own, Side, State, What};
 
 /// Bytes of entries that are kept in memory.
 const KEPT_BYTES_MAX: usize = 32 << 20;
-/// Hashes of orders that are kept in memory.
-const HASHES_MAX: usize = 10_000;
+/// Orders of which it is kept in memory what they are.
+const NEWEST_MAX: usize = 10_000;
 /// Of entries that one message carries, unless there is but one.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
@@ -76,8 +77,8 @@ struct Kept {
     purged: Option<LogId<u64>>,
     recent: BTreeMap<u64, Entry<Types>>,
     recent_bytes: usize,
-    /// Of the newest orders.
-    hashes: BTreeMap<Height, Hash>,
+    /// The newest orders.
+    newest: BTreeMap<Height, Recorded>,
     lookup: Lookup,
 }
 
@@ -278,10 +279,15 @@ impl Store {
 
     /// The hash of a block's order.
     pub fn hash_of(&self, height: Height) -> io::Result<Hash> {
+        Ok(self.recorded(height)?.hash)
+    }
+
+    /// The order of a block, with its header where this process has sealed it.
+    pub(crate) fn recorded(&self, height: Height) -> io::Result<Recorded> {
         let mut kept = self.kept();
-        match kept.hashes.get(&height) {
-            Some(hash) => Ok(*hash),
-            None => Ok(kept.read(height)?.hash()),
+        match kept.newest.get(&height) {
+            Some(recorded) => Ok(recorded.clone()),
+            None => Ok(Recorded { hash: kept.read(height)?.hash(), sealed: None }),
         }
     }
 
@@ -320,7 +326,7 @@ impl Kept {
         let first = ledger::first_block(&*files).map_err(io::Error::other)?;
         let (last, purged, recent) = (None, None, BTreeMap::new());
         let lookup = Lookup::new(Stream::Orders);
-        let (recent_bytes, hashes) = (0, BTreeMap::new());
+        let (recent_bytes, newest) = (0, BTreeMap::new());
         let mut kept = Kept {
             files,
             orders,
@@ -331,7 +337,7 @@ impl Kept {
             purged,
             recent,
             recent_bytes,
-            hashes,
+            newest,
             lookup,
         };
         kept.last = kept.find_last()?;
@@ -424,7 +430,8 @@ impl Kept {
                     let batch = batch.map_err(io::Error::other)?;
                     head = (height + 1, batch.hash(), batch.header().time_us);
                     records.push(batch.encode().map_err(io::Error::other)?);
-                    self.hashes.insert(height, batch.hash());
+                    let sealed = Some(batch.header().clone());
+                    self.newest.insert(height, Recorded { hash: batch.hash(), sealed });
                     self.keep(entry.log_id, Draft::of_batch(content.term, &batch));
                     continue;
                 }
@@ -461,8 +468,8 @@ impl Kept {
         self.last = Some(id);
         self.recent_bytes += draft.bytes();
         self.recent.insert(id.index, Entry { log_id: id, payload: EntryPayload::Normal(draft) });
-        while self.hashes.len() > HASHES_MAX {
-            self.hashes.pop_first();
+        while self.newest.len() > NEWEST_MAX {
+            self.newest.pop_first();
         }
         while self.recent_bytes > KEPT_BYTES_MAX && self.recent.len() > 1 {
             let oldest = self.recent.pop_first();
@@ -474,7 +481,7 @@ impl Kept {
         // Of the first batch at the index or behind it.
         let height = self.height_of(index).min(self.orders.next_height());
         self.lookup.forget();
-        drop(self.hashes.split_off(&height));
+        drop(self.newest.split_off(&height));
         let gone = self.recent.split_off(&index);
         self.recent_bytes -= gone.values().map(bytes_of).sum::<usize>();
         self.side.put_cut(index, height)?;
@@ -511,10 +518,10 @@ impl Kept {
         let record = self.lookup.record(&*self.files, height).map_err(io::Error::other)?;
         let record = record.ok_or_else(|| missing(height))?;
         let batch = Batch::of(&record).map_err(io::Error::other)?;
-        self.hashes.insert(height, record.hash());
-        while self.hashes.len() > HASHES_MAX {
-            let is_newest = self.hashes.last_key_value().is_some_and(|(it, _)| *it == height);
-            let _ = if is_newest { self.hashes.pop_first() } else { self.hashes.pop_last() };
+        self.newest.insert(height, Recorded { hash: record.hash(), sealed: None });
+        while self.newest.len() > NEWEST_MAX {
+            let is_newest = self.newest.last_key_value().is_some_and(|(it, _)| *it == height);
+            let _ = if is_newest { self.newest.pop_first() } else { self.newest.pop_last() };
         }
         Ok(batch)
     }

@@ -28,6 +28,8 @@
 //! **Cost.** A usual envelope (a sequence, no settings, no seed, no signatures) has about 55 bytes
 //! beside its request, a seed 16 more. Encoding allocates once.
 
+use std::ops::Deref;
+
 use bytes::{BufMut, Bytes};
 use ledger::LedgerId;
 use ledger::hash::{Hash, Tag, tagged_hash};
@@ -246,31 +248,107 @@ pub fn id_of_encoded(bytes: &[u8]) -> Result<Hash> {
 impl View<'_> {
     /// `bytes` is what this was read from.
     fn sharing(self, bytes: &Bytes) -> Envelope {
-        let shared = |list: Vec<Signature<&[u8]>>| {
-            let one = |signature: Signature<&[u8]>| Signature {
+        self.with_parts(str::to_owned, |part| bytes.slice_ref(part))
+    }
+}
+
+impl<S, B> Envelope<S, B> {
+    /// The same with its texts and bytes held in another way.
+    fn with_parts<T, C>(self, text: impl Fn(S) -> T, bytes: impl Fn(B) -> C) -> Envelope<T, C> {
+        let signatures = |list: Vec<Signature<B>>| {
+            let one = |signature: Signature<B>| Signature {
                 key_id: signature.key_id,
-                bytes: bytes.slice_ref(signature.bytes),
+                bytes: bytes(signature.bytes),
             };
             list.into_iter().map(one).collect()
         };
-        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         Envelope {
             ledger_id: self.ledger_id,
-            principal: self.principal.to_owned(),
+            principal: text(self.principal),
             submission: match self.submission {
                 Submission::Sequence { submitter, sequence } => {
                     Submission::Sequence { submitter, sequence }
                 }
-                Submission::Key(key) => Submission::Key(key.to_owned()),
+                Submission::Key(key) => Submission::Key(text(key)),
             },
             expires_us: self.expires_us,
             seen_height: self.seen_height,
-            settings: self.settings.into_iter().map(owned).collect(),
+            settings: self.settings.into_iter().map(|(it, to)| (text(it), text(to))).collect(),
             seed: self.seed,
-            request: bytes.slice_ref(self.request),
-            signatures: shared(self.signatures),
-            approvals: shared(self.approvals),
+            request: bytes(self.request),
+            signatures: signatures(self.signatures),
+            approvals: signatures(self.approvals),
         }
+    }
+}
+
+/// Where a part lies in an envelope's bytes.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    from: usize,
+    to: usize,
+}
+
+impl Span {
+    fn of(part: &[u8], whole: &[u8]) -> Span {
+        let from = part.as_ptr() as usize - whole.as_ptr() as usize;
+        debug_assert!(from + part.len() <= whole.len(), "a part lies in what it is a part of");
+        Span { from, to: from + part.len() }
+    }
+
+    fn of_bytes(self, whole: &[u8]) -> &[u8] {
+        &whole[self.from..self.to]
+    }
+
+    fn of_text(self, whole: &[u8]) -> &str {
+        std::str::from_utf8(self.of_bytes(whole)).expect("it was read as text")
+    }
+}
+
+/// The bytes that are ordered, and where their parts lie: read once, however many ask.
+#[derive(Clone, Debug)]
+pub struct EnvelopeBytes {
+    bytes: Bytes,
+    /// Beside the parts, how many bytes the id covers. `Err`: why they are no envelope.
+    parts: Result<(Envelope<Span, Span>, usize)>,
+}
+
+impl EnvelopeBytes {
+    /// Takes any bytes, as a batch may hold any.
+    pub fn read(bytes: Bytes) -> EnvelopeBytes {
+        let parts = parse(&bytes).map(|(view, body)| {
+            let text = |part: &str| Span::of(part.as_bytes(), &bytes);
+            (view.with_parts(text, |part| Span::of(part, &bytes)), body.len())
+        });
+        EnvelopeBytes { bytes, parts }
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+
+    /// What they say.
+    pub fn view(&self) -> Result<View<'_>> {
+        let (parts, _) = self.parts.as_ref().map_err(Error::clone)?;
+        Ok(parts.clone().with_parts(|it| it.of_text(&self.bytes), |it| it.of_bytes(&self.bytes)))
+    }
+
+    /// What signatures and approvals sign.
+    pub fn id(&self) -> Result<Hash> {
+        let (_, body) = self.parts.as_ref().map_err(Error::clone)?;
+        Ok(tagged_hash(TAG_ENVELOPE, &self.bytes[..*body]))
+    }
+}
+
+impl Deref for EnvelopeBytes {
+    type Target = Bytes;
+
+    fn deref(&self) -> &Bytes {
+        &self.bytes
     }
 }
 

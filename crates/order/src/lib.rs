@@ -27,9 +27,9 @@ mod solo;
 pub mod submissions;
 mod wire;
 
-pub use envelope::{Envelope, Seed, Signature, Submission, View, id_of_encoded};
+pub use envelope::{Envelope, EnvelopeBytes, Seed, Signature, Submission, View, id_of_encoded};
 pub use model::Model;
-pub use orderer::{Filling, Limits, Orderer, Refused, Released, Tell};
+pub use orderer::{Filling, Limits, Orderer, Recorded, Refused, Released, Tell};
 pub use outbox::{Outbox, Taken};
 pub use proposal::{Certificate, CertificateKind, Delivery, Proposal, Proposer};
 pub use roll::{Key, Known, Roll};

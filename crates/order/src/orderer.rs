@@ -33,6 +33,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ledger::{Hash, OrderHeader};
 use types::error::TEXT_BYTES_MAX;
 use types::{Error, Height, Result, SqlState};
 
@@ -83,9 +84,9 @@ pub trait Orderer {
     /// in what a batch is executed under cuts none behind a change before that was released.
     fn released(&mut self, _released: Released) {}
 
-    /// The hash of the order of a block, where the orderer's log is the ledger's log of orders, and
-    /// the block was delivered.
-    fn recorded(&self, _height: Height) -> Option<[u8; 32]> {
+    /// The order of a block, where the orderer's log is the ledger's log of orders, and the block
+    /// was delivered.
+    fn recorded(&self, _height: Height) -> Option<Recorded> {
         None
     }
 
@@ -101,6 +102,15 @@ pub trait Orderer {
 
     /// `wake` is called when something may be there to poll.
     fn wake_by(&mut self, _wake: Arc<dyn Fn() + Send + Sync>) {}
+}
+
+/// An order that stands in the ledger's log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recorded {
+    pub hash: Hash,
+    /// Where this process has made it, of the envelopes that were delivered: they need not be
+    /// hashed again.
+    pub sealed: Option<OrderHeader>,
 }
 
 /// What a node knows when it has released a block.

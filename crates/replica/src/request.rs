@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use concurrency::{Outcome, Work};
 use ledger::{Hash, LedgerId};
-use order::{Seed, Submission, View};
+use order::{EnvelopeBytes, Seed, Submission, View};
 use pipeline::{Barrier, Task};
 use types::{Height, Origin, Result};
 
@@ -31,8 +31,8 @@ pub struct Completion {
 
 /// `T`: what waits for its answer, of which a replica knows nothing.
 pub struct Request<T> {
-    /// All bytes, as they are ordered.
-    pub envelope: Bytes,
+    /// As it is ordered.
+    pub envelope: EnvelopeBytes,
     pub compiled: Option<Compiled>,
     pub barrier: Barrier,
     /// `None`: of another node, of a ledger that is read, or its client is gone.
@@ -43,7 +43,8 @@ impl<T> Request<T> {
     /// Bytes that came from elsewhere. What they ask for is found out where they run; here only
     /// whether the block must stop for it.
     pub fn of_bytes(envelope: Bytes) -> Request<T> {
-        let barrier = match View::read(&envelope) {
+        let envelope = EnvelopeBytes::read(envelope);
+        let barrier = match envelope.view() {
             // Looked at by its kind alone: a request that does not decode is rejected as it runs.
             Ok(view) => Body::barrier_of(view.request),
             Err(_) => Barrier::None,
@@ -99,7 +100,8 @@ impl Numbering {
             approvals: Vec::new(),
         };
         let barrier = body.barrier();
-        Ok(Request { envelope: view.encode()?, compiled: None, barrier, waiting: None })
+        let envelope = EnvelopeBytes::read(view.encode()?);
+        Ok(Request { envelope, compiled: None, barrier, waiting: None })
     }
 }
 

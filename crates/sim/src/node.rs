@@ -247,7 +247,7 @@ impl Node {
         out.push(Output::Published(Arc::clone(&executed.batch), executed.result.clone()));
         for Settled { origin, outcome, decided } in &executed.settled {
             let Decided::Now(member) = decided else { continue };
-            let envelope = &member.request.envelope;
+            let envelope = member.request.envelope.bytes();
             let Some(clients) = self.waiting.get_mut(envelope) else { continue };
             let client = clients.pop_front();
             if clients.is_empty() {

@@ -429,7 +429,8 @@ fn compare(batch: &Batch, result: &BlockResult, executed: &Executed) -> Result<(
 }
 
 fn specify_one(state: &mut State, settled: &Settled<Member>, member: &Member) -> Result<(), Wrong> {
-    let request = View::read(&member.request.envelope).map_err(|e| wrong("encoding", e))?.request;
+    let view = member.request.envelope.view().map_err(|error| wrong("encoding", error))?;
+    let request = view.request;
     let body = Body::from_request(request).map_err(|error| wrong("encoding", error))?;
     let specified = match (&body, &settled.outcome) {
         (_, Outcome::Retry(_)) | (Body::Parameter { .. } | Body::Checkpoint { .. }, _) => {

@@ -84,7 +84,14 @@ impl Value {
         match self {
             Value::Text(text) => !text.is_heap_allocated(),
             Value::Numeric(_) | Value::Bytes(_) | Value::Array(_) => false,
-            _ => true,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Uuid(_)
+            | Value::Date(_)
+            | Value::Timestamp(_)
+            | Value::Timestamptz(_) => true,
         }
     }
 
@@ -108,7 +115,14 @@ impl Value {
             Value::Bytes(bytes) => bytes.len(),
             Value::Numeric(d) => d.heap_bytes(),
             Value::Array(elements) => weight_of_all(elements),
-            _ => 0,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Uuid(_)
+            | Value::Date(_)
+            | Value::Timestamp(_)
+            | Value::Timestamptz(_) => 0,
         }
     }
 
@@ -122,7 +136,14 @@ impl Value {
                 elements.len() > bytes / VALUE_WEIGHT
                     || elements.iter().any(|element| element.is_longer_than(bytes))
             }
-            _ => false,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Uuid(_)
+            | Value::Date(_)
+            | Value::Timestamp(_)
+            | Value::Timestamptz(_) => false,
         }
     }
 

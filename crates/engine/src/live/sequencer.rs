@@ -101,6 +101,8 @@ pub(super) struct Sequencer {
     overlap_min: Duration,
     /// Blocks that are not published.
     running: BTreeMap<Height, Running>,
+    /// Hashes of orders that stand in the ledger's log, until their blocks are told durable.
+    recorded: BTreeMap<Height, Hash>,
     /// Prepared, and not yet being finished.
     ready: BTreeMap<Height, ReadyBlock>,
     flight: Option<Flight>,
@@ -142,6 +144,7 @@ impl Sequencer {
             stages: None,
             overlap_min,
             running: BTreeMap::new(),
+            recorded: BTreeMap::new(),
             ready: BTreeMap::new(),
             flight: None,
             only_vouches: false,
@@ -271,8 +274,12 @@ impl Sequencer {
         self.under_way += requests.len();
         self.asked = self.under_way + left;
         let bytes = requests.iter().map(|request| request.envelope.len() as u64).sum();
-        let ordered = self.replica.order(time_us, proposer, seen_height, requests);
+        let remote = self.shared.queue.remote.as_ref();
+        let recorded = remote.and_then(|remote| remote.recorded(self.replica.next_height()));
+        let sealed = recorded.as_ref().and_then(|recorded| recorded.sealed.as_ref());
+        let ordered = self.replica.order_sealed(time_us, proposer, seen_height, requests, sealed);
         let height = ordered.map_err(halted)?;
+        self.recorded.extend(recorded.map(|recorded| (height, recorded.hash)));
         if let (Some(dog), Some(batch)) = (&self.shared.watchdog, self.replica.batch(height)) {
             self.running.insert(height, dog.begin(height, batch.hash()));
         }
@@ -358,8 +365,7 @@ impl Sequencer {
     /// Writes a block's order: at once, or, where that is worth it, while the block is executed.
     fn append(&mut self, height: Height) -> Result<Option<Event>, Error> {
         let began = Instant::now();
-        if let Some(recorded) = self.shared.queue.remote.as_ref().and_then(|it| it.recorded(height))
-        {
+        if let Some(recorded) = self.recorded.remove(&height) {
             return self.is_appended(height, &recorded).map(Some);
         }
         let flight = self.flight.as_ref().filter(|f| f.executed.result.height() == height);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use concurrency::Outcome;
 use ledger::{LedgerId, Parameters};
-use order::{Seed, Submission, View, WINDOW};
+use order::{EnvelopeBytes, Seed, Submission, View, WINDOW};
 use pipeline::Barrier;
 use procedure::Budget;
 use replica::limits::Limits;
@@ -237,12 +237,16 @@ impl Shared {
         let compiled = compiled.filter(|_| barrier == Barrier::None);
         let shared = self;
         let number = shared.draw();
-        let envelope = shared.envelope(submitter, number, request)?;
+        let read = |number| shared.envelope(submitter, number, request).map(EnvelopeBytes::read);
+        let envelope = read(number)?;
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting { arrived: Instant::now(), reply };
-        let again = || shared.envelope(submitter, shared.draw(), request);
-        let in_time = |envelope| if shared.is_recent(number) { Ok(envelope) } else { again() };
-        shared.queue.push(envelope, Ticket { number, compiled, barrier, waiting }, in_time)?;
+        let in_time = |envelope| match shared.is_recent(number) {
+            true => Ok(envelope),
+            false => read(shared.draw()),
+        };
+        let ticket = Ticket { number, envelope, compiled, barrier, waiting };
+        shared.queue.push(ticket, in_time)?;
         Ok(Submitted { answer, number })
     }
 

@@ -54,8 +54,8 @@ pub fn explain(procedure: &Procedure, names: &dyn NameResolver) -> String {
 
 /// An expression over no columns and no registers, such as a default.
 pub fn expression(expr: &Expr) -> String {
-    struct Nobody;
-    impl NameResolver for Nobody {
+    struct NoNames;
+    impl NameResolver for NoNames {
         fn schema(&self, _: TableId) -> Option<&TableSchema> {
             None
         }
@@ -72,7 +72,7 @@ pub fn expression(expr: &Expr) -> String {
         draws: false,
         sequences: Box::default(),
     };
-    Namer::new(&procedure, &Nobody).expr(expr, &[])
+    Namer::new(&procedure, &NoNames).expr(expr, &[])
 }
 
 /// Turns ids into names.

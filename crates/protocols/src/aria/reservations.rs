@@ -48,7 +48,8 @@ impl Conflicts {
     }
 }
 
-const NOBODY: Position = Position::MAX;
+/// What no transaction has reserved.
+const FREE: Position = Position::MAX;
 
 struct Reservation {
     overwrite: AtomicU32,
@@ -61,7 +62,7 @@ const _: () = assert!(size_of::<Reservation>() == 16);
 
 impl Reservation {
     fn free() -> Reservation {
-        let [overwrite, change, value_read, existence_read] = [const { AtomicU32::new(NOBODY) }; 4];
+        let [overwrite, change, value_read, existence_read] = [const { AtomicU32::new(FREE) }; 4];
         Reservation { overwrite, change, value_read, existence_read }
     }
 

@@ -30,7 +30,7 @@ use super::simulation::{Kind, Simulation};
 /// Transactions by their place: those of the block by TID, those of the block before below zero.
 pub type Place = i64;
 
-pub const NOBODY: Place = Place::MIN;
+pub const NO_TRANSACTION: Place = Place::MIN;
 const NO_WRITER: u32 = u32::MAX;
 const NO_ENTRY: u32 = u32::MAX;
 
@@ -40,7 +40,7 @@ const PARALLEL_MIN: usize = 256;
 /// Transactions that a worker takes at a time.
 const BATCH: usize = 64;
 
-/// Two largest distinct transactions, each plus one; zero is nobody.
+/// Two largest distinct transactions, each plus one; zero is none.
 #[derive(Clone, Copy, Default)]
 struct Largest([u32; 2]);
 
@@ -56,7 +56,7 @@ impl Largest {
     #[inline]
     fn other_than(self, tid: Position) -> Place {
         let other = if self.0[0] == tid + 1 { self.0[1] } else { self.0[0] };
-        if other == 0 { NOBODY } else { Place::from(other) - 1 }
+        if other == 0 { NO_TRANSACTION } else { Place::from(other) - 1 }
     }
 }
 
@@ -266,7 +266,7 @@ pub fn extremes(touched: &Arc<Touched>, pool: &WorkerPool, mutant: Option<Mutant
     let next = AtomicUsize::new(0);
     let extremes = Extremes {
         min_out: (1..=count as Place).map(AtomicI64::new).collect(),
-        max_in: (0..count).map(|_| AtomicI64::new(NOBODY)).collect(),
+        max_in: (0..count).map(|_| AtomicI64::new(NO_TRANSACTION)).collect(),
     };
     let shared = Arc::new((extremes, next));
     let job = (Arc::clone(&shared), Arc::clone(touched));
@@ -326,7 +326,7 @@ impl Touched {
         if writer < tid {
             extremes.out_edge(tid, Place::from(writer));
         }
-        let mut reader = NOBODY;
+        let mut reader = NO_TRANSACTION;
         for mark in self.simulation.marks(tid) {
             let record = self.record(mark.number);
             let readers = match mark.changes_existence {
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn extremes_leave_the_asker_out() {
         let mut readers = Largest::default();
-        assert_eq!(readers.other_than(0), NOBODY);
+        assert_eq!(readers.other_than(0), NO_TRANSACTION);
         for tid in [2, 4, 4, 9] {
             readers.add(tid);
         }

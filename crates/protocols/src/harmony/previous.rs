@@ -68,7 +68,7 @@ use rustc_hash::FxHashMap;
 use storage::Catalog;
 use types::{Height, Key, Position};
 
-use super::edges::{Extremes, NOBODY, Place};
+use super::edges::{Extremes, NO_TRANSACTION, Place};
 use super::footmark::{Footmark, Touching};
 use super::mutant::Mutant;
 use super::simulation::{Reads, RecordKey, Simulation, record_key};
@@ -436,6 +436,6 @@ impl Previous {
                 }
             }
         }
-        end.checked_sub(1).map_or(NOBODY, |last| self.place(last))
+        end.checked_sub(1).map_or(NO_TRANSACTION, |last| self.place(last))
     }
 }

@@ -2,7 +2,7 @@
 
 use types::Position;
 
-use super::edges::{NOBODY, Place};
+use super::edges::{NO_TRANSACTION, Place};
 use super::mutant::Mutant;
 
 /// Who is rejected, and the numbers by which the others are ordered.
@@ -33,7 +33,8 @@ impl Verdict {
         let both = min_out.iter().zip(max_in).enumerate();
         let rejected = both.map(|(tid, (&min_out, max_in))| match reordering {
             true => {
-                let lenient = Place::from(mutant == Some(Mutant::StrictRule1) && max_in != NOBODY);
+                let lenient =
+                    Place::from(mutant == Some(Mutant::StrictRule1) && max_in != NO_TRANSACTION);
                 rule_1(tid as Place, min_out, max_in - lenient)
             }
             false => min_out < tid as Place,
@@ -102,6 +103,6 @@ mod tests {
     fn a_transaction_without_backward_edge_survives() {
         assert!(!rule_1(1, 2, 5));
         assert!(!rule_1(3, 1, 0));
-        assert!(!rule_1(3, 1, NOBODY));
+        assert!(!rule_1(3, 1, NO_TRANSACTION));
     }
 }

@@ -51,7 +51,7 @@ pub struct Latch<'a> {
 /// The exclusive holder of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Held {
-    Nobody,
+    Free,
     /// To overwrite the row.
     Overwrite,
     /// To make it come or go.
@@ -78,7 +78,7 @@ impl<'a> Latch<'a> {
     pub fn held(self) -> Held {
         let bits = self.bits(self.word.load(Ordering::Acquire));
         match (bits & EXCLUSIVE != 0, bits & CHANGES != 0) {
-            (false, _) => Held::Nobody,
+            (false, _) => Held::Free,
             (true, false) => Held::Overwrite,
             (true, true) => Held::Change,
         }
@@ -198,12 +198,12 @@ mod tests {
         let word = AtomicU64::new(0);
         assert!(Latch::new(&word, 5).try_exclusive(true));
         let latch = Latch::new(&word, 6);
-        assert_eq!(latch.held(), Held::Nobody);
+        assert_eq!(latch.held(), Held::Free);
         assert!(latch.try_exclusive(false));
         assert_eq!(latch.held(), Held::Overwrite);
         assert!(!latch.try_exclusive(false) && !latch.try_shared(1));
         latch.release_exclusive();
-        assert_eq!(latch.held(), Held::Nobody);
+        assert_eq!(latch.held(), Held::Free);
         assert!(latch.try_exclusive(true));
         assert_eq!(latch.held(), Held::Change);
     }

@@ -41,7 +41,7 @@ fn draws_are_a_serial_order_of_what_was_read_and_overwritten() {
                         return None;
                     }
                     let place = Place::of_writer(draws.draw());
-                    let holds = from.latch().held() == Held::Nobody
+                    let holds = from.latch().held() == Held::Free
                         && from.value.load(Ordering::Acquire) == seen;
                     if holds {
                         to.value.store(seen + 1, Ordering::Release);

@@ -467,7 +467,7 @@ impl Workspace {
         let table = self.epoch.catalog.table(row.table)?;
         let latch = Latch::new(table.protocol_word(row.slot, 0)?, self.moment.height);
         let in_the_way = match latch.held() {
-            Held::Nobody => false,
+            Held::Free => false,
             // That the row is there, an overwrite leaves as it is.
             Held::Overwrite => row.value,
             Held::Change => true,

@@ -31,7 +31,7 @@ use crate::mutant::Mutant;
 /// Queues of a piece-set. A power of two.
 const QUEUES: usize = 1 << 12;
 
-const NOBODY: u32 = u32::MAX;
+const NO_NODE: u32 = u32::MAX;
 
 /// What one piece touches.
 #[derive(Debug, Default)]
@@ -116,12 +116,12 @@ pub struct Planner {
 impl Planner {
     pub fn new(mutant: Option<Mutant>) -> Planner {
         Planner {
-            tails: vec![NOBODY; QUEUES],
+            tails: vec![NO_NODE; QUEUES],
             open: Vec::new(),
             homes: Vec::new(),
             edges: Vec::new(),
             node_of: Vec::new(),
-            barrier: NOBODY,
+            barrier: NO_NODE,
             mutant,
         }
     }
@@ -134,7 +134,7 @@ impl Planner {
         }
         if let [queue] = spaces.queues[..] {
             let tail = self.tails[usize::from(queue)];
-            if tail != NOBODY && self.open[tail as usize] {
+            if tail != NO_NODE && self.open[tail as usize] {
                 return self.node_of.push(tail);
             }
         }
@@ -143,11 +143,11 @@ impl Planner {
         let before = self.edges.len();
         for queue in &spaces.queues {
             let tail = std::mem::replace(&mut self.tails[usize::from(*queue)], node);
-            if tail != NOBODY && !self.edges[before..].contains(&(tail, node)) {
+            if tail != NO_NODE && !self.edges[before..].contains(&(tail, node)) {
                 self.edges.push((tail, node));
             }
         }
-        if self.edges.len() == before && self.barrier != NOBODY {
+        if self.edges.len() == before && self.barrier != NO_NODE {
             self.edges.push((self.barrier, node));
         }
     }
@@ -161,10 +161,10 @@ impl Planner {
     }
 
     fn add_barrier(&mut self) {
-        let since = if self.barrier == NOBODY { 0 } else { self.barrier };
+        let since = if self.barrier == NO_NODE { 0 } else { self.barrier };
         let node = self.begin_node(false, 0);
         self.edges.extend((since..node).map(|before| (before, node)));
-        self.tails.fill(NOBODY);
+        self.tails.fill(NO_NODE);
         self.barrier = node;
     }
 

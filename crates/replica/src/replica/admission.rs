@@ -13,11 +13,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use concurrency::Work;
 use kit::mutant::mutated;
 use ledger::LedgerId;
-use order::{Admission, Remembered, Submission, Submissions, View, WINDOW};
+use order::{Admission, EnvelopeBytes, Remembered, Submission, Submissions, WINDOW};
 use types::{Error, Height, Origin, SqlState};
 
 use crate::limits::Limits;
@@ -82,7 +81,7 @@ impl AdmissionControl {
         while self.unsettled.front().is_some_and(|(decided, _)| decided + lag <= height) {
             for settlement in self.unsettled.pop_front().into_iter().flat_map(|(_, all)| all) {
                 let Settlement { envelope, place, ended } = settlement;
-                self.submissions.settle(&View::read(&envelope)?, place, ended)?;
+                self.submissions.settle(&envelope.view()?, place, ended)?;
             }
         }
         self.submissions.advance(time_us);
@@ -90,11 +89,15 @@ impl AdmissionControl {
     }
 
     /// Whether an envelope may run, which then stands at `origin`. `Err`: it may not.
-    pub(super) fn admit(&mut self, origin: Origin, envelope: &Bytes) -> Result<Verdict, Error> {
+    pub(super) fn admit(
+        &mut self,
+        origin: Origin,
+        envelope: &EnvelopeBytes,
+    ) -> Result<Verdict, Error> {
         if envelope.len() > self.limits.envelope_bytes_max {
             return Err(too_large(envelope.len(), self.limits.envelope_bytes_max));
         }
-        let view = View::read(envelope)?;
+        let view = envelope.view()?;
         if view.ledger_id != self.ledger_id {
             return Err(refused("the envelope is for another ledger"));
         }
@@ -104,7 +107,7 @@ impl AdmissionControl {
         // Only keys are compared by their bytes.
         let run = Verdict::to_run(&view.submission);
         let id = match run {
-            Verdict::RunKeyed => order::id_of_encoded(envelope)?,
+            Verdict::RunKeyed => envelope.id()?,
             _ => ledger::ZERO_HASH,
         };
         match self.submissions.admit(&view, &id, origin) {
@@ -121,7 +124,7 @@ impl AdmissionControl {
         &mut self,
         height: Height,
         arrival: u32,
-        envelope: &Bytes,
+        envelope: &EnvelopeBytes,
     ) -> Result<Option<Verdict>, Halt> {
         self.begin_opened()?;
         let verdict = self.admit(Origin { height, index: arrival }, envelope).ok();
@@ -129,8 +132,8 @@ impl AdmissionControl {
     }
 
     /// Where an envelope stands that may run, when that is known.
-    pub(super) fn place(&mut self, envelope: &Bytes, origin: Origin) -> Result<(), Halt> {
-        self.submissions.place(&View::read(envelope)?, origin);
+    pub(super) fn place(&mut self, envelope: &EnvelopeBytes, origin: Origin) -> Result<(), Halt> {
+        self.submissions.place(&envelope.view()?, origin);
         Ok(())
     }
 
@@ -158,12 +161,8 @@ pub struct Spread(BTreeMap<[u8; 16], (u64, u64)>);
 
 impl Spread {
     /// Whether an envelope's number may stand anywhere among those of the block.
-    pub fn takes(&mut self, envelope: &[u8]) -> bool {
-        let Ok(Submission::Sequence { submitter, sequence }) =
-            View::read(envelope).map(|view| view.submission)
-        else {
-            return true;
-        };
+    pub fn takes(&mut self, submission: &Submission<&str>) -> bool {
+        let Submission::Sequence { submitter, sequence } = *submission else { return true };
         let (lowest, highest) = self.0.entry(submitter).or_insert((sequence, sequence));
         let next = ((*lowest).min(sequence), (*highest).max(sequence));
         let fits = next.1 - next.0 < WINDOW;

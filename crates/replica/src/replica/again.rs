@@ -98,7 +98,8 @@ impl<T> Replica<T> {
         let OrderHeader { time_us, proposer, .. } = *recorded.header();
         let kept = images::are_kept(self.protocol().info());
         let envelopes = recorded.envelopes().to_vec();
-        let batch = Arc::new(self.seal_batch(time_us, proposer, 0, envelopes)?);
+        let batch =
+            Arc::new(self.seal_batch(self.next_seal(time_us, proposer, 0), envelopes, None)?);
         let height = batch.height();
         let members = self.admit_all(height, time_us, requests)?;
         let mut ran = Ran::of(Vec::new(), Effects::default());

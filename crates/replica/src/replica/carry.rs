@@ -25,7 +25,7 @@ use concurrency::{Carried, Protocol, Work};
 use kit::mutant::mutated;
 use ledger::hash::{Tag, tagged_hash};
 use ledger::{Hash, LedgerId, ZERO_HASH};
-use order::{Ended, Submissions, View};
+use order::{Ended, EnvelopeBytes, Submissions};
 use pipeline::{Deferred, Line};
 use types::codec::{decode_bytes, decode_u64, encode_bytes, encode_u64};
 use types::{Error, Height, Origin, Result, SqlState};
@@ -148,7 +148,7 @@ pub(super) fn root<T>(line: &Line<Member<T>>, is_barrier: bool, height: Height) 
     for (joins, members) in deferred {
         for Deferred { task, origin, attempts } in members {
             // An envelope that was admitted has an id.
-            let id = order::id_of_encoded(&task.request.envelope).unwrap_or(ZERO_HASH);
+            let id = task.request.envelope.id().unwrap_or(ZERO_HASH);
             out.extend_from_slice(&id);
             for number in [*joins, origin.height, u64::from(origin.index)] {
                 out.extend_from_slice(&number.to_be_bytes());
@@ -197,14 +197,14 @@ fn settlement(bytes: &Bytes, input: &mut &[u8]) -> Result<Settlement> {
         _ => return Err(unknown()),
     };
     *input = rest;
-    Ok(Settlement { envelope, place, ended })
+    Ok(Settlement { envelope: EnvelopeBytes::read(envelope), place, ended })
 }
 
 fn transaction<T>(bytes: &Bytes, input: &mut &[u8]) -> Result<Deferred<Member<T>>> {
     let (envelope, origin) = placed(bytes, input)?;
     let attempts = u32::try_from(decode_u64(input)?).map_err(|_| corrupt("a count"))?;
-    let verdict = Verdict::to_run(&View::read(&envelope)?.submission);
     let request = Request::of_bytes(envelope);
+    let verdict = Verdict::to_run(&request.envelope.view()?.submission);
     let work = Arc::new(Work::Void(corrupt("it was not compiled")));
     let task = Member { request, verdict, work };
     Ok(Deferred { task, origin, attempts })

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-use order::{Ended, Submission, View};
+use order::{Ended, EnvelopeBytes, Submission};
 use types::{Height, Origin};
 
 use crate::request::{Member, Verdict};
@@ -19,7 +18,7 @@ pub struct KeyStanding {
 
 /// What a block decided about a key that a client named.
 pub(super) struct Settlement {
-    pub envelope: Bytes,
+    pub envelope: EnvelopeBytes,
     pub place: Origin,
     pub ended: Ended,
 }
@@ -36,7 +35,7 @@ impl Settlement {
 
     /// If it is of this key.
     pub fn standing_of(&self, principal: &str, key: &str) -> Option<KeyStanding> {
-        let view = View::read(&self.envelope).ok()?;
+        let view = self.envelope.view().ok()?;
         let same = view.principal == principal && view.submission == Submission::Key(key);
         same.then(|| KeyStanding { place: self.place, status: self.ended.status() })
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use concurrency::{Block, Carried, Outcome, Work};
 use kit::mutant::mutated;
 use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
-use order::{Ended, Proposer};
+use order::{Ended, EnvelopeBytes, Proposer};
 use pipeline::{Barrier, Decided, Finished, Settled, Task};
 use types::{Error, Height, Origin, Position, SqlState, Stamp};
 
@@ -252,8 +252,9 @@ impl<T> Replica<T> {
             Decided::Later => Err(Halt("an online protocol deferred a transaction".to_owned())),
         });
         let members = ran.chain(tail.iter().map(Ok)).collect::<Result<Vec<_>, _>>()?;
-        let envelopes = members.iter().map(|member| member.request.envelope.clone()).collect();
-        Ok(Arc::new(self.seal_batch(time_us, proposer, 0, envelopes)?))
+        let envelopes =
+            members.iter().map(|member| member.request.envelope.bytes().clone()).collect();
+        Ok(Arc::new(self.seal_batch(self.next_seal(time_us, proposer, 0), envelopes, None)?))
     }
 
     /// Schema and parameter changes one by one, and what stands between them on the newest state.
@@ -553,9 +554,9 @@ fn settlement<T>(settled: &Settled<Member<T>>) -> Option<Settlement> {
 }
 
 /// A transaction's program, or why it has none, which is what it comes to.
-pub fn compile_request(language: &dyn Language, envelope: &Bytes) -> Work {
-    let work = order::Envelope::decode(envelope).and_then(|envelope| {
-        let transaction = Transaction::of(&envelope)?;
+pub fn compile_request(language: &dyn Language, envelope: &EnvelopeBytes) -> Work {
+    let work = envelope.view().and_then(|view| {
+        let transaction = Transaction::of(&view)?;
         match transaction.body.barrier() {
             Barrier::None => language.compile(transaction),
             _ => Err(not_compiled()),
@@ -564,10 +565,10 @@ pub fn compile_request(language: &dyn Language, envelope: &Bytes) -> Work {
     work.unwrap_or_else(Work::Void)
 }
 
-fn asked(envelope: &Bytes) -> Result<Transaction, Error> {
-    let envelope = order::Envelope::decode(envelope)?;
-    refuse_settings(envelope.settings.iter().map(|(name, _)| name.as_str()))?;
-    Transaction::of(&envelope)
+fn asked(envelope: &EnvelopeBytes) -> Result<Transaction, Error> {
+    let view = envelope.view()?;
+    refuse_settings(view.settings.iter().map(|(name, _)| *name))?;
+    Transaction::of(&view)
 }
 
 /// What a block of these envelopes may hold beside them.

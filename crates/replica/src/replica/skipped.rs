@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use concurrency::Outcome;
 use ledger::{Batch, BlockResult, OrderHeader};
-use order::View;
+use order::EnvelopeBytes;
 use pipeline::{Decided, Settled};
 use types::codec::{decode_str, decode_u64, encode_str, encode_u64};
 use types::{Error, Height, Origin, Result, SqlState};
@@ -48,7 +48,8 @@ impl<T> Replica<T> {
     ) -> Result<Unsealed<T>, Halt> {
         let OrderHeader { time_us, proposer, seen_height, .. } = *recorded.header();
         let envelopes = recorded.envelopes().to_vec();
-        let batch = Arc::new(self.seal_batch(time_us, proposer, seen_height, envelopes)?);
+        let seal = self.next_seal(time_us, proposer, seen_height);
+        let batch = Arc::new(self.seal_batch(seal, envelopes, None)?);
         let height = batch.height();
         let rejected = || Outcome::Rejected(skip::rejection());
         let settled = |origin, member: Member<T>| Settled {
@@ -81,7 +82,7 @@ impl<T> Replica<T> {
     pub(super) fn note_skip(
         &mut self,
         height: Height,
-        envelope: &[u8],
+        envelope: &EnvelopeBytes,
         first: Height,
         reason: String,
     ) -> Result<SchemaChange> {
@@ -90,7 +91,7 @@ impl<T> Replica<T> {
             let what = format!("block {first} was not skipped");
             return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
         }
-        let owner = View::read(envelope)?.principal.to_owned();
+        let owner = envelope.view()?.principal.to_owned();
         let skip = Skipped { first, last: height - 1, owner, reason };
         let Skipped { last, owner, reason, .. } = &skip;
         let after = Some(format!("blocks {first} to {last} by {owner}: {reason}"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use concurrency::{Protocol, Snapshots, WorkerPool};
 use ledger::{Batch, Genesis, Hash, LedgerId, OrderHeader, OrderSeal, Parameters, ResultHeader};
-use order::{Released, View};
+use order::Released;
 use parking_lot::Mutex;
 use pipeline::{Barrier, Cadence, Line, LineStart, Pipeline, Rules};
 use storage::Store;
@@ -227,6 +227,19 @@ impl<T> Replica<T> {
         seen_height: Height,
         requests: Vec<Request<T>>,
     ) -> Result<Height, Halt> {
+        self.order_sealed(time_us, proposer, seen_height, requests, None)
+    }
+
+    /// The same of a batch whose header was made elsewhere in this process. It is not made again,
+    /// unless this replica would make another one.
+    pub fn order_sealed(
+        &mut self,
+        time_us: i64,
+        proposer: order::Proposer,
+        seen_height: Height,
+        requests: Vec<Request<T>>,
+        sealed: Option<&OrderHeader>,
+    ) -> Result<Height, Halt> {
         let height = next_height(self.newest.height)?;
         let members = requests.len().saturating_add(self.deferred_to_next());
         if members > Stamp::POSITIONS_MAX as usize {
@@ -236,11 +249,12 @@ impl<T> Replica<T> {
         let (seen_height, seen) = self.seen_by(height, seen_height, &requests);
         let barriers = requests.iter().map(|request| request.barrier);
         let barrier = barriers.max_by_key(|barrier| *barrier as u8).unwrap_or(Barrier::None);
-        let envelopes = || requests.iter().map(|request| request.envelope.clone()).collect();
         let batch = match self.rules().runs_first {
             true => None,
             false => {
-                Some(Arc::new(self.seal_batch(time_us, proposer, seen_height, envelopes())?))
+                let envelopes = requests.iter().map(|it| it.envelope.bytes().clone()).collect();
+                let seal = self.next_seal(time_us, proposer, seen_height);
+                Some(Arc::new(self.seal_batch(seal, envelopes, sealed)?))
             }
         };
         let (refused, tail, came) = Default::default();
@@ -263,30 +277,50 @@ impl<T> Replica<T> {
             return (0, 0);
         }
         let seen_height = seen_height.min(height - 1);
-        let views = requests.iter().filter_map(|request| View::read(&request.envelope).ok());
+        let views = requests.iter().filter_map(|request| request.envelope.view().ok());
         let seen = views
             .filter(|view| view.ledger_id == self.ledger_id && view.seen_height < height)
             .map(|view| view.seen_height);
         (seen_height, seen.fold(seen_height, Height::max))
     }
 
-    pub(super) fn seal_batch(
-        &mut self,
+    /// The height of the next batch that is ordered.
+    pub fn next_height(&self) -> Height {
+        self.newest.height + 1
+    }
+
+    pub(super) fn next_seal(
+        &self,
         time_us: i64,
         proposer: order::Proposer,
         seen_height: Height,
-        envelopes: Vec<Bytes>,
-    ) -> Result<Batch, Halt> {
-        let seal = OrderSeal {
+    ) -> OrderSeal {
+        OrderSeal {
             ledger_id: self.ledger_id,
-            height: self.newest.height + 1,
+            height: self.next_height(),
             previous_order_hash: self.newest.hash,
             time_us,
             proposer,
             parameters_hash: self.parameters_hash,
             seen_height,
+        }
+    }
+
+    pub(super) fn seal_batch(
+        &mut self,
+        seal: OrderSeal,
+        envelopes: Vec<Bytes>,
+        sealed: Option<&OrderHeader>,
+    ) -> Result<Batch, Halt> {
+        let taken = match sealed {
+            Some(header) => Batch::sealed_as(header, seal.clone(), envelopes),
+            None => Err(envelopes),
         };
-        let batch = Batch::seal(seal, envelopes)?;
+        let batch = match taken {
+            Ok(batch) => batch,
+            Err(envelopes) => Batch::seal(seal, envelopes)?,
+        };
+        let time_us = batch.header().time_us;
         self.newest = Head { height: batch.height(), hash: batch.hash(), time_us };
         Ok(batch)
     }

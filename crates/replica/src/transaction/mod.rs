@@ -180,11 +180,13 @@ impl From<&Body> for Asked {
 }
 
 impl Transaction {
-    /// What a decoded envelope asks for. Never panics, whatever the bytes.
-    pub fn of(envelope: &Envelope) -> Result<Transaction> {
-        let body = Body::from_request(&envelope.request)?;
-        let Envelope { principal, settings, seed, .. } = envelope;
-        Ok(Transaction { user: principal.clone(), settings: settings.clone(), seed: *seed, body })
+    /// What an envelope asks for. Never panics, whatever the bytes.
+    pub fn of<S: AsRef<str>, B: AsRef<[u8]>>(envelope: &Envelope<S, B>) -> Result<Transaction> {
+        let body = Body::from_request(envelope.request.as_ref())?;
+        let owned = |text: &S| text.as_ref().to_owned();
+        let settings = envelope.settings.iter().map(|(name, value)| (owned(name), owned(value)));
+        let (user, settings) = (owned(&envelope.principal), settings.collect());
+        Ok(Transaction { user, settings, seed: envelope.seed, body })
     }
 }
 

@@ -34,7 +34,7 @@ fn habitat(mutant: Mutant) -> (&'static str, TableSpec) {
         Mutant::WindowIgnored | Mutant::CommitOrderClaimed => ("ssn", usual),
         // MVTO would look for the newest version for ever.
         Mutant::EndNotSet => ("mvocc", spec(Storage::OldestFirst, Collector::Transaction, logical)),
-        Mutant::TornRead => ("mvto", spec(Storage::Delta, Collector::Nobody, logical)),
+        Mutant::TornRead => ("mvto", spec(Storage::Delta, Collector::None, logical)),
         Mutant::FalsePositiveShown => ("mvto", usual),
         Mutant::EntryStays => ("mvto", spec(Storage::NewestFirst, Collector::Vacuum, logical)),
         Mutant::CollectsVisible => ("mvto", usual),

@@ -1,0 +1,386 @@
+//! What a node of Raft makes of envelopes, as one value.
+//!
+//! ```text
+//!  submit ─► outbox ─┬─ this node leads ─────────► inbox ─ cut ─► a draft for Raft's log
+//!                    └─ another one does ─ unsent ─► its inbox
+//!  delivered ─► they are gone from the outbox
+//! ```
+//!
+//! No threads, clocks, sockets or Raft: [`crate::Node`] tells it the time, who leads in which term,
+//! and how far the log is. Times are milliseconds by any steady clock, but that of a draft.
+//!
+//! **A regime** is a term and its leader. With another one all is sent again, and the inbox is
+//! emptied, as all whose envelopes were in it do the same.
+//!
+//! **Invariants.** Outbox and inbox are bounded in count and bytes. At most [`AHEAD_MAX`] drafts
+//! are ahead of what was released. Nothing is drafted behind what may change parameters before that
+//! was released. An envelope counts as tried before it leaves for another node or a draft.
+
+use std::collections::{HashSet, VecDeque};
+
+use bytes::Bytes;
+use ledger::ZERO_HASH;
+use order::{Delivery, Filling, Limits, Outbox, Proposal, Proposer, Refused, Released, Taken};
+use types::{Error, Height};
+
+use crate::draft::Draft;
+
+/// Blocks that a leader has drafted and not released: one is executed while another is ordered, and
+/// what comes meanwhile gathers for the next.
+const AHEAD_MAX: u64 = 2;
+const FORWARD_BYTES_MAX: usize = 1 << 20;
+
+/// What does not change while a node runs.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    pub id: u64,
+    pub proposer: Proposer,
+    /// How many there are when it starts.
+    pub members: usize,
+    pub limits: Limits,
+    /// An envelope that was forwarded is sent again after so long.
+    pub patience_ms: u64,
+    /// Whether nothing may be drafted behind an envelope before it was executed.
+    pub is_barrier: fn(&[u8]) -> bool,
+}
+
+/// A term, and who leads in it.
+pub(crate) type Regime = (u64, Option<u64>);
+
+/// See the module.
+pub(crate) struct Mailbox {
+    rules: Rules,
+    /// Marked with when it was sent last. It is tried once it was sent to another node, or drafted.
+    outbox: Outbox<u64>,
+    /// What a leader is to order.
+    inbox: VecDeque<Bytes>,
+    nudged: bool,
+    closed: Option<Error>,
+    released: Released,
+    /// Nothing is drafted before this block was released.
+    barrier: Height,
+    drafts: usize,
+    /// What the outbox was sent in.
+    regime: Regime,
+    /// Index of the next entry to be delivered.
+    next: u64,
+}
+
+impl Mailbox {
+    /// Goes on behind so many entries.
+    pub fn new(rules: Rules, after: u64) -> Mailbox {
+        let released = Released {
+            height: 0,
+            result_hash: ZERO_HASH,
+            parameters_hash: ZERO_HASH,
+            names_seen: false,
+            carried: 0,
+        };
+        Mailbox {
+            rules,
+            outbox: Outbox::default(),
+            inbox: VecDeque::new(),
+            nudged: false,
+            closed: None,
+            released,
+            barrier: Height::MAX,
+            drafts: 0,
+            regime: (0, None),
+            next: after,
+        }
+    }
+
+    pub fn submit(&mut self, envelope: Bytes) -> Result<(), Refused> {
+        match &self.closed {
+            Some(why) => Err(Refused::Closed(why.clone())),
+            None => self.outbox.admit(envelope, &self.rules.limits),
+        }
+    }
+
+    /// See [`order::Orderer::withdraw`].
+    pub fn withdraw(&mut self, envelope: &Bytes) -> bool {
+        let is_last = self.outbox.copies(envelope) == 1;
+        let never = self.outbox.withdraw(envelope);
+        if is_last {
+            self.inbox.retain(|waiting| waiting != envelope);
+        }
+        never
+    }
+
+    pub fn nudge(&mut self) {
+        self.nudged = true;
+    }
+
+    /// Whether it was nudged since this was asked.
+    pub fn takes_nudge(&mut self) -> bool {
+        std::mem::take(&mut self.nudged)
+    }
+
+    pub fn close(&mut self, why: Error) {
+        self.closed.get_or_insert(why);
+    }
+
+    pub fn released(&mut self, released: Released) {
+        self.released = released;
+    }
+
+    /// Index of the entry that is to be delivered next.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub fn resume(&mut self, after: u64) {
+        self.next = after;
+    }
+
+    pub fn delivered(&mut self, delivery: &Delivery) {
+        assert_eq!(delivery.sequence, self.next + 1, "deliveries count up without a gap");
+        self.next = delivery.sequence;
+        self.outbox.delivered(delivery);
+    }
+
+    /// Everything is sent again if another leader is to order it.
+    pub fn enter(&mut self, regime: Regime) {
+        if self.regime == regime {
+            return;
+        }
+        self.regime = regime;
+        self.inbox.clear();
+        self.barrier = Height::MAX;
+        self.outbox.resend_all();
+    }
+
+    /// Takes in what another node has sent, as far as there is room: how many. A node that does not
+    /// lead takes none.
+    pub fn take_forwarded(&mut self, envelopes: Vec<Bytes>) -> usize {
+        let Rules { id, members, limits, .. } = &self.rules;
+        let most = limits.queued_max.saturating_mul(*members);
+        let bytes_max = limits.queued_bytes_max.saturating_mul(*members);
+        if self.regime.1 != Some(*id) {
+            return 0;
+        }
+        let mut bytes: usize = self.inbox.iter().map(Bytes::len).sum();
+        let mut taken = 0;
+        for envelope in envelopes {
+            bytes = bytes.saturating_add(envelope.len());
+            let room = self.inbox.len() < most && (bytes <= bytes_max || self.inbox.is_empty());
+            if !room || envelope.len() > limits.room_bytes() {
+                break;
+            }
+            self.inbox.push_back(envelope);
+            taken += 1;
+        }
+        taken
+    }
+
+    /// A leader takes what lies in its own outbox, but not what waits for a draft already. What is
+    /// [taken back](Mailbox::withdraw) meanwhile must not come to it any more, so all is one step.
+    pub fn take_own(&mut self, now_ms: u64) {
+        let Taken { mut envelopes, again } = self.due(now_ms);
+        if again {
+            let waiting: HashSet<&Bytes> = self.inbox.iter().collect();
+            envelopes.retain(|envelope| !waiting.contains(envelope));
+        }
+        self.inbox.extend(envelopes);
+    }
+
+    /// What is to be sent to another node, and may be ordered from now on.
+    pub fn unsent(&mut self, now_ms: u64) -> Vec<Bytes> {
+        let unsent = self.due(now_ms).envelopes;
+        unsent.iter().for_each(|envelope| self.outbox.tries(envelope));
+        unsent
+    }
+
+    /// What another node has not taken in of it.
+    pub fn refused(&mut self, left: &[Bytes]) {
+        self.outbox.refused(left);
+    }
+
+    /// What lies in the outbox and was not sent in this regime, or is waited for too long, as much
+    /// as a message takes.
+    fn due(&mut self, now_ms: u64) -> Taken {
+        let patience_ms = self.rules.patience_ms;
+        self.outbox.resend(|sent_ms| now_ms.saturating_sub(*sent_ms) >= patience_ms);
+        let mut bytes = 0;
+        self.outbox.take(now_ms, |envelope| {
+            let is_first = bytes == 0;
+            bytes += envelope.len();
+            bytes <= FORWARD_BYTES_MAX || is_first
+        })
+    }
+
+    /// All that a log of this height holds may change what later blocks are executed under.
+    pub fn set_barrier(&mut self, height: Height) {
+        if self.barrier == Height::MAX && self.drafts == 0 {
+            self.barrier = height;
+        }
+    }
+
+    /// A draft of what waits, for a log of this height, if this node may make one. Its time is
+    /// asked for when there is one.
+    pub fn cut(
+        &mut self,
+        term: u64,
+        height: Height,
+        time_us: impl FnOnce() -> i64,
+    ) -> Option<Draft> {
+        let ahead = height.saturating_sub(self.released.height);
+        if ahead.max(self.drafts as u64) >= AHEAD_MAX || self.released.height < self.barrier {
+            return None;
+        }
+        let deferred = self.released.carried > 0 && self.released.height >= height;
+        if self.inbox.is_empty() && !deferred && !self.nudged {
+            return None;
+        }
+        self.nudged = false;
+        let limits = &self.rules.limits;
+        let mut filling = Filling::beside(self.released.carried, limits);
+        let mut envelopes = Vec::new();
+        let mut stops = false;
+        while let Some(envelope) =
+            self.inbox.pop_front_if(|envelope| filling.takes(envelope.len(), limits))
+        {
+            stops |= (self.rules.is_barrier)(&envelope);
+            self.outbox.tries(&envelope);
+            envelopes.push(envelope);
+        }
+        let Released { height, parameters_hash, names_seen, .. } = self.released;
+        let seen_height = if names_seen { height } else { 0 };
+        let proposer = self.rules.proposer;
+        let proposal = Proposal { time_us: time_us(), proposer, seen_height, envelopes };
+        self.drafts += 1;
+        if stops {
+            // Of the block that this will be, or a later one: until the draft has its height,
+            // nothing follows it.
+            self.barrier = Height::MAX;
+        }
+        Some(Draft::new(term, parameters_hash, proposal))
+    }
+
+    /// What was drafted is in the log, or will never be.
+    pub fn drafted(&mut self) {
+        assert!(self.drafts > 0, "each draft ends once");
+        self.drafts -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use order::{Certificate, CertificateKind};
+
+    use super::*;
+
+    fn mailbox(members: usize) -> Mailbox {
+        let limits = Limits { queued_max: 4, ..Limits::default() };
+        let is_barrier = |envelope: &[u8]| envelope.first() == Some(&b'!');
+        let (id, proposer, patience_ms) = (1, [7; 32], 5_000);
+        Mailbox::new(Rules { id, proposer, members, limits, patience_ms, is_barrier }, 0)
+    }
+
+    /// It leads in a term, and has released all of its log.
+    fn leader() -> Mailbox {
+        let mut mailbox = mailbox(3);
+        mailbox.enter((1, Some(1)));
+        mailbox.set_barrier(0);
+        mailbox
+    }
+
+    fn envelope(text: &str) -> Bytes {
+        Bytes::copy_from_slice(text.as_bytes())
+    }
+
+    fn released(mailbox: &mut Mailbox, height: Height) {
+        mailbox.released(Released { height, ..mailbox.released });
+    }
+
+    fn texts(draft: &Draft) -> Vec<String> {
+        let envelopes = &draft.0.as_ref().unwrap().proposal.envelopes;
+        envelopes.iter().map(|it| String::from_utf8(it.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_leader_drafts_its_own_and_what_others_sent_and_no_more_than_two_ahead() {
+        let mut mailbox = leader();
+        mailbox.submit(envelope("own")).unwrap();
+        mailbox.take_own(0);
+        assert_eq!(mailbox.take_forwarded(vec![envelope("theirs")]), 1);
+        assert_eq!(texts(&mailbox.cut(1, 0, || 9).unwrap()), ["own", "theirs"]);
+        assert!(mailbox.cut(1, 0, || 9).is_none(), "nothing waits");
+        mailbox.nudge();
+        assert!(texts(&mailbox.cut(1, 0, || 9).unwrap()).is_empty());
+        mailbox.nudge();
+        assert!(mailbox.cut(1, 0, || 9).is_none(), "two are under way");
+        mailbox.drafted();
+        assert!(mailbox.cut(1, 2, || 9).is_none(), "two are in the log and not released");
+        released(&mut mailbox, 1);
+        assert!(mailbox.cut(1, 2, || 9).is_some());
+    }
+
+    #[test]
+    fn nothing_follows_a_change_before_it_was_released() {
+        let mut mailbox = leader();
+        mailbox.submit(envelope("!")).unwrap();
+        mailbox.take_own(0);
+        mailbox.cut(1, 0, || 0).unwrap();
+        mailbox.nudge();
+        mailbox.set_barrier(0);
+        assert!(mailbox.cut(1, 0, || 0).is_none(), "it has no height yet");
+        mailbox.drafted();
+        mailbox.set_barrier(1);
+        assert!(mailbox.cut(1, 1, || 0).is_none(), "it was not released");
+        released(&mut mailbox, 1);
+        assert!(mailbox.cut(1, 1, || 0).is_some());
+    }
+
+    #[test]
+    fn another_leader_is_sent_everything_again() {
+        let mut mailbox = mailbox(3);
+        mailbox.enter((1, Some(2)));
+        mailbox.submit(envelope("a")).unwrap();
+        assert_eq!(mailbox.unsent(0), [envelope("a")]);
+        assert!(mailbox.unsent(4_999).is_empty());
+        assert_eq!(mailbox.unsent(5_000), [envelope("a")], "no answer for so long");
+        mailbox.enter((2, Some(3)));
+        assert_eq!(mailbox.unsent(5_001), [envelope("a")]);
+        mailbox.refused(&[envelope("a")]);
+        assert_eq!(mailbox.unsent(5_002), [envelope("a")]);
+        let content = Proposal {
+            time_us: 0,
+            proposer: [7; 32],
+            seen_height: 0,
+            envelopes: vec![envelope("a")],
+        };
+        let certificate = Certificate { kind: CertificateKind::Raft, evidence: Bytes::new() };
+        mailbox.delivered(&Delivery { sequence: 1, content: Some(content), certificate });
+        mailbox.enter((3, Some(2)));
+        assert!(mailbox.unsent(6_000).is_empty(), "it was delivered");
+    }
+
+    #[test]
+    fn what_waits_for_a_draft_is_not_taken_twice_and_can_be_taken_back() {
+        let mut mailbox = leader();
+        mailbox.submit(envelope("a")).unwrap();
+        mailbox.take_own(0);
+        mailbox.take_own(5_000);
+        assert!(mailbox.withdraw(&envelope("a")), "it was in no draft");
+        mailbox.nudge();
+        assert!(texts(&mailbox.cut(1, 0, || 0).unwrap()).is_empty());
+        mailbox.submit(envelope("b")).unwrap();
+        mailbox.take_own(0);
+        mailbox.take_own(5_000);
+        assert_eq!(texts(&mailbox.cut(1, 0, || 0).unwrap()), ["b"]);
+        assert!(!mailbox.withdraw(&envelope("b")), "a draft holds it");
+    }
+
+    #[test]
+    fn an_inbox_is_bounded_and_that_of_a_follower_takes_nothing() {
+        let mut mailbox = mailbox(2);
+        let all = || vec![envelope("x"); 10];
+        assert_eq!(mailbox.take_forwarded(all()), 0);
+        mailbox.enter((1, Some(2)));
+        assert_eq!(mailbox.take_forwarded(all()), 0);
+        mailbox.enter((2, Some(1)));
+        assert_eq!(mailbox.take_forwarded(all()), 8);
+        assert_eq!(mailbox.take_forwarded(all()), 0);
+    }
+}
