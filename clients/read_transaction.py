@@ -24,6 +24,9 @@ TYPES = [
     "text", "varchar", "bytea", "uuid", "date", "timestamp", "timestamptz", "void",
 ]
 
+# Numerics in place of twice a scale.
+NO_DIGITS = {32768: "Infinity", 32769: "-Infinity", 32770: "NaN"}
+
 
 class Reader(canonical.Reader):
     def value(self):
@@ -31,7 +34,10 @@ class Reader(canonical.Reader):
         if tag <= 2:
             return [None, False, True][tag]
         if tag == 5:
-            scale_sign, size = self.varint(), self.varint(bits=DIGITS_BITS)
+            scale_sign = self.varint()
+            if scale_sign in NO_DIGITS:
+                return {"numeric": NO_DIGITS[scale_sign]}
+            size = self.varint(bits=DIGITS_BITS)
             scale = scale_sign >> 1
             if scale > 16383 or (scale_sign & 1 and size == 0):
                 raise ValueError("a numeric out of range")

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ledger::files::{is_full, sqlstate_of};
+use ledger::files::{FirstFailure, is_full, sqlstate_of};
 use ledger::{BlockResult, BlockWriter, Hash, LogWriter, Record};
 use recovery::schemes::beside::RowLoggers;
 use types::{Error, Height, Result};
@@ -214,7 +214,7 @@ struct Waiting {
     /// The disk had no room for results when they were written last, at this time.
     full: Option<Instant>,
     /// Blocks could not be written.
-    failed: Option<(io::ErrorKind, String)>,
+    failed: Option<FirstFailure>,
 }
 
 impl Waiting {
@@ -225,10 +225,7 @@ impl Waiting {
     }
 
     fn check(&self) -> io::Result<()> {
-        match &self.failed {
-            Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
-            None => Ok(()),
-        }
+        self.failed.as_ref().map_or(Ok(()), |first| Err(first.again()))
     }
 
     /// One that was written before its order comes twice.
@@ -482,9 +479,10 @@ impl LedgerEnd {
         if let Err(error) = &written
             && !self.waits_for_room(error)
         {
-            lock(&self.waiting).failed = Some((error.kind(), error.to_string()));
+            let first = FirstFailure::of(error);
+            let first = lock(&self.waiting).failed.get_or_insert(first).again();
             if let Some(tell) = self.on_failure.get() {
-                tell(cannot_write(io::Error::new(error.kind(), error.to_string())));
+                tell(cannot_write(first));
             }
         }
         written

@@ -50,6 +50,34 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// The error that closed something for good. What comes later is told it, and that it was of this
+/// kind: a disk that was full stays one.
+#[derive(Clone, Debug)]
+pub struct FirstFailure {
+    kind: io::ErrorKind,
+    why: String,
+}
+
+impl FirstFailure {
+    pub fn of(error: &io::Error) -> FirstFailure {
+        FirstFailure { kind: error.kind(), why: error.to_string() }
+    }
+
+    /// The error again.
+    pub fn again(&self) -> io::Error {
+        io::Error::new(self.kind, self.why.clone())
+    }
+
+    /// What is told of something that it has closed.
+    pub fn closed(&self, what: &str) -> io::Error {
+        let why = &self.why;
+        io::Error::new(
+            self.kind,
+            format!("{what} was closed by an earlier error, restart to recover: {why}"),
+        )
+    }
+}
+
 /// A whole file.
 pub fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];

@@ -45,7 +45,7 @@ use std::io;
 use types::{Error, Height, Result, SqlState};
 
 use crate::batch::Batch;
-use crate::files::{Files, read_all};
+use crate::files::{Files, read_all, sqlstate_of};
 use crate::genesis::Genesis;
 use crate::hash::{Hash, TAG_HEADERS, tagged_hash, to_hex};
 use crate::header::{COMMON_BYTES, HEADER_VERSION, Header, LedgerId, OrderHeader, ResultHeader};
@@ -319,7 +319,7 @@ pub fn write_piece<H: Header>(files: &dyn Files, piece: &HeaderPiece<H>) -> Resu
         files.sync_folder(H::STREAM.header_folder())
     };
     write().map_err(|error: io::Error| {
-        Error::new(SqlState::IO_ERROR, format!("{path} cannot be written: {error}"))
+        Error::new(sqlstate_of(&error), format!("{path} cannot be written: {error}"))
     })
 }
 

@@ -45,6 +45,7 @@ use std::io;
 
 use types::{Error, Height, SqlState};
 
+use crate::files::sqlstate_of;
 use crate::stream::Stream;
 
 pub use blocks::{BlockReader, BlockWriter, Pruned, Recorded, first_block, read_block};
@@ -127,10 +128,20 @@ impl From<io::Error> for LogError {
     }
 }
 
+/// An error of the disk stays what it is.
+impl From<LogError> for io::Error {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Io(error) => error,
+            other => io::Error::other(other),
+        }
+    }
+}
+
 impl From<LogError> for Error {
     fn from(error: LogError) -> Self {
-        let code = match error {
-            LogError::Io(_) => SqlState::IO_ERROR,
+        let code = match &error {
+            LogError::Io(error) => sqlstate_of(error),
             LogError::TornTail(_) | LogError::Damage(_) => SqlState::DATA_CORRUPTED,
         };
         Error::new(code, "the ledger cannot be read").with_detail(error.to_string())

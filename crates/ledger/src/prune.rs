@@ -41,7 +41,7 @@ use types::{Error, Height, Result, SqlState};
 
 use crate::batch::Batch;
 use crate::checkpoint::{CHECKPOINT_FOLDER, heights, manifest_path, read_manifest};
-use crate::files::{Files, write_again};
+use crate::files::{Files, sqlstate_of, write_again};
 use crate::hash::Hash;
 use crate::header::{Header, OrderHeader, ResultHeader};
 use crate::headers::{HeaderPiece, PieceError, piece_path, pieces, read_piece, write_piece};
@@ -293,7 +293,7 @@ fn remove(files: &dyn Files, path: &str, folder: &str) -> Result<()> {
 }
 
 fn cannot(error: io::Error) -> Error {
-    Error::new(SqlState::IO_ERROR, "the ledger cannot be pruned").with_detail(error.to_string())
+    Error::new(sqlstate_of(&error), "the ledger cannot be pruned").with_detail(error.to_string())
 }
 
 #[cfg(test)]

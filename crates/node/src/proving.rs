@@ -16,6 +16,7 @@ use std::io;
 use std::sync::Arc;
 
 use engine::Engine;
+use ledger::files::sqlstate_of;
 use ledger::headers::{pieces, read_piece};
 use ledger::note::origin;
 use ledger::{
@@ -188,6 +189,6 @@ fn no_block(height: Height) -> Error {
 }
 
 fn unusable(error: io::Error) -> Error {
-    Error::new(SqlState::IO_ERROR, "the tree of heads cannot be used")
+    Error::new(sqlstate_of(&error), "the tree of heads cannot be used")
         .with_detail(error.to_string())
 }

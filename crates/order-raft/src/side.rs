@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-use ledger::files::read_all;
+use ledger::files::{FirstFailure, read_all};
 use ledger::{Files, Identity, StorageFile};
 use openraft::{CommittedLeaderId, EmptyNode, LogId, Membership, Vote};
 use serde::{Deserialize, Serialize};
@@ -139,7 +139,7 @@ pub(crate) struct Side {
     file: Box<dyn StorageFile>,
     offset: u64,
     pub state: State,
-    failed: bool,
+    failed: Option<FirstFailure>,
 }
 
 impl Side {
@@ -167,7 +167,7 @@ impl Side {
         let next = numbers.last().map_or(1, |last| last + 1);
         let file = files.create(&path(next))?;
         state.place = file.identity()?;
-        let mut side = Side { file, offset: 0, state: State::default(), failed: false };
+        let mut side = Side { file, offset: 0, state: State::default(), failed: None };
         side.put(Event::All(state))?;
         files.sync_folder(SIDE_FOLDER)?;
         for number in numbers {
@@ -225,15 +225,15 @@ impl Side {
     /// Durable when this returns. After an error it is not known what is on disk, and nothing is
     /// taken any more.
     fn put(&mut self, event: Event) -> io::Result<()> {
-        if self.failed {
-            return Err(io::Error::other("the file of votes was closed by an earlier error"));
+        if let Some(first) = &self.failed {
+            return Err(first.closed("the file of votes"));
         }
         let json = serde_json::to_vec(&event).map_err(io::Error::other)?;
         let mut bytes = (json.len() as u32).to_be_bytes().to_vec();
         bytes.extend_from_slice(&crc32fast::hash(&json).to_be_bytes());
         bytes.extend_from_slice(&json);
         let written = self.file.write_at(&bytes, self.offset).and_then(|()| self.file.sync());
-        self.failed = written.is_err();
+        self.failed = written.as_ref().err().map(FirstFailure::of);
         written?;
         self.offset += bytes.len() as u64;
         self.state.follow(event);
@@ -296,6 +296,7 @@ mod tests {
     use super::*;
     use kit::random::Random;
     use ledger::MemoryFiles;
+    use ledger::memory_files::Failure;
 
     fn own(index: u64) -> Own {
         Own { id: LogId::new(CommittedLeaderId::new(index, 1), index), what: What::Blank }
@@ -322,6 +323,18 @@ mod tests {
             assert_eq!(again.state, there);
             assert_eq!(files.list(SIDE_FOLDER).unwrap().len(), 1);
         }
+    }
+
+    #[test]
+    fn what_has_closed_it_is_told_again() {
+        let files = MemoryFiles::new();
+        let mut side = Side::open(&(Arc::new(files.clone()) as _)).unwrap();
+        files.fail_at(Some(Failure::Full(files.operations())));
+        let first = side.put_vote(Vote::new(1, 2)).unwrap_err();
+        files.fail_at(None);
+        let again = side.put_done().unwrap_err();
+        assert_eq!((first.kind(), again.kind()), [io::ErrorKind::StorageFull; 2].into());
+        assert!(again.to_string().contains(&first.to_string()), "{again}");
     }
 
     /// Whatever else becomes of it: a file that was settled is in doubt again when it is a copy.

@@ -323,7 +323,7 @@ impl Kept {
         let head = head.ok_or_else(|| invalid("the folder holds no ledger".to_owned()))?;
         let head = read_order(&*files, head)?;
         let (ledger_id, time_us) = (head.header().ledger_id, head.header().time_us);
-        let first = ledger::first_block(&*files).map_err(io::Error::other)?;
+        let first = ledger::first_block(&*files)?;
         let (last, purged, recent) = (None, None, BTreeMap::new());
         let lookup = Lookup::new(Stream::Orders);
         let (recent_bytes, newest) = (0, BTreeMap::new());
@@ -515,7 +515,7 @@ impl Kept {
 
     /// An order from its segment. Its hash is asked for when its block is executed, soon.
     fn read(&mut self, height: Height) -> io::Result<Batch> {
-        let record = self.lookup.record(&*self.files, height).map_err(io::Error::other)?;
+        let record = self.lookup.record(&*self.files, height)?;
         let record = record.ok_or_else(|| missing(height))?;
         let batch = Batch::of(&record).map_err(io::Error::other)?;
         self.newest.insert(height, Recorded { hash: record.hash(), sealed: None });
@@ -550,7 +550,7 @@ fn bytes_of(entry: &Entry<Types>) -> usize {
 }
 
 fn read_order(files: &dyn Files, height: Height) -> io::Result<Batch> {
-    let record = read_record(files, Stream::Orders, height).map_err(io::Error::other)?;
+    let record = read_record(files, Stream::Orders, height)?;
     let record = record.ok_or_else(|| missing(height))?;
     Batch::of(&record).map_err(io::Error::other)
 }

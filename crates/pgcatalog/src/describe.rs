@@ -115,7 +115,11 @@ fn literal(value: &Value, data_type: &DataType) -> String {
     let text = value.to_text(&data_type.without_modifier());
     match value {
         Value::Bool(truth) => truth.to_string(),
-        Value::Int(_) | Value::Numeric(_) | Value::Float(_) if !text.starts_with('-') => text,
+        Value::Int(_) | Value::Numeric(_) | Value::Float(_)
+            if text.starts_with(|first: char| first.is_ascii_digit()) =>
+        {
+            text
+        }
         Value::Int(_) | Value::Numeric(_) | Value::Float(_) => {
             format!("'{text}'::{}", data_type.base_name())
         }

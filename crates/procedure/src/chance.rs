@@ -155,6 +155,13 @@ fn between(draw: &Draw, low: &Value, high: &Value) -> Result<Value> {
             Ok(Value::Int(i64::try_from(drawn).map_err(|_| misplaced())?))
         }
         (Value::Numeric(low), Value::Numeric(high)) => {
+            if let Some((end, bound)) =
+                [("lower", low), ("upper", high)].into_iter().find(|(_, it)| !it.is_finite())
+            {
+                let what = if bound.is_nan() { "NaN" } else { "infinity" };
+                let message = format!("{end} bound cannot be {what}");
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+            }
             let scale = low.scale().max(high.scale());
             let units = |number: &Numeric| number.units_at(scale);
             let too_wide = || {

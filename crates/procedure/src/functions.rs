@@ -261,6 +261,7 @@ fn extreme(arguments: &[Cow<'_, Value>], better: fn(std::cmp::Ordering) -> bool)
 
 fn sign(value: &Value) -> Value {
     match value {
+        Value::Numeric(d) if d.is_nan() => value.clone(),
         Value::Numeric(d) if d.is_zero() => Value::Numeric(Numeric::ZERO),
         Value::Numeric(d) if d.is_negative() => Value::Numeric(numeric::neg(&Numeric::ONE)),
         Value::Numeric(_) => Value::Numeric(Numeric::ONE),

@@ -14,6 +14,7 @@ use ledger::hash::to_hex;
 use procedure::ProgramResult;
 use procedure::access::Range;
 use serde_json::{Value as Json, json};
+use types::numeric::Numeric;
 use types::{DataType, Error, Key, Origin, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
@@ -36,6 +37,9 @@ fn all_values() -> Vec<Value> {
         Value::Float(-0.5),
         Value::Numeric("-0.05".parse().unwrap()),
         Value::Numeric(LONG_NUMBER.parse().unwrap()),
+        Value::Numeric(Numeric::NAN),
+        Value::Numeric(Numeric::INFINITY),
+        Value::Numeric(Numeric::NEG_INFINITY),
         Value::from("é"),
         Value::Bytes(vec![0, 255].into()),
         Value::Uuid([7; 16]),
@@ -123,7 +127,8 @@ fn requests() -> Vec<(Body, Json)> {
             call,
             json!({ "call": "p", "arguments": [
                 false, i64::MIN, -0.5, { "numeric": "-0.05" },
-                { "numeric": LONG_NUMBER }, "é", { "bytea": "00ff" },
+                { "numeric": LONG_NUMBER }, { "numeric": "NaN" }, { "numeric": "Infinity" },
+                { "numeric": "-Infinity" }, "é", { "bytea": "00ff" },
                 { "uuid": "07070707070707070707070707070707" }, { "date": -1 },
                 { "timestamp": 1 }, { "timestamptz": 300 }, [1, null],
             ] }),

@@ -129,8 +129,13 @@ pub(crate) fn field_of_kind(column: &ColumnSchema, kind: Kind) -> Field {
 /// A number as so many units of `10^-scale`.
 ///
 /// # Errors
-/// 22003 if that would lose digits, which only a number of a column of more than 38 can.
+/// 22003 if that would lose digits, which only a number of a column of more than 38 can, and for
+/// `NaN` and the infinities.
 pub fn units(value: &Numeric, scale: u8) -> Result<i128> {
+    if !value.is_finite() {
+        let message = format!("{value} has no digits for an analytical query to compute with");
+        return Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+    }
     let lost = || {
         let message = format!("{value} does not fit numeric(38, {scale})");
         Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
@@ -156,7 +161,7 @@ mod tests {
         assert_eq!(refused.code(), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
         let large = number("9999999999999999999999999999");
         assert_eq!(units(&large, 10), Ok((10i128.pow(28) - 1) * 10i128.pow(10)));
-        for text in ["10000000000000000000000000000", "1e29", "1e1000", "1e-1000"] {
+        for text in ["10000000000000000000000000000", "1e29", "1e1000", "1e-1000", "NaN", "-inf"] {
             assert!(units(&number(text), 10).is_err(), "{text}");
         }
     }

@@ -33,6 +33,11 @@ use crate::value::{VALUE_WEIGHT, Value, canonical_nan};
 
 const NUMERIC_POSITIVE: u16 = 0x0000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
+const NUMERIC_NAN: u16 = 0xC000;
+const NUMERIC_INFINITY: u16 = 0xD000;
+const NUMERIC_NEGATIVE_INFINITY: u16 = 0xF000;
+/// PostgreSQL sends a part of its own form beside an infinity, and reads over it.
+const NUMERIC_INFINITE_SCALE: u16 = 0x20;
 const NULL_LENGTH: i32 = -1;
 
 impl Value {
@@ -212,6 +217,14 @@ fn read_str(bytes: &[u8]) -> Result<&str> {
 }
 
 fn write_numeric(d: &Numeric, out: &mut impl BufMut) {
+    if !d.is_finite() {
+        let (sign, scale) = match d.is_negative() {
+            _ if d.is_nan() => (NUMERIC_NAN, 0),
+            false => (NUMERIC_INFINITY, NUMERIC_INFINITE_SCALE),
+            true => (NUMERIC_NEGATIVE_INFINITY, NUMERIC_INFINITE_SCALE),
+        };
+        return [0, 0, sign, scale].into_iter().for_each(|field| out.put_u16(field));
+    }
     d.with_groups(|groups, behind| {
         let zeros_behind = groups.iter().take_while(|g| **g == 0).count();
         // 131,072 digits before the point are 32,768 groups, of weight 32,767.
@@ -229,10 +242,12 @@ fn read_numeric(bytes: &[u8]) -> Result<Numeric> {
     let (header, groups) = bytes.split_first_chunk::<8>().ok_or_else(invalid)?;
     let field = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let (count, weight, sign, scale) = (field(0), field(2) as i16, field(4), field(6));
-    let negative = match sign {
-        NUMERIC_POSITIVE => false,
-        NUMERIC_NEGATIVE => true,
-        0xC000 | 0xD000 | 0xF000 => return Err(Error::unsupported("numeric NaN or infinity")),
+    let (negative, special) = match sign {
+        NUMERIC_POSITIVE => (false, None),
+        NUMERIC_NEGATIVE => (true, None),
+        NUMERIC_NAN => (false, Some(Numeric::NAN)),
+        NUMERIC_INFINITY => (false, Some(Numeric::INFINITY)),
+        NUMERIC_NEGATIVE_INFINITY => (true, Some(Numeric::NEG_INFINITY)),
         _ => return Err(invalid()),
     };
     if groups.len() != usize::from(count) * 2 {
@@ -241,6 +256,9 @@ fn read_numeric(bytes: &[u8]) -> Result<Numeric> {
     let groups = || groups.chunks_exact(2).map(|group| u16::from_be_bytes([group[0], group[1]]));
     if groups().any(|group| group > 9999) {
         return Err(invalid());
+    }
+    if let Some(special) = special {
+        return Ok(special);
     }
     let digits =
         groups().flat_map(|group| [1000, 100, 10, 1].map(|unit| (group / unit % 10) as u8));

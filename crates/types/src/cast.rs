@@ -173,6 +173,11 @@ fn to_int(value: &Value, target: &DataType) -> Result<i64> {
     match value {
         Value::Int(i) => in_range(*i, target),
         Value::Bool(b) => Ok(i64::from(*b)),
+        Value::Numeric(d) if !d.is_finite() => {
+            let what = if d.is_nan() { "NaN" } else { "infinity" };
+            let message = format!("cannot convert {what} to {}", target.base_name());
+            Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+        }
         Value::Numeric(d) => {
             numeric::to_i64(d).ok_or_else(|| out_of_range(target)).and_then(|i| in_range(i, target))
         }
@@ -210,7 +215,8 @@ fn to_float(value: &Value, target: &DataType) -> Result<f64> {
 /// 22003 for a number that is beyond floats, or so small that the nearest one is zero.
 pub(crate) fn numeric_to_float(d: &Numeric) -> Result<f64> {
     let nearest = numeric::to_f64(d);
-    match nearest.is_infinite() || (nearest == 0.0 && !d.is_zero()) {
+    let is_beyond = nearest.is_infinite() && d.is_finite();
+    match is_beyond || (nearest == 0.0 && !d.is_zero()) {
         true => Err(Error::new(
             SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
             format!("\"{d}\" is out of range for type double precision"),

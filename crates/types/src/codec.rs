@@ -10,7 +10,9 @@
 //!  4 float        8 bytes, big endian      11 timestamptz  microseconds: zigzag varint
 //!  5 numeric      twice the scale, plus 1  12 array        count: varint, values
 //!                 for a negative: varint,
-//!                 digits: varint
+//!                 digits: varint; 32,768,
+//!                 32,769 and 32,770 alone:
+//!                 Infinity, -Infinity, NaN
 //!  6 text         length: varint, UTF-8
 //! ```
 //!
@@ -25,7 +27,7 @@ use bytes::BufMut;
 
 use crate::datetime::{check_date, check_timestamp};
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::{Numeric, from_sevens};
+use crate::numeric::{Numeric, SCALE_MAX, from_sevens};
 use crate::value::{Value, canonical_nan};
 
 /// Arrays within arrays; SQL's have one dimension.
@@ -146,6 +148,9 @@ pub fn encode_value(value: &Value, out: &mut impl BufMut) {
         }
         Value::Numeric(d) => {
             out.put_u8(tag::NUMERIC);
+            if let Some(code) = d.special_code() {
+                return encode_u64(NUMERIC_SPECIAL + u64::from(code), out);
+            }
             encode_u64(u64::from(d.scale()) << 1 | u64::from(d.is_negative()), out);
             match d.small_magnitude() {
                 Some(size) => encode_u128(size, out),
@@ -221,8 +226,15 @@ fn decode_nested(input: &mut &[u8], depth: u32) -> Result<Value> {
     })
 }
 
+/// Above all scales and signs.
+const NUMERIC_SPECIAL: u64 = 2 * (SCALE_MAX as u64 + 1);
+
 fn decode_numeric(input: &mut &[u8]) -> Result<Numeric> {
     let header = decode_u64(input)?;
+    if let Some(code) = header.checked_sub(NUMERIC_SPECIAL) {
+        let special = u8::try_from(code).ok().and_then(Numeric::from_special_code);
+        return special.ok_or_else(|| corrupt("a numeric out of range"));
+    }
     let (negative, scale) = (header & 1 == 1, u32::try_from(header >> 1).unwrap_or(u32::MAX));
     let end = input.iter().position(|byte| byte & 0x80 == 0).ok_or_else(cut_short)?;
     let (sevens, behind) = input.split_at(end + 1);

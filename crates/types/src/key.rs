@@ -20,6 +20,7 @@
 //! ```text
 //! [ e' | d₁d₂ + 1 | d₃d₄ + 1 | … | 0x00 ]                positive; an odd last digit gets a 0
 //! [ 0x80 ]                                               zero
+//! [ 0x00 ], [ 0xFF 0x00 ], [ 0xFF 0x01 ]                 -Infinity, Infinity, NaN
 //! the complement of every byte of the absolute value's   negative
 //!
 //! e' is one byte, 0x80 + (e + 31), for e in -29 … 94
@@ -101,6 +102,9 @@ const NUMERIC_ABOVE: u8 = 0xFE;
 /// Makes every exponent below positive.
 const NUMERIC_BELOW_BIAS: i32 = 16_384;
 const NUMERIC_END: u8 = 0x00;
+/// -Infinity, and what is above all finite numbers.
+const NUMERIC_LEAST: u8 = 0x00;
+const NUMERIC_BEYOND: u8 = 0xFF;
 
 /// The eight bytes of an integer column.
 pub fn encode_int_key(number: i64) -> [u8; 8] {
@@ -282,6 +286,12 @@ fn take_string(rest: &mut &[u8]) -> Result<Vec<u8>> {
 }
 
 fn push_numeric(d: &Numeric, out: &mut SmallVec<[u8; 32]>) {
+    if !d.is_finite() {
+        return match d.is_negative() {
+            true => out.push(NUMERIC_LEAST),
+            false => out.extend_from_slice(&[NUMERIC_BEYOND, u8::from(d.is_nan())]),
+        };
+    }
     if d.is_zero() {
         return out.push(NUMERIC_ZERO);
     }
@@ -349,8 +359,17 @@ fn take_exponent(first: u8, complement: u8, rest: &mut &[u8]) -> Result<i32> {
 
 fn take_numeric(rest: &mut &[u8]) -> Result<Numeric> {
     let [first] = take(rest)?;
-    if first == NUMERIC_ZERO {
-        return Ok(Numeric::ZERO);
+    match first {
+        NUMERIC_ZERO => return Ok(Numeric::ZERO),
+        NUMERIC_LEAST => return Ok(Numeric::NEG_INFINITY),
+        NUMERIC_BEYOND => {
+            return match take(rest)? {
+                [0] => Ok(Numeric::INFINITY),
+                [1] => Ok(Numeric::NAN),
+                _ => Err(corrupt()),
+            };
+        }
+        _ => {}
     }
     let negative = first < NUMERIC_ZERO;
     let complement = if negative { u8::MAX } else { 0 };

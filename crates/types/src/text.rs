@@ -374,11 +374,7 @@ fn read_numeric(text: &str) -> Result<Numeric> {
     if let Some(d) = numeric::parse(trimmed)? {
         return Ok(d);
     }
-    let unsigned = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
-    if ["nan", "inf", "infinity"].iter().any(|word| unsigned.eq_ignore_ascii_case(word)) {
-        return Err(Error::unsupported("numeric NaN or infinity"));
-    }
-    Err(invalid_syntax(&DataType::Numeric(None), text))
+    numeric::parse_word(trimmed).ok_or_else(|| invalid_syntax(&DataType::Numeric(None), text))
 }
 
 fn read_float(text: &str) -> Result<f64> {

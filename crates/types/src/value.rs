@@ -332,6 +332,7 @@ mod tests {
     use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
     use super::*;
+    use crate::numeric;
 
     #[test]
     fn equal_values_hash_alike() {
@@ -342,6 +343,7 @@ mod tests {
             (Value::Float(f64::NAN), Value::Float(negative_nan)),
             (Value::Numeric(Numeric::from_units(10, 1)), Value::Numeric(Numeric::ONE)),
             (Value::Numeric(Numeric::from_units(0, 5)), Value::Numeric(Numeric::ZERO)),
+            (Value::Numeric(Numeric::NAN), Value::Numeric(numeric::neg(&Numeric::NAN))),
             (Value::Null, Value::from(None::<i64>)),
         ] {
             assert_eq!(a, b);

@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use ledger::Files;
-use ledger::files::write_new;
+use ledger::files::{sqlstate_of, write_new};
 use replica::Head;
 use types::codec::{
     decode_bytes, decode_i64, decode_str, decode_u64, encode_bytes, encode_i64, encode_str,
@@ -96,7 +96,7 @@ impl PinFolder {
 }
 
 fn cannot_write(error: io::Error) -> Error {
-    Error::new(SqlState::IO_ERROR, "cannot write down the names of pinned blocks")
+    Error::new(sqlstate_of(&error), "cannot write down the names of pinned blocks")
         .with_detail(error.to_string())
 }
 

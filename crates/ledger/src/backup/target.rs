@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use types::{Error, Height, Result, SqlState};
 
 use crate::checkpoint::{self, CHECKPOINT_FOLDER};
-use crate::files::{Files, StorageFile};
+use crate::files::{Files, StorageFile, sqlstate_of};
 use crate::hash::{Hash, to_hex};
 use crate::header::LedgerId;
 use crate::log::list_segments;
@@ -362,11 +362,12 @@ pub(super) fn of_target(error: io::Error) -> Fault {
 }
 
 fn cannot_write(error: io::Error) -> Error {
-    let what = match error.kind() {
-        io::ErrorKind::StorageFull => "the disk of the backup is full",
+    let code = sqlstate_of(&error);
+    let what = match code {
+        SqlState::DISK_FULL => "the disk of the backup is full",
         _ => "the backup cannot be written",
     };
-    Error::new(SqlState::IO_ERROR, what).with_detail(error.to_string()).with_hint(
+    Error::new(code, what).with_detail(error.to_string()).with_hint(
         "The backup before is as it was. Run the command again: it goes on where it was stopped.",
     )
 }

@@ -450,7 +450,7 @@ fn a_full_disk_is_told_as_such() {
     target.fail_at(Some(Failure::Full(4)));
     let error = back_up(&source, &target, &blocks).unwrap_err();
     assert!(error.message().contains("full"), "{error}");
-    assert_eq!(error.code(), SqlState::IO_ERROR);
+    assert_eq!(error.code(), SqlState::DISK_FULL);
 }
 
 fn is_segment(path: &str) -> bool {

@@ -103,7 +103,7 @@ pub fn copy(source: &dyn Files, target: &dyn Files, manifest: &Manifest) -> Resu
         manifest.packs().into_iter().try_for_each(pack)
     };
     packs().map_err(|error: io::Error| {
-        Error::new(SqlState::IO_ERROR, format!("a checkpoint cannot be copied: {error}"))
+        Error::new(sqlstate_of(&error), format!("a checkpoint cannot be copied: {error}"))
     })?;
     write_manifest(target, manifest).map(drop)
 }

@@ -291,14 +291,14 @@ impl BlockWriter {
         genesis: &Genesis,
         options: LogOptions,
     ) -> io::Result<BlockWriter> {
-        let mut reader = BlockReader::open(files).map_err(io::Error::other)?;
+        let mut reader = BlockReader::open(files)?;
         match reader.next() {
             Ok(None) | Err(LogError::TornTail(TornTail { height: 0, .. })) => {}
             Ok(Some(_)) => {
                 let what = "the folder already holds a ledger";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
             }
-            Err(error) => return Err(io::Error::other(error)),
+            Err(error) => return Err(error.into()),
         }
         let block = genesis.to_block().map_err(io::Error::other)?;
         let order = block.batch.encode().map_err(io::Error::other)?;

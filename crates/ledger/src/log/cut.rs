@@ -35,7 +35,7 @@ impl LogWriter {
 
     fn cut_records(&mut self, height: Height) -> io::Result<()> {
         let files: Arc<dyn Files> = Arc::clone(&self.files);
-        let segments = list_segments(&*files, self.stream).map_err(io::Error::other)?;
+        let segments = list_segments(&*files, self.stream)?;
         // One that begins with the first record to go has none left, but is still the one that the
         // segment before says is there.
         let last = segments.partition_point(|first| *first <= height).checked_sub(1);
@@ -55,8 +55,7 @@ impl LogWriter {
         if let Some(hash) = place.previous_hash {
             self.head_hash = hash;
         } else {
-            let before = super::read_record(&*files, self.stream, height - 1);
-            let before = before.map_err(io::Error::other)?;
+            let before = super::read_record(&*files, self.stream, height - 1)?;
             let before = before.ok_or_else(|| io::Error::other("the record before is missing"))?;
             self.head_hash = before.hash();
         }
@@ -89,9 +88,9 @@ fn place_of(
     first: Height,
     height: Height,
 ) -> io::Result<(u64, Place)> {
-    let mut records = SegmentRecords::open(file, stream, first).map_err(io::Error::other)?;
+    let mut records = SegmentRecords::open(file, stream, first)?;
     while records.place.next_height < height {
-        if records.next().map_err(io::Error::other)?.is_none() {
+        if records.next()?.is_none() {
             return Err(io::Error::other(format!("block {height} is not in its segment")));
         }
     }

@@ -189,6 +189,26 @@ fn after_an_error_the_writer_refuses_for_ever() {
     }
 }
 
+/// Clients are told of a full disk, whichever write is theirs.
+#[test]
+fn a_log_that_an_error_has_closed_tells_of_what_kind_that_was() {
+    let blocks = orders(&chain(6, 2));
+    let files = written(&blocks[..2], 1, OPTIONS);
+    let mut writer = writer(&files, OPTIONS).unwrap();
+    let block = |at: usize| std::slice::from_ref(&blocks[at]);
+    files.fail_at(Some(Failure::Full(files.operations())));
+    let failed = (2..6).find_map(|at| writer.append(block(at)).err()).expect("a full disk");
+    assert_eq!(failed.kind(), io::ErrorKind::StorageFull);
+    // Another failure does not take its place.
+    files.fail_at(Some(Failure::ReadOnly(files.operations())));
+    let later = [writer.append(block(5)), writer.sync(), writer.rest(), writer.cut(1)];
+    for later in later.map(Result::unwrap_err) {
+        assert_eq!(later.kind(), io::ErrorKind::StorageFull);
+        assert!(later.to_string().contains("closed by an earlier error"), "{later}");
+        assert!(later.to_string().contains(&failed.to_string()), "{later}");
+    }
+}
+
 #[test]
 fn resuming_takes_a_reader_at_its_end() {
     let files = written(&orders(&chain(2, 2)), 1, OPTIONS);

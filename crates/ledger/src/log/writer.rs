@@ -8,7 +8,7 @@ use types::Height;
 use super::lookup::read_record;
 use super::reader::{LastSegment, LogEnd, LogReader};
 use super::{LogError, TornTail};
-use crate::files::{DIRECT_ALIGNMENT, Files, StorageFile, read_all};
+use crate::files::{DIRECT_ALIGNMENT, Files, FirstFailure, StorageFile, read_all};
 use crate::hash::{Hash, ZERO_HASH};
 use crate::header::LedgerId;
 use crate::headers::Link;
@@ -54,7 +54,7 @@ pub struct LogWriter {
     /// A mark behind the last record says that it is on stable storage.
     pub(super) rests: bool,
     /// The error after which nothing is known about the disk.
-    poison: Option<String>,
+    poison: Option<FirstFailure>,
 }
 
 pub(super) struct WrittenSegment {
@@ -78,7 +78,7 @@ impl LogWriter {
         };
         // A reader that began at an empty segment has not seen the head.
         if let (None, Some(height)) = (head_hash, next_height.checked_sub(1)) {
-            let head = read_record(&*files, stream, height).map_err(io::Error::other)?;
+            let head = read_record(&*files, stream, height)?;
             ledger_id = head.as_ref().map(Record::ledger_id);
             head_hash = head.as_ref().map(Record::hash);
         }
@@ -168,12 +168,12 @@ impl LogWriter {
     /// disk has closed. This one is not to be used any more.
     pub fn reopened(&self) -> io::Result<LogWriter> {
         let files = Arc::clone(&self.files);
-        let mut reader = LogReader::open_at(files, self.stream, Height::MAX).map_err(plain)?;
+        let mut reader = LogReader::open_at(files, self.stream, Height::MAX)?;
         loop {
             match reader.next_record() {
                 Ok(Some(_)) | Err(LogError::TornTail(_)) => {}
                 Ok(None) => return LogWriter::resume(reader, self.options),
-                Err(error) => return Err(plain(error)),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -297,12 +297,7 @@ impl LogWriter {
     }
 
     pub(super) fn check_alive(&self) -> io::Result<()> {
-        match &self.poison {
-            None => Ok(()),
-            Some(cause) => Err(io::Error::other(format!(
-                "the log was closed by an earlier error, restart to recover: {cause}"
-            ))),
-        }
+        self.poison.as_ref().map_or(Ok(()), |first| Err(first.closed("the log")))
     }
 
     fn check_chain(&self, records: &[Record]) -> io::Result<()> {
@@ -328,7 +323,7 @@ impl LogWriter {
 
     pub(super) fn or_poison<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result {
-            self.poison = Some(error.to_string());
+            self.poison.get_or_insert_with(|| FirstFailure::of(error));
         }
         result
     }
@@ -496,13 +491,6 @@ fn rewrite(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
 fn filled_size(options: &LogOptions, end: u64) -> u64 {
     let step = options.zero_fill_bytes.max(1);
     end.next_multiple_of(step).min(options.segment_bytes).max(end)
-}
-
-fn plain(error: LogError) -> io::Error {
-    match error {
-        LogError::Io(error) => error,
-        other => io::Error::other(other),
-    }
 }
 
 fn invalid(what: String) -> io::Error {

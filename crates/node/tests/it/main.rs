@@ -27,6 +27,7 @@ mod promises;
 mod proofs;
 mod protocols;
 mod skips;
+mod told;
 mod tools;
 mod undecided;
 mod versions;

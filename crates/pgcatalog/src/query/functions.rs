@@ -589,6 +589,8 @@ pub fn json(run: &Run<'_>, value: &Value, data_type: &DataType) -> Result<String
         (Value::Int(_), DataType::System(system)) if system.is_object() => {
             quoted_json(&run.names().text(value, data_type)?)
         }
+        (Value::Float(x), _) if !x.is_finite() => format!("\"{}\"", value.to_text(data_type)),
+        (Value::Numeric(d), _) if !d.is_finite() => format!("\"{d}\""),
         (Value::Int(_) | Value::Float(_) | Value::Numeric(_), _) => value.to_text(data_type),
         (Value::Text(text), DataType::System(SystemType::Json | SystemType::Jsonb)) => {
             text.to_string()

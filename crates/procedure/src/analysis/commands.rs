@@ -143,7 +143,9 @@ fn is_column(expr: &Expr, column: ColumnId) -> bool {
 fn scale_of(expr: &Expr) -> Option<u16> {
     match expr {
         Expr::Const(Value::Int(_)) => Some(0),
-        Expr::Const(Value::Numeric(number)) => u16::try_from(number.normalize().scale()).ok(),
+        Expr::Const(Value::Numeric(number)) if number.is_finite() => {
+            u16::try_from(number.normalize().scale()).ok()
+        }
         Expr::Cast { to, .. } if to.is_integer() => Some(0),
         Expr::Cast { to: DataType::Numeric(Some((_, scale))), .. } => Some(*scale),
         Expr::Cast { input, to: DataType::Numeric(None), .. } => scale_of(input),

@@ -170,6 +170,8 @@ pub(super) fn literal(value: &Value) -> String {
         Value::Null => "null".to_string(),
         Value::Bool(true) => "true".to_string(),
         Value::Bool(false) => "false".to_string(),
+        Value::Numeric(number) if !number.is_finite() => format!("'{number}'::numeric"),
+        Value::Float(x) if !x.is_finite() => format!("'{value}'::double precision"),
         Value::Int(_) | Value::Float(_) | Value::Numeric(_) => {
             value.to_text(&value.data_type_hint())
         }

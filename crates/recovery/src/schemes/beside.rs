@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use ledger::files::read_all;
+use ledger::files::{FirstFailure, read_all};
 use ledger::{Files, Hash, StorageFile};
 use storage::Changes;
 use types::Height;
@@ -133,7 +133,7 @@ pub struct RowLoggers {
     loggers: Vec<Logger>,
     mutant: Option<LogMutant>,
     /// Why nothing is written any more.
-    broken: Option<String>,
+    broken: Option<FirstFailure>,
 }
 
 /// A logger's thread, and the ends of the channels to it.
@@ -204,12 +204,13 @@ impl RowLoggers {
         if self.mutant == Some(LogMutant::ReleasedEarly) {
             return Ok(());
         }
-        let mut result = Ok(());
+        let mut result: io::Result<()> = Ok(());
         for logger in &mut self.loggers {
             let done = logger.done.recv().unwrap_or_else(|_| Err(gone()));
             match done {
                 Ok(frame) => logger.frame = frame,
-                Err(error) => result = Err(error),
+                // Of several, the first one tells why.
+                Err(error) => result = result.and(Err(error)),
             }
         }
         self.or_break(result)
@@ -226,15 +227,12 @@ impl RowLoggers {
     }
 
     fn check(&self) -> io::Result<()> {
-        match &self.broken {
-            None => Ok(()),
-            Some(why) => Err(io::Error::other(format!("the row log has failed before: {why}"))),
-        }
+        self.broken.as_ref().map_or(Ok(()), |first| Err(first.closed("the row log")))
     }
 
     fn or_break(&mut self, result: io::Result<()>) -> io::Result<()> {
         if let Err(error) = &result {
-            self.broken = Some(error.to_string());
+            self.broken.get_or_insert_with(|| FirstFailure::of(error));
         }
         result
     }

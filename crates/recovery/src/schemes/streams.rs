@@ -25,6 +25,7 @@
 use std::io;
 use std::sync::Arc;
 
+use ledger::files::FirstFailure;
 use ledger::{Files, StorageFile};
 use storage::Changes;
 use types::{Height, Position};
@@ -51,7 +52,7 @@ pub struct Loggers {
     pepoch: Box<dyn StorageFile>,
     /// Epochs noted so far, which tells the slot of the next.
     noted: u64,
-    broken: bool,
+    broken: Option<FirstFailure>,
 }
 
 struct Stream {
@@ -70,7 +71,7 @@ impl Loggers {
         let streams = (0..loggers.max(1)).map(stream).collect::<io::Result<Vec<Stream>>>()?;
         let pepoch = files.create(PEPOCH)?;
         files.sync_folder("")?;
-        Ok(Loggers { scheme, streams, pepoch, noted: 0, broken: false })
+        Ok(Loggers { scheme, streams, pepoch, noted: 0, broken: None })
     }
 
     /// Returns when the block's changes are on disk with every logger, and noted.
@@ -84,13 +85,12 @@ impl Loggers {
         changes: &Changes,
         wanted: &dyn Fn(Position) -> bool,
     ) -> io::Result<()> {
-        if self.broken {
-            return Err(io::Error::other("the log has failed before"));
+        if let Some(first) = &self.broken {
+            return Err(first.closed("the log"));
         }
-        self.broken = true;
-        self.append_frames(changes, wanted)?;
-        self.broken = false;
-        Ok(())
+        let appended = self.append_frames(changes, wanted);
+        self.broken = appended.as_ref().err().map(FirstFailure::of);
+        appended
     }
 
     fn append_frames(

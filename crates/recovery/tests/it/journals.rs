@@ -182,13 +182,18 @@ fn a_result_is_released_when_every_logger_has_its_epoch() {
 
 #[test]
 fn a_logger_that_fails_stops_the_engine_before_anything_of_the_epoch_is_released() {
+    stopped_by(Failure::PowerOff, "58030");
+    stopped_by(Failure::Full, "53100");
+}
+
+fn stopped_by(manner: fn(u64) -> Failure, code: &str) {
     let files = MemoryFiles::new();
     let (rows, row_files) = folders(Scheme::Logical, 2);
     let engine = start(&files, &Logging::Rows(rows.clone(), None), ASKED_FOR);
     submit(&engine, schema(TABLE)).unwrap();
     submit(&engine, row(1)).unwrap();
-    row_files[1].fail_at(Some(Failure::PowerOff(row_files[1].operations())));
-    assert_eq!(submit(&engine, row(2)).unwrap_err().code().to_string(), "58030");
+    row_files[1].fail_at(Some(manner(row_files[1].operations())));
+    assert_eq!(submit(&engine, row(2)).unwrap_err().code().to_string(), code);
     assert!(engine.is_halted());
     drop(engine);
     row_files[1].fail_at(None);

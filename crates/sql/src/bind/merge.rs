@@ -20,11 +20,12 @@ use sqlparser::ast;
 use types::{ColumnId, Error, Result, SqlState, Value};
 
 use super::binder::Binder;
+use super::cycles::Followers;
 use super::dml::{Dml, Returning, RowResult};
 use super::from::From;
 use super::insert::with_generated_columns;
 use super::plan::{Wishes, conjuncts, plan};
-use super::state::{Place, Waits};
+use super::state::{Following, Place, Waits};
 use crate::schema::catalog::Table;
 use crate::syntax::merge::{DEFAULTS, NOTHING};
 
@@ -52,6 +53,8 @@ struct Merging {
     width: ColumnId,
     /// Where what each clause writes is in a kept row; none where rows are not kept.
     written: Vec<usize>,
+    /// What follows each clause when all rows are changed.
+    followers: Vec<Option<Followers>>,
 }
 
 impl Binder<'_> {
@@ -83,10 +86,13 @@ impl Binder<'_> {
         needed.sort_unstable();
         needed.dedup();
         let written = Vec::new();
-        let mut merging = Merging { table, returning, clauses, needed, width, written };
+        let followers = clauses.iter().map(|clause| self.clause_followers(&table, clause));
+        let followers: Vec<Option<Followers>> = followers.collect();
+        let follows = followers.iter().any(Option::is_some);
+        let mut merging = Merging { table, returning, clauses, needed, width, written, followers };
         let mut query = merging.rows(from)?;
         let waits = merging.clauses.iter().any(|clause| self.clause_awaits(&merging.table, clause));
-        if waits {
+        if waits || follows {
             query = self.merge_kept(&mut merging, query)?;
         }
         let registers = usize::from(query.width());
@@ -99,6 +105,9 @@ impl Binder<'_> {
             })?;
         if waits {
             self.settle_merged(&merging, &query)?;
+        }
+        if follows {
+            self.follow_merged(&merging, &query)?;
         }
         Ok(merging.returning.finish(row))
     }
@@ -113,6 +122,29 @@ impl Binder<'_> {
             }
             Action::Delete => self.deleted_await(table),
         }
+    }
+
+    /// What the keys that a clause changes set in motion, where that comes back to the table.
+    fn clause_followers(&self, table: &Arc<Table>, clause: &Clause) -> Option<Followers> {
+        let Action::Update(assigned) = &clause.action else { return None };
+        let changed = |column| assigned.iter().any(|(c, _)| *c == column);
+        self.followers(table, &changed).filter(|followers| followers.come_to(table.id()))
+    }
+
+    /// When all rows are changed, those that point at them follow, clause by clause.
+    fn follow_merged(&mut self, merging: &Merging, rows: &Query) -> Result<()> {
+        for (number, followers) in merging.followers.iter().enumerate() {
+            let Some(followers) = followers else { continue };
+            let Action::Update(assigned) = &merging.clauses[number].action else { continue };
+            let before = |column: ColumnId| merging.needed.binary_search(&column).ok();
+            let after = |column: ColumnId| {
+                let place = assigned.iter().position(|(c, _)| *c == column)?;
+                Some(merging.written[number] + place)
+            };
+            let rows = merging.rows_of(number, rows);
+            self.follow_updated(&merging.table, &rows, (before, after), followers)?;
+        }
+        Ok(())
     }
 
     /// The rows, read now, with what their clauses write.
@@ -146,13 +178,11 @@ impl Binder<'_> {
     /// Adds to the statement's end a look at the rows that each clause has written.
     fn settle_merged(&mut self, merging: &Merging, rows: &Query) -> Result<()> {
         let table = &merging.table;
-        let taken = Expr::Column(merging.taken_place() as u16);
         for (number, clause) in merging.clauses.iter().enumerate() {
             if !self.clause_awaits(table, clause) {
                 continue;
             }
-            let condition = Expr::equal(taken.clone(), number_of(number));
-            let of_clause = Query::Filter { input: Box::new(rows.clone()), condition };
+            let of_clause = merging.rows_of(number, rows);
             let written = merging.written[number];
             let place = |column: ColumnId| merging.needed.binary_search(&column).ok();
             match &clause.action {
@@ -169,7 +199,8 @@ impl Binder<'_> {
                         Some(written + place)
                     };
                     let width = usize::from(rows.width());
-                    self.settle_updated(table, (&of_clause, width), &place, &new, false)?;
+                    let follows = merging.followers[number].is_some();
+                    self.settle_updated(table, (&of_clause, width), &place, &new, follows)?;
                 }
                 Action::Delete => {
                     let columns = self.columns_of_going(table);
@@ -274,12 +305,14 @@ impl Binder<'_> {
                     (*column, known.unwrap_or_else(|| in_place(value)))
                 });
                 let assigned: Vec<(ColumnId, Expr)> = assigned.collect();
-                let changed = |column| assigned.iter().any(|(c, _)| *c == column);
-                if self.followers(table, &changed).is_some_and(|f| f.come_to(table.id())) {
-                    let what = "ON UPDATE actions that come back to the table of a MERGE";
-                    return Err(Error::unsupported(what).with_hint("UPDATE … FROM has them."));
-                }
-                let mut new = self.update_row(table, &old, &assigned)?;
+                let following = match merging.followers[number] {
+                    Some(_) => Following::Later,
+                    None => Following::AtOnce,
+                };
+                let around = std::mem::replace(&mut self.following, following);
+                let new = self.update_row(table, &old, &assigned);
+                self.following = around;
+                let mut new = new?;
                 new.extend((own..*width).map(old));
                 self.row_done(returning, &new)
             }
@@ -323,6 +356,13 @@ impl Clause {
 }
 
 impl Merging {
+    /// Of the rows, those that take a clause.
+    fn rows_of(&self, number: usize, rows: &Query) -> Query {
+        let taken = Expr::Column(self.taken_place() as u16);
+        let condition = Expr::equal(taken, number_of(number));
+        Query::Filter { input: Box::new(rows.clone()), condition }
+    }
+
     /// Where a row says which clause it takes.
     fn taken_place(&self) -> usize {
         self.needed.len()

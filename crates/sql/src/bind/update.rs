@@ -199,7 +199,7 @@ impl Binder<'_> {
     }
 
     /// When all `rows` are changed, those that point at them follow.
-    fn follow_updated(
+    pub(super) fn follow_updated(
         &mut self,
         table: &Table,
         rows: &Query,

@@ -298,9 +298,8 @@ select * from once order by id;
 -- 4 | NULL
 -- SELECT 2
 merge into once using (values (4)) v (n) on id = n when matched then update set id = 5;
--- ERROR 0A000: ON UPDATE actions that come back to the table of a MERGE is not supported
--- HINT: UPDATE … FROM has them.
-do $$ begin update once set id = 6 where id = 4; end $$;
+-- MERGE 1
+do $$ begin update once set id = 6 where id = 5; end $$;
 -- DO
 select * from once order by id;
 -- id integer | up integer
@@ -431,3 +430,85 @@ select count(*) from c20;
 -- count bigint
 -- 0
 -- SELECT 1
+-- # A MERGE whose actions come back to its table
+create table staff (id int primary key, name text not null, boss int references staff (id) on update cascade);
+-- CREATE TABLE
+create table renumbered (old int primary key, new int, name text);
+-- CREATE TABLE
+insert into staff values (1, 'a', null), (2, 'b', 1), (3, 'c', 2), (4, 'd', 2), (5, 'e', 4);
+-- INSERT 0 5
+insert into renumbered values (1, 11, 'A'), (2, 12, 'B'), (9, 19, 'N');
+-- INSERT 0 3
+merge into staff s using renumbered r on s.id = r.old when matched then update set id = r.new, name = r.name when not matched then insert values (r.new, r.name, 3);
+-- MERGE 3
+select * from staff order by id;
+-- id integer | name text | boss integer
+-- 3 | c | 12
+-- 4 | d | 12
+-- 5 | e | 4
+-- 11 | A | NULL
+-- 12 | B | 11
+-- 19 | N | 3
+-- SELECT 6
+merge into staff s using (values (12, 22), (4, 4), (5, 0)) v (old, new) on s.id = v.old when matched and v.new = 0 then delete when matched then update set id = v.new;
+-- MERGE 3
+select * from staff order by id;
+-- id integer | name text | boss integer
+-- 3 | c | 22
+-- 4 | d | 22
+-- 11 | A | NULL
+-- 19 | N | 3
+-- 22 | B | 11
+-- SELECT 5
+merge into staff s using (values (3, 33, 22), (22, 23, 33)) v (old, new, boss) on s.id = v.old when matched then update set id = v.new, boss = v.boss;
+-- MERGE 2
+select * from staff order by id;
+-- id integer | name text | boss integer
+-- 4 | d | 23
+-- 11 | A | NULL
+-- 19 | N | 33
+-- 23 | B | 33
+-- 33 | c | 23
+-- SELECT 5
+merge into staff s using (values (11, 11), (19, 4)) v (old, new) on s.id = v.old when matched then update set id = v.new;
+-- ERROR 23505: duplicate key value violates unique constraint "staff_pkey"
+-- DETAIL: Key (id)=(4) already exists.
+merge into staff s using (values (11, 1), (19, 2)) v (old, new) on s.id = v.old when matched and s.id = 11 then update set id = v.new when matched then update set boss = 77;
+-- ERROR 23503: insert or update on table "staff" violates foreign key constraint "staff_boss_fkey"
+-- DETAIL: Key (boss)=(77) is not present in table "staff".
+merge into staff s using (values (11, 1), (19, 1)) v (old, new) on s.id = v.old when matched and s.id = 11 then update set id = v.new when matched then update set boss = v.new;
+-- MERGE 2
+select * from staff order by id;
+-- id integer | name text | boss integer
+-- 1 | A | NULL
+-- 4 | d | 23
+-- 19 | N | 1
+-- 23 | B | 33
+-- 33 | c | 23
+-- SELECT 5
+create table left_side (id int primary key, other int);
+-- CREATE TABLE
+create table right_side (id int primary key, other int references left_side (id) on update cascade);
+-- CREATE TABLE
+alter table left_side add constraint back foreign key (other) references right_side (id) on update cascade;
+-- ALTER TABLE
+insert into left_side values (1, null), (2, null);
+-- INSERT 0 2
+insert into right_side values (1, 1), (2, 2);
+-- INSERT 0 2
+update left_side set other = id;
+-- UPDATE 2
+merge into left_side l using (values (1, 5)) v (old, new) on l.id = v.old when matched then update set id = v.new;
+-- MERGE 1
+select * from left_side order by id;
+-- id integer | other integer
+-- 2 | 2
+-- 5 | 1
+-- SELECT 2
+select * from right_side order by id;
+-- id integer | other integer
+-- 1 | 5
+-- 2 | 2
+-- SELECT 2
+drop table renumbered, staff;
+-- DROP TABLE

@@ -95,8 +95,99 @@ select 1e-16383 * 0.1;
 -- ERROR 22003: value overflows numeric format
 select 1e40::bigint;
 -- ERROR 22003: bigint out of range
-select 'NaN'::numeric;
--- ERROR 0A000: numeric NaN or infinity is not supported
+select 'NaN'::numeric, '-inf'::numeric, 'NaN'::float8::numeric = 'NaN'::numeric, 'Infinity'::numeric::float8;
+-- numeric numeric | numeric numeric | ?column? boolean | float8 double precision
+-- NaN | -Infinity | t | Infinity
+-- SELECT 1
+create table n (id int primary key, a numeric, m numeric(10, 2));
+-- CREATE TABLE
+insert into n values (1, 'NaN', 'NaN'), (2, 'Infinity', 1), (3, '-Infinity', -1), (4, 0, 0), (5, null, null);
+-- INSERT 0 5
+insert into n values (6, 0, 'Infinity');
+-- ERROR 22003: numeric field overflow
+-- DETAIL: A field with precision 10, scale 2 cannot hold an infinite value.
+select id, a, m from n order by a desc, id;
+-- id integer | a numeric | m numeric(10,2)
+-- 5 | NULL | NULL
+-- 1 | NaN | NaN
+-- 2 | Infinity | 1.00
+-- 4 | 0 | 0.00
+-- 3 | -Infinity | -1.00
+-- SELECT 5
+select id from n where a > 1 order by id;
+-- id integer
+-- 1
+-- 2
+-- SELECT 2
+select id from n where a = 'NaN' or a = '-Infinity' order by id;
+-- id integer
+-- 1
+-- 3
+-- SELECT 2
+select sum(a), avg(a), min(a), max(a), count(distinct a) from n;
+-- sum numeric | avg numeric | min numeric | max numeric | count bigint
+-- NaN | NaN | -Infinity | NaN | 4
+-- SELECT 1
+select sum(a), avg(a) from n where id in (2, 4);
+-- sum numeric | avg numeric
+-- Infinity | Infinity
+-- SELECT 1
+select max(m), min(m), sum(m) from n;
+-- max numeric | min numeric | sum numeric
+-- NaN | -1.00 | NaN
+-- SELECT 1
+select a, count(*) from n group by a order by a;
+-- a numeric | count bigint
+-- -Infinity | 1
+-- 0 | 1
+-- Infinity | 1
+-- NaN | 1
+-- NULL | 1
+-- SELECT 5
+create unique index on n (a);
+-- CREATE INDEX
+insert into n values (7, 'nan', 0);
+-- ERROR 23505: duplicate key value violates unique constraint "n_a_idx"
+-- DETAIL: Key (a)=(NaN) already exists.
+select id from n where a between '-inf' and 0 order by a;
+-- id integer
+-- 3
+-- 4
+-- SELECT 2
+update n set a = a - 'Infinity', m = m + 1 where id <= 3;
+-- ERROR 23505: duplicate key value violates unique constraint "n_a_idx"
+-- DETAIL: Key (a)=(NaN) already exists.
+select id, a, m from n where id <= 3 order by id;
+-- id integer | a numeric | m numeric(10,2)
+-- 1 | NaN | NaN
+-- 2 | Infinity | 1.00
+-- 3 | -Infinity | -1.00
+-- SELECT 3
+select 'NaN'::numeric::int, 1;
+-- ERROR 0A000: cannot convert NaN to integer
+select '-Infinity'::numeric::bigint;
+-- ERROR 0A000: cannot convert infinity to bigint
+select 'Infinity'::numeric(10, 2);
+-- ERROR 22003: numeric field overflow
+-- DETAIL: A field with precision 10, scale 2 cannot hold an infinite value.
+select round('Infinity'::numeric, 2), floor('NaN'::numeric), sign('-Infinity'::numeric), sign('NaN'::numeric), abs('-Infinity'::numeric), -'Infinity'::numeric;
+-- round numeric | floor numeric | sign numeric | sign numeric | abs numeric | ?column? numeric
+-- Infinity | NaN | -1 | NaN | Infinity | -Infinity
+-- SELECT 1
+select 1 / 'Infinity'::numeric, 'Infinity'::numeric / 0;
+-- ERROR 22012: division by zero
+select greatest('NaN'::numeric, 1), least('-Infinity'::numeric, 1), mod(5, 'Infinity'::numeric), array['NaN'::numeric, 1];
+-- greatest numeric | least numeric | mod numeric | array numeric[]
+-- NaN | -Infinity | 5 | {NaN,1}
+-- SELECT 1
+alter table n alter m set default 'NaN';
+-- ALTER TABLE
+insert into n (id, a) values (8, 8) returning m;
+-- m numeric(10,2)
+-- NaN
+-- INSERT 0 1
+drop table n;
+-- DROP TABLE
 select 1::numeric(1001);
 -- ERROR 22023: NUMERIC precision 1001 must be between 1 and 1000
 select 1::numeric(10, 1001);

@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use super::{Magnitude, Numeric, POW10, Repr, div_rem, pow10, small_pow10};
+use super::{Magnitude, Numeric, POW10, Repr, div_rem, pow10, small_pow10, special};
 use crate::error::{Error, Result, SqlState};
 
 /// PostgreSQL's limit for quotients, roots and powers.
@@ -46,6 +46,9 @@ fn small_sum(a: &Numeric, b: &Numeric, subtract: bool) -> Option<Numeric> {
 
 #[cold]
 fn large_sum(a: &Numeric, b: &Numeric, subtract: bool) -> Result<Numeric> {
+    if let Some(sum) = special::sum(a, b, subtract) {
+        return Ok(sum);
+    }
     let scale = a.scale().max(b.scale());
     let at_scale = |d: &Numeric| d.magnitude().scaled(scale - d.scale());
     let (x, y) = (at_scale(a), at_scale(b));
@@ -68,6 +71,9 @@ pub fn mul(a: &Numeric, b: &Numeric) -> Result<Numeric> {
     {
         return Ok(Numeric::of_u128(negative, product, scale));
     }
+    if let Some(product) = special::product(a, b) {
+        return Ok(product);
+    }
     Numeric::of_big(negative, a.magnitude().times(b.magnitude()), scale)
 }
 
@@ -83,6 +89,9 @@ impl Magnitude<'_> {
 }
 
 pub fn div(a: &Numeric, b: &Numeric) -> Result<Numeric> {
+    if let Some(quotient) = special::quotient(a, b) {
+        return quotient;
+    }
     if b.is_zero() {
         return Err(division_by_zero());
     }
@@ -146,9 +155,9 @@ pub(super) fn division_scale(a: &Numeric, b: &Numeric) -> u32 {
     (significant.max(0) as u32).max(shown).min(DISPLAY_SCALE_MAX)
 }
 
-/// Weight (power of 10,000) and value of the first digit of base 10,000; zeros for 0.
+/// Weight (power of 10,000) and value of the first digit of base 10,000; zeros where there is none.
 pub(super) fn leading_base_10000_digit(d: &Numeric) -> (i32, u32) {
-    if d.is_zero() {
+    if d.is_zero() || !d.is_finite() {
         return (0, 0);
     }
     let scale = d.scale() as i32;
@@ -165,7 +174,7 @@ pub(super) fn leading_base_10000_digit(d: &Numeric) -> (i32, u32) {
             };
             (weight, first as u32)
         }
-        Repr::Large(_) => {
+        Repr::Large(_) | Repr::Special(_) => {
             let size = d.magnitude().to_big();
             let weight = (decimal_digits(&size) as i32 - 1 - scale).div_euclid(4);
             // A large magnitude has more than the digits of a group.
@@ -195,6 +204,9 @@ pub(super) fn division_by_zero() -> Error {
 
 /// Remainder with the sign of the dividend.
 pub fn rem(a: &Numeric, b: &Numeric) -> Result<Numeric> {
+    if let Some(rest) = special::rest(a, b) {
+        return rest;
+    }
     if b.is_zero() {
         return Err(division_by_zero());
     }
@@ -233,6 +245,7 @@ pub fn abs(d: &Numeric) -> Numeric {
 
 fn with_sign(d: &Numeric, negative: bool) -> Numeric {
     match d.magnitude() {
+        _ if !d.is_finite() => special::with_sign(d, negative),
         Magnitude::Small(size) => Numeric::of_u128(negative, size, d.scale()),
         Magnitude::Large(_) if d.is_negative() == negative => d.clone(),
         Magnitude::Large(size) => Numeric::large(negative, size.clone(), d.scale()),
@@ -241,6 +254,9 @@ fn with_sign(d: &Numeric, negative: bool) -> Numeric {
 
 /// `a / b` without its digits behind the point.
 pub fn whole_quotient(a: &Numeric, b: &Numeric) -> Result<Numeric> {
+    if let Some(quotient) = special::quotient(a, b) {
+        return quotient;
+    }
     if b.is_zero() {
         return Err(division_by_zero());
     }

@@ -11,12 +11,18 @@ const HEADER_BITS: u32 = 16;
 /// A header and a magnitude of 96 bits.
 const INLINE_BYTES: usize = 14;
 
+/// Set in the header of what has no digits, beside which of them it is.
+const SPECIAL: u16 = 1 << 15;
+
 /// The bytes of a number: twice the scale, plus one for a negative one, as two bytes; then the
 /// magnitude, the lowest byte first, 10 bytes or as many as it takes. Identical numbers have equal
-/// bytes.
+/// bytes. The highest bit of the header is set for infinity, with the sign beside it, and for `NaN`.
 #[inline]
 pub fn put_bytes<R>(d: &Numeric, with: impl FnOnce(&[u8]) -> R) -> R {
-    let header = (d.scale() as u16) << 1 | u16::from(d.is_negative());
+    let header = match d.special_code() {
+        None => (d.scale() as u16) << 1 | u16::from(d.is_negative()),
+        Some(code) => SPECIAL | u16::from(code),
+    };
     match d.magnitude() {
         Magnitude::Small(size) => {
             let both = size << HEADER_BITS | u128::from(header);
@@ -44,6 +50,9 @@ pub fn from_bytes(bytes: &[u8]) -> Numeric {
         Err(_) => wide[..bytes.len()].copy_from_slice(bytes),
     }
     let both = u128::from_le_bytes(wide);
+    if both as u16 & SPECIAL != 0 {
+        return Numeric::from_special_code(both as u8).unwrap_or(Numeric::NAN);
+    }
     let (negative, scale) = sign_and_scale(both as u16);
     Numeric::small(negative, both >> HEADER_BITS, scale)
 }

@@ -15,9 +15,10 @@ use num_bigint::{BigInt, BigUint, Sign};
 use super::arithmetic::{
     DISPLAY_SCALE_MAX, SIGNIFICANT_DIGITS_MIN, division_by_zero, leading_base_10000_digit,
 };
-use super::powers::{estimated_log10, power, undefined};
+use super::powers::{complex, estimated_log10, power, undefined};
 use super::{
-    BITS_PER_DIGIT, Numeric, div_rem, overflow, pow10, round, rounding, sub, to_f64, to_i64,
+    BITS_PER_DIGIT, Numeric, div_rem, overflow, pow10, round, rounding, special, sub, to_f64,
+    to_i64,
 };
 use crate::error::{Error, Result, SqlState};
 
@@ -35,6 +36,12 @@ pub(super) const EXPONENT_MAX: f64 = 6000.0;
 const WEIGHT_MAX: f64 = 2000.0;
 
 pub fn exp(x: &Numeric) -> Result<Numeric> {
+    if x.is_infinite() && x.is_negative() {
+        return Ok(Numeric::ZERO);
+    }
+    if let Some(power) = special::itself(x) {
+        return Ok(power);
+    }
     let value = to_f64(x);
     let scale = scale_of(decimal_weight(value), [x.scale(), 0]);
     if value.abs() >= EXPONENT_MAX {
@@ -49,6 +56,9 @@ pub fn exp(x: &Numeric) -> Result<Numeric> {
 /// 2201E for what has no logarithm.
 pub fn ln(x: &Numeric) -> Result<Numeric> {
     check_has_logarithm(x)?;
+    if let Some(logarithm) = special::itself(x) {
+        return Ok(logarithm);
+    }
     let scale = scale_of(ln_weight(x), [x.scale(), 0]);
     let bits = bits_of_digits(i64::from(scale)) + GUARD_BITS;
     decimal(&fixed_ln(x, bits), bits, scale)
@@ -59,6 +69,9 @@ pub fn ln(x: &Numeric) -> Result<Numeric> {
 /// # Errors
 /// 2201E for what has no logarithm, 22012 for the base 1.
 pub fn log(base: &Numeric, x: &Numeric) -> Result<Numeric> {
+    if let Some(logarithm) = special::log(base, x) {
+        return logarithm;
+    }
     check_has_logarithm(base)?;
     check_has_logarithm(x)?;
     let (scale, digits) = extent_of_log(base, x);
@@ -83,13 +96,15 @@ pub(super) fn extent_of_log(base: &Numeric, x: &Numeric) -> (u32, i64) {
 /// # Errors
 /// 2201F for what is no number, 22003 for what is too large.
 pub fn power_of(base: &Numeric, exponent: &Numeric) -> Result<Numeric> {
+    if let Some(power) = special::power(base, exponent) {
+        return power;
+    }
     if base.is_zero() && exponent.is_negative() {
         return Err(undefined());
     }
     let is_whole = exponent.is_whole();
     if base.is_negative() && !is_whole {
-        let what = "a negative number raised to a non-integer power yields a complex result";
-        return Err(Error::new(SqlState(*b"2201F"), what));
+        return Err(complex());
     }
     if let Some(exponent) = whole_exponent(exponent) {
         return power(base, exponent);
@@ -157,12 +172,12 @@ pub(super) fn whole_exponent(exponent: &Numeric) -> Option<i32> {
 }
 
 /// Of a whole number.
-fn is_odd(whole: &Numeric) -> bool {
+pub(super) fn is_odd(whole: &Numeric) -> bool {
     let whole = whole.normalize();
     whole.scale() == 0 && whole.magnitude().to_big().bit(0)
 }
 
-fn check_has_logarithm(x: &Numeric) -> Result<()> {
+pub(super) fn check_has_logarithm(x: &Numeric) -> Result<()> {
     let refuse = |what: &str| {
         Err(Error::new(SqlState(*b"2201E"), format!("cannot take logarithm of {what}")))
     };
@@ -214,7 +229,7 @@ pub(super) fn bits_of_exp(value: f64, scale: u32) -> u64 {
 
 /// PostgreSQL's `estimate_ln_dweight`: the power of ten of the first digit of the logarithm.
 pub(super) fn ln_weight(x: &Numeric) -> i64 {
-    if x.is_zero() || x.is_negative() {
+    if x.is_zero() || x.is_negative() || !x.is_finite() {
         return 0;
     }
     let tenths = |tenths: i128| Numeric::from_units(tenths, 1);

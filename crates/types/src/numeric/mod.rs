@@ -8,7 +8,7 @@
 //! What is exact stays exact: only quotients, roots, powers, logarithms and averages round, which
 //! have no last digit, and what asks for it (`round`, a column's scale). A number that is too
 //! large, and a product with more digits behind the point than there can be, is refused with 22003.
-//! PostgreSQL rounds the latter. `NaN` and the infinities do not exist.
+//! PostgreSQL rounds the latter. `NaN` and the infinities are in [`special`].
 //!
 //! Cost: magnitudes below 2^96, which is 28 digits and nearly all, are inline, and nothing
 //! allocates where a result is one of them. Longer ones are shared integers of `num-bigint`, and
@@ -19,6 +19,7 @@ mod binary;
 mod logarithms;
 mod powers;
 mod rounding;
+mod special;
 mod text;
 pub mod work;
 
@@ -36,6 +37,8 @@ pub use binary::{from_bytes, put_bytes};
 pub use logarithms::{exp, ln, log, power_of};
 pub use powers::{power, sqrt, undefined};
 pub use rounding::{apply_precision, ceil, floor, quotient, round, to_i64, trunc};
+use special::Special;
+pub use special::parse_word;
 pub(crate) use text::from_digits;
 pub use text::{from_f64, parse, to_f64, write};
 
@@ -88,6 +91,7 @@ pub struct Numeric(Repr);
 enum Repr {
     Small { negative: bool, scale: u16, high: u32, low: u64 },
     Large(Arc<Large>),
+    Special(Special),
 }
 
 struct Large {
@@ -191,6 +195,7 @@ impl Numeric {
     pub fn units(&self) -> Option<i128> {
         let (negative, size) = match self.small_parts() {
             Some((negative, size, _)) => (negative, size),
+            None if !self.is_finite() => return None,
             None => (self.is_negative(), u128::try_from(&self.magnitude().to_big()).ok()?),
         };
         let units = i128::try_from(size).ok()?;
@@ -214,12 +219,13 @@ impl Numeric {
         }
     }
 
-    /// Digits behind the point.
+    /// Digits behind the point; none where there are no digits.
     #[inline]
     pub fn scale(&self) -> u32 {
         match &self.0 {
             Repr::Small { scale, .. } => u32::from(*scale),
             Repr::Large(large) => u32::from(large.scale),
+            Repr::Special(_) => 0,
         }
     }
 
@@ -228,6 +234,7 @@ impl Numeric {
         match &self.0 {
             Repr::Small { negative, .. } => *negative,
             Repr::Large(large) => large.negative,
+            Repr::Special(special) => *special == Special::NegativeInfinity,
         }
     }
 
@@ -248,16 +255,18 @@ impl Numeric {
             Repr::Small { negative, scale, high, low } => {
                 Some((negative, u128::from(high) << 64 | u128::from(low), u32::from(scale)))
             }
-            Repr::Large(_) => None,
+            Repr::Large(_) | Repr::Special(_) => None,
         }
     }
 
+    /// Of a finite number.
     fn magnitude(&self) -> Magnitude<'_> {
         match &self.0 {
             Repr::Small { high, low, .. } => {
                 Magnitude::Small(u128::from(*high) << 64 | u128::from(*low))
             }
             Repr::Large(large) => Magnitude::Large(&large.magnitude),
+            Repr::Special(_) => Magnitude::Small(0),
         }
     }
 
@@ -265,7 +274,7 @@ impl Numeric {
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
-            Repr::Small { .. } => 0,
+            Repr::Small { .. } | Repr::Special(_) => 0,
             Repr::Large(large) => (large.magnitude.bits() as usize).div_ceil(8),
         }
     }
@@ -289,6 +298,9 @@ impl Numeric {
     /// Halves the count of zeros that are tried, so that it takes few divisions.
     #[cold]
     fn shortest_large(&self) -> Numeric {
+        if !self.is_finite() {
+            return self.clone();
+        }
         let mut size = self.magnitude().to_big();
         let mut scale = self.scale();
         // A power of ten has as many zero bits at the end as digits.
@@ -348,14 +360,9 @@ fn to_u128(number: &BigUint) -> u128 {
 
 impl Ord for Numeric {
     fn cmp(&self, other: &Numeric) -> Ordering {
-        let sign = |d: &Numeric| match d.is_zero() {
-            true => 0,
-            false if d.is_negative() => -1,
-            false => 1,
-        };
-        let (a_sign, b_sign) = (sign(self), sign(other));
-        if a_sign != b_sign || a_sign == 0 {
-            return a_sign.cmp(&b_sign);
+        let (class, other_class) = (self.class(), other.class());
+        if class != other_class || !matches!(class, -1 | 1) {
+            return class.cmp(&other_class);
         }
         let sizes = match (self.small_parts(), other.small_parts()) {
             (Some((_, x, x_scale)), Some((_, y, y_scale))) => {
@@ -374,7 +381,7 @@ impl Ord for Numeric {
             }
             _ => self.compare_sizes(other),
         };
-        if a_sign < 0 { sizes.reverse() } else { sizes }
+        if class < 0 { sizes.reverse() } else { sizes }
     }
 }
 
@@ -396,6 +403,7 @@ impl Eq for Numeric {}
 impl Hash for Numeric {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let shortest = self.normalize();
+        shortest.special_code().hash(state);
         shortest.is_negative().hash(state);
         shortest.scale().hash(state);
         match shortest.magnitude() {
@@ -433,7 +441,7 @@ impl FromStr for Numeric {
             let message = format!("invalid input syntax for type numeric: \"{text}\"");
             Error::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
         };
-        parse(text)?.ok_or_else(invalid)
+        parse(text)?.or_else(|| parse_word(text)).ok_or_else(invalid)
     }
 }
 

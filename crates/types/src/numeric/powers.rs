@@ -7,7 +7,8 @@ use super::arithmetic::{
 };
 use super::rounding::of_quotient;
 use super::{
-    BITS_PER_DIGIT, Numeric, WHOLE_DIGITS_MAX, overflow, pow10, round, small_pow10, to_u128,
+    BITS_PER_DIGIT, Numeric, WHOLE_DIGITS_MAX, overflow, pow10, round, small_pow10, special,
+    to_u128,
 };
 use crate::error::{Error, Result, SqlState};
 
@@ -20,6 +21,9 @@ pub fn sqrt(d: &Numeric) -> Result<Numeric> {
     if d.is_negative() {
         let what = "cannot take square root of a negative number";
         return Err(Error::new(SqlState(*b"2201F"), what));
+    }
+    if let Some(root) = special::itself(d) {
+        return Ok(root);
     }
     let (weight, _) = leading_base_10000_digit(d);
     // A root has half the digits before the point, in the count of PostgreSQL.
@@ -121,6 +125,12 @@ fn known_power(base: &Numeric, exponent: i32) -> Result<Numeric> {
 /// 2201F, as PostgreSQL words it.
 pub fn undefined() -> Error {
     let what = "zero raised to a negative power is undefined";
+    Error::new(SqlState(*b"2201F"), what)
+}
+
+/// 2201F, as PostgreSQL words it.
+pub(super) fn complex() -> Error {
+    let what = "a negative number raised to a non-integer power yields a complex result";
     Error::new(SqlState(*b"2201F"), what)
 }
 

@@ -39,6 +39,9 @@ pub fn quotient(a: &Numeric, b: &Numeric) -> Result<Numeric> {
 }
 
 fn rescale(d: &Numeric, scale: i32, rounding: Rounding) -> Result<Numeric> {
+    if !d.is_finite() {
+        return Ok(d.clone());
+    }
     // Beyond these bounds nothing changes: everything is cut, or nothing is.
     let scale = scale.clamp(-(WHOLE_DIGITS_MAX as i32) - 1, SCALE_MAX as i32);
     let shown = scale.max(0) as u32;
@@ -108,6 +111,8 @@ pub fn apply_precision(d: &Numeric, precision: u16, scale: u16) -> Result<Numeri
         (Some((_, size, _)), Some(bound)) => size < bound,
         // What is inline has 29 digits at most.
         (Some(_), None) => true,
+        (None, _) if rounded.is_infinite() => return Err(infinite_field(precision, scale)),
+        (None, _) if rounded.is_nan() => true,
         (None, _) => rounded.magnitude().to_big() < pow10(u32::from(precision)),
     };
     if fits { Ok(rounded) } else { Err(field_overflow(precision, scale)) }
@@ -125,7 +130,14 @@ fn field_overflow(precision: u16, scale: u16) -> Error {
     ))
 }
 
-/// Rounds half away from zero to an integer; `None` beyond 64 bits.
+#[cold]
+fn infinite_field(precision: u16, scale: u16) -> Error {
+    let detail =
+        format!("A field with precision {precision}, scale {scale} cannot hold an infinite value.");
+    Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").with_detail(detail)
+}
+
+/// Rounds half away from zero to an integer; `None` beyond 64 bits, and where there is none.
 pub fn to_i64(d: &Numeric) -> Option<i64> {
     let whole = match d.scale() {
         0 => d.clone(),

@@ -4,8 +4,11 @@ use bytes::BufMut;
 use num_bigint::BigUint;
 
 use super::rounding::check_digits;
-use super::{Magnitude, Numeric, POW10, SCALE_MAX, WHOLE_DIGITS_MAX, overflow, pow10, small_pow10};
-use crate::error::{Error, Result};
+use super::{
+    Magnitude, Numeric, POW10, SCALE_MAX, WHOLE_DIGITS_MAX, overflow, parse_word, pow10,
+    small_pow10,
+};
+use crate::error::Result;
 
 /// Digits that any magnitude below 2^96 has at most, and as many as surely fit.
 const SMALL_DIGITS_MAX: usize = 29;
@@ -29,7 +32,7 @@ pub fn to_f64(d: &Numeric) -> f64 {
 /// PostgreSQL's conversion: 15 significant digits.
 pub fn from_f64(x: f64) -> Result<Numeric> {
     if !x.is_finite() {
-        return Err(Error::unsupported("numeric NaN or infinity"));
+        return parse_word(&x.to_string()).ok_or_else(overflow);
     }
     match parse(&format!("{x:.14e}"))? {
         Some(d) => Ok(d.normalize()),
@@ -37,7 +40,8 @@ pub fn from_f64(x: f64) -> Result<Numeric> {
     }
 }
 
-/// Reads `[+-]digits[.digits][e[+-]digits]`; `None` if it is not that.
+/// Reads `[+-]digits[.digits][e[+-]digits]`; `None` if it is not that, which may be a
+/// [word](parse_word).
 ///
 /// # Errors
 /// 22003 for more digits than a number has.
@@ -131,6 +135,9 @@ pub(crate) fn from_digits(
 
 /// The text form, with every digit of the scale.
 pub fn write(d: &Numeric, out: &mut impl BufMut) {
+    if let Some(word) = d.word() {
+        return out.put_slice(word.as_bytes());
+    }
     if d.is_negative() {
         out.put_u8(b'-');
     }

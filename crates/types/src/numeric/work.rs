@@ -110,6 +110,9 @@ pub fn of_root(d: &Numeric) -> u64 {
 
 /// Units for `base ^ exponent`: of as many squarings as there are with all digits.
 pub fn of_power(base: &Numeric, exponent: i32) -> u64 {
+    if !base.is_finite() {
+        return 0;
+    }
     let significant = match extent(base, exponent) {
         Extent::Known => return of_digits(base),
         Extent::Zero | Extent::TooLarge => return words(base),
@@ -155,6 +158,9 @@ fn of_exp_to(bits: u64) -> u64 {
 
 /// Units for `exp`.
 pub fn of_exp(x: &Numeric) -> u64 {
+    if !x.is_finite() {
+        return 0;
+    }
     let value = to_f64(x);
     if value.abs() >= EXPONENT_MAX {
         return of_digits(x);
@@ -178,6 +184,9 @@ pub fn of_log(base: &Numeric, x: &Numeric) -> u64 {
 /// Units for `base ^ exponent`, whatever that is.
 pub fn of_power_of(base: &Numeric, exponent: &Numeric) -> u64 {
     let read = of_digits(base) + of_digits(exponent);
+    if !(base.is_finite() && exponent.is_finite()) {
+        return read;
+    }
     if let Some(whole) = whole_exponent(exponent) {
         return read + of_power(base, whole);
     }

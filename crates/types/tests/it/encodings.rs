@@ -130,6 +130,9 @@ fn binary_forms_are_postgresqls() {
     assert_eq!(binary(numeric(), "12345.678"), "0003000100000003000109291a7c");
     assert_eq!(binary(numeric(), "-0.00012"), "0002ffff40000005000107d0");
     assert_eq!(binary(numeric(), "10000"), "00010001000000000001");
+    assert_eq!(binary(numeric(), "NaN"), "00000000c0000000");
+    assert_eq!(binary(numeric(), "Infinity"), "00000000d0000020");
+    assert_eq!(binary(numeric(), "-Infinity"), "00000000f0000020");
     assert_eq!(binary(numeric(), "10000.0"), "00010001000000010001");
     assert_eq!(binary(DataType::Int2, "-2"), "fffe");
     assert_eq!(binary(DataType::Int4, "7"), "00000007");
@@ -172,7 +175,8 @@ fn the_codec_refuses_other_forms() {
     assert!(refused(&[4, 0xFF, 0xF8, 0, 0, 0, 0, 0, 0]), "a second NaN");
     assert!(refused(&[5, 1, 0]), "a negative zero");
     assert!(!refused(&[5, 0xFE, 0xFF, 1, 1]), "16,383 digits");
-    assert!(refused(&[5, 0x80, 0x80, 2, 1]), "a scale too large");
+    assert!(!refused(&[5, 0x82, 0x80, 2]), "NaN");
+    assert!(refused(&[5, 0x83, 0x80, 2, 1]), "a scale too large");
     let long = |last: u8| [&[5, 0][..], &[0x80; 30], &[last]].concat();
     assert!(!refused(&long(1)), "211 bits");
     assert!(refused(&long(0)), "an overlong varint");

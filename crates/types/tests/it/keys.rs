@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn numerics_order_as_decimals(a in numerics(), b in numerics()) {
+    fn numerics_order_as_decimals(a in all_numerics(), b in all_numerics()) {
         let columns = [(DataType::Numeric(None), false)];
         let key = |d: &Numeric| encode(&columns, &[Value::from(d.clone())]);
         prop_assert_eq!(key(&a).cmp(&key(&b)), a.cmp(&b));
@@ -116,7 +116,7 @@ proptest! {
     /// A number has one key, and every other one is refused.
     #[test]
     fn keys_of_numerics_are_canonical(
-        d in numerics(), at in any::<usize>(), to in any::<u8>(),
+        d in all_numerics(), at in any::<usize>(), to in any::<u8>(),
         bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0..12u8, 243..=255u8], 1..8),
     ) {
         let columns = [(DataType::Numeric(None), false)];
@@ -201,6 +201,9 @@ fn the_layout_is_what_the_module_says() {
     assert_eq!(bytes("1e-30"), [0x82, 11, 0]);
     assert_eq!(bytes("-1e-31"), [0x7E, 255, !0x3F, !0xE2, !11, 0xFF]);
     assert_eq!(bytes("1e-16383"), [0x81, 0, 0, 2, 11, 0]);
+    assert_eq!(bytes("-Infinity"), [0x00]);
+    assert_eq!(bytes("Infinity"), [0xFF, 0]);
+    assert_eq!(bytes("NaN"), [0xFF, 1]);
     let text = [(DataType::Text, false)];
     let key = encode(&text, &[Value::text("ab")]);
     assert_eq!(key.as_bytes(), b"ab\0\0");

@@ -62,7 +62,7 @@ fn floats_are_computed_written_and_read_as_they_were() {
             results.push(types::cast::cast(&b, &to, true));
         }
     }
-    assert_eq!(results.hash(), "b594ad271c9582f665d530ba99d9bfb6");
+    assert_eq!(results.hash(), "f9818d785b79b492e07ca962a4269fc4");
 }
 
 #[test]

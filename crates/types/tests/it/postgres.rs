@@ -16,6 +16,9 @@ fn digits(random: &mut Random, count: u64) -> String {
 
 fn number(random: &mut Random, signed: bool) -> String {
     let (zeros, few) = (random.below(30), 1 + random.below(6));
+    if random.below(40) == 0 {
+        return ["NaN", "Infinity", "-Infinity"][random.below(3) as usize].to_owned();
+    }
     let size = match random.below(12) {
         0 => ["0", "1", "10", "0.1", "2", "0.5", "1.0", "0.9", "1.1", "0.00"]
             [random.below(10) as usize]

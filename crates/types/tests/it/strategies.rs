@@ -48,6 +48,12 @@ pub fn numerics() -> impl Strategy<Value = Numeric> {
     ]
 }
 
+/// Also those without digits.
+pub fn all_numerics() -> impl Strategy<Value = Numeric> {
+    let special = [Numeric::NAN, Numeric::INFINITY, Numeric::NEG_INFINITY];
+    prop_oneof![8 => numerics(), 1 => prop::sample::select(special.to_vec())]
+}
+
 /// Short strings over few characters, so that prefixes and equal strings are frequent.
 pub fn strings() -> impl Strategy<Value = String> {
     prop_oneof!["[ab\u{1} {}\"\\\\,é]{0,4}", "\\PC{0,40}", Just("NULL".to_owned())]
@@ -95,7 +101,7 @@ pub fn value_of(data_type: &DataType) -> BoxedStrategy<Value> {
         DataType::Int2 => any::<i16>().prop_map(Value::from).boxed(),
         DataType::Int4 => any::<i32>().prop_map(Value::from).boxed(),
         DataType::Int8 => ints().prop_map(Value::from).boxed(),
-        DataType::Numeric(None) => numerics().prop_map(Value::from).boxed(),
+        DataType::Numeric(None) => all_numerics().prop_map(Value::from).boxed(),
         DataType::Numeric(Some((precision, scale))) => {
             let digits = format!("-?[0-9]{{{precision}}}");
             let number = move |digits: String| format!("{digits}e-{scale}").parse::<Numeric>();

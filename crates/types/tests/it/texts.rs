@@ -197,7 +197,28 @@ fn numerics() {
         SqlState::INVALID_TEXT_REPRESENTATION,
         &["", ".", "x", "1e", "1e+", "1,5", "- 1", "1e1e1"],
     );
-    assert_refused(DataType::Numeric(None), SqlState::FEATURE_NOT_SUPPORTED, &["NaN", "-Infinity"]);
+    assert_printed(
+        DataType::Numeric(None),
+        &[
+            ("NaN", "NaN"),
+            (" nan ", "NaN"),
+            ("inf", "Infinity"),
+            ("+INF", "Infinity"),
+            ("Infinity", "Infinity"),
+            ("  -infinity  ", "-Infinity"),
+        ],
+    );
+    assert_refused(
+        DataType::Numeric(None),
+        SqlState::INVALID_TEXT_REPRESENTATION,
+        &["+NaN", "-NaN", "NaN1", "infinit", "Infinity2", "- inf", "--inf"],
+    );
+    assert_printed(DataType::Numeric(Some((5, 2))), &[("NaN", "NaN")]);
+    assert_refused(
+        DataType::Numeric(Some((5, 2))),
+        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+        &["Infinity", "-Infinity"],
+    );
     assert_refused(
         DataType::Numeric(None),
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE,

@@ -22,7 +22,7 @@ use crate::metrics::Order;
 /// [`Place::hash_of`], where the orders that the node writes are the only ones it has.
 #[cfg(any(feature = "kafka", feature = "cometbft"))]
 pub fn written_hash_of(files: &dyn Files, height: Height) -> io::Result<Hash> {
-    let read = read_record(files, Stream::Orders, height).map_err(io::Error::other)?;
+    let read = read_record(files, Stream::Orders, height)?;
     let gone = || io::Error::new(io::ErrorKind::NotFound, format!("no block {height}"));
     Ok(read.ok_or_else(gone)?.hash())
 }

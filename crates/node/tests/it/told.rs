@@ -1,0 +1,131 @@
+//! What operators are told by commands, where a wrong word sends them the wrong way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::clusters::{Trial, free_ports};
+use super::*;
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// The line of a member in `tally cluster status`.
+fn told_of(trial: &Trial, node: usize) -> String {
+    let shown = run(&["cluster", "status", "--folder", path(&trial.all())]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let line = shown.lines().find(|line| line.starts_with(&format!("{} ", node + 1)));
+    line.unwrap_or_else(|| panic!("{shown}")).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_tells_a_dead_a_frozen_and_a_starting_member_apart() {
+    let mut trial = Trial::start(3);
+    let client = trial.connect(0).await;
+    client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
+    for id in 0..20i64 {
+        client.execute("INSERT INTO notes VALUES ($1)", &[&id]).await.unwrap();
+    }
+    trial.settle();
+    let height = trial.status()["members"][0]["height"].as_u64().unwrap();
+    assert!(height > 20);
+    trial.nodes[1].take().unwrap().signal(Signal::KILL);
+    let frozen = trial.nodes[2].as_ref().unwrap();
+    send(&frozen.child, Signal::STOP);
+    let (dead, away) = (told_of(&trial, 1), told_of(&trial, 2));
+    send(&frozen.child, Signal::CONT);
+    assert!(dead.contains("down, or starting: nothing listens"), "{dead}");
+    assert!(away.contains("unreachable") && away.contains("frozen, or cut off"), "{away}");
+
+    // Alone it cannot become ready: it has what it had, and waits for the others.
+    trial.stop();
+    let mut alone = tally(&["serve", "--data", path(&trial.data(1)), "--listen", "127.0.0.1:0"])
+        .args(["--http-listen", "127.0.0.1:0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut heights = BTreeSet::new();
+    while heights.is_empty() || Instant::now() + Duration::from_secs(28) < deadline {
+        assert!(Instant::now() < deadline, "it tells nothing");
+        heights.extend(trial.status()["members"][1]["height"].as_u64());
+    }
+    send(&alone, Signal::KILL);
+    alone.wait().unwrap();
+    assert!(heights.iter().all(|told| *told + 1 >= height), "{heights:?} of {height}");
+}
+
+#[test]
+fn each_line_of_cluster_up_names_its_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let (all, port) = (folder.path().join("all"), free_ports(9).to_string());
+    let init = ["cluster", "init", "--folder", path(&all), "--nodes", "3", "--port", &port];
+    assert_eq!(run(&init).status.code(), Some(0));
+    let mut up = tally(&["cluster", "up", "--folder", path(&all)])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = BTreeMap::new();
+    let mut lines = BufReader::new(up.stdout.take().unwrap()).lines();
+    while ready.len() < 3 {
+        let line = lines.next().expect("three nodes").unwrap();
+        let (name, rest) = line.split_once("  ").unwrap_or_else(|| panic!("no name: {line}"));
+        ready.insert(name.to_owned(), rest.to_owned());
+    }
+    assert_eq!(ready.keys().collect::<Vec<_>>(), ["node-1", "node-2", "node-3"]);
+    send(&up, Signal::TERM);
+    // Until all of them have ended, so that what they say at last is passed on.
+    assert!(lines.all(|line| line.unwrap().starts_with("node-")));
+    let mut said = String::new();
+    up.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(up.wait().unwrap().code(), Some(0), "{said}");
+    let unnamed = said.lines().find(|line| !line.starts_with("node-"));
+    assert_eq!(unnamed, None);
+    assert!(said.contains("node-1  ") && said.contains("node-3  "), "{said}");
+}
+
+#[test]
+fn a_restore_that_fails_leaves_the_folder_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, new) = (folder.path().join("data"), folder.path().join("new"));
+    assert_eq!(Node::start(&data).signal(Signal::TERM), Some(0));
+    let restore = |more: &[&str]| {
+        let from = ["restore", "--from", path(&data), "--data", path(&new)];
+        run(&[&from[..], more].concat())
+    };
+    let failing: [&[&str]; 3] = [
+        &["--to-block", "1000000"],
+        &["--to-time", "1999-01-01 00:00:00+00"],
+        &["--to-time", "yesterday or so"],
+    ];
+    for to in failing {
+        assert_eq!(restore(to).status.code(), Some(1), "{to:?}");
+        assert!(!new.exists(), "{to:?}");
+    }
+    std::fs::create_dir(&new).unwrap();
+    for to in failing {
+        assert_eq!(restore(to).status.code(), Some(1), "{to:?}");
+        assert_eq!(std::fs::read_dir(&new).unwrap().count(), 0, "{to:?}");
+    }
+    let whole = restore(&[]);
+    assert_eq!(whole.status.code(), Some(0), "{whole:?}");
+}
+
+/// As `tally config show | head` does it.
+#[test]
+fn a_reader_that_has_seen_enough_ends_a_command_in_silence() {
+    for arguments in [&["config", "show"][..], &["config", "show", "--output", "json"], &["help"]] {
+        let mut child =
+            tally(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Before it has begun to write, or while it does.
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let code = child.wait().unwrap().code();
+        assert_eq!((code, &*said), (Some(0), ""), "{arguments:?}");
+    }
+}
