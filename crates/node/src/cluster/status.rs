@@ -128,7 +128,7 @@ fn raft_of(reports: &[Option<Report>]) -> impl Iterator<Item = &order_raft::Stan
 }
 
 /// The newest term that a member knows.
-fn newest_term(reports: &[Option<Report>]) -> u64 {
+pub fn newest_term(reports: &[Option<Report>]) -> u64 {
     raft_of(reports).map(|raft| raft.term).max().unwrap_or(0)
 }
 
@@ -158,7 +158,7 @@ fn line(report: &Report, newest: u64, term: u64) -> String {
     format!("{role:<9} {height:<11} {:<7} {unconfirmed:<12} {voted}{why}", newest - height)
 }
 
-fn role_of(standing: &Standing, term: u64) -> &'static str {
+pub fn role_of(standing: &Standing, term: u64) -> &'static str {
     let raft = match standing {
         Standing::Raft(raft) => raft,
         Standing::Kafka(topic) if topic.stopped.is_some() => return "stopped",
@@ -250,7 +250,7 @@ pub fn without_certificates(roll: &Roll, electors: &[u64], needed: usize) -> Opt
 }
 
 /// Members that more than half of all differ from; the highest such block, and who says so.
-fn deviating(roll: &Roll, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
+pub fn deviating(roll: &Roll, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
     let of = |member: u64| {
         let accuse = |(accuser, report): (&u64, &Option<Report>)| {
             let height = report.as_ref()?.votes.members.get(&member)?.deviates?;
@@ -345,6 +345,7 @@ mod tests {
             standing,
             height: 9,
             head,
+            time_us: 0,
             halted: None,
             members,
             votes,

@@ -22,6 +22,7 @@ mod losses;
 mod memory;
 mod mixed;
 mod mixed_sizes;
+mod neighbours;
 mod pages;
 mod promises;
 mod proofs;
