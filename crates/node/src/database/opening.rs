@@ -103,6 +103,7 @@ pub fn open(
     let database = database(engine, schema, files, settings, &metrics)?;
     if let Some(joined) = &joined {
         joined.tell_of(&database.engine);
+        _ = database.commons.certified.set(joined.votes().certified_height());
     }
     Ok((database, joined))
 }

@@ -1,5 +1,6 @@
 //! The `tally` program from outside: processes, signals, ports, exit codes.
 
+mod acknowledged;
 #[cfg(feature = "analytics")]
 mod analysis;
 mod backups;
