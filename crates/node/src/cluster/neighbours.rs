@@ -97,7 +97,10 @@ impl Neighbours {
             let role = match (report, &silent) {
                 (Some(_), Some(_)) | (None, _) => Member::SILENT,
                 (Some(report), None) if report.halted.is_some() => "halted",
-                (Some(report), None) => role_of(&report.standing, term),
+                (Some(report), None) => match role_of(&report.standing, term) {
+                    "follower" if known.observes => "observer",
+                    role => role,
+                },
             };
             Member {
                 number: *id,
@@ -111,7 +114,8 @@ impl Neighbours {
                 voted: report.and_then(|it| it.votes.signed.as_ref()).map(|said| said.0),
                 certified: report.and_then(|it| it.votes.certified.as_ref()).map(|said| said.0),
                 deviating: deviating.iter().find(|it| it.0 == *id).map(|it| it.1),
-                clock_ahead_us: clocks.get(id).copied(),
+                // An observer's clock is its own business, which it tells.
+                clock_ahead_us: clocks.get(id).copied().or(report.map(|it| it.clock_ahead_us)),
                 heard_us: match *id == self.id {
                     true => Some(0),
                     false => heard

@@ -35,7 +35,9 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         told.iter().map(|it| it.as_ref().err().cloned().unwrap_or_default()).collect();
     let reports: Vec<Option<Report>> = told.into_iter().map(Result::ok).collect();
     let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
-    let up = reports.iter().flatten().count();
+    let voters = roll.voters();
+    let is_up = |(id, report): &(&u64, &Option<Report>)| voters.contains(id) && report.is_some();
+    let up = roll.0.keys().zip(&reports).filter(is_up).count();
     let leader = leader_of(&reports);
     match output {
         Output::Json => {
@@ -48,6 +50,9 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
             let term = newest_term(&reports);
             for (((id, known), report), silent) in roll.0.iter().zip(&reports).zip(&silent) {
                 let line = match report {
+                    Some(report) if known.observes => {
+                        line(report, newest, term).replacen("follower", "observer", 1)
+                    }
                     Some(report) => line(report, newest, term),
                     None => types::printable::printable(silent).into_owned(),
                 };
@@ -58,7 +63,7 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         }
     }
     let by_itself = reports.iter().flatten().any(|report| report.standing.orders_alone());
-    let orders = 2 * up > roll.0.len() && (leader.is_some() || by_itself);
+    let orders = 2 * up > voters.len() && (leader.is_some() || by_itself);
     let diverged = reports.iter().flatten().any(|report| report.votes.diverged.is_some());
     let forked = reports.iter().flatten().any(|report| !report.forks.is_empty());
     let agree = !diverged && !forked && deviating(&roll, &reports).is_empty();
@@ -274,7 +279,8 @@ mod tests {
     use crate::cluster::heard::{self, Heard};
 
     fn roll(members: u64) -> Roll {
-        let known = |id: u64| (id, Known { key: [id as u8; 32], address: String::new() });
+        let known =
+            |id: u64| (id, Known { key: [id as u8; 32], address: String::new(), observes: false });
         Roll((1..=members).map(known).collect())
     }
 

@@ -24,6 +24,7 @@ mod memory;
 mod mixed;
 mod mixed_sizes;
 mod neighbours;
+mod observers;
 mod pages;
 mod promises;
 mod proofs;
