@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use engine::Engine;
 use engine::locks::Shown;
-use pgcatalog::{Lock, Locked, Locks, Memory, OtherMemory, SystemAnalyst};
+use pgcatalog::{Lock, Locked, Locks, Members, Memory, OtherMemory, SystemAnalyst};
 use sql::OWNER;
 use sql::analyst::Analyst;
 use sql::session::commons::{Commons, advisory};
@@ -28,7 +28,19 @@ pub fn analyst(
     let roles = std::iter::once(OWNER).chain(others).map(str::to_owned).collect();
     let columnar = columnar(Arc::clone(engine.store()), settings, metrics)?;
     let memory = Memory::new(Arc::clone(engine.store()), other_memory(metrics));
-    Ok(Arc::new(SystemAnalyst::new(roles, memory, locks_of(engine, commons), columnar)))
+    let (locks, members) = (locks_of(engine, commons), members_of(metrics));
+    Ok(Arc::new(SystemAnalyst::new(roles, memory, locks, members, columnar)))
+}
+
+/// Of a member of a cluster.
+fn members_of(metrics: &Arc<Metrics>) -> Members {
+    let (of_members, of_misbehaviour) = (Arc::clone(metrics), Arc::clone(metrics));
+    Members {
+        all: Arc::new(move || of_members.members.get().map(|read| read()).unwrap_or_default()),
+        misbehaviour: Arc::new(move || {
+            of_misbehaviour.misbehaviour.get().map(|read| read()).unwrap_or_default()
+        }),
+    }
 }
 
 fn locks_of(engine: &Engine, commons: &Commons) -> Locks {

@@ -245,6 +245,9 @@ pub struct ClusterAdd {
     /// First of its three ports.
     #[arg(long, value_name = "PORT")]
     pub port: u16,
+    /// It executes all, and serves reads and analytics; it neither orders nor votes.
+    #[arg(long)]
+    pub observer: bool,
 }
 
 #[derive(Args, Debug)]

@@ -16,6 +16,7 @@ use engine::checkpoint::Taken;
 use engine::retention::Memory;
 use engine::{BlockEvent, Observer};
 use kit::pool::Pool;
+use pgcatalog::{Member, Misbehaviour};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
@@ -162,7 +163,8 @@ pub struct Metrics {
     pub analysis: OnceLock<Box<dyn Fn() -> Analysis + Send + Sync>>,
     /// Set where the node is a member of a cluster.
     pub order: OnceLock<Box<dyn Fn() -> Order + Send + Sync>>,
-    pub clock_ahead_us: OnceLock<Box<dyn Fn() -> i64 + Send + Sync>>,
+    pub members: OnceLock<Box<dyn Fn() -> Vec<Member> + Send + Sync>>,
+    pub misbehaviour: OnceLock<Box<dyn Fn() -> Vec<Misbehaviour> + Send + Sync>>,
     pub votes: OnceLock<Box<dyn Fn() -> Standing + Send + Sync>>,
 }
 
@@ -349,7 +351,8 @@ impl Collector for Reading {
         let read_only = metrics.read_only.get().max(u64::from(hindered));
         page.gauge("read_only", help, None, read_only as f64)?;
         order.map_or(Ok(()), |order| page.order(&order, metrics.height.get()))?;
-        metrics.clock_ahead_us.get().map_or(Ok(()), |read| page.clock(read()))?;
+        metrics.members.get().map_or(Ok(()), |read| page.members(&read()))?;
+        metrics.misbehaviour.get().map_or(Ok(()), |read| page.misbehaviour(&read()))?;
         page.past(metrics)?;
         metrics.session_memory.get().map_or(Ok(()), |pool| page.session_memory(pool))?;
         metrics.votes.get().map_or(Ok(()), |read| page.votes(&read()))?;
@@ -441,9 +444,59 @@ impl Page<'_> {
         }
     }
 
-    fn clock(&mut self, ahead_us: i64) -> fmt::Result {
+    /// What `tally_cluster` shows.
+    fn members(&mut self, members: &[Member]) -> fmt::Result {
+        let own = members.iter().find(|member| member.is_own);
+        let own_ahead_us = own.and_then(|own| own.clock_ahead_us).unwrap_or(0);
         let help = "How far this member's clock is ahead of those of most members";
-        self.gauge("clock_offset", help, Some(&Unit::Seconds), ahead_us as f64 / 1e6)
+        self.gauge("clock_offset", help, Some(&Unit::Seconds), own_ahead_us as f64 / 1e6)?;
+        let count = |count: Option<u64>| count.map(|count| count as f64);
+        let seconds = |us: Option<i64>| us.map(|us| us as f64 / 1e6);
+        type Read<'a> = &'a dyn Fn(&Member) -> Option<f64>;
+        let all: [(&str, &str, Option<&Unit>, Read<'_>); 7] = [
+            ("member_answers", "1: the member answers this one", None, &|it| {
+                Some(u8::from(it.role != Member::SILENT).into())
+            }),
+            ("member_height", "Height of a member's newest block", None, &|it| count(it.height)),
+            ("member_lag_blocks", "Blocks that a member is behind the furthest", None, &|it| {
+                count(it.lag_blocks)
+            }),
+            (
+                "member_lag",
+                "From the time of a member's newest block to that of the furthest",
+                Some(&Unit::Seconds),
+                &|it| seconds(it.lag_us),
+            ),
+            ("member_voted_height", "The block whose result a member signed last", None, &|it| {
+                count(it.voted)
+            }),
+            (
+                "member_deviating_height",
+                "A block of which a member signed another result than most; 0: none",
+                None,
+                &|it| Some(it.deviating.unwrap_or(0) as f64),
+            ),
+            (
+                "member_clock_offset",
+                "How far a member's clock is ahead of those of most members",
+                Some(&Unit::Seconds),
+                &|it| seconds(it.clock_ahead_us),
+            ),
+        ];
+        for (name, help, unit, read) in all {
+            let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+            for member in members {
+                let Some(value) = read(member) else { continue };
+                let labels = [("member", member.number)];
+                family.encode_family(&labels)?.encode_gauge(&value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn misbehaviour(&mut self, all: &[Misbehaviour]) -> fmt::Result {
+        let help = "What members were convicted of by evidence in the order";
+        self.count("misbehaviour", help, all.len() as u64)
     }
 
     fn comet(&mut self, comet: &OfComet) -> fmt::Result {

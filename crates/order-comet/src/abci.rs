@@ -19,17 +19,19 @@ use std::os::unix::net::UnixStream;
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{decode_varint, encode_varint};
+use tendermint_proto::google::protobuf::Timestamp;
 use tendermint_proto::v0_38::abci::request::Value as Ask;
 use tendermint_proto::v0_38::abci::response::Value as Told;
 use tendermint_proto::v0_38::abci::{
-    ExecTxResult, Misbehavior, Request, RequestFinalizeBlock, RequestInitChain, RequestQuery,
-    Response, ResponseCheckTx, ResponseCommit, ResponseEcho, ResponseException,
+    ExecTxResult, Misbehavior, MisbehaviorType, Request, RequestFinalizeBlock, RequestInitChain,
+    RequestQuery, Response, ResponseCheckTx, ResponseCommit, ResponseEcho, ResponseException,
     ResponseFinalizeBlock, ResponseFlush, ResponseInfo, ResponseInitChain, ResponseListSnapshots,
     ResponsePrepareProposal, ResponseProcessProposal, ResponseQuery,
 };
 use tracing::{error, warn};
 
 use crate::app::{Address, Block};
+use crate::misbehaviour::{Kind, Misbehaviour};
 use crate::node::Shared;
 
 /// Of a message; a block has fewer.
@@ -161,16 +163,14 @@ fn init(shared: &Shared, asked: &RequestInitChain) -> Result<ResponseInitChain, 
 }
 
 fn finalize(shared: &Shared, asked: RequestFinalizeBlock) -> Result<ResponseFinalizeBlock, String> {
-    for misbehavior in &asked.misbehavior {
-        tell_of(shared, misbehavior);
+    for evidence in &asked.misbehavior {
+        shared.convict(conviction(shared, evidence));
     }
-    let time = asked.time.unwrap_or_default();
-    let time_us = time.seconds.saturating_sub(EPOCH_S).saturating_mul(1_000_000);
     let tx_results = vec![ExecTxResult::default(); asked.txs.len()];
     let block = Block {
         height: asked.height as u64,
         hash: asked.hash,
-        time_us: time_us.saturating_add(i64::from(time.nanos) / 1_000),
+        time_us: micros(asked.time.unwrap_or_default()),
         proposer: address(&asked.proposer_address)?,
         txs: asked.txs,
     };
@@ -180,10 +180,22 @@ fn finalize(shared: &Shared, asked: RequestFinalizeBlock) -> Result<ResponseFina
 }
 
 /// The evidence that CometBFT has put into a block.
-fn tell_of(shared: &Shared, misbehavior: &Misbehavior) {
-    let who = misbehavior.validator.as_ref().map(|it| shared.who(&it.address));
-    let (member, height) = (who.unwrap_or_default(), misbehavior.height);
-    error!(member, height, "a member has signed two blocks of one height: {misbehavior:?}");
+fn conviction(shared: &Shared, evidence: &Misbehavior) -> Misbehaviour {
+    let who = evidence.validator.as_ref().map(|it| shared.who(&it.address));
+    let kind = match MisbehaviorType::try_from(evidence.r#type) {
+        Ok(MisbehaviorType::DuplicateVote) => Kind::DuplicateVote,
+        Ok(MisbehaviorType::LightClientAttack) => Kind::LightClientAttack,
+        Ok(MisbehaviorType::Unknown) | Err(_) => Kind::Unknown,
+    };
+    let time_us = micros(evidence.time.unwrap_or_default());
+    let height = evidence.height.unsigned_abs();
+    Misbehaviour { member: who.unwrap_or_default(), height, kind, time_us }
+}
+
+/// Since 2000-01-01 UTC.
+fn micros(time: Timestamp) -> i64 {
+    let seconds = time.seconds.saturating_sub(EPOCH_S).saturating_mul(1_000_000);
+    seconds.saturating_add(i64::from(time.nanos) / 1_000)
 }
 
 /// Other nodes of CometBFT are known by their keys, which are the members'.

@@ -33,12 +33,14 @@ mod app;
 mod bundle;
 mod child;
 pub mod home;
+mod misbehaviour;
 mod node;
 mod rpc;
 
 pub use app::{Address, Answer, App, Block, Config, Start, height_of};
 pub use bundle::BUNDLE_BYTES_MAX;
 pub use child::find;
+pub use misbehaviour::{Kind as MisbehaviourKind, Misbehaviour};
 pub use node::{Comet, Settings, Standing};
 
 /// What the ledger's first block names this order by.

@@ -18,11 +18,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ledger::Hash;
 use order::{Delivery, Orderer, Refused, Released, Tell};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 use types::{Error, Result};
 
 use crate::app::{Answer, App, Block, Config, Start};
 use crate::home::{address_of, node_id};
+use crate::misbehaviour::{Kept, Misbehaviour};
 use crate::{abci, child, rpc};
 
 type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     /// Connections that are open, to be closed at the end.
     streams: Mutex<Vec<UnixStream>>,
     complaint: Mutex<Option<String>>,
+    misbehaviour: Mutex<Kept>,
 }
 
 /// How a node stands, for people.
@@ -92,6 +94,7 @@ impl Comet {
             _ => {}
         }
         let listener = UnixListener::bind(&socket)?;
+        let misbehaviour = Mutex::new(Kept::open(&settings.home)?);
         let shared = Arc::new(Shared {
             settings,
             app: Mutex::new(App::new(config, start)),
@@ -101,6 +104,7 @@ impl Comet {
             wake: Mutex::default(),
             streams: Mutex::default(),
             complaint: Mutex::default(),
+            misbehaviour,
         });
         let running = Running { shared: Arc::clone(&shared), threads: Mutex::default() };
         let comet = Comet(Arc::new(running));
@@ -125,6 +129,11 @@ impl Comet {
         let is_it = |key: &[u8; 32]| Some(address_of(key)) == proposer;
         let proposer = members.iter().find(|(_, key)| is_it(key)).map(|(id, _)| *id);
         Standing { height, proposer, complaint: lock(&shared.complaint).clone() }
+    }
+
+    /// What members were convicted of, in the order in which that was found.
+    pub fn misbehaviour(&self) -> Vec<Misbehaviour> {
+        lock(&self.0.shared.misbehaviour).all()
     }
 
     /// Takes no part any more: CometBFT has ended when this returns.
@@ -173,6 +182,19 @@ impl Shared {
                  two thirds of the members run, and reach each other?"
             )
         })
+    }
+
+    /// CometBFT has put evidence into a block.
+    pub fn convict(&self, found: Misbehaviour) {
+        let Misbehaviour { member, height, kind, .. } = found;
+        match lock(&self.misbehaviour).add(found) {
+            Ok(true) => {
+                let what = kind.name();
+                error!(member, height, "a member has signed what contradicts itself: {what}");
+            }
+            Ok(false) => {}
+            Err(error) => warn!(%error, member, height, "a conviction cannot be kept"),
+        }
     }
 
     /// The number of the member that a validator is.

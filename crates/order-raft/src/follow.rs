@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A new member votes only when it has what the others have, so that adding one does not make a
-//! majority of such that cannot answer. The leader takes one step at a time and is asked again; a
-//! new leader goes on where the old one stopped, as both see the ledger and Raft's own entries.
+//! majority of such that cannot answer. An observer stays a learner. The leader takes one step at a
+//! time and is asked again; a new leader goes on where the old one stopped, as both see the ledger
+//! and Raft's own entries.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -27,9 +28,19 @@ impl Node {
         metrics.membership_config.membership().nodes().map(|(id, _)| *id).collect()
     }
 
-    /// Takes a step towards these members, on the leader; elsewhere nothing happens. Whether there
-    /// is none left to take.
-    pub async fn follow(&self, members: &BTreeSet<u64>) -> io::Result<bool> {
+    /// Those of them that order.
+    pub(crate) fn raft_voters(&self) -> BTreeSet<u64> {
+        let Ok(raft) = self.raft() else { return BTreeSet::new() };
+        raft.metrics().borrow().membership_config.membership().voter_ids().collect()
+    }
+
+    /// Takes a step towards these members, of whom `orders` vote, on the leader; elsewhere nothing
+    /// happens. Whether there is none left to take.
+    pub async fn follow(
+        &self,
+        members: &BTreeSet<u64>,
+        orders: &BTreeSet<u64>,
+    ) -> io::Result<bool> {
         let raft = self.raft()?;
         let metrics = raft.metrics().borrow().clone();
         if metrics.current_leader != Some(self.0.config.id) {
@@ -43,13 +54,17 @@ impl Node {
             return Ok(false);
         }
         let is_joint = membership.get_joint_config().len() > 1;
-        if !is_joint && voters == *members && known == *members {
+        if !is_joint && voters == *orders && known == *members {
             return Ok(true);
         }
-        if members.difference(&voters).any(|learner| !is_near(&metrics, *learner)) {
+        if orders.difference(&voters).any(|learner| !is_near(&metrics, *learner)) {
             return Ok(false);
         }
-        let change = ChangeMembers::ReplaceAllVoters(members.clone());
+        let change = match !is_joint && voters == *orders {
+            // Learners that are members no more.
+            true => ChangeMembers::RemoveNodes(known.difference(members).copied().collect()),
+            false => ChangeMembers::ReplaceAllVoters(orders.clone()),
+        };
         raft.change_membership(change, false).await.map_err(io::Error::other)?;
         Ok(false)
     }

@@ -228,8 +228,11 @@ pub(crate) async fn watch_clocks(node: Node, network: Arc<dyn Network>) {
     let (clocks, clock) = (Arc::clone(&node.0.clocks), Arc::clone(clock));
     let watch = Watch { clocks, clock: move || clock(), patience: timing.election_max };
     while !node.0.leaving.load(Ordering::Acquire) {
-        let mut others = node.raft_members();
-        others.extend(members.keys());
+        // What an observer's clock says is not asked.
+        let mut others = node.raft_voters();
+        if others.is_empty() {
+            others.extend(members.keys());
+        }
         others.remove(id);
         let ask = |other| ask_clock(Arc::clone(&network), other);
         watch.round(&others, ask).await;

@@ -25,7 +25,7 @@ use crate::memory::Memory;
 use crate::query::users::ROWS_MAX;
 use crate::query::{About, Prepared, about};
 use crate::relation;
-use crate::world::{Activity, Locks, Row, Session, World};
+use crate::world::{Activity, Locks, Members, Row, Session, World};
 
 /// Search paths for which the newest schema is kept as system tables show it.
 const PATHS_MAX: usize = 4;
@@ -37,6 +37,7 @@ pub struct SystemAnalyst {
     roles: Vec<String>,
     memory: Memory,
     locks: Locks,
+    members: Members,
     /// The newest version of the schema that was asked about, by search path.
     world: Mutex<Vec<(u64, Arc<World>)>>,
 }
@@ -46,9 +47,10 @@ impl SystemAnalyst {
         roles: Vec<String>,
         memory: Memory,
         locks: Locks,
+        members: Members,
         others: Option<Arc<dyn Analyst>>,
     ) -> SystemAnalyst {
-        SystemAnalyst { others, roles, memory, locks, world: Mutex::default() }
+        SystemAnalyst { others, roles, memory, locks, members, world: Mutex::default() }
     }
 
     fn world(&self, request: &QueryRequest<'_>) -> Arc<World> {
@@ -87,6 +89,7 @@ impl SystemAnalyst {
             activity: vec![own],
             memory: Some(self.memory.clone()),
             locks: self.locks.clone(),
+            members: self.members.clone(),
             ..Session::default()
         }
     }

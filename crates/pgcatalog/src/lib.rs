@@ -43,4 +43,6 @@ mod world;
 pub use analyst::SystemAnalyst;
 pub use memory::{Memory, OtherMemory};
 pub use query::{Prepared, system_query};
-pub use world::{Activity, Lock, Locked, Locks, Row, Session, World};
+pub use world::{
+    Activity, Lock, Locked, Locks, Member, Members, Misbehaviour, Row, Session, World,
+};

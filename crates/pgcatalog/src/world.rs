@@ -34,6 +34,7 @@ pub struct Session {
     pub cursors: Vec<CursorSeen>,
     pub memory: Option<Memory>,
     pub locks: Locks,
+    pub members: Members,
     /// Microseconds since 2000-01-01.
     pub now_us: i64,
 }
@@ -70,6 +71,66 @@ pub enum Locked {
     Rows(TableId),
     /// A number.
     Advisory { class: u32, object: u32, sub: i16 },
+}
+
+/// Tells who the members of the cluster are, and how they are.
+#[derive(Clone)]
+pub struct Members {
+    pub all: Arc<dyn Fn() -> Vec<Member> + Send + Sync>,
+    pub misbehaviour: Arc<dyn Fn() -> Vec<Misbehaviour> + Send + Sync>,
+}
+
+/// What a member was convicted of by evidence in the order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Misbehaviour {
+    /// 0: it is no founder.
+    pub member: u64,
+    /// The orderer's.
+    pub height: u64,
+    pub kind: &'static str,
+    /// Microseconds since 2000-01-01.
+    pub time_us: i64,
+}
+
+impl Default for Members {
+    fn default() -> Members {
+        Members { all: Arc::new(Vec::new), misbehaviour: Arc::new(Vec::new) }
+    }
+}
+
+impl fmt::Debug for Members {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Members")
+    }
+}
+
+/// A member of the cluster, as this one knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    pub number: u64,
+    pub address: String,
+    pub is_own: bool,
+    /// As `tally cluster status` names it, or [`Member::SILENT`].
+    pub role: &'static str,
+    pub term: Option<u64>,
+    pub height: Option<u64>,
+    /// Behind the furthest.
+    pub lag_blocks: Option<u64>,
+    pub lag_us: Option<i64>,
+    /// The block whose result it signed last.
+    pub voted: Option<u64>,
+    pub certified: Option<u64>,
+    /// A block of which it has another result than most.
+    pub deviating: Option<u64>,
+    pub clock_ahead_us: Option<i64>,
+    /// Since it told this.
+    pub heard_us: Option<i64>,
+    pub trouble: Option<String>,
+}
+
+impl Member {
+    /// The role of one that does not answer.
+    pub const SILENT: &'static str = "silent";
 }
 
 /// A session, as the others see it.

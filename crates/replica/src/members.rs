@@ -6,7 +6,8 @@
 //!
 //! The parameter says who the members are from the next block on; what follows (whose connections
 //! are taken, who orders) is the nodes' business. A change adds one member, removes one, or gives
-//! one another address: two that go at once could be a majority. A number that a member had is
+//! one another address: two that go at once could be a majority. One that observes does so for
+//! good, and one that orders is left. A number that a member had is
 //! never given to another one, so `last_member` is kept.
 
 use ledger::Parameters;
@@ -40,6 +41,9 @@ pub(crate) fn changed(parameters: &Parameters, value: &str) -> Result<Parameters
             return Err(invalid(what).with_detail(format!("{differing:?} differ.")));
         }
     }
+    if next.voters().is_empty() {
+        return Err(invalid("one member at least has to order"));
+    }
     let mut changed = parameters.clone();
     let last = newest.max(next.0.keys().last().copied().unwrap_or(0));
     changed.others.insert(MEMBERS.to_owned(), next.to_string());
@@ -55,6 +59,10 @@ fn check_one(id: u64, before: Option<&Known>, next: Option<&Known>, newest: u64)
         }
         (Some(before), Some(next)) if before.key != next.key => {
             let what = format!("member {id} cannot be given another key");
+            Err(invalid(&what).with_hint("Add a new member, then remove the old one."))
+        }
+        (Some(before), Some(next)) if before.observes != next.observes => {
+            let what = format!("whether member {id} observes cannot be changed");
             Err(invalid(&what).with_hint("Add a new member, then remove the old one."))
         }
         _ => Ok(()),
@@ -115,5 +123,12 @@ mod tests {
         let forged = roll(&[1, 2, 3, 5]).replace(&"05".repeat(32), &"06".repeat(32));
         assert!(changed(&five, &forged).is_err(), "another key");
         assert!(changed(&Parameters::new("harmony"), &roll(&[1])).is_err(), "a lone node");
+        let observed = format!("{}, {} observer", roll(&[1, 2, 3, 5]), member(6));
+        let six = changed(&five, &observed).unwrap();
+        assert!(changed(&six, &roll(&[1, 2, 3, 5, 6])).is_err(), "it is one for good");
+        assert!(changed(&six, &roll(&[1, 2, 3, 5])).is_ok());
+        let alone = changed(&cluster(&[1]), &format!("{}, {} observer", member(1), member(2)));
+        let left = format!("{} observer", member(2));
+        assert!(changed(&alone.unwrap(), &left).is_err(), "none would order");
     }
 }

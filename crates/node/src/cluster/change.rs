@@ -33,9 +33,12 @@ use crate::config::Source;
 use crate::{configure, folders, http, secrets};
 
 pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
-    let ClusterAdd { folder, host, port } = arguments;
+    let ClusterAdd { folder, host, port, observer } = arguments;
     let shown = ask(folder, None)?;
     refuse_for_good(&shown)?;
+    if *observer {
+        refuse_observers(&shown)?;
+    }
     let id = shown["next"].as_u64().and_then(|id| u16::try_from(id).ok());
     let id = id.context("the node does not tell the next number")?;
     let data = node_folder(folder, id);
@@ -46,10 +49,12 @@ pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
     write_settings(&data, host, *port, port + 1, &shared_settings(folder)?)?;
     made.write(&data, &plan)?;
     let Member { key, address, .. } = &made.member;
-    ask(folder, Some(&format!("add={id}&key={key}&address={address}")))?;
+    let observes = if *observer { "&observer=on" } else { "" };
+    ask(folder, Some(&format!("add={id}&key={key}&address={address}{observes}")))?;
     match output {
         Output::Text => {
-            println!("member {id} is added; its ledger comes from the others:\n");
+            let kind = if *observer { "observer" } else { "member" };
+            println!("{kind} {id} is added; its ledger comes from the others:\n");
             println!("    tally serve --data {}", data.display());
         }
         Output::Json => println!("{}", json!({"member": id, "folder": data})),
@@ -77,6 +82,13 @@ pub fn remove(folder: &Path, member: u64, yes: bool, output: Output) -> Result<E
 fn refuse_for_good(shown: &Json) -> Result<()> {
     let what = "the validators of a cluster by CometBFT are its founders, for good";
     ensure!(shown["orderer"] != "cometbft", "{what}");
+    Ok(())
+}
+
+/// Where each member that reaches what orders has its say.
+fn refuse_observers(shown: &Json) -> Result<()> {
+    let what = "members of a cluster by Kafka order alike: none of them only observes";
+    ensure!(shown["orderer"] == "raft", "{what}");
     Ok(())
 }
 
@@ -116,7 +128,7 @@ fn shared_settings(folder: &Path) -> Result<Vec<(String, String)>> {
 /// What the new node begins with.
 fn plan_of(shown: &Json, own: &Member) -> Result<Plan> {
     let text = |name: &str| shown[name].as_str().context("the node does not tell its members");
-    let member = |(id, Known { key, address }): (u64, Known)| Member {
+    let member = |(id, Known { key, address, .. }): (u64, Known)| Member {
         id,
         address,
         key: to_hex(&key),
@@ -179,7 +191,8 @@ pub async fn by_request(engine: &Engine, owner: &str, request: &str) -> Result<J
     match (word("add"), word("key"), word("address"), word("remove")) {
         (Some(id), Some(key), Some(address), None) => {
             let key = hash_from_hex(key).map_err(|_| anyhow!("{key:?} is no key"))?;
-            let known = Known { key, address: address.to_owned() };
+            let observes = word("observer") == Some("on");
+            let known = Known { key, address: address.to_owned(), observes };
             ensure!(roll.0.insert(id.parse()?, known).is_none(), "{id} is a member already");
         }
         (None, None, None, Some(id)) => {

@@ -89,7 +89,7 @@ impl Following {
                 continue;
             }
             let ids: BTreeSet<u64> = roll.0.keys().copied().collect();
-            match self.node.follow(&ids).await {
+            match self.node.follow(&ids, &roll.voters()).await {
                 Ok(is_done) => done = is_done,
                 Err(error) => debug!(%error, "Raft's members are not those of the ledger yet"),
             }

@@ -9,16 +9,18 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use cluster::{Answer, Answering, Members, Peers, Plan, Roll, Secrets};
 use engine::limits::MEMBERS;
-use engine::{BlockLimits, Elsewhere, Engine, Journal, Replica};
+use engine::{BlockLimits, Elsewhere, Engine, Head, Journal, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::to_hex;
 use ledger::{BlockWriter, Electors, Files, Hash, Parameters, Said, VoteKey};
+use pgcatalog::{Member, Misbehaviour};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 use super::forks::{Comparing, Forks};
+use super::neighbours::Neighbours;
 use super::orderers::{Beginning, Kind, Place};
 use super::pending::Pending;
 use super::report::{Report, STATUS};
@@ -43,6 +45,7 @@ pub struct Joined {
     engine: Arc<OnceLock<Arc<Engine>>>,
     votes: Arc<Votes>,
     forks: Arc<Forks>,
+    neighbours: Arc<Neighbours>,
     voter: Option<JoinHandle<()>>,
 }
 
@@ -116,11 +119,10 @@ impl Membership {
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let forks: Arc<Forks> = Arc::default();
-        let (place, journal) = runtime.block_on(async {
+        let (place, journal, neighbours) = runtime.block_on(async {
             let listener = TcpListener::bind(&address).await;
             let listener =
                 listener.with_context(|| format!("cannot listen on {address} for members"))?;
-            let head = replica.head();
             let all = plan.keys()?;
             let (place, journal) = kind
                 .begin(Beginning {
@@ -141,7 +143,7 @@ impl Membership {
             let face = Arc::new(Face {
                 place: Arc::clone(&place),
                 engine: Arc::clone(&engine),
-                found: Said { height: head.height, result_hash: head.hash },
+                found: replica.head(),
                 named: named_in(replica.parameters()).to_owned(),
                 files,
                 votes: Arc::clone(&votes),
@@ -158,12 +160,13 @@ impl Membership {
                 forks: Arc::clone(&forks),
             };
             tokio::spawn(comparing.run());
+            let neighbours = face.neighbours(&peers);
             tokio::spawn(answer(listener, plan, secrets, members, face));
-            anyhow::Ok((place, journal))
+            anyhow::Ok((place, journal, neighbours))
         })?;
         info!(id, order = kind.name(), address, "this node is a member of a cluster");
         let (runtime, voter) = (Some(runtime), Some(voter));
-        Ok((Joined { runtime, place, engine, votes, forks, voter }, journal))
+        Ok((Joined { runtime, place, engine, votes, forks, neighbours, voter }, journal))
     }
 }
 
@@ -229,10 +232,15 @@ impl Joined {
         Box::new(move || place.order())
     }
 
-    /// How far this member's clock is ahead of most, by microseconds.
-    pub fn tells_clock(&self) -> Box<dyn Fn() -> i64 + Send + Sync> {
-        let (place, id) = (Arc::clone(&self.place), self.votes.member());
-        Box::new(move || place.clocks().remove(&id).unwrap_or(0))
+    /// All members, as this one knows them.
+    pub fn tells_members(&self) -> Box<dyn Fn() -> Vec<Member> + Send + Sync> {
+        let neighbours = Arc::clone(&self.neighbours);
+        Box::new(move || neighbours.members())
+    }
+
+    pub fn tells_misbehaviour(&self) -> Box<dyn Fn() -> Vec<Misbehaviour> + Send + Sync> {
+        let place = Arc::clone(&self.place);
+        Box::new(move || place.misbehaviour())
     }
 
     /// Whose head is told from now on.
@@ -269,58 +277,73 @@ struct Face {
     engine: Arc<OnceLock<Arc<Engine>>>,
     /// What its start came to, which it tells until there is an engine: the newest block, and the
     /// members.
-    found: Said,
+    found: Head,
     named: String,
     files: Arc<dyn Files>,
     votes: Arc<Votes>,
     forks: Arc<Forks>,
 }
 
-impl Answering for Face {
-    fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
-        let (place, engine) = (Arc::clone(&self.place), Arc::clone(&self.engine));
-        let (votes, forks, found) = (Arc::clone(&self.votes), Arc::clone(&self.forks), self.found);
-        let id = self.votes.member();
-        if let Some((&remote::MARK, ask)) = request.split_first() {
-            let (files, ask) = (Arc::clone(&self.files), request.slice_ref(ask));
-            return async move {
-                // It reads files.
-                let answer = move || {
-                    let engine = engine.get().map(|engine| &**engine);
-                    remote::answer(&ask, &*files, &*place, engine)
-                };
-                tokio::task::spawn_blocking(answer).await.map_err(std::io::Error::other)?
-            }
-            .boxed();
+impl Face {
+    fn report(&self) -> Report {
+        let Face { place, votes, .. } = self;
+        let engine = self.engine.get();
+        let head = engine.map_or_else(|| self.found, |engine| engine.head());
+        let named = engine.map_or_else(|| Ok(self.named.clone()), |it| it.parameter(MEMBERS));
+        Report {
+            standing: place.standing(),
+            height: head.height,
+            head: to_hex(&head.hash),
+            time_us: head.time_us,
+            halted: engine.and_then(|it| it.halt_cause().map(ToString::to_string)),
+            members: named.unwrap_or_default(),
+            votes: votes.standing(),
+            clock_ahead_us: place.clocks().remove(&votes.member()).unwrap_or(0),
+            clock_trouble: place.clock_trouble(),
+            forks: self.forks.now(),
         }
-        let named = self.named.clone();
+    }
+
+    /// Asks the other members how they are from now on.
+    fn neighbours(self: &Arc<Self>, peers: &Arc<Peers>) -> Arc<Neighbours> {
+        let (face, place) = (Arc::clone(self), Arc::clone(&self.place));
+        let own = Box::new(move || face.report());
+        let clocks = Box::new(move || place.clocks());
+        let id = self.votes.member();
+        let neighbours = Arc::new(Neighbours::new(id, Arc::clone(peers), own, clocks));
+        tokio::spawn(Arc::clone(&neighbours).ask());
+        neighbours
+    }
+
+    fn answer_of_files(&self, ask: Bytes) -> BoxFuture<'static, Answer> {
+        let (place, engine) = (Arc::clone(&self.place), Arc::clone(&self.engine));
+        let files = Arc::clone(&self.files);
+        let answer = move || {
+            let engine = engine.get().map(|engine| &**engine);
+            remote::answer(&ask, &*files, &*place, engine)
+        };
         async move {
-            if Votes::is_for(&request) {
-                return votes.answer(from, request);
-            }
-            if request != STATUS {
-                return place.answer(request).await;
-            }
-            let head = engine.get().map(|engine| engine.head());
-            let (height, hash) =
-                head.map_or((found.height, found.result_hash), |head| (head.height, head.hash));
-            let report = Report {
-                standing: place.standing(),
-                height,
-                head: to_hex(&hash),
-                halted: engine.get().and_then(|it| it.halt_cause().map(ToString::to_string)),
-                members: engine
-                    .get()
-                    .map_or(Ok(named), |it| it.parameter(MEMBERS))
-                    .unwrap_or_default(),
-                votes: votes.standing(),
-                clock_ahead_us: place.clocks().remove(&id).unwrap_or(0),
-                clock_trouble: place.clock_trouble(),
-                forks: forks.now(),
-            };
-            Ok(serde_json::to_vec(&report).map_err(std::io::Error::other)?.into())
+            // It reads files.
+            tokio::task::spawn_blocking(answer).await.map_err(std::io::Error::other)?
         }
         .boxed()
+    }
+}
+
+impl Answering for Face {
+    fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
+        if let Some((&remote::MARK, ask)) = request.split_first() {
+            return self.answer_of_files(request.slice_ref(ask));
+        }
+        if request == STATUS {
+            let told = serde_json::to_vec(&self.report()).map_err(std::io::Error::other);
+            return async move { Ok(told?.into()) }.boxed();
+        }
+        if !Votes::is_for(&request) {
+            return self.place.answer(request);
+        }
+        let votes = Arc::clone(&self.votes);
+        async move { votes.answer(from, request) }.boxed()
     }
 }
 

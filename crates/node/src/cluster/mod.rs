@@ -13,6 +13,7 @@ mod forks;
 mod heard;
 mod join;
 mod ledgers;
+mod neighbours;
 mod orderers;
 mod pending;
 mod processes;

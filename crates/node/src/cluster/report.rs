@@ -11,11 +11,13 @@ use super::orderers::Standing;
 pub const STATUS: &[u8] = b"?";
 
 /// What a node tells of itself.
-#[derive(Serialize, Deserialize, Debug)]
+#[derive(Clone, Serialize, Deserialize, Debug)]
 pub struct Report {
     pub standing: Standing,
     pub height: u64,
     pub head: String,
+    /// That of its newest block.
+    pub time_us: i64,
     pub halted: Option<String>,
     /// As its ledger names them.
     pub members: String,
@@ -26,6 +28,15 @@ pub struct Report {
     pub clock_trouble: Option<String>,
     /// Members whose ledger has parted from this one's.
     pub forks: Vec<Fork>,
+}
+
+impl Report {
+    /// What is wrong with it, for people.
+    pub fn trouble(&self) -> Option<String> {
+        let standing = self.standing.trouble().map(str::to_owned);
+        let why = self.halted.clone().or(standing);
+        why.or_else(|| self.votes.diverged.clone()).or_else(|| self.clock_trouble.clone())
+    }
 }
 
 /// The first block that another member has another order of.

@@ -35,7 +35,9 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         told.iter().map(|it| it.as_ref().err().cloned().unwrap_or_default()).collect();
     let reports: Vec<Option<Report>> = told.into_iter().map(Result::ok).collect();
     let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
-    let up = reports.iter().flatten().count();
+    let voters = roll.voters();
+    let is_up = |(id, report): &(&u64, &Option<Report>)| voters.contains(id) && report.is_some();
+    let up = roll.0.keys().zip(&reports).filter(is_up).count();
     let leader = leader_of(&reports);
     match output {
         Output::Json => {
@@ -48,6 +50,9 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
             let term = newest_term(&reports);
             for (((id, known), report), silent) in roll.0.iter().zip(&reports).zip(&silent) {
                 let line = match report {
+                    Some(report) if known.observes => {
+                        line(report, newest, term).replacen("follower", "observer", 1)
+                    }
                     Some(report) => line(report, newest, term),
                     None => types::printable::printable(silent).into_owned(),
                 };
@@ -58,7 +63,7 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         }
     }
     let by_itself = reports.iter().flatten().any(|report| report.standing.orders_alone());
-    let orders = 2 * up > roll.0.len() && (leader.is_some() || by_itself);
+    let orders = 2 * up > voters.len() && (leader.is_some() || by_itself);
     let diverged = reports.iter().flatten().any(|report| report.votes.diverged.is_some());
     let forked = reports.iter().flatten().any(|report| !report.forks.is_empty());
     let agree = !diverged && !forked && deviating(&roll, &reports).is_empty();
@@ -128,7 +133,7 @@ fn raft_of(reports: &[Option<Report>]) -> impl Iterator<Item = &order_raft::Stan
 }
 
 /// The newest term that a member knows.
-fn newest_term(reports: &[Option<Report>]) -> u64 {
+pub fn newest_term(reports: &[Option<Report>]) -> u64 {
     raft_of(reports).map(|raft| raft.term).max().unwrap_or(0)
 }
 
@@ -158,7 +163,7 @@ fn line(report: &Report, newest: u64, term: u64) -> String {
     format!("{role:<9} {height:<11} {:<7} {unconfirmed:<12} {voted}{why}", newest - height)
 }
 
-fn role_of(standing: &Standing, term: u64) -> &'static str {
+pub fn role_of(standing: &Standing, term: u64) -> &'static str {
     let raft = match standing {
         Standing::Raft(raft) => raft,
         Standing::Kafka(topic) if topic.stopped.is_some() => return "stopped",
@@ -250,7 +255,7 @@ pub fn without_certificates(roll: &Roll, electors: &[u64], needed: usize) -> Opt
 }
 
 /// Members that more than half of all differ from; the highest such block, and who says so.
-fn deviating(roll: &Roll, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
+pub fn deviating(roll: &Roll, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
     let of = |member: u64| {
         let accuse = |(accuser, report): (&u64, &Option<Report>)| {
             let height = report.as_ref()?.votes.members.get(&member)?.deviates?;
@@ -274,7 +279,8 @@ mod tests {
     use crate::cluster::heard::{self, Heard};
 
     fn roll(members: u64) -> Roll {
-        let known = |id: u64| (id, Known { key: [id as u8; 32], address: String::new() });
+        let known =
+            |id: u64| (id, Known { key: [id as u8; 32], address: String::new(), observes: false });
         Roll((1..=members).map(known).collect())
     }
 
@@ -345,6 +351,7 @@ mod tests {
             standing,
             height: 9,
             head,
+            time_us: 0,
             halted: None,
             members,
             votes,

@@ -76,6 +76,8 @@ pub struct Votes {
     sent: watch::Sender<Arc<VecDeque<Vote>>>,
     kept: Mutex<Certificates>,
     standing: Mutex<Standing>,
+    /// Height of the newest certificate.
+    certified_height: watch::Sender<Height>,
     engine: OnceLock<Arc<Engine>>,
     /// Why this node stops, if its result was not the others'.
     cause: OnceLock<Error>,
@@ -122,6 +124,7 @@ impl Votes {
             sent: watch::Sender::new(Arc::new(again)),
             kept: Mutex::new(kept),
             standing: Mutex::default(),
+            certified_height: watch::Sender::new(0),
             engine: OnceLock::new(),
             cause: OnceLock::new(),
         });
@@ -171,6 +174,11 @@ impl Votes {
         if let (Some(engine), Some(cause)) = (self.engine.get(), self.cause.get()) {
             engine.halt(cause.clone());
         }
+    }
+
+    /// Tells the height of the newest certificate.
+    pub fn certified_height(&self) -> watch::Receiver<Height> {
+        self.certified_height.subscribe()
     }
 
     /// This node's number.
@@ -451,6 +459,10 @@ impl Voter {
             let kept = lock(&self.votes.kept);
             (kept.last(), kept.count())
         };
+        self.votes.certified_height.send_if_modified(|told| {
+            let height = last.map_or(0, |last| last.height);
+            std::mem::replace(told, height) != height
+        });
         let mut standing = lock(&self.votes.standing);
         *standing = Standing {
             signed: self.signer.last().map(said),

@@ -103,6 +103,7 @@ pub fn open(
     let database = database(engine, schema, files, settings, &metrics)?;
     if let Some(joined) = &joined {
         joined.tell_of(&database.engine);
+        _ = database.commons.certified.set(joined.votes().certified_height());
     }
     Ok((database, joined))
 }
@@ -177,7 +178,8 @@ fn observer(metrics: &Arc<Metrics>, joined: Option<&Joined>) -> Telling {
     let votes = joined.map(|joined| Arc::clone(joined.votes()));
     if let Some(joined) = joined {
         _ = metrics.order.set(joined.tells_order());
-        _ = metrics.clock_ahead_us.set(joined.tells_clock());
+        _ = metrics.members.set(joined.tells_members());
+        _ = metrics.misbehaviour.set(joined.tells_misbehaviour());
     }
     if let Some(votes) = &votes {
         let votes = Arc::clone(votes);

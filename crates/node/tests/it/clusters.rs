@@ -89,6 +89,21 @@ impl Trial {
         panic!("the nodes do not come to the same: {:#}", self.status());
     }
 
+    /// Until those that run have come to the same.
+    pub fn settle_up(&self) {
+        let up = self.nodes.iter().flatten().count();
+        for _ in 0..300 {
+            let status = self.status();
+            let members = status["members"].as_array().unwrap();
+            let heads: Vec<&str> = members.iter().filter_map(|it| it["head"].as_str()).collect();
+            if heads.len() == up && heads.iter().all(|head| *head == heads[0]) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("the nodes do not come to the same: {:#}", self.status());
+    }
+
     pub fn stop(&mut self) {
         let nodes: Vec<Node> = self.nodes.iter_mut().filter_map(Option::take).collect();
         let stops = nodes.into_iter().map(|mut node| {

@@ -33,7 +33,7 @@ pub fn start(data: &Path) -> Node {
 
 impl Trial {
     /// The nodes of a new cluster, as they stand in their folders.
-    fn as_configured(nodes: u16) -> Trial {
+    pub fn as_configured(nodes: u16) -> Trial {
         let mut trial = Trial::start(nodes);
         for node in 0..usize::from(nodes) {
             trial.nodes[node].take().unwrap().signal(Signal::TERM);

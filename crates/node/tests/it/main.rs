@@ -1,5 +1,6 @@
 //! The `tally` program from outside: processes, signals, ports, exit codes.
 
+mod acknowledged;
 #[cfg(feature = "analytics")]
 mod analysis;
 mod backups;
@@ -22,6 +23,8 @@ mod losses;
 mod memory;
 mod mixed;
 mod mixed_sizes;
+mod neighbours;
+mod observers;
 mod pages;
 mod promises;
 mod proofs;

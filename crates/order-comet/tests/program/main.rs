@@ -4,20 +4,28 @@
 //! A node's ledger is what it was given, in memory, and its results are hashes over that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use ed25519_zebra::{SigningKey, VerificationKey};
 use ledger::Hash;
 use order::{Limits, Orderer, Proposal, Released};
 use order_comet::home::{self, Founder};
-use order_comet::{Comet, Config, LAG, Settings, Start, height_of};
+use order_comet::{Comet, Config, LAG, MisbehaviourKind, Settings, Start, height_of};
+use prost::Message;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tendermint_proto::google::protobuf::Timestamp;
+use tendermint_proto::v0_38::types::{CanonicalBlockId, CanonicalPartSetHeader, CanonicalVote};
 
 /// Of anything that must happen.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -272,6 +280,95 @@ fn free_ports(count: u16) -> u16 {
         bound.iter().all(Result::is_ok)
     };
     (from..60_000).step_by(count.into()).find(free).unwrap()
+}
+
+/// Of CometBFT itself, by its socket.
+fn ask(data: &Path, method: &str, params: Value) -> Value {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let mut stream = UnixStream::connect(data.join("cometbft/rpc.sock")).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "POST / HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n\
+         {body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, answer) = answer.split_once("\r\n\r\n").unwrap();
+    let answer: Value = serde_json::from_str(answer).unwrap();
+    assert!(answer["error"].is_null(), "{method}: {answer}");
+    answer["result"].clone()
+}
+
+const PREVOTE: i32 = 1;
+/// When the votes say that they were given: 2023-11-14 22:13:20 UTC.
+const GIVEN_S: i64 = 1_700_000_000;
+
+/// A member's vote for a block of this hash, as CometBFT's JSON has it.
+fn vote(own: &Founder, index: usize, height: i64, hash: u8) -> Value {
+    let (hash, seconds) = ([hash; 32], GIVEN_S);
+    let part_set_header = Some(CanonicalPartSetHeader { total: 1, hash: hash.to_vec() });
+    let said = CanonicalVote {
+        r#type: PREVOTE,
+        height,
+        round: 0,
+        block_id: Some(CanonicalBlockId { hash: hash.to_vec(), part_set_header }),
+        timestamp: Some(Timestamp { seconds, nanos: 0 }),
+        chain_id: home::chain_id(&LEDGER),
+    };
+    let signed = SigningKey::from(seed_of(own.id)).sign(&said.encode_length_delimited_to_vec());
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+    json!({
+        "type": PREVOTE,
+        "height": height.to_string(),
+        "round": 0,
+        "block_id": {"hash": hex(&hash), "parts": {"total": 1, "hash": hex(&hash)}},
+        "timestamp": "2023-11-14T22:13:20Z",
+        "validator_address": hex(&home::address_of(&own.key)),
+        "validator_index": index,
+        "signature": BASE64_STANDARD.encode(signed.to_bytes()),
+    })
+}
+
+/// One that signs two blocks of one height is convicted by the others, wherever that is told.
+#[test]
+fn a_validator_that_signs_twice_is_named_by_all() {
+    let mut cluster = Cluster::start(4);
+    cluster.submit(20);
+    cluster.settle();
+    let data = cluster.members[0].data.clone();
+    let height = 2;
+    let block = ask(&data, "block", json!({"height": height.to_string()}));
+    let validators = ask(&data, "validators", json!({"height": height.to_string()}));
+    let liar = cluster.founders[3].clone();
+    let address = home::address_of(&liar.key).map(|byte| format!("{byte:02X}")).concat();
+    let index = validators["validators"].as_array().unwrap().iter();
+    let index = index.clone().position(|it| it["address"] == *address).unwrap();
+    let evidence = json!({
+        "type": "tendermint/DuplicateVoteEvidence",
+        "value": {
+            "vote_a": vote(&liar, index, height, 1),
+            "vote_b": vote(&liar, index, height, 2),
+            "TotalVotingPower": "4",
+            "ValidatorPower": "1",
+            "Timestamp": block["block"]["header"]["time"],
+        },
+    });
+    ask(&data, "broadcast_evidence", json!({"evidence": evidence}));
+    let convicted = |cluster: &Cluster| {
+        cluster.members.iter().all(|member| {
+            let found = member.comet.as_ref().map(Comet::misbehaviour).unwrap_or_default();
+            matches!(&found[..], [one] if one.member == liar.id && one.height == height as u64
+                && one.kind == MisbehaviourKind::DuplicateVote)
+        })
+    };
+    cluster.submit(10);
+    cluster.until("a conviction", convicted);
+    cluster.settle();
+    cluster.stop(1);
+    cluster.run(1);
+    cluster.until("it to be remembered", convicted);
 }
 
 #[test]

@@ -84,6 +84,40 @@ pub fn pg_cursors(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     }
 }
 
+pub fn tally_cluster(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    let count = |count: Option<u64>| count.map_or(Value::Null, |it| Value::Int(it.cast_signed()));
+    let seconds = |us: Option<i64>| us.map_or(Value::Null, |us| Value::Float(us as f64 / 1e6));
+    for member in (facts.session.members.all)() {
+        rows.row(&[
+            ("member", Value::Int(member.number.cast_signed())),
+            ("address", Value::text(member.address)),
+            ("is_own", Value::Bool(member.is_own)),
+            ("role", Value::text(member.role)),
+            ("term", count(member.term)),
+            ("height", count(member.height)),
+            ("lag_blocks", count(member.lag_blocks)),
+            ("lag_seconds", seconds(member.lag_us)),
+            ("voted_height", count(member.voted)),
+            ("certified_height", count(member.certified)),
+            ("deviating_height", count(member.deviating)),
+            ("clock_offset_seconds", seconds(member.clock_ahead_us)),
+            ("heard_seconds", seconds(member.heard_us)),
+            ("trouble", member.trouble.map_or(Value::Null, Value::text)),
+        ]);
+    }
+}
+
+pub fn tally_misbehaviour(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for found in (facts.session.members.misbehaviour)() {
+        rows.row(&[
+            ("member", Value::Int(found.member.cast_signed())),
+            ("height", Value::Int(found.height.cast_signed())),
+            ("kind", Value::text(found.kind)),
+            ("time", Value::Timestamptz(found.time_us)),
+        ]);
+    }
+}
+
 pub fn tally_memory(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     let used = facts.session.memory.as_ref().map(Memory::used).unwrap_or_default();
     for Used { part, name, bytes } in used {

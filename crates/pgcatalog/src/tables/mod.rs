@@ -29,7 +29,9 @@ pub const SESSION_TABLES: &[&str] = &[
     "pg_settings",
     "pg_stat_activity",
     "pg_prepared_statements",
+    "tally_cluster",
     "tally_memory",
+    "tally_misbehaviour",
 ];
 
 /// What rows are made of.
@@ -61,7 +63,9 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_shdescription", comments::pg_shdescription),
     ("pg_stat_activity", cluster::pg_stat_activity),
     ("pg_type", types::pg_type),
+    ("tally_cluster", cluster::tally_cluster),
     ("tally_memory", cluster::tally_memory),
+    ("tally_misbehaviour", cluster::tally_misbehaviour),
 ];
 
 pub fn fill(facts: &Facts<'_>, relation: &'static Relation) -> Result<Vec<Row>> {

@@ -7,6 +7,9 @@
 //! is in a block         the block's outcome, whatever the client gives up meanwhile
 //! ```
 //!
+//! Where `tally.acknowledge` is `certified`, a transaction that was committed is answered when its
+//! block's result is certified, and by 08007 with its block where it is not in time.
+//!
 //! A block's end depends on no clock. But where several nodes order, too few of them may be
 //! reached, for long; then a transaction that was sent to another node can be neither taken back
 //! nor decided, and its client is told so: with a key it can ask for the outcome.
@@ -16,7 +19,8 @@ use std::time::Duration;
 
 use engine::{Completion, Engine, Submitted, Withdrawal};
 use tokio::sync::oneshot::error::RecvError;
-use types::{Error, Result, SqlState};
+use tokio::sync::watch;
+use types::{Error, Height, Result, SqlState};
 
 use super::guard::Guard;
 
@@ -94,8 +98,49 @@ fn reason(why: &Error, engine: &Engine) -> String {
     }
 }
 
+/// Waits until the result of a block is certified, or the client gives up, or `limit` has passed.
+pub(super) async fn certified(
+    guard: &Arc<Guard>,
+    limit: Option<Duration>,
+    mut certified: watch::Receiver<Height>,
+    height: Height,
+    key: Option<&str>,
+) -> Result<()> {
+    let late = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    let why = tokio::select! {
+        biased;
+        is_there = certified.wait_for(|newest| *newest >= height) => match is_there {
+            Ok(_) => return Ok(()),
+            Err(_) => "The node stopped".to_owned(),
+        },
+        why = guard.given_up() => why.message().to_owned(),
+        () = late => {
+            let ms = limit.unwrap_or_default().as_millis();
+            format!("Too few members have signed it within {ms} ms")
+        }
+    };
+    let what = format!("the transaction is in block {height}, whose result is not certified");
+    Err(named_by(what, why, key))
+}
+
+/// What is refused before it is ordered, as it could not be acknowledged.
+pub(super) fn without_votes() -> Error {
+    let what = "tally.acknowledge is certified, and a lone node's results are certified by none";
+    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+        .with_detail("The transaction is in no block.")
+        .with_hint("SET tally.acknowledge = quorum, or RESET tally.acknowledge.")
+}
+
 fn unknown(why: String, key: Option<&str>) -> Error {
-    let what = "whether the transaction is in the ledger is not known";
+    named_by("whether the transaction is in the ledger is not known".to_owned(), why, key)
+}
+
+fn named_by(what: String, why: String, key: Option<&str>) -> Error {
     let (detail, hint) = match key {
         Some(key) => {
             let literal = key.replace('\'', "''");

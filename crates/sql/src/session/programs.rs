@@ -8,7 +8,8 @@ use procedure::draws::{Draws, settle};
 use procedure::{Expr, Interrupt, Output, Procedure, ProgramResult, ROW_WEIGHT};
 use sqlparser::ast;
 use std::sync::Arc;
-use types::{DataType, Error, Result, SqlState, Value};
+use tokio::sync::watch;
+use types::{DataType, Error, Height, Result, SqlState, Value};
 
 use super::answer::{Answer, answer, plain};
 use super::chance::{NO_SEED, new_seed, seed_of};
@@ -321,6 +322,7 @@ impl Session {
             return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
                 .with_hint("RESET tally.as_of_block goes back to the newest block."));
         }
+        let certified = self.certificates()?;
         let compiled =
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
         let key = self.settings.take_transaction_key();
@@ -337,7 +339,7 @@ impl Session {
         let (guard, limit) = (Arc::clone(&self.guard), self.settings.commit_timeout());
         let ended = decided::ended(&engine, &guard, limit, submitted, key.as_deref()).await;
         if ended.withdrawn {
-            self.settings.put_transaction_key_back(key);
+            self.settings.put_transaction_key_back(key.clone());
         }
         let answer = ended.answer;
         if let Ok(completion) = &answer {
@@ -346,7 +348,22 @@ impl Session {
                 self.seen.last_commit = Some((completion.height, completion.origin));
             }
         }
+        if let (Some(certified), Ok(completion)) = (certified, &answer)
+            && matches!(completion.outcome, Outcome::Committed(_))
+        {
+            let height = completion.height;
+            decided::certified(&guard, limit, certified, height, key.as_deref()).await?;
+        }
         answer
+    }
+
+    /// Where a transaction is acknowledged by its certificate: what tells of them.
+    fn certificates(&self) -> Result<Option<watch::Receiver<Height>>> {
+        if !self.settings.acknowledges_certified() {
+            return Ok(None);
+        }
+        let certified = self.database.commons.certified.get();
+        certified.cloned().map(Some).ok_or_else(decided::without_votes)
     }
 
     /// What a transaction locked stays locked until its COMMIT is answered.

@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 use types::{Error, Result, SqlState};
 
 use super::{
-    CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, COPY_ROWS_PER_BLOCK, QUERY_MEMORY, SEEN_HEIGHT,
+    ACKNOWLEDGE, CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, COPY_ROWS_PER_BLOCK, QUERY_MEMORY, SEEN_HEIGHT,
     TRANSACTION_KEY,
 };
 
@@ -78,6 +78,7 @@ static HEEDED: &[Known] = &[
     fixed("server_version_num", types::version::SERVER_VERSION_NUM),
     known("standard_conforming_strings", "on"),
     known("statement_timeout", "0"),
+    known(ACKNOWLEDGE, "quorum"),
     known("tally.as_of_block", ""),
     known(CATCH_UP_TIMEOUT, "5s"),
     known(COMMIT_TIMEOUT, "30s"),

@@ -77,6 +77,11 @@ pub(crate) const CATCH_UP_TIMEOUT: &str = "tally.catch_up_timeout";
 /// How long a transaction waits for a cluster that cannot decide.
 pub(crate) const COMMIT_TIMEOUT: &str = "tally.commit_timeout";
 
+/// What a transaction's answer says of it.
+pub(crate) const ACKNOWLEDGE: &str = "tally.acknowledge";
+const ACKNOWLEDGES: [&str; 3] = ["local", "quorum", CERTIFIED];
+const CERTIFIED: &str = "certified";
+
 /// The newest block that a session has seen, here or elsewhere.
 pub(crate) const SEEN_HEIGHT: &str = "tally.seen_height";
 
@@ -246,6 +251,13 @@ impl Settings {
         Some(self.timeouts.commit).filter(|timeout| !timeout.is_zero())
     }
 
+    /// Whether a transaction is answered no sooner than its result is certified. The other two ways
+    /// differ in nothing: a lone node's disk is all there is, and a cluster executes nothing that
+    /// its orderer does not vouch for.
+    pub fn acknowledges_certified(&self) -> bool {
+        self.changed.get(ACKNOWLEDGE).is_some_and(|value| value == CERTIFIED)
+    }
+
     /// Whether what is read has to be the newest of all nodes.
     pub fn linearizable_reads(&self) -> bool {
         self.changed.get("tally.linearizable_reads").is_some_and(|value| is_on(value))
@@ -401,6 +413,7 @@ fn check(name: &str, value: &str) -> Result<()> {
         COPY_ROWS_PER_BLOCK if value.parse::<u32>().is_err() => {
             invalid("Use a number of rows, or 0 for all of them together.")
         }
+        ACKNOWLEDGE if !is(&ACKNOWLEDGES) => invalid("Use local, quorum, or certified."),
         "client_min_messages" if !is(&MESSAGE_LEVELS) => {
             invalid("Use debug5 to debug1, log, notice, warning, or error.")
         }
@@ -475,6 +488,7 @@ fn canonical(name: &str, value: &str) -> String {
             _ => "off".into(),
         },
         name if TIMEOUTS.contains(&name) => duration(value).map(shown).unwrap_or_default(),
+        ACKNOWLEDGE => value.to_ascii_lowercase(),
         _ => value.to_owned(),
     }
 }

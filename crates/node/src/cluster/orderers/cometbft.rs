@@ -26,6 +26,7 @@ use ledger::{Batch, Files, Hash, Record, Stream, VoteKey, first_block, read_reco
 use order::Proposal;
 use order_comet::home::{self, Founder};
 use order_comet::{Comet, Config, LAG, Settings as CometSettings, Start, height_of};
+use pgcatalog::Misbehaviour;
 use tracing::warn;
 use types::Height;
 
@@ -201,6 +202,14 @@ impl Place for CometBft {
         let (height, proposer) = (standing.height, standing.proposer.unwrap_or(0));
         let is_hindered = standing.complaint.is_some();
         Order::CometBft(metrics::OfComet { height, proposer, is_hindered })
+    }
+
+    fn misbehaviour(&self) -> Vec<Misbehaviour> {
+        let row = |found: order_comet::Misbehaviour| {
+            let order_comet::Misbehaviour { member, height, kind, time_us } = found;
+            Misbehaviour { member, height, kind: kind.name(), time_us }
+        };
+        self.comet.misbehaviour().into_iter().map(row).collect()
     }
 
     fn clocks(&self) -> BTreeMap<u64, i64> {

@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use ledger::{BlockWriter, Files, Hash};
 #[cfg(any(feature = "kafka", feature = "cometbft"))]
 use ledger::{Stream, read_record};
+use pgcatalog::Misbehaviour;
 use types::Height;
 
 use super::Standing;
@@ -41,6 +42,11 @@ pub trait Place: Send + Sync {
 
     /// Why this member is no one to lead by its clock.
     fn clock_trouble(&self) -> Option<String>;
+
+    /// What members were convicted of, by an order that holds evidence of it.
+    fn misbehaviour(&self) -> Vec<Misbehaviour> {
+        Vec::new()
+    }
 
     /// The answer to another member's request that is about the order.
     fn answer(&self, request: Bytes) -> BoxFuture<'static, Answer>;

@@ -12,6 +12,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
+use types::Height;
 
 use advisory::AdvisoryLocks;
 use channels::Channels;
@@ -26,6 +28,8 @@ pub struct Commons {
     pub signals: OnceLock<Arc<dyn Signals>>,
     /// Set by the node, which has the ledger's files.
     pub proofs: OnceLock<Arc<dyn LedgerProofs>>,
+    /// The height of the newest certificate, of a ledger whose members vote. Set by the node.
+    pub certified: OnceLock<watch::Receiver<Height>>,
     /// Users by the number of their session.
     users: Mutex<BTreeMap<i32, String>>,
 }
