@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! BACKUP                                    what this folder is; no node serves it
-//! UNFINISHED                                while there is no backup yet: the first run has not ended
+//! UNFINISHED                                while the first run has not ended: no backup yet
 //! backup-00000000000000000007.manifest      the seventh backup: every file, its length, its digest
 //! orders/  results/  checkpoints/  …         as in a data folder, each file up to its length
 //! ```

@@ -203,8 +203,8 @@ fn a_backup_that_is_interrupted_anywhere_leaves_the_one_before_and_the_next_goes
     assert!(images > 200, "only {images} images");
 }
 
-/// The very first one, too: before it is whole there is none, and that is said. It can be made still
-/// where the ledger was pruned meanwhile.
+/// The very first one, too: before it is whole there is none, and that is said. It can be made
+/// still where the ledger was pruned meanwhile.
 #[test]
 fn a_first_backup_can_be_cut_anywhere() {
     let blocks = chain(8, 3);
