@@ -16,7 +16,8 @@ const SPECIAL: u16 = 1 << 15;
 
 /// The bytes of a number: twice the scale, plus one for a negative one, as two bytes; then the
 /// magnitude, the lowest byte first, 10 bytes or as many as it takes. Identical numbers have equal
-/// bytes. The highest bit of the header is set for infinity, with the sign beside it, and for `NaN`.
+/// bytes. The highest bit of the header is set for infinity, with the sign beside it, and for
+/// `NaN`.
 #[inline]
 pub fn put_bytes<R>(d: &Numeric, with: impl FnOnce(&[u8]) -> R) -> R {
     let header = match d.special_code() {
