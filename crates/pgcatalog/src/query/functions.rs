@@ -272,13 +272,10 @@ static CATALOG: &[Function] = &[
         Ok(comment(run, Some("pg_class"), &a[0], column))
     }),
     function("pg_get_userbyid", 1, &[Oid], Gives::Name, |run, a, _| {
-        let roles = &run.session.roles;
-        let owner = roles.first().map_or("tally", String::as_str);
-        let known = roles.iter().find(|role| oid::role(role, owner) == oid_of(&a[0]));
-        Ok(Value::text(match known {
-            Some(role) => role.clone(),
-            None if oid_of(&a[0]) == oid::OWNER => owner.to_owned(),
-            None => format!("unknown (OID={})", oid_of(&a[0])),
+        let id = identity::RoleId(oid_of(&a[0]));
+        Ok(Value::text(match run.world.catalog.roles().role(id) {
+            Some(role) => role.name.clone(),
+            None => format!("unknown (OID={})", id.0),
         }))
     }),
     function("pg_encoding_to_char", 1, &[Int], Gives::Name, |_, a, _| {
@@ -360,7 +357,7 @@ static SESSION: &[Function] =
         function("current_schema", 0, &[], Gives::Name, |run, _, _| {
             Ok(run.world.schemas().next().map_or(Value::Null, Value::text))
         }),
-        function("current_user", 0, &[], Gives::Name, user),
+        function("current_user", 0, &[], Gives::Name, role),
         function("session_user", 0, &[], Gives::Name, user),
         function("current_role", 0, &[], Gives::Name, user),
         function("user", 0, &[], Gives::Name, user),
@@ -423,6 +420,10 @@ static SESSION: &[Function] =
 
 fn database(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::text(&run.session.database))
+}
+
+fn role(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+    Ok(Value::text(&run.session.role))
 }
 
 fn user(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use identity::Actor;
 use procedure::{Output, Procedure, Step};
 use sqlparser::ast;
 use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
@@ -21,6 +22,8 @@ use crate::syntax::routine::{CreateFunction, RoutineKind};
 
 /// A catalog on its way to the next one, and what must happen besides.
 pub(super) struct Transition {
+    /// Who asks for it.
+    pub actor: Actor,
     pub catalog: Catalog,
     pub store: Vec<StoreChange>,
     pub validations: Vec<Validation>,
@@ -33,8 +36,17 @@ impl Catalog {
     ///
     /// A pure function: the same catalog and text give the same ids on every replica.
     pub fn apply(&self, ddl: &Ddl) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
-        let mut transition =
-            Transition { catalog: self.clone(), store: Vec::new(), validations: Vec::new() };
+        self.apply_as(Actor::BOOTSTRAP, ddl)
+    }
+
+    /// The same, where it is asked for by another than the superuser that the ledger began with.
+    pub fn apply_as(
+        &self,
+        actor: Actor,
+        ddl: &Ddl,
+    ) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
+        let (store, validations) = Default::default();
+        let mut transition = Transition { actor, catalog: self.clone(), store, validations };
         transition.run(ddl)?;
         transition.drop_orphaned_comments();
         transition.renew_routines();
@@ -88,6 +100,7 @@ impl Transition {
             Ddl::DropSchemas { names, if_exists, cascade } => {
                 self.drop_schemas(names, *if_exists, *cascade)?;
             }
+            Ddl::Role(statement) => return self.role_statement(statement),
             Ddl::CommentOnConstraint { name, table, text } => {
                 return self.comment_on_constraint(name, table, text.as_deref());
             }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use identity::Roles;
 use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
@@ -19,6 +20,7 @@ pub struct Catalog {
     /// Counts the DDL statements applied; plans are valid for one version.
     pub version: u64,
     pub(crate) next_table: u32,
+    pub(crate) roles: Arc<Roles>,
     /// Schemas, but those of the system.
     pub(crate) namespaces: BTreeSet<String>,
     pub(crate) tables: BTreeMap<TableId, Arc<Table>>,
@@ -204,6 +206,15 @@ impl Catalog {
     pub fn genesis() -> Catalog {
         let namespaces = [PUBLIC.to_owned()].into();
         Catalog { next_table: 1, namespaces, ..Catalog::default() }
+    }
+
+    /// The same, with a superuser of that name.
+    pub fn genesis_of(owner: &str) -> Catalog {
+        Catalog { roles: Arc::new(Roles::bootstrap(owner)), ..Catalog::genesis() }
+    }
+
+    pub fn roles(&self) -> &Arc<Roles> {
+        &self.roles
     }
 
     /// Schemas that are not the system's, by name.

@@ -7,6 +7,7 @@ use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
 use crate::syntax::names::{fold, simple_name};
+use crate::syntax::roles::RoleStatement;
 use crate::syntax::routine::{CreateFunction, RoutineKind};
 
 /// A DDL statement.
@@ -85,6 +86,7 @@ pub enum Ddl {
         table: ast::ObjectName,
         text: Option<String>,
     },
+    Role(Box<RoleStatement>),
     Comment {
         kind: ast::CommentObject,
         name: ast::ObjectName,
@@ -104,6 +106,7 @@ impl Ddl {
             Ddl::Truncate { .. } => "TRUNCATE TABLE",
             Ddl::CreateIndex(_) => "CREATE INDEX",
             Ddl::DropIndexes { .. } => "DROP INDEX",
+            Ddl::Role(statement) => statement.tag(),
             Ddl::CreateView(_) => "CREATE VIEW",
             Ddl::DropViews { .. } => "DROP VIEW",
             Ddl::CreateSchema { .. } => "CREATE SCHEMA",

@@ -26,6 +26,7 @@ pub mod path;
 pub(crate) mod place;
 pub(crate) mod precedence;
 pub(crate) mod rewrites;
+pub mod roles;
 pub mod routine;
 pub(crate) mod sequence;
 pub(crate) mod size;

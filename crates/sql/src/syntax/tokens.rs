@@ -138,6 +138,15 @@ pub(crate) fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan>
     tokens
 }
 
+/// The first token, and one word for all behind it.
+pub(crate) fn named_in_one(tokens: &[TokenWithSpan], name: &str) -> Vec<TokenWithSpan> {
+    let mut tokens = tokens.get(..2).unwrap_or_default().to_vec();
+    if let Some(token) = tokens.last_mut() {
+        token.token = Token::make_word(name, None);
+    }
+    tokens
+}
+
 /// The same tokens without what stands in the first parentheses.
 pub(crate) fn without_arguments(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let place = |token: &Token| tokens.iter().position(|t| t.token == *token);
