@@ -1,8 +1,9 @@
 //! The database and what is around it: schemas, roles, settings, sessions.
 
+use sql::Commented;
 use types::Value;
 
-use super::{Facts, Rows, oid};
+use super::{Facts, Rows, granted, oid, owner};
 use crate::memory::{Memory, Used};
 use crate::oid as number;
 use crate::world::Locked;
@@ -15,7 +16,8 @@ pub fn pg_namespace(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         rows.row(&[
             ("oid", oid(this)),
             ("nspname", Value::text(name)),
-            ("nspowner", oid(number::OWNER)),
+            ("nspowner", owner(facts.world, &Commented::Schema(name.to_owned()))),
+            ("nspacl", granted(facts.world, &Commented::Schema(name.to_owned()))),
         ]);
     }
 }
@@ -25,6 +27,7 @@ pub fn pg_database(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         ("oid", oid(number::DATABASE)),
         ("datname", Value::text(&facts.session.database)),
         ("datdba", oid(number::OWNER)),
+        ("datacl", granted(facts.world, &Commented::Database)),
         ("encoding", Value::Int(UTF8)),
         ("datlocprovider", Value::text("c")),
         ("datallowconn", Value::Bool(true)),

@@ -15,7 +15,9 @@ mod types;
 pub use comments::comments;
 pub use constants::ELEMENTS;
 
+use ::identity::Acl;
 use ::types::{DataType, Error, Result, SqlState, SystemType, Value};
+use sql::Commented;
 
 use crate::relation::{self, Attribute, Relation};
 use crate::world::{Names, Row, Session, World};
@@ -133,6 +135,21 @@ pub fn names(world: &World) -> Names {
     }
     types::names(world, &mut names);
     names
+}
+
+/// The number of an object's owner.
+fn owner(world: &World, object: &Commented) -> Value {
+    oid(world.catalog.owner(object).0)
+}
+
+/// What was granted of an object; NULL where it has what a new one has.
+fn granted(world: &World, object: &Commented) -> Value {
+    world.catalog.granted(object).map_or(Value::Null, |acl| shown(world, acl))
+}
+
+fn shown(world: &World, acl: &Acl) -> Value {
+    let name = |role| sql::names::quoted_if_needed(world.catalog.roles().name(role));
+    Value::from(acl.texts(name).into_iter().map(Value::from).collect::<Vec<_>>())
 }
 
 /// A number of an object.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use identity::Actor;
+use parking_lot::Mutex;
 use procedure::{Output, Procedure, Step};
 use sqlparser::ast;
 use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
@@ -47,7 +48,10 @@ impl Catalog {
     ) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
         let (store, validations) = Default::default();
         let mut transition = Transition { actor, catalog: self.clone(), store, validations };
+        transition.check_may(ddl)?;
         transition.run(ddl)?;
+        transition.check_references(self)?;
+        transition.settle_access(self);
         transition.drop_orphaned_comments();
         transition.renew_routines();
         transition.catalog.version += 1;
@@ -94,13 +98,17 @@ impl Transition {
             Ddl::DropRoutines { kind, names, if_exists } => {
                 return self.drop_routines(*kind, names, *if_exists);
             }
-            Ddl::CreateSchema { name, if_not_exists } => {
-                return self.create_schema(name, *if_not_exists);
+            Ddl::CreateSchema { name, if_not_exists, owner } => {
+                return self.create_schema(name, *if_not_exists, owner.as_ref());
             }
             Ddl::DropSchemas { names, if_exists, cascade } => {
                 self.drop_schemas(names, *if_exists, *cascade)?;
             }
             Ddl::Role(statement) => return self.role_statement(statement),
+            Ddl::Grant(statement) => return self.grant(statement),
+            Ddl::ChangeOwner { owned, if_exists, name, role } => {
+                return self.change_owner(*owned, *if_exists, name, role);
+            }
             Ddl::CommentOnConstraint { name, table, text } => {
                 return self.comment_on_constraint(name, table, text.as_deref());
             }
@@ -407,7 +415,7 @@ impl Transition {
         }
         self.check_namespace(&function.name)?;
         // What is missing may come later, as it does where a dump is restored: sessions look.
-        if let Err(error) = compile_routine(&self.catalog, function)
+        if let Err(error) = compile_routine(&self.catalog, function, None)
             && !is_missing(&error)
         {
             return Err(error);
@@ -417,6 +425,7 @@ impl Transition {
             defaults: parameter_defaults(&self.catalog, function)?,
             definition: function.clone(),
             compiled: OnceLock::new(),
+            decided: Mutex::default(),
         };
         self.catalog.routines.insert(function.name.clone(), Arc::new(routine));
         Ok(())

@@ -7,6 +7,7 @@
 mod alter;
 mod apply;
 mod comment;
+mod grants;
 mod options;
 mod rename;
 mod retype;

@@ -214,6 +214,7 @@ impl Transition {
                 );
                 return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what));
             }
+            self.check_is_unused(id, name)?;
             self.roles_mut().drop(id);
         }
         Ok(())

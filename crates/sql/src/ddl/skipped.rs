@@ -77,7 +77,7 @@ impl Skipped<'_> {
                     self.exists(SqlState::DUPLICATE_TABLE, &format!("relation \"{name}\""));
                 }
             }
-            Ddl::CreateSchema { name, if_not_exists: true } if catalog.has_namespace(name) => {
+            Ddl::CreateSchema { name, if_not_exists: true, .. } if catalog.has_namespace(name) => {
                 self.exists(DUPLICATE_SCHEMA, &format!("schema \"{name}\""));
             }
             _ => {}

@@ -158,10 +158,10 @@ impl Schema {
     /// `draws`: what the transaction's programs have left to draw from.
     fn compile_body(&self, party: Party<'_>, body: Body, draws: &mut Draws) -> Result<Work> {
         let next = self.next.load_full();
-        next.catalog.roles().actor(party.principal, party.role)?;
+        let caller = caller_of(&next.catalog, party)?;
         let compile_text =
             |text: &str, types: &ParameterTypes| self.compile_text(party, text, types);
-        let mut compile = |body| compile_write(&next.catalog, &compile_text, body, draws);
+        let mut compile = |body| compile_write((&next.catalog, caller), &compile_text, body, draws);
         match body {
             Body::Interactive { seen, transaction } if seen.version == next.version => {
                 transaction.try_map(compile).map(Work::Interactive)
@@ -186,9 +186,19 @@ impl Versioned {
     }
 }
 
+/// Whose privileges a party's programs have to have; `None`: it may do everything.
+///
+/// # Errors
+/// The party may ask for nothing.
+fn caller_of(catalog: &Catalog, party: Party<'_>) -> Result<Option<RoleId>> {
+    let roles = catalog.roles();
+    let role = roles.actor(party.principal, party.role)?.current;
+    Ok((!roles.is_superuser(role)).then_some(role))
+}
+
 /// What may stand by itself or within a transaction.
 fn compile_write(
-    catalog: &Catalog,
+    (catalog, caller): (&Catalog, Option<RoleId>),
     compile_text: &dyn Fn(&str, &ParameterTypes) -> Result<Arc<Bound>>,
     body: Body,
     draws: &mut Draws,
@@ -206,7 +216,7 @@ fn compile_write(
                 let what = format!("procedure {name} does not exist");
                 Error::new(SqlState::UNDEFINED_FUNCTION, what)
             })?;
-            let procedure = routine.procedure(catalog);
+            let procedure = routine.procedure_for(catalog, caller)?;
             check_arguments(&procedure, &arguments)?;
             let arguments = draws.arguments(&procedure, arguments)?;
             Ok(Work::Statement(Statement { procedure, arguments }))
@@ -399,7 +409,9 @@ impl Language for Schema {
             let compile_text = |text: &str, types: &ParameterTypes| {
                 compile_for_ledger(catalog, party, text, types).map(Arc::new)
             };
-            let work = compile_write(catalog, &compile_text, write, &mut draws)?;
+            let caller = caller_of(catalog, party)?;
+            let asked = (catalog, caller);
+            let work = compile_write(asked, &compile_text, write, &mut draws)?;
             count += work.run_again(&expected, &mut frame, &mut overlay)?;
         }
         check_seed(&draws, seed)?;

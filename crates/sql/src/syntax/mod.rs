@@ -17,6 +17,7 @@ pub(crate) mod depth;
 pub(crate) mod dialect;
 pub(crate) mod errors;
 pub mod explain;
+pub mod grants;
 pub(crate) mod merge;
 pub mod names;
 pub mod normalise;

@@ -22,6 +22,7 @@ use crate::syntax::ddl::Ddl;
 use crate::syntax::depth;
 use crate::syntax::dialect::Ledger;
 use crate::syntax::errors::{Place, parser_error, syntax_error, unexpected};
+use crate::syntax::grants;
 use crate::syntax::merge;
 use crate::syntax::names::fold;
 use crate::syntax::parsed::{Body, Cover, Parsed};
@@ -200,11 +201,8 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
     let skip = |parser: &mut Parser<'_>, n: usize| (0..n).for_each(|_| drop(parser.next_token()));
     let body = match words.as_slice() {
-        [Keyword::ALTER, kind, ..]
-            if *kind != Keyword::TABLE
-                && let Some(tag) = tokens::changes_owner(tokens) =>
-        {
-            return Ok(Body::Nothing(tag));
+        [Keyword::ALTER, ..] if let Some(changed) = grants::changed_owner(tokens, &mut parser) => {
+            changed.map(|changed| Body::Ddl(Box::new(changed)))
         }
         [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),
         [Keyword::ANALYZE, ..] => return Ok(Body::Nothing("ANALYZE")),
@@ -266,6 +264,11 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
                 Keyword::GRANT => roles::grant(&mut parser).map(of_role),
                 _ => roles::revoke(&mut parser).map(of_role),
             }
+        }
+        [kind @ (Keyword::GRANT | Keyword::REVOKE), ..] => {
+            skip(&mut parser, 1);
+            let statement = grants::read(&mut parser, *kind == Keyword::GRANT);
+            statement.map(|statement| Body::Ddl(Box::new(Ddl::Grant(Box::new(statement)))))
         }
         [Keyword::COMMENT, Keyword::ON, Keyword::CONSTRAINT, ..] => {
             skip(&mut parser, 3);

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use sqlparser::ast::Ident;
 use sqlparser::keywords::Keyword as K;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -340,6 +341,19 @@ pub(crate) fn specs(parser: &mut Parser<'_>) -> Read<Vec<RoleSpec>> {
         let _ = parser.parse_keyword(K::GROUP);
         spec(parser)
     })
+}
+
+impl RoleSpec {
+    pub fn of(name: &Ident) -> RoleSpec {
+        let is = |word: &str| name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word);
+        if is("session_user") {
+            return RoleSpec::SessionUser;
+        }
+        match is("current_user") || is("current_role") || is("user") {
+            true => RoleSpec::CurrentUser,
+            false => RoleSpec::Name(fold(name)),
+        }
+    }
 }
 
 impl fmt::Display for RoleSpec {

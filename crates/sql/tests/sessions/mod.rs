@@ -16,6 +16,7 @@ mod migrations;
 mod notices;
 mod online;
 mod past;
+mod privileges;
 mod references;
 mod roles;
 mod schema_changes;

@@ -193,13 +193,13 @@ fn passwords_reach_no_envelope() {
 }
 
 /// A replica that is given blocks of requests of any principal.
-struct Blocks {
-    replica: Replica,
+pub(super) struct Blocks {
+    pub(super) replica: Replica,
     next: u64,
 }
 
 impl Blocks {
-    fn new(protocol: &str, workers: usize) -> Blocks {
+    pub(super) fn new(protocol: &str, workers: usize) -> Blocks {
         let node = Node::new(protocol);
         node.database.engine.stop();
         let replayed = super::read(&node.files, &Arc::new(Schema::new()), workers);
@@ -207,7 +207,7 @@ impl Blocks {
     }
 
     /// How each ended: `ok`, or its code.
-    fn block(&mut self, asked: &[(&str, Option<&str>, Body)]) -> Vec<String> {
+    pub(super) fn block(&mut self, asked: &[(&str, Option<&str>, Body)]) -> Vec<String> {
         let requests = asked.iter().map(|(principal, role, body)| {
             let sequence = self.next;
             self.next += 1;
@@ -236,7 +236,7 @@ impl Blocks {
     }
 }
 
-fn ddl(text: &str) -> Body {
+pub(super) fn ddl(text: &str) -> Body {
     Body::Schema { text: text.to_owned() }
 }
 
@@ -244,7 +244,7 @@ fn set(name: &str, value: &str) -> Body {
     Body::Parameter { name: name.to_owned(), value: value.to_owned() }
 }
 
-fn statement(text: &str) -> Body {
+pub(super) fn statement(text: &str) -> Body {
     Body::statement(text, ParameterTypes::default(), [])
 }
 
