@@ -22,7 +22,7 @@ use workloads::{Settings, Workload};
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-const TALLY: Submitter<'_> = Submitter { principal: "tally", key: None, seed: [0; 16] };
+const TALLY: Submitter<'_> = Submitter { principal: "tally", role: None, key: None, seed: [0; 16] };
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

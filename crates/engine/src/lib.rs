@@ -48,8 +48,8 @@ pub use order::{Seed, Status as KeyStatus};
 pub use queue::BlockLimits;
 pub use remote_orders::Elsewhere;
 pub use replica::{
-    Again, Body, Boundary, ChangedRow, Compiled, Completion, EXECUTOR, Effects, Halt, Head,
-    KeyStanding, Language, Migrated, Numbering, ObjectChange, ParameterTypes, SCHEMA_TABLE,
+    Action, Again, Body, Boundary, ChangedRow, Compiled, Completion, EXECUTOR, Effects, Halt, Head,
+    KeyStanding, Language, Migrated, Numbering, ObjectChange, ParameterTypes, Party, SCHEMA_TABLE,
     SchemaChange, Skipped, Transaction, check_first_order, check_protocol, describe, is_barrier,
     limits, members, recorded_name, skip, transaction,
 };

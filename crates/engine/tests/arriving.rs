@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use concurrency::{Outcome, Work};
 use engine::transaction::Asked;
 use engine::{
-    BlockLimits, Body, Clock, Completion, EXECUTOR, Engine, Language, NoObserver, Replayed,
+    BlockLimits, Body, Clock, Completion, EXECUTOR, Engine, Language, NoObserver, Party, Replayed,
     SchemaChange, Submitter, Transaction, recover, replay, resume_writing,
 };
 use kit::random::Random;
@@ -77,8 +77,14 @@ impl Language for Slow {
     fn schema_version(&self) -> u64 {
         self.calls.schema_version()
     }
-    fn apply(&self, text: &str, store: &Arc<Store>, at: Height, us: i64) -> Result<SchemaChange> {
-        self.calls.apply(text, store, at, us)
+    fn apply(
+        &self,
+        (party, text): (Party<'_>, &str),
+        store: &Arc<Store>,
+        at: Height,
+        us: i64,
+    ) -> Result<SchemaChange> {
+        self.calls.apply((party, text), store, at, us)
     }
     fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
         self.calls.schema_image(snapshot)
@@ -138,7 +144,7 @@ type Answer = Receiver<Result<Completion>>;
 impl Node {
     fn submit(&self, key: Option<&str>, body: &Body) -> Result<Answer> {
         self.engine.submit(
-            Submitter { principal: "tally", key, seed: [0; 16] },
+            Submitter { principal: "tally", role: None, key, seed: [0; 16] },
             &Asked::from(body),
             None,
         )

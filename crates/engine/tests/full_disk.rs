@@ -38,7 +38,7 @@ fn start(files: &MemoryFiles) -> Engine {
 type Answer = oneshot::Receiver<Result<Completion, Error>>;
 
 fn ask(engine: &Engine, x: i64) -> Result<Answer, Error> {
-    let submitter = Submitter { principal: "ada", key: None, seed: [0; 16] };
+    let submitter = Submitter { principal: "ada", role: None, key: None, seed: [0; 16] };
     let body = Call { kind: Kind::Insert, table: "main", x, y: 1 }.body();
     engine.submit(submitter, &Asked::from(&body), None)
 }

@@ -138,7 +138,7 @@ fn ask(engine: &Engine, kind: Kind, x: i64) -> Result<engine::Completion> {
 }
 
 fn hand_in(engine: &Engine, body: &Body) -> Result<engine::Completion> {
-    let submitter = Submitter { principal: "ada", key: None, seed: [0; 16] };
+    let submitter = Submitter { principal: "ada", role: None, key: None, seed: [0; 16] };
     engine.submit(submitter, &Asked::from(body), None)?.blocking_recv().unwrap()
 }
 
@@ -251,7 +251,7 @@ fn what_others_may_order_is_given_up_once_and_not_known() {
     ask(&engine, Kind::Insert, 1).unwrap();
     let before = log.proposals.lock().unwrap().len();
     *log.held.lock().unwrap() = Some(before);
-    let submitter = Submitter { principal: "ada", key: None, seed: [0; 16] };
+    let submitter = Submitter { principal: "ada", role: None, key: None, seed: [0; 16] };
     let call = Call { kind: Kind::Insert, table: "main", x: 2, y: 1 }.body();
     let mut submitted = engine.submit_revocably(submitter, &Asked::from(&call), None).unwrap();
     assert_eq!(engine.withdraw(&submitted), Withdrawal::Unknown);

@@ -13,8 +13,8 @@ use engine::skip::{self, BLOCKS_MAX};
 use engine::transaction::Asked;
 use engine::{
     Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Fault, KeyStatus, Language, NoObserver,
-    Recovery, Replayed, SchemaChange, Stopped, Submitter, Transaction, Watchdog, WatchdogSettings,
-    recover_by, replay, resume_writing,
+    Party, Recovery, Replayed, SchemaChange, Stopped, Submitter, Transaction, Watchdog,
+    WatchdogSettings, recover_by, replay, resume_writing,
 };
 use ledger::{
     Batch, BlockReader, BlockWriter, Files, Genesis, LogOptions, LogReader, Parameters, RealFiles,
@@ -74,9 +74,15 @@ impl Language for Broken {
     fn schema_version(&self) -> u64 {
         self.calls.schema_version()
     }
-    fn apply(&self, text: &str, store: &Arc<Store>, at: Height, us: i64) -> Result<SchemaChange> {
+    fn apply(
+        &self,
+        (party, text): (Party<'_>, &str),
+        store: &Arc<Store>,
+        at: Height,
+        us: i64,
+    ) -> Result<SchemaChange> {
         self.meets(text == POISON_SCHEMA);
-        self.calls.apply(text, store, at, us)
+        self.calls.apply((party, text), store, at, us)
     }
     fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
         self.calls.schema_image(snapshot)
@@ -156,7 +162,7 @@ fn start(folder: &Path, executor: Executor) -> std::result::Result<Node, Fault> 
 
 impl Node {
     fn ask(&self, key: Option<&str>, body: &Body) -> Result<engine::Completion> {
-        let submitter = Submitter { principal: "ada", key, seed: [0; 16] };
+        let submitter = Submitter { principal: "ada", role: None, key, seed: [0; 16] };
         let answer = self.engine.submit(submitter, &Asked::from(body), None)?.blocking_recv();
         // What was being compiled when the sequencer panicked is gone, and its client is told so.
         answer.unwrap_or_else(|_| Err(Error::new(SqlState::INTERNAL_ERROR, "no answer")))

@@ -7,7 +7,6 @@ use anyhow::Result;
 use engine::Engine;
 use engine::locks::Shown;
 use pgcatalog::{Lock, Locked, Locks, Members, Memory, OtherMemory, SystemAnalyst};
-use sql::OWNER;
 use sql::analyst::Analyst;
 use sql::session::commons::{Commons, advisory};
 use storage::Store;
@@ -15,7 +14,6 @@ use storage::Store;
 use crate::config::Settings;
 use crate::memory;
 use crate::metrics::Metrics;
-use crate::users::Users;
 
 pub fn analyst(
     engine: &Engine,
@@ -23,13 +21,10 @@ pub fn analyst(
     settings: &Settings,
     metrics: &Arc<Metrics>,
 ) -> Result<Arc<dyn Analyst>> {
-    let users = Users::read(settings.password_file.as_deref())?;
-    let others = users.names().filter(|name| *name != OWNER);
-    let roles = std::iter::once(OWNER).chain(others).map(str::to_owned).collect();
     let columnar = columnar(Arc::clone(engine.store()), settings, metrics)?;
     let memory = Memory::new(Arc::clone(engine.store()), other_memory(metrics));
     let (locks, members) = (locks_of(engine, commons), members_of(metrics));
-    Ok(Arc::new(SystemAnalyst::new(roles, memory, locks, members, columnar)))
+    Ok(Arc::new(SystemAnalyst::new(memory, locks, members, columnar)))
 }
 
 /// Of a member of a cluster.

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engine::checkpoint::{Checkpointer, Extent, State, Taken};
-use engine::limits::Limits;
+use engine::limits::{self, Limits};
 use engine::{
     BlockLimits, Body, Clock, ClockBound, EXECUTOR, Fault, FromCheckpoint, Language, Numbering,
     PassedOver, Progress, Recovery, ReplayBy, Replayed, Replica, RowFolders, Trust,
@@ -24,6 +24,7 @@ use ledger::{
     QUARANTINE_FOLDER, RealFiles, Stream, checkpoint,
 };
 use recovery::schemes::Scheme;
+use sql::OWNER;
 use sql::session::schema::Schema;
 use storage::Store;
 use tracing::{error, info, warn};
@@ -290,6 +291,10 @@ pub fn genesis(settings: &Settings) -> Result<Genesis> {
     let protocol = protocols::recorded_name(&settings.protocol);
     let mut parameters = Parameters::new(&protocol);
     parameters.others.insert("executor".to_owned(), EXECUTOR.to_string());
+    if settings.owner != OWNER {
+        check_owner(&settings.owner)?;
+        parameters.others.insert(limits::OWNER.to_owned(), settings.owner.clone());
+    }
     for (name, value) in [
         ("transaction_units_max", settings.transaction_units_max),
         ("transaction_bytes_max", settings.transaction_bytes_max),
@@ -298,6 +303,11 @@ pub fn genesis(settings: &Settings) -> Result<Genesis> {
             .unwrap_or_else(|| Err(types::Error::unsupported(name)))?;
     }
     Ok(Genesis { ledger_id: draw()?, time_us: clock()(), parameters, executor: EXECUTOR })
+}
+
+/// A name that a role can have.
+fn check_owner(name: &str) -> Result<()> {
+    sql::check_role_name(name).map_err(|error| anyhow!("owner: {}", error.message()))
 }
 
 fn write_genesis(reader: BlockReader, genesis: &Genesis, options: LogOptions) -> Result<()> {

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use pgfront::auth::{SCRAM_ITERATIONS, SCRAM_ITERATIONS_MIN};
 use pgfront::{
     Authentication, Backends, Bounds, ColumnDescription, Format, Listener, Notice, NoticeSeverity,
     Notification, Options, Peer, Prepared, Response, SessionOptions, Tag, TransactionStatus,
+    Verifier,
 };
 use procedure::{NoticeLevel, Output};
 use sql::Command;
@@ -39,7 +41,6 @@ const DATABASES: [&str; 3] = ["tally", "postgres", "template1"];
 /// once.
 pub struct Front {
     users: SharedUsers,
-    owner: String,
     options: Options,
 }
 
@@ -48,7 +49,7 @@ impl Front {
         secrets::check_modes(settings)?;
         let users = SharedUsers::new(Users::read(settings.password_file.as_deref())?);
         warn_of_open_doors(settings);
-        Ok(Front { users, owner: settings.owner.clone(), options: options(settings)? })
+        Ok(Front { users, options: options(settings)? })
     }
 
     /// What SIGHUP has read again.
@@ -72,7 +73,7 @@ impl Front {
         mut stop: watch::Receiver<bool>,
     ) -> Result<()> {
         let options = Options { memory: Arc::clone(&database.memory.pool), ..self.options };
-        let doors = Arc::new(Doors { database, users: self.users, owner: self.owner, metrics });
+        let doors = Arc::new(Doors { database, users: self.users, metrics });
         let stopped = async move {
             // An error means that nobody is left who could ask for a stop: stop.
             let _ = stop.wait_for(|stop| *stop).await;
@@ -120,7 +121,6 @@ fn warn_of_open_doors(settings: &Settings) {
 struct Doors {
     database: Arc<session::Database>,
     users: SharedUsers,
-    owner: String,
     metrics: Arc<Metrics>,
 }
 
@@ -134,9 +134,11 @@ impl pgfront::Database for Doors {
             return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message)
                 .with_hint("A node has one database, \"tally\"."));
         }
+        self.roles().principal(&options.user)?;
         let info = SessionInfo {
-            is_owner: options.user == self.owner,
             user: options.user,
+            role: None,
+            authorized: None,
             database: options.database,
             backend_pid: options.process_id,
             server_version: SERVER_VERSION.to_owned(),
@@ -147,6 +149,7 @@ impl pgfront::Database for Doors {
         let (raised, withdraw) = (options.cancel.flag(), options.cancel.withdraw());
         let signals = &database.commons.signals;
         _ = signals.get_or_init(|| Arc::new(Ends(options.backends.clone())));
+        _ = database.commons.passwords.get_or_init(|| Arc::new(Verifiers));
         let mut inner = session::Session::new(database, info, Signal { raised, withdraw });
         if !options.application_name.is_empty() {
             inner.settings.set("application_name", Some(&options.application_name))?;
@@ -158,12 +161,42 @@ impl pgfront::Database for Doors {
         Ok(Session { inner, _counted: self.metrics.sessions.hold() })
     }
 
+    /// A role with a password in the ledger proves it, whatever else there is.
     fn authentication(&self, user: &str, peer: Peer) -> Authentication {
-        self.users.now().authentication(user, peer)
+        let users = self.users.now();
+        let roles = self.roles();
+        let Some(role) = roles.find(user) else { return users.authentication(user, peer) };
+        let Some(verifier) = &role.verifier else { return users.authentication(user, peer) };
+        let now_us = self.database.engine.now_us();
+        let ended = role.valid_until_us.is_some_and(|until_us| until_us <= now_us);
+        match verifier.parse() {
+            Ok(verifier) if !ended => Authentication::ScramSha256(verifier),
+            _ => users.unknown(),
+        }
     }
 
     fn is_operator(&self, user: &str) -> bool {
-        user == self.owner
+        self.roles().find(user).is_some_and(|role| role.attributes.superuser)
+    }
+}
+
+impl Doors {
+    fn roles(&self) -> Arc<sql::Roles> {
+        Arc::clone(self.database.schema.newest().catalog.roles())
+    }
+}
+
+/// Makes verifiers of passwords that are set by statements.
+struct Verifiers;
+
+impl commons::Passwords for Verifiers {
+    fn verifier(&self, password: &str) -> Result<String, Error> {
+        let iterations = match cfg!(debug_assertions) {
+            // What is not optimised takes seconds.
+            true => SCRAM_ITERATIONS_MIN,
+            false => SCRAM_ITERATIONS,
+        };
+        Verifier::from_password(password, iterations).map(|verifier| verifier.to_text())
     }
 }
 

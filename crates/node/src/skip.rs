@@ -43,6 +43,12 @@ pub fn run(arguments: &cli::Skip, output: Output) -> Result<Exit> {
     crate::cluster::refuse_alone(replica.parameters())?;
     stopped.check(replica.rules())?;
     let batch = stopped.skip(&arguments.owner, &arguments.reason, clock()())?;
+    if !batch.envelopes().iter().all(|envelope| replica.may_skip(envelope)) {
+        let what = format!("permission denied to skip blocks as \"{}\"", arguments.owner);
+        return Err(refused(what)
+            .with_hint("Name a superuser of the ledger, or a member of tally_skip_blocks.")
+            .into());
+    }
     let log = resume_writing(reader, &unrecorded, LogOptions::default());
     let mut log = log.context("cannot go on with the ledger")?;
     log.append_order(&[batch.encode()?]).context("cannot write the ledger")?;

@@ -43,11 +43,6 @@ impl Users {
         Ok(Users::new(Some(users)))
     }
 
-    /// Who may log in, as far as a file says so.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.known.iter().flat_map(|users| users.keys().map(String::as_str))
-    }
-
     /// How `user`, who comes from `peer`, has to prove who they are.
     pub fn authentication(&self, user: &str, peer: Peer) -> Authentication {
         match &self.known {
@@ -60,7 +55,8 @@ impl Users {
         }
     }
 
-    fn unknown(&self) -> Authentication {
+    /// For a name that no password is right for.
+    pub fn unknown(&self) -> Authentication {
         Authentication::Unknown { iterations: self.usual_iterations }
     }
 }

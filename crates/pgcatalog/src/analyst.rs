@@ -33,8 +33,6 @@ const PATHS_MAX: usize = 4;
 /// Answers queries over system catalogs, and leaves the others to another engine.
 pub struct SystemAnalyst {
     others: Option<Arc<dyn Analyst>>,
-    /// Users that may log in, the owner of everything first.
-    roles: Vec<String>,
     memory: Memory,
     locks: Locks,
     members: Members,
@@ -44,13 +42,12 @@ pub struct SystemAnalyst {
 
 impl SystemAnalyst {
     pub fn new(
-        roles: Vec<String>,
         memory: Memory,
         locks: Locks,
         members: Members,
         others: Option<Arc<dyn Analyst>>,
     ) -> SystemAnalyst {
-        SystemAnalyst { others, roles, memory, locks, members, world: Mutex::default() }
+        SystemAnalyst { others, memory, locks, members, world: Mutex::default() }
     }
 
     fn world(&self, request: &QueryRequest<'_>) -> Arc<World> {
@@ -81,11 +78,11 @@ impl SystemAnalyst {
             query: request.text.to_owned(),
         };
         Session {
-            user: request.info.user.clone(),
+            user: request.info.session_user().to_owned(),
+            role: request.info.current_user().to_owned(),
             database: request.info.database.clone(),
             backend_pid: request.info.backend_pid,
             server_version: request.info.server_version.clone(),
-            roles: self.roles.clone(),
             activity: vec![own],
             memory: Some(self.memory.clone()),
             locks: self.locks.clone(),

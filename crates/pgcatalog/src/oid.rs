@@ -38,7 +38,6 @@ const DEFAULT: u32 = 2 << 28;
 const ROW_TYPE: u32 = 3 << 28;
 const CONSTRAINT: u32 = 4 << 28;
 const ROUTINE: u32 = 5 << 28;
-const ROLE: u32 = 6 << 28;
 const VIEW: u32 = 7 << 28;
 const HASH: u32 = (1 << 28) - 1;
 const ORDINAL_BITS: u32 = 11;
@@ -155,11 +154,4 @@ pub fn row_type(table: TableId) -> u32 {
 
 pub fn array_of_row_type(table: TableId) -> u32 {
     part(ROW_TYPE, table, 1)
-}
-
-pub fn role(name: &str, owner: &str) -> u32 {
-    match name == owner {
-        true => OWNER,
-        false => ROLE | fnv(&[], name) & HASH,
-    }
 }

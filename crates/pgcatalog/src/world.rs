@@ -26,8 +26,8 @@ pub struct Session {
     pub database: String,
     pub backend_pid: i32,
     pub server_version: String,
-    /// Names of all users that may log in, the owner of everything first.
-    pub roles: Vec<String>,
+    /// Whose privileges it has.
+    pub role: String,
     /// What SHOW ALL shows.
     pub settings: Vec<(String, String)>,
     pub activity: Vec<Activity>,

@@ -77,7 +77,8 @@ fn run(
             let (engine, done, ended) = (&engine, &done, &ended);
             threads.spawn(move || {
                 let mut calls = calls(workload).skip(client * 100);
-                let submitter = Submitter { principal: "tally", key: None, seed: [0; 16] };
+                let submitter =
+                    Submitter { principal: "tally", role: None, key: None, seed: [0; 16] };
                 while !ended.load(Ordering::Relaxed) {
                     let asked = calls.by_ref().take(window);
                     let asked = asked.map(|body| {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use concurrency::{PendingWrite, Work};
+use ledger::Parameters;
 use procedure::ProgramResult;
 use storage::{Snapshot, Store};
 use types::{Error, Height, Position, Result, Stop};
 
-use crate::transaction::Transaction;
+use crate::transaction::{Party, Transaction};
 
 /// Compiles ledger transactions and changes the schema. Implemented above the engine; a function of
 /// the transaction and of the schema that earlier blocks made, and of nothing else.
@@ -19,12 +20,23 @@ pub trait Language: Send + Sync + 'static {
     /// Changes whenever a compiled program might mean something else.
     fn schema_version(&self) -> u64;
 
+    /// Whether a party may do what is no matter of the language, behind the blocks so far.
+    ///
+    /// # Errors
+    /// 42501: it may not.
+    fn authorize(&self, _: Party<'_>, _: Action<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// What a ledger without blocks has from its parameters. Called before any block is run.
+    fn begin(&self, _: &Parameters) {}
+
     /// Run a schema change in the block at `height`, whole or not at all. What sessions compile
     /// against must become part of the store's catalog: a snapshot's data and schema belong
     /// together.
     fn apply(
         &self,
-        text: &str,
+        asked: (Party<'_>, &str),
         store: &Arc<Store>,
         height: Height,
         time_us: i64,
@@ -50,6 +62,14 @@ pub trait Language: Send + Sync + 'static {
     /// Brings a language that has seen no block, and an empty store, to a schema. The store's
     /// tables have no rows yet.
     fn restore(&self, schema_image: &[u8], store: &Arc<Store>) -> Result<()>;
+}
+
+/// What concerns the ledger as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action<'a> {
+    SetParameter(&'a str),
+    ChangeMembers,
+    SkipBlocks,
 }
 
 /// Makes the language of a replica over its store. Called once for each attempt.

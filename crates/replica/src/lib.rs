@@ -32,11 +32,13 @@ pub use self::replica::{
     check_protocol, compile_request, protocol_of, shown_parameter, too_large, unknown_parameter,
 };
 pub use effects::{ChangedRow, Effects};
-pub use language::{Language, MakeLanguage, Migrated, ObjectChange, SCHEMA_TABLE, SchemaChange};
+pub use language::{
+    Action, Language, MakeLanguage, Migrated, ObjectChange, SCHEMA_TABLE, SchemaChange,
+};
 pub use limits::EXECUTOR;
 pub use parameter_types::ParameterTypes;
 pub use protocols::recorded_name;
 pub use request::{Compiled, Completion, Member, Numbering, Request, Verdict, is_barrier};
 pub use skip::Skipped;
 pub use state_rows::{ProvableState, Rooting};
-pub use transaction::{Body, Transaction};
+pub use transaction::{Body, Party, Transaction};

@@ -65,6 +65,9 @@ pub const ORDERER: &str = "orderer";
 /// back, until it has a result. Any other hands over what is final, and the node writes it down.
 pub const RAFT: &str = "raft";
 
+/// The superuser that a ledger begins with, where it is not `tally`. Set when the ledger begins.
+pub const OWNER: &str = "owner";
+
 /// Who they are, where it is several nodes: see [`crate::members`].
 pub const MEMBERS: &str = "members";
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use concurrency::{Statement, Work};
-use engine::{Language, ObjectChange, SchemaChange, Transaction};
+use engine::{Language, ObjectChange, Party, SchemaChange, Transaction};
 use procedure::build::Tables;
 use procedure::step::Procedure;
 use storage::{Snapshot, Store};
@@ -145,7 +145,13 @@ impl Language for Calls {
         self.next().version
     }
 
-    fn apply(&self, text: &str, store: &Arc<Store>, _: Height, _: i64) -> Result<SchemaChange> {
+    fn apply(
+        &self,
+        (_, text): (Party<'_>, &str),
+        store: &Arc<Store>,
+        _: Height,
+        _: i64,
+    ) -> Result<SchemaChange> {
         let current = self.next();
         let (what, name) =
             text.rsplit_once(' ').ok_or_else(|| refused(SqlState::SYNTAX_ERROR, text))?;

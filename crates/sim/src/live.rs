@@ -50,7 +50,7 @@ fn start(disk: &MemoryFiles) -> Engine {
 }
 
 fn ask(engine: &Engine, body: &Body) -> (Height, Origin, Outcome) {
-    let submitter = Submitter { principal: "p", key: None, seed: [0; 16] };
+    let submitter = Submitter { principal: "p", role: None, key: None, seed: [0; 16] };
     let answer = engine.submit(submitter, &Asked::from(body), None).unwrap();
     let completion = answer.blocking_recv().unwrap().unwrap();
     (completion.height, completion.origin, completion.outcome)
@@ -254,7 +254,8 @@ fn a_disk_that_fails_leaves_no_client_waiting() {
                     let mut random = Random::new(who);
                     loop {
                         let call = Call { table: "main", ..draw_call(true, &mut random) };
-                        let submitter = Submitter { principal: "p", key: None, seed: [0; 16] };
+                        let submitter =
+                            Submitter { principal: "p", role: None, key: None, seed: [0; 16] };
                         let Ok(answer) = engine.submit(submitter, &Asked::from(&call.body()), None)
                         else {
                             return;

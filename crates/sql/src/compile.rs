@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use identity::RoleId;
 use procedure::{Interrupt, Output, Procedure};
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState};
@@ -22,10 +23,16 @@ use crate::syntax::path::SearchPath;
 use crate::syntax::routine::{CreateFunction, RoutineKind};
 
 /// Compiles a routine of any language.
-pub fn compile_routine(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
+/// `role`: what it may not do is refused where it stands; `None`: the program of those who may do
+/// everything.
+pub fn compile_routine(
+    catalog: &Catalog,
+    function: &CreateFunction,
+    role: Option<RoleId>,
+) -> Result<Procedure> {
     match function.language.as_str() {
-        "plpgsql" => plpgsql::compile(catalog, function),
-        _ => compile_sql(catalog, function),
+        "plpgsql" => plpgsql::compile(catalog, function, role),
+        _ => compile_sql(catalog, function, role),
     }
 }
 
@@ -58,6 +65,7 @@ pub(crate) fn bind_interruptibly(
     let known = |t: Option<DataType>| t.filter(|t| *t != DataType::Unknown);
     let types = types.into_iter().map(known).collect();
     let mut binder = Binder::new(catalog, session, types);
+    binder.check_user(session.current_user());
     binder.source = parsed.source();
     binder.bound_by_text(parsed.text.len());
     binder.interrupt = interrupt;
@@ -70,7 +78,8 @@ pub(crate) fn bind_interruptibly(
         }
         Body::Do { language, body } => {
             let function = CreateFunction::anonymous(language, body, &session.path)?;
-            let mut procedure = compile_routine(catalog, &function)?;
+            let role = binder.checked.as_ref().map(|checked| checked.role());
+            let mut procedure = compile_routine(catalog, &function, role)?;
             (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
             (Statement::Program(Program::Procedure(Arc::new(procedure))), Output::Tag)
         }
@@ -79,6 +88,7 @@ pub(crate) fn bind_interruptibly(
             None => (Statement::Command(command_of(body, catalog)?), Output::Tag),
         },
     };
+    binder.refuse_denied()?;
     Ok(Bound {
         statement,
         parameters: binder.parameter_types(),

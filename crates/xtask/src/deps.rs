@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("procedure", &["kit", "types"]),
     ("proofs", &[]),
     ("state_tree", &["kit", "proofs"]),
+    ("identity", &["types"]),
     ("storage", &["kit", "types"]),
     ("concurrency", &["kit", "procedure", "storage", "types"]),
     ("multiversion", &["concurrency", "kit", "procedure", "storage", "types"]),
@@ -79,9 +80,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("snapshot", &["storage", "types"]),
     ("anker", &["kit", "types"]),
-    ("sql", &["concurrency", "engine", "kit", "ledger", "procedure", "storage", "types"]),
+    (
+        "sql",
+        &["concurrency", "engine", "identity", "kit", "ledger", "procedure", "storage", "types"],
+    ),
     ("analytics", &["kit", "procedure", "snapshot", "sql", "storage", "types"]),
-    ("pgcatalog", &["kit", "procedure", "sql", "storage", "types"]),
+    ("pgcatalog", &["identity", "kit", "procedure", "sql", "storage", "types"]),
     ("pgfront", &["kit", "types"]),
     ("workloads", &["kit", "procedure", "types"]),
     (

@@ -11,7 +11,7 @@ use pipeline::Barrier;
 use procedure::Budget;
 use replica::limits::Limits;
 use replica::request::EXPIRY_US;
-use replica::transaction::Asked;
+use replica::transaction::{Asked, ROLE};
 use replica::{
     Body, Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped,
     check_first_order, too_large,
@@ -38,6 +38,8 @@ use super::memory::MemoryBound;
 #[derive(Clone, Copy, Debug)]
 pub struct Submitter<'a> {
     pub principal: &'a str,
+    /// Which role it acts as, where that is another.
+    pub role: Option<&'a str>,
     /// Named by the client; `None`: a number of this node.
     pub key: Option<&'a str>,
     /// What the transaction's random values are drawn from; zeros where it draws none.
@@ -253,7 +255,7 @@ impl Shared {
     /// Has the ledger say what the digest of a checkpoint is; returns when it does.
     fn vouch(&self, taken: &Taken) -> Result<(), Error> {
         let body = Body::Checkpoint { height: taken.height, digest: taken.digest };
-        let submitter = Submitter { principal: PRINCIPAL, key: None, seed: [0; 16] };
+        let submitter = Submitter { principal: PRINCIPAL, role: None, key: None, seed: [0; 16] };
         let submitted = self.submit(submitter, &Asked::from(&body), None)?;
         let completion = submitted.answer.blocking_recv().map_err(|_| shutting_down())??;
         match completion.outcome {
@@ -320,7 +322,7 @@ impl Shared {
             submission,
             expires_us: now_us.saturating_add(self.expiry_us.load(Ordering::Acquire)),
             seen_height: self.released.load(Ordering::Acquire),
-            settings: Vec::new(),
+            settings: submitter.role.map(|role| (ROLE, role)).into_iter().collect(),
             seed: submitter.seed,
             request,
             signatures: Vec::new(),

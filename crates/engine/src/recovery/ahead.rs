@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
+use bytes::Bytes;
 use ledger::chain::ChainVerifier;
 use ledger::{
     Batch, BlockReader, BlockResult, ChainFault, Hash, LogError, OrderHeader, Record, Recorded,
@@ -51,7 +52,8 @@ pub(super) struct Item {
     /// It changes the schema or the parameters, or is skipped.
     pub stops: bool,
     /// A later block says that it is not to be run.
-    pub is_skipped: bool,
+    /// The envelope of a later block that skips this one.
+    pub skipped_by: Option<Bytes>,
     pub requests: Vec<Request>,
     /// What the row loggers have of it.
     pub frames: Option<Vec<Frame>>,
@@ -62,7 +64,7 @@ struct Waiting {
     batch: Batch,
     result: Option<BlockResult>,
     bytes: u64,
-    is_skipped: bool,
+    skipped_by: Option<Bytes>,
 }
 
 pub(super) struct Source<'a> {
@@ -179,18 +181,19 @@ impl<'a> Source<'a> {
         if let Some(Skip { first, order }) = Skip::in_batch(&batch) {
             let is_first = |it: &Waiting| it.batch.height() == first && it.batch.hash() == order;
             let from = self.waiting.iter().position(is_first).unwrap_or(self.waiting.len());
-            self.waiting.range_mut(from..).for_each(|skipped| skipped.is_skipped = true);
+            let by = batch.envelopes().first();
+            self.waiting.range_mut(from..).for_each(|it| it.skipped_by = by.cloned());
         }
         let bytes = recorded.batch.payload().len() as u64;
         let bytes = bytes + recorded.result.map_or(0, |result| result.payload().len() as u64);
-        Ok(Some(Waiting { batch, result, bytes, is_skipped: false }))
+        Ok(Some(Waiting { batch, result, bytes, skipped_by: None }))
     }
 
-    fn item(&mut self, Waiting { batch, result, bytes, is_skipped }: Waiting) -> Item {
+    fn item(&mut self, Waiting { batch, result, bytes, skipped_by }: Waiting) -> Item {
         let (height, hash) = (batch.height(), batch.hash());
         let mut requests: Vec<Request> =
             batch.envelopes().iter().cloned().map(Request::of_bytes).collect();
-        let stops = is_skipped || requests.iter().any(|it| it.barrier != Barrier::None);
+        let stops = skipped_by.is_some() || requests.iter().any(|it| it.barrier != Barrier::None);
         if stops {
             self.schema_changed = height;
         }
@@ -201,7 +204,7 @@ impl<'a> Source<'a> {
             // One that panics here will where it is executed, and is told there.
             let _ = catch_unwind(AssertUnwindSafe(|| self.compile(&mut requests)));
         }
-        Item { batch, result, bytes, stops, is_skipped, requests, frames }
+        Item { batch, result, bytes, stops, skipped_by, requests, frames }
     }
 
     /// Goes on to the end of the ledger, whose next block fails.
@@ -266,7 +269,7 @@ impl<'a> Source<'a> {
 
 fn fails(failing: &Failing, next: &Waiting) -> bool {
     let OrderHeader { height, .. } = *next.batch.header();
-    !next.is_skipped && height == failing.height && next.batch.hash() == failing.order
+    next.skipped_by.is_none() && height == failing.height && next.batch.hash() == failing.order
 }
 
 /// What a batch of one transaction is about.

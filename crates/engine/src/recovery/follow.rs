@@ -254,7 +254,8 @@ impl Follower<'_> {
     }
 
     fn execute_unguarded(&mut self, item: Item) -> Result<(), Fault> {
-        let Item { batch, result, bytes, requests, is_skipped, .. } = item;
+        let Item { batch, result, bytes, requests, skipped_by, .. } = item;
+        let is_skipped = skipped_by.is_some_and(|by| self.replica.may_skip(&by));
         let height = batch.height();
         let halt = |halt| Fault::Halt(height, halt);
         let transactions = batch.envelopes().len() as u64;

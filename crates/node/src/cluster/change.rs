@@ -202,7 +202,7 @@ pub async fn by_request(engine: &Engine, owner: &str, request: &str) -> Result<J
         _ => bail!("add, key and address are needed, or remove"),
     }
     let body = Body::Parameter { name: MEMBERS.to_owned(), value: roll.to_string() };
-    let submitter = Submitter { principal: owner, key: None, seed: [0; 16] };
+    let submitter = Submitter { principal: owner, role: None, key: None, seed: [0; 16] };
     let asked = Asked::from(&body);
     let mut submitted = engine.submit_revocably(submitter, &asked, None)?;
     let Ok(answer) = timeout(ANSWER_TIME, &mut submitted.answer).await else {

@@ -132,10 +132,10 @@ settings! {
         socket_folder: Option<PathBuf> = ".";
         /// Sessions at a time; one more is refused with SQLSTATE 53300.
         max_connections: u32 = "500";
-        /// How many of them are kept free for the `owner`, who gets in when all others are taken.
+        /// How many of them are kept free for superusers, who get in when all others are taken.
         reserved_connections: u32 = "3";
-        /// User who may change the ledger's parameters (`SET ledger.…`) and pin blocks. All else,
-        /// changes of the schema too, is open to all users as yet.
+        /// The superuser that a new ledger begins with. A ledger that exists keeps its own: who may
+        /// do what there, its roles say. `tally cluster add` and `remove` ask in its name.
         owner: String = "tally";
         /// File with one `user:verifier` a line, as `tally config password USER` prints it.
         /// Without it, clients of the same machine are trusted, under any name, and no others are

@@ -97,7 +97,12 @@ fn psql(node: &Node, user: &str, rest: &str) -> (bool, String) {
         "host=localhost hostaddr=127.0.0.1 port={} dbname=tally user={user} {rest}",
         port(node)
     );
-    let output = program("psql", &["-XqAt", "-w", &connection, "-c", "SELECT current_user"]);
+    psql_by(&connection, "SELECT current_user")
+}
+
+/// What psql says to a statement.
+pub fn psql_by(connection: &str, text: &str) -> (bool, String) {
+    let output = program("psql", &["-XqAt", "-w", connection, "-c", text]);
     (output.status.success(), said(&output).trim().to_owned())
 }
 
@@ -131,6 +136,7 @@ fn psql_comes_by_tls_with_a_password_or_a_certificate() {
         format!("--set=tls_client_ca={}", keys.path("ca.pem")),
         "--set=tls=require".into(),
         "--set=tls_version_min=1.3".into(),
+        "--set=owner=ada".into(),
     ];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let folder = tempfile::tempdir().unwrap();
@@ -141,14 +147,22 @@ fn psql_comes_by_tls_with_a_password_or_a_certificate() {
     let (admitted, said_to_plain) = psql(&node, "bob", "sslmode=disable password=x");
     assert!(!admitted && said_to_plain.contains("is not encrypted"), "{said_to_plain}");
     let tls = format!("sslmode=verify-full sslrootcert={}", keys.path("ca.pem"));
-    let (admitted, as_bob) = psql(&node, "bob", &format!("{tls} password='secret of bob'"));
-    assert_eq!((admitted, as_bob.as_str()), (true, "bob"));
-    let (admitted, refusal) = psql(&node, "bob", &format!("{tls} password=hunter2"));
-    assert!(!admitted && refusal.contains("password authentication failed"), "{refusal}");
     let shown = |name: &str| {
         let (certificate, key) = (format!("{name}.pem"), format!("{name}.key"));
         format!("{tls} sslcert={} sslkey={}", keys.path(&certificate), keys.path(&key))
     };
+    let (admitted, refusal) = psql(&node, "bob", &format!("{tls} password='secret of bob'"));
+    assert!(!admitted && refusal.contains("role \"bob\" does not exist"), "{refusal}");
+    let as_ada = format!(
+        "host=localhost hostaddr=127.0.0.1 port={} dbname=tally user=ada {}",
+        port(&node),
+        shown("ada")
+    );
+    assert_eq!(psql_by(&as_ada, "CREATE USER bob"), (true, String::new()));
+    let (admitted, as_bob) = psql(&node, "bob", &format!("{tls} password='secret of bob'"));
+    assert_eq!((admitted, as_bob.as_str()), (true, "bob"));
+    let (admitted, refusal) = psql(&node, "bob", &format!("{tls} password=hunter2"));
+    assert!(!admitted && refusal.contains("password authentication failed"), "{refusal}");
     assert_eq!(psql(&node, "ada", &shown("ada")), (true, "ada".into()));
     assert!(!psql(&node, "bob", &shown("ada")).0, "a certificate of another name");
     assert!(!psql(&node, "eve", &shown("eve")).0, "a certificate of another authority");
@@ -177,6 +191,7 @@ fn a_hangup_has_users_and_certificates_read_again() {
         format!("--set=password_file={}", keys.path("users")),
         format!("--set=tls_certificate={}", keys.path("localhost.pem")),
         format!("--set=tls_key={}", keys.path("localhost.key")),
+        "--set=owner=ada".into(),
     ];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let folder = tempfile::tempdir().unwrap();
@@ -318,16 +333,20 @@ async fn connect_as(node: &Node, user: &str) -> tokio_postgres::Client {
 #[tokio::test]
 async fn what_concerns_all_is_the_owners() {
     let folder = tempfile::tempdir().unwrap();
-    for (owner, other) in [("tally", "bob"), ("bob", "tally")] {
+    // The setting names who a new ledger begins with, and changes nothing of one that there is.
+    for owner in ["ada", "bob"] {
         let setting = format!("owner={owner}");
         let mut node = Node::start_with(tally(&[]), folder.path(), &["--set", &setting]);
+        let client = connect_as(&node, "ada").await;
+        if owner == "ada" {
+            client.simple_query("CREATE USER bob").await.unwrap();
+        }
         for text in ["SET ledger.protocol = 'serial'", "SELECT tally_pin('mine')"] {
-            let refused = connect_as(&node, other).await.simple_query(text).await.unwrap_err();
+            let refused = connect_as(&node, "bob").await.simple_query(text).await.unwrap_err();
             let refused = refused.as_db_error().unwrap();
             assert_eq!(refused.code().code(), "42501", "{text}");
             assert!(refused.detail().is_some() && refused.hint().is_some(), "{refused:?}");
         }
-        let client = connect_as(&node, owner).await;
         client.simple_query("SET ledger.protocol = 'serial'").await.unwrap();
         client.simple_query("SELECT tally_pin('mine')").await.unwrap();
         client.simple_query("SELECT tally_unpin('mine')").await.unwrap();
@@ -384,6 +403,8 @@ async fn names_in_a_ledger_do_not_act_on_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut node = Node::start(&data);
+    let role = format!("CREATE ROLE \"{EVIL}\" LOGIN SUPERUSER");
+    connect_as(&node, "tally").await.simple_query(&role).await.unwrap();
     let client = connect_as(&node, EVIL).await;
     let create = format!("CREATE TABLE \"{EVIL}\" (id bigint PRIMARY KEY, \"{EVIL}\" text)");
     client.simple_query(&create).await.unwrap();
@@ -393,9 +414,9 @@ async fn names_in_a_ledger_do_not_act_on_a_terminal() {
     let (data, out) = (path(&data), folder.path().join("out"));
     for arguments in [
         &["verify", data][..],
-        &["receipt", "--data", data, "--height", "1", "--index", "0"],
         &["receipt", "--data", data, "--height", "2", "--index", "0"],
-        &["receipt", "--data", data, "--height", "2", "--index", "0", "--output", "json"],
+        &["receipt", "--data", data, "--height", "3", "--index", "0"],
+        &["receipt", "--data", data, "--height", "3", "--index", "0", "--output", "json"],
         &["export", "--data", data, "--to", path(&out), "--output", "json"],
         &["export", "--data", data, "--to", path(&out), "--table", EVIL],
     ] {

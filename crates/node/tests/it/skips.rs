@@ -46,7 +46,8 @@ async fn a_block_that_fails_twice_is_stopped_before_and_skipped() {
     let height = died_in_last(data);
     let skip = |height: Height, more: &[&str]| {
         let height = height.to_string();
-        let told = ["skip", &height, "--data", path(data), "--owner", "ada", "--reason", "a panic"];
+        let told =
+            ["skip", &height, "--data", path(data), "--owner", "tally", "--reason", "a panic"];
         run(&[&["--output", "json"], &told[..], more].concat())
     };
     let refused = skip(height, &["--yes"]);
@@ -93,7 +94,7 @@ async fn a_block_that_fails_twice_is_stopped_before_and_skipped() {
         (rows[0].get::<_, i64>(0), rows[0].get::<_, i64>(1)),
         (height as i64, height as i64)
     );
-    assert_eq!((rows[0].get::<_, &str>(2), rows[0].get::<_, &str>(3)), ("ada", "a panic"));
+    assert_eq!((rows[0].get::<_, &str>(2), rows[0].get::<_, &str>(3)), ("tally", "a panic"));
     let rows = client.query("SELECT * FROM tally_outcome('poison')", &[]).await.unwrap();
     assert_eq!((rows[0].get::<_, &str>(0), rows[0].get::<_, &str>(1)), ("rejected", "XXT01"));
     client.batch_execute("INSERT INTO t VALUES (3)").await.unwrap();
@@ -104,10 +105,13 @@ async fn a_block_that_fails_twice_is_stopped_before_and_skipped() {
     let verified = run(&["--output", "json", "verify", path(data)]);
     assert_eq!(verified.status.code(), Some(0));
     let skips = json(&verified)["skips"].clone();
-    assert_eq!((&skips[0]["first"], &skips[0]["owner"]), (&height.into(), &"ada".into()));
+    assert_eq!((&skips[0]["first"], &skips[0]["owner"]), (&height.into(), &"tally".into()));
     let text = run(&["verify", path(data)]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains(&format!("skipped       blocks {height} to {height} by ada")), "{text}");
+    assert!(
+        text.contains(&format!("skipped       blocks {height} to {height} by tally")),
+        "{text}"
+    );
     // By a checkpoint, too.
     let checkpoint = run(&["checkpoint", "--data", path(data)]);
     assert_eq!(checkpoint.status.code(), Some(0));
@@ -170,7 +174,7 @@ async fn a_restore_does_not_end_within_what_is_skipped() {
     let height = died_in_last(data);
     died_in_last(data);
     let told = height.to_string();
-    let skip = ["skip", &told, "--data", path(data), "--owner", "ada", "--reason", "a panic"];
+    let skip = ["skip", &told, "--data", path(data), "--owner", "tally", "--reason", "a panic"];
     assert_eq!(run(&[&skip[..], &["--yes"]].concat()).status.code(), Some(0));
     let mut node = Node::start(data);
     let client = node.connect().await;

@@ -10,6 +10,7 @@ use types::{DataType, Result, SystemType, Value};
 
 use super::cast::Names;
 use super::eval::{Made, Run, check_text_bytes};
+use super::privileges::PRIVILEGES;
 use super::text_functions as text;
 use crate::describe;
 use crate::oid;
@@ -116,7 +117,8 @@ pub fn is_known(name: &str) -> bool {
 }
 
 fn all() -> impl Iterator<Item = &'static Function> {
-    VISIBLE.iter().chain(CATALOG).chain(SESSION).chain(PRIVILEGES).chain(ARRAYS).chain(text::TEXT)
+    let own = VISIBLE.iter().chain(CATALOG).chain(SESSION).chain(PRIVILEGES);
+    own.chain(ARRAYS).chain(text::TEXT)
 }
 
 pub const fn function(
@@ -142,7 +144,7 @@ pub const fn lax(
 
 use Takes::{Any, Bool, Int, Oid, Reg, Text};
 
-fn oid_of(value: &Value) -> u32 {
+pub(super) fn oid_of(value: &Value) -> u32 {
     value.as_int().and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
 }
 
@@ -172,7 +174,7 @@ fn nothing(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Null)
 }
 
-fn yes(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+pub(super) fn yes(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Bool(true))
 }
 
@@ -272,13 +274,10 @@ static CATALOG: &[Function] = &[
         Ok(comment(run, Some("pg_class"), &a[0], column))
     }),
     function("pg_get_userbyid", 1, &[Oid], Gives::Name, |run, a, _| {
-        let roles = &run.session.roles;
-        let owner = roles.first().map_or("tally", String::as_str);
-        let known = roles.iter().find(|role| oid::role(role, owner) == oid_of(&a[0]));
-        Ok(Value::text(match known {
-            Some(role) => role.clone(),
-            None if oid_of(&a[0]) == oid::OWNER => owner.to_owned(),
-            None => format!("unknown (OID={})", oid_of(&a[0])),
+        let id = identity::RoleId(oid_of(&a[0]));
+        Ok(Value::text(match run.world.catalog.roles().role(id) {
+            Some(role) => role.name.clone(),
+            None => format!("unknown (OID={})", id.0),
         }))
     }),
     function("pg_encoding_to_char", 1, &[Int], Gives::Name, |_, a, _| {
@@ -340,7 +339,7 @@ static CATALOG: &[Function] = &[
     lax("acldefault", 2, &[Any, Any], Gives::Texts, nothing),
 ];
 
-fn str_of(value: &Value) -> &str {
+pub(super) fn str_of(value: &Value) -> &str {
     value.as_text().unwrap_or_default()
 }
 
@@ -360,7 +359,7 @@ static SESSION: &[Function] =
         function("current_schema", 0, &[], Gives::Name, |run, _, _| {
             Ok(run.world.schemas().next().map_or(Value::Null, Value::text))
         }),
-        function("current_user", 0, &[], Gives::Name, user),
+        function("current_user", 0, &[], Gives::Name, role),
         function("session_user", 0, &[], Gives::Name, user),
         function("current_role", 0, &[], Gives::Name, user),
         function("user", 0, &[], Gives::Name, user),
@@ -425,6 +424,10 @@ fn database(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::text(&run.session.database))
 }
 
+fn role(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+    Ok(Value::text(&run.session.role))
+}
+
 fn user(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::text(&run.session.user))
 }
@@ -432,24 +435,6 @@ fn user(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
 fn now(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Timestamptz(run.session.now_us))
 }
-
-/// There is no GRANT: who may connect may do everything.
-static PRIVILEGES: &[Function] = &[
-    function("has_table_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_any_column_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_column_privilege", 3, &[Any, Any, Any, Any], Gives::Bool, yes),
-    function("has_schema_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_database_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_function_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_language_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_sequence_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_tablespace_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_type_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_foreign_data_wrapper_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("has_server_privilege", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("pg_has_role", 2, &[Any, Any, Any], Gives::Bool, yes),
-    function("row_security_active", 1, &[Any], Gives::Bool, no),
-];
 
 /// The number of an array's first element.
 fn origin(data_type: Option<&DataType>) -> i64 {

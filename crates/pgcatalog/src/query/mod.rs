@@ -30,6 +30,7 @@ pub(crate) mod functions;
 mod group;
 mod join;
 mod plan;
+mod privileges;
 mod scope;
 mod select;
 pub(crate) mod sets;

@@ -1,8 +1,9 @@
 //! The database and what is around it: schemas, roles, settings, sessions.
 
+use sql::Commented;
 use types::Value;
 
-use super::{Facts, Rows, oid};
+use super::{Facts, Rows, granted, oid, owner};
 use crate::memory::{Memory, Used};
 use crate::oid as number;
 use crate::world::Locked;
@@ -15,7 +16,8 @@ pub fn pg_namespace(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         rows.row(&[
             ("oid", oid(this)),
             ("nspname", Value::text(name)),
-            ("nspowner", oid(number::OWNER)),
+            ("nspowner", owner(facts.world, &Commented::Schema(name.to_owned()))),
+            ("nspacl", granted(facts.world, &Commented::Schema(name.to_owned()))),
         ]);
     }
 }
@@ -25,6 +27,7 @@ pub fn pg_database(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         ("oid", oid(number::DATABASE)),
         ("datname", Value::text(&facts.session.database)),
         ("datdba", oid(number::OWNER)),
+        ("datacl", granted(facts.world, &Commented::Database)),
         ("encoding", Value::Int(UTF8)),
         ("datlocprovider", Value::text("c")),
         ("datallowconn", Value::Bool(true)),
@@ -36,22 +39,36 @@ pub fn pg_database(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     ]);
 }
 
-/// There is no GRANT, so every role that may connect may do everything.
+/// Verifiers are shown to none: those who have one can play the server.
 pub fn pg_authid(facts: &Facts<'_>, rows: &mut Rows<'_>) {
-    let session = facts.session;
-    let owner = session.roles.first().map_or("tally", String::as_str);
-    let mut names: Vec<&str> = session.roles.iter().map(String::as_str).collect();
-    names.extend([owner, session.user.as_str()].into_iter().filter(|name| !name.is_empty()));
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
+    for role in facts.world.catalog.roles().all() {
+        let has = role.attributes;
+        let until = role.valid_until_us.map_or(Value::Null, Value::Timestamptz);
+        let masked = role.verifier.as_ref().map_or(Value::Null, |_| Value::text("********"));
         rows.row(&[
-            ("oid", oid(number::role(name, owner))),
-            ("rolname", Value::text(name)),
-            ("rolsuper", Value::Bool(true)),
-            ("rolinherit", Value::Bool(true)),
-            ("rolcanlogin", Value::Bool(true)),
+            ("oid", oid(role.id.0)),
+            ("rolname", Value::text(&role.name)),
+            ("rolsuper", Value::Bool(has.superuser)),
+            ("rolinherit", Value::Bool(has.inherits)),
+            ("rolcreaterole", Value::Bool(has.creates_roles)),
+            ("rolcreatedb", Value::Bool(has.creates_databases)),
+            ("rolcanlogin", Value::Bool(has.logs_in)),
+            ("rolreplication", Value::Bool(has.replicates)),
+            ("rolbypassrls", Value::Bool(has.bypasses_row_security)),
             ("rolconnlimit", Value::Int(-1)),
+            ("rolpassword", masked),
+            ("rolvaliduntil", until),
+        ]);
+    }
+}
+
+pub fn pg_auth_members(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    for membership in facts.world.catalog.roles().memberships() {
+        rows.row(&[
+            ("roleid", oid(membership.role.0)),
+            ("member", oid(membership.member.0)),
+            ("grantor", oid(membership.grantor.0)),
+            ("admin_option", Value::Bool(membership.admin)),
         ]);
     }
 }
@@ -130,13 +147,13 @@ pub fn tally_memory(facts: &Facts<'_>, rows: &mut Rows<'_>) {
 }
 
 pub fn pg_stat_activity(facts: &Facts<'_>, rows: &mut Rows<'_>) {
-    let owner = facts.session.roles.first().map_or("tally", String::as_str);
+    let roles = facts.world.catalog.roles();
     for session in &facts.session.activity {
         rows.row(&[
             ("datid", oid(number::DATABASE)),
             ("datname", Value::text(&facts.session.database)),
             ("pid", Value::Int(session.pid.into())),
-            ("usesysid", oid(number::role(&session.user, owner))),
+            ("usesysid", oid(roles.find(&session.user).map_or(0, |role| role.id.0))),
             ("usename", Value::text(&session.user)),
             ("application_name", Value::text(&session.application)),
             ("state", Value::text(&session.state)),

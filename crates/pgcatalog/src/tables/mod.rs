@@ -15,14 +15,15 @@ mod types;
 pub use comments::comments;
 pub use constants::ELEMENTS;
 
+use ::identity::Acl;
 use ::types::{DataType, Error, Result, SqlState, SystemType, Value};
+use sql::Commented;
 
 use crate::relation::{self, Attribute, Relation};
 use crate::world::{Names, Row, Session, World};
 
 /// Tables whose rows are not the same for every session.
 pub const SESSION_TABLES: &[&str] = &[
-    "pg_authid",
     "pg_cursors",
     "pg_database",
     "pg_locks",
@@ -46,6 +47,7 @@ pub type Fill = fn(&Facts<'_>, &mut Rows<'_>);
 const FILLED: &[(&str, Fill)] = &[
     ("pg_attrdef", relations::pg_attrdef),
     ("pg_attribute", relations::pg_attribute),
+    ("pg_auth_members", cluster::pg_auth_members),
     ("pg_authid", cluster::pg_authid),
     ("pg_class", relations::pg_class),
     ("pg_constraint", constraints::pg_constraint),
@@ -135,6 +137,21 @@ pub fn names(world: &World) -> Names {
     names
 }
 
+/// The number of an object's owner.
+fn owner(world: &World, object: &Commented) -> Value {
+    oid(world.catalog.owner(object).0)
+}
+
+/// What was granted of an object; NULL where it has what a new one has.
+fn granted(world: &World, object: &Commented) -> Value {
+    world.catalog.granted(object).map_or(Value::Null, |acl| shown(world, acl))
+}
+
+fn shown(world: &World, acl: &Acl) -> Value {
+    let name = |role| sql::names::quoted_if_needed(world.catalog.roles().name(role));
+    Value::from(acl.texts(name).into_iter().map(Value::from).collect::<Vec<_>>())
+}
+
 /// A number of an object.
 fn oid(number: u32) -> Value {
     Value::Int(number.into())
@@ -153,7 +170,7 @@ mod tests {
     #[test]
     fn every_filler_names_columns_that_there_are() {
         let world = World::new(Arc::new(sql::Catalog::genesis()));
-        let session = Session { roles: vec!["tally".into()], ..Session::default() };
+        let session = Session::default();
         for relation in relation::all() {
             let rows = fill(&Facts { world: &world, session: &session }, relation);
             assert!(rows.is_ok(), "{}: {rows:?}", relation.name);

@@ -1,10 +1,10 @@
 //! Tables, views and indexes, and their columns.
 
-use sql::Table;
 use sql::schema::sequence::Identity;
+use sql::{Commented, Table};
 use types::{ColumnId, DataType, IndexId, Layout, SystemType, Value};
 
-use super::{Facts, Rows, ints, oid, sequences};
+use super::{Facts, Rows, granted, ints, oid, owner, sequences, shown};
 use crate::describe;
 use crate::oid as number;
 use crate::relation::{self, Relation};
@@ -80,8 +80,9 @@ pub fn pg_class(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     }
     for table in facts.world.catalog.tables() {
         let schema = facts.world.numbers.namespace(table.namespace());
-        table_class(table, schema, rows);
-        indexes(table).for_each(|index| index_class((table, schema), &index, rows));
+        table_class(facts.world, table, schema, rows);
+        let of_table = (facts.world, &**table, schema);
+        indexes(table).for_each(|index| index_class(of_table, &index, rows));
     }
     let world = facts.world;
     world.views().iter().for_each(|view| view_class(world, view, rows));
@@ -90,12 +91,14 @@ pub fn pg_class(facts: &Facts<'_>, rows: &mut Rows<'_>) {
 
 fn view_class(world: &World, view: &ViewColumns, rows: &mut Rows<'_>) {
     let (schema, name) = sql::names::split(&view.name);
+    let object = Commented::View(view.name.clone());
     rows.row(&[
         ("oid", oid(view.numbers.relation)),
         ("relname", Value::text(name)),
         ("relnamespace", oid(world.numbers.namespace(schema))),
         ("reltype", oid(view.numbers.row_type)),
-        ("relowner", oid(number::OWNER)),
+        ("relowner", owner(world, &object)),
+        ("relacl", granted(world, &object)),
         ("reltuples", Value::Float(-1.0)),
         ("relpersistence", Value::text("p")),
         ("relkind", Value::text("v")),
@@ -140,7 +143,7 @@ fn system_class(relation: &Relation, rows: &mut Rows<'_>) {
     ]);
 }
 
-fn table_class(table: &Table, schema: u32, rows: &mut Rows<'_>) {
+fn table_class(world: &World, table: &Table, schema: u32, rows: &mut Rows<'_>) {
     let id = table.id();
     let refers = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
     let options = match table.layout {
@@ -152,7 +155,8 @@ fn table_class(table: &Table, schema: u32, rows: &mut Rows<'_>) {
         ("relname", Value::text(table.name())),
         ("relnamespace", oid(schema)),
         ("reltype", oid(number::row_type(id))),
-        ("relowner", oid(number::OWNER)),
+        ("relowner", owner(world, &Commented::Table(id))),
+        ("relacl", granted(world, &Commented::Table(id))),
         ("relam", oid(number::HEAP)),
         ("relfilenode", oid(number::table(id))),
         ("reltuples", Value::Float(-1.0)),
@@ -168,12 +172,16 @@ fn table_class(table: &Table, schema: u32, rows: &mut Rows<'_>) {
     ]);
 }
 
-fn index_class((table, schema): (&Table, u32), index: &Index<'_>, rows: &mut Rows<'_>) {
+fn index_class(
+    (world, table, schema): (&World, &Table, u32),
+    index: &Index<'_>,
+    rows: &mut Rows<'_>,
+) {
     rows.row(&[
         ("oid", oid(number::index(table.id(), index.id))),
         ("relname", Value::text(index.name)),
         ("relnamespace", oid(schema)),
-        ("relowner", oid(number::OWNER)),
+        ("relowner", owner(world, &Commented::Table(table.id()))),
         ("relam", oid(number::BTREE)),
         ("relfilenode", oid(number::index(table.id(), index.id))),
         ("reltuples", Value::Float(-1.0)),
@@ -271,7 +279,11 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         let identities = facts.world.catalog.identities(table.id());
         for (id, column) in attributes(table) {
             let identity = identities.iter().find(|(column, _)| *column == id);
-            table_attribute((table, identity.map(|(_, kind)| *kind)), id, column, rows);
+            let grants = facts.world.catalog.column_grants(table.id());
+            let grants = grants.filter(|(column, _)| *column == id).map(|(_, acl)| acl);
+            let grants = grants.last().map_or(Value::Null, |acl| shown(facts.world, acl));
+            let identity = identity.map(|(_, kind)| *kind);
+            table_attribute((table, identity, grants), id, column, rows);
         }
         for index in indexes(table) {
             let of = number::index(table.id(), index.id);
@@ -295,7 +307,7 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
 }
 
 fn table_attribute(
-    (table, identity): (&Table, Option<Identity>),
+    (table, identity, grants): (&Table, Option<Identity>, Value),
     id: ColumnId,
     column: &types::ColumnSchema,
     rows: &mut Rows<'_>,
@@ -317,6 +329,7 @@ fn table_attribute(
         ("attnotnull", Value::Bool(!column.nullable)),
         ("atthasdef", Value::Bool(has_default)),
         ("attidentity", Value::text(identity)),
+        ("attacl", grants),
         ("attgenerated", Value::text(if generated { "s" } else { "" })),
     ];
     attribute(rows, of, at, &column.name, &column.data_type, &more);

@@ -1,13 +1,12 @@
 //! Functions and procedures.
 
-use sql::Routine;
 use sql::names::{bare, schema_of};
 use sql::syntax::routine::{ParameterMode, Returns, RoutineKind};
+use sql::{Commented, Routine};
 use types::{DataType, SystemType, Value};
 
-use super::{Facts, Rows, ints, oid};
+use super::{Facts, Rows, granted, ints, oid, owner};
 use crate::describe;
-use crate::oid as number;
 use crate::world::World;
 
 pub fn pg_proc(facts: &Facts<'_>, rows: &mut Rows<'_>) {
@@ -65,6 +64,7 @@ fn texts<T: AsRef<str>>(texts: &[T]) -> Value {
 
 fn routine_row(world: &World, name: &str, routine: &Routine, rows: &mut Rows<'_>) {
     let this = world.numbers.routine(name);
+    let object = Commented::Routine(name.to_owned());
     let definition = &routine.definition;
     let (result, is_set) = result(&definition.returns);
     let inputs: Vec<u32> = definition.input_types().map(DataType::oid).collect();
@@ -85,7 +85,9 @@ fn routine_row(world: &World, name: &str, routine: &Routine, rows: &mut Rows<'_>
         ("oid", oid(this)),
         ("proname", Value::text(bare(name))),
         ("pronamespace", oid(world.numbers.namespace(schema_of(name)))),
-        ("proowner", oid(number::OWNER)),
+        ("proowner", owner(world, &object)),
+        ("proacl", granted(world, &object)),
+        ("prosecdef", Value::Bool(definition.security_definer)),
         ("prolang", oid(language(&definition.language))),
         ("procost", Value::Float(100.0)),
         ("prorows", Value::Float(if is_set { 1000.0 } else { 0.0 })),

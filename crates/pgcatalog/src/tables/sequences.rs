@@ -1,11 +1,12 @@
 //! Sequences, and the columns that they go with.
 
+use sql::Commented;
 use sql::names::split;
 use sql::schema::sequence::Sequence;
 use types::Value;
 
 use super::relations::attribute_number;
-use super::{Facts, Rows, oid};
+use super::{Facts, Rows, granted, oid, owner};
 use crate::describe::next_value;
 use crate::oid as number;
 use crate::world::World;
@@ -22,7 +23,8 @@ pub fn class(world: &World, sequence: &Sequence, rows: &mut Rows<'_>) {
         ("oid", oid(id)),
         ("relname", Value::text(name)),
         ("relnamespace", oid(world.numbers.namespace(schema))),
-        ("relowner", oid(number::OWNER)),
+        ("relowner", owner(world, &Commented::Sequence(sequence.id))),
+        ("relacl", granted(world, &Commented::Sequence(sequence.id))),
         ("relfilenode", oid(id)),
         ("reltuples", Value::Float(1.0)),
         ("relpersistence", Value::text("p")),

@@ -59,7 +59,7 @@ pub fn session() -> Session {
         database: "tally".into(),
         backend_pid: 7,
         server_version: "15.18".into(),
-        roles: vec!["tally".into()],
+        role: "tally".into(),
         settings: SETTINGS
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))

@@ -339,10 +339,10 @@ type EnvelopeCase = (&'static str, usize, usize, fn(&mut Envelope), Found);
 
 /// A field of an envelope, the transaction that it is altered of, and what finds it if the result
 /// stays.
-const ENVELOPE_CASES: [EnvelopeCase; 19] = [
+const ENVELOPE_CASES: [EnvelopeCase; 20] = [
     ("ledger_id", PLAIN, 1, |it| it.ledger_id[0] ^= 1, Execution),
     ("principal", FULL, 0, |it| it.principal = "other".into(), Execution),
-    ("principal", PLAIN, 1, |it| it.principal = "other".into(), OutsideHead),
+    ("principal", PLAIN, 1, |it| it.principal = "other".into(), Execution),
     ("submission", PLAIN, 1, |it| it.submission = sequence(FULL * 100), Execution),
     ("submission", PLAIN, 1, |it| it.submission = sequence(PLAIN * 100 + 50), OutsideHead),
     ("submission", PLAIN, 1, |it| it.submission = Submission::Key("a key".into()), Execution),
@@ -352,6 +352,7 @@ const ENVELOPE_CASES: [EnvelopeCase; 19] = [
     ("seen_height", PLAIN, 1, |it| it.seen_height = PLAIN as u64, Execution),
     ("seen_height", PLAIN, 1, |it| it.seen_height = 1, OutsideHead),
     ("settings", PLAIN, 1, |it| it.settings = vec![("a".into(), "b".into())], Execution),
+    ("settings", PLAIN, 1, |it| it.settings = vec![("role".into(), "tally".into())], OutsideHead),
     ("seed", FULL, 2, |it| it.seed[0] ^= 1, Execution),
     ("seed", PLAIN, 1, |it| it.seed[0] ^= 1, OutsideHead),
     ("request", PLAIN, 1, |it| it.request = request("DELETE FROM t WHERE id = 2"), Execution),

@@ -17,7 +17,7 @@ use crate::ledgered::{begin, executing, recovered};
 /// Several segments for a few blocks.
 const LOG: LogOptions = LogOptions { segment_bytes: 4 << 10, zero_fill_bytes: 1 << 10, sync: true };
 
-const TALLY: Submitter<'_> = Submitter { principal: "tally", key: None, seed: [0; 16] };
+const TALLY: Submitter<'_> = Submitter { principal: "tally", role: None, key: None, seed: [0; 16] };
 
 fn start(files: &MemoryFiles, rest: Option<Duration>) -> Engine {
     let own: Arc<dyn Files> = Arc::new(files.clone());

@@ -22,7 +22,7 @@ use types::{Height, Value};
 
 use crate::ledgered::{begin, digest_of, executing, genesis_without_roots, options, recovered};
 
-const TALLY: Submitter<'_> = Submitter { principal: "tally", key: None, seed: [0; 16] };
+const TALLY: Submitter<'_> = Submitter { principal: "tally", role: None, key: None, seed: [0; 16] };
 
 const TRUSTING: Trust = Trust::Uncontradicted;
 

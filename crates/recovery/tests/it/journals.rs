@@ -72,7 +72,7 @@ fn start_by(
     Engine::start_with(read.replica, journal, language, limits, clock, observer, beside).unwrap()
 }
 
-const TALLY: Submitter<'_> = Submitter { principal: "tally", key: None, seed: [0; 16] };
+const TALLY: Submitter<'_> = Submitter { principal: "tally", role: None, key: None, seed: [0; 16] };
 
 fn schema(text: &str) -> Body {
     Body::Schema { text: text.into() }

@@ -196,7 +196,7 @@ fn lived(files: &MemoryFiles, protocol: &str) -> Vec<Told> {
     bodies.push(Body::Schema { text: "CREATE TABLE later (k int)".into() });
     bodies.extend((6..12).map(load));
     for body in bodies {
-        let submitter = Submitter { principal: "tally", key: None, seed: [0; 16] };
+        let submitter = Submitter { principal: "tally", role: None, key: None, seed: [0; 16] };
         let answer = engine.submit(submitter, &Asked::from(&body), None).unwrap();
         let answer = answer.blocking_recv().unwrap();
         let height = answer.unwrap().height;

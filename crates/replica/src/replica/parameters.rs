@@ -8,7 +8,7 @@ use ledger::votes::electors::{ELECTORS, LIARS, VOTES};
 use types::{Error, SqlState};
 
 use crate::images;
-use crate::limits::{Limits, MEMBERS, ORDERER};
+use crate::limits::{Limits, MEMBERS, ORDERER, OWNER};
 use crate::members::LAST_MEMBER;
 
 use super::halt::Halt;
@@ -76,6 +76,7 @@ pub fn shown_parameter(parameters: &Parameters, name: &str) -> Option<String> {
     match name {
         "protocol" => Some(parameters.protocol.clone()),
         ORDERER => Some(Limits::orderer(parameters).unwrap_or("solo").to_owned()),
+        OWNER => parameters.others.get(name).cloned().or_else(|| Some("tally".to_owned())),
         MEMBERS | LAST_MEMBER | ELECTORS | VOTES | LIARS => parameters.others.get(name).cloned(),
         _ => Limits::show(parameters, name),
     }

@@ -12,13 +12,13 @@ use types::{Error, Height, Origin, Position, SqlState, Stamp};
 
 use crate::effects::{Effects, Step};
 use crate::images;
-use crate::language::{Language, ObjectChange, SchemaChange};
+use crate::language::{Action, Language, ObjectChange, SchemaChange};
 use crate::limits::{Limits, MEMBERS};
 use crate::members;
 use crate::request::{Compiled, Member, Request, Verdict};
 use crate::state_rows::Rooting;
 use crate::transaction::outcome::{Fate, OUTCOME_BYTES_MAX};
-use crate::transaction::{Body, Transaction, refuse_settings};
+use crate::transaction::{Body, Party, Transaction};
 
 use super::admission::{admitted, not_compiled};
 use super::block::{
@@ -292,21 +292,21 @@ impl<T> Replica<T> {
         member: Member<T>,
         ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
-        let applied = match asked(&member.request.envelope) {
-            Ok(Transaction { body: Body::Schema { text }, .. }) => {
-                self.language.apply(&text, &self.store, height, time_us)
+        let asked = asked(&member.request.envelope);
+        let applied = match asked.as_ref().map(|asked| (&asked.body, asked.party())) {
+            Ok((_, Err(error))) => Err(error),
+            Ok((Body::Schema { text }, Ok(party))) => {
+                self.language.apply((party, text), &self.store, height, time_us)
             }
-            Ok(Transaction { body: Body::Parameter { name, value }, .. }) => {
-                self.change_parameter(&name, &value)
+            Ok((Body::Parameter { name, value }, Ok(party))) => {
+                self.change_parameter(party, name, value)
             }
-            Ok(Transaction { body: Body::Checkpoint { height: of, digest }, .. }) => {
-                vouch(height, of, &digest)
+            Ok((Body::Checkpoint { height: of, digest }, _)) => vouch(height, *of, digest),
+            Ok((Body::Skip { first, reason, .. }, Ok(party))) => {
+                self.note_skip(height, party, *first, reason)
             }
-            Ok(Transaction { body: Body::Skip { first, reason, .. }, .. }) => {
-                self.note_skip(height, &member.request.envelope, first, reason)
-            }
-            Ok(migration) => return self.migrate(height, migration, member, ran),
-            Err(error) => Err(error),
+            Ok(_) => return self.migrate(height, asked?, member, ran),
+            Err(error) => Err(error.clone()),
         };
         let outcome = match applied {
             Ok(change) => {
@@ -389,7 +389,17 @@ impl<T> Replica<T> {
             .with_hint("Try again when they have ended, in a moment."))
     }
 
-    fn change_parameter(&mut self, name: &str, value: &str) -> Result<SchemaChange, Error> {
+    fn change_parameter(
+        &mut self,
+        party: Party<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<SchemaChange, Error> {
+        let action = match name {
+            MEMBERS => Action::ChangeMembers,
+            name => Action::SetParameter(name),
+        };
+        self.language.authorize(party, action)?;
         let next = match (name, Limits::set(&self.parameters, name, value)) {
             ("protocol", _) => {
                 let mut next = self.parameters.as_ref().clone();
@@ -566,9 +576,7 @@ pub fn compile_request(language: &dyn Language, envelope: &EnvelopeBytes) -> Wor
 }
 
 fn asked(envelope: &EnvelopeBytes) -> Result<Transaction, Error> {
-    let view = envelope.view()?;
-    refuse_settings(view.settings.iter().map(|(name, _)| *name))?;
-    Transaction::of(&view)
+    Transaction::of(&envelope.view()?)
 }
 
 /// What a block of these envelopes may hold beside them.

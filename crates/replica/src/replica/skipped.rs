@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use concurrency::Outcome;
 use ledger::{Batch, BlockResult, OrderHeader};
-use order::EnvelopeBytes;
+use order::View;
 use pipeline::{Decided, Settled};
 use types::codec::{decode_str, decode_u64, encode_str, encode_u64};
 use types::{Error, Height, Origin, Result, SqlState};
 
 use crate::effects::{Effects, Step};
-use crate::language::{ObjectChange, SchemaChange};
+use crate::language::{Action, ObjectChange, SchemaChange};
 use crate::request::{Member, Request};
 use crate::skip::{self, Skipped};
+use crate::transaction::{Party, Transaction};
 
 use super::again::Again;
 use super::block::{Account, Executed, Ran, Unsealed};
@@ -39,6 +41,15 @@ impl<T> Replica<T> {
     ) -> Result<Executed<T>, Halt> {
         let unsealed = self.reject_all(batch, requests)?;
         self.seal(unsealed)
+    }
+
+    /// Whether an envelope that skips blocks is of a party that may, behind the head.
+    pub fn may_skip(&self, envelope: &Bytes) -> bool {
+        let asked = View::read(envelope).and_then(|view| {
+            let transaction = Transaction::of(&view)?;
+            self.language.authorize(transaction.party()?, Action::SkipBlocks)
+        });
+        asked.is_ok()
     }
 
     fn reject_all(
@@ -82,16 +93,17 @@ impl<T> Replica<T> {
     pub(super) fn note_skip(
         &mut self,
         height: Height,
-        envelope: &EnvelopeBytes,
+        party: Party<'_>,
         first: Height,
-        reason: String,
+        reason: &str,
     ) -> Result<SchemaChange> {
         let skipped = |(from, last)| from <= first && first <= last && last + 1 == height;
         if !self.skipping.is_some_and(skipped) {
             let what = format!("block {first} was not skipped");
             return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
         }
-        let owner = envelope.view()?.principal.to_owned();
+        self.language.authorize(party, Action::SkipBlocks)?;
+        let (owner, reason) = (party.principal.to_owned(), reason.to_owned());
         let skip = Skipped { first, last: height - 1, owner, reason };
         let Skipped { last, owner, reason, .. } = &skip;
         let after = Some(format!("blocks {first} to {last} by {owner}: {reason}"));

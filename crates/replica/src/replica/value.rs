@@ -69,6 +69,7 @@ impl<T> Replica<T> {
         let block = genesis.to_block()?;
         let (order, result) = (block.batch.header().clone(), block.result.header().clone());
         let (carried, past) = Default::default();
+        language.begin(&parameters);
         let boundary = Boundary { order, result, parameters, carried, past };
         Replica::at(boundary, store, language, workers)
     }

@@ -190,12 +190,44 @@ impl Transaction {
     }
 }
 
-/// For a language that knows none. All replicas have to refuse what one of them would ignore.
-pub fn refuse_settings<'s>(mut names: impl Iterator<Item = &'s str>) -> Result<()> {
-    let Some(name) = names.next() else { return Ok(()) };
-    let what = format!("the ledger knows no setting \"{name}\"");
-    Err(Error::new(SqlState::UNDEFINED_OBJECT, what)
-        .with_hint("Send the transaction without it: it means the same under any setting."))
+/// Whose a transaction is: its principal, and the role that it acts as, where that is another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Party<'a> {
+    pub principal: &'a str,
+    pub role: Option<&'a str>,
+}
+
+/// The setting of an envelope that names the role.
+pub const ROLE: &str = "role";
+
+impl Transaction {
+    /// All replicas have to refuse what one of them would ignore.
+    ///
+    /// # Errors
+    /// 42704: there is another setting than the role.
+    pub fn party(&self) -> Result<Party<'_>> {
+        Party::of(&self.user, &self.settings)
+    }
+}
+
+impl<'a> Party<'a> {
+    /// Of an envelope's principal and its settings.
+    ///
+    /// # Errors
+    /// As for [`Transaction::party`].
+    pub fn of(principal: &'a str, settings: &'a [(String, String)]) -> Result<Party<'a>> {
+        let mut role = None;
+        for (name, value) in settings {
+            if name != ROLE {
+                let what = format!("the ledger knows no setting \"{name}\"");
+                return Err(Error::new(SqlState::UNDEFINED_OBJECT, what).with_hint(
+                    "Send the transaction without it: it means the same under any setting.",
+                ));
+            }
+            role = Some(&**value);
+        }
+        Ok(Party { principal, role })
+    }
 }
 
 impl Body {

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use identity::Closure;
 use procedure::{Expr, Function, Interrupt, Reg, Step};
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
@@ -85,6 +86,10 @@ pub struct Binder<'a> {
     bound: usize,
     /// What they may come to.
     bound_max: usize,
+    /// Whose privileges what is bound has to have; `None`: nothing is asked for.
+    pub(crate) checked: Option<Arc<Closure>>,
+    /// The first thing that it has not.
+    pub(super) denied: Option<Error>,
     /// What a session's statement is given up by. Replicas bind without one: how a definition ends
     /// must follow from its text.
     pub(crate) interrupt: Option<&'a dyn Interrupt>,
@@ -139,6 +144,8 @@ impl<'a> Binder<'a> {
             drawn: 0,
             bound: 0,
             bound_max: BOUND_MAX,
+            checked: None,
+            denied: None,
             interrupt: None,
         }
     }
@@ -172,7 +179,11 @@ impl<'a> Binder<'a> {
 
     /// The table of that name.
     pub(super) fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
-        let found = object_name(name).and_then(|name| self.catalog.table(&name));
+        let found = object_name(name).and_then(|name| {
+            let table = self.catalog.table(&name)?;
+            self.check_usage(&name)?;
+            Ok(table)
+        });
         found.cloned().map_err(|error| self.at(name.span(), error))
     }
 

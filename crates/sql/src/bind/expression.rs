@@ -200,7 +200,10 @@ impl Binder<'_> {
             )
             .with_detail("It could refer to either a PL/pgSQL variable or a table column.")
             .with_hint("Qualify it by the table's name, or by that of the procedure or block.")),
-            (Some((expr, data_type)), _) => Ok(Typed::new(expr, data_type)),
+            (Some((expr, data_type)), _) => {
+                self.reads(scope, &expr);
+                Ok(Typed::new(expr, data_type))
+            }
             (None, Some(variable)) => {
                 Ok(Typed::new(variable.value.clone(), variable.data_type.clone()))
             }
@@ -238,6 +241,7 @@ impl Binder<'_> {
             }
         };
         if let Some((expr, data_type)) = scope.find_qualified(qualifier, name)? {
+            self.reads(scope, &expr);
             return Ok(Typed::new(expr, data_type));
         }
         let mut variables = self.variables.iter();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use identity::Privileges;
 use procedure::{Expr, Query};
 use sqlparser::ast::{self, Spanned};
 use types::{DataType, Error, Result, SqlState};
@@ -12,7 +13,7 @@ use super::row_functions::{each_input, gives_rows, needs, positional, side_by_si
 use super::scope::{Scope, ScopeColumn};
 use super::state::Place;
 use super::with::returns_nothing;
-use crate::schema::catalog::{Table, View};
+use crate::schema::catalog::{Commented, Table, View};
 use crate::syntax::names::{bare, fold, function_name, not_in_side, object_name, simple_name};
 
 /// A bound FROM clause: names, relations, and the conditions of its inner joins.
@@ -171,6 +172,8 @@ impl Binder<'_> {
             [left, right].map(|side| Scope { relations: side.to_vec(), ..Scope::default() });
         let (left, left_type) = left.find(name)?.ok_or_else(|| not_in_side(name, "left"))?;
         let (right, right_type) = right.find(name)?.ok_or_else(|| not_in_side(name, "right"))?;
+        self.reads(&from.scope, &left);
+        self.reads(&from.scope, &right);
         for relation in &mut from.scope.relations[left_relations..] {
             let mut columns = relation.columns.iter_mut();
             if let Some(column) = columns.find(|c| c.name == name) {
@@ -247,14 +250,18 @@ impl Binder<'_> {
             return add_derived(from, &shown, columns.collect(), alias, bound.query);
         }
         if let Some(view) = self.catalog.view(&name).cloned() {
+            self.check_usage(&name)?;
             return self.view(from, &view, &shown, alias);
         }
-        if let Some(sequence) = self.catalog.find_sequence(&name) {
+        if let Some(sequence) = self.catalog.find_sequence(&name).cloned() {
+            self.check_usage(&name)?;
+            self.needs(&Commented::Sequence(sequence.id), Privileges::SELECT);
             let (columns, query) = sequence.shown();
             return add_derived(from, &shown, columns, alias, query);
         }
         let table = self.table(path)?;
         check_alias(from, &shown)?;
+        self.needs_some(&table, Privileges::SELECT);
         from.add_table(&table, &shown);
         if let (Some(alias), Some(relation)) = (alias, from.scope.relations.last_mut()) {
             rename(&mut relation.columns, alias)?;
@@ -274,7 +281,8 @@ impl Binder<'_> {
         self.add_text(view.text.len());
         let outside = (std::mem::take(&mut self.ctes), self.source.take());
         let in_view = std::mem::replace(&mut self.in_view, true);
-        let bound = self.nested(|binder| binder.query(&view.query));
+        let bound =
+            self.within_view(view, |binder| binder.nested(|binder| binder.query(&view.query)));
         (self.ctes, self.source) = outside;
         self.in_view = in_view;
         let bound = bound?;

@@ -78,7 +78,8 @@ impl Binder<'_> {
         let session = self.session;
         let value = match name {
             "version" => Value::text(format!("PostgreSQL {} (Tallystick)", session.server_version)),
-            "current_user" | "session_user" | "user" | "current_role" => Value::text(&session.user),
+            "current_user" | "user" | "current_role" => Value::text(session.current_user()),
+            "session_user" => Value::text(session.session_user()),
             "current_database" | "current_catalog" => Value::text(&session.database),
             "current_schema" => session.path.first(self.catalog).map_or(Value::Null, Value::text),
             "pg_backend_pid" => Value::Int(i64::from(session.backend_pid)),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use identity::Privileges;
 use procedure::query::Repeats;
 use procedure::{Expr, Query, Reg, Step};
 use sqlparser::ast::{self, Spanned};
@@ -43,6 +44,7 @@ impl Binder<'_> {
             None => table.name().to_owned(),
         };
         let columns = self.target_columns(&table, &insert.columns)?;
+        self.needs_inserted(&table, &columns, insert.columns.is_empty());
         let mut scope = Scope::default();
         scope.add_table(&table, &shown);
         let returning = self.returning_clause(&scope, insert.returning.as_deref(), emit)?;
@@ -78,6 +80,14 @@ impl Binder<'_> {
                 }
                 _ => self.insert_query(&plan, query),
             },
+        }
+    }
+
+    /// Without a list, a row of nothing but defaults needs the privilege on the table.
+    fn needs_inserted(&mut self, table: &Table, columns: &[ColumnId], is_whole: bool) {
+        match is_whole && columns.is_empty() {
+            true => self.needs_some(table, Privileges::INSERT),
+            false => self.needs_columns(table.id(), Privileges::INSERT, columns.iter().copied()),
         }
     }
 
@@ -426,6 +436,8 @@ impl Binder<'_> {
             excluded.columns.iter_mut().for_each(|c| c.hidden = true);
         }
         let assignments = self.assignments(&scope, table, &update.assignments)?;
+        let assigned = assignments.iter().map(|(column, _)| *column);
+        self.needs_columns(table.id(), Privileges::UPDATE, assigned);
         let condition = match &update.selection {
             None => None,
             Some(condition) => {
@@ -445,6 +457,7 @@ impl Binder<'_> {
         values: &[ast::Expr],
     ) -> Result<(Vec<ColumnId>, Vec<Expr>)> {
         let columns = self.target_columns(table, names)?;
+        self.needs_inserted(table, &columns, names.is_empty());
         let mut plan = self.merged(table, columns, (Returning::default(), Vec::new()));
         plan.is_listed = !names.is_empty();
         let values = self.row_of_values(&plan, scope, values)?;

@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use identity::Privileges;
 use procedure::query::Repeats;
 use procedure::{Expr, Query, Reg};
 use sqlparser::ast;
@@ -26,7 +27,7 @@ use super::from::From;
 use super::insert::with_generated_columns;
 use super::plan::{Wishes, conjuncts, plan};
 use super::state::{Following, Place, Waits};
-use crate::schema::catalog::Table;
+use crate::schema::catalog::{Commented, Table};
 use crate::syntax::merge::{DEFAULTS, NOTHING};
 
 struct Clause {
@@ -235,10 +236,18 @@ impl Binder<'_> {
             Some(condition) => Some(self.condition(&scope, condition, Place::Where, "WHEN AND")?),
         };
         let action = match &clause.action {
-            A::Delete { .. } => Action::Delete,
+            A::Delete { .. } => {
+                self.needs(&Commented::Table(table.id()), Privileges::DELETE);
+                Action::Delete
+            }
             A::Update(update) => match update.assignments.as_slice() {
                 [one] if one.target.to_string().contains(NOTHING) => Action::Nothing,
-                assignments => Action::Update(self.assignments(&scope, table, assignments)?),
+                assignments => {
+                    let assignments = self.assignments(&scope, table, assignments)?;
+                    let assigned = assignments.iter().map(|(column, _)| *column);
+                    self.needs_columns(table.id(), Privileges::UPDATE, assigned);
+                    Action::Update(assignments)
+                }
             },
             A::Insert(insert) => {
                 let only = |name| names_only(&insert.columns, name);

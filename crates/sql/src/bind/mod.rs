@@ -10,6 +10,7 @@
 //! by their number in the whole FROM clause until [`plan`] has placed them. The same [`Binder`]
 //! serves single statements, LANGUAGE sql and PL/pgSQL bodies; the difference is in its variables.
 
+mod access;
 mod aggregates;
 mod binder;
 mod calls;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use identity::Privileges;
 use procedure::{Column, Expr, Output};
 use sqlparser::ast;
 use types::cast::CastContext;
@@ -14,7 +15,7 @@ use types::{DataType, Error, Result, SqlState};
 use super::Binder;
 use super::routine::{function_call, plain_select};
 use crate::bind::statement::{PastQuery, Program, Statement};
-use crate::schema::catalog::Table;
+use crate::schema::catalog::{Commented, Table};
 use crate::syntax::names::{fold, function_name};
 
 impl Binder<'_> {
@@ -116,6 +117,8 @@ impl Binder<'_> {
         let ast::FunctionArguments::List(list) = &call.args else { return Err(wanted(USAGE)) };
         let table = list.args.first().and_then(literal).ok_or_else(|| wanted(USAGE))?;
         let table: Arc<Table> = self.catalog.table(&table.to_ascii_lowercase())?.clone();
+        self.check_usage(table.key())?;
+        self.needs(&Commented::Table(table.id()), Privileges::SELECT);
         let mut rest = call.clone();
         if let ast::FunctionArguments::List(list) = &mut rest.args {
             list.args.remove(0);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use identity::Privileges;
 use procedure::{Column, Expr, Output};
 use sqlparser::ast;
 use types::cast::CastContext;
@@ -11,7 +12,7 @@ use types::{DataType, Error, Result, SqlState};
 use super::Binder;
 use super::past::{column, literal, wanted};
 use crate::bind::statement::{PastQuery, Program, ProofQuery, Statement, WhichRows};
-use crate::schema::catalog::Table;
+use crate::schema::catalog::{Commented, Table};
 
 impl Binder<'_> {
     /// `None` for a function that is none of these.
@@ -73,6 +74,8 @@ impl Binder<'_> {
         let ast::FunctionArguments::List(list) = &call.args else { return Err(usage()) };
         let table = list.args.first().and_then(literal).ok_or_else(usage)?;
         let table: Arc<Table> = self.catalog.table(&table.to_ascii_lowercase())?.clone();
+        self.check_usage(table.key())?;
+        self.needs(&Commented::Table(table.id()), Privileges::SELECT);
         let mut rest = call.clone();
         if let ast::FunctionArguments::List(list) = &mut rest.args {
             list.args.remove(0);

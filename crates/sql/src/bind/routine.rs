@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use identity::RoleId;
 use procedure::{Column, Expr, Output, Procedure, Query, Step, draws};
 use sqlparser::ast;
 use types::cast::CastContext;
@@ -59,7 +60,11 @@ pub(crate) fn parameter_defaults(
 }
 
 /// Compiles the body of a routine of LANGUAGE sql.
-pub(crate) fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
+pub(crate) fn compile_sql(
+    catalog: &Catalog,
+    function: &CreateFunction,
+    role: Option<RoleId>,
+) -> Result<Procedure> {
     if function.parameters.iter().any(|p| p.mode != ParameterMode::In) {
         return Err(Error::unsupported("OUT parameters in LANGUAGE sql")
             .with_hint("Use RETURNS TABLE (…), or LANGUAGE plpgsql."));
@@ -68,6 +73,7 @@ pub(crate) fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Resul
     let types: Vec<_> = function.input_types().cloned().map(Some).collect();
     let mut binder = Binder::new(catalog, &session, types);
     binder.bound_by_text(function.body.len());
+    role.into_iter().for_each(|role| binder.check_role(role));
     for (i, parameter) in function.parameters.iter().enumerate() {
         binder.variables.push(Variable {
             qualifier: bare(&function.name).to_owned(),
@@ -83,6 +89,7 @@ pub(crate) fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Resul
     statements.iter().try_for_each(Parsed::reads_newest)?;
     for (i, parsed) in statements.iter().enumerate() {
         let last = i + 1 == statements.len();
+        let outer = binder.begin_part();
         match &parsed.body {
             Body::Statement(statement) => {
                 binder.sql_statement(statement, &columns, last, function)?
@@ -90,6 +97,7 @@ pub(crate) fn compile_sql(catalog: &Catalog, function: &CreateFunction) -> Resul
             Body::Empty => {}
             _ => return Err(Error::unsupported("this statement in a function")),
         }
+        binder.end_part(outer);
     }
     if binder.session_dependent {
         return Err(Error::unsupported("a session's own functions in a routine"));
@@ -205,13 +213,18 @@ impl Binder<'_> {
             .with_hint("To call a function, use SELECT."));
         }
         let arguments = self.routine_arguments(&routine, call)?;
-        let procedure = routine.procedure(self.catalog);
+        let procedure = self.called(&routine)?;
         let statement = Statement::Program(Program::Call {
             procedure: procedure.clone(),
             arguments,
             tag: "CALL",
         });
         Ok((statement, procedure.output.clone()))
+    }
+
+    /// Its program, for those who call it.
+    fn called(&self, routine: &Routine) -> Result<Arc<Procedure>> {
+        routine.procedure_for(self.catalog, self.checked.as_ref().map(|checked| checked.role()))
     }
 
     fn routine_called(&mut self, name: &str, call: &ast::Function) -> Result<Arc<Routine>> {
@@ -250,7 +263,7 @@ impl Binder<'_> {
             .with_hint("To call a procedure, use CALL."));
         }
         let arguments = self.routine_arguments(&routine, &call)?;
-        let procedure = routine.procedure(self.catalog);
+        let procedure = self.called(&routine)?;
         let mut output = match &procedure.output {
             Output::Rows(columns) => columns.clone(),
             Output::Tag => vec![Column { name: name.clone(), data_type: DataType::Void }],

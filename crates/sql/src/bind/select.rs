@@ -354,7 +354,9 @@ impl Binder<'_> {
                         "SELECT * with no tables specified is not valid",
                     ));
                 }
+                let first = outputs.len();
                 expand(scope, None, outputs)?;
+                outputs[first..].iter().for_each(|output| self.reads(scope, &output.value.expr));
             }
             S::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                 let name = scope.named(name)?;
@@ -364,7 +366,9 @@ impl Binder<'_> {
                         format!("missing FROM-clause entry for table \"{name}\""),
                     ));
                 }
+                let first = outputs.len();
                 expand(scope, Some(&name), outputs)?;
+                outputs[first..].iter().for_each(|output| self.reads(scope, &output.value.expr));
             }
             other => return Err(Error::unsupported(format_args!("{other} in a select list"))),
         }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use identity::Privileges;
 use procedure::build::int;
 use procedure::{Column, Expr, Function, Output};
 use sqlparser::ast;
@@ -21,6 +22,9 @@ use crate::syntax::names::{fold, function_name, quoted_if_needed, split};
 use crate::syntax::path::SearchPath;
 use crate::syntax::sequence::named_by;
 
+/// What it takes to have values of a sequence: one of these.
+const TAKES: Privileges = Privileges::USAGE.with(Privileges::UPDATE);
+
 impl Binder<'_> {
     pub(super) fn sequence_function(
         &mut self,
@@ -30,11 +34,14 @@ impl Binder<'_> {
         let int8 = DataType::Int8;
         let expr = match (name, arguments) {
             ("nextval", [which]) => {
-                let id = int(i64::from(self.sequence_of(which)?.id.0));
+                let sequence = self.sequence_of(which)?;
+                self.needs_sequence(&sequence, TAKES);
+                let id = int(i64::from(sequence.id.0));
                 self.draw(Function::Nextval, vec![id], int8.clone())
             }
             ("currval", [which]) => {
                 let sequence = self.sequence_of(which)?;
+                self.needs_sequence(&sequence, Privileges::USAGE.with(Privileges::SELECT));
                 let name = Expr::Const(Value::text(&sequence.name));
                 let id = int(i64::from(sequence.id.0));
                 self.draw(Function::Currval, vec![id, name], int8.clone())
@@ -121,6 +128,7 @@ impl Binder<'_> {
             })
             .collect();
         let sequence = self.sequence_of(which)?;
+        self.needs_sequence(&sequence, TAKES);
         let program = rest.and_then(|rest| program(&sequence, &rest));
         let program = program.ok_or_else(|| {
             Error::new(SqlState::UNDEFINED_FUNCTION, format!("no such call: {text}"))
@@ -149,7 +157,9 @@ impl Binder<'_> {
                 }
             };
             let which = self.expression(&Scope::default(), named_by(call, which))?;
-            sequences.push(self.sequence_of(&which)?);
+            let sequence = self.sequence_of(&which)?;
+            self.needs_sequence(&sequence, Privileges::UPDATE);
+            sequences.push(sequence);
             let always = ast::Expr::value(ast::Value::Boolean(true));
             projection.push((*value).clone());
             projection.push(taken.map_or(always, |taken| (*taken).clone()));

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use identity::Privileges;
 use procedure::Output;
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, Result, SqlState, SystemType};
@@ -14,10 +15,18 @@ use crate::bind::statement::{
 };
 use crate::copy::CopyOptions;
 use crate::plan::explain::Explained;
+use crate::schema::catalog::Commented;
 use crate::settings;
 use crate::settings::zones;
 use crate::syntax::explain::ExplainOptions;
 use crate::syntax::names::{data_type, fold, object_name, simple_name};
+
+/// LOCK TABLE takes one of these, whatever the mode.
+const LOCKS: Privileges = Privileges::SELECT
+    .with(Privileges::INSERT)
+    .with(Privileges::UPDATE)
+    .with(Privileges::DELETE)
+    .with(Privileges::TRUNCATE);
 
 impl Binder<'_> {
     pub(super) fn session_statement(
@@ -81,7 +90,9 @@ impl Binder<'_> {
         for target in &lock.tables {
             // A view is no more than its text: nothing of it can be locked.
             if self.catalog.view(&object_name(&target.name)?).is_none() {
-                tables.push(self.table(&target.name)?.id());
+                let table = self.table(&target.name)?;
+                self.needs_one_of(&Commented::Table(table.id()), LOCKS);
+                tables.push(table.id());
             }
         }
         Ok(Statement::Command(Command::LockTable(TableLock {
@@ -139,6 +150,8 @@ impl Binder<'_> {
             (ast::CopySource::Table { table_name, columns }, true) => {
                 let table = self.table(table_name)?;
                 let columns = self.copy_columns(&table, columns)?;
+                let shown = columns.iter().copied();
+                self.needs_columns(table.id(), Privileges::SELECT, shown);
                 let described = columns.iter().map(|c| procedure::Column {
                     name: table.column_name(*c).to_owned(),
                     data_type: table.column_type(*c).clone(),
@@ -194,6 +207,7 @@ impl Binder<'_> {
             .with_detail("Generated columns cannot be used in COPY."));
         }
         let columns = listed;
+        self.needs_columns(table.id(), Privileges::INSERT, columns.iter().copied());
         let types: Vec<_> = columns.iter().map(|c| Some(table.column_type(*c).clone())).collect();
         let bound = |types| Binder::new(self.catalog, self.session, types);
         let looks = bound(types.clone()).looks_at_loaded(&table, &columns);

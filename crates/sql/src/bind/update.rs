@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use identity::Privileges;
 use procedure::query::Repeats;
 use procedure::{Check, CommandCode, Expr, Query, Reg, Step};
 use sqlparser::ast;
@@ -27,7 +28,7 @@ use super::dml::{Dml, Returning, RowResult, one_if};
 use super::from::From;
 use super::plan::{Wishes, conjuncts, plan};
 use super::state::{Following, Place, Waits};
-use crate::schema::catalog::Table;
+use crate::schema::catalog::{Commented, Table};
 use crate::syntax::names::fold;
 
 impl Binder<'_> {
@@ -45,6 +46,8 @@ impl Binder<'_> {
         let (table, mut from) = self.target(std::slice::from_ref(&update.table), sources)?;
         let returning = self.returning_clause(&from.scope, update.returning.as_deref(), emit)?;
         let assignments = self.assignments(&from.scope, &table, &update.assignments)?;
+        let assigned = assignments.iter().map(|(column, _)| *column);
+        self.needs_columns(table.id(), Privileges::UPDATE, assigned);
         self.where_clause(&mut from, update.selection.as_ref())?;
         let draws = assignments.iter().any(|(_, value)| value.draws());
         let is_alone = from.items.len() == 1 && !self.is_late();
@@ -226,6 +229,7 @@ impl Binder<'_> {
             ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from) => from,
         };
         let (table, mut from) = self.target(target, delete.using.as_deref().unwrap_or_default())?;
+        self.needs(&Commented::Table(table.id()), Privileges::DELETE);
         let returning = self.returning_clause(&from.scope, delete.returning.as_deref(), emit)?;
         self.where_clause(&mut from, delete.selection.as_ref())?;
         let mut needed = self.columns_of_going(&table);

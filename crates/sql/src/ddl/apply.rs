@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use identity::Actor;
+use parking_lot::Mutex;
 use procedure::{Output, Procedure, Step};
 use sqlparser::ast;
 use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
@@ -21,6 +23,8 @@ use crate::syntax::routine::{CreateFunction, RoutineKind};
 
 /// A catalog on its way to the next one, and what must happen besides.
 pub(super) struct Transition {
+    /// Who asks for it.
+    pub actor: Actor,
     pub catalog: Catalog,
     pub store: Vec<StoreChange>,
     pub validations: Vec<Validation>,
@@ -33,9 +37,21 @@ impl Catalog {
     ///
     /// A pure function: the same catalog and text give the same ids on every replica.
     pub fn apply(&self, ddl: &Ddl) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
-        let mut transition =
-            Transition { catalog: self.clone(), store: Vec::new(), validations: Vec::new() };
+        self.apply_as(Actor::BOOTSTRAP, ddl)
+    }
+
+    /// The same, where it is asked for by another than the superuser that the ledger began with.
+    pub fn apply_as(
+        &self,
+        actor: Actor,
+        ddl: &Ddl,
+    ) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
+        let (store, validations) = Default::default();
+        let mut transition = Transition { actor, catalog: self.clone(), store, validations };
+        transition.check_may(ddl)?;
         transition.run(ddl)?;
+        transition.check_references(self)?;
+        transition.settle_access(self);
         transition.drop_orphaned_comments();
         transition.renew_routines();
         transition.catalog.version += 1;
@@ -82,11 +98,16 @@ impl Transition {
             Ddl::DropRoutines { kind, names, if_exists } => {
                 return self.drop_routines(*kind, names, *if_exists);
             }
-            Ddl::CreateSchema { name, if_not_exists } => {
-                return self.create_schema(name, *if_not_exists);
+            Ddl::CreateSchema { name, if_not_exists, owner } => {
+                return self.create_schema(name, *if_not_exists, owner.as_ref());
             }
             Ddl::DropSchemas { names, if_exists, cascade } => {
                 self.drop_schemas(names, *if_exists, *cascade)?;
+            }
+            Ddl::Role(statement) => return self.role_statement(statement),
+            Ddl::Grant(statement) => return self.grant(statement),
+            Ddl::ChangeOwner { owned, if_exists, name, role } => {
+                return self.change_owner(*owned, *if_exists, name, role);
             }
             Ddl::CommentOnConstraint { name, table, text } => {
                 return self.comment_on_constraint(name, table, text.as_deref());
@@ -394,7 +415,7 @@ impl Transition {
         }
         self.check_namespace(&function.name)?;
         // What is missing may come later, as it does where a dump is restored: sessions look.
-        if let Err(error) = compile_routine(&self.catalog, function)
+        if let Err(error) = compile_routine(&self.catalog, function, None)
             && !is_missing(&error)
         {
             return Err(error);
@@ -404,6 +425,7 @@ impl Transition {
             defaults: parameter_defaults(&self.catalog, function)?,
             definition: function.clone(),
             compiled: OnceLock::new(),
+            decided: Mutex::default(),
         };
         self.catalog.routines.insert(function.name.clone(), Arc::new(routine));
         Ok(())

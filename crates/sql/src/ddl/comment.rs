@@ -78,7 +78,11 @@ impl Catalog {
         self.comments.iter().map(|(object, text)| (object, &**text))
     }
 
-    fn commented(&self, kind: ast::CommentObject, name: &ast::ObjectName) -> Result<Commented> {
+    pub(super) fn commented(
+        &self,
+        kind: ast::CommentObject,
+        name: &ast::ObjectName,
+    ) -> Result<Commented> {
         use ast::CommentObject as K;
         match kind {
             K::Table => {
@@ -166,7 +170,7 @@ impl Catalog {
         }
     }
 
-    fn has(&self, object: &Commented) -> bool {
+    pub(super) fn has(&self, object: &Commented) -> bool {
         let table = |id: &TableId| self.table_by_id(*id);
         match object {
             Commented::Table(id) => table(id).is_some(),

@@ -7,12 +7,14 @@
 mod alter;
 mod apply;
 mod comment;
+mod grants;
 mod options;
 mod rename;
 mod retype;
+mod roles;
 mod schemas;
 mod sequence;
-mod skipped;
+pub(crate) mod skipped;
 mod table;
 pub(crate) mod truncate;
 mod view;

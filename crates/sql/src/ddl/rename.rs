@@ -70,6 +70,9 @@ impl Transition {
             let view = View { name: new.to_owned(), ..(*view).clone() };
             self.catalog.views.insert(new.to_owned(), Arc::new(view));
         }
+        if let Some(access) = self.catalog.access.remove(&Commented::View(name.to_owned())) {
+            self.catalog.access.insert(Commented::View(new.to_owned()), access);
+        }
         if let Some(text) = self.catalog.comments.remove(&Commented::View(name.to_owned())) {
             self.catalog.comments.insert(Commented::View(new.to_owned()), text);
         }

@@ -5,19 +5,35 @@
 //! statements that would drop each by itself. `public` is one like any other, but for being there
 //! from the beginning.
 //!
-//! Departure: a schema has no owner and no privileges, and cannot be renamed.
+//! Departure: a schema cannot be renamed.
+
+use std::sync::Arc;
 
 use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
 use super::apply::Transition;
+use crate::schema::access::Access;
+use crate::schema::catalog::Commented;
 use crate::syntax::names::{SYSTEM_SCHEMAS, no_schema, schema_of, split};
+use crate::syntax::roles::RoleSpec;
 
 const DUPLICATE_SCHEMA: SqlState = SqlState(*b"42P06");
 const RESERVED_NAME: SqlState = SqlState(*b"42939");
 
 impl Transition {
-    pub(super) fn create_schema(&mut self, name: &str, if_not_exists: bool) -> Result<()> {
+    pub(super) fn create_schema(
+        &mut self,
+        name: &str,
+        if_not_exists: bool,
+        owner: Option<&RoleSpec>,
+    ) -> Result<()> {
+        let owner = owner.map(|owner| self.role(owner)).transpose()?;
+        let roles = &self.catalog.roles;
+        if let Some(owner) = owner.filter(|owner| !roles.is_member(self.actor.current, *owner)) {
+            let what = format!("must be member of role \"{}\"", roles.name(owner));
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
+        }
         if name.starts_with("pg_") {
             return Err(Error::new(RESERVED_NAME, format!("unacceptable schema name \"{name}\""))
                 .with_detail("The prefix \"pg_\" is reserved for system schemas."));
@@ -31,6 +47,10 @@ impl Transition {
             }
             (false, _) => {
                 self.catalog.namespaces.insert(name.to_owned());
+                if let Some(owner) = owner {
+                    let object = Commented::Schema(name.to_owned());
+                    self.catalog.access.insert(object, Arc::new(Access::of(owner)));
+                }
                 Ok(())
             }
         }

@@ -8,6 +8,7 @@ use types::{Error, SqlState};
 use crate::schema::catalog::{Catalog, Table};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::names::{bare, beside, fold, object_name, simple_name, split};
+use crate::syntax::roles::{RoleSpec, RoleStatement};
 use crate::syntax::routine::RoutineKind;
 
 const DUPLICATE_SCHEMA: SqlState = SqlState(*b"42P06");
@@ -19,6 +20,16 @@ impl Ddl {
         skipped.statement(self);
         skipped.notices
     }
+}
+
+/// The code of a notice that is a warning.
+pub(crate) const WARNING: SqlState = SqlState(*b"01000");
+
+fn pairs<'r>(
+    roles: &'r [String],
+    members: impl Iterator<Item = String> + Clone,
+) -> impl Iterator<Item = (&'r str, String)> {
+    roles.iter().flat_map(move |role| members.clone().map(move |member| (role.as_str(), member)))
 }
 
 struct Skipped<'a> {
@@ -55,6 +66,7 @@ impl Skipped<'_> {
                 self.missing("relation", names, |name| catalog.relation_exists(name));
             }
             Ddl::AlterTable(alter) => self.alter_table(alter),
+            Ddl::Role(statement) => self.roles(statement),
             Ddl::CreateTable(create) if create.if_not_exists => self.relation(&create.name),
             Ddl::CreateSequence { name, if_not_exists: true, .. } => self.relation(name),
             Ddl::CreateIndex(create) if create.if_not_exists => {
@@ -65,8 +77,48 @@ impl Skipped<'_> {
                     self.exists(SqlState::DUPLICATE_TABLE, &format!("relation \"{name}\""));
                 }
             }
-            Ddl::CreateSchema { name, if_not_exists: true } if catalog.has_namespace(name) => {
+            Ddl::CreateSchema { name, if_not_exists: true, .. } if catalog.has_namespace(name) => {
                 self.exists(DUPLICATE_SCHEMA, &format!("schema \"{name}\""));
+            }
+            _ => {}
+        }
+    }
+
+    /// Of roles, what changes nothing.
+    fn roles(&mut self, statement: &RoleStatement) {
+        let catalog = self.catalog;
+        let id = |name: &str| catalog.roles().find(name).map(|role| role.id);
+        let is_member = |role: &str, member: &str| {
+            let (role, member) = (id(role), id(member));
+            let mut all = catalog.roles().memberships();
+            all.any(|one| Some(one.role) == role && Some(one.member) == member)
+        };
+        let name = |spec: &RoleSpec| match spec {
+            RoleSpec::Name(name) => Some(name.clone()),
+            _ => None,
+        };
+        match statement {
+            RoleStatement::Drop { names, if_exists: true } => {
+                for name in names.iter().filter_map(name).filter(|name| id(name).is_none()) {
+                    self.is_missing(&format!("role \"{name}\""));
+                }
+            }
+            RoleStatement::Grant { roles, to, admin: false } => {
+                for (role, member) in pairs(roles, to.iter().filter_map(name)) {
+                    if is_member(role, &member) {
+                        let what =
+                            format!("role \"{member}\" is already a member of role \"{role}\"");
+                        self.notices.push(Error::new(SqlState::SUCCESSFUL_COMPLETION, what));
+                    }
+                }
+            }
+            RoleStatement::Revoke { roles, from, .. } => {
+                for (role, member) in pairs(roles, from.iter().filter_map(name)) {
+                    if id(role).is_some() && id(&member).is_some() && !is_member(role, &member) {
+                        let what = format!("role \"{member}\" is not a member of role \"{role}\"");
+                        self.notices.push(Error::new(WARNING, what));
+                    }
+                }
             }
             _ => {}
         }

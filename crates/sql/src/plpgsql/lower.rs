@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use identity::RoleId;
 use procedure::step::{OnError, Phi};
 use procedure::{
     BinaryOp, Block, Column, Expr, Output, Procedure, Reg, Step, UnaryOp, draws, prune,
@@ -48,7 +49,7 @@ pub struct Lowering<'a> {
 /// Compiles a parsed body.
 pub fn lower(
     catalog: &Catalog,
-    function: &CreateFunction,
+    (function, role): (&CreateFunction, Option<RoleId>),
     body: &syntax::Block,
     reads: Reads,
 ) -> Result<Procedure> {
@@ -62,6 +63,7 @@ pub fn lower(
     let mut binder = Binder::new(catalog, &session, types.collect());
     binder.bound_by_text(function.body.len());
     binder.strict_variables = true;
+    role.into_iter().for_each(|role| binder.check_role(role));
     let mut lowering = Lowering {
         binder,
         rules: Vec::new(),
@@ -202,8 +204,10 @@ impl Lowering<'_> {
         let mark = self.mark();
         self.labels.push(block.label.clone().unwrap_or_default());
         for declaration in &block.declarations {
+            let outer = self.binder.begin_part();
             self.declaration(declaration, mark)
                 .map_err(|error| at_line(error, declaration.line))?;
+            self.binder.end_part(outer);
         }
         self.nodes(&block.body)?;
         self.labels.pop();
@@ -300,7 +304,9 @@ impl Lowering<'_> {
 
     pub(super) fn nodes(&mut self, nodes: &[Node]) -> Result<()> {
         for node in nodes {
+            let outer = self.binder.begin_part();
             self.statement(&node.statement).map_err(|error| at_line(error, node.line))?;
+            self.binder.end_part(outer);
         }
         Ok(())
     }

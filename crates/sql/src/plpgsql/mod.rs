@@ -34,6 +34,7 @@ mod scope;
 mod syntax;
 mod tokens;
 
+use identity::RoleId;
 use procedure::Procedure;
 use types::Result;
 
@@ -41,11 +42,18 @@ use crate::schema::catalog::Catalog;
 use crate::syntax::routine::CreateFunction;
 
 /// Compiles the body of a PL/pgSQL procedure or function.
-pub fn compile(catalog: &Catalog, function: &CreateFunction) -> Result<Procedure> {
+///
+/// # Errors
+/// It is no program. What `role` may not do is no error, but raised where it stands.
+pub fn compile(
+    catalog: &Catalog,
+    function: &CreateFunction,
+    role: Option<RoleId>,
+) -> Result<Procedure> {
     let names: Vec<String> = lower::parameter_names(function).collect();
     let names_settled = (&function.path, catalog);
     let (body, reads) = parse::parse_body(&function.body, &names, names_settled)?;
-    lower::lower(catalog, function, &body, reads)
+    lower::lower(catalog, (function, role), &body, reads)
 }
 
 #[cfg(test)]

@@ -6,10 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use identity::{Privileges, RoleId, Roles};
+use parking_lot::Mutex;
 use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
+use crate::schema::access::Access;
 use crate::schema::sequence::{Identity, Sequence};
 use crate::syntax::names::{self, PUBLIC};
 use crate::syntax::routine::{CreateFunction, parameter_columns, result_columns};
@@ -19,6 +22,8 @@ pub struct Catalog {
     /// Counts the DDL statements applied; plans are valid for one version.
     pub version: u64,
     pub(crate) next_table: u32,
+    pub(crate) roles: Arc<Roles>,
+    pub(crate) access: BTreeMap<Commented, Arc<Access>>,
     /// Schemas, but those of the system.
     pub(crate) namespaces: BTreeSet<String>,
     pub(crate) tables: BTreeMap<TableId, Arc<Table>>,
@@ -151,21 +156,87 @@ pub struct Routine {
     /// Defaults of the trailing parameters that have one, bound and cast.
     pub defaults: Vec<Option<Expr>>,
     /// By its language's compiler.
-    pub(crate) compile: fn(&Catalog, &CreateFunction) -> Result<Procedure>,
+    pub(crate) compile: fn(&Catalog, &CreateFunction, Option<RoleId>) -> Result<Procedure>,
     /// Compiled against the one catalog that has this value, when something asks first: most
     /// schema changes concern few routines, and which is not known before they are compiled.
     pub(crate) compiled: OnceLock<Arc<Procedure>>,
+    /// What roles that are no superusers run of it, so far.
+    pub(crate) decided: Mutex<BTreeMap<RoleId, Decided>>,
 }
+
+/// What a role runs that calls a routine.
+#[derive(Clone, Debug)]
+pub(crate) enum Decided {
+    Denied(Error),
+    Plain,
+    /// Refusals stand where it may not do something.
+    Own(Arc<Procedure>),
+}
+
+/// Roles for which that is remembered, of one routine at one version of the schema.
+const DECIDED_MAX: usize = 1000;
 
 impl Routine {
     /// Its program under `catalog`, which it is of. One that no longer compiles says why when it is
     /// called.
     pub fn procedure(&self, catalog: &Catalog) -> Arc<Procedure> {
         let compile = || {
-            let compiled = (self.compile)(catalog, &self.definition);
+            let compiled = (self.compile)(catalog, &self.definition, None);
             Arc::new(compiled.unwrap_or_else(|error| failing(&self.definition, error)))
         };
         Arc::clone(self.compiled.get_or_init(compile))
+    }
+
+    /// Its program for a role that calls it, or for any role (`None`).
+    ///
+    /// # Errors
+    /// 42501: the role may not call it.
+    pub fn procedure_for(
+        &self,
+        catalog: &Catalog,
+        caller: Option<RoleId>,
+    ) -> Result<Arc<Procedure>> {
+        let Some(caller) = caller else { return Ok(self.procedure(catalog)) };
+        if let Some(decided) = self.decided.lock().get(&caller) {
+            return match decided {
+                Decided::Denied(error) => Err(error.clone()),
+                Decided::Plain => Ok(self.procedure(catalog)),
+                Decided::Own(procedure) => Ok(Arc::clone(procedure)),
+            };
+        }
+        let decision = self.decide(catalog, caller);
+        let mut decided = self.decided.lock();
+        if decided.len() >= DECIDED_MAX {
+            decided.clear();
+        }
+        decided.insert(caller, decision);
+        drop(decided);
+        self.procedure_for(catalog, Some(caller))
+    }
+
+    fn decide(&self, catalog: &Catalog, caller: RoleId) -> Decided {
+        let closure = catalog.roles.closure(caller);
+        let object = Commented::Routine(self.definition.name.clone());
+        if let Err(error) = catalog.check_usage(&closure, &self.definition.name) {
+            return Decided::Denied(error);
+        }
+        if !catalog.privileges(&closure, &object).contains(Privileges::EXECUTE) {
+            return Decided::Denied(catalog.denied(&object));
+        }
+        let role = match self.definition.security_definer {
+            true => catalog.owner(&object),
+            false => caller,
+        };
+        if catalog.roles.is_superuser(role) {
+            return Decided::Plain;
+        }
+        let compiled = (self.compile)(catalog, &self.definition, Some(role));
+        let compiled = compiled.unwrap_or_else(|error| failing(&self.definition, error));
+        let shown = |procedure: &Procedure| format!("{:?}", procedure.body);
+        match shown(&compiled) == shown(&self.procedure(catalog)) {
+            true => Decided::Plain,
+            false => Decided::Own(Arc::new(compiled)),
+        }
     }
 
     /// The same routine of another catalog.
@@ -175,6 +246,7 @@ impl Routine {
             defaults: self.defaults.clone(),
             compile: self.compile,
             compiled: OnceLock::new(),
+            decided: Mutex::default(),
         }
     }
 }
@@ -204,6 +276,15 @@ impl Catalog {
     pub fn genesis() -> Catalog {
         let namespaces = [PUBLIC.to_owned()].into();
         Catalog { next_table: 1, namespaces, ..Catalog::default() }
+    }
+
+    /// The same, with a superuser of that name.
+    pub fn genesis_of(owner: &str) -> Catalog {
+        Catalog { roles: Arc::new(Roles::bootstrap(owner)), ..Catalog::genesis() }
+    }
+
+    pub fn roles(&self) -> &Arc<Roles> {
+        &self.roles
     }
 
     /// Schemas that are not the system's, by name.

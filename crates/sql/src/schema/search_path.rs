@@ -30,6 +30,7 @@ use types::{Error, Result, SqlState};
 
 use crate::schema::catalog::{Catalog, View};
 use crate::syntax::ddl::{AlterSequence, Ddl, SequenceOptions};
+use crate::syntax::grants::{GrantTarget, Owned};
 use crate::syntax::names::{PUBLIC, bare, fold, key, object_name, quoted_if_needed};
 use crate::syntax::parse::name_in;
 use crate::syntax::parsed::{Body, Parsed};
@@ -311,6 +312,23 @@ impl<'a> Settler<'a> {
                     self.options(options)?;
                 }
                 self.must_find(name)
+            }
+            Ddl::Grant(statement) => match &mut statement.on {
+                GrantTarget::Tables(names) | GrantTarget::Sequences(names) => {
+                    names.iter_mut().try_for_each(|name| self.must_find(name))
+                }
+                GrantTarget::Routines(names) => {
+                    names.iter_mut().for_each(|name| self.routine(name));
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
+            Ddl::ChangeOwner {
+                owned: Owned::Table | Owned::View | Owned::Sequence, name, ..
+            } => self.must_find(name),
+            Ddl::ChangeOwner { owned: Owned::Routine, name, .. } => {
+                self.routine(name);
+                Ok(())
             }
             Ddl::AlterIdentity { table: name, .. }
             | Ddl::Rename { name, .. }

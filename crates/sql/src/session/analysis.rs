@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::stream::StreamExt;
+use identity::{Closure, Privileges, RoleId};
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
@@ -23,6 +24,8 @@ use crate::bind::would_differ;
 use crate::copy::{CopyFormatter, CopyOptions};
 use crate::plan::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use crate::plan::router::{self, Reason};
+use crate::schema::catalog::Catalog;
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::{is_no_catalog, object_name};
 use crate::syntax::parsed::Parsed;
 use procedure::{Interrupt, Output};
@@ -36,6 +39,72 @@ fn too_many_runs() -> Error {
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
         .with_hint("Fetch the open portals to their end or close them, or end the transaction.")
 }
+
+/// Whether a user may read what a query names, which its engine asks of no one.
+///
+/// # Errors
+/// 42501.
+fn may_read(catalog: &Catalog, info: &SessionInfo, query: &ast::Query) -> Result<()> {
+    let roles = catalog.roles();
+    let role = roles.find(info.current_user()).map_or(RoleId(0), |role| role.id);
+    match roles.is_superuser(role) {
+        true => Ok(()),
+        // One that is no role any more has the privileges of PUBLIC.
+        false => check_reads(catalog, &roles.closure(role), query, 0),
+    }
+}
+
+/// Views are read with their owners' privileges. A name that WITH gives hides no table that the
+/// user may not read: such a query names it otherwise.
+fn check_reads(
+    catalog: &Catalog,
+    closure: &Closure,
+    query: &ast::Query,
+    depth: usize,
+) -> Result<()> {
+    let read = ast::visit_relations(query, |name| {
+        let check = || -> Result<()> {
+            let Ok(key) = object_name(name) else { return Ok(()) };
+            let Some(object) = catalog.relation_object(&key) else { return Ok(()) };
+            catalog.check_usage(closure, &key)?;
+            let may = match catalog.find_table(&key) {
+                // Which columns it reads is the engine's to find out.
+                Some(table) => table.schema.visible_columns().all(|(column, _)| {
+                    let may = catalog.column_privileges(closure, table.id(), column);
+                    may.contains(Privileges::SELECT)
+                }),
+                None => catalog.privileges(closure, &object).contains(Privileges::SELECT),
+            };
+            if !may {
+                return Err(catalog.denied(&object));
+            }
+            match catalog.view(&key) {
+                Some(view) if depth < VIEWS_DEPTH_MAX => {
+                    let owner = catalog.owner(&object);
+                    match catalog.roles().is_superuser(owner) {
+                        true => Ok(()),
+                        false => {
+                            let owner = catalog.roles().closure(owner);
+                            check_reads(catalog, &owner, &view.query, depth + 1)
+                        }
+                    }
+                }
+                _ => Ok(()),
+            }
+        };
+        match check() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    });
+    match read {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Views on views that can be made are fewer.
+const VIEWS_DEPTH_MAX: usize = 32;
 
 impl Session {
     /// Binds for the analyst what the fast path has refused.
@@ -53,6 +122,9 @@ impl Session {
         let plan = match self.plan(versioned, parsed, declared, false) {
             None => return Err(refusal),
             Some(Ok(plan)) => plan,
+            Some(Err(error)) if error.code() == SqlState::INSUFFICIENT_PRIVILEGE => {
+                return Err(error);
+            }
             Some(Err(_)) if would_differ(&refusal) => return Err(refusal),
             // Its words for a fault that both found are better known.
             Some(Err(error))
@@ -110,6 +182,9 @@ impl Session {
     ) -> Option<Result<Arc<dyn AnalyticalPlan>>> {
         let analyst = self.database.analyst.as_ref()?;
         let query = parsed.query()?;
+        if let Err(error) = may_read(&versioned.catalog, &self.info, query) {
+            return Some(Err(error));
+        }
         let is_whole = matches!(parsed.copy_options(), Ok(None));
         let text = if is_whole { parsed.text.clone() } else { query.to_string() };
         let request = QueryRequest {

@@ -196,12 +196,8 @@ impl Session {
 
     /// Ends another session, or what it runs; whether there was one.
     async fn signal(&mut self, process: i32, ends: bool, patience_ms: i64) -> Result<bool> {
-        let user = self.database.commons.user(process);
-        if user.as_ref().is_some_and(|user| *user != self.info.user) && !self.info.is_owner {
-            let what = if ends { "terminate process" } else { "cancel query" };
-            let message = format!("permission denied to {what}");
-            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
-                .with_detail("Only the owner of the ledger may end sessions of other users."));
+        if let Some(user) = self.database.commons.user(process) {
+            self.check_may_signal(&user, ends)?;
         }
         let signals = self.database.commons.signals.get();
         let sent = signals.is_some_and(|signals| match ends {

@@ -18,12 +18,13 @@ use std::sync::Arc;
 
 use concurrency::overlay::Convert;
 use concurrency::{Overlay, Recorder};
+use engine::Party;
 use procedure::access::Access;
 use procedure::{Frame, Meter, Procedure, run, run_within};
 use storage::{CatalogChange, Store};
 use types::{Error, IndexSchema, Key, Result, SqlState, Stamp, Stop, TableId, TableSchema, Value};
 
-use super::versioned::Versioned;
+use super::versioned::{Stated, Versioned};
 use crate::ddl::{ColumnSource, StoreChange, Validation};
 use crate::schema::sequence::Sequence;
 use crate::syntax::ddl::Ddl;
@@ -34,6 +35,7 @@ const CHANGED_ROW_UNITS: u64 = 32;
 /// A schema change as a client has sent it.
 #[derive(Clone, Copy)]
 pub struct SchemaText<'t> {
+    pub party: Party<'t>,
     pub ddl: &'t Ddl,
     pub text: &'t str,
 }
@@ -48,7 +50,9 @@ pub fn change_schema<R: Recorder>(
     (overlay, store): (&mut Overlay<R>, &Store),
     mut frame: Option<&mut Frame>,
 ) -> Result<Arc<Versioned>, Stop> {
-    let (catalog, changes, validations) = before.catalog.apply(change.ddl)?;
+    let Party { principal, role } = change.party;
+    let actor = before.catalog.roles().actor(principal, role)?;
+    let (catalog, changes, validations) = before.catalog.apply_as(actor, change.ddl)?;
     let mut validations = validations.iter().peekable();
     for made in 0..=changes.len() {
         while let Some(Validation { query, error, .. }) =
@@ -65,7 +69,7 @@ pub fn change_schema<R: Recorder>(
     }
     let mut statements = before.statements.clone();
     if !matches!(change.ddl, Ddl::Truncate { restart_identity: false, .. }) {
-        statements.push(change.text.into());
+        statements.push(Stated::new(change.party, change.text));
     }
     let emptied = changes.iter().filter_map(|change| match change {
         StoreChange::Truncate(table) => Some(*table),

@@ -89,7 +89,10 @@ impl Session {
 
     fn reset(&mut self, name: Option<&str>) -> Result<Answer> {
         match name {
-            Some("role" | "session_authorization") => {}
+            Some("session_authorization") => {
+                self.change_setting("role", None, false)?;
+                self.change_setting("session_authorization", None, false)?;
+            }
             Some(name) => self.change_setting(name, None, false)?,
             None if self.transaction.is_some() => self.settings.reset_all_in_transaction()?,
             None => self.settings.reset_all(),

@@ -47,6 +47,7 @@ mod prepared;
 mod programs;
 mod proofs;
 mod release;
+mod roles;
 pub mod schema;
 mod sequences;
 mod stocks;
@@ -58,7 +59,7 @@ use std::sync::{Arc, OnceLock};
 
 use concurrency::Outcome;
 use engine::transaction::Asked;
-use engine::{Body, Engine, ParameterTypes};
+use engine::{Body, Engine, ParameterTypes, Party};
 use kit::pool::Pool;
 use procedure::{Interrupt, Notice, NoticeLevel, Output};
 use storage::Snapshot;
@@ -68,6 +69,7 @@ use crate::bind::is_missing;
 use crate::bind::origins;
 use crate::bind::statement::{Bound, Command, Program};
 use crate::compile::{bind_interruptibly, compile_routine};
+use crate::ddl::skipped::WARNING;
 use crate::plan::analyst::Analyst;
 use crate::plan::router;
 use crate::settings::Settings;
@@ -332,13 +334,19 @@ impl Session {
         if parsed.as_of.is_some() && !bound.statement.may_say_as_of() {
             return Err(Error::unsupported("AS OF in a statement that does not only read"));
         }
+        let calls = matches!(&bound.statement,
+            Action::Program(Program::Call { procedure, .. }) if !procedure.read_only);
+        if writes || calls {
+            // This node runs what it has bound, and the others look for themselves.
+            let Party { principal, role } = self.info.party();
+            versioned.catalog.roles().actor(principal, role)?;
+        }
         if writes {
             self.check_zone(&bound)?;
         }
         if writes && bound.session_dependent {
             // As every replica will bind it, which knows the user but not the session.
-            let (user, path) = (self.info.user.clone(), self.info.path.clone());
-            let canonical = SessionInfo { user, path, ..SessionInfo::default() };
+            let canonical = self.canonical(self.info.path.clone());
             let (again, same) = self.bind_by(&canonical, versioned, parsed, &declared)?;
             (bound, parsed) = (again?.map(Action::from), same);
         }
@@ -358,8 +366,8 @@ impl Session {
             Output::Rows(columns) => origins::of(&versioned.catalog, &parsed, columns.len()),
             Output::Tag => Box::default(),
         };
-        let zone = self.info.zone.clone();
-        Ok(Prepared { parsed, bound, types, version, zone, origins, scanned, locking, broad })
+        let (zone, role) = (self.info.zone.clone(), Arc::from(self.info.current_user()));
+        Ok(Prepared { parsed, bound, types, version, zone, role, origins, scanned, locking, broad })
     }
 
     /// What the ledger is asked for speaks of moments, and not of what clocks show.
@@ -380,9 +388,16 @@ impl Session {
             self.info.zone = self.settings.zone().clone();
             self.forget_bound();
         }
+        let (role, authorized) = (self.settings.role(), self.settings.session_authorization());
+        if self.info.role.as_deref() != role || self.info.authorized.as_deref() != authorized {
+            self.info.role = role.map(str::to_owned);
+            self.info.authorized = authorized.map(str::to_owned);
+            self.path_set.clear();
+            self.forget_bound();
+        }
         if self.path_set != self.settings.search_path() {
             self.path_set = self.settings.search_path().to_owned();
-            self.info.path = SearchPath::of_setting(&self.path_set, &self.info.user);
+            self.info.path = SearchPath::of_setting(&self.path_set, self.info.current_user());
             self.forget_bound();
         }
     }
@@ -399,7 +414,8 @@ impl Session {
         };
         self.settle_zone();
         let same_zone = !prepared.bound.zone_dependent || prepared.zone == self.info.zone;
-        let is_current = same_zone && prepared.version == view.versioned.version;
+        let same_role = *prepared.role == *self.info.current_user();
+        let is_current = same_zone && same_role && prepared.version == view.versioned.version;
         // EXECUTE and FETCH look after what they name.
         if is_current || prepared.parsed.names_what_it_answers() {
             return self.run(prepared, parameters, view).await;
@@ -452,6 +468,11 @@ impl Session {
 
     async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
         let tag = ddl.tag();
+        let recorded = self.without_password(ddl)?;
+        let (ddl, text) = match &recorded {
+            Some((ddl, text)) => (ddl, text.as_str()),
+            None => (ddl, text),
+        };
         if let Ddl::Truncate { names, restart_identity: false, cascade } = ddl
             && self.transaction.is_some()
         {
@@ -464,12 +485,19 @@ impl Session {
             && self.settings.check_function_bodies()
         {
             let catalog = &self.view().versioned.catalog;
-            aside(false, || compile_routine(catalog, function)).map_err(hint_of_unchecked)?;
+            aside(false, || compile_routine(catalog, function, None)).map_err(hint_of_unchecked)?;
         }
         let skipped = ddl.skipped(&self.view().versioned.catalog);
-        skipped.into_iter().for_each(|notice| self.tell(notice));
+        for notice in skipped {
+            match notice.code() {
+                WARNING => self.warn(notice),
+                _ => self.tell(notice),
+            }
+        }
         if let Some(transaction) = &mut self.transaction {
-            let change = SchemaText { ddl, text };
+            let party = self.info.party();
+            transaction.writes_as(party.role)?;
+            let change = SchemaText { party, ddl, text };
             transaction.change_schema(change, self.database.engine.store())?;
             return Ok(plain(tag));
         }
@@ -485,7 +513,11 @@ impl Session {
     fn check_view(&self, query: &str) -> Result<()> {
         let versioned = self.view().versioned;
         for parsed in parse(query)? {
-            let prepared = self.bind(&versioned, parsed, &[], true)?;
+            let prepared = match self.bind(&versioned, parsed, &[], true) {
+                // A view is read with its owner's privileges, when it is read.
+                Err(error) if error.code() == SqlState::INSUFFICIENT_PRIVILEGE => continue,
+                prepared => prepared?,
+            };
             if !prepared.bound.parameters.is_empty() {
                 return Err(Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
             }

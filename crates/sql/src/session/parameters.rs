@@ -1,8 +1,8 @@
 //! SET, SHOW and RESET: the session's parameters, the ledger's, and what is only shown.
 
 use concurrency::Outcome;
-use engine::Body;
 use engine::transaction::Asked;
+use engine::{Action, Body};
 use types::{Error, Result, SqlState, Value};
 
 use super::Session;
@@ -36,7 +36,7 @@ impl Session {
     ) -> Result<Answer> {
         // `SET ledger.protocol = 'serial'` is a ledger transaction: the protocol belongs to all.
         if let Some(parameter) = name.strip_prefix("ledger.") {
-            self.check_is_owner(&format!("set parameter \"{name}\""))?;
+            self.check_may(Action::SetParameter(parameter))?;
             let value = value.ok_or_else(|| {
                 Error::new(SqlState::INVALID_PARAMETER_VALUE, "a ledger parameter needs a value")
             })?;
@@ -81,24 +81,18 @@ impl Session {
             self.begin_to_lock();
             return Ok(plain("SET"));
         }
-        if let "role" | "session_authorization" = name {
-            self.check_is_own_role(value)?;
+        if name == "role" {
+            self.check_may_be(value)?;
+        }
+        if name == "session_authorization" {
+            let value = value.filter(|value| *value != self.info.user);
+            self.check_may_authorize(value)?;
+            self.change_setting("role", None, local)?;
+            self.change_setting(name, value, local)?;
             return Ok(plain("SET"));
         }
         self.change_setting(name, value, local)?;
         Ok(plain("SET"))
-    }
-
-    /// A session is its user's for good: whose it becomes must be the same.
-    fn check_is_own_role(&self, role: Option<&str>) -> Result<()> {
-        match role {
-            None => Ok(()),
-            Some(role) if role == self.info.user || role.eq_ignore_ascii_case("none") => Ok(()),
-            Some(role) => Err(Error::unsupported(format_args!("to become the user \"{role}\""))
-                .with_hint(
-                    "Connect as that user: what it writes is in the ledger under its name.",
-                )),
-        }
     }
 
     pub(super) fn show(&self, name: &str) -> Result<Answer> {
@@ -121,8 +115,10 @@ impl Session {
             }
             "in_hot_standby" => vec![[on_or_off(self.serves_reads_only())].into()],
             SEEN_HEIGHT => vec![[Value::from(self.seen.height.to_string())].into()],
-            "role" => vec![[Value::from("none")].into()],
-            "session_authorization" => vec![[Value::text(&self.info.user)].into()],
+            "session_authorization" => {
+                let user = self.settings.session_authorization().unwrap_or(&self.info.user);
+                vec![[Value::text(user)].into()]
+            }
             "log_scheme" => vec![[Value::from(self.database.engine.log_scheme())].into()],
             name => match name.strip_prefix("ledger.") {
                 Some(parameter) => {

@@ -20,6 +20,8 @@ use storage::Snapshot;
 use types::key::encode_column;
 use types::{Error, Height, Key, Result, SqlState, TableId, Value};
 
+use identity::RoleId;
+
 use super::answer::{Answer, Tag};
 use super::guard::aside;
 use super::{Session, View};
@@ -257,7 +259,7 @@ impl Session {
 
     /// A name is no row, but it does cost the others something.
     fn check_may_pin(&self, function: &str) -> Result<()> {
-        self.check_is_owner(&format!("execute {function}()"))?;
+        self.check_must_be(RoleId::PIN_BLOCKS, &format!("execute {function}()"))?;
         let is_read_only = match &self.transaction {
             Some(transaction) => transaction.is_read_only(),
             None => self.settings.read_only(),
@@ -268,20 +270,6 @@ impl Session {
         let what = format!("cannot execute {function}() in a read-only transaction");
         Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
             .with_hint("Outside of it, a block can be pinned by its number."))
-    }
-
-    /// There are no roles yet: what concerns all users is for one of them.
-    pub(super) fn check_is_owner(&self, action: &str) -> Result<()> {
-        if self.info.is_owner {
-            return Ok(());
-        }
-        let what = format!("permission denied to {action}");
-        Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what)
-            .with_detail(format!(
-                "It is for the ledger's owner alone, not for \"{}\".",
-                self.info.user
-            ))
-            .with_hint("Connect as the user that the node's setting \"owner\" names."))
     }
 
     fn history(&mut self, id: TableId, key: &[Value], view: &View) -> Result<Vec<Box<[Value]>>> {

@@ -93,6 +93,8 @@ pub struct Prepared {
     pub(super) types: ParameterTypes,
     pub(super) version: u64,
     pub(super) zone: Zone,
+    /// Whose privileges it was bound with.
+    pub(super) role: Arc<str>,
     /// The tables' columns that its own are, if any.
     pub origins: Box<[Option<Origin>]>,
     /// Tables whose size decides who runs it ([`router`](crate::plan::router)); most statements
@@ -139,13 +141,14 @@ impl Prepared {
         statement: impl FnOnce(Arc<Prepared>) -> Action,
     ) -> Prepared {
         let (version, parameters) = (of.version, of.bound.parameters.clone());
+        let role = Arc::clone(&of.role);
         let (zone, zone_dependent) = (of.zone.clone(), of.bound.zone_dependent);
         let locking = Locking::default();
         let statement = statement(Arc::new(of));
         let session_dependent = true;
         let bound = Bound { statement, parameters, output, session_dependent, zone_dependent };
         let (scanned, origins, broad) = (Box::default(), Box::default(), OnceLock::new());
-        Prepared { parsed, bound, types, version, zone, origins, scanned, locking, broad }
+        Prepared { parsed, bound, types, version, zone, role, origins, scanned, locking, broad }
     }
 }
 

@@ -26,9 +26,9 @@ use crate::copy::{CopyFormatter, CopyOptions};
 use crate::plan::analyst::held;
 
 use crate::ddl::truncate::children_first;
-use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::as_sql;
 use crate::syntax::parse::parse;
+use crate::syntax::path::SearchPath;
 
 fn weight_of(result: &ProgramResult) -> u64 {
     let row = |row: &Box<[Value]>| ROW_WEIGHT + row.iter().map(Value::weight).sum::<usize>();
@@ -272,6 +272,9 @@ impl Session {
         work: Work,
         draws: Draws,
     ) -> Result<ProgramResult> {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.writes_as(self.info.party().role)?;
+        }
         if self.locks_statements() {
             return self.write_locked(asked, work, draws).await;
         }
@@ -316,6 +319,18 @@ impl Session {
         work: Option<(Work, u64)>,
         seed: Seed,
     ) -> Result<Completion> {
+        let role = self.info.party().role.map(str::to_owned);
+        self.submit_as(role.as_deref(), asked, work, seed).await
+    }
+
+    /// The same as another role.
+    async fn submit_as(
+        &mut self,
+        role: Option<&str>,
+        asked: &Asked,
+        work: Option<(Work, u64)>,
+        seed: Seed,
+    ) -> Result<Completion> {
         self.guard.check()?;
         if self.settings.as_of_block().is_some() {
             let what = "nothing can be written while tally.as_of_block is set";
@@ -326,7 +341,8 @@ impl Session {
         let compiled =
             work.map(|(work, schema_version)| Compiled { work: Arc::new(work), schema_version });
         let key = self.settings.take_transaction_key();
-        let submitter = Submitter { principal: &self.info.user, key: key.as_deref(), seed };
+        let principal = self.info.user.as_str();
+        let submitter = Submitter { principal, role, key: key.as_deref(), seed };
         let engine = Arc::clone(&self.database.engine);
         let submitted = match engine.submit_revocably(submitter, asked, compiled) {
             Ok(submitted) => submitted,
@@ -378,12 +394,14 @@ impl Session {
             None => self.pass(),
         };
         let (version, draws) = (transaction.schema_version(), transaction.draws());
+        let role = transaction.role.take();
         let is_small = transaction.is_small();
         let Some((asked, work)) = aside(is_small, || transaction.lower())? else {
             return Ok(plain("COMMIT"));
         };
         let work = work.map(|work| (Work::Interactive(work), version));
-        let completion = self.submit(&asked, work, seed_of(&draws)).await?;
+        let seed = seed_of(&draws);
+        let completion = self.submit_as(role.as_deref(), &asked, work, seed).await?;
         drop(locks);
         match completion.outcome {
             Outcome::Committed(_) => Ok(plain("COMMIT")),
@@ -414,7 +432,7 @@ impl Session {
     /// Runs a statement that this node has worded.
     pub(super) async fn write_in_transaction(&mut self, text: &str) -> Result<ProgramResult> {
         let versioned = self.view().versioned;
-        let canonical = SessionInfo { user: self.info.user.clone(), ..SessionInfo::default() };
+        let canonical = self.canonical(SearchPath::default());
         let mut result = ProgramResult::default();
         for parsed in parse(text)? {
             let bound = bind_in_session(&versioned.catalog, &canonical, &parsed, &[])?;

@@ -8,8 +8,8 @@
 //! What a transaction compiles to depends on its envelope (text, parameter types, user, settings,
 //! seed) and the catalog, on nothing of the session that sent it: `current_user` is the
 //! transaction's, random values are drawn from its seed, the other session functions answer the
-//! same everywhere. No setting changes what a transaction means so far, so one that names any is
-//! refused.
+//! same everywhere. The one setting that changes what a transaction means is `role`, so one that
+//! names another is refused.
 //!
 //! *Schema changes in between.* A statement that was bound before one and runs after it is compiled
 //! again; where its arguments no longer fit, it ends in 40001. So does an interactive transaction
@@ -23,11 +23,14 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use concurrency::work::failed_since;
 use concurrency::{Interactive, Load, Moment, NoRecord, Overlay, Statement, Work};
-use engine::transaction::{SchemaSeen, StatementText, refuse_settings};
+use engine::transaction::{SchemaSeen, StatementText};
 use engine::{
-    Body, Language, Migrated, ObjectChange, ParameterTypes, SchemaChange, Seed, Transaction,
+    Action, Body, Language, Migrated, ObjectChange, ParameterTypes, Party, SchemaChange, Seed,
+    Transaction,
 };
 use hashbrown::HashTable;
+use identity::{RoleId, Roles};
+use ledger::Parameters;
 use parking_lot::Mutex;
 use procedure::draws::Draws;
 use procedure::{Column, Frame, Procedure, ProgramResult, sequences};
@@ -43,14 +46,15 @@ use crate::session::changes::{SchemaText, change_schema};
 use crate::session::guard::error_of;
 use crate::session::last_changes::LastChanges;
 use crate::session::stocks::Stocks;
-use crate::session::versioned::Versioned;
-use crate::settings::session_info::SessionInfo;
+use crate::session::versioned::{Stated, Versioned};
+use crate::settings::session_info::{OWNER, SessionInfo};
 use crate::syntax::ddl::Ddl;
+use crate::syntax::names::quoted_if_needed;
 use crate::syntax::parse::parse;
 use crate::syntax::path::SearchPath;
 
 pub struct Schema {
-    genesis: Arc<Versioned>,
+    genesis: ArcSwap<Versioned>,
     next: ArcSwap<Versioned>,
     compiled: Mutex<Compiled>,
     /// What this node has taken out of sequences.
@@ -65,7 +69,8 @@ struct Compiled {
 }
 
 struct CompiledWrite {
-    user: String,
+    principal: String,
+    role: Option<String>,
     text: String,
     types: ParameterTypes,
     bound: Arc<Bound>,
@@ -74,8 +79,14 @@ struct CompiledWrite {
 /// Texts with literals in them would otherwise fill the memory.
 const COMPILED_MAX: usize = 4096;
 
-fn hash_of(user: &str, text: &str, types: &ParameterTypes) -> u64 {
-    FxBuildHasher.hash_one((user, text, types))
+impl CompiledWrite {
+    fn party(&self) -> Party<'_> {
+        Party { principal: &self.principal, role: self.role.as_deref() }
+    }
+}
+
+fn hash_of(party: Party<'_>, text: &str, types: &ParameterTypes) -> u64 {
+    FxBuildHasher.hash_one((party, text, types))
 }
 
 impl Default for Schema {
@@ -86,10 +97,8 @@ impl Default for Schema {
 
 impl Schema {
     pub fn new() -> Schema {
-        let catalog = Arc::new(Catalog::genesis());
-        let (statements, last_changes) = Default::default();
-        let genesis = Arc::new(Versioned { catalog, version: 0, statements, last_changes });
-        let next = ArcSwap::from(Arc::clone(&genesis));
+        let genesis = genesis_of(OWNER);
+        let (next, genesis) = (ArcSwap::from(Arc::clone(&genesis)), ArcSwap::from(genesis));
         Schema { next, genesis, compiled: Mutex::default(), stocks: Stocks::default() }
     }
 
@@ -97,7 +106,12 @@ impl Schema {
     pub fn of(&self, snapshot: &Snapshot) -> Arc<Versioned> {
         let annotation = snapshot.catalog().annotation().cloned();
         let versioned = annotation.and_then(|annotation| annotation.downcast().ok());
-        versioned.unwrap_or_else(|| Arc::clone(&self.genesis))
+        versioned.unwrap_or_else(|| self.genesis.load_full())
+    }
+
+    /// Behind the newest block that has run, be it published or not.
+    pub fn newest(&self) -> Arc<Versioned> {
+        self.next.load_full()
     }
 
     /// Makes a schema, and the tables that it was made with, what comes next sees.
@@ -106,22 +120,29 @@ impl Schema {
         self.next.store(next);
     }
 
-    fn compile_text(&self, user: &str, text: &str, types: &ParameterTypes) -> Result<Arc<Bound>> {
+    fn compile_text(
+        &self,
+        party: Party<'_>,
+        text: &str,
+        types: &ParameterTypes,
+    ) -> Result<Arc<Bound>> {
         let next = self.next.load();
-        let hash = hash_of(user, text, types);
+        let hash = hash_of(party, text, types);
         {
             let mut compiled = self.compiled.lock();
             if compiled.version != next.version {
                 *compiled = Compiled { version: next.version, ..Compiled::default() };
             }
-            let is_it = |p: &CompiledWrite| p.text == text && p.user == user && p.types == *types;
+            let is_it =
+                |p: &CompiledWrite| p.text == text && p.party() == party && p.types == *types;
             if let Some(program) = compiled.programs.find(hash, is_it) {
                 return Ok(Arc::clone(&program.bound));
             }
         }
-        let bound = Arc::new(compile_for_ledger(&next.catalog, user, text, types)?);
+        let bound = Arc::new(compile_for_ledger(&next.catalog, party, text, types)?);
         let program = CompiledWrite {
-            user: user.to_owned(),
+            principal: party.principal.to_owned(),
+            role: party.role.map(str::to_owned),
             text: text.to_owned(),
             types: types.clone(),
             bound: Arc::clone(&bound),
@@ -130,16 +151,17 @@ impl Schema {
         if compiled.programs.len() >= COMPILED_MAX {
             compiled.programs.clear();
         }
-        compiled.programs.insert_unique(hash, program, |p| hash_of(&p.user, &p.text, &p.types));
+        compiled.programs.insert_unique(hash, program, |p| hash_of(p.party(), &p.text, &p.types));
         Ok(bound)
     }
 
     /// `draws`: what the transaction's programs have left to draw from.
-    fn compile_body(&self, user: &str, body: Body, draws: &mut Draws) -> Result<Work> {
+    fn compile_body(&self, party: Party<'_>, body: Body, draws: &mut Draws) -> Result<Work> {
         let next = self.next.load_full();
+        let caller = caller_of(&next.catalog, party)?;
         let compile_text =
-            |text: &str, types: &ParameterTypes| self.compile_text(user, text, types);
-        let mut compile = |body| compile_write(&next.catalog, &compile_text, body, draws);
+            |text: &str, types: &ParameterTypes| self.compile_text(party, text, types);
+        let mut compile = |body| compile_write((&next.catalog, caller), &compile_text, body, draws);
         match body {
             Body::Interactive { seen, transaction } if seen.version == next.version => {
                 transaction.try_map(compile).map(Work::Interactive)
@@ -164,9 +186,19 @@ impl Versioned {
     }
 }
 
+/// Whose privileges a party's programs have to have; `None`: it may do everything.
+///
+/// # Errors
+/// The party may ask for nothing.
+fn caller_of(catalog: &Catalog, party: Party<'_>) -> Result<Option<RoleId>> {
+    let roles = catalog.roles();
+    let role = roles.actor(party.principal, party.role)?.current;
+    Ok((!roles.is_superuser(role)).then_some(role))
+}
+
 /// What may stand by itself or within a transaction.
 fn compile_write(
-    catalog: &Catalog,
+    (catalog, caller): (&Catalog, Option<RoleId>),
     compile_text: &dyn Fn(&str, &ParameterTypes) -> Result<Arc<Bound>>,
     body: Body,
     draws: &mut Draws,
@@ -184,7 +216,7 @@ fn compile_write(
                 let what = format!("procedure {name} does not exist");
                 Error::new(SqlState::UNDEFINED_FUNCTION, what)
             })?;
-            let procedure = routine.procedure(catalog);
+            let procedure = routine.procedure_for(catalog, caller)?;
             check_arguments(&procedure, &arguments)?;
             let arguments = draws.arguments(&procedure, arguments)?;
             Ok(Work::Statement(Statement { procedure, arguments }))
@@ -221,7 +253,7 @@ fn check_seed(draws: &Draws, seed: Seed) -> Result<()> {
 /// replica.
 fn compile_for_ledger(
     catalog: &Catalog,
-    user: &str,
+    party: Party<'_>,
     text: &str,
     types: &ParameterTypes,
 ) -> Result<Bound> {
@@ -234,7 +266,12 @@ fn compile_for_ledger(
     };
     let path = path.unwrap_or_default();
     path.settle(catalog, &mut statement)?;
-    let info = SessionInfo { user: user.to_owned(), path, ..SessionInfo::default() };
+    let info = SessionInfo {
+        user: party.principal.to_owned(),
+        role: party.role.map(str::to_owned),
+        path,
+        ..SessionInfo::default()
+    };
     statement.reads_newest()?;
     bind_in_session(catalog, &info, &statement, &types.declared())
 }
@@ -291,9 +328,9 @@ fn not_a_write(text: &str) -> Error {
 impl Language for Schema {
     fn compile(&self, transaction: Transaction) -> Result<Work> {
         let Transaction { user, settings, seed, body } = transaction;
-        refuse_settings(settings.iter().map(|(name, _)| name.as_str()))?;
+        let party = Party::of(&user, &settings)?;
         let mut draws = Draws::new(seed);
-        let work = self.compile_body(&user, body, &mut draws)?;
+        let work = self.compile_body(party, body, &mut draws)?;
         check_seed(&draws, seed)?;
         Ok(work)
     }
@@ -302,16 +339,31 @@ impl Language for Schema {
         self.next.load().version
     }
 
+    fn authorize(&self, party: Party<'_>, action: Action<'_>) -> Result<()> {
+        let next = self.next.load();
+        let roles = next.catalog.roles();
+        let actor = roles.actor(party.principal, party.role)?;
+        may_act(roles, actor.current, action)
+    }
+
+    fn begin(&self, parameters: &Parameters) {
+        if let Some(owner) = parameters.others.get(engine::limits::OWNER) {
+            let genesis = genesis_of(owner);
+            self.next.store(Arc::clone(&genesis));
+            self.genesis.store(genesis);
+        }
+    }
+
     fn apply(
         &self,
-        text: &str,
+        (party, text): (Party<'_>, &str),
         store: &Arc<Store>,
         height: Height,
         time_us: i64,
     ) -> Result<SchemaChange> {
         let current = self.next.load_full();
         let ddl = parse_ddl(&current.catalog, text)?;
-        let change = SchemaText { ddl: &ddl, text };
+        let change = SchemaText { party, ddl: &ddl, text };
         let moment = Moment { height, position: 0, now_us: time_us };
         let mut overlay = Overlay::new(store.catalog(), LATEST, moment, NoRecord);
         let version = current.version + 1;
@@ -327,7 +379,8 @@ impl Language for Schema {
         position: Position,
         height: Height,
     ) -> Result<Migrated, Stop> {
-        let Transaction { user, seed, body, .. } = transaction;
+        let Transaction { user, settings, seed, body } = transaction;
+        let party = Party::of(&user, &settings)?;
         let Body::Interactive { seen, transaction } = body else {
             return Err(not_a_write("migration").into());
         };
@@ -344,7 +397,8 @@ impl Language for Schema {
         for (write, expected) in transaction.writes {
             if let Body::Schema { text } = &write {
                 let ddl = parse_ddl(&current.catalog, text)?;
-                let (change, version) = (SchemaText { ddl: &ddl, text }, current.version + 1);
+                let change = SchemaText { party, ddl: &ddl, text };
+                let version = current.version + 1;
                 let workspace = (&mut overlay, &**store);
                 let next = change_schema(&current, change, version, workspace, Some(&mut frame));
                 current = next.map_err(failed_since)?;
@@ -353,9 +407,11 @@ impl Language for Schema {
             }
             let catalog = &*current.catalog;
             let compile_text = |text: &str, types: &ParameterTypes| {
-                compile_for_ledger(catalog, &user, text, types).map(Arc::new)
+                compile_for_ledger(catalog, party, text, types).map(Arc::new)
             };
-            let work = compile_write(catalog, &compile_text, write, &mut draws)?;
+            let caller = caller_of(catalog, party)?;
+            let asked = (catalog, caller);
+            let work = compile_write(asked, &compile_text, write, &mut draws)?;
             count += work.run_again(&expected, &mut frame, &mut overlay)?;
         }
         check_seed(&draws, seed)?;
@@ -365,15 +421,14 @@ impl Language for Schema {
         Ok(Migrated { answer, changes, writes: overlay.take_writes(), now_us })
     }
 
-    /// The version, the last changes, and the statements, each with its length. Applied to no rows
+    /// The version, who it began with, the last changes, and the statements. Applied to no rows
     /// they give the same catalog, since what they make of a catalog does not depend on rows.
     fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
         let versioned = self.of(snapshot);
         let mut image = versioned.version.to_be_bytes().to_vec();
+        encode_str(versioned.catalog.roles().name(identity::BOOTSTRAP), &mut image);
         versioned.last_changes.encode(&mut image);
-        for text in &versioned.statements {
-            encode_str(text, &mut image);
-        }
+        versioned.statements.iter().for_each(|stated| stated.encode(&mut image));
         Ok(image)
     }
 
@@ -381,10 +436,13 @@ impl Language for Schema {
         let Some((version, mut texts)) = schema_image.split_first_chunk() else {
             return Err(Error::new(SqlState::DATA_CORRUPTED, "the schema has no version"));
         };
+        let genesis = genesis_of(decode_str(&mut texts)?);
+        self.next.store(Arc::clone(&genesis));
+        self.genesis.store(genesis);
         let last_changes = LastChanges::decode(&mut texts)?;
         while !texts.is_empty() {
-            let text = decode_str(&mut texts)?;
-            self.apply(text, store, 0, 0)?;
+            let stated = Stated::decode(&mut texts)?;
+            self.apply((stated.party(), &stated.text), store, 0, 0)?;
         }
         let Versioned { catalog, statements, .. } = &*self.next.load_full();
         let (catalog, statements) = (catalog.clone(), statements.clone());
@@ -396,15 +454,54 @@ impl Language for Schema {
     }
 }
 
+/// A definition is read alike whoever asks for it.
+const NO_PARTY: Party<'static> = Party { principal: "", role: None };
+
+fn genesis_of(owner: &str) -> Arc<Versioned> {
+    let catalog = Arc::new(Catalog::genesis_of(owner));
+    let (statements, last_changes) = Default::default();
+    Arc::new(Versioned { catalog, version: 0, statements, last_changes })
+}
+
+/// Whether a role may do what concerns the ledger as a whole.
+///
+/// # Errors
+/// 42501: it may not.
+pub(super) fn may_act(roles: &Roles, role: RoleId, action: Action<'_>) -> Result<()> {
+    let (needed, what) = match action {
+        Action::SetParameter(name) => {
+            (RoleId::SET_PARAMETERS, format!("set parameter \"ledger.{name}\""))
+        }
+        Action::ChangeMembers => {
+            (RoleId::CHANGE_MEMBERS, "change the members of the ledger".to_owned())
+        }
+        Action::SkipBlocks => (RoleId::SKIP_BLOCKS, "skip blocks".to_owned()),
+    };
+    must_be(roles, role, needed, &what)
+}
+
+/// # Errors
+/// 42501: a role is neither a superuser nor a member of the one that may do this.
+pub(super) fn must_be(roles: &Roles, role: RoleId, needed: RoleId, what: &str) -> Result<()> {
+    if roles.has_privileges_of(role, needed) {
+        return Ok(());
+    }
+    let (role, needed) = (roles.name(role), roles.name(needed));
+    let message = format!("permission denied to {what}");
+    Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+        .with_detail(format!("Role \"{role}\" is neither a superuser nor a member of {needed}."))
+        .with_hint(format!("A superuser can say: GRANT {needed} TO {}.", quoted_if_needed(role))))
+}
+
 fn parse_ddl(catalog: &Catalog, text: &str) -> Result<Ddl> {
-    match compile_for_ledger(catalog, "", text, &ParameterTypes::default())?.statement {
+    match compile_for_ledger(catalog, NO_PARTY, text, &ParameterTypes::default())?.statement {
         BoundStatement::Ddl(ddl) => Ok(ddl),
         _ => Err(Error::new(SqlState::SYNTAX_ERROR, "not a schema change")),
     }
 }
 
 /// The schema is the sum of its statements, so the statement is the change's image.
-fn told(SchemaText { ddl, text }: SchemaText<'_>, version: u64) -> SchemaChange {
+fn told(SchemaText { ddl, text, .. }: SchemaText<'_>, version: u64) -> SchemaChange {
     let name = format!("schema {version}");
     let object = ObjectChange { name, before: None, after: Some(text.to_owned()) };
     SchemaChange { tag: ddl.tag().to_owned(), objects: vec![object] }

@@ -31,6 +31,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use concurrency::{Moment, NoRecord, Outcome, Overlay, Statement as Call, Work};
+use engine::Party;
 use engine::transaction::Asked;
 use engine::{ParameterTypes, Submitter};
 use procedure::draws::Draws;
@@ -361,7 +362,8 @@ impl Session {
     async fn order_alone(&mut self, text: &str) -> Result<ProgramResult> {
         let asked = Asked::statement(text, &ParameterTypes::default(), &[]);
         for _ in 0..ATTEMPTS_MAX {
-            let submitter = Submitter { principal: &self.info.user, key: None, seed: NO_SEED };
+            let Party { principal, role } = self.info.party();
+            let submitter = Submitter { principal, role, key: None, seed: NO_SEED };
             let engine = Arc::clone(&self.database.engine);
             let submitted = engine.submit_revocably(submitter, &asked, None)?;
             let (guard, limit) = (Arc::clone(&self.guard), self.settings.commit_timeout());

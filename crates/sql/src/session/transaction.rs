@@ -67,6 +67,8 @@ pub struct OpenTransaction {
     /// Opened for the statements of one simple query, without a BEGIN.
     pub implicit: bool,
     writes: Vec<(Write, Expectation)>,
+    /// The role that they are written as, where that is another than the session's user.
+    pub role: Option<String>,
     savepoints: Vec<Savepoint>,
     /// A statement has run that looked at rows.
     queried: bool,
@@ -153,6 +155,7 @@ impl OpenTransaction {
             access,
             implicit,
             writes: Vec::new(),
+            role: None,
             savepoints: Vec::new(),
             queried: false,
             read_aside: false,
@@ -192,6 +195,19 @@ impl OpenTransaction {
 
     pub fn is_read_only(&self) -> bool {
         self.access != AccessMode::ReadWrite
+    }
+
+    /// Another write is about to come. The ledger is told one role for each transaction.
+    pub fn writes_as(&mut self, role: Option<&str>) -> Result<()> {
+        if self.writes.is_empty() {
+            self.role = role.map(str::to_owned);
+        }
+        match self.role.as_deref() == role {
+            true => Ok(()),
+            false => Err(Error::unsupported("a transaction that writes as several roles")
+                .with_detail("The ledger records one role for each transaction.")
+                .with_hint("Set the role before the first statement that writes.")),
+        }
     }
 
     /// Whether COMMIT will have nothing to ask of the ledger.

@@ -54,6 +54,8 @@ const fn fixed(name: &'static str, default: &'static str) -> Known {
 /// Every level of isolation runs as SERIALIZABLE, which is more than any of them promises.
 static HEEDED: &[Known] = &[
     reported("application_name", ""),
+    known("role", "none"),
+    reported("session_authorization", ""),
     known("bytea_output", "hex"),
     reported("client_encoding", "UTF8"),
     known("check_function_bodies", "on"),

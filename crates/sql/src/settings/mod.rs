@@ -210,6 +210,16 @@ impl Settings {
         self.zone = Zone::default();
     }
 
+    /// SET ROLE.
+    pub fn role(&self) -> Option<&str> {
+        self.changed.get("role").map(String::as_str).filter(|role| *role != "none")
+    }
+
+    /// SET SESSION AUTHORIZATION.
+    pub fn session_authorization(&self) -> Option<&str> {
+        self.changed.get("session_authorization").map(String::as_str)
+    }
+
     /// Where names without a schema are looked for.
     pub fn search_path(&self) -> &str {
         self.changed.get("search_path").map_or(DEFAULT_SEARCH_PATH, String::as_str)

@@ -1,5 +1,6 @@
 //! What a session knows about itself.
 
+use engine::Party;
 use types::Zone;
 use types::version::SERVER_VERSION;
 
@@ -13,6 +14,7 @@ pub const OWNER: &str = "tally";
 /// [`Bound::session_dependent`](crate::Bound::session_dependent).
 #[derive(Clone, Debug)]
 pub struct SessionInfo {
+    /// Who has logged in, and is the principal of what the ledger is asked for.
     pub user: String,
     pub database: String,
     pub backend_pid: i32,
@@ -21,9 +23,27 @@ pub struct SessionInfo {
     pub zone: Zone,
     /// Where it looks for names without a schema.
     pub path: SearchPath,
-    /// Whether the user may do what concerns all of them: change the ledger's parameters, pin
-    /// blocks.
-    pub is_owner: bool,
+    /// SET ROLE; `None`: as the session's user.
+    pub role: Option<String>,
+    /// SET SESSION AUTHORIZATION; `None`: who logged in.
+    pub authorized: Option<String>,
+}
+
+impl SessionInfo {
+    /// Whose privileges statements have.
+    pub fn current_user(&self) -> &str {
+        self.role.as_deref().unwrap_or_else(|| self.session_user())
+    }
+
+    pub fn session_user(&self) -> &str {
+        self.authorized.as_deref().unwrap_or(&self.user)
+    }
+
+    /// What the ledger is told of who asks.
+    pub fn party(&self) -> Party<'_> {
+        let role = self.role.as_deref().or(self.authorized.as_deref());
+        Party { principal: &self.user, role: role.filter(|role| *role != self.user) }
+    }
 }
 
 impl Default for SessionInfo {
@@ -35,7 +55,8 @@ impl Default for SessionInfo {
             server_version: SERVER_VERSION.into(),
             zone: Zone::default(),
             path: SearchPath::default(),
-            is_owner: true,
+            role: None,
+            authorized: None,
         }
     }
 }

@@ -6,7 +6,9 @@
 use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
+use crate::syntax::grants::{GrantStatement, Owned};
 use crate::syntax::names::{fold, simple_name};
+use crate::syntax::roles::{RoleSpec, RoleStatement};
 use crate::syntax::routine::{CreateFunction, RoutineKind};
 
 /// A DDL statement.
@@ -74,6 +76,7 @@ pub enum Ddl {
     CreateSchema {
         name: String,
         if_not_exists: bool,
+        owner: Option<RoleSpec>,
     },
     DropSchemas {
         names: Vec<String>,
@@ -84,6 +87,14 @@ pub enum Ddl {
         name: ast::Ident,
         table: ast::ObjectName,
         text: Option<String>,
+    },
+    Role(Box<RoleStatement>),
+    Grant(Box<GrantStatement>),
+    ChangeOwner {
+        owned: Owned,
+        if_exists: bool,
+        name: ast::ObjectName,
+        role: RoleSpec,
     },
     Comment {
         kind: ast::CommentObject,
@@ -104,6 +115,10 @@ impl Ddl {
             Ddl::Truncate { .. } => "TRUNCATE TABLE",
             Ddl::CreateIndex(_) => "CREATE INDEX",
             Ddl::DropIndexes { .. } => "DROP INDEX",
+            Ddl::Role(statement) => statement.tag(),
+            Ddl::Grant(statement) if statement.grants => "GRANT",
+            Ddl::Grant(_) => "REVOKE",
+            Ddl::ChangeOwner { owned, .. } => owned.tag(),
             Ddl::CreateView(_) => "CREATE VIEW",
             Ddl::DropViews { .. } => "DROP VIEW",
             Ddl::CreateSchema { .. } => "CREATE SCHEMA",
@@ -138,12 +153,16 @@ impl Ddl {
                 clone: None,
             } => Ddl::CreateSchema {
                 name: match schema_name {
-                    // Schemas have no owners.
                     ast::SchemaName::Simple(name)
                     | ast::SchemaName::NamedAuthorization(name, _) => schema_name_of(name)?,
                     ast::SchemaName::UnnamedAuthorization(owner) => fold(owner),
                 },
                 if_not_exists: *if_not_exists,
+                owner: match schema_name {
+                    ast::SchemaName::Simple(_) => None,
+                    ast::SchemaName::NamedAuthorization(_, owner)
+                    | ast::SchemaName::UnnamedAuthorization(owner) => Some(RoleSpec::of(owner)),
+                },
             },
             S::Drop { object_type: ast::ObjectType::Schema, if_exists, names, cascade, .. } => {
                 Ddl::DropSchemas {

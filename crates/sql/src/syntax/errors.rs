@@ -29,6 +29,8 @@ fn postgresql_wording(message: &str) -> String {
             "syntax error at or near \"{found}\": {}",
             expected.replacen("Expected:", "expected", 1)
         ),
+        // Our own, which say it as PostgreSQL does.
+        None if message.starts_with(char::is_lowercase) => message.to_owned(),
         None => format!("syntax error: {message}"),
     }
 }

@@ -98,7 +98,7 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 /// As an identifier is written that is read again: in quotes where it must be.
-pub(crate) fn quoted_if_needed(name: &str) -> String {
+pub fn quoted_if_needed(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     match name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(is_plain) {
         true => name.to_owned(),

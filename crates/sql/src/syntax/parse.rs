@@ -22,11 +22,13 @@ use crate::syntax::ddl::Ddl;
 use crate::syntax::depth;
 use crate::syntax::dialect::Ledger;
 use crate::syntax::errors::{Place, parser_error, syntax_error, unexpected};
+use crate::syntax::grants;
 use crate::syntax::merge;
 use crate::syntax::names::fold;
 use crate::syntax::parsed::{Body, Cover, Parsed};
 use crate::syntax::place::Start;
 use crate::syntax::rewrites;
+use crate::syntax::roles;
 use crate::syntax::sequence;
 use crate::syntax::size;
 use crate::syntax::table_as::{self, Definition};
@@ -34,6 +36,13 @@ use crate::syntax::tokens;
 
 /// Cuts `sql` into statements. A text without any gives one empty statement.
 pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
+    parse_all(sql).map_err(|error| match roles::may_hold_secret(sql) {
+        true => roles::without_secret(error),
+        false => error,
+    })
+}
+
+fn parse_all(sql: &str) -> Result<Vec<Parsed>> {
     let tokens = tokens_of(sql)?;
     let mut place = Place::start_of(sql);
     let mut parsed = Vec::new();
@@ -192,11 +201,8 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
     let skip = |parser: &mut Parser<'_>, n: usize| (0..n).for_each(|_| drop(parser.next_token()));
     let body = match words.as_slice() {
-        [Keyword::ALTER, kind, ..]
-            if *kind != Keyword::TABLE
-                && let Some(tag) = tokens::changes_owner(tokens) =>
-        {
-            return Ok(Body::Nothing(tag));
+        [Keyword::ALTER, ..] if let Some(changed) = grants::changed_owner(tokens, &mut parser) => {
+            changed.map(|changed| Body::Ddl(Box::new(changed)))
         }
         [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),
         [Keyword::ANALYZE, ..] => return Ok(Body::Nothing("ANALYZE")),
@@ -234,6 +240,35 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
                 }
                 _ => parser.parse_statement().map(classify),
             }
+        }
+        [Keyword::RESET, Keyword::SESSION, Keyword::AUTHORIZATION] => {
+            let tokens = tokens::named_in_one(tokens, "session_authorization");
+            parser = parser.with_tokens_with_locations(tokens);
+            parser.parse_statement().map(classify)
+        }
+        [Keyword::CREATE, kind @ (Keyword::ROLE | Keyword::USER | Keyword::GROUP), ..] => {
+            skip(&mut parser, 2);
+            roles::create(&mut parser, *kind == Keyword::USER).map(of_role)
+        }
+        [Keyword::ALTER, kind @ (Keyword::ROLE | Keyword::USER | Keyword::GROUP), ..] => {
+            skip(&mut parser, 2);
+            roles::alter(&mut parser, *kind == Keyword::GROUP).map(of_role)
+        }
+        [Keyword::DROP, Keyword::ROLE | Keyword::USER | Keyword::GROUP, ..] => {
+            skip(&mut parser, 2);
+            roles::drop_roles(&mut parser).map(of_role)
+        }
+        [kind @ (Keyword::GRANT | Keyword::REVOKE), ..] if roles::grants_roles(tokens) => {
+            skip(&mut parser, 1);
+            match kind {
+                Keyword::GRANT => roles::grant(&mut parser).map(of_role),
+                _ => roles::revoke(&mut parser).map(of_role),
+            }
+        }
+        [kind @ (Keyword::GRANT | Keyword::REVOKE), ..] => {
+            skip(&mut parser, 1);
+            let statement = grants::read(&mut parser, *kind == Keyword::GRANT);
+            statement.map(|statement| Body::Ddl(Box::new(Ddl::Grant(Box::new(statement)))))
         }
         [Keyword::COMMENT, Keyword::ON, Keyword::CONSTRAINT, ..] => {
             skip(&mut parser, 3);
@@ -342,6 +377,10 @@ fn unknown_to_sqlparser(tokens: &[TokenWithSpan]) -> Option<&'static str> {
         _ => return None,
     };
     NAMES.iter().copied().find(|name| name.eq_ignore_ascii_case(first))
+}
+
+fn of_role(statement: roles::RoleStatement) -> Body {
+    Body::Ddl(Box::new(Ddl::Role(Box::new(statement))))
 }
 
 fn classify(statement: ast::Statement) -> Body {

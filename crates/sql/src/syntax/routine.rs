@@ -25,6 +25,8 @@ pub struct CreateFunction {
     pub body: String,
     /// By which names in its body are settled.
     pub path: SearchPath,
+    /// It has its owner's privileges, and not those of the role that calls it.
+    pub security_definer: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -87,6 +89,7 @@ impl CreateFunction {
             language,
             body: body_text(definition)?,
             path: path.clone(),
+            security_definer: matches!(definition.security, Some(ast::FunctionSecurity::Definer)),
         })
     }
 
@@ -109,6 +112,7 @@ impl CreateFunction {
             language: language.to_owned(),
             body: body.to_owned(),
             path: path.clone(),
+            security_definer: false,
         })
     }
 

@@ -138,6 +138,15 @@ pub(crate) fn tokens_as_function(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan>
     tokens
 }
 
+/// The first token, and one word for all behind it.
+pub(crate) fn named_in_one(tokens: &[TokenWithSpan], name: &str) -> Vec<TokenWithSpan> {
+    let mut tokens = tokens.get(..2).unwrap_or_default().to_vec();
+    if let Some(token) = tokens.last_mut() {
+        token.token = Token::make_word(name, None);
+    }
+    tokens
+}
+
 /// The same tokens without what stands in the first parentheses.
 pub(crate) fn without_arguments(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let place = |token: &Token| tokens.iter().position(|t| t.token == *token);
@@ -170,29 +179,6 @@ pub(crate) fn switches_as_booleans(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpa
         }
     }
     tokens
-}
-
-/// `ALTER kind name OWNER TO role`, which changes nothing, since everything has one owner: its
-/// command tag.
-pub(crate) fn changes_owner(tokens: &[TokenWithSpan]) -> Option<&'static str> {
-    const TAGS: [(&str, &str); 6] = [
-        ("DATABASE", "ALTER DATABASE"),
-        ("FUNCTION", "ALTER FUNCTION"),
-        ("PROCEDURE", "ALTER PROCEDURE"),
-        ("SCHEMA", "ALTER SCHEMA"),
-        ("SEQUENCE", "ALTER SEQUENCE"),
-        ("VIEW", "ALTER VIEW"),
-    ];
-    let is = |token: &TokenWithSpan, name: &str| {
-        matches!(&token.token, Token::Word(word)
-            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name))
-    };
-    let [.., owner, to, role] = tokens else { return None };
-    if !(is(owner, "owner") && is(to, "to") && matches!(role.token, Token::Word(_))) {
-        return None;
-    }
-    let kind = tokens.get(1)?;
-    TAGS.iter().find(|(name, _)| is(kind, name)).map(|(_, tag)| *tag)
 }
 
 /// Takes the word out of `FROM ONLY t`: no table has others below it.
@@ -267,10 +253,9 @@ mod tests {
         );
         same("SELECT a ~~ 'x%', a !~~* 'y'", "SELECT a LIKE 'x%', a NOT ILIKE 'y'");
         for text in ["ALTER VIEW v OWNER TO ada", "alter schema public owner to \"Ada\""] {
-            assert!(matches!(
-                parse(text).unwrap()[0].body,
-                crate::syntax::parsed::Body::Nothing(_)
-            ));
+            let body = &parse(text).unwrap()[0].body;
+            let crate::syntax::parsed::Body::Ddl(ddl) = body else { panic!("{text}: {body:?}") };
+            assert!(matches!(**ddl, crate::syntax::ddl::Ddl::ChangeOwner { .. }), "{text}");
         }
     }
 }

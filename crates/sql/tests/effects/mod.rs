@@ -20,8 +20,8 @@ use ::types::{Error, Height, Position, Result, Stamp, Stop, TableId};
 use concurrency::{Expectation, Interactive, Work};
 use engine::transaction::SchemaSeen;
 use engine::{
-    Body, EXECUTOR, Language, Migrated, Numbering, ObjectChange, ParameterTypes, Replica, Request,
-    SCHEMA_TABLE, SchemaChange, Transaction,
+    Body, EXECUTOR, Language, Migrated, Numbering, ObjectChange, ParameterTypes, Party, Replica,
+    Request, SCHEMA_TABLE, SchemaChange, Transaction,
 };
 use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
 use ledger::{EffectsDigest, Genesis, Hash, Parameters};
@@ -76,13 +76,13 @@ impl Language for Watched {
 
     fn apply(
         &self,
-        text: &str,
+        asked: (Party<'_>, &str),
         store: &Arc<Store>,
         height: Height,
         time_us: i64,
     ) -> Result<SchemaChange, Error> {
         let before = state(store);
-        let applied = self.schema.apply(text, store, height, time_us);
+        let applied = self.schema.apply(asked, store, height, time_us);
         let objects = applied.as_ref().map_or(Vec::new(), |change| change.objects.clone());
         self.note(before, objects, store);
         applied

@@ -75,7 +75,7 @@ fn transactions(round: i64) -> Vec<Body> {
 }
 
 fn submit(node: &Node, seed: [u8; 16], body: &Body) -> Submitted {
-    let submitter = Submitter { principal: "tally", key: None, seed };
+    let submitter = Submitter { principal: "tally", role: None, key: None, seed };
     node.database.engine.submit(submitter, &Asked::from(body), None).unwrap()
 }
 

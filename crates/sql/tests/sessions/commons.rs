@@ -177,8 +177,8 @@ fn settings_that_change_nothing_are_kept_and_others_refused_by_name() {
             client.run(accepted).await.unwrap_or_else(|error| panic!("{accepted}: {error}"));
         }
         for (refused, state) in [
-            ("SET ROLE other", "0A000"),
-            ("SET SESSION AUTHORIZATION other", "0A000"),
+            ("SET ROLE other", "22023"),
+            ("SET SESSION AUTHORIZATION other", "22023"),
             ("SET session_replication_role = replica", "0A000"),
             ("SET transform_null_equals = 1", "0A000"),
             ("CREATE EXTENSION IF NOT EXISTS citext", "0A000"),

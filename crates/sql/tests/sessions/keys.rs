@@ -25,7 +25,7 @@ fn a_key_names_one_transaction_and_tells_how_it_ended() {
     block_on(async {
         let node = Node::new("harmony");
         let (mut client, mut other) = (node.session(), node.session_of("other"));
-        client.run("CREATE TABLE t (id int PRIMARY KEY)").await.unwrap();
+        client.run("CREATE TABLE t (id int PRIMARY KEY); CREATE USER other").await.unwrap();
         assert_eq!(outcome(&mut client, "one").await, None);
 
         assert_eq!(named(&mut client, "one", "SELECT 1; INSERT INTO t VALUES (1)").await, OK);

@@ -16,7 +16,9 @@ mod migrations;
 mod notices;
 mod online;
 mod past;
+mod privileges;
 mod references;
+mod roles;
 mod schema_changes;
 mod schemas;
 mod sequences;
@@ -129,11 +131,10 @@ impl Node {
     }
 
     pub fn session_of(&self, user: &str) -> Client {
-        let is_owner = user == sql::OWNER;
         static SESSIONS: AtomicI32 = AtomicI32::new(1);
         let backend_pid = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let user = user.into();
-        let info = SessionInfo { user, is_owner, backend_pid, ..SessionInfo::default() };
+        let info = SessionInfo { user, backend_pid, ..SessionInfo::default() };
         let interrupt = Arc::new(AtomicBool::new(false));
         let session = Session::new(Arc::clone(&self.database), info, Arc::clone(&interrupt));
         Client { session, interrupt }
@@ -141,7 +142,7 @@ impl Node {
 
     /// Hands a transaction in, without waiting for its answer.
     pub fn submit(&self, body: Body) -> Submitted {
-        let submitter = Submitter { principal: "tally", key: None, seed: [0; 16] };
+        let submitter = Submitter { principal: "tally", role: None, key: None, seed: [0; 16] };
         self.database.engine.submit(submitter, &Asked::from(&body), None).unwrap()
     }
 

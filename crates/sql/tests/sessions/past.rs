@@ -253,6 +253,7 @@ fn a_result_says_its_block_and_repeats() {
         }
         let own_again = format!("{query} AS OF BLOCK {of_transaction}");
         assert_eq!(run(&mut client, &own_again).await, own);
+        run(&mut other, "CREATE USER bob").await;
         let mut foreign = node.session_of("bob");
         let refused = foreign.run("SELECT tally_unpin('before')").await;
         assert_eq!(code(refused), SqlState::INSUFFICIENT_PRIVILEGE);

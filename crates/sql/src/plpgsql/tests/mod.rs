@@ -32,13 +32,14 @@ fn function(parameters: &[(&str, ParameterMode, DataType)], returns: Returns) ->
         returns,
         language: "plpgsql".to_string(),
         body: String::new(),
+        security_definer: false,
         path: SearchPath::default(),
     }
 }
 
 fn compile(catalog: &Catalog, mut function: CreateFunction, body: &str) -> Result<Procedure> {
     function.body = body.to_string();
-    super::compile(catalog, &function)
+    super::compile(catalog, &function, None)
 }
 
 fn call(procedure: &Procedure, arguments: &[Value], memory: &mut Memory) -> Result<ProgramResult> {

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use types::Height;
+use types::{Height, Result};
 
 use advisory::AdvisoryLocks;
 use channels::Channels;
@@ -30,8 +30,19 @@ pub struct Commons {
     pub proofs: OnceLock<Arc<dyn LedgerProofs>>,
     /// The height of the newest certificate, of a ledger whose members vote. Set by the node.
     pub certified: OnceLock<watch::Receiver<Height>>,
+    /// Set by the front end that checks passwords.
+    pub passwords: OnceLock<Arc<dyn Passwords>>,
     /// Users by the number of their session.
     users: Mutex<BTreeMap<i32, String>>,
+}
+
+/// Makes what passwords are checked by.
+pub trait Passwords: Send + Sync {
+    /// A verifier, with a salt of its own. It takes a while.
+    ///
+    /// # Errors
+    /// It can be no password, or there is no salt to be had.
+    fn verifier(&self, password: &str) -> Result<String>;
 }
 
 /// Reaches the sessions of the node by their number.

@@ -1,0 +1,28 @@
+//! Who is who: the roles of a ledger, who is a member of which, and what they may do with what.
+//!
+//! A value, and a function of the transactions before it. No network, no clock, no file and no hash
+//! of a name on the way of a transaction: whoever compiles one asks once, for the schema version in
+//! force, and keeps the answer with the program.
+//!
+//! ```text
+//! Roles ── role ─► attributes (SUPERUSER, LOGIN, …), verifier of a password
+//!   └ members ─► closure: all roles whose privileges one has
+//! Acl ── grants of one object ─► Privileges that a closure of roles has
+//! ```
+//!
+//! *PostgreSQL 15's rules*, in its words and with its SQLSTATEs, but for two departures. A role is
+//! no administrator of itself. And what a role is barred from holds for transactions to come,
+//! those of its open sessions included: a principal that was dropped, or may not log in any more,
+//! has no transaction committed behind that one.
+
+mod acl;
+mod closure;
+mod privilege;
+mod role;
+mod roles;
+
+pub use acl::{Acl, Grant, Grantee};
+pub use closure::Closure;
+pub use privilege::{ALL_OF, Kind, Privileges};
+pub use role::{Attributes, BOOTSTRAP, Membership, Role, RoleId};
+pub use roles::{Actor, NAME_BYTES_MAX, Roles, check_name};

@@ -1,0 +1,575 @@
+//! Owners and grants: what a statement changes of them, and what it takes to change anything else.
+//!
+//! A statement is judged before it is run, by the roles and grants that there are where it stands;
+//! foreign keys behind it, since only then it is known where they lead.
+
+use std::sync::Arc;
+
+use identity::{Acl, Closure, Grant, Grantee, Kind, Privileges, RoleId};
+use sqlparser::ast;
+use types::{ColumnId, Error, Result, SqlState, TableId};
+
+use super::apply::Transition;
+use crate::schema::access::Access;
+use crate::schema::catalog::{Catalog, Commented};
+use crate::syntax::ddl::{Ddl, Renamed};
+use crate::syntax::grants::{GrantStatement, GrantTarget, GrantedPrivileges, GranteeSpec, Owned};
+use crate::syntax::names::{bare, no_schema, object_name, schema_of, simple_name};
+use crate::syntax::roles::RoleSpec;
+
+const INVALID_GRANT_OPERATION: SqlState = SqlState(*b"0LP01");
+
+/// Names by which clients know the one database.
+const DATABASES: [&str; 3] = ["tally", "postgres", "template1"];
+
+fn must_own(kind: &str, name: &str) -> Error {
+    let what = format!("must be owner of {kind} {name}");
+    Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what)
+}
+
+impl Transition {
+    fn closure(&self) -> Closure {
+        self.catalog.roles.closure(self.actor.current)
+    }
+
+    /// What it takes to ask for a statement.
+    ///
+    /// # Errors
+    /// 42501: the actor has not got it.
+    pub(super) fn check_may(&self, ddl: &Ddl) -> Result<()> {
+        if self.is_superuser() {
+            return Ok(());
+        }
+        let closure = self.closure();
+        let judge = Judge { catalog: &self.catalog, closure: &closure };
+        match ddl {
+            Ddl::CreateTable(create) => judge.creates_in(&create.name),
+            Ddl::CreateSequence { name, .. } => judge.creates_in(name),
+            Ddl::CreateView(create) => {
+                judge.creates_in(&create.name)?;
+                judge.replaces(&Commented::View(object_name(&create.name)?))
+            }
+            Ddl::CreateRoutine { function, .. } => {
+                judge.creates_with(&function.name)?;
+                judge.replaces(&Commented::Routine(function.name.clone()))
+            }
+            Ddl::CreateSchema { .. } => judge.has(&Commented::Database, Privileges::CREATE),
+            Ddl::AlterTable(alter) => judge.owns_relation(&alter.name),
+            Ddl::AlterIdentity { table, .. } => judge.owns_relation(table),
+            Ddl::CreateIndex(create) => judge.owns_relation(&create.table_name),
+            Ddl::CommentOnConstraint { table, .. } => judge.owns_relation(table),
+            Ddl::AlterSequence { name, .. } => judge.owns_relation(name),
+            Ddl::Rename { what: Renamed::View, name, .. } => judge.owns_relation(name),
+            Ddl::Rename { what: Renamed::Index, name, .. } => judge.owns_index(name),
+            Ddl::DropIndexes { names, .. } => {
+                names.iter().try_for_each(|name| judge.owns_index(name))
+            }
+            Ddl::DropTables { names, .. }
+            | Ddl::DropViews { names, .. }
+            | Ddl::DropSequences { names, .. } => {
+                names.iter().try_for_each(|name| judge.drops_relation(name))
+            }
+            Ddl::DropRoutines { names, .. } => names.iter().try_for_each(|name| {
+                let object = Commented::Routine(object_name(name)?);
+                judge.drops(&object, schema_of(&object_name(name)?))
+            }),
+            Ddl::DropSchemas { names, .. } => {
+                names.iter().try_for_each(|name| judge.replaces(&Commented::Schema(name.clone())))
+            }
+            Ddl::Truncate { names, cascade, .. } => {
+                for table in self.catalog.truncated(names, *cascade)? {
+                    judge.has(&Commented::Table(table.id()), Privileges::TRUNCATE)?;
+                }
+                Ok(())
+            }
+            Ddl::Comment { kind, name, .. } => match self.catalog.commented(*kind, name) {
+                Ok(object) => judge.replaces(&object),
+                // It is said what is missing.
+                Err(_) => Ok(()),
+            },
+            Ddl::Role(_) | Ddl::Grant(_) | Ddl::ChangeOwner { .. } => Ok(()),
+        }
+    }
+
+    /// New foreign keys point at what the actor may refer to.
+    pub(super) fn check_references(&self, before: &Catalog) -> Result<()> {
+        if self.is_superuser() {
+            return Ok(());
+        }
+        let closure = self.closure();
+        for table in self.catalog.tables() {
+            let old = before.table_by_id(table.id());
+            let is_old = |name: &str| {
+                old.is_some_and(|old| old.foreign_keys.iter().any(|key| key.name == name))
+            };
+            for key in table.foreign_keys.iter().filter(|key| !is_old(&key.name)) {
+                let may = |column: &ColumnId| {
+                    let has = self.catalog.column_privileges(&closure, key.parent, *column);
+                    has.contains(Privileges::REFERENCES)
+                };
+                if !key.parent_columns.iter().all(may) {
+                    return Err(self.catalog.denied(&Commented::Table(key.parent)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is new is the actor's; what is gone has no grants any more.
+    pub(super) fn settle_access(&mut self, before: &Catalog) {
+        let mut access = std::mem::take(&mut self.catalog.access);
+        access.retain(|object, _| self.catalog.has(object));
+        for (object, access) in &mut access {
+            if let Commented::Table(id) = object
+                && !access.columns.is_empty()
+            {
+                let catalog = &self.catalog;
+                let columns = &mut Arc::make_mut(access).columns;
+                columns.retain(|column, _| catalog.has(&Commented::Column(*id, *column)));
+            }
+        }
+        let owner = self.actor.current;
+        if owner != identity::BOOTSTRAP {
+            let new = self.catalog.owned_objects().filter(|object| !before.has(object));
+            for object in new.collect::<Vec<_>>() {
+                access.entry(object).or_insert_with(|| Arc::new(Access::of(owner)));
+            }
+        }
+        self.catalog.access = access;
+    }
+
+    fn access_mut(&mut self, object: &Commented) -> &mut Access {
+        let entry = self.catalog.access.entry(object.clone());
+        Arc::make_mut(entry.or_insert_with(|| Arc::new(Access::of(identity::BOOTSTRAP))))
+    }
+
+    pub(super) fn grant(&mut self, statement: &GrantStatement) -> Result<()> {
+        let grantees = statement.grantees.iter().map(|grantee| match grantee {
+            GranteeSpec::Public => Ok(Grantee::Public),
+            GranteeSpec::Role(role) => self.role(role).map(Grantee::Role),
+        });
+        let grantees = grantees.collect::<Result<Vec<_>>>()?;
+        if statement.grants && statement.option && grantees.contains(&Grantee::Public) {
+            let what = "grant options can only be granted to roles";
+            return Err(Error::new(INVALID_GRANT_OPERATION, what));
+        }
+        for object in self.targets(&statement.on)? {
+            self.grant_of(&object, statement, &grantees)?;
+        }
+        Ok(())
+    }
+
+    fn targets(&self, on: &GrantTarget) -> Result<Vec<Commented>> {
+        let catalog = &self.catalog;
+        let missing = |key: &str| {
+            let what = format!("relation \"{}\" does not exist", bare(key));
+            Error::new(SqlState::UNDEFINED_TABLE, what)
+        };
+        let inside = |schemas: &[String], is_it: &dyn Fn(&Commented) -> bool| {
+            for schema in schemas {
+                if !catalog.has_namespace(schema) {
+                    return Err(no_schema(schema));
+                }
+            }
+            let is_in = |object: &Commented| {
+                let schema = catalog.schema_of(object);
+                is_it(object) && schemas.contains(&schema)
+            };
+            Ok(catalog.owned_objects().filter(is_in).collect())
+        };
+        match on {
+            GrantTarget::Tables(names) => {
+                let relation = |name: &ast::ObjectName| {
+                    let key = object_name(name)?;
+                    catalog.relation_object(&key).ok_or_else(|| missing(&key))
+                };
+                names.iter().map(relation).collect()
+            }
+            GrantTarget::Sequences(names) => {
+                let sequence = |name: &ast::ObjectName| {
+                    let sequence = catalog.sequence(&object_name(name)?)?;
+                    Ok(Commented::Sequence(sequence.id))
+                };
+                names.iter().map(sequence).collect()
+            }
+            GrantTarget::Routines(names) => {
+                let routine = |name: &ast::ObjectName| {
+                    let key = object_name(name)?;
+                    match catalog.routine(&key) {
+                        Some(_) => Ok(Commented::Routine(key)),
+                        None => Err(Error::new(
+                            SqlState::UNDEFINED_FUNCTION,
+                            format!("function {}() does not exist", bare(&key)),
+                        )),
+                    }
+                };
+                names.iter().map(routine).collect()
+            }
+            GrantTarget::Schemas(names) => {
+                let schema = |name: &String| match catalog.has_namespace(name) {
+                    true => Ok(Commented::Schema(name.clone())),
+                    false => Err(no_schema(name)),
+                };
+                names.iter().map(schema).collect()
+            }
+            GrantTarget::Databases(names) => {
+                let database = |name: &String| match DATABASES.contains(&name.as_str()) {
+                    true => Ok(Commented::Database),
+                    false => Err(Error::new(
+                        SqlState::INVALID_CATALOG_NAME,
+                        format!("database \"{name}\" does not exist"),
+                    )),
+                };
+                names.iter().map(database).collect()
+            }
+            GrantTarget::AllTables(schemas) => inside(schemas, &|object| {
+                matches!(object, Commented::Table(_) | Commented::View(_))
+            }),
+            GrantTarget::AllSequences(schemas) => {
+                inside(schemas, &|object| matches!(object, Commented::Sequence(_)))
+            }
+            GrantTarget::AllRoutines(schemas) => {
+                inside(schemas, &|object| matches!(object, Commented::Routine(_)))
+            }
+        }
+    }
+
+    /// What is said of one object: of it as a whole, then of its columns.
+    fn grant_of(
+        &mut self,
+        object: &Commented,
+        statement: &GrantStatement,
+        grantees: &[Grantee],
+    ) -> Result<()> {
+        let Some(kind) = object.kind() else { return Ok(()) };
+        let mut whole = Privileges::NONE;
+        let mut of_columns: Vec<(&str, Privileges)> = Vec::new();
+        match &statement.what {
+            GrantedPrivileges::All(columns) if columns.is_empty() => whole = kind.all(),
+            GrantedPrivileges::All(columns) => {
+                of_columns.extend(columns.iter().map(|name| (name.as_str(), Kind::Column.all())));
+            }
+            GrantedPrivileges::Some(some) => {
+                for (one, columns) in some {
+                    let allowed = if columns.is_empty() { kind } else { Kind::Column };
+                    if !allowed.all().contains(*one) {
+                        let what =
+                            format!("invalid privilege type {} for {}", one.name(), allowed.word());
+                        return Err(Error::new(INVALID_GRANT_OPERATION, what));
+                    }
+                    match columns.is_empty() {
+                        true => whole |= *one,
+                        false => of_columns.extend(columns.iter().map(|c| (c.as_str(), *one))),
+                    }
+                }
+            }
+        }
+        if !of_columns.is_empty() && kind != Kind::Table {
+            let what = "column privileges are only valid for relations";
+            return Err(Error::new(INVALID_GRANT_OPERATION, what));
+        }
+        if !whole.is_empty() {
+            self.change_acl(object, None, whole, statement, grantees)?;
+        }
+        for (name, privileges) in of_columns {
+            let Commented::Table(id) = object else {
+                return Err(Error::unsupported("a privilege on a column of a view"));
+            };
+            let table = self.catalog.table_by_id(*id).cloned();
+            let column = table.map(|table| table.column_named(name)).transpose()?;
+            self.change_acl(object, column, privileges, statement, grantees)?;
+        }
+        Ok(())
+    }
+
+    fn change_acl(
+        &mut self,
+        object: &Commented,
+        column: Option<ColumnId>,
+        wanted: Privileges,
+        statement: &GrantStatement,
+        grantees: &[Grantee],
+    ) -> Result<()> {
+        let closure = self.closure();
+        let owner = self.catalog.owner(object);
+        let whole = self.catalog.acl(object).into_owned();
+        let mut acl = match column {
+            None => whole.clone(),
+            Some(column) => {
+                let access = self.catalog.access.get(object);
+                access.and_then(|access| access.columns.get(&column)).cloned().unwrap_or_default()
+            }
+        };
+        // A grant option on the table is one on each of its columns.
+        let by_table = whole.grantor(&closure, owner, wanted);
+        let by_column = acl.grantor(&closure, owner, wanted);
+        let (grantor, may) = match by_table.1.is_empty() {
+            true => by_column,
+            false => by_table,
+        };
+        if may.is_empty() {
+            let has = self.catalog.privileges(&closure, object) | acl.privileges(&closure);
+            return match has.is_empty() {
+                true => Err(self.catalog.denied(object)),
+                // There is nothing that it could give.
+                false => Ok(()),
+            };
+        }
+        let privileges = wanted & may;
+        for grantee in grantees {
+            let grantable = if statement.option { privileges } else { Privileges::NONE };
+            let made = Grant { grantee: *grantee, grantor, privileges, grantable };
+            match statement.grants {
+                true => acl.grant(made, owner)?,
+                false => {
+                    acl.revoke(made, owner, (statement.option, statement.cascade))?;
+                }
+            }
+        }
+        let columns_too = column.is_none() && !statement.grants && !statement.option;
+        let access = self.access_mut(object);
+        match column {
+            None => access.acl = Some(acl),
+            Some(column) => _ = access.columns.insert(column, acl),
+        }
+        // What is taken back of a table is taken back of its columns.
+        if columns_too {
+            for grantee in grantees {
+                let grantable = Privileges::NONE;
+                let taken = Grant { grantee: *grantee, grantor, privileges, grantable };
+                for acl in access.columns.values_mut() {
+                    acl.revoke(taken, owner, (false, statement.cascade))?;
+                }
+            }
+        }
+        access.columns.retain(|_, acl| !acl.is_empty());
+        Ok(())
+    }
+
+    pub(super) fn change_owner(
+        &mut self,
+        owned: Owned,
+        if_exists: bool,
+        name: &ast::ObjectName,
+        role: &RoleSpec,
+    ) -> Result<()> {
+        let Some(object) = self.owned_object(owned, name, if_exists)? else { return Ok(()) };
+        let new = self.role(role)?;
+        let old = self.catalog.owner(&object);
+        if !self.is_superuser() {
+            let closure = self.closure();
+            let judge = Judge { catalog: &self.catalog, closure: &closure };
+            judge.replaces(&object)?;
+            if !self.catalog.roles.is_member(self.actor.current, new) {
+                let name = self.catalog.roles.name(new);
+                let what = format!("must be member of role \"{name}\"");
+                return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
+            }
+            if !matches!(object, Commented::Schema(_) | Commented::Database) {
+                let theirs = self.catalog.roles.closure(new);
+                let schema = Commented::Schema(self.catalog.schema_of(&object));
+                if !self.catalog.privileges(&theirs, &schema).contains(Privileges::CREATE) {
+                    return Err(self.catalog.denied(&schema));
+                }
+            }
+        }
+        self.give_to(&object, old, new);
+        if let Commented::Table(id) = object {
+            let owned = |sequence: &crate::schema::sequence::Sequence| {
+                sequence.owner.is_some_and(|owner| owner.table == id)
+            };
+            let sequences = self.catalog.sequences().filter(|sequence| owned(sequence));
+            for id in sequences.map(|sequence| sequence.id).collect::<Vec<_>>() {
+                self.give_to(&Commented::Sequence(id), old, new);
+            }
+        }
+        Ok(())
+    }
+
+    fn give_to(&mut self, object: &Commented, old: RoleId, new: RoleId) {
+        let access = self.access_mut(object);
+        access.owner = new;
+        let acls = access.acl.iter_mut().chain(access.columns.values_mut());
+        acls.for_each(|acl: &mut Acl| acl.change_owner(old, new));
+    }
+
+    fn owned_object(
+        &self,
+        owned: Owned,
+        name: &ast::ObjectName,
+        if_exists: bool,
+    ) -> Result<Option<Commented>> {
+        let catalog = &self.catalog;
+        let missing = |what: String, code| match if_exists {
+            true => Ok(None),
+            false => Err(Error::new(code, what)),
+        };
+        match owned {
+            Owned::Schema => {
+                let name = simple_name(name)?;
+                match catalog.has_namespace(&name) {
+                    true => Ok(Some(Commented::Schema(name))),
+                    false => Err(no_schema(&name)),
+                }
+            }
+            Owned::Database => Ok(Some(Commented::Database)),
+            Owned::Routine => {
+                let key = object_name(name)?;
+                match catalog.routine(&key) {
+                    Some(_) => Ok(Some(Commented::Routine(key))),
+                    None => missing(
+                        format!("could not find a function named \"{}\"", bare(&key)),
+                        SqlState::UNDEFINED_FUNCTION,
+                    ),
+                }
+            }
+            Owned::Table | Owned::View | Owned::Sequence => {
+                let key = object_name(name)?;
+                match catalog.relation_object(&key) {
+                    Some(object) => Ok(Some(object)),
+                    None => missing(
+                        format!("relation \"{}\" does not exist", bare(&key)),
+                        SqlState::UNDEFINED_TABLE,
+                    ),
+                }
+            }
+        }
+    }
+
+    /// What keeps a role from being dropped.
+    pub(super) fn check_is_unused(&self, role: RoleId, name: &str) -> Result<()> {
+        let mut details = Vec::new();
+        for (object, access) in &self.catalog.access {
+            let (kind, called) = self.catalog.called(object);
+            if access.owner == role {
+                details.push(format!("owner of {kind} {called}"));
+            }
+            let mut acls = access.acl.iter().chain(access.columns.values());
+            if access.owner != role && acls.any(|acl| acl.names(role)) {
+                details.push(format!("privileges for {kind} {called}"));
+            }
+        }
+        match details.is_empty() {
+            true => Ok(()),
+            false => {
+                details.truncate(20);
+                let what =
+                    format!("role \"{name}\" cannot be dropped because some objects depend on it");
+                Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
+                    .with_detail(details.join("\n")))
+            }
+        }
+    }
+}
+
+/// What one role may do with a catalog.
+struct Judge<'a> {
+    catalog: &'a Catalog,
+    closure: &'a Closure,
+}
+
+impl Judge<'_> {
+    fn has(&self, object: &Commented, wanted: Privileges) -> Result<()> {
+        match self.catalog.privileges(self.closure, object).contains(wanted) {
+            true => Ok(()),
+            false => Err(self.catalog.denied(object)),
+        }
+    }
+
+    fn creates_in(&self, name: &ast::ObjectName) -> Result<()> {
+        self.creates_with(&object_name(name)?)
+    }
+
+    /// An object of that key.
+    fn creates_with(&self, key: &str) -> Result<()> {
+        let schema = schema_of(key);
+        match self.catalog.has_namespace(schema) {
+            true => self.has(&Commented::Schema(schema.to_owned()), Privileges::CREATE),
+            false => Ok(()),
+        }
+    }
+
+    fn owns(&self, object: &Commented) -> bool {
+        self.closure.has(self.catalog.owner(object))
+    }
+
+    /// It is its own, if it is there.
+    fn replaces(&self, object: &Commented) -> Result<()> {
+        match !self.catalog.has(object) || self.owns(&self.catalog.owned_by(object)) {
+            true => Ok(()),
+            false => {
+                let (kind, name) = self.catalog.called(object);
+                Err(must_own(kind, &name))
+            }
+        }
+    }
+
+    fn owns_relation(&self, name: &ast::ObjectName) -> Result<()> {
+        match self.catalog.relation_object(&object_name(name)?) {
+            Some(object) => self.replaces(&object),
+            None => Ok(()),
+        }
+    }
+
+    fn owns_index(&self, name: &ast::ObjectName) -> Result<()> {
+        let key = object_name(name)?;
+        match self.catalog.find_index(&key) {
+            Some((table, _)) if !self.owns(&Commented::Table(table.id())) => {
+                Err(must_own("index", bare(&key)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The owner of a schema drops what is in it.
+    fn drops(&self, object: &Commented, schema: &str) -> Result<()> {
+        match self.owns(&Commented::Schema(schema.to_owned())) {
+            true => Ok(()),
+            false => self.replaces(object),
+        }
+    }
+
+    fn drops_relation(&self, name: &ast::ObjectName) -> Result<()> {
+        let key = object_name(name)?;
+        match self.catalog.relation_object(&key) {
+            Some(object) => self.drops(&object, schema_of(&key)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Catalog {
+    /// The table, view or sequence of that key.
+    pub fn relation_object(&self, key: &str) -> Option<Commented> {
+        let table = self.find_table(key).map(|table| Commented::Table(table.id()));
+        let sequence = || self.find_sequence(key).map(|s| Commented::Sequence(s.id));
+        let view = || self.view(key).map(|view| Commented::View(view.name.clone()));
+        table.or_else(sequence).or_else(view)
+    }
+
+    /// Whose owner is the object's.
+    fn owned_by(&self, object: &Commented) -> Commented {
+        match object {
+            Commented::Column(id, _) | Commented::Index(id, _) | Commented::Constraint(id, _) => {
+                Commented::Table(*id)
+            }
+            object => object.clone(),
+        }
+    }
+
+    /// The schema that an object is in; of a schema, it itself.
+    fn schema_of(&self, object: &Commented) -> String {
+        let table = |id: &TableId| self.table_by_id(*id).map(|table| table.namespace());
+        let found = match object {
+            Commented::Table(id)
+            | Commented::Column(id, _)
+            | Commented::Index(id, _)
+            | Commented::Constraint(id, _) => table(id),
+            Commented::Sequence(id) => self.sequence_by_id(*id).map(|s| schema_of(&s.name)),
+            Commented::View(name) | Commented::Routine(name) => Some(schema_of(name)),
+            Commented::Schema(name) => Some(name.as_str()),
+            Commented::Database => None,
+        };
+        found.unwrap_or_default().to_owned()
+    }
+}

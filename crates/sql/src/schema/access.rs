@@ -1,0 +1,227 @@
+//! Owners and privileges: what a role may do with the objects of a catalog.
+//!
+//! An object without an entry is of the superuser that the ledger began with, and has the
+//! privileges of a new one. Whoever compiles a statement asks here once for each object in it, and
+//! keeps the answer with the program for as long as the schema is of that version.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use identity::{Acl, BOOTSTRAP, Closure, Grant, Grantee, Kind, Privileges, RoleId};
+use types::{ColumnId, Error, SqlState, TableId};
+
+use crate::schema::catalog::{Catalog, Commented, Table};
+use crate::syntax::names::{PUBLIC, bare, schema_of};
+
+/// Whose an object is, and what was granted of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Access {
+    pub owner: RoleId,
+    /// `None`: nothing was granted or revoked.
+    pub acl: Option<Acl>,
+    /// Of a table, by column, beside what is granted of the table as a whole.
+    pub columns: BTreeMap<ColumnId, Acl>,
+}
+
+impl Access {
+    pub fn of(owner: RoleId) -> Access {
+        Access { owner, acl: None, columns: BTreeMap::new() }
+    }
+}
+
+impl Commented {
+    /// What privileges there are for it; `None`: it has none of its own.
+    pub fn kind(&self) -> Option<Kind> {
+        match self {
+            Commented::Table(_) | Commented::View(_) => Some(Kind::Table),
+            Commented::Sequence(_) => Some(Kind::Sequence),
+            Commented::Routine(_) => Some(Kind::Routine),
+            Commented::Schema(_) => Some(Kind::Schema),
+            Commented::Database => Some(Kind::Database),
+            Commented::Column(..) => Some(Kind::Column),
+            Commented::Index(..) | Commented::Constraint(..) => None,
+        }
+    }
+}
+
+impl Catalog {
+    pub fn owner(&self, object: &Commented) -> RoleId {
+        self.access.get(object).map_or(BOOTSTRAP, |access| access.owner)
+    }
+
+    /// What was granted of it, where anything was.
+    pub fn granted(&self, object: &Commented) -> Option<&Acl> {
+        self.access.get(object)?.acl.as_ref()
+    }
+
+    pub fn column_grants(&self, table: TableId) -> impl Iterator<Item = (ColumnId, &Acl)> {
+        let access = self.access.get(&Commented::Table(table));
+        access.into_iter().flat_map(|access| access.columns.iter()).map(|(id, acl)| (*id, acl))
+    }
+
+    /// All that is granted of it, what it has from the beginning too.
+    pub fn acl(&self, object: &Commented) -> Cow<'_, Acl> {
+        match self.granted(object) {
+            Some(acl) => Cow::Borrowed(acl),
+            None => Cow::Owned(first_acl(object, self.owner(object))),
+        }
+    }
+
+    /// What a role may do with an object, a column by itself left aside. An owner has no more than
+    /// the grants say, which it can change.
+    pub fn privileges(&self, closure: &Closure, object: &Commented) -> Privileges {
+        let all = object.kind().map_or(Privileges::NONE, Kind::all);
+        if closure.is_superuser() {
+            return all;
+        }
+        self.acl(object).privileges(closure) | predefined(closure, object)
+    }
+
+    /// What a role may do with a column, be it by what it may do with the table.
+    pub fn column_privileges(
+        &self,
+        closure: &Closure,
+        table: TableId,
+        column: ColumnId,
+    ) -> Privileges {
+        let object = Commented::Table(table);
+        let own = self.access.get(&object).and_then(|access| access.columns.get(&column));
+        let own = own.map_or(Privileges::NONE, |acl| acl.privileges(closure));
+        self.privileges(closure, &object) | own
+    }
+
+    /// Whether a role may do this with one column at least.
+    pub fn may_with_any_column(
+        &self,
+        closure: &Closure,
+        table: &Table,
+        wanted: Privileges,
+    ) -> bool {
+        let mut columns = table.schema.visible_columns();
+        let may = |column| self.column_privileges(closure, table.id(), column).contains(wanted);
+        self.privileges(closure, &Commented::Table(table.id())).contains(wanted)
+            || columns.any(|(column, _)| may(column))
+    }
+
+    /// What a role may give to others of an object.
+    pub fn grantable(&self, closure: &Closure, object: &Commented) -> Privileges {
+        match closure.has(self.owner(object)) {
+            true => object.kind().map_or(Privileges::NONE, Kind::all),
+            false => self.acl(object).grantable(closure),
+        }
+    }
+
+    /// # Errors
+    /// 42501: a role may not use what is in the schema of this key.
+    pub fn check_usage(&self, closure: &Closure, key: &str) -> Result<(), Error> {
+        let schema = schema_of(key);
+        let object = Commented::Schema(schema.to_owned());
+        let usual = schema == PUBLIC && !self.access.contains_key(&object);
+        match usual || self.privileges(closure, &object).contains(Privileges::USAGE) {
+            true => Ok(()),
+            false => Err(denied("schema", schema)),
+        }
+    }
+
+    /// All that has an owner.
+    pub(crate) fn owned_objects(&self) -> impl Iterator<Item = Commented> {
+        let tables = self.tables().map(|table| Commented::Table(table.id()));
+        let sequences = self.sequences().map(|sequence| Commented::Sequence(sequence.id));
+        let views = self.views().map(|view| Commented::View(view.name.clone()));
+        let routines = self.routines().map(|(name, _)| Commented::Routine(name.to_owned()));
+        let schemas = self.namespaces().map(|name| Commented::Schema(name.to_owned()));
+        tables.chain(sequences).chain(views).chain(routines).chain(schemas)
+    }
+
+    /// What errors call it: its kind and its name.
+    pub fn called(&self, object: &Commented) -> (&'static str, String) {
+        let table = |id: &TableId| {
+            self.table_by_id(*id).map_or_else(String::new, |table| table.name().to_owned())
+        };
+        match object {
+            Commented::Table(id) => ("table", table(id)),
+            Commented::Column(id, _) => ("table", table(id)),
+            Commented::Index(id, _) | Commented::Constraint(id, _) => ("table", table(id)),
+            Commented::Sequence(id) => {
+                let sequence = self.sequence_by_id(*id);
+                ("sequence", sequence.map_or_else(String::new, |s| bare(&s.name).to_owned()))
+            }
+            Commented::View(name) => ("view", bare(name).to_owned()),
+            Commented::Routine(name) => {
+                let kind = self.routine(name).map(|routine| routine.definition.kind);
+                let word = match kind {
+                    Some(crate::syntax::routine::RoutineKind::Procedure) => "procedure",
+                    _ => "function",
+                };
+                (word, bare(name).to_owned())
+            }
+            Commented::Schema(name) => ("schema", name.clone()),
+            Commented::Database => ("database", "tally".to_owned()),
+        }
+    }
+
+    /// 42501 for an object.
+    pub fn denied(&self, object: &Commented) -> Error {
+        let (kind, name) = self.called(object);
+        denied(kind, &name)
+    }
+}
+
+/// 42501 in PostgreSQL's words.
+pub fn denied(kind: &str, name: &str) -> Error {
+    let what = format!("permission denied for {kind} {name}");
+    Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what)
+}
+
+/// What an object has from the beginning.
+fn first_acl(object: &Commented, owner: RoleId) -> Acl {
+    let Some(kind) = object.kind() else { return Acl::default() };
+    let public = match object {
+        Commented::Schema(name) if name == PUBLIC => Privileges::USAGE,
+        _ => kind.of_public(),
+    };
+    match kind {
+        Kind::Column => Acl::default(),
+        kind => Acl::of_new(owner, kind.all(), public),
+    }
+}
+
+/// What the roles that every ledger has may do with all objects.
+fn predefined(closure: &Closure, object: &Commented) -> Privileges {
+    let (reads, writes) = (RoleId::READ_ALL_DATA, RoleId::WRITE_ALL_DATA);
+    let mut all = Privileges::NONE;
+    match object {
+        Commented::Table(_) | Commented::View(_) | Commented::Sequence(_) => {
+            if closure.has(reads) {
+                all |= Privileges::SELECT;
+            }
+            let is_sequence = matches!(object, Commented::Sequence(_));
+            if closure.has(writes) {
+                all |= match is_sequence {
+                    true => Privileges::UPDATE,
+                    false => Privileges::INSERT.with(Privileges::UPDATE).with(Privileges::DELETE),
+                };
+            }
+        }
+        Commented::Schema(_) if closure.has(reads) || closure.has(writes) => {
+            all |= Privileges::USAGE;
+        }
+        _ => {}
+    }
+    all
+}
+
+/// One grant by an owner, for what reads it as PostgreSQL's `aclexplode` does.
+pub fn exploded(acl: &Acl) -> impl Iterator<Item = (&Grant, Privileges, bool)> {
+    acl.grants().iter().flat_map(|grant| {
+        grant.privileges.each().map(move |one| (grant, one, grant.grantable.contains(one)))
+    })
+}
+
+/// The number by which `aclexplode` and its kin know a grantee: 0 is PUBLIC.
+pub fn grantee_number(grantee: Grantee) -> u32 {
+    match grantee {
+        Grantee::Public => 0,
+        Grantee::Role(role) => role.0,
+    }
+}
