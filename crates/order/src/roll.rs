@@ -44,6 +44,7 @@ impl Roll {
 
     /// The members that order.
     pub fn voters(&self) -> BTreeSet<u64> {
+        debug_assert!(!self.0.contains_key(&0), "numbers begin at 1");
         self.0.iter().filter(|(_, known)| !known.observes).map(|(id, _)| *id).collect()
     }
 
