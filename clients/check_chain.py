@@ -568,7 +568,7 @@ RECEIPT_MEMBERS = {
     "version", "height", "head", "result", "orders", "index", "envelope", "envelope_proof",
     "outcome_index", "outcome", "outcome_proof",
 }  # fmt: skip
-CERTIFIED_MEMBERS = {"first_block", "links", "certificate"}
+CERTIFIED_MEMBERS = {"first_block", "successions", "links", "certificate"}
 
 
 def unhex(text):
@@ -724,57 +724,113 @@ def signature_holds(key, message, signature):
 
 
 def electors_of(first_block):
-    """Ledger id, keys by number and the votes that are needed, of the first block's bytes."""
+    """The header of the first block's bytes, and the electors that it names."""
     header = OrderHeader(first_block[:ORDER_HEADER_BYTES])
     envelope = first_block[ORDER_HEADER_BYTES:]
     check_equal("height of the first block", 0, header.height)
     check_equal("envelopes root", header.envelopes_root, merkle_root([envelope]))
     if not envelope.startswith(b"tally genesis v2"):
         raise Fault("the first block's envelope is none of genesis")
-    cursor = Cursor(envelope[16:])
+    others = parameters_of(envelope[16:])
+    keys = keys_of(others, "electors")
+    votes = int(others.get("votes", 2 * len(keys) // 3 + 1))
+    liars = int(others.get("liars", max(len(keys) - 1, 0) // 3))
+    return header, Electors(header.ledger_id, keys, votes, liars, None)
+
+
+def parameters_of(data):
+    """The parameters by name, but for protocol and encoding of rows."""
+    cursor = Cursor(data)
     cursor.string()
     cursor.string()
-    others = {}
-    for _ in range(cursor.number("I")):
+    others, last = {}, ""
+    for place in range(cursor.number("I")):
         name = cursor.string().decode()
-        others[name] = cursor.string().decode()
+        if place and name.encode() <= last:
+            raise Fault("parameters are out of order")
+        others[name], last = cursor.string().decode(), name.encode()
     cursor.finish()
-    if "electors" not in others:
-        raise Fault("the ledger has no electors")
+    return others
+
+
+def keys_of(others, name):
+    if name not in others:
+        raise Fault(f"the ledger has no {name}")
     keys = {}
-    for member in others["electors"].split(", "):
+    for member in others[name].split(", "):
         number, key = member.split(" ")[:2]
         if int(number) in keys:
             raise Fault("two members have one number")
         keys[int(number)] = unhex_hash(key)
-    votes = int(others.get("votes", 2 * len(keys) // 3 + 1))
-    liars = int(others.get("liars", max(len(keys) - 1, 0) // 3))
-    if votes > len(keys) or 2 * votes <= len(keys) + liars:
-        raise Fault("the rule of votes does not hold together")
-    return header, keys, votes
+    return keys
 
 
-def check_certificate(data, ledger_id, keys, votes):
-    """Returns the height and the result hash that are certified."""
-    cursor = Cursor(data)
-    check_equal("version of the certificate", 1, cursor.number("B"))
-    check_equal("ledger id of the certificate", ledger_id, cursor.take(16))
-    height, result_hash = cursor.number("Q"), cursor.take(32)
-    members = []
-    for _ in range(cursor.number("H")):
-        member, signature = cursor.number("Q"), cursor.take(64)
-        if members and members[-1] >= member:
-            raise Fault("votes are not in the order of members")
-        if member not in keys:
-            raise Fault(f"{member} is no founding member")
-        message = b"tally vote v1\0\0\0" + ledger_id + struct.pack(">QQ", member, height)
-        if not signature_holds(keys[member], message + result_hash, signature):
-            raise Fault(f"the signature of member {member} is not its own")
-        members.append(member)
-    cursor.finish()
-    if len(members) < votes:
-        raise Fault(f"{len(members)} votes, and {votes} are needed")
-    return height, result_hash, members
+class Electors:
+    """Whose votes count, how many are needed, and behind which block they are known."""
+
+    def __init__(self, ledger_id, keys, votes, liars, above):
+        self.ledger_id, self.keys, self.votes, self.above = ledger_id, keys, votes, above
+        if votes > len(keys) or 2 * votes <= len(keys) + liars:
+            raise Fault("the rule of votes does not hold together")
+        data = struct.pack(">HHH", votes, liars, len(keys))
+        for number, key in sorted(keys.items()):
+            data += struct.pack(">Q", number) + key
+        self.hash = sha256(b"tally elect v1\0\0" + data)
+
+    def successors(self, data):
+        """Those who follow, if these have certified a block that is for them."""
+        cursor = Cursor(data)
+        votes, liars, count = cursor.number("H"), cursor.number("H"), cursor.number("H")
+        keys, last = {}, -1
+        for _ in range(count):
+            number = cursor.number("Q")
+            if number <= last:
+                raise Fault("electors are out of order")
+            keys[number], last = cursor.take(32), number
+        certificate = Certificate(cursor.take(len(data) - 6 - 40 * count))
+        certificate.check_votes(self)
+        if self.above is not None and certificate.height <= self.above:
+            raise Fault(f"block {certificate.height} does not lead on to other electors")
+        others = Electors(self.ledger_id, keys, votes, liars, certificate.height)
+        check_equal("electors", certificate.electors, others.hash)
+        if others.hash == self.hash:
+            raise Fault("the electors would follow themselves")
+        return others
+
+
+class Certificate:
+    """Enough votes for one result."""
+
+    def __init__(self, data):
+        cursor = Cursor(data)
+        check_equal("version of the certificate", 1, cursor.number("B"))
+        self.ledger_id, self.height = cursor.take(16), cursor.number("Q")
+        self.result_hash, self.electors = cursor.take(32), cursor.take(32)
+        self.votes = {}
+        for _ in range(cursor.number("H")):
+            member, signature = cursor.number("Q"), cursor.take(64)
+            if self.votes and max(self.votes) >= member:
+                raise Fault("votes are not in the order of members")
+            self.votes[member] = signature
+        cursor.finish()
+
+    def check(self, electors):
+        """Whether the electors in force for its block have made it."""
+        if self.electors != electors.hash:
+            raise Fault(f"block {self.height} is for other electors")
+        self.check_votes(electors)
+
+    def check_votes(self, electors):
+        check_equal("ledger id of the certificate", electors.ledger_id, self.ledger_id)
+        if len(self.votes) < electors.votes:
+            raise Fault(f"{len(self.votes)} votes, and {electors.votes} are needed")
+        for member, signature in self.votes.items():
+            if member not in electors.keys:
+                raise Fault(f"{member} is no elector")
+            message = b"tally vote v1\0\0\0" + self.ledger_id
+            message += struct.pack(">QQ", member, self.height) + self.result_hash + self.electors
+            if not signature_holds(electors.keys[member], message, signature):
+                raise Fault(f"the signature of member {member} is not its own")
 
 
 def check_certified(receipt, trusted_first_block):
@@ -782,10 +838,13 @@ def check_certified(receipt, trusted_first_block):
     certified = receipt.pop("certified", None) if isinstance(receipt, dict) else None
     if not isinstance(certified, dict) or set(certified) != CERTIFIED_MEMBERS:
         raise Fault("this is no receipt with a certificate")
-    first, keys, votes = electors_of(unhex(certified["first_block"]))
+    first, electors = electors_of(unhex(certified["first_block"]))
     check_equal("first block", trusted_first_block, first.hash)
-    data = unhex(certified["certificate"])
-    height, result_hash, members = check_certificate(data, first.ledger_id, keys, votes)
+    for data in unhex_list(certified, "successions"):
+        electors = electors.successors(data)
+    certificate = Certificate(unhex(certified["certificate"]))
+    certificate.check(electors)
+    height, result_hash = certificate.height, certificate.result_hash
     below = check_receipt(receipt, unhex_hash(receipt.get("head")))
     decided = below
     check_equal("ledger id", first.ledger_id, below.ledger_id)
@@ -797,7 +856,7 @@ def check_certified(receipt, trusted_first_block):
         below = link
     check_equal("certified height", height, below.height)
     check_equal("certified result", result_hash, below.hash)
-    return decided, height, members
+    return decided, height, list(certificate.votes)
 
 
 def run(arguments):

@@ -4,7 +4,8 @@
 Written from docs/proofs.md and the pages that it names alone, with Python's standard library; the
 section numbers are those of docs/proofs.md.
 
-    check_proof.py FILE TRUST     TRUST: a head, 64 hexadecimal digits, or a verifier key
+    check_proof.py FILE TRUST     TRUST: a head, 64 hexadecimal digits, a verifier key, or
+                                  "first:" and the hash of the first block's order header
     check_proof.py -              lines "TRUST PROOF" in hexadecimal; answers a line to each
 
 Prints what is proven. Exit codes: 0 it holds, 1 it does not, 2 wrong usage or unreadable files.
@@ -54,6 +55,9 @@ class Reader:
 
     def u8(self):
         return self.take(1)[0]
+
+    def u16(self):
+        return number(self.take(2))
 
     def u32(self):
         return number(self.take(4))
@@ -374,6 +378,127 @@ class Consistency:
         return f"consistency {old[0]}:{old[1].hex()} {new[0]}:{new[1].hex()}"
 
 
+# Votes: docs/votes.md, sections 1 to 3 and 6.
+
+
+class Electors:
+    """Whose votes count, and how many are needed."""
+
+    def __init__(self, keys, votes, liars):
+        self.keys, self.votes, self.above = keys, votes, None
+        self.holds = votes <= len(keys) and 2 * votes > len(keys) + liars
+        data = b"".join(n.to_bytes(2, "big") for n in (votes, liars, len(keys)) if self.holds)
+        members = (member.to_bytes(8, "big") + key for member, key in sorted(keys.items()))
+        self.hash = sha256(b"tally elect v1\0\0" + data + b"".join(members))
+
+
+class Certificate:
+    def __init__(self, reader):
+        if reader.u8() != 1:
+            raise Refused("malformed")
+        self.ledger_id, self.height = reader.take(16), number(reader.take(8))
+        self.result_hash, self.electors = reader.take(32), reader.take(32)
+        self.votes = {}
+        for _ in range(reader.u16()):
+            member, signature = number(reader.take(8)), reader.take(64)
+            if self.votes and max(self.votes) >= member:
+                raise Refused("malformed")
+            self.votes[member] = signature
+        reader.finish()
+
+    def is_by(self, ledger_id, electors):
+        """Whether these electors have made it, whoever is in force for its block."""
+        def is_vote(member, signature):
+            message = b"tally vote v1\0\0\0" + ledger_id + member.to_bytes(8, "big")
+            message += self.height.to_bytes(8, "big") + self.result_hash + self.electors
+            return member in electors.keys and is_signed(electors.keys[member], message, signature)
+        return (self.ledger_id == ledger_id and len(self.votes) >= electors.votes
+                and all(is_vote(*vote) for vote in self.votes.items()))
+
+
+class Succession:
+    def __init__(self, data):
+        reader = Reader(data)
+        votes, liars, keys = reader.u16(), reader.u16(), {}
+        for _ in range(reader.u16()):
+            member = number(reader.take(8))
+            if keys and max(keys) >= member:
+                raise Refused("malformed")
+            keys[member] = reader.take(32)
+        self.next, self.certificate = Electors(keys, votes, liars), Certificate(reader)
+        self.next.above = self.certificate.height
+
+    def holds(self, ledger_id, before):
+        named = self.next.hash
+        return (self.next.holds and self.certificate.electors == named != before.hash
+                and (before.above is None or before.above < self.certificate.height)
+                and self.certificate.is_by(ledger_id, before))
+
+
+def first_electors(block, trusted_hash):
+    """Ledger id and electors of a first block, if it is the trusted one."""
+    order, envelope = Order(block[:ORDER_BYTES]), block[ORDER_BYTES:]
+    is_it = (order.hash == trusted_hash and order.height == 0 and order.envelope_count == 1
+             and order.envelopes_root == leaf_hash(envelope)
+             and envelope[:16] == b"tally genesis v2")
+    try:
+        if not is_it:
+            raise Refused("first")
+        reader = Reader(envelope[16:])
+        reader.string(), reader.string()
+        others = {reader.string(): reader.string().decode() for _ in range(reader.u32())}
+        reader.finish()
+        members = [member.split(" ") for member in others[b"electors"].split(", ")]
+        keys = {int(member[0]): bytes.fromhex(member[1]) for member in members}
+        votes = int(others.get(b"votes", 2 * len(keys) // 3 + 1))
+        electors = Electors(keys, votes, int(others.get(b"liars", (len(keys) - 1) // 3)))
+        if not electors.holds:
+            raise Refused("first")
+    except (Refused, KeyError, ValueError, IndexError) as fault:
+        raise Refused("first") from fault
+    return order.ledger_id, electors
+
+
+class Votes:
+    """An anchor that leads to the first block."""
+
+    def __init__(self, reader):
+        self.first_block = reader.string()
+        if len(self.first_block) < ORDER_BYTES:
+            raise Refused("malformed")
+        Order(self.first_block[:ORDER_BYTES])
+        self.successions = [Succession(reader.string()) for _ in range(reader.u32())]
+        self.links = [Header(reader.take(HEADER_BYTES)) for _ in range(reader.u32())]
+        self.certificate = Certificate(Reader(reader.string()))
+
+    def check(self, header, first_block):
+        ledger_id, electors = first_electors(self.first_block, first_block)
+        for succession in self.successions:
+            if not succession.holds(ledger_id, electors):
+                raise Refused("electors")
+            electors = succession.next
+        certificate = self.certificate
+        if certificate.electors != electors.hash or not certificate.is_by(ledger_id, electors):
+            raise Refused("votes")
+        last = last_of(header, self.links)
+        if (last.ledger_id, last.height, last.hash) != (
+                ledger_id, certificate.height, certificate.result_hash):
+            raise Refused("head")
+
+
+class FirstBlock(bytes):
+    """The hash of a first block's order header."""
+
+
+def last_of(header, links):
+    for behind in links:
+        if (behind.previous, behind.height, behind.ledger_id) != (
+                header.hash, header.height + 1, header.ledger_id):
+            raise Refused("links")
+        header = behind
+    return header
+
+
 def check_anchor(header, kind, anchor, trust):
     if isinstance(trust, Key):
         if kind != 2:
@@ -385,17 +510,17 @@ def check_anchor(header, kind, anchor, trust):
         if climb(leaf_hash(header.hash), header.height, size, hashes) != root:
             raise Refused("inclusion")
         return
-    for behind in anchor if kind == 1 else []:
-        if (behind.previous, behind.height, behind.ledger_id) != (
-                header.hash, header.height + 1, header.ledger_id):
-            raise Refused("links")
-        header = behind
-    if header.hash != trust:
+    if isinstance(trust, FirstBlock):
+        if kind != 3:
+            raise Refused("trust")
+        anchor.check(header, trust)
+        return
+    if last_of(header, anchor if kind == 1 else []).hash != trust:
         raise Refused("head")
 
 
 def verify(proof, trust):
-    """What a proof proves to a client that trusts a head (bytes) or a Key."""
+    """What a proof proves to a client that trusts a head (bytes), a Key or a FirstBlock."""
     reader = Reader(proof)
     if reader.u8() != 1:
         raise Refused("malformed")
@@ -404,12 +529,14 @@ def verify(proof, trust):
         raise Refused("malformed")
     body = (Receipt, Rows, Head, Consistency)[kind - 1](data)
     anchored, anchor = reader.u8(), None
-    if anchored > 2 or kind == 4 and anchored:
+    if anchored > 3 or kind == 4 and anchored:
         raise Refused("malformed")
     if anchored == 1:
         anchor = [Header(reader.take(HEADER_BYTES)) for _ in range(reader.u32())]
     elif anchored == 2:
         anchor = reader.string(), reader.hashes()
+    elif anchored == 3:
+        anchor = Votes(reader)
     reader.finish()
     if body.header:
         check_anchor(body.header, anchored, anchor, trust)
@@ -417,8 +544,10 @@ def verify(proof, trust):
 
 
 def trusted(text):
-    is_head = len(text) == 64 and all(c in "0123456789abcdef" for c in text)
-    return bytes.fromhex(text) if is_head else Key(text)
+    head = text.removeprefix("first:")
+    if len(head) != 64 or any(c not in "0123456789abcdef" for c in head):
+        return Key(text)
+    return bytes.fromhex(head) if head == text else FirstBlock(bytes.fromhex(head))
 
 
 def answer_lines():

@@ -2,7 +2,8 @@
 // written from docs/proofs.md and the pages that it names alone, with Go's standard library;
 // section numbers are those of docs/proofs.md.
 //
-//	check_proof FILE TRUST     TRUST: a head, 64 hexadecimal digits, or a verifier key
+//	check_proof FILE TRUST     TRUST: a head, 64 hexadecimal digits, a verifier key, or
+//	                           "first:" and the hash of the first block's order header
 //	check_proof -              lines "TRUST PROOF" in hexadecimal; answers a line to each
 //
 // It prints what is proven. Exit codes: 0 it holds, 1 it does not, 2 wrong usage or unreadable
@@ -452,10 +453,11 @@ func areConsistent(old, recent signedHead, path [][]byte) bool {
 
 // 2. and 3. The bodies
 
-// trust is a head or a key.
+// trust is a head, a key or a first block.
 type trust struct {
-	head []byte
-	key  *key
+	head       []byte
+	key        *key
+	firstBlock []byte
 }
 
 // body: header is nil where there is none; check says what is proven.
@@ -594,21 +596,42 @@ type anchor struct {
 	headers []header
 	note    []byte
 	hashes  [][]byte
+	votes   votes
+}
+
+func readHeaders(r *reader) (headers []header, err error) {
+	for count := r.number(4); count > 0 && err == nil; count-- {
+		var next header
+		next, err = resultHeader(r.take(250))
+		headers = append(headers, next)
+	}
+	return headers, err
+}
+
+// lastOf is the last of some headers, each of which follows the one before, the first this one.
+func (h header) lastOf(headers []header) (header, error) {
+	for _, next := range headers {
+		follows := bytes.Equal(next.previous, h.hash) && next.height-1 == h.height &&
+			next.height > 0 && bytes.Equal(next.ledgerID, h.ledgerID)
+		if !follows {
+			return h, Refused("links")
+		}
+		h = next
+	}
+	return h, nil
 }
 
 func readAnchor(r *reader) (a anchor, err error) {
 	a.kind = r.number(1)
 	switch a.kind {
 	case 1:
-		for count := r.number(4); count > 0 && err == nil; count-- {
-			var next header
-			next, err = resultHeader(r.take(250))
-			a.headers = append(a.headers, next)
-		}
+		a.headers, err = readHeaders(r)
 	case 2:
 		a.note, a.hashes = r.text(), r.hashes()
+	case 3:
+		a.votes, err = readVotes(r)
 	}
-	failed(&err, a.kind <= 2 && r.whole(), malformed)
+	failed(&err, a.kind <= 3 && r.whole(), malformed)
 	return a, err
 }
 
@@ -624,18 +647,15 @@ func (a anchor) check(head header, trust trust) error {
 		}
 		return err
 	}
-	for _, next := range a.headers {
-		follows := bytes.Equal(next.previous, head.hash) && next.height-1 == head.height &&
-			next.height > 0 && bytes.Equal(next.ledgerID, head.ledgerID)
-		if !follows {
-			return Refused("links")
+	if trust.firstBlock != nil {
+		if a.kind != 3 {
+			return Refused("trust")
 		}
-		head = next
+		return a.votes.check(head, trust.firstBlock)
 	}
-	if !bytes.Equal(head.hash, trust.head) {
-		return Refused("head")
-	}
-	return nil
+	last, err := head.lastOf(a.headers)
+	failed(&err, bytes.Equal(last.hash, trust.head), "head")
+	return err
 }
 
 // verify says what a proof proves to a client that trusts this.
@@ -662,6 +682,12 @@ func verify(proof []byte, trust trust) (string, error) {
 }
 
 func trusted(text string) (trust, error) {
+	if digits, isFirst := strings.CutPrefix(text, "first:"); isFirst {
+		hash, err := hex.DecodeString(digits)
+		if err == nil && len(hash) == 32 && strings.ToLower(digits) == digits {
+			return trust{firstBlock: hash}, nil
+		}
+	}
 	head, err := hex.DecodeString(text)
 	if err == nil && len(head) == 32 && strings.ToLower(text) == text {
 		return trust{head: head}, nil

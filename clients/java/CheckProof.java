@@ -15,8 +15,10 @@ import java.security.spec.X509EncodedKeySpec;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -25,7 +27,8 @@ import java.util.regex.Pattern;
  * the pages that it names alone, with the JDK; section numbers are those of docs/proofs.md.
  *
  * <pre>
- * java CheckProof.java FILE TRUST     TRUST: a head, 64 hexadecimal digits, or a verifier key
+ * java CheckProof.java FILE TRUST     TRUST: a head, 64 hexadecimal digits, a verifier key, or
+ *                                     "first:" and the hash of the first block's order header
  * java CheckProof.java -              lines "TRUST PROOF" in hexadecimal; answers a line to each
  * </pre>
  *
@@ -149,6 +152,27 @@ public final class CheckProof {
             outcomesRoot = reader.take(32);
             stateRoot = Arrays.copyOfRange(data, 218, 250);
             hash = sha256(ascii("tally result v2\0"), data);
+        }
+
+        static List<Header> list(Reader reader) throws Refused {
+            List<Header> headers = new ArrayList<>();
+            for (long count = reader.u32(); count > 0; count--) {
+                headers.add(new Header(reader.take(250)));
+            }
+            return headers;
+        }
+
+        /** The last of some, each of which follows the one before, the first this one. */
+        Header lastOf(List<Header> headers) throws Refused {
+            Header last = this;
+            for (Header next : headers) {
+                boolean follows = Arrays.equals(next.previous, last.hash)
+                    && follows(next.height, last.height)
+                    && Arrays.equals(next.ledgerId, last.ledgerId);
+                require(follows, "links");
+                last = next;
+            }
+            return last;
         }
     }
 
@@ -348,8 +372,12 @@ public final class CheckProof {
             if (!HEX.formatHex(id).equals(parts[1])) {
                 throw new IllegalArgumentException("this is no verifier key");
             }
+            key = publicKey(raw);
+        }
+
+        static PublicKey publicKey(byte[] raw) throws GeneralSecurityException {
             X509EncodedKeySpec spec = new X509EncodedKeySpec(joined(PREFIX, raw));
-            key = KeyFactory.getInstance("Ed25519").generatePublic(spec);
+            return KeyFactory.getInstance("Ed25519").generatePublic(spec);
         }
 
         /** What this key has signed. */
@@ -359,17 +387,18 @@ public final class CheckProof {
                 boolean own = line.name.equals(name) && Arrays.equals(start(line.signed, 4), id);
                 if (!own) continue;
                 byte[] signature = Arrays.copyOfRange(line.signed, 4, line.signed.length);
-                require(isValid(note.text, signature), "signature");
+                byte[] text = note.text.getBytes(StandardCharsets.UTF_8);
+                require(isValid(key, text, signature), "signature");
                 return note.head;
             }
             throw new Refused("key");
         }
 
-        private boolean isValid(String text, byte[] signature) {
+        static boolean isValid(PublicKey key, byte[] message, byte[] signature) {
             try {
                 Signature check = Signature.getInstance("Ed25519");
                 check.initVerify(key);
-                check.update(text.getBytes(StandardCharsets.UTF_8));
+                check.update(message);
                 return signature.length == 64 && check.verify(signature);
             } catch (GeneralSecurityException invalid) {
                 return false;
@@ -445,8 +474,8 @@ public final class CheckProof {
 
     // 2. and 3. The bodies
 
-    /** What is trusted: a head, or a key. */
-    record Trust(byte[] head, Key key) {}
+    /** What is trusted: a head, a key, or a first block. */
+    record Trust(byte[] head, Key key, byte[] firstBlock) {}
 
     interface Body {
         /** Null where there is none. */
@@ -590,16 +619,177 @@ public final class CheckProof {
         return body;
     }
 
-    record Anchor(int kind, List<Header> headers, byte[] note, List<byte[]> hashes) {
+    // Votes: docs/votes.md, sections 1 to 3 and 6
+
+    /** Numbers of members are unsigned; what they have is a key or a signature. */
+    record Member(long number, byte[] has) {
+        static List<Member> read(Reader reader, int bytes) throws Refused {
+            List<Member> members = new ArrayList<>();
+            for (int count = reader.u16(); count > 0; count--) {
+                Member next = new Member(reader.u64(), reader.take(bytes));
+                boolean ascends = members.isEmpty() || Long.compareUnsigned(
+                    members.get(members.size() - 1).number, next.number) < 0;
+                require(ascends, "malformed");
+                members.add(next);
+            }
+            return members;
+        }
+    }
+
+    /** Whose votes count, and how many are needed. */
+    static final class Electors {
+        final List<Member> members;
+        final long votes;
+        final boolean holds;
+        final byte[] hash;
+
+        Electors(long votes, long liars, List<Member> members) {
+            int count = members.size();
+            this.members = members;
+            this.votes = votes;
+            holds = votes <= count && 2 * votes > count + liars;
+            ByteBuffer data = ByteBuffer.allocate(6 + 40 * count);
+            data.putShort((short) votes).putShort((short) liars).putShort((short) count);
+            for (Member member : members) data.putLong(member.number).put(member.has);
+            hash = sha256(ascii("tally elect v1\0\0"), data.array());
+        }
+
+        byte[] keyOf(long number) {
+            for (Member member : members) if (member.number == number) return member.has;
+            return null;
+        }
+    }
+
+    record Certificate(byte[] ledgerId, long height, byte[] resultHash, byte[] electors,
+            List<Member> votes) {
+        static Certificate read(Reader reader) throws Refused {
+            require(reader.u8() == 1, "malformed");
+            Certificate read = new Certificate(reader.take(16), reader.u64(), reader.take(32),
+                reader.take(32), Member.read(reader, 64));
+            reader.finish();
+            return read;
+        }
+
+        /** Whether these electors have made it, whoever is in force for its block. */
+        boolean isBy(byte[] ledger, Electors electors) {
+            boolean holds = Arrays.equals(ledgerId, ledger) && votes.size() >= electors.votes;
+            for (Member vote : votes) holds = holds && isVote(vote, ledger, electors);
+            return holds;
+        }
+
+        private boolean isVote(Member vote, byte[] ledger, Electors electors) {
+            byte[] key = electors.keyOf(vote.number);
+            if (key == null) return false;
+            ByteBuffer message = ByteBuffer.allocate(112).put(ascii("tally vote v1\0\0\0"));
+            message.put(ledger).putLong(vote.number).putLong(height);
+            message.put(resultHash).put(electors());
+            try {
+                return Key.isValid(Key.publicKey(key), message.array(), vote.has);
+            } catch (GeneralSecurityException invalid) {
+                return false;
+            }
+        }
+    }
+
+    record Succession(Electors next, Certificate certificate) {
+        static Succession read(byte[] data) throws Refused {
+            Reader reader = new Reader(data, "malformed");
+            int votes = reader.u16();
+            Electors next = new Electors(votes, reader.u16(), Member.read(reader, 32));
+            return new Succession(next, Certificate.read(reader));
+        }
+
+        boolean holds(byte[] ledger, Electors before, Succession last) {
+            long height = certificate.height;
+            return next.holds && Arrays.equals(certificate.electors, next.hash)
+                && !Arrays.equals(next.hash, before.hash)
+                && (last == null || Long.compareUnsigned(height, last.certificate.height) > 0)
+                && certificate.isBy(ledger, before);
+        }
+    }
+
+    /** An anchor that leads to the first block. */
+    record Votes(byte[] firstBlock, List<Succession> successions, List<Header> links,
+            Certificate certificate) {
+        static Votes read(Reader reader) throws Refused {
+            byte[] firstBlock = reader.string();
+            require(firstBlock.length >= 174, "malformed");
+            new Order(start(firstBlock, 174));
+            List<Succession> successions = new ArrayList<>();
+            for (long count = reader.u32(); count > 0; count--) {
+                successions.add(Succession.read(reader.string()));
+            }
+            List<Header> links = Header.list(reader);
+            Reader certificate = new Reader(reader.string(), "malformed");
+            return new Votes(firstBlock, successions, links, Certificate.read(certificate));
+        }
+
+        /** Electors of a first block, if it is the trusted one. */
+        private Electors first(Order order, byte[] trusted) throws Refused {
+            byte[] envelope = Arrays.copyOfRange(firstBlock, 174, firstBlock.length);
+            boolean isIt = Arrays.equals(order.hash, trusted) && order.height == 0
+                && order.envelopes == 1 && Arrays.equals(order.envelopesRoot, leafHash(envelope))
+                && Arrays.equals(start(envelope, 16), ascii("tally genesis v2"));
+            require(isIt, "first");
+            byte[] parameters = Arrays.copyOfRange(envelope, 16, envelope.length);
+            Reader reader = new Reader(parameters, "first");
+            reader.string();
+            reader.string();
+            Map<String, String> others = new HashMap<>();
+            for (long count = reader.u32(); count > 0; count--) {
+                String name = new String(reader.string(), StandardCharsets.UTF_8);
+                others.put(name, new String(reader.string(), StandardCharsets.UTF_8));
+            }
+            reader.finish();
+            try {
+                List<Member> members = new ArrayList<>();
+                for (String member : others.getOrDefault("electors", "").split(", ")) {
+                    String[] words = member.split(" ");
+                    byte[] key = HEX.parseHex(words[1]);
+                    members.add(new Member(Long.parseUnsignedLong(words[0]), key));
+                }
+                members.sort((a, b) -> Long.compareUnsigned(a.number, b.number));
+                int count = members.size();
+                long votes = Long.parseLong(others.getOrDefault("votes", "" + (2 * count / 3 + 1)));
+                long liars = Long.parseLong(others.getOrDefault("liars", "" + (count - 1) / 3));
+                Electors electors = new Electors(votes, liars, members);
+                require(electors.holds, "first");
+                return electors;
+            } catch (IllegalArgumentException | IndexOutOfBoundsException unreadable) {
+                throw new Refused("first");
+            }
+        }
+
+        void check(Header header, byte[] trusted) throws Refused {
+            Order order = new Order(start(firstBlock, 174));
+            Electors electors = first(order, trusted);
+            Succession before = null;
+            for (Succession next : successions) {
+                require(next.holds(order.ledgerId, electors, before), "electors");
+                electors = next.next;
+                before = next;
+            }
+            boolean isTheirs = Arrays.equals(certificate.electors, electors.hash)
+                && certificate.isBy(order.ledgerId, electors);
+            require(isTheirs, "votes");
+            Header last = header.lastOf(links);
+            boolean isIt = Arrays.equals(last.ledgerId, order.ledgerId)
+                && last.height == certificate.height
+                && Arrays.equals(last.hash, certificate.resultHash);
+            require(isIt, "head");
+        }
+    }
+
+    record Anchor(int kind, List<Header> headers, byte[] note, List<byte[]> hashes, Votes votes) {
         static Anchor read(Reader reader) throws Refused {
             int kind = reader.u8();
-            require(kind <= 2, "malformed");
-            List<Header> headers = new ArrayList<>();
-            for (long count = kind == 1 ? reader.u32() : 0; count > 0; count--) {
-                headers.add(new Header(reader.take(250)));
-            }
-            return kind == 2 ? new Anchor(kind, headers, reader.string(), reader.hashes())
-                : new Anchor(kind, headers, null, null);
+            return switch (kind) {
+                case 0 -> new Anchor(kind, List.of(), null, null, null);
+                case 1 -> new Anchor(kind, Header.list(reader), null, null, null);
+                case 2 -> new Anchor(kind, List.of(), reader.string(), reader.hashes(), null);
+                case 3 -> new Anchor(kind, List.of(), null, null, Votes.read(reader));
+                default -> throw new Refused("malformed");
+            };
         }
 
         void check(Header header, Trust trust) throws Refused {
@@ -613,15 +803,12 @@ public final class CheckProof {
                 require(holds, "inclusion");
                 return;
             }
-            Header last = header;
-            for (Header next : headers) {
-                boolean follows = Arrays.equals(next.previous, last.hash)
-                    && follows(next.height, last.height)
-                    && Arrays.equals(next.ledgerId, last.ledgerId);
-                require(follows, "links");
-                last = next;
+            if (trust.firstBlock != null) {
+                require(kind == 3, "trust");
+                votes.check(header, trust.firstBlock);
+                return;
             }
-            require(Arrays.equals(last.hash, trust.head), "head");
+            require(Arrays.equals(header.lastOf(headers).hash, trust.head), "head");
         }
     }
 
@@ -639,8 +826,11 @@ public final class CheckProof {
     }
 
     static Trust trusted(String text) throws GeneralSecurityException {
-        return text.matches("[0-9a-f]{64}") ? new Trust(HEX.parseHex(text), null)
-            : new Trust(null, new Key(text));
+        if (text.matches("first:[0-9a-f]{64}")) {
+            return new Trust(null, null, HEX.parseHex(text.substring(6)));
+        }
+        return text.matches("[0-9a-f]{64}") ? new Trust(HEX.parseHex(text), null, null)
+            : new Trust(null, new Key(text), null);
     }
 
     static byte[] proofOf(Path file) throws IOException {

@@ -2,7 +2,8 @@
 // Checks proofs of a ledger without any of the code that made them. Written from docs/proofs.md and
 // the pages that it names alone, with node:crypto; section numbers are those of docs/proofs.md.
 //
-//     check_proof.mjs FILE TRUST     TRUST: a head, 64 hexadecimal digits, or a verifier key
+//     check_proof.mjs FILE TRUST     TRUST: a head, 64 hexadecimal digits, a verifier key, or
+//                                    "first:" and the hash of the first block's order header
 //     check_proof.mjs -              lines "TRUST PROOF" in hexadecimal; answers a line to each
 //
 // Prints what is proven. Exit codes: 0 it holds, 1 it does not, 2 wrong usage or unreadable files.
@@ -392,9 +393,149 @@ function readConsistency(data) {
   return { check };
 }
 
+// Votes: docs/votes.md, sections 1 to 3 and 6
+
+/** Whether 32 bytes as an ed25519 key have signed. */
+function isSigned(raw, message, signature) {
+  try {
+    const der = Buffer.concat([Buffer.from("302a300506032b6570032100", "hex"), raw]);
+    const key = createPublicKey({ key: der, format: "der", type: "spki" });
+    return verifySignature(null, message, key, signature);
+  } catch {
+    return false;
+  }
+}
+
+/** `members`: number (BigInt) and key, ascending. */
+function electorsOf(votes, liars, members) {
+  const holds = votes <= members.length && 2 * votes > members.length + liars;
+  if (!holds) return { holds };
+  const data = Buffer.alloc(6 + 40 * members.length);
+  [votes, liars, members.length].forEach((number, at) => data.writeUInt16BE(number, 2 * at));
+  members.forEach(([member, key], at) => {
+    data.writeBigUInt64BE(member, 6 + 40 * at);
+    key.copy(data, 14 + 40 * at);
+  });
+  const hash = sha256(bytes("tally elect v1\0\0"), data);
+  return { votes, holds, hash, keys: new Map(members), above: -1n };
+}
+
+function ascending(reader, each) {
+  const found = [];
+  for (let count = reader.u16(); count > 0; count--) {
+    const member = reader.u64();
+    if (found.length > 0 && found.at(-1)[0] >= member) throw new Refused("malformed");
+    found.push([member, reader.take(each)]);
+  }
+  return found;
+}
+
+function readCertificate(reader) {
+  if (reader.u8() !== 1) throw new Refused("malformed");
+  const certificate = { ledgerId: reader.take(16), height: reader.u64() };
+  certificate.resultHash = reader.take(32);
+  certificate.electors = reader.take(32);
+  certificate.votes = ascending(reader, 64);
+  reader.finish();
+  return certificate;
+}
+
+/** Whether these electors have made it, whoever is in force for its block. */
+function isBy({ ledgerId, height, resultHash, electors: named, votes }, ledger, electors) {
+  const isVote = ([member, signature]) => {
+    const numbers = Buffer.alloc(16);
+    numbers.writeBigUInt64BE(member);
+    numbers.writeBigUInt64BE(height, 8);
+    const parts = [bytes("tally vote v1\0\0\0"), ledger, numbers, resultHash, named];
+    const key = electors.keys.get(member);
+    return key !== undefined && isSigned(key, Buffer.concat(parts), signature);
+  };
+  return same(ledgerId, ledger) && votes.length >= electors.votes && votes.every(isVote);
+}
+
+function readSuccession(data) {
+  const reader = new Reader(data);
+  const [votes, liars] = [reader.u16(), reader.u16()];
+  const next = electorsOf(votes, liars, ascending(reader, 32));
+  const certificate = readCertificate(reader);
+  next.above = certificate.height;
+  return { next, certificate };
+}
+
+function follows({ next, certificate }, ledger, before) {
+  return next.holds && same(certificate.electors, next.hash) && !same(next.hash, before.hash) &&
+    certificate.height > before.above && isBy(certificate, ledger, before);
+}
+
+/** Ledger id and electors of a first block, if it is the trusted one. */
+function firstElectors(block, trustedHash) {
+  const order = orderHeader(block.subarray(0, 174));
+  const envelope = block.subarray(174);
+  const isIt = same(order.hash, trustedHash) && order.height === 0n &&
+    order.envelopeCount === 1n && same(order.envelopesRoot, leafHash(envelope)) &&
+    same(envelope.subarray(0, 16), bytes("tally genesis v2"));
+  if (!isIt) throw new Refused("first");
+  const reader = new Reader(envelope.subarray(16), "first");
+  reader.string();
+  reader.string();
+  const others = new Map();
+  for (let count = reader.u32(); count > 0; count--) {
+    const name = reader.string().toString();
+    others.set(name, reader.string().toString());
+  }
+  reader.finish();
+  const members = (others.get("electors") ?? "").split(", ").map((member) => member.split(" "));
+  if (!members.every(([id, key]) => /^\d+$/.test(id) && /^[0-9a-f]{64}$/.test(key ?? ""))) {
+    throw new Refused("first");
+  }
+  const keys = members.map(([id, key]) => [BigInt(id), Buffer.from(key, "hex")]);
+  const votes = Number(others.get("votes") ?? Math.floor(2 * keys.length / 3) + 1);
+  const liars = Number(others.get("liars") ?? Math.floor((keys.length - 1) / 3));
+  const electors = electorsOf(votes, liars, keys.sort((a, b) => (a[0] < b[0] ? -1 : 1)));
+  if (!electors.holds) throw new Refused("first");
+  return { ledger: order.ledgerId, electors };
+}
+
+function readVotes(reader) {
+  const firstBlock = reader.string();
+  if (firstBlock.length < 174) throw new Refused("malformed");
+  orderHeader(firstBlock.subarray(0, 174));
+  const [successions, links] = [[], []];
+  for (let count = reader.u32(); count > 0; count--) {
+    successions.push(readSuccession(reader.string()));
+  }
+  for (let count = reader.u32(); count > 0; count--) links.push(resultHeader(reader.take(250)));
+  const certificate = readCertificate(new Reader(reader.string()));
+  return { firstBlock, successions, links, certificate };
+}
+
+function checkVotes(header, { firstBlock, successions, links, certificate }, trustedHash) {
+  const first = firstElectors(firstBlock, trustedHash);
+  const ledger = first.ledger;
+  let electors = first.electors;
+  for (const succession of successions) {
+    if (!follows(succession, ledger, electors)) throw new Refused("electors");
+    electors = succession.next;
+  }
+  const isTheirs = same(certificate.electors, electors.hash) && isBy(certificate, ledger, electors);
+  if (!isTheirs) throw new Refused("votes");
+  const last = lastOf(header, links);
+  const isIt = same(last.ledgerId, ledger) && last.height === certificate.height &&
+    same(last.hash, certificate.resultHash);
+  if (!isIt) throw new Refused("head");
+}
+
+/** The hash of a first block's order header. */
+class FirstBlock {
+  constructor(hash) {
+    this.hash = hash;
+  }
+}
+
 function readAnchor(reader) {
   const kind = reader.u8();
-  if (kind > 2) throw new Refused("malformed");
+  if (kind > 3) throw new Refused("malformed");
+  if (kind === 3) return { kind, headers: [], votes: readVotes(reader) };
   const headers = [];
   if (kind === 1) {
     for (let count = reader.u32(); count > 0; count--) headers.push(resultHeader(reader.take(250)));
@@ -402,6 +543,17 @@ function readAnchor(reader) {
   return kind === 2
     ? { kind, headers, note: reader.string(), hashes: reader.hashes() }
     : { kind, headers };
+}
+
+function lastOf(header, links) {
+  let last = header;
+  for (const next of links) {
+    const linked = same(next.previous, last.hash) && next.height === last.height + 1n &&
+      same(next.ledgerId, last.ledgerId);
+    if (!linked) throw new Refused("links");
+    last = next;
+  }
+  return last;
 }
 
 function checkAnchor(header, anchor, trust) {
@@ -414,14 +566,12 @@ function checkAnchor(header, anchor, trust) {
     }
     return;
   }
-  let last = header;
-  for (const next of anchor.headers) {
-    const follows = same(next.previous, last.hash) && next.height === last.height + 1n &&
-      same(next.ledgerId, last.ledgerId);
-    if (!follows) throw new Refused("links");
-    last = next;
+  if (trust instanceof FirstBlock) {
+    if (anchor.kind !== 3) throw new Refused("trust");
+    checkVotes(header, anchor.votes, trust.hash);
+    return;
   }
-  if (!same(last.hash, trust)) throw new Refused("head");
+  if (!same(lastOf(header, anchor.headers).hash, trust)) throw new Refused("head");
 }
 
 /** What a proof proves to a client that trusts this. */
@@ -440,8 +590,10 @@ export function verify(proof, trust) {
   return body.check(trust);
 }
 
-/** A head or a verifier key. */
+/** A head, a verifier key or a first block. */
 export function trusted(text) {
+  const [, first] = /^first:([0-9a-f]{64})$/.exec(text) ?? [];
+  if (first) return new FirstBlock(Buffer.from(first, "hex"));
   return /^[0-9a-f]{64}$/.test(text) ? Buffer.from(text, "hex") : new Key(text);
 }
 

@@ -1,8 +1,9 @@
 //! What an engine tells of its blocks, for metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::Hash;
+use ledger::{Hash, Parameters};
 use types::{Error, Height};
 
 use crate::checkpoint::Taken;
@@ -25,12 +26,16 @@ pub trait Observer: Send + Sync + 'static {
 }
 
 /// A durable block in numbers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct BlockEvent {
     pub height: Height,
     pub result_hash: Hash,
     /// Of the order header.
     pub time_us: i64,
+    /// Of those in force for the block, as its order header names them.
+    pub parameters_hash: Hash,
+    /// Those in force for the next one.
+    pub next_parameters: Arc<Parameters>,
     pub committed: u64,
     pub rejected: u64,
     /// Told to try again.

@@ -234,3 +234,41 @@ fn the_client_checks_certificates() {
     changed["certified"]["links"].as_array_mut().unwrap().remove(0);
     assert_eq!(check(&changed, &first_block).0, FAULT);
 }
+
+#[test]
+fn the_client_follows_electors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("certified.json");
+    let certified = crate::votes::certified::tests::certified_by_others();
+    let first_block = to_hex(&certified.genesis.to_batch().unwrap().hash());
+    let json = certified.to_json().unwrap();
+    let check = |json: &serde_json::Value| {
+        std::fs::write(&path, json.to_string()).unwrap();
+        client(&["certified", text(&path), &first_block])
+    };
+    let (code, said) = check(&json);
+    assert_eq!(code, HOLDS, "{said}");
+    assert!(said.contains("members 1, 3, 5 have certified block 8"), "{said}");
+    let mut random = Random::new(3);
+    for place in 0..12 {
+        let mut changed = json.clone();
+        let value = &mut changed["certified"]["successions"][place % 2];
+        let mut bytes = crate::hash::from_hex(value.as_str().unwrap()).unwrap();
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << random.below(8);
+        *value = to_hex(&bytes).into();
+        let (code, said) = check(&changed);
+        assert_eq!(code, FAULT, "succession {}, byte {at}: {said}", place % 2);
+    }
+    let edit = |edit: &dyn Fn(&mut Vec<serde_json::Value>)| {
+        let mut changed = json.clone();
+        edit(changed["certified"]["successions"].as_array_mut().unwrap());
+        check(&changed).0
+    };
+    assert_eq!(edit(&|all| all.clear()), FAULT);
+    assert_eq!(edit(&|all| all.swap(0, 1)), FAULT);
+    assert_eq!(edit(&|all| drop(all.remove(0))), HOLDS, "the first ones certified the last, too");
+    let mut changed = json.clone();
+    changed["certified"].as_object_mut().unwrap().remove("successions");
+    assert_eq!(check(&changed).0, FAULT);
+}

@@ -22,6 +22,7 @@ pub(crate) const TAG_GENESIS: &Tag = b"tally genesis v2";
 pub(crate) const TAG_STATE: &Tag = b"tally state v2\0\0";
 pub(crate) const TAG_CHECKPOINT: &Tag = b"tally ckpt v2\0\0\0";
 pub(crate) const TAG_VOTE: &Tag = b"tally vote v1\0\0\0";
+pub(crate) const TAG_ELECTORS: &Tag = b"tally elect v1\0\0";
 pub(crate) const TAG_HEADERS: &Tag = b"tally heads v2\0\0";
 
 pub fn tagged_hash(tag: &Tag, bytes: &[u8]) -> Hash {

@@ -9,6 +9,7 @@
 //!   receipt   envelope, outcome ─┐                none ──────────────────────► a head: this one
 //!   rows      images ─ state root┼─► head ──────► result headers behind it ──► a head: a later one
 //!   head                       ──┘                inclusion ─► signed head ──► a key
+//!                                                 votes, electors ────────────► a first block
 //!   consistency   signed head ─► signed head ────────────────────────────────► a key
 //! ```
 //!
@@ -17,8 +18,8 @@
 //!     1      version, 1
 //!     1      kind                    1 receipt, 2 rows, 3 head, 4 consistency
 //! 4 + n      body                    by kind
-//!     1      anchor                  0 none, 1 result headers, 2 signed head
-//!            of 1: u32 count, headers; of 2: string note, u8 count, hashes
+//!     1      anchor                  0 none, 1 result headers, 2 signed head, 3 certificate
+//!            of 1: u32 count, headers; of 2: string note, u8 count, hashes; of 3: `votes::anchor`
 //!
 //! rows: result header, u32 table, string first, string last, u8 extends, string state proof,
 //!       u32 count, count × (string key, string image)
@@ -43,6 +44,7 @@ use crate::heads::consistent;
 use crate::merkle::{leaf_hash, verify_inclusion};
 use crate::note::{NoteFault, SignedHead, Verifier, origin};
 use crate::receipt::Receipt;
+use crate::votes::anchor::{AnchorFault, CertifiedAnchor, last_of};
 use crate::wire::{Cursor, put_prefixed};
 
 const VERSION: u8 = 1;
@@ -96,6 +98,8 @@ pub enum Anchor {
         note: Vec<u8>,
         hashes: Vec<Hash>,
     },
+    /// That the ledger's members have voted for it, or for a block behind it.
+    Certified(Box<CertifiedAnchor>),
 }
 
 /// What the client believes.
@@ -105,11 +109,19 @@ pub enum Trust {
     Head(Hash),
     /// Who signs heads.
     Key(Verifier),
+    /// The order hash of the ledger's first block.
+    FirstBlock(Hash),
 }
 
+/// What a first block's hash has in front of it.
+const FIRST: &str = "first:";
+
 impl Trust {
-    /// 64 hexadecimal digits, or a verifier key.
+    /// 64 hexadecimal digits, a verifier key, or `first:` and 64 digits.
     pub fn parse(text: &str) -> Result<Trust> {
+        if let Some(first) = text.strip_prefix(FIRST) {
+            return crate::hash::hash_from_hex(first).map(Trust::FirstBlock);
+        }
         match crate::hash::hash_from_hex(text) {
             Ok(head) => Ok(Trust::Head(head)),
             Err(_) => Verifier::parse(text).map(Trust::Key),
@@ -137,6 +149,12 @@ pub enum Refused {
     Origin,
     /// The head is not in the tree that was signed.
     Inclusion,
+    /// The first block is another, or none.
+    First,
+    /// Electors have not named those who follow.
+    Electors,
+    /// They have not certified the block.
+    Votes,
     /// The newer ledger does not begin with the older one.
     Consistency,
     /// Envelope or outcome are not those of the block.
@@ -162,6 +180,9 @@ impl Refused {
             Refused::Signature => "signature",
             Refused::Origin => "origin",
             Refused::Inclusion => "inclusion",
+            Refused::First => "first",
+            Refused::Electors => "electors",
+            Refused::Votes => "votes",
             Refused::Consistency => "consistency",
             Refused::Receipt => "receipt",
             Refused::StateRoot => "state_root",
@@ -181,6 +202,9 @@ impl Refused {
             Refused::Signature => "the signature of its head is not valid",
             Refused::Origin => "its signed head is another ledger's",
             Refused::Inclusion => "its block is not in the ledger that was signed",
+            Refused::First => "it leads to another first block",
+            Refused::Electors => "those who vote are not named by those before",
+            Refused::Votes => "the members have not voted for it",
             Refused::Consistency => "the newer ledger does not begin with the older one",
             Refused::Receipt => "the block has another envelope or outcome there",
             Refused::StateRoot => "its block names no state root",
@@ -196,6 +220,18 @@ impl From<NoteFault> for Refused {
             NoteFault::Malformed => Refused::Note,
             NoteFault::NoSuchKey => Refused::Key,
             NoteFault::Signature => Refused::Signature,
+        }
+    }
+}
+
+impl From<AnchorFault> for Refused {
+    fn from(fault: AnchorFault) -> Self {
+        match fault {
+            AnchorFault::First => Refused::First,
+            AnchorFault::Electors => Refused::Electors,
+            AnchorFault::Votes => Refused::Votes,
+            AnchorFault::Links => Refused::Links,
+            AnchorFault::Head => Refused::Head,
         }
     }
 }
@@ -322,16 +358,7 @@ impl Proof {
     fn check_anchor(&self, header: &ResultHeader, trust: &Trust) -> Result<(), Refused> {
         match (&self.anchor, trust) {
             (Anchor::Headers(behind), Trust::Head(head)) => {
-                let mut last = header;
-                for next in behind {
-                    let follows = next.previous_result_hash == last.hash()
-                        && last.height.checked_add(1) == Some(next.height)
-                        && next.ledger_id == last.ledger_id;
-                    if !follows {
-                        return Err(Refused::Links);
-                    }
-                    last = next;
-                }
+                let last = last_of(header, behind).ok_or(Refused::Links)?;
                 if last.hash() == *head { Ok(()) } else { Err(Refused::Head) }
             }
             (_, Trust::Head(head)) if header.hash() == *head => Ok(()),
@@ -347,7 +374,10 @@ impl Proof {
                     false => Err(Refused::Inclusion),
                 }
             }
-            (_, Trust::Key(_)) => Err(Refused::Trust),
+            (Anchor::Certified(anchor), Trust::FirstBlock(first_block)) => {
+                Ok(anchor.check(header, first_block)?)
+            }
+            (_, Trust::Key(_) | Trust::FirstBlock(_)) => Err(Refused::Trust),
         }
     }
 
@@ -366,6 +396,10 @@ impl Proof {
                 bytes.push(2);
                 put_prefixed(&mut bytes, note)?;
                 put_hashes(&mut bytes, hashes)?;
+            }
+            Anchor::Certified(anchor) => {
+                bytes.push(3);
+                anchor.encode_into(&mut bytes)?;
             }
         }
         Ok(bytes)
@@ -429,6 +463,7 @@ impl Proof {
                 note: cursor.prefixed()?.to_vec(),
                 hashes: take_hashes(&mut cursor)?,
             },
+            3 => Anchor::Certified(Box::new(CertifiedAnchor::read(&mut cursor)?)),
             other => return Err(cursor.invalid(format!("anchor {other} is not known"))),
         };
         let fits = !matches!(body, Body::Consistency { .. }) || anchor == Anchor::None;

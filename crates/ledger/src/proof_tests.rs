@@ -10,13 +10,19 @@ use state_tree::{StateTree, Value as RowState};
 
 use super::*;
 use crate::block::Block;
+use crate::genesis::Genesis;
+use crate::header::ORDER_HEADER_BYTES;
 use crate::heads::HeadTree;
 use crate::memory_files::MemoryFiles;
 use crate::note::{SignedHead, Signer};
+use crate::parameters::Parameters;
 use crate::testing as support;
+use crate::votes::tests::{electors_of, key as member_key, parameters};
+use crate::votes::{Certificate, Electors, Said, Succession};
 
 /// A ledger whose headers name state roots, and the key that signs its heads.
 struct World {
+    genesis: Genesis,
     blocks: Vec<Block>,
     headers: Vec<ResultHeader>,
     rows: Vec<(u32, Vec<u8>, Vec<u8>, u64)>,
@@ -39,7 +45,8 @@ fn rows() -> Vec<(u32, Vec<u8>, Vec<u8>, u64)> {
 }
 
 fn world() -> World {
-    let blocks = support::chain(9, 3);
+    let genesis = Genesis { parameters: parameters(4, None), ..support::genesis() };
+    let blocks = support::chain_of(&genesis, 9, 3);
     let rows = rows();
     let state = rows.iter().map(|(table, key, image, height)| {
         let value = RowState { image: row_image_hash(image), height: *height };
@@ -60,7 +67,7 @@ fn world() -> World {
         headers.push(header);
     }
     let signer = Signer::new(origin(&headers[0].ledger_id), [42; 32]);
-    World { blocks, headers, rows, state, heads, signer }
+    World { genesis, blocks, headers, rows, state, heads, signer }
 }
 
 impl World {
@@ -81,6 +88,45 @@ impl World {
 
     fn head(&self, height: usize) -> String {
         to_hex(&self.headers[height].hash())
+    }
+
+    fn first(&self) -> String {
+        first_of(&self.genesis)
+    }
+
+    fn certify(&self, height: usize, electors: &Electors, by: &[u64]) -> Certificate {
+        let (result_hash, electors) = (self.headers[height].hash(), electors.hash());
+        let said = Said { height: height as u64, result_hash, electors };
+        let ledger_id = self.genesis.ledger_id;
+        let sign = |id: &u64| (*id, member_key(*id).sign(ledger_id, *id, said).signature);
+        Certificate { ledger_id, said, votes: by.iter().map(sign).collect() }
+    }
+
+    fn succession(&self, height: usize, next: &Electors, by: &[u64]) -> Succession {
+        Succession::new(next.clone(), self.certify(height, next, by))
+    }
+
+    /// By the first electors, of block 9.
+    fn by_founders(&self, height: usize) -> CertifiedAnchor {
+        CertifiedAnchor {
+            first_block: CertifiedAnchor::first_block(&self.genesis).unwrap(),
+            successions: Vec::new(),
+            links: self.headers[height + 1..].to_vec(),
+            certificate: self.certify(9, &electors_of(&[1, 2, 3, 4]), &[1, 2, 4]),
+        }
+    }
+
+    /// Member 2 has gone, and 5 has come; of block 9.
+    fn by_others(&self, height: usize) -> CertifiedAnchor {
+        let [three, four] = [&[1, 3, 4][..], &[1, 3, 4, 5]].map(electors_of);
+        CertifiedAnchor {
+            successions: vec![
+                self.succession(4, &three, &[1, 3, 4]),
+                self.succession(6, &four, &[1, 3, 4]),
+            ],
+            certificate: self.certify(9, &four, &[1, 3, 5]),
+            ..self.by_founders(height)
+        }
     }
 
     fn receipt(&self, height: usize, index: u32) -> Body {
@@ -113,6 +159,14 @@ impl World {
         let [old, new] = [old, new].map(|size| self.signed_by(&self.signer, size));
         Proof { body: Body::Consistency { old, new, hashes }, anchor: Anchor::None }
     }
+}
+
+fn first_of(genesis: &Genesis) -> String {
+    format!("{FIRST}{}", to_hex(&genesis.to_batch().unwrap().hash()))
+}
+
+fn certified(anchor: CertifiedAnchor) -> Anchor {
+    Anchor::Certified(Box::new(anchor))
 }
 
 struct Case {
@@ -167,8 +221,12 @@ fn valid(world: &World) -> Vec<Case> {
         let anchor = Anchor::Headers(world.headers[height + 1..].to_vec());
         let later = Proof { body: body.clone(), anchor };
         cases.push(case(format!("{name}, by a later head"), &world.head(9), &later));
-        let signed = Proof { body, anchor: world.signed(height as u64, 10) };
+        let signed = Proof { body: body.clone(), anchor: world.signed(height as u64, 10) };
         cases.push(case(format!("{name}, by a signed head"), &key, &signed));
+        let voted = Proof { body: body.clone(), anchor: certified(world.by_founders(height)) };
+        cases.push(case(format!("{name}, by the founders' votes"), &world.first(), &voted));
+        let voted = Proof { body, anchor: certified(world.by_others(height)) };
+        cases.push(case(format!("{name}, by those who followed"), &world.first(), &voted));
     };
     anchored("a head", 7, Body::Head(Box::new(world.headers[7].clone())));
     anchored("the newest head", 9, Body::Head(Box::new(world.headers[9].clone())));
@@ -192,6 +250,9 @@ fn valid(world: &World) -> Vec<Case> {
 fn forged(world: &World) -> Vec<(Case, &'static str)> {
     let mut cases = forged_anchors(world);
     cases.extend(forged_notes(world));
+    cases.extend(forged_firsts(world));
+    cases.extend(forged_successions(world));
+    cases.extend(forged_votes(world));
     cases.extend(forged_rows(world));
     let key = world.key();
     let mut receipt = |name: &str, change: &dyn Fn(&mut Receipt)| {
@@ -282,6 +343,115 @@ fn forged_anchors(world: &World) -> Vec<(Case, &'static str)> {
     put("a fork", &key, signed(&fork(world, 10), &hashes), "inclusion");
     let Anchor::Signed { hashes: others, .. } = world.signed(6, 10) else { unreachable!() };
     put("a neighbour's proof", &key, signed(&note, &others), "inclusion");
+    cases
+}
+
+fn head_by(world: &World, name: &str, trust: &str, anchor: CertifiedAnchor) -> Case {
+    let body = Body::Head(Box::new(world.headers[7].clone()));
+    case(name, trust, &Proof { body, anchor: certified(anchor) })
+}
+
+fn forged_firsts(world: &World) -> Vec<(Case, &'static str)> {
+    let good = || world.by_founders(7);
+    let other = |parameters: Parameters| Genesis { parameters, ..world.genesis.clone() };
+    let mut cases = Vec::new();
+    let mut put = |name: &str, trust: &str, first_block: Vec<u8>, why| {
+        cases.push((head_by(world, name, trust, CertifiedAnchor { first_block, ..good() }), why));
+    };
+    let bytes = |genesis: &Genesis| CertifiedAnchor::first_block(genesis).unwrap();
+    let own = bytes(&world.genesis);
+    put("votes, where a key is trusted", &world.key(), own.clone(), "trust");
+    put("votes under another head", &world.head(6), own.clone(), "head");
+    let mine = other(parameters(1, None));
+    put("a first block of one's own", &world.first(), bytes(&mine), "first");
+    put("votes of another ledger's members", &first_of(&mine), bytes(&mine), "votes");
+    let without = other(Parameters::new("serial"));
+    put("a first block without members", &first_of(&without), bytes(&without), "first");
+    let unsafe_rule = other(parameters(4, Some(2)));
+    put("a rule that is none", &first_of(&unsafe_rule), bytes(&unsafe_rule), "first");
+    let header = &own[..ORDER_HEADER_BYTES];
+    let swapped = [header, &bytes(&mine)[ORDER_HEADER_BYTES..]].concat();
+    put("an envelope of another first block", &world.first(), swapped, "first");
+    put("a first block without envelope", &world.first(), header.to_vec(), "first");
+    put("a first block cut short", &world.first(), header[1..].to_vec(), "malformed");
+    let batch = &world.blocks[5].batch;
+    let trust = format!("{FIRST}{}", to_hex(&batch.hash()));
+    let later = [&batch.header().encode()[..], &batch.envelopes()[0]].concat();
+    put("a later block as the first", &trust, later, "first");
+    cases
+}
+
+fn forged_successions(world: &World) -> Vec<(Case, &'static str)> {
+    let mut cases = Vec::new();
+    let mut put = |name: &str, change: &dyn Fn(&mut CertifiedAnchor), why| {
+        let mut anchor = world.by_others(7);
+        change(&mut anchor);
+        cases.push((head_by(world, name, &world.first(), anchor), why));
+    };
+    let [first, three, four] = [&[1, 2, 3, 4][..], &[1, 3, 4], &[1, 3, 4, 5]].map(electors_of);
+    put("electors that are not named", &|it| it.successions.clear(), "votes");
+    put("the last succession missing", &|it| drop(it.successions.pop()), "votes");
+    put("successions that changed places", &|it| it.successions.swap(0, 1), "electors");
+    let mut replaced = |name: &str, at: usize, by: Succession| {
+        put(name, &|it| it.successions[at] = by.clone(), "electors");
+    };
+    replaced("electors named by too few", 0, world.succession(4, &three, &[1, 4]));
+    replaced("electors named by themselves", 1, world.succession(6, &four, &[3, 4, 5]));
+    replaced("electors named by one who has gone", 1, world.succession(6, &four, &[1, 2, 3]));
+    replaced("a succession that leads back", 1, world.succession(4, &four, &[1, 3, 4]));
+    replaced("a block for those before", 1, world.succession(6, &three, &[1, 3, 4]));
+    let weak = Electors { votes: 2, liars: 1, ..four.clone() };
+    replaced("a rule that is none", 1, world.succession(6, &weak, &[1, 3, 4]));
+    let mut other_key = four.clone();
+    other_key.keys.insert(5, member_key(6).public());
+    let good = world.succession(6, &four, &[1, 3, 4]);
+    let with = |next: Electors| Succession { next, ..good.clone() };
+    replaced("electors with another key", 1, with(other_key));
+    replaced("electors with another rule", 1, with(Electors { votes: 4, ..four.clone() }));
+    replaced("electors that are not certified", 1, with(first));
+    let mut elsewhere = good.clone();
+    elsewhere.certificate.ledger_id = [0; 16];
+    replaced("a succession of another ledger", 1, elsewhere);
+    let mut unsigned = good.clone();
+    unsigned.certificate.votes[1].1 = [0; 64];
+    replaced("a signature of zeros", 1, unsigned);
+    cases
+}
+
+fn forged_votes(world: &World) -> Vec<(Case, &'static str)> {
+    let mut cases = Vec::new();
+    let mut put = |name: &str, change: &dyn Fn(&mut CertifiedAnchor), why| {
+        let mut anchor = world.by_others(7);
+        change(&mut anchor);
+        cases.push((head_by(world, name, &world.first(), anchor), why));
+    };
+    let [first, three, four] = [&[1, 2, 3, 4][..], &[1, 3, 4], &[1, 3, 4, 5]].map(electors_of);
+    put("too few votes", &|it| drop(it.certificate.votes.pop()), "votes");
+    put("no votes", &|it| it.certificate.votes.clear(), "votes");
+    let votes = |electors: &Electors, by: &'static [u64]| world.certify(9, electors, by);
+    let by_first = votes(&first, &[1, 2, 3]);
+    put("votes of those who have gone", &|it| it.certificate = by_first.clone(), "votes");
+    let one_gone = votes(&four, &[1, 2, 3]);
+    put("a vote of one who has gone", &|it| it.certificate = one_gone.clone(), "votes");
+    let before = votes(&three, &[1, 3, 4]);
+    put("votes for a block of others", &|it| it.certificate = before.clone(), "votes");
+    put("a vote of another member", &|it| it.certificate.votes[1].0 = 4, "votes");
+    put("a vote for another block", &|it| it.certificate.said.height = 8, "votes");
+    put("a vote for another result", &|it| it.certificate.said.result_hash = [3; 32], "votes");
+    put("a ledger of another name", &|it| it.certificate.ledger_id = [0; 16], "votes");
+    put("a vote twice", &|it| it.certificate.votes[1] = it.certificate.votes[0], "malformed");
+    put("a link too few", &|it| drop(it.links.pop()), "head");
+    put("a gap in the links", &|it| drop(it.links.remove(0)), "links");
+    put("a link that does not link", &|it| it.links[0].previous_result_hash = [0; 32], "links");
+    put("a link of another ledger", &|it| it.links[0].ledger_id = [0; 16], "links");
+    let early = world.certify(8, &four, &[1, 3, 5]);
+    put("votes for a block before the last", &|it| it.certificate = early.clone(), "head");
+    let body = Body::Head(Box::new(world.headers[7].clone()));
+    let none = Proof { body: body.clone(), anchor: Anchor::None };
+    cases.push((case("no votes at all", &world.first(), &none), "trust"));
+    let signed = Proof { body, anchor: world.signed(7, 10) };
+    cases
+        .push((case("a signed head, where votes are asked for", &world.first(), &signed), "trust"));
     cases
 }
 
@@ -526,6 +696,9 @@ fn each_reason_is_in_the_vectors() {
         Refused::Signature,
         Refused::Origin,
         Refused::Inclusion,
+        Refused::First,
+        Refused::Electors,
+        Refused::Votes,
         Refused::Consistency,
         Refused::Receipt,
         Refused::StateRoot,

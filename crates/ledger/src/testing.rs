@@ -8,7 +8,7 @@ use crate::batch::{Batch, OrderSeal};
 use crate::block::Block;
 use crate::effects::{Effect, effects_digest, row_image_hash};
 use crate::genesis::Genesis;
-use crate::hash::ZERO_HASH;
+use crate::hash::{Hash, ZERO_HASH};
 use crate::header::{OrderHeader, ResultHeader};
 use crate::log::{BlockReader, BlockWriter, LogError, LogOptions};
 use crate::memory_files::MemoryFiles;
@@ -37,7 +37,25 @@ pub fn chain_of(genesis: &Genesis, blocks: u64, transactions: u64) -> Vec<Block>
     chain
 }
 
+/// Goes on under other parameters.
+pub fn chain_on(
+    mut chain: Vec<Block>,
+    parameters_hash: Hash,
+    blocks: u64,
+    transactions: u64,
+) -> Vec<Block> {
+    for _ in 0..blocks {
+        let last = &chain[chain.len() - 1];
+        chain.push(follow_under(last, parameters_hash, transactions));
+    }
+    chain
+}
+
 fn follow(previous: &Block, transactions: u64) -> Block {
+    follow_under(previous, previous.batch.header().parameters_hash, transactions)
+}
+
+fn follow_under(previous: &Block, parameters_hash: Hash, transactions: u64) -> Block {
     let height = previous.height() + 1;
     let parts = |what: &str| -> Vec<Bytes> {
         (0..transactions).map(|i| format!("{what} {height}.{i}").into()).collect()
@@ -49,7 +67,7 @@ fn follow(previous: &Block, transactions: u64) -> Block {
         previous_order_hash: previous.batch.hash(),
         time_us: before.time_us + 10,
         proposer: ZERO_HASH,
-        parameters_hash: before.parameters_hash,
+        parameters_hash,
         seen_height: previous.height(),
     };
     let batch = Batch::seal(order, parts("envelope")).unwrap();

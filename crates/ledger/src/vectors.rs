@@ -143,6 +143,7 @@ pub fn segment_files() -> MemoryFiles {
 fn votes() -> Value {
     let (vote, certified) =
         (crate::votes::tests::vote(2, 9, 7), crate::votes::certified::tests::certified());
+    let others = crate::votes::certified::tests::certified_by_others();
     let ledger_id = crate::votes::tests::LEDGER;
     json!({
         "vote": {
@@ -152,11 +153,15 @@ fn votes() -> Value {
             "member": vote.member,
             "height": vote.said.height,
             "result_hash": to_hex(&vote.said.result_hash),
+            "electors": to_hex(&crate::votes::tests::electors(4).encode()),
+            "electors_hash": to_hex(&vote.said.electors),
             "signed": to_hex(&crate::votes::signed_bytes(ledger_id, 2, &vote.said)),
             "signature": to_hex(&vote.signature),
         },
         "first_block": to_hex(&certified.genesis.to_batch().unwrap().hash()),
         "receipt": certified.to_json().unwrap(),
+        "first_block_of_others": to_hex(&others.genesis.to_batch().unwrap().hash()),
+        "receipt_by_others": others.to_json().unwrap(),
     })
 }
 

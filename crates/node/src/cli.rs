@@ -204,7 +204,7 @@ pub enum ClusterAction {
         /// Its number.
         #[arg(long, value_name = "N")]
         member: u64,
-        /// Also a founding member without which no result is certified any more.
+        /// Also a member without which no result is certified any more.
         #[arg(long)]
         yes: bool,
     },
@@ -466,18 +466,33 @@ pub struct Proof {
 
 #[derive(Subcommand, Debug)]
 pub enum ProofAction {
-    /// Check a proof offline, against a head or a verifier key that you trust.
+    /// Check a proof offline, against a head, a verifier key or a first block that you trust.
     #[command(after_help = EXIT_CODES)]
     Verify {
         /// The proof's file, as SELECT tally_row_proof(…) and others answer it.
         file: PathBuf,
         /// SHA-256 hash of a result header, 64 hexadecimal digits.
         #[arg(long, value_name = "HEX", value_parser = hash)]
-        #[arg(required_unless_present = "key", conflicts_with = "key")]
+        #[arg(required_unless_present_any = ["key", "first_block"])]
+        #[arg(conflicts_with_all = ["key", "first_block"])]
         head: Option<ledger::Hash>,
         /// Key of a node, as `tally proof key` or SELECT tally_verifier_key() tells.
-        #[arg(long, value_name = "KEY")]
+        #[arg(long, value_name = "KEY", conflicts_with = "first_block")]
         key: Option<String>,
+        /// SHA-256 hash of the first block's order header, as `tally cluster init` tells it: for a
+        /// proof with the votes of a cluster's members.
+        #[arg(long, value_name = "HEX", value_parser = hash)]
+        first_block: Option<ledger::Hash>,
+    },
+    /// Print a proof with the votes of the cluster's members as its anchor, from the folder of a
+    /// member that is stopped.
+    #[command(after_help = EXIT_CODES)]
+    Certify {
+        /// The proof's file, of this ledger.
+        file: PathBuf,
+        /// A member's data folder.
+        #[arg(long, value_name = "DIR", default_value = "tally-data")]
+        data: PathBuf,
     },
     /// Print the verifier key of a node, which is made if there is none.
     Key {

@@ -583,6 +583,8 @@ mod tests {
             height: 17,
             result_hash: [0; 32],
             time_us: 0,
+            parameters_hash: [0; 32],
+            next_parameters: Arc::new(ledger::Parameters::new("serial")),
             committed: 40,
             rejected: 0,
             retried: 2,

@@ -15,11 +15,11 @@ use anyhow::{Context, Result, bail};
 use engine::Transaction;
 use engine::describe::describe_outcome;
 use engine::transaction::outcome::Told;
-use ledger::votes::Certificates;
+use ledger::votes::{CertificateSets, Succession};
 use ledger::{
-    Batch, Block, BlockReader, BlockResult, CertifiedReceipt, Electors, Files, Genesis, Hash,
-    LogError, OrderHeader, Receipt, Recorded, ResultHeader, Stream, ZERO_HASH, first_record,
-    read_record,
+    Batch, Block, BlockReader, BlockResult, Certificate, CertifiedReceipt, Electors, Files,
+    Genesis, Hash, LogError, OrderHeader, Receipt, Recorded, ResultHeader, Stream, ZERO_HASH,
+    first_record, read_record,
 };
 use order::Envelope;
 use types::Error;
@@ -120,23 +120,42 @@ fn certified(
     files: &Arc<dyn Files>,
     receipt: &Receipt,
 ) -> Result<Option<(CertifiedReceipt, Electors)>> {
+    let Some(Votes { genesis, successions, links, certificate }) =
+        votes_for(files, receipt.height())?
+    else {
+        return Ok(None);
+    };
+    let receipt = receipt.clone();
+    let whole = CertifiedReceipt { receipt, genesis, successions, links, certificate };
+    let electors = whole.verify_by(&whole.genesis);
+    let electors = electors.context("the certificate does not fit the ledger")?;
+    Ok(Some((whole, electors)))
+}
+
+/// What leads from a block to the first one, but for its own header.
+pub struct Votes {
+    pub genesis: Genesis,
+    pub successions: Vec<Succession>,
+    pub links: Vec<ResultHeader>,
+    pub certificate: Certificate,
+}
+
+/// `None`: the folder has no certificate at or above a block.
+pub fn votes_for(files: &Arc<dyn Files>, height: u64) -> Result<Option<Votes>> {
     let Some(genesis) = genesis(files)? else { return Ok(None) };
     let electors = Electors::of(genesis.ledger_id, &genesis.parameters)?;
     let Some(electors) = electors else { return Ok(None) };
-    let kept = Certificates::read(&**files, &electors)?;
-    let covering = kept.map(|kept| kept.covering(receipt.height())).transpose()?.flatten();
-    let Some(certificate) = covering else { return Ok(None) };
+    let Some(kept) = CertificateSets::read(&**files, &electors)? else { return Ok(None) };
+    let Some((set, certificate)) = kept.covering(height)? else { return Ok(None) };
     let mut links = Vec::new();
-    for height in receipt.height() + 1..=certificate.said.height {
+    for height in height + 1..=certificate.said.height {
         let result = read_record(&**files, Stream::Results, height)?;
         let result = result.map(|result| BlockResult::of(&result)).transpose()?;
         // Not executed here yet.
         let Some(result) = result else { return Ok(None) };
         links.push(result.header().clone());
     }
-    let whole = CertifiedReceipt { receipt: receipt.clone(), genesis, links, certificate };
-    whole.verify_by(&whole.genesis).context("the certificate does not fit the ledger")?;
-    Ok(Some((whole, electors)))
+    Ok(Some(Votes { genesis, successions: kept.path(set), links, certificate }))
 }
 
 /// `None`: the first block was pruned.

@@ -147,8 +147,7 @@ pub fn verify_files(files: Arc<dyn Files>, workers_setting: u32) -> Result<Verif
 
 /// A folder's certificates, on the way through its blocks.
 struct Kept {
-    electors: Electors,
-    file: votes::Certificates,
+    file: votes::CertificateSets,
     next: u64,
     found: Option<Certificates>,
 }
@@ -159,16 +158,16 @@ impl Kept {
         let Ok(Some(genesis)) = receipts::genesis(files) else { return Ok(None) };
         let electors = Electors::of(genesis.ledger_id, &genesis.parameters)?;
         let Some(electors) = electors else { return Ok(None) };
-        let file = votes::Certificates::read(&**files, &electors)?;
-        Ok(file.map(|file| Kept { electors, file, next: 0, found: None }))
+        let file = votes::CertificateSets::read(&**files, &electors)?;
+        Ok(file.map(|file| Kept { file, next: 0, found: None }))
     }
 
     /// A block has been executed: what is certified of it?
     fn compare(&mut self, head: engine::Head) -> Option<Verdict> {
         let height = head.height;
         while self.next < self.file.count() {
-            let certificate = match self.file.at(self.next) {
-                Ok(certificate) => certificate,
+            let (set, certificate) = match self.file.at(self.next) {
+                Ok(found) => found,
                 Err(error) => return Some(Verdict::Damaged { height, detail: error.to_string() }),
             };
             let said = certificate.said;
@@ -176,7 +175,7 @@ impl Kept {
                 break;
             }
             self.next += 1;
-            if let Err(error) = certificate.verify(&self.electors) {
+            if let Err(error) = certificate.verify(self.file.electors_of(set)) {
                 let why = error.fields().detail.clone().unwrap_or_default();
                 let detail = format!("the certificate of block {}: {why}", said.height);
                 return Some(Verdict::Damaged { height, detail });

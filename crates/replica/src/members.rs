@@ -10,7 +10,7 @@
 //! good, and one that orders is left. A number that a member had is
 //! never given to another one, so `last_member` is kept.
 
-use ledger::Parameters;
+use ledger::{Electors, LedgerId, Parameters};
 use order::{Known, Roll};
 use types::{Error, Result, SqlState};
 
@@ -48,6 +48,8 @@ pub(crate) fn changed(parameters: &Parameters, value: &str) -> Result<Parameters
     let last = newest.max(next.0.keys().last().copied().unwrap_or(0));
     changed.others.insert(MEMBERS.to_owned(), next.to_string());
     changed.others.insert(LAST_MEMBER.to_owned(), last.to_string());
+    // Who votes on results follows from it.
+    Electors::under(LedgerId::default(), &changed)?;
     Ok(changed)
 }
 
@@ -130,5 +132,9 @@ mod tests {
         let alone = changed(&cluster(&[1]), &format!("{}, {} observer", member(1), member(2)));
         let left = format!("{} observer", member(2));
         assert!(changed(&alone.unwrap(), &left).is_err(), "none would order");
+        let mut two = cluster(&[1, 2]);
+        assert!(changed(&two, &roll(&[1])).is_ok());
+        two.others.insert("liars".to_owned(), "1".to_owned());
+        assert!(changed(&two, &roll(&[1])).is_err(), "one member bears no liar");
     }
 }

@@ -24,6 +24,9 @@
 //! half lie, no honest node is stopped. Where votes are split without a majority no node is, and
 //! there is no certificate.
 //!
+//! **Members come and go.** Who votes follows from the ledger's members, by the word of those who
+//! voted before ([`ledger::votes::succession`]): the tally goes on with the others.
+//!
 //! *Absence*: sockets, threads, clocks; what stops when this node has diverged.
 
 mod signer;

@@ -14,11 +14,22 @@ pub const VOTES_MAX: usize = 256;
 /// Results of this node that are kept, the newest.
 const RESULTS_MAX: usize = 1 << 16;
 
+/// Votes that are kept of a member whose key is none of an elector's, the newest, and of how many
+/// members.
+const EARLY_MAX: usize = 16;
+const EARLY_MEMBERS_MAX: usize = 64;
+
 /// Certified results of blocks that this node has not executed.
 const AWAITED_MAX: usize = 4096;
 
 pub struct Tally {
     electors: Electors,
+    electors_hash: Hash,
+    /// Who voted before, and who will, as far as the ledger says so here.
+    before: Option<Electors>,
+    next: Option<Electors>,
+    /// Votes of those that may become electors.
+    early: BTreeMap<u64, VecDeque<Vote>>,
     /// This node's, without gaps, from `first` on.
     results: VecDeque<Hash>,
     first: Height,
@@ -66,8 +77,48 @@ impl Tally {
     /// `certified`: what was certified last, as it was kept.
     pub fn new(electors: Electors, certified: Option<Said>) -> Tally {
         let members = electors.keys.keys().map(|id| (*id, Member::default())).collect();
-        let (results, awaited) = (VecDeque::new(), BTreeSet::new());
-        Tally { electors, results, first: 0, members, certified, awaited }
+        Tally {
+            electors_hash: electors.hash(),
+            electors,
+            before: None,
+            next: None,
+            early: BTreeMap::new(),
+            results: VecDeque::new(),
+            first: 0,
+            members,
+            certified,
+            awaited: BTreeSet::new(),
+        }
+    }
+
+    /// Who will vote, when the electors have said so.
+    pub fn expect(&mut self, next: Electors) {
+        self.next = Some(next);
+    }
+
+    /// Others vote from now on, on what is above `certified`. What members have signed that go on
+    /// stays, and what others have signed early is counted.
+    pub fn follow(&mut self, electors: Electors, certified: Option<Said>) -> Vec<Found> {
+        self.certified = certified;
+        let mut members = std::mem::take(&mut self.members);
+        let goes_on = |(id, key): (&u64, &Hash)| {
+            let member = members.remove(id).filter(|_| self.electors.keys.get(id) == Some(key));
+            (*id, member.unwrap_or_default())
+        };
+        self.members = electors.keys.iter().map(goes_on).collect();
+        self.electors_hash = electors.hash();
+        self.before = Some(std::mem::replace(&mut self.electors, electors));
+        let early = std::mem::take(&mut self.early).into_values().flatten();
+        let mut found: Vec<Found> = early.flat_map(|vote| self.count(vote)).collect();
+        let votes = self.members.values().flat_map(|member| member.votes.values());
+        let theirs = votes.filter(|vote| vote.said.electors == self.electors_hash);
+        let heights: BTreeSet<Height> = theirs.map(|vote| vote.said.height).collect();
+        for height in heights {
+            if self.certified.is_none_or(|last| last.height < height) {
+                found.extend(self.judge(height));
+            }
+        }
+        found
     }
 
     /// What was certified last.
@@ -112,7 +163,15 @@ impl Tally {
 
     /// A vote that came from its member, or this node's own.
     pub fn count(&mut self, vote: Vote) -> Vec<Found> {
-        let Some(key) = self.electors.keys.get(&vote.member) else { return Vec::new() };
+        let Some(&key) = self.electors.keys.get(&vote.member) else {
+            self.keep_early(vote);
+            return Vec::new();
+        };
+        let (ledger_id, is_by) = (self.electors.ledger_id, is_by(&vote, &key));
+        if self.next.as_ref().is_some_and(is_by) {
+            self.keep_early(vote);
+            return Vec::new();
+        }
         let Some(member) = self.members.get_mut(&vote.member) else { return Vec::new() };
         let Said { height, .. } = vote.said;
         let known = member.votes.get(&height).map(|known| known.said);
@@ -123,8 +182,10 @@ impl Tally {
         if known.is_none() && member.newest.is_some_and(|newest| newest.height >= height) {
             return Vec::new();
         }
-        if !holds(&vote, self.electors.ledger_id, key) && !mutated("votes_unchecked") {
-            member.counts.refused += 1;
+        if !holds(&vote, ledger_id, &key) && !mutated("votes_unchecked") {
+            // By the key that it had is no lie.
+            let by_old_key = self.before.as_ref().is_some_and(is_by);
+            member.counts.refused += u64::from(!by_old_key);
             return Vec::new();
         }
         if known.is_some() {
@@ -141,6 +202,18 @@ impl Tally {
         }
         self.compare(vote);
         self.judge(height)
+    }
+
+    /// It may become an elector, or the elector's key that of this vote.
+    fn keep_early(&mut self, vote: Vote) {
+        if self.early.len() >= EARLY_MEMBERS_MAX && !self.early.contains_key(&vote.member) {
+            return;
+        }
+        let votes = self.early.entry(vote.member).or_default();
+        votes.push_back(vote);
+        if votes.len() > EARLY_MAX {
+            votes.pop_front();
+        }
     }
 
     /// A certificate that another member keeps, which may be older than the last. Whether it holds
@@ -163,7 +236,7 @@ impl Tally {
 
     /// Whether a member's newest vote is for this node's result.
     fn compare(&mut self, vote: Vote) {
-        let Said { height, result_hash } = vote.said;
+        let Said { height, result_hash, .. } = vote.said;
         let here = self.result_of(height);
         if let (Some(here), Some(member)) = (here, self.members.get_mut(&vote.member)) {
             member.deviates = (here != result_hash).then_some(height);
@@ -177,19 +250,23 @@ impl Tally {
         if self.result_of(height).is_some() {
             votes.iter().for_each(|vote| self.compare_newest(vote));
         }
-        let mut by_result: BTreeMap<Hash, Vec<&Vote>> = BTreeMap::new();
+        let mut by_result: BTreeMap<(Hash, Hash), Vec<&Vote>> = BTreeMap::new();
         for vote in &votes {
-            let result = if mutated("votes_of_all_counted") {
-                votes[0].said.result_hash
-            } else {
-                vote.said.result_hash
-            };
-            by_result.entry(result).or_default().push(vote);
+            let Said { result_hash, electors, .. } =
+                if mutated("votes_of_all_counted") { votes[0].said } else { vote.said };
+            by_result.entry((result_hash, electors)).or_default().push(vote);
         }
         let is_above = self.certified.is_none_or(|last| last.height < height);
-        let enough = by_result.iter().find(|(_, votes)| votes.len() >= self.electors.votes);
-        if let Some((result_hash, votes)) = enough.filter(|_| is_above) {
-            let said = Said { height, result_hash: *result_hash };
+        // What those before have said of their blocks does not lead back to them.
+        let counts = |electors: &Hash| {
+            *electors == self.electors_hash
+                || self.electors.above.is_none_or(|above| above < height)
+        };
+        let enough = by_result
+            .iter()
+            .find(|((_, electors), votes)| votes.len() >= self.electors.votes && counts(electors));
+        if let Some(((result_hash, electors), votes)) = enough.filter(|_| is_above) {
+            let said = Said { height, result_hash: *result_hash, electors: *electors };
             let mut votes: Vec<_> = votes.iter().map(|it| (it.member, it.signature)).collect();
             votes.sort_unstable_by_key(|vote| vote.0);
             let ledger_id = self.electors.ledger_id;
@@ -200,9 +277,9 @@ impl Tally {
         let Some(here) = self.result_of(height) else { return Vec::new() };
         let majority = self.electors.majority();
         let other =
-            by_result.iter().find(|(there, votes)| **there != here && votes.len() >= majority);
-        let other = other.map(|(there, _)| *there);
-        let said = Said { height, result_hash: here };
+            by_result.iter().find(|((there, _), votes)| *there != here && votes.len() >= majority);
+        let other = other.map(|((there, _), _)| *there);
+        let said = Said { height, result_hash: here, electors: self.electors_hash };
         other.map(|there| self.divergence(said, there, false)).into_iter().collect()
     }
 
@@ -215,10 +292,12 @@ impl Tally {
 
     /// This node's result, or what it will be, against a certified one.
     fn hold_against(&mut self, certified: Said) -> Option<Found> {
-        let Said { height, result_hash: there } = certified;
+        let Said { height, result_hash: there, .. } = certified;
         match self.result_of(height) {
             Some(here) if here == there => None,
-            Some(here) => Some(self.divergence(Said { height, result_hash: here }, there, true)),
+            Some(here) => {
+                Some(self.divergence(Said { result_hash: here, ..certified }, there, true))
+            }
             // Before what this run has executed: it will show above.
             None if !self.results.is_empty() && height < self.first => None,
             None => {
@@ -232,10 +311,9 @@ impl Tally {
     }
 
     fn divergence(&self, here: Said, there: Hash, certified: bool) -> Found {
-        let says = Said { result_hash: there, ..here };
         let signed = |(id, member): (&u64, &Member)| {
             let vote = member.votes.get(&here.height)?;
-            (vote.said == says).then_some(*id)
+            (vote.said.result_hash == there).then_some(*id)
         };
         Found::Divergence(Divergence {
             height: here.height,
@@ -244,6 +322,16 @@ impl Tally {
             members: self.members.iter().filter_map(signed).collect(),
             certified,
         })
+    }
+}
+
+/// Whether a vote is by the key that some electors name for its member, where that is another one
+/// than `key`.
+fn is_by(vote: &Vote, key: &Hash) -> impl Fn(&Electors) -> bool + Copy {
+    let (vote, key) = (*vote, *key);
+    move |electors| {
+        let other = electors.keys.get(&vote.member).filter(|other| **other != key);
+        other.is_some_and(|other| holds(&vote, electors.ledger_id, other))
     }
 }
 

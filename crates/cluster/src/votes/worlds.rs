@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kit::mutant;
 use kit::random::Random;
 use ledger::votes::{Said, Vote, VoteKey};
-use ledger::{Certificate, Electors, Files, MemoryFiles, Parameters, hash::to_hex};
+use ledger::{Certificate, Electors, Files, Hash, MemoryFiles, Parameters, hash::to_hex};
 use types::Height;
 
 use super::{Found, Signer, Tally};
@@ -26,8 +26,13 @@ fn electors(members: u64) -> Electors {
     Electors::of(LEDGER, &parameters).unwrap().unwrap()
 }
 
+/// Of a block that is for some electors.
+fn said_for(electors: &Electors, height: Height, result: u8) -> Said {
+    Said { height, result_hash: [result; 32], electors: electors.hash() }
+}
+
 fn said(height: Height, result: u8) -> Said {
-    Said { height, result_hash: [result; 32] }
+    said_for(&electors(4), height, result)
 }
 
 /// Counts from all that has happened, each time.
@@ -112,6 +117,8 @@ impl Pair {
     /// Something happens to both: what the one found, and what the other says is certified.
     fn event(&mut self, random: &mut Random) -> Result<(Vec<Found>, Option<Said>), String> {
         let members = self.electors.keys.len() as u64;
+        let electors = self.electors.clone();
+        let said = |height, result| said_for(&electors, height, result);
         let height = 1 + random.below(4);
         let result = 1 + (random.below(4) == 0) as u8;
         match random.below(12) {
@@ -371,4 +378,79 @@ fn a_member_that_signs_twice_is_found() {
     let _guard = mutant::enter(Some("votes_signed_twice"));
     let twice = (0..40).filter_map(|seed| live(seed, true).err());
     assert!(twice.into_iter().any(|why| why.contains("signed twice")));
+}
+
+fn vote_for(electors: &Electors, member: u64, height: Height) -> Vote {
+    key(member).sign(LEDGER, member, said_for(electors, height, 1))
+}
+
+fn certificate_in(found: &[Found]) -> (Height, Hash, Vec<u64>) {
+    let [Found::Certificate(certificate)] = found else { panic!("{found:?}") };
+    let Said { height, electors, .. } = certificate.said;
+    (height, electors, certificate.votes.iter().map(|vote| vote.0).collect())
+}
+
+/// Four electors, of whom 4 goes and 5 comes: the first ones say so, by votes that count for the
+/// others, too.
+#[test]
+fn votes_stay_when_electors_change() {
+    let (first, mut others) = (electors(4), electors(5));
+    others.keys.remove(&4);
+    (others.votes, others.liars) = (3, 1);
+    let mut tally = Tally::new(first.clone(), None);
+    for (electors, member, height) in
+        [(&first, 4, 5), (&others, 1, 6), (&others, 4, 6), (&others, 5, 6), (&first, 4, 7)]
+    {
+        assert!(tally.count(vote_for(electors, member, height)).is_empty());
+    }
+    assert_eq!(tally.counts_of(5).counted, 0, "it is none yet");
+    let found = tally.count(vote_for(&others, 2, 6));
+    assert_eq!(certificate_in(&found), (6, others.hash(), vec![1, 2, 4]));
+    let next = Electors { above: Some(6), ..others.clone() };
+    // With what 5 had signed early that is a certificate of theirs, too, and of no one else's.
+    let found = tally.follow(next, None);
+    assert_eq!(certificate_in(&found), (6, others.hash(), vec![1, 2, 5]));
+    assert_eq!([1, 2, 4, 5].map(|member| tally.counts_of(member).counted), [1, 1, 0, 1]);
+    assert!(tally.count(vote_for(&others, 4, 8)).is_empty());
+    assert_eq!(tally.counts_of(4).refused, 0);
+    // What the first ones have said of a block that was theirs leads nowhere.
+    let mut late = Tally::new(Electors { above: Some(6), ..others.clone() }, None);
+    for member in [1, 2, 3] {
+        assert!(late.count(vote_for(&first, member, 5)).is_empty());
+    }
+    for (member, is_last) in [(1, false), (2, false), (3, true)] {
+        assert_eq!(late.count(vote_for(&others, member, 7)).is_empty(), !is_last);
+    }
+}
+
+/// A member signs by its old key until the electors have said that it has another one, and by both
+/// meanwhile; where others are ahead or behind in that, nothing is held against it.
+#[test]
+fn a_key_that_changes_counts_from_then_on() {
+    let other_key = VoteKey::of_seed([77; 32]);
+    let first = Electors { votes: 3, liars: 0, ..electors(3) };
+    let mut others = first.clone();
+    others.keys.insert(2, other_key.public());
+    let mut tally = Tally::new(first.clone(), None);
+    tally.expect(others.clone());
+    let by_new = |height| other_key.sign(LEDGER, 2, said_for(&others, height, 1));
+    let by_old = |height| vote_for(&others, 2, height);
+    assert!(tally.count(vote_for(&others, 1, 6)).is_empty());
+    assert!(tally.count(by_new(6)).is_empty() && tally.count(by_new(7)).is_empty());
+    assert!(tally.count(vote_for(&others, 3, 6)).is_empty());
+    let found = tally.count(by_old(6));
+    assert_eq!(certificate_in(&found), (6, others.hash(), vec![1, 2, 3]));
+    let found = tally.follow(Electors { above: Some(6), ..others.clone() }, None);
+    assert_eq!(certificate_in(&found), (6, others.hash(), vec![1, 2, 3]));
+    // The old key's votes do not count any more; they are no lies either.
+    for member in [1, 3] {
+        assert!(tally.count(vote_for(&others, member, 8)).is_empty());
+    }
+    assert!(tally.count(by_old(8)).is_empty());
+    assert_eq!((tally.counts_of(2).refused, tally.counts_of(2).counted), (0, 2));
+    let found = tally.count(by_new(8));
+    assert_eq!(certificate_in(&found), (8, others.hash(), vec![1, 2, 3]));
+    let forged = VoteKey::of_seed([78; 32]).sign(LEDGER, 2, said_for(&others, 9, 1));
+    assert!(tally.count(forged).is_empty());
+    assert_eq!(tally.counts_of(2).refused, 1);
 }

@@ -64,7 +64,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use ledger::{Hash, LedgerId};
+use ledger::{Hash, LedgerId, Parameters};
 use procedure::Budget;
 use replica::transaction::Asked;
 use replica::{
@@ -274,6 +274,11 @@ impl Engine {
     pub fn parameter(&self, name: &str) -> Result<String, Error> {
         let parameters = self.shared.parameters();
         shown_parameter(&parameters, name).ok_or_else(|| unknown_parameter(name))
+    }
+
+    /// All of them, behind the newest block.
+    pub fn parameters(&self) -> Arc<Parameters> {
+        self.shared.parameters()
     }
 
     /// What is on disk when a result is released: see [`crate::journal`].

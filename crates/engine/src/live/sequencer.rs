@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use concurrency::{Outcome, Snapshots};
-use ledger::Hash;
+use ledger::{Hash, Parameters};
 use order::View;
 use pipeline::{Action, Actions, Cadence, Decided, Event, Pipeline, Rules, Settled};
 use replica::{Body, Completion, Halt};
@@ -44,7 +44,7 @@ fn only_vouches(executed: &Executed) -> bool {
 }
 
 impl Flight {
-    fn event(&self, sync: Duration) -> BlockEvent {
+    fn event(&self, sync: Duration, next_parameters: &Arc<Parameters>) -> BlockEvent {
         let (mut committed, mut rejected, mut retried, mut deferred) = (0, 0, 0, 0);
         for settled in &self.executed.settled {
             match (&settled.outcome, &settled.decided) {
@@ -58,6 +58,8 @@ impl Flight {
             height: self.executed.result.height(),
             result_hash: self.executed.result.hash(),
             time_us: self.executed.batch.header().time_us,
+            parameters_hash: self.executed.batch.header().parameters_hash,
+            next_parameters: Arc::clone(next_parameters),
             committed,
             rejected,
             retried,
@@ -491,7 +493,7 @@ impl Sequencer {
 
     fn answer(&mut self) {
         let Some(flight) = &mut self.flight else { return };
-        let event = flight.event(self.sync);
+        let event = flight.event(self.sync, self.replica.parameters());
         let published = self.shared.released.load(Ordering::Relaxed);
         assert_eq!(event.height, published, "a client that is answered finds its block");
         self.released = flight.executed.settled.len();

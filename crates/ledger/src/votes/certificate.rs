@@ -8,7 +8,7 @@ use crate::wire::Cursor;
 
 pub const CERTIFICATE_VERSION: u8 = 1;
 
-const FRONT_BYTES: usize = 59;
+const FRONT_BYTES: usize = 91;
 const VOTE_BYTES: usize = 8 + SIGNATURE_BYTES;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,8 +25,18 @@ impl Certificate {
         FRONT_BYTES + VOTE_BYTES * votes
     }
 
-    /// Whether the electors have made it: all of its votes are theirs, and there are enough.
+    /// Whether the electors in force for its block have made it.
     pub fn verify(&self, electors: &Electors) -> Result<()> {
+        if self.said.electors != electors.hash() {
+            let why = format!("block {} is for other electors", self.said.height);
+            return Err(refused(why));
+        }
+        self.verify_votes(electors)
+    }
+
+    /// Whether these electors have made it, whoever is in force for its block: all of its votes are
+    /// theirs, and there are enough.
+    pub fn verify_votes(&self, electors: &Electors) -> Result<()> {
         if self.ledger_id != electors.ledger_id {
             return Err(refused("it is of another ledger".to_owned()));
         }
@@ -42,7 +52,7 @@ impl Certificate {
             last = Some(member);
             let vote = Vote { member: *member, said: self.said, signature: *signature };
             let key = electors.keys.get(member);
-            let key = key.ok_or_else(|| refused(format!("{member} is no founding member")))?;
+            let key = key.ok_or_else(|| refused(format!("{member} is no elector")))?;
             if !holds(&vote, self.ledger_id, key) {
                 return Err(refused(format!("the signature of member {member} is not its own")));
             }
@@ -56,6 +66,7 @@ impl Certificate {
         bytes.extend_from_slice(&self.ledger_id);
         bytes.extend_from_slice(&self.said.height.to_be_bytes());
         bytes.extend_from_slice(&self.said.result_hash);
+        bytes.extend_from_slice(&self.said.electors);
         // Members have been counted in less.
         bytes.extend_from_slice(&(self.votes.len() as u16).to_be_bytes());
         for (member, signature) in &self.votes {
@@ -74,7 +85,8 @@ impl Certificate {
             return Err(cursor.invalid(format!("version {version} is not known")));
         }
         let ledger_id = cursor.array()?;
-        let said = Said { height: cursor.u64()?, result_hash: cursor.array()? };
+        let (height, result_hash) = (cursor.u64()?, cursor.array()?);
+        let said = Said { height, result_hash, electors: cursor.array()? };
         let count = u32::from(cursor.u16()?);
         let votes = (0..cursor.fits(count, VOTE_BYTES)?)
             .map(|_| Ok((cursor.u64()?, cursor.array()?)))
@@ -119,6 +131,10 @@ pub(crate) mod tests {
         assert!(doubled.verify(&electors).is_err(), "3 signed another result");
         doubled.votes[2] = (3, vote(4, 5, 9).signature);
         assert!(doubled.verify(&electors).is_err(), "4 signed");
+        let mut others = electors.clone();
+        others.votes = 4;
+        let all = certificate(5, 9, &[1, 2, 3, 4]);
+        assert!(all.verify_votes(&others).is_ok() && all.verify(&others).is_err());
     }
 
     #[test]

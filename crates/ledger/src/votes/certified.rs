@@ -11,16 +11,18 @@
 //!
 //! What is trusted is the hash of the ledger's first order header, which never changes: it names
 //! the members, their keys and how many of them must agree. A certificate may stand above the
-//! receipt's block; the result headers between the two lead down to it.
+//! receipt's block; the result headers between the two lead down to it. Where members have come or
+//! gone, [successions](super::succession) lead from the founders to the electors who made it.
 //!
 //! The form is JSON: that of the [receipt](crate::receipt) with one more member, `certified`,
-//! which has `first_block` (order header ‖ envelope), `links` (result headers, ascending) and
-//! `certificate`, all in lower-case hexadecimal. It is as strict as the receipt's.
+//! which has `first_block` (order header ‖ envelope), `successions`, `links` (result headers,
+//! ascending) and `certificate`, all in lower-case hexadecimal. It is as strict as the receipt's.
 
 use serde_json::{Value, json};
 use types::{Error, Result, SqlState};
 
-use super::{Certificate, Electors};
+use super::succession::{self, Succession};
+use super::{Certificate, CertifiedAnchor, Electors};
 use crate::batch::Batch;
 use crate::genesis::Genesis;
 use crate::hash::{Hash, TAG_GENESIS, expect_hash, from_hex, refused, to_hex};
@@ -35,6 +37,8 @@ pub const CERTIFIED: &str = "certified";
 pub struct CertifiedReceipt {
     pub receipt: Receipt,
     pub genesis: Genesis,
+    /// From the founders to the electors whose votes certify.
+    pub successions: Vec<Succession>,
     /// From the block behind the receipt's up to the certified one.
     pub links: Vec<ResultHeader>,
     pub certificate: Certificate,
@@ -53,6 +57,7 @@ impl CertifiedReceipt {
     pub fn verify_by(&self, genesis: &Genesis) -> Result<Electors> {
         let electors = Electors::of(genesis.ledger_id, &genesis.parameters)?;
         let electors = electors.ok_or_else(|| refused("the ledger has no members".to_owned()))?;
+        let electors = succession::follow(electors, &self.successions)?;
         if self.receipt.result.ledger_id != electors.ledger_id {
             return Err(refused("it is of another ledger".to_owned()));
         }
@@ -63,13 +68,13 @@ impl CertifiedReceipt {
     }
 
     pub fn to_json(&self) -> Result<Value> {
-        let batch = self.genesis.to_batch()?;
-        let mut first_block = batch.header().encode().to_vec();
-        batch.envelopes().iter().for_each(|envelope| first_block.extend_from_slice(envelope));
+        let first_block = CertifiedAnchor::first_block(&self.genesis)?;
         let links = self.links.iter().map(|link| to_hex(&link.encode()));
+        let successions = self.successions.iter().map(Succession::to_hex);
         let mut json = self.receipt.to_json();
         json[CERTIFIED] = json!({
             "first_block": to_hex(&first_block),
+            "successions": successions.collect::<Vec<String>>(),
             "links": links.collect::<Vec<String>>(),
             "certificate": to_hex(&self.certificate.encode()),
         });
@@ -88,9 +93,15 @@ impl CertifiedReceipt {
             let text = link.as_str().ok_or_else(|| malformed("links"))?;
             ResultHeader::decode(&from_hex(text)?)
         };
+        let successions =
+            certified["successions"].as_array().ok_or_else(|| malformed("successions"))?;
+        let succession = |text: &Value| {
+            Succession::from_hex(text.as_str().ok_or_else(|| malformed("successions"))?)
+        };
         let read = CertifiedReceipt {
             receipt: Receipt::from_json(&bare)?,
-            genesis: genesis(&from_hex(text("first_block")?)?)?,
+            genesis: genesis_of(&from_hex(text("first_block")?)?)?,
+            successions: successions.iter().map(succession).collect::<Result<_>>()?,
             links: links.iter().map(link).collect::<Result<_>>()?,
             certificate: Certificate::decode(&from_hex(text("certificate")?)?)?,
         };
@@ -123,7 +134,7 @@ pub fn check_links(
     expect_hash("certified result", &certificate.said.result_hash, &below.hash())
 }
 
-fn genesis(bytes: &[u8]) -> Result<Genesis> {
+pub(super) fn genesis_of(bytes: &[u8]) -> Result<Genesis> {
     let (header, envelope) =
         bytes.split_at_checked(ORDER_HEADER_BYTES).ok_or_else(|| malformed("first_block"))?;
     let header = OrderHeader::decode(header)?;
@@ -146,27 +157,85 @@ fn malformed(what: &str) -> Error {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::tests::{key, parameters};
-    use super::super::{Said, Vote};
+    use super::super::electors::MEMBERS;
+    use super::super::succession::tests::{certify, ledger, succession, under};
+    use super::super::tests::parameters;
     use super::*;
-    use crate::testing::{chain_of, genesis};
+    use crate::block::Block;
+    use crate::testing::{chain_of, chain_on, genesis};
 
     /// Of a transaction of block 3, certified by block 5.
     pub fn certified() -> CertifiedReceipt {
         let genesis = Genesis { parameters: parameters(4, Some(3)), ..genesis() };
         let blocks = chain_of(&genesis, 5, 3);
-        let said = Said { height: 5, result_hash: blocks[5].hash() };
-        let sign = |member| {
-            let Vote { signature, .. } = key(member).sign(genesis.ledger_id, member, said);
-            (member, signature)
-        };
-        let votes = [1, 3, 4].map(sign).to_vec();
+        let electors = under(&genesis, &genesis.parameters);
         CertifiedReceipt {
             receipt: Receipt::of(&blocks[3], 1).unwrap(),
             links: [4, 5].map(|at: usize| blocks[at].result.header().clone()).to_vec(),
-            certificate: Certificate { ledger_id: genesis.ledger_id, said, votes },
+            certificate: certify(&blocks[5], &electors, &[1, 3, 4]),
+            genesis,
+            successions: Vec::new(),
+        }
+    }
+
+    /// Member 2 has gone behind block 3, and 5 has come behind block 5: the electors of blocks 4 and
+    /// 5, and of those above.
+    fn chain_by_others() -> (Genesis, [Electors; 2], Vec<Block>) {
+        let members = |ids: &[u64]| {
+            let mut parameters = parameters(5, None);
+            let all = parameters.others[MEMBERS].clone();
+            let is_in = |member: &&str| ids.iter().any(|id| member.starts_with(&format!("{id} ")));
+            let some: Vec<&str> = all.split(", ").filter(is_in).collect();
+            parameters.others.insert(MEMBERS.to_owned(), some.join(", "));
+            parameters
+        };
+        let (three, four) = (members(&[1, 3, 4]), members(&[1, 3, 4, 5]));
+        let (genesis, chain) = ledger(4, 4, &three, 5);
+        let chain = chain_on(chain, four.hash().unwrap(), 3, 3);
+        let electors = [&three, &four].map(|parameters| under(&genesis, parameters));
+        (genesis, electors, chain)
+    }
+
+    /// Of block 6, certified by block 8.
+    pub fn certified_by_others() -> CertifiedReceipt {
+        let (genesis, [three, four], chain) = chain_by_others();
+        CertifiedReceipt {
+            receipt: Receipt::of(&chain[6], 1).unwrap(),
+            successions: vec![
+                succession(&chain[4], &three, &[1, 3, 4]),
+                succession(&chain[6], &four, &[1, 3, 4]),
+            ],
+            links: [7, 8].map(|at: usize| chain[at].result.header().clone()).to_vec(),
+            certificate: certify(&chain[8], &four, &[1, 3, 5]),
             genesis,
         }
+    }
+
+    #[test]
+    fn electors_who_came_later_are_followed_from_the_first_block() {
+        let certified = certified_by_others();
+        let trusted = first_block(&certified);
+        let electors = certified.verify(&trusted).unwrap();
+        assert_eq!((electors.keys.len(), electors.votes), (4, 3));
+        let json = certified.to_json().unwrap();
+        assert_eq!(CertifiedReceipt::from_json(&json).unwrap(), Some(certified.clone()));
+        // The founders that are left would have been enough to say who the newest are.
+        let mut other = certified.clone();
+        other.successions.remove(0);
+        assert!(other.verify(&trusted).is_ok());
+        other.successions.clear();
+        assert!(other.verify(&trusted).is_err());
+        // Founders' votes for a block that is for others, one of them removed.
+        let (_, _, chain) = chain_by_others();
+        other.certificate = certify(&chain[8], &electors, &[1, 2, 3]);
+        assert!(other.verify(&trusted).is_err());
+        let mut other = certified.clone();
+        other.successions.swap(0, 1);
+        assert!(other.verify(&trusted).is_err());
+        // One that was removed.
+        let mut other = certified.clone();
+        other.certificate.votes[1] = (2, other.certificate.votes[1].1);
+        assert!(other.verify(&trusted).is_err());
     }
 
     fn first_block(certified: &CertifiedReceipt) -> Hash {

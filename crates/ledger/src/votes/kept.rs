@@ -1,15 +1,16 @@
 //! The certificates that a node keeps: one file, ascending, each of the same length.
 //!
 //! ```text
-//! votes/certificates
+//! votes/certificates      of the first electors; votes/certificates-1 of those who follow, …
 //!
 //! offset  bytes  header
 //!      0      8  "TALLYCRT"
 //!      8      4  version           1
 //!     12     16  ledger_id
 //!     28      4  votes n of each certificate
-//!     32      4  CRC-32 of bytes 0 to 31
-//!     36         records: certificate (59 + 72 n), CRC-32 of it (4); heights strictly ascending
+//!     32     32  electors_hash
+//!     64      4  CRC-32 of bytes 0 to 63
+//!     68         records: certificate (91 + 72 n), CRC-32 of it (4); heights strictly ascending
 //! ```
 //!
 //! Records have one length, so that the one at or above a height is found by halving. More votes
@@ -25,13 +26,13 @@ use types::Height;
 use super::{Certificate, Electors, FOLDER, Said};
 use crate::files::{Files, StorageFile};
 
-const PATH: &str = "votes/certificates";
 pub(super) const NAME: &str = "certificates";
 const MAGIC: &[u8; 8] = b"TALLYCRT";
-const HEADER_BYTES: u64 = 36;
+const HEADER_BYTES: u64 = 68;
 
 pub struct Certificates {
     file: Box<dyn StorageFile>,
+    set: u64,
     votes: usize,
     count: u64,
     last: Option<Said>,
@@ -40,8 +41,12 @@ pub struct Certificates {
 impl Certificates {
     /// Goes on behind what is there. Also: how many bytes at the end could not be read, and were
     /// cut off.
-    pub fn open(files: &Arc<dyn Files>, electors: &Electors) -> io::Result<(Certificates, u64)> {
-        let file = super::open_or_create(&**files, NAME)?;
+    pub fn open(
+        files: &Arc<dyn Files>,
+        electors: &Electors,
+        set: u64,
+    ) -> io::Result<(Certificates, u64)> {
+        let file = super::open_or_create(&**files, &name(set))?;
         let header = header(electors);
         // A file that never came to hold its header holds nothing else.
         if file.size()? < HEADER_BYTES {
@@ -50,46 +55,60 @@ impl Certificates {
             file.sync()?;
         }
         files.sync_folder(FOLDER)?;
-        let mut kept = Certificates::of(file, electors)?;
+        let mut kept = Certificates::of(file, electors, set)?;
         let size = kept.file.size()?;
         let end = HEADER_BYTES + kept.count * kept.record_bytes();
         if end < size {
             kept.file.set_size(end)?;
             kept.file.sync()?;
         }
-        kept.last =
-            kept.count.checked_sub(1).map(|last| kept.at(last)).transpose()?.map(|it| it.said);
+        kept.last = kept.newest()?;
         Ok((kept, size - end))
     }
 
     /// Those of a folder that is only read; `None` if it has none. What is torn at the end does not
     /// count.
-    pub fn read(files: &dyn Files, electors: &Electors) -> io::Result<Option<Certificates>> {
-        if !files.list(FOLDER)?.iter().any(|name| name == NAME) {
+    pub fn read(
+        files: &dyn Files,
+        electors: &Electors,
+        set: u64,
+    ) -> io::Result<Option<Certificates>> {
+        let name = name(set);
+        if !files.list(FOLDER)?.iter().any(|known| *known == name) {
             return Ok(None);
         }
-        let file = files.open(PATH)?;
+        let file = files.open(&format!("{FOLDER}/{name}"))?;
         let size = file.size()?;
         if size < HEADER_BYTES {
             return Ok(None);
         }
-        Certificates::of(file, electors).map(Some)
+        let mut kept = Certificates::of(file, electors, set)?;
+        kept.last = kept.newest()?;
+        Ok(Some(kept))
     }
 
     /// What a file holds up to the last certificate that can be read.
-    fn of(file: Box<dyn StorageFile>, electors: &Electors) -> io::Result<Certificates> {
+    fn of(file: Box<dyn StorageFile>, electors: &Electors, set: u64) -> io::Result<Certificates> {
         let mut found = [0; HEADER_BYTES as usize];
         file.read_at(&mut found, 0)?;
         if found != header(electors) {
-            return Err(damaged("its header is not the one of this ledger and its members"));
+            return Err(damaged(
+                &name(set),
+                "its header is not the one of this ledger and its members",
+            ));
         }
         let size = file.size()?;
-        let mut kept = Certificates { file, votes: electors.votes, count: 0, last: None };
+        let mut kept = Certificates { file, set, votes: electors.votes, count: 0, last: None };
         kept.count = (size - HEADER_BYTES) / kept.record_bytes();
         while kept.count > 0 && kept.at(kept.count - 1).is_err() {
             kept.count -= 1;
         }
         Ok(kept)
+    }
+
+    fn newest(&self) -> io::Result<Option<Said>> {
+        let last = self.count.checked_sub(1).map(|last| self.at(last)).transpose()?;
+        Ok(last.map(|it| it.said))
     }
 
     fn record_bytes(&self) -> u64 {
@@ -135,7 +154,7 @@ impl Certificates {
         let whole = bytes.split_last_chunk::<4>();
         let whole = whole.filter(|(body, crc)| crc32fast::hash(body) == u32::from_be_bytes(**crc));
         let read = whole.and_then(|(body, _)| Certificate::decode(body).ok());
-        read.ok_or_else(|| damaged(&format!("certificate {place} cannot be read")))
+        read.ok_or_else(|| damaged(&name(self.set), &format!("certificate {place} cannot be read")))
     }
 
     /// The place of the first one at or above a height.
@@ -164,17 +183,23 @@ impl Certificates {
     }
 }
 
+/// Of the electors' file, by how many sets were before them.
+fn name(set: u64) -> String {
+    if set == 0 { NAME.to_owned() } else { format!("{NAME}-{set}") }
+}
+
 fn header(electors: &Electors) -> [u8; HEADER_BYTES as usize] {
     let votes = (electors.votes as u32).to_be_bytes();
-    let body: [u8; 32] =
-        crate::header::joined(&[MAGIC, &1u32.to_be_bytes(), &electors.ledger_id, &votes]);
+    let (version, hash) = (1u32.to_be_bytes(), electors.hash());
+    let body: [u8; 64] =
+        crate::header::joined(&[MAGIC, &version, &electors.ledger_id, &votes, &hash]);
     crate::header::joined(&[&body, &crc32fast::hash(&body).to_be_bytes()])
 }
 
-fn damaged(what: &str) -> io::Error {
+fn damaged(name: &str, what: &str) -> io::Error {
     let what = format!(
-        "{PATH}: {what}; remove the file while the node is stopped, the other members have the \
-         certificates"
+        "{FOLDER}/{name}: {what}; remove the file while the node is stopped, the other members \
+         have the certificates"
     );
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
@@ -188,7 +213,7 @@ mod tests {
 
     fn kept(heights: &[u64]) -> (Arc<dyn Files>, Certificates) {
         let files: Arc<dyn Files> = Arc::new(MemoryFiles::new());
-        let (mut kept, _) = Certificates::open(&files, &electors(4)).unwrap();
+        let (mut kept, _) = Certificates::open(&files, &electors(4), 0).unwrap();
         for height in heights {
             kept.append(&certificate(*height, 1, &[1, 2, 3, 4])).unwrap();
         }
@@ -201,8 +226,8 @@ mod tests {
         let (files, mut kept) = kept(&heights);
         assert!(kept.append(&certificate(20, 1, &[1, 2, 3])).is_err(), "not above");
         assert!(kept.append(&certificate(21, 1, &[1, 2])).is_err(), "too few");
-        let (again, cut) = Certificates::open(&files, &electors(4)).unwrap();
-        let read = Certificates::read(&*files, &electors(4)).unwrap().unwrap();
+        let (again, cut) = Certificates::open(&files, &electors(4), 0).unwrap();
+        let read = Certificates::read(&*files, &electors(4), 0).unwrap().unwrap();
         assert_eq!((again.last().unwrap().height, cut), (20, 0));
         for height in 0..25 {
             let first = heights.iter().copied().find(|at| *at >= height);
@@ -214,27 +239,30 @@ mod tests {
             let after = again.after(height, 2).unwrap();
             assert_eq!(after.iter().map(|it| it.said.height).collect::<Vec<_>>(), above);
         }
-        assert!(Certificates::open(&files, &electors(7)).is_err(), "other members");
+        assert!(Certificates::open(&files, &electors(7), 0).is_err(), "other members");
+        let mut of_another_rule = electors(4);
+        of_another_rule.liars = 0;
+        assert!(Certificates::open(&files, &of_another_rule, 0).is_err());
     }
 
     #[test]
     fn a_torn_end_is_cut_and_damage_is_told() {
         let (files, kept) = kept(&[3, 4, 9]);
         let record = kept.record_bytes();
-        let file = files.open(PATH).unwrap();
+        let file = files.open("votes/certificates").unwrap();
         let size = file.size().unwrap();
         file.set_size(size - 1).unwrap();
-        let read = Certificates::read(&*files, &electors(4)).unwrap().unwrap();
+        let read = Certificates::read(&*files, &electors(4), 0).unwrap().unwrap();
         assert_eq!(read.count(), 2);
-        let (mut kept, cut) = Certificates::open(&files, &electors(4)).unwrap();
+        let (mut kept, cut) = Certificates::open(&files, &electors(4), 0).unwrap();
         assert_eq!((kept.count(), cut), (2, record - 1));
         kept.append(&certificate(5, 1, &[1, 2, 4])).unwrap();
         let place = HEADER_BYTES + record + 30;
         file.write_at(&[0xee], place).unwrap();
-        let (kept, cut) = Certificates::open(&files, &electors(4)).unwrap();
+        let (kept, cut) = Certificates::open(&files, &electors(4), 0).unwrap();
         assert_eq!((kept.count(), cut), (3, 0));
         assert!(kept.at(1).is_err() && kept.covering(4).is_err());
         file.write_at(&[0xee], 2).unwrap();
-        assert!(Certificates::open(&files, &electors(4)).is_err());
+        assert!(Certificates::open(&files, &electors(4), 0).is_err());
     }
 }

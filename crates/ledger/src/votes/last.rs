@@ -10,7 +10,8 @@
 //!      8      8  sequence     from 1; slot sequence mod 2 and its copy
 //!     16      8  height
 //!     24     32  result_hash
-//!     56      4  CRC-32 of bytes 0 to 55
+//!     56     32  electors_hash
+//!     88      4  CRC-32 of bytes 0 to 87
 //! ```
 //!
 //! A write that a crash has torn leaves the other slot, and the vote that it was for has never
@@ -31,7 +32,7 @@ use crate::files::{Files, StorageFile};
 const PATH: &str = "votes/last";
 const NAME: &str = "last";
 const MAGIC: &[u8; 8] = b"TALLYVOT";
-const SLOT_BYTES: usize = 60;
+const SLOT_BYTES: usize = 92;
 const APART: u64 = 4096;
 const SLOTS: u64 = 2;
 const COPIES: u64 = 2;
@@ -104,6 +105,7 @@ impl LastVote {
         bytes.extend_from_slice(&sequence.to_be_bytes());
         bytes.extend_from_slice(&said.height.to_be_bytes());
         bytes.extend_from_slice(&said.result_hash);
+        bytes.extend_from_slice(&said.electors);
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
         let mut write = |copy| {
             let page = copy * SLOTS + sequence % SLOTS;
@@ -124,9 +126,13 @@ fn read(bytes: &[u8; SLOT_BYTES]) -> Option<(u64, Said)> {
     }
     let body = body.strip_prefix(MAGIC)?;
     let (sequence, body) = body.split_first_chunk::<8>()?;
-    let (height, result_hash) = body.split_first_chunk::<8>()?;
-    let said =
-        Said { height: u64::from_be_bytes(*height), result_hash: result_hash.try_into().ok()? };
+    let (height, body) = body.split_first_chunk::<8>()?;
+    let (result_hash, electors) = body.split_first_chunk::<32>()?;
+    let said = Said {
+        height: u64::from_be_bytes(*height),
+        result_hash: *result_hash,
+        electors: electors.try_into().ok()?,
+    };
     Some((u64::from_be_bytes(*sequence), said))
 }
 
@@ -138,7 +144,7 @@ mod tests {
     use crate::memory_files::MemoryFiles;
 
     fn said(height: u64) -> Said {
-        Said { height, result_hash: [height as u8; 32] }
+        Said { height, result_hash: [height as u8; 32], electors: [height as u8 + 1; 32] }
     }
 
     #[test]
@@ -149,7 +155,7 @@ mod tests {
             assert!(last.said().is_none_or(|last| last.height < height));
             last.put(said(height)).unwrap();
             for not_above in [0, height - 1, height] {
-                let other = Said { height: not_above, result_hash: [0; 32] };
+                let other = Said { height: not_above, ..said(1) };
                 assert!(last.put(other).is_err());
             }
         }

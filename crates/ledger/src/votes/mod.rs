@@ -11,16 +11,18 @@
 //!     32      8  member               its number among the electors
 //!     40      8  height
 //!     48     32  result_hash          of the result header of that block
-//!     80
+//!     80     32  electors_hash        of the electors in force for that block
+//!    112
 //!
 //! offset  bytes  certificate
 //!      0      1  version              1
 //!      1     16  ledger_id
 //!     17      8  height
 //!     25     32  result_hash
-//!     57      2  number n of votes
+//!     57     32  electors_hash
+//!     89      2  number n of votes
 //!            72  each: member (8), signature (64); members strictly ascending
-//!     59 + 72 n
+//!     91 + 72 n
 //! ```
 //!
 //! Signatures are Ed25519 (RFC 8032), and are checked by the rules of ZIP 215, under which all
@@ -33,18 +35,25 @@
 //! **Two results for one height are never signed.** A member signs ascending heights only, and
 //! keeps the last one ([`last`]) before a vote leaves it.
 //!
-//! **The electors** are the members that stand in the ledger's first block, with the number of
-//! votes that a certificate takes. With n members of which f may lie, c votes are enough if
+//! **The electors** of a block are the ledger's members, as the parameters in force for it name them,
+//! with the number of votes that a certificate takes. A vote says which they are, so that a
+//! certificate of those who came before or after proves nothing by itself. A checker knows those of
+//! the first block; who follows them, when members come and go, they have certified
+//! ([`succession`]). With n members of which f may lie, c votes are enough if
 //! `2 c > n + f`: two sets of c then share more than f members, one of which is honest and signed
 //! once. So there are no two certificates of one height.
 //!
 //! *Absence*: how votes travel, when a member signs, what it does about those that differ.
 
+pub mod anchor;
 pub mod certificate;
 pub mod certified;
 pub mod electors;
 pub mod kept;
 pub mod last;
+pub mod sets;
+pub mod succession;
+pub mod vouched;
 
 use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes};
 use types::{Error, Height, Result, SqlState};
@@ -53,11 +62,14 @@ use crate::files::{Files, StorageFile};
 use crate::hash::{Hash, TAG_VOTE};
 use crate::header::LedgerId;
 
+pub use anchor::{AnchorFault, CertifiedAnchor};
 pub use certificate::Certificate;
 pub use certified::CertifiedReceipt;
 pub use electors::Electors;
 pub use kept::Certificates;
 pub use last::LastVote;
+pub use sets::{CertificateSets, KeptCertificates};
+pub use succession::Succession;
 
 /// The folder of a node's last vote and of certificates.
 pub const FOLDER: &str = "votes";
@@ -75,13 +87,15 @@ fn open_or_create(files: &dyn Files, name: &str) -> std::io::Result<Box<dyn Stor
 }
 
 pub const SIGNATURE_BYTES: usize = 64;
-const SIGNED_BYTES: usize = 80;
+const SIGNED_BYTES: usize = 112;
 
-/// The text of what was decided: height and result hash.
+/// The text of what was decided: height, result hash, and by whom it is to be decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Said {
     pub height: Height,
     pub result_hash: Hash,
+    /// Of the electors in force for that block.
+    pub electors: Hash,
 }
 
 /// One member's signature over one result.
@@ -143,6 +157,7 @@ pub fn signed_bytes(ledger_id: LedgerId, member: u64, said: &Said) -> [u8; SIGNE
         &member.to_be_bytes(),
         &said.height.to_be_bytes(),
         &said.result_hash,
+        &said.electors,
     ])
 }
 
@@ -164,6 +179,7 @@ pub(crate) mod tests {
         let one = |id| format!("{id} {} host-{id}:5", crate::hash::to_hex(&key(id).public()));
         let all: Vec<String> = (1..=members).map(one).collect();
         parameters.others.insert(electors::ELECTORS.to_owned(), all.join(", "));
+        parameters.others.insert(electors::MEMBERS.to_owned(), all.join(", "));
         if let Some(votes) = votes {
             parameters.others.insert(electors::VOTES.to_owned(), votes.to_string());
         }
@@ -174,8 +190,20 @@ pub(crate) mod tests {
         Electors::of(LEDGER, &parameters(members, None)).unwrap().unwrap()
     }
 
+    /// These members, by the rule that is taken where none is named.
+    pub fn electors_of(members: &[u64]) -> Electors {
+        let keys = members.iter().map(|id| (*id, key(*id).public())).collect();
+        let (votes, liars) = (electors::votes_of(members.len()), electors::liars_of(members.len()));
+        Electors { ledger_id: LEDGER, keys, votes, liars, above: None }
+    }
+
+    /// Of four electors.
+    pub fn said(height: Height, result: u8) -> Said {
+        Said { height, result_hash: [result; 32], electors: electors(4).hash() }
+    }
+
     pub fn vote(member: u64, height: Height, result: u8) -> Vote {
-        key(member).sign(LEDGER, member, Said { height, result_hash: [result; 32] })
+        key(member).sign(LEDGER, member, said(height, result))
     }
 
     #[test]
@@ -188,6 +216,8 @@ pub(crate) mod tests {
         let said = Said { height: 10, ..vote.said };
         assert!(!holds_with(&Vote { said, ..vote }, LEDGER, 2));
         let said = Said { result_hash: [8; 32], ..vote.said };
+        assert!(!holds_with(&Vote { said, ..vote }, LEDGER, 2));
+        let said = Said { electors: electors(5).hash(), ..vote.said };
         assert!(!holds_with(&Vote { said, ..vote }, LEDGER, 2));
         assert!(!holds_with(&Vote { member: 3, ..vote }, LEDGER, 2));
         let mut signature = vote.signature;

@@ -20,8 +20,8 @@ use engine::limits::{MEMBERS, ORDERER};
 use engine::members::LAST_MEMBER;
 use engine::transaction::Asked;
 use engine::{Body, Engine, Submitter, Withdrawal};
+use ledger::Electors;
 use ledger::hash::{hash_from_hex, to_hex};
-use ledger::votes::electors::{ELECTORS, VOTES, votes_of};
 use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 
@@ -92,7 +92,7 @@ fn refuse_observers(shown: &Json) -> Result<()> {
     Ok(())
 }
 
-/// Without a founder more results may not be certified, for good.
+/// Where too few are left of those who vote, who follows them is not certified either.
 fn refuse_to_end_certificates(shown: &Json, member: u64) -> Result<()> {
     let mut roll = Roll::parse(shown["members"].as_str().unwrap_or_default())?;
     let electors: Vec<u64> =
@@ -173,10 +173,8 @@ pub fn shown(engine: &Engine) -> Result<Json> {
     let last = Roll::parse(&members)?.0.into_keys().max().unwrap_or(0);
     let had = engine.parameter(LAST_MEMBER).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let ledger_id = to_hex(&engine.ledger_id());
-    let electors = engine.parameter(ELECTORS).ok().map(|text| Roll::parse(&text)).transpose()?;
-    let electors: Vec<u64> = electors.into_iter().flat_map(|roll| roll.0.into_keys()).collect();
-    let votes = engine.parameter(VOTES).ok().and_then(|text| text.parse::<usize>().ok());
-    let votes = votes.unwrap_or(votes_of(electors.len()));
+    let electors = Electors::under(engine.ledger_id(), &engine.parameters())?;
+    let (electors, votes): (Vec<u64>, _) = (electors.keys.into_keys().collect(), electors.votes);
     Ok(json!({
         "ledger_id": ledger_id, "orderer": engine.parameter(ORDERER)?, "members": members,
         "next": last.max(had) + 1, "electors": electors, "votes": votes,

@@ -9,7 +9,9 @@
 //!
 //! 1. The copy is a [backup](ledger::backup) over the network: resumable at any byte, each
 //!    checkpoint's groups compared with the digests that its manifest names, each record with its
-//!    checksum and the chain that ends in the hash which the other member named at first.
+//!    checksum and the chain that ends in the hash which the other member named at first. That one
+//!    member is not believed: what it gave must lead to the newest [certificate](super::vouched)
+//!    that any of the members has, and what is above the certified block is left to Raft.
 //! 2. It is restored as any backup is: a checkpoint counts if the ledger vouches for it, and the
 //!    blocks behind it are executed and compared.
 //! 3. From here on what this folder had before is not looked at, but for the votes that it gave.
@@ -19,6 +21,7 @@
 //!
 //! A crash leaves this to be done again, or to go on.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,14 +30,16 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use cluster::Peers;
 use ledger::backup::{self, Head};
-use ledger::hash::hash_from_hex;
-use ledger::{BlockReader, Files, Hash, LogError, RealFiles};
+use ledger::hash::{hash_from_hex, to_hex};
+use ledger::votes::vouched::Word;
+use ledger::{BlockReader, Files, Hash, LedgerId, LogError, RealFiles, Said};
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 use types::{Error, SqlState};
 
 use super::orderers::Kind;
 use super::remote::{FOLDERS, Heads, RemoteFiles};
+use super::vouched;
 use crate::cli;
 use crate::{folders, restore};
 
@@ -58,6 +63,7 @@ pub fn complete(
     peers: Peers,
     own: u64,
     kind: Kind,
+    ledger_id: LedgerId,
 ) -> Result<Option<(u64, Hash)>> {
     let joining = data.join(JOINING);
     if is_half_done(data) {
@@ -75,7 +81,7 @@ pub fn complete(
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let (runtime, peers) = (Arc::new(runtime?), Arc::new(peers));
-    let mut told = false;
+    let (mut told, mut passed_over) = (false, BTreeSet::new());
     loop {
         let all = found(&peers, own, &runtime);
         if let Some(next) = next {
@@ -90,8 +96,12 @@ pub fn complete(
                 kind.forget(files)?;
             }
         }
-        if let Some((remote, heads)) = all.into_iter().next() {
-            match fetch(&joining, &remote) {
+        if all.iter().all(|(remote, _)| passed_over.contains(&remote.from)) {
+            passed_over.clear();
+        }
+        let next = all.into_iter().find(|(remote, _)| !passed_over.contains(&remote.from));
+        if let Some((remote, heads)) = next {
+            match fetch(&joining, &remote, own, ledger_id) {
                 Ok(executed) => {
                     install(data, files, &joining, kind)?;
                     return Ok(Some(executed));
@@ -99,6 +109,8 @@ pub fn complete(
                 Err(error) => {
                     let (from, height) = (remote.from, heads.height);
                     warn!(from, height, "the ledger was not taken, tried again: {error:#}");
+                    // Another one first, if there is one.
+                    passed_over.insert(from);
                 }
             }
         } else if !std::mem::replace(&mut told, true) {
@@ -147,9 +159,15 @@ fn found(peers: &Arc<Peers>, own: u64, runtime: &Arc<Runtime>) -> Vec<(RemoteFil
     found
 }
 
-fn fetch(joining: &Path, remote: &RemoteFiles) -> Result<(u64, Hash)> {
+fn fetch(
+    joining: &Path,
+    remote: &RemoteFiles,
+    own: u64,
+    ledger_id: LedgerId,
+) -> Result<(u64, Hash)> {
     folders::create_private(joining)?;
     let (copy, ledger) = (joining.join("copy"), joining.join("ledger"));
+    let words = remote.runtime.block_on(vouched::ask_all(&remote.peers, own));
     let taken = {
         let target = RealFiles::open(&copy)?;
         let mut head = || head_of(&remote.heads().map_err(unreadable)?);
@@ -158,16 +176,49 @@ fn fetch(joining: &Path, remote: &RemoteFiles) -> Result<(u64, Hash)> {
     if ledger.exists() {
         fs::remove_dir_all(&ledger)?;
     }
-    let (archive, to_block, to_time) = (Vec::new(), Some(taken.head.height), None);
+    let last = match vouch(&copy, &taken, remote, &words, (own, ledger_id)) {
+        Ok(last) => last,
+        Err(error) => {
+            // None of it is gone on with.
+            fs::remove_dir_all(&copy)?;
+            return Err(error);
+        }
+    };
+    let (archive, to_block, to_time) = (Vec::new(), Some(last), None);
     let arguments = cli::Restore { from: copy, archive, data: ledger.clone(), to_block, to_time };
     let executed = restore::make(&arguments)?.taken;
-    let own = remote.own_up_to(taken.head.height)?;
+    let own = remote.own_up_to(last)?;
     fs::write(joining.join(OWN), &own)?;
     fs::File::open(joining.join(OWN))?.sync_all()?;
     fs::File::create(joining.join(DONE))?.sync_all()?;
     fs::File::open(joining)?.sync_all()?;
-    info!(from = remote.from, height = taken.head.height, bytes = taken.bytes, "took the ledger");
+    info!(from = remote.from, height = last, bytes = taken.bytes, "took the ledger");
     Ok((executed.height, executed.digest))
+}
+
+/// The last block that is believed of what was taken.
+fn vouch(
+    copy: &Path,
+    taken: &backup::Taken,
+    remote: &RemoteFiles,
+    words: &[Word],
+    (own, ledger_id): (u64, LedgerId),
+) -> Result<u64> {
+    let files: Arc<dyn Files> = Arc::new(RealFiles::open(copy)?);
+    let mut known = remote.peers.members().now();
+    known.0.remove(&own);
+    let head = &taken.head;
+    let certified = vouched::certified(&files, head.height, words, &known, ledger_id)?;
+    // A checkpoint above it would be of no use.
+    let has_checkpoint = |height| taken.checkpoints.iter().any(|it| *it <= height);
+    let can_end = |said: &Said| taken.first_block == 0 || has_checkpoint(said.height);
+    if let Some(said) = certified.filter(can_end) {
+        return Ok(said.height);
+    }
+    let last = (head.height, &*to_hex(&head.order_hash));
+    let compared = vouched::compare_with_others(&remote.peers, own, remote.from, last);
+    remote.runtime.block_on(compared)?;
+    Ok(head.height)
 }
 
 fn head_of(heads: &Heads) -> types::Result<Head> {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use cluster::{Plan, plan::Made};
 use engine::limits::{MEMBERS, ORDERER};
+use ledger::Electors;
 use ledger::hash::to_hex;
-use ledger::votes::electors::{self, liars_of, votes_of};
+use ledger::votes::electors;
 use ledger::{LogOptions, RealFiles};
 use serde_json::json;
 
@@ -43,12 +44,12 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
     others.insert(ORDERER.to_owned(), order.name().to_owned());
     others.insert(MEMBERS.to_owned(), plan.founders());
     others.insert(electors::ELECTORS.to_owned(), plan.founders());
-    // What is not said is written down too: the rule is the ledger's, not a program's.
-    let members = usize::from(*nodes);
-    let (votes, liars) = (votes.unwrap_or(votes_of(members)), liars.unwrap_or(liars_of(members)));
-    electors::check(members, votes, liars)?;
-    others.insert(electors::VOTES.to_owned(), votes.to_string());
-    others.insert(electors::LIARS.to_owned(), liars.to_string());
+    // What is not said follows from the number of members, also when that changes.
+    let said = [(electors::VOTES, votes), (electors::LIARS, liars)];
+    let said = said.into_iter().filter_map(|(name, said)| Some((name.to_owned(), (*said)?)));
+    others.extend(said.map(|(name, said)| (name, said.to_string())));
+    let electors = Electors::of(genesis.ledger_id, &genesis.parameters)?;
+    let (votes, liars) = electors.map_or((0, 0), |electors| (electors.votes, electors.liars));
     engine::check_first_order(&genesis.parameters)?;
     let prepared = order.prepare(&settings, genesis.ledger_id)?;
     folders::create_private(folder)?;

@@ -12,8 +12,8 @@ use engine::limits::MEMBERS;
 use engine::{BlockLimits, Elsewhere, Engine, Head, Journal, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use ledger::hash::to_hex;
-use ledger::{BlockWriter, Electors, Files, Hash, Parameters, Said, VoteKey};
+use ledger::hash::{from_hex, to_hex};
+use ledger::{Batch, BlockWriter, Electors, Files, Hash, Parameters, Stream, VoteKey, read_record};
 use pgcatalog::{Member, Misbehaviour};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -24,7 +24,7 @@ use super::neighbours::Neighbours;
 use super::orderers::{Beginning, Kind, Place};
 use super::pending::Pending;
 use super::report::{Report, STATUS};
-use super::votes::Votes;
+use super::votes::{Block, Votes};
 use super::{fetch, foreign, remote};
 use crate::config::Settings;
 use crate::metrics::Order;
@@ -93,7 +93,9 @@ impl Membership {
         let members = Arc::new(Members::new(self.plan.roll()?));
         let peers = Peers::new(&self.plan, &self.secrets, members)?;
         foreign::refuse_among(&self.plan, &peers, self.secrets.id)?;
-        fetch::complete(data, files, peers, self.secrets.id, kind)
+        let ledger_id = from_hex(&self.plan.ledger_id)?;
+        let ledger_id = ledger_id.try_into().ok().context("the plan names no ledger")?;
+        fetch::complete(data, files, peers, self.secrets.id, kind, ledger_id)
             .context("cannot take the ledger from another member")
     }
 
@@ -123,7 +125,6 @@ impl Membership {
             let listener = TcpListener::bind(&address).await;
             let listener =
                 listener.with_context(|| format!("cannot listen on {address} for members"))?;
-            let all = plan.keys()?;
             let (place, journal) = kind
                 .begin(Beginning {
                     plan: &plan,
@@ -149,9 +150,7 @@ impl Membership {
                 votes: Arc::clone(&votes),
                 forks: Arc::clone(&forks),
             });
-            for member in all.into_keys().filter(|it| *it != id) {
-                tokio::spawn(Arc::clone(&votes).send_to(member, peers.clone()));
-            }
+            tokio::spawn(Arc::clone(&votes).send_to_all(peers.clone()));
             let comparing = Comparing {
                 id,
                 place: Arc::clone(&place),
@@ -214,10 +213,19 @@ fn start_votes(
     let electors = Electors::of(replica.ledger_id(), replica.parameters())?;
     let electors = electors.context("the ledger names no members")?;
     let key = VoteKey::of_pkcs8(secrets.key.secret_der())?;
-    let started = Votes::start(files, electors, secrets.id, key);
+    let parameters = replica.parameters();
+    let started = Votes::start(files, electors, secrets.id, key, parameters);
     let (votes, voter) = started.context("cannot go on voting")?;
     let head = replica.head();
-    votes.executed(Said { height: head.height, result_hash: head.hash }, head.time_us);
+    if let Some(order) = read_record(&**files, Stream::Orders, head.height)? {
+        votes.executed(Block {
+            height: head.height,
+            result_hash: head.hash,
+            time_us: head.time_us,
+            parameters_hash: Batch::of(&order)?.header().parameters_hash,
+            next_parameters: Arc::clone(parameters),
+        });
+    }
     Ok((votes, voter))
 }
 

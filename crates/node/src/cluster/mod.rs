@@ -22,7 +22,9 @@ mod rejoin;
 mod remote;
 mod report;
 mod status;
+mod voters;
 mod votes;
+mod vouched;
 
 use anyhow::Result;
 

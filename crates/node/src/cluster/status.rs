@@ -239,15 +239,15 @@ fn of_votes(roll: &Roll, reports: &[Option<Report>]) -> String {
     text
 }
 
-/// Why no more results can be certified, if that is so: electors are the founders, for good.
+/// Why no more results can be certified, if that is so: those who follow electors are certified by
+/// them.
 pub fn without_certificates(roll: &Roll, electors: &[u64], needed: usize) -> Option<String> {
     let (left, gone): (Vec<u64>, Vec<u64>) =
         electors.iter().copied().partition(|elector| roll.0.contains_key(elector));
     let list = |members: &[u64]| members.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     (left.len() < needed).then(|| {
         format!(
-            "a certificate takes the votes of {needed} of the founding members {}, and {} is none \
-             any more",
+            "a certificate takes the votes of {needed} of the members {}, and {} is none any more",
             list(electors),
             list(&gone)
         )
@@ -377,10 +377,7 @@ mod tests {
         assert_eq!(without_certificates(&roll, &[1, 2, 3], 3), None);
         roll.0.remove(&2);
         let why = without_certificates(&roll, &[1, 2, 3], 3).unwrap();
-        assert!(
-            why.contains("takes the votes of 3 of the founding members 1, 2, 3, and 2"),
-            "{why}"
-        );
+        assert!(why.contains("takes the votes of 3 of the members 1, 2, 3, and 2"), "{why}");
         assert_eq!(without_certificates(&roll, &[1, 2, 3], 2), None);
         let all = [report(&[]), report(&[]), report(&[])];
         assert!(of_votes(&roll, &all).contains("nothing more will be certified"));

@@ -10,6 +10,10 @@
 //! bounded: of a member so many votes and certificates as one message holds, of blocks so many as
 //! the tally keeps.
 //!
+//! **Who votes** follows from the ledger's members. A certificate of a block that is for others, by
+//! those who voted before, is kept as the [succession](ledger::votes::succession) that says so, and
+//! the others' votes count from there on. A node that lacks it asks for it.
+//!
 //! **A node that was away** asks for the certificates behind its own before it adds newer ones, so
 //! that its file has no gap where another member's has none. Who cannot be reached is not waited
 //! for.
@@ -27,14 +31,15 @@ use engine::checkpoint::Taken;
 use engine::retention::Memory;
 use engine::{BlockEvent, Engine, Observer};
 use ledger::hash::to_hex;
-use ledger::votes::{Certificates, Said, Vote, VoteKey};
-use ledger::{Certificate, Electors, Files};
+use ledger::votes::{KeptCertificates, Said, Succession, Vote, VoteKey};
+use ledger::{Certificate, Electors, Files, Hash, Parameters, ZERO_HASH};
 use order_raft::Network;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 use types::{Error, Height};
 
 use super::heard::{Heard, Standing};
+use super::voters::Voters;
 use crate::metrics::Metrics;
 
 /// The newest block is voted on when nothing has come for so long.
@@ -51,14 +56,29 @@ const STALE: Duration = Duration::from_secs(2);
 /// Certificates are synced as often.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
+/// Of another member's successions of electors no more are asked for.
+const FOLLOWED_MAX: u64 = 1 << 16;
+
 /// Blocks whose results wait for the thread.
 const BLOCKS_MAX: usize = 1 << 16;
 
+/// A block that this node has executed.
+pub struct Block {
+    pub height: Height,
+    pub result_hash: Hash,
+    pub time_us: i64,
+    /// Of those in force for it.
+    pub parameters_hash: Hash,
+    /// In force for the next one.
+    pub next_parameters: Arc<Parameters>,
+}
+
 #[derive(Default)]
 struct Inbox {
-    blocks: VecDeque<(Said, i64)>,
+    blocks: VecDeque<Block>,
     votes: BTreeMap<u64, VecDeque<Vote>>,
     certificates: BTreeMap<u64, VecDeque<Certificate>>,
+    successions: VecDeque<Succession>,
     /// What is certified at other members.
     elsewhere: BTreeMap<u64, Height>,
     /// Members that were asked for certificates since they were wanted, and had no more.
@@ -68,13 +88,12 @@ struct Inbox {
 
 /// Shared by the sequencer, the thread and the tasks.
 pub struct Votes {
-    electors: Electors,
     me: u64,
     inbox: Mutex<Inbox>,
     arrived: Condvar,
     /// This node's own, the newest few.
     sent: watch::Sender<Arc<VecDeque<Vote>>>,
-    kept: Mutex<Certificates>,
+    kept: Mutex<KeptCertificates>,
     standing: Mutex<Standing>,
     /// Height of the newest certificate.
     certified_height: watch::Sender<Height>,
@@ -97,7 +116,12 @@ struct Voter {
     synced_at: Instant,
     seldom: Seldom,
     is_synced: bool,
-    signs: bool,
+    own_key: Hash,
+    voters: Voters,
+    /// For electors that no block has named here yet.
+    early: Option<Certificate>,
+    /// It does not know what it may sign, or its results are not the others'.
+    is_mute: bool,
 }
 
 impl Votes {
@@ -106,18 +130,21 @@ impl Votes {
         electors: Electors,
         me: u64,
         key: VoteKey,
+        parameters: &Arc<Parameters>,
     ) -> io::Result<(Arc<Votes>, JoinHandle<()>)> {
+        let own_key = key.public();
+        let mut voters = Voters::new(electors.ledger_id);
+        voters.follow(parameters);
         let signer = Signer::open(files, electors.ledger_id, me, key)?;
-        let (kept, cut) = Certificates::open(files, &electors)?;
+        let (kept, cut) = KeptCertificates::open(files, &electors)?;
         if cut > 0 {
             info!(bytes = cut, "the end of votes/certificates could not be read and was cut off");
         }
-        let mut tally = Tally::new(electors.clone(), kept.last());
-        let again = signer.again().filter(|_| electors.keys.contains_key(&me));
-        let again: VecDeque<Vote> = again.into_iter().collect();
+        let mut tally = Tally::new(kept.all().electors().clone(), kept.all().last());
+        voters.newest().into_iter().for_each(|next| tally.expect(next.clone()));
+        let again: VecDeque<Vote> = signer.again().into_iter().collect();
         let found: Vec<Found> = again.iter().flat_map(|vote| tally.count(*vote)).collect();
         let votes = Arc::new(Votes {
-            electors,
             me,
             inbox: Mutex::default(),
             arrived: Condvar::new(),
@@ -128,7 +155,6 @@ impl Votes {
             engine: OnceLock::new(),
             cause: OnceLock::new(),
         });
-        let signs = votes.electors.keys.contains_key(&me);
         let mut voter = Voter {
             votes: Arc::clone(&votes),
             signer,
@@ -139,7 +165,10 @@ impl Votes {
             synced_at: Instant::now(),
             seldom: Seldom::default(),
             is_synced: true,
-            signs,
+            own_key,
+            voters,
+            early: None,
+            is_mute: false,
         };
         voter.found(found);
         voter.tell();
@@ -149,13 +178,18 @@ impl Votes {
 
     /// A block was released. Called on the sequencer's thread.
     pub fn block(&self, event: &BlockEvent) {
-        let said = Said { height: event.height, result_hash: event.result_hash };
-        self.executed(said, event.time_us);
+        self.executed(Block {
+            height: event.height,
+            result_hash: event.result_hash,
+            time_us: event.time_us,
+            parameters_hash: event.parameters_hash,
+            next_parameters: Arc::clone(&event.next_parameters),
+        });
     }
 
-    pub fn executed(&self, said: Said, time_us: i64) {
+    pub fn executed(&self, block: Block) {
         let mut inbox = lock(&self.inbox);
-        inbox.blocks.push_back((said, time_us));
+        inbox.blocks.push_back(block);
         if inbox.blocks.len() > BLOCKS_MAX {
             inbox.blocks.pop_front();
         }
@@ -192,7 +226,7 @@ impl Votes {
 
     /// Whether a request is about votes.
     pub fn is_for(request: &[u8]) -> bool {
-        matches!(request.first(), Some(&wire::VOTES | &wire::CERTIFICATES))
+        matches!(request.first(), Some(&(wire::VOTES | wire::CERTIFICATES | wire::SUCCESSIONS)))
     }
 
     /// The answer to a member's request.
@@ -203,16 +237,21 @@ impl Votes {
                 self.take(from, certified, votes);
                 Ok(wire::certified(self.certified()))
             }
+            wire::SUCCESSIONS => {
+                let known = wire::read_certified(&request[1..])?;
+                let kept = lock(&self.kept);
+                Ok(wire::successions(&kept.all().path(kept.all().followed()), known))
+            }
             _ => {
                 let above = wire::read_certified(&request[1..])?;
-                let found = lock(&self.kept).after(above, wire::CERTIFICATES_MAX)?;
+                let found = lock(&self.kept).all().after(above, wire::CERTIFICATES_MAX)?;
                 Ok(wire::certificates(&found))
             }
         }
     }
 
     fn certified(&self) -> Height {
-        lock(&self.kept).last().map_or(0, |said| said.height)
+        lock(&self.kept).all().last().map_or(0, |said| said.height)
     }
 
     fn take(&self, from: u64, certified: Height, votes: Vec<Vote>) {
@@ -227,11 +266,24 @@ impl Votes {
         self.arrived.notify_one();
     }
 
-    /// Tells another member what this one signs, for ever.
-    pub async fn send_to(self: Arc<Self>, member: u64, peers: Arc<Peers>) {
+    /// Tells the other members what this one signs, for ever.
+    pub async fn send_to_all(self: Arc<Self>, peers: Arc<Peers>) {
+        let mut told: BTreeMap<u64, tokio::task::JoinHandle<()>> = BTreeMap::new();
+        loop {
+            told.retain(|_, task| !task.is_finished());
+            for member in peers.members().now().0.into_keys().filter(|id| *id != self.me) {
+                let send = || tokio::spawn(Arc::clone(&self).send_to(member, Arc::clone(&peers)));
+                told.entry(member).or_insert_with(send);
+            }
+            tokio::time::sleep(HEARD_EVERY).await;
+        }
+    }
+
+    /// Until it is no member any more.
+    async fn send_to(self: Arc<Self>, member: u64, peers: Arc<Peers>) {
         let mut sent = self.sent.subscribe();
         let mut told: Option<Height> = None;
-        loop {
+        while peers.members().now().0.contains_key(&member) {
             let all = Arc::clone(&sent.borrow_and_update());
             let new: Vec<Vote> =
                 all.iter().filter(|vote| Some(vote.said.height) > told).copied().collect();
@@ -254,8 +306,55 @@ impl Votes {
         }
     }
 
-    /// Gets the certificates that another member has, and this one lacks.
+    /// Gets the certificates that another member has, and this one lacks, and how electors followed
+    /// where those that it knows have not made them.
     async fn fetch(&self, member: u64, certified: Height, peers: &Peers) {
+        self.fetch_certificates(member, certified, peers).await;
+        if self.certified() < certified {
+            let known = lock(&self.kept).all().followed() as u64;
+            if !self.fetch_electors(member, known, certified, peers).await {
+                // It may have gone over others.
+                self.fetch_electors(member, 0, certified, peers).await;
+            }
+        }
+        lock(&self.inbox).asked.push(member);
+        self.arrived.notify_one();
+    }
+
+    /// Those behind so many, each with its certificates. Whether any has followed.
+    async fn fetch_electors(
+        &self,
+        member: u64,
+        mut known: u64,
+        certified: Height,
+        peers: &Peers,
+    ) -> bool {
+        let before = lock(&self.kept).all().followed();
+        loop {
+            let wanted = peers.call(member, wire::successions_wanted(known));
+            let answer = tokio::time::timeout(PATIENCE, wanted).await;
+            let answer = answer.map_err(io::Error::other).flatten();
+            let Ok(found) = answer.and_then(wire::read_successions) else { break };
+            if found.is_empty() || known > FOLLOWED_MAX {
+                break;
+            }
+            known += found.len() as u64;
+            for next in found {
+                let followed = lock(&self.kept).all().followed();
+                lock(&self.inbox).successions.push_back(next);
+                self.arrived.notify_one();
+                while !lock(&self.inbox).successions.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                if lock(&self.kept).all().followed() > followed {
+                    self.fetch_certificates(member, certified, peers).await;
+                }
+            }
+        }
+        lock(&self.kept).all().followed() > before
+    }
+
+    async fn fetch_certificates(&self, member: u64, certified: Height, peers: &Peers) {
         let mut above = self.certified();
         while above < certified {
             let wanted = peers.call(member, wire::wanted(above));
@@ -274,8 +373,6 @@ impl Votes {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
-        lock(&self.inbox).asked.push(member);
-        self.arrived.notify_one();
     }
 
     pub fn end(&self) {
@@ -291,16 +388,23 @@ impl Voter {
             if !taken.blocks.is_empty() {
                 self.block_at = Instant::now();
             }
-            for (said, time_us) in taken.blocks {
-                self.signer.executed(said, time_us);
-                let found = self.tally.executed(said);
-                self.found(found);
+            for block in taken.blocks {
+                self.executed(&block);
             }
             for certificate in taken.certificates.into_values().flatten() {
                 match self.tally.believe(&certificate) {
                     Ok(found) => self.fetched(found),
-                    Err(error) => warn!(%error, "a member sent a certificate that does not hold"),
+                    // Of electors whose succession is not here yet, or a lie.
+                    Err(error) => {
+                        if let Some(before) = self.seldom.is_due(&error.to_string()) {
+                            let what = "a member sent a certificate that does not hold here";
+                            warn!(%error, before, "{what}");
+                        }
+                    }
                 }
+            }
+            for succession in taken.successions {
+                self.succeed(succession);
             }
             for vote in taken.votes.into_values().flatten() {
                 let found = self.tally.count(vote);
@@ -318,13 +422,14 @@ impl Voter {
 
     /// Until something has come, or the newest block is to be voted on.
     fn wait(&self) -> Inbox {
-        let inbox = lock(&self.votes.inbox);
-        let pending = self.signs && self.signer.lacks_newest() || self.held.is_some();
+        let pending = self.signs() && self.signer.lacks_newest() || self.held.is_some();
         let quiet_in = QUIET.saturating_sub(self.block_at.elapsed()) + Duration::from_millis(1);
         let most = if pending { quiet_in } else { SYNC_EVERY };
+        let inbox = lock(&self.votes.inbox);
         let is_idle = |it: &mut Inbox| {
             let empty = it.blocks.is_empty() && it.votes.values().all(VecDeque::is_empty);
-            empty && it.certificates.is_empty() && it.asked.is_empty() && !it.ends
+            let fetched = !it.certificates.is_empty() || !it.successions.is_empty();
+            empty && !fetched && it.asked.is_empty() && !it.ends
         };
         let waited = self.votes.arrived.wait_timeout_while(inbox, most, is_idle);
         let (mut inbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -336,14 +441,80 @@ impl Voter {
         taken
     }
 
+    /// An elector signs, and a member that will be one: those before do until they are followed.
+    fn signs(&self) -> bool {
+        let is_in = |electors: &Electors| electors.keys.get(&self.votes.me) == Some(&self.own_key);
+        let is_next = self.voters.newest().is_some_and(is_in);
+        !self.is_mute && (is_next || is_in(lock(&self.votes.kept).all().electors()))
+    }
+
+    fn executed(&mut self, block: &Block) {
+        let Block { height, result_hash, time_us, .. } = *block;
+        let electors = self.voters.of(&block.parameters_hash);
+        let said = Said { height, result_hash, electors: electors.unwrap_or(ZERO_HASH) };
+        // Where it is not known who they are, the next block is signed.
+        if electors.is_some() && self.signs() {
+            self.signer.executed(said, time_us);
+        }
+        let found = self.tally.executed(said);
+        self.found(found);
+        if !self.voters.follow(&block.next_parameters) {
+            return;
+        }
+        if let Some(next) = self.voters.newest() {
+            self.tally.expect(next.clone());
+        }
+        if let Some(certificate) = self.early.take() {
+            self.hand_over(certificate);
+        }
+    }
+
+    /// Others follow the electors, who have certified a block that is for those.
+    fn hand_over(&mut self, certificate: Certificate) {
+        match self.voters.named(&certificate.said.electors) {
+            Some(next) => self.succeed(Succession::new(next.clone(), certificate)),
+            None => drop(self.early.get_or_insert(certificate)),
+        }
+    }
+
+    fn succeed(&mut self, succession: Succession) {
+        // One that was found here, and was asked for, too.
+        let above = lock(&self.votes.kept).all().electors().above;
+        if above >= Some(succession.height()) {
+            return;
+        }
+        if let Some((held, _)) = self.held.take() {
+            self.keep(&held);
+        }
+        let above = succession.height();
+        let succeeded = {
+            let mut kept = lock(&self.votes.kept);
+            let succeeded = kept.succeed(succession);
+            succeeded.map(|()| (kept.all().electors().clone(), kept.all().last()))
+        };
+        match succeeded {
+            Ok((electors, last)) => {
+                let members: Vec<u64> = electors.keys.keys().copied().collect();
+                info!(above, ?members, votes = electors.votes, "these members vote from now on");
+                let found = self.tally.follow(electors, last);
+                self.found(found);
+            }
+            Err(error) => {
+                if let Some(before) = self.seldom.is_due(&error.to_string()) {
+                    warn!(%error, before, "other electors do not follow those before");
+                }
+            }
+        }
+    }
+
     fn sign(&mut self, quiet: bool) {
-        if !self.signs {
+        if !self.signs() {
             return;
         }
         let signed = match self.signer.sign(quiet) {
             Ok(signed) => signed,
             Err(error) => {
-                self.signs = false;
+                self.is_mute = true;
                 error!(%error, "this node votes no more: what it signs cannot be made durable");
                 return;
             }
@@ -383,6 +554,9 @@ impl Voter {
 
     /// Keeps a certificate, or holds the newest back while older ones may be had.
     fn certified(&mut self, certificate: Certificate) {
+        if certificate.said.electors != lock(&self.votes.kept).all().electors().hash() {
+            return self.hand_over(certificate);
+        }
         let is_fresh = self.kept_at.is_some_and(|at| at.elapsed() < STALE);
         if self.held.is_some() || !is_fresh && self.others_have_more(certificate.said.height) {
             let since = self.held.take().map_or_else(Instant::now, |(_, since)| since);
@@ -394,7 +568,7 @@ impl Voter {
 
     /// Whether another member has certificates below a height that this one lacks.
     fn others_have_more(&self, height: Height) -> bool {
-        let last = lock(&self.votes.kept).last().map_or(0, |said| said.height);
+        let last = lock(&self.votes.kept).all().last().map_or(0, |said| said.height);
         // Others have added this very one meanwhile; at a start nothing is known of those before.
         let end = if self.kept_at.is_some() { height } else { height.saturating_add(1) };
         lock(&self.votes.inbox).elsewhere.values().any(|there| (last + 1..end).contains(there))
@@ -411,7 +585,7 @@ impl Voter {
 
     fn keep(&mut self, certificate: &Certificate) {
         let mut kept = lock(&self.votes.kept);
-        if kept.last().is_some_and(|last| last.height >= certificate.said.height) {
+        if kept.all().last().is_some_and(|last| last.height >= certificate.said.height) {
             return;
         }
         if let Err(error) = kept.append(certificate)
@@ -435,7 +609,7 @@ impl Voter {
 
     fn diverged(&mut self, divergence: &Divergence) {
         // It signs nothing that it knows to be wrong.
-        self.signs = false;
+        self.is_mute = true;
         let cause = divergence.cause();
         let why = describe(&cause);
         if self.votes.cause.set(cause).is_err() {
@@ -448,29 +622,30 @@ impl Voter {
     /// What others may see.
     fn tell(&self) {
         let said = |said: Said| (said.height, to_hex(&said.result_hash));
-        let others = self.votes.electors.keys.keys().filter(|id| **id != self.votes.me);
         let heard = |id: &u64| {
             let Counts { counted, refused, contradicting } = self.tally.counts_of(*id);
             let signed = self.tally.newest_of(*id).map(|said| said.height);
             let deviates = self.tally.deviates(*id);
             (*id, Heard { signed, counted, refused, contradicting, deviates })
         };
-        let (last, count) = {
+        let (last, count, electors) = {
             let kept = lock(&self.votes.kept);
-            (kept.last(), kept.count())
+            let all = kept.all();
+            (all.last(), all.count(), all.electors().clone())
         };
         self.votes.certified_height.send_if_modified(|told| {
             let height = last.map_or(0, |last| last.height);
             std::mem::replace(told, height) != height
         });
+        let others = electors.keys.keys().filter(|id| **id != self.votes.me);
         let mut standing = lock(&self.votes.standing);
         *standing = Standing {
             signed: self.signer.last().map(said),
             certified: last.map(said),
             certificates: count,
-            electors: self.votes.electors.keys.keys().copied().collect(),
-            needed: self.votes.electors.votes,
             members: others.map(heard).collect(),
+            electors: electors.keys.keys().copied().collect(),
+            needed: electors.votes,
             diverged: self.votes.cause.get().map(describe),
         };
     }

@@ -34,7 +34,11 @@ pub fn start(data: &Path) -> Node {
 impl Trial {
     /// The nodes of a new cluster, as they stand in their folders.
     pub fn as_configured(nodes: u16) -> Trial {
-        let mut trial = Trial::start(nodes);
+        Trial::as_configured_with(nodes, &[])
+    }
+
+    pub fn as_configured_with(nodes: u16, more: &[&str]) -> Trial {
+        let mut trial = Trial::start_with(nodes, more);
         for node in 0..usize::from(nodes) {
             trial.nodes[node].take().unwrap().signal(Signal::TERM);
         }

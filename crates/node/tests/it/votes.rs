@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tokio_postgres::Client;
 
-use super::clusters::Trial;
+use super::clusters::{Trial, free_ports};
+use super::joining::start;
 use super::promises::Promise;
 use super::*;
 
@@ -130,8 +131,8 @@ async fn receipts_are_proven_by_the_founding_members() {
     // A forged certificate is found by those who founded the ledger.
     let kept = trial.data(0).join("votes/certificates");
     let mut bytes = std::fs::read(&kept).unwrap();
-    let record = (59 + 2 * 72) + 4;
-    assert_eq!((bytes.len() - 36) % record, 0);
+    let record = (91 + 2 * 72) + 4;
+    assert_eq!((bytes.len() - 68) % record, 0);
     let last = bytes.len() - record;
     bytes[last + 30] ^= 1;
     let crc = crc32fast::hash(&bytes[last..last + record - 4]).to_be_bytes();
@@ -141,6 +142,95 @@ async fn receipts_are_proven_by_the_founding_members() {
     assert_eq!(found.status.code(), Some(4), "{found:?}");
     let said = json(&found)["verdict"]["detail"].as_str().unwrap().to_owned();
     assert!(said.contains("is not its own"), "{said}");
+}
+
+/// Two founders are replaced one by one, the second by its death. The first block proves what the
+/// last ones certify, also to a node that came late and has none of the first certificates.
+#[tokio::test(flavor = "multi_thread")]
+async fn electors_follow_the_members() {
+    let mut trial = Trial::as_configured_with(3, &["--votes", "2"]);
+    let client = trial.connect(0).await;
+    accounts(&client).await;
+    all_certified(&trial, &[0, 1, 2]);
+    let electors = |trial: &Trial| -> Vec<u64> {
+        let status = trial.status();
+        let ids = status["members"][0]["votes"]["electors"].as_array().cloned();
+        ids.into_iter().flatten().filter_map(|id| id.as_u64()).collect()
+    };
+    let all = trial.all();
+    let change = |trial: &Trial, change: &[&str], then: &[u64]| {
+        let changed = run(&[&["cluster"], change, &["--folder", path(&all)]].concat());
+        assert_eq!(changed.status.code(), Some(0), "{changed:?}");
+        // Another block certifies who follows.
+        let began = Instant::now();
+        while electors(trial) != then {
+            let late = began.elapsed() > Duration::from_secs(30);
+            assert!(!late, "{then:?} do not vote: {:#}", trial.status());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let update = "UPDATE accounts SET balance = balance + 1 WHERE id = 1";
+    let writes = tokio::spawn({
+        let client = trial.connect(0).await;
+        async move {
+            loop {
+                client.execute(update, &[]).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    });
+    for id in [4, 5] {
+        let port = free_ports(3).to_string();
+        let then: Vec<u64> = (1..=id).collect();
+        change(&trial, &["add", "--port", &port], &then);
+        let data = trial.all().join(format!("node-{id}"));
+        trial.nodes.push(Some(start(&data)));
+    }
+    trial.nodes[2].take().unwrap().signal(Signal::KILL);
+    change(&trial, &["remove", "--member", "3"], &[1, 2, 4, 5]);
+    trial.nodes[1].take().unwrap().signal(Signal::TERM);
+    change(&trial, &["remove", "--member", "2"], &[1, 4, 5]);
+    writes.abort();
+    // Of members 1, 4 and 5.
+    let (height, _) = all_certified(&trial, &[0, 1, 2]);
+    let ask = format!("SELECT tally_head_proof({})", height - 3);
+    let row = client.query_one(&ask, &[]).await.unwrap();
+    let proof = trial.all().join("proof.json");
+    std::fs::write(&proof, row.get::<_, String>(0)).unwrap();
+    trial.stop();
+
+    let first_block = trial.made["first_block"].as_str().unwrap().to_owned();
+    let file = trial.all().join("receipt.json");
+    for node in ["node-1", "node-4", "node-5"] {
+        let data = trial.all().join(node);
+        let receipt = receipt_of(&data, height, &file);
+        assert_eq!(receipt["certified"]["members"], 3, "{receipt}");
+        let verify = |hash: &str| {
+            run(&["receipt", "verify", path(&file), "--first-block", hash]).status.code()
+        };
+        assert_eq!(verify(&first_block), Some(0));
+        assert_eq!(verify(&format!("00{}", &first_block[2..])), Some(1));
+        let verified = run(&["--output", "json", "verify", path(&data)]);
+        assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+        assert_eq!(json(&verified)["certified"]["last"], height);
+        let python = |script: &str, arguments: &[&str]| {
+            let clients = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/");
+            let script = format!("{clients}{script}");
+            let done = Command::new("python3").arg(script).args(arguments).output().unwrap();
+            assert_eq!(done.status.code(), Some(0), "{done:?}");
+        };
+        python("check_chain.py", &["certified", path(&file), &first_block]);
+        // The same of any other proof.
+        let certified = run(&["proof", "certify", path(&proof), "--data", path(&data)]);
+        assert_eq!(certified.status.code(), Some(0), "{certified:?}");
+        std::fs::write(&file, certified.stdout).unwrap();
+        let verify = |hash: &str| {
+            run(&["proof", "verify", path(&file), "--first-block", hash]).status.code()
+        };
+        assert_eq!(verify(&first_block), Some(0));
+        assert_eq!(verify(&"00".repeat(32)), Some(1));
+        python("check_proof.py", &[path(&file), &format!("first:{first_block}")]);
+    }
 }
 
 /// Memory of one node is changed behind the ledger's back; the others go on.

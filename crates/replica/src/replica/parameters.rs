@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use concurrency::Protocol;
-use ledger::Parameters;
 use ledger::votes::electors::{ELECTORS, LIARS, VOTES};
+use ledger::{Electors, LedgerId, Parameters};
 use types::{Error, SqlState};
 
 use crate::images;
@@ -77,7 +77,12 @@ pub fn shown_parameter(parameters: &Parameters, name: &str) -> Option<String> {
         "protocol" => Some(parameters.protocol.clone()),
         ORDERER => Some(Limits::orderer(parameters).unwrap_or("solo").to_owned()),
         OWNER => parameters.others.get(name).cloned().or_else(|| Some("tally".to_owned())),
-        MEMBERS | LAST_MEMBER | ELECTORS | VOTES | LIARS => parameters.others.get(name).cloned(),
+        MEMBERS | LAST_MEMBER | ELECTORS => parameters.others.get(name).cloned(),
+        VOTES | LIARS => {
+            // The rule for as many members as there are now.
+            let rule = Electors::under(LedgerId::default(), parameters).ok()?;
+            Some(if name == VOTES { rule.votes } else { rule.liars }.to_string())
+        }
         _ => Limits::show(parameters, name),
     }
 }

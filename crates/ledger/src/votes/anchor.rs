@@ -1,0 +1,114 @@
+//! What leads from a result header to the ledger's first block: the votes that certify it.
+//!
+//! ```text
+//! bytes    anchor
+//! 4 + n    first block              string: order header (174) ‖ envelope
+//!     4    number of successions
+//!          each: 4 + n              string, `succession`
+//!     4    number of links
+//!          each: 250                result headers, from the block behind up to the certified one
+//! 4 + n    certificate              string
+//! ```
+
+use types::Result;
+
+use super::certified::genesis_of;
+use super::succession::{Succession, follow};
+use super::{Certificate, Electors};
+use crate::genesis::Genesis;
+use crate::hash::{Hash, TAG_ORDER};
+use crate::header::{
+    ORDER_HEADER_BYTES, OrderHeader, RESULT_HEADER_BYTES, ResultHeader, hash_of_encoded,
+};
+use crate::wire::{Cursor, put_prefixed};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CertifiedAnchor {
+    /// Order header and envelope.
+    pub first_block: Vec<u8>,
+    /// From the first electors to those who have certified.
+    pub successions: Vec<Succession>,
+    /// From the block behind the one in question up to the certified one.
+    pub links: Vec<ResultHeader>,
+    pub certificate: Certificate,
+}
+
+/// Why it leads nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnchorFault {
+    /// To another first block.
+    First,
+    /// The ones before have not named the electors.
+    Electors,
+    /// They have not certified.
+    Votes,
+    Links,
+    /// Something else is certified.
+    Head,
+}
+
+impl CertifiedAnchor {
+    /// The first block as it stands in one.
+    pub fn first_block(genesis: &Genesis) -> Result<Vec<u8>> {
+        let batch = genesis.to_batch()?;
+        let mut first_block = batch.header().encode().to_vec();
+        batch.envelopes().iter().for_each(|envelope| first_block.extend_from_slice(envelope));
+        Ok(first_block)
+    }
+
+    /// Whether a header is that of a block of the ledger whose first order header has this hash.
+    pub fn check(&self, header: &ResultHeader, first_block: &Hash) -> Result<(), AnchorFault> {
+        let electors = self.first(first_block).ok_or(AnchorFault::First)?;
+        let electors = follow(electors, &self.successions).map_err(|_| AnchorFault::Electors)?;
+        self.certificate.verify(&electors).map_err(|_| AnchorFault::Votes)?;
+        let last = last_of(header, &self.links).ok_or(AnchorFault::Links)?;
+        let said = self.certificate.said;
+        let is_it = (last.ledger_id, last.height) == (electors.ledger_id, said.height)
+            && last.hash() == said.result_hash;
+        if is_it { Ok(()) } else { Err(AnchorFault::Head) }
+    }
+
+    fn first(&self, trusted: &Hash) -> Option<Electors> {
+        let header = self.first_block.get(..ORDER_HEADER_BYTES)?;
+        let is_it = hash_of_encoded(TAG_ORDER, header) == *trusted;
+        let genesis = genesis_of(&self.first_block).ok().filter(|_| is_it)?;
+        Electors::of(genesis.ledger_id, &genesis.parameters).ok().flatten()
+    }
+
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) -> Result<()> {
+        put_prefixed(out, &self.first_block)?;
+        // Fewer than members can change, and than blocks can be.
+        out.extend_from_slice(&(self.successions.len() as u32).to_be_bytes());
+        self.successions.iter().try_for_each(|it| put_prefixed(out, &it.encode()))?;
+        out.extend_from_slice(&(self.links.len() as u32).to_be_bytes());
+        self.links.iter().for_each(|link| out.extend_from_slice(&link.encode()));
+        put_prefixed(out, &self.certificate.encode())
+    }
+
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<CertifiedAnchor> {
+        let first_block = cursor.prefixed()?.to_vec();
+        let header = first_block.get(..ORDER_HEADER_BYTES);
+        OrderHeader::decode(header.unwrap_or_default())?;
+        let count = cursor.count(4)?;
+        let successions = (0..count).map(|_| Succession::decode(cursor.prefixed()?));
+        let successions = successions.collect::<Result<_>>()?;
+        let count = cursor.count(RESULT_HEADER_BYTES)?;
+        let links = (0..count).map(|_| ResultHeader::decode(cursor.take(RESULT_HEADER_BYTES)?));
+        let links = links.collect::<Result<_>>()?;
+        let certificate = Certificate::decode(cursor.prefixed()?)?;
+        Ok(CertifiedAnchor { first_block, successions, links, certificate })
+    }
+}
+
+/// The last of some headers, if each follows the one before.
+pub(crate) fn last_of<'a>(
+    header: &'a ResultHeader,
+    behind: &'a [ResultHeader],
+) -> Option<&'a ResultHeader> {
+    behind.iter().try_fold(header, |last, next| {
+        let follows = next.previous_result_hash == last.hash()
+            && last.height.checked_add(1) == Some(next.height)
+            && next.ledger_id == last.ledger_id;
+        follows.then_some(next)
+    })
+}
