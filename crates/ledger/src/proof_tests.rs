@@ -426,7 +426,7 @@ fn forged_votes(world: &World) -> Vec<(Case, &'static str)> {
         cases.push((head_by(world, name, &world.first(), anchor), why));
     };
     let [first, three, four] = [&[1, 2, 3, 4][..], &[1, 3, 4], &[1, 3, 4, 5]].map(electors_of);
-    put("too few votes", &|it| drop(it.certificate.votes.pop()), "votes");
+    put("too few votes", &|it| it.certificate.votes.truncate(2), "votes");
     put("no votes", &|it| it.certificate.votes.clear(), "votes");
     let votes = |electors: &Electors, by: &'static [u64]| world.certify(9, electors, by);
     let by_first = votes(&first, &[1, 2, 3]);

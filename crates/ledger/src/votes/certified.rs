@@ -157,9 +157,10 @@ fn malformed(what: &str) -> Error {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::Said;
     use super::super::electors::MEMBERS;
     use super::super::succession::tests::{certify, ledger, succession, under};
-    use super::super::tests::parameters;
+    use super::super::tests::{key, parameters};
     use super::*;
     use crate::block::Block;
     use crate::testing::{chain_of, chain_on, genesis};
@@ -268,7 +269,11 @@ pub(crate) mod tests {
         // Members of one's own making, whose first block is another.
         let mut forged = certified.clone();
         forged.genesis.parameters = parameters(1, None);
-        forged.certificate.votes.truncate(1);
+        let own = under(&forged.genesis, &forged.genesis.parameters);
+        let said = Said { electors: own.hash(), ..forged.certificate.said };
+        let vote = key(1).sign(own.ledger_id, 1, said);
+        forged.certificate.said = said;
+        forged.certificate.votes = vec![(1, vote.signature)];
         assert!(forged.verify_by(&forged.genesis).is_ok());
         assert!(forged.verify(&trusted).is_err());
     }
