@@ -483,7 +483,9 @@ impl Voter {
         if above >= Some(succession.height()) {
             return;
         }
-        if let Some((held, _)) = self.held.take() {
+        if let Some((held, _)) = self.held.take()
+            && self.is_theirs(&held)
+        {
             self.keep(&held);
         }
         let above = succession.height();
@@ -554,16 +556,25 @@ impl Voter {
 
     /// Keeps a certificate, or holds the newest back while older ones may be had.
     fn certified(&mut self, certificate: Certificate) {
-        if certificate.said.electors != lock(&self.votes.kept).all().electors().hash() {
-            return self.hand_over(certificate);
-        }
         let is_fresh = self.kept_at.is_some_and(|at| at.elapsed() < STALE);
         if self.held.is_some() || !is_fresh && self.others_have_more(certificate.said.height) {
             let since = self.held.take().map_or_else(Instant::now, |(_, since)| since);
             self.held = Some((certificate, since));
             return;
         }
-        self.keep(&certificate);
+        self.settle(certificate);
+    }
+
+    /// Whether the electors have certified a block that is for them.
+    fn is_theirs(&self, certificate: &Certificate) -> bool {
+        certificate.said.electors == lock(&self.votes.kept).all().electors().hash()
+    }
+
+    fn settle(&mut self, certificate: Certificate) {
+        match self.is_theirs(&certificate) {
+            true => self.keep(&certificate),
+            false => self.hand_over(certificate),
+        }
     }
 
     /// Whether another member has certificates below a height that this one lacks.
@@ -579,7 +590,7 @@ impl Voter {
         if !asked.is_empty() || since.elapsed() > PATIENCE {
             let certificate = certificate.clone();
             self.held = None;
-            self.keep(&certificate);
+            self.settle(certificate);
         }
     }
 
