@@ -407,7 +407,7 @@ class Certificate:
         reader.finish()
 
     def is_by(self, ledger_id, electors):
-        """Whether these electors have made it, whoever is in force for its block."""
+        """Whether these electors have made it, also for a block that is for others."""
         def is_vote(member, signature):
             message = b"tally vote v1\0\0\0" + ledger_id + member.to_bytes(8, "big")
             message += self.height.to_bytes(8, "big") + self.result_hash + self.electors

@@ -66,7 +66,7 @@ func readCertificate(r *reader) (c certificate, err error) {
 	return c, err
 }
 
-// isBy says whether these electors have made it, whoever is in force for its block.
+// isBy says whether these electors have made it, also for a block that is for others.
 func (c certificate) isBy(ledger []byte, by electors) bool {
 	holds := bytes.Equal(c.ledgerID, ledger) && uint64(len(c.votes)) >= by.votes
 	for at := 0; holds && at < len(c.votes); at++ {

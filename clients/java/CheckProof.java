@@ -670,7 +670,7 @@ public final class CheckProof {
             return read;
         }
 
-        /** Whether these electors have made it, whoever is in force for its block. */
+        /** Whether these electors have made it, also for a block that is for others. */
         boolean isBy(byte[] ledger, Electors electors) {
             boolean holds = Arrays.equals(ledgerId, ledger) && votes.size() >= electors.votes;
             for (Member vote : votes) holds = holds && isVote(vote, ledger, electors);

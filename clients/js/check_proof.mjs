@@ -440,7 +440,7 @@ function readCertificate(reader) {
   return certificate;
 }
 
-/** Whether these electors have made it, whoever is in force for its block. */
+/** Whether these electors have made it, also for a block that is for others. */
 function isBy({ ledgerId, height, resultHash, electors: named, votes }, ledger, electors) {
   const isVote = ([member, signature]) => {
     const numbers = Buffer.alloc(16);

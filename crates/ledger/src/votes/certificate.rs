@@ -34,8 +34,8 @@ impl Certificate {
         self.verify_votes(electors)
     }
 
-    /// Whether these electors have made it, whoever is in force for its block: all of its votes are
-    /// theirs, and there are enough.
+    /// Whether these electors have made it, also for a block that is for others: all of its votes
+    /// are theirs, and there are enough.
     pub fn verify_votes(&self, electors: &Electors) -> Result<()> {
         if self.ledger_id != electors.ledger_id {
             return Err(refused("it is of another ledger".to_owned()));

@@ -179,13 +179,14 @@ pub(crate) mod tests {
         }
     }
 
-    /// Member 2 has gone behind block 3, and 5 has come behind block 5: the electors of blocks 4 and
-    /// 5, and of those above.
+    /// Member 2 has gone behind block 3, and 5 has come behind block 5: the electors of blocks 4
+    /// and 5, and of those above.
     fn chain_by_others() -> (Genesis, [Electors; 2], Vec<Block>) {
         let members = |ids: &[u64]| {
             let mut parameters = parameters(5, None);
             let all = parameters.others[MEMBERS].clone();
-            let is_in = |member: &&str| ids.iter().any(|id| member.starts_with(&format!("{id} ")));
+            let id_of = |member: &str| member.split(' ').next().unwrap().parse().unwrap();
+            let is_in = |member: &&str| ids.contains(&id_of(member));
             let some: Vec<&str> = all.split(", ").filter(is_in).collect();
             parameters.others.insert(MEMBERS.to_owned(), some.join(", "));
             parameters

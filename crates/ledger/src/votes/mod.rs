@@ -35,8 +35,8 @@
 //! **Two results for one height are never signed.** A member signs ascending heights only, and
 //! keeps the last one ([`last`]) before a vote leaves it.
 //!
-//! **The electors** of a block are the ledger's members, as the parameters in force for it name them,
-//! with the number of votes that a certificate takes. A vote says which they are, so that a
+//! **The electors** of a block are the ledger's members, as the parameters in force for it name
+//! them, with the number of votes that a certificate takes. A vote says which they are, so that a
 //! certificate of those who came before or after proves nothing by itself. A checker knows those of
 //! the first block; who follows them, when members come and go, they have certified
 //! ([`succession`]). With n members of which f may lie, c votes are enough if

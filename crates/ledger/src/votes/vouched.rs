@@ -1,7 +1,7 @@
 //! Whether members that a reader knows by their keys vouch for a certificate.
 //!
-//! One that takes a ledger from another member knows some members' keys, from whoever added it, and
-//! not which first block is the ledger's. A certificate counts for it if more than half of the
+//! One that takes a ledger from another member knows some members' keys, from its plan, and not
+//! which first block is the ledger's. A certificate counts for it if more than half of the
 //! members that it knows have signed it; or if the electors have made it who follow the ledger's
 //! first ones, and more than half of those first ones are known to it. A single member that lies
 //! makes neither.

@@ -1,9 +1,9 @@
 //! Whether a ledger that was taken from one member is the cluster's: the others' word for it.
 //!
 //! ```text
-//! before   every member   your newest certificate? ───► of block c
-//! then     one member     its ledger, up to head h ───► the result of block c is the certified one?
-//!          the others     your order of block h?        where nothing is certified
+//! before   every member   your newest certificate? ──► of block c
+//! then     one member     its ledger, up to head h ──► its result of block c is the certified one?
+//!          the others     your order of block h?       where nothing is certified
 //! ```
 //!
 //! What is above the certified block is not taken: Raft sends it, as to any member that was away.
