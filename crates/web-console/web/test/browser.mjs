@@ -345,7 +345,7 @@ test("the slider shows the past", async () => {
   await shown("-1.50");
   await page.getByRole("slider").fill(block);
   await shown(before);
-  await page.getByText(`as of block ${block}`).waitFor();
+  await page.getByText(/rows as of block [\d\u202f]+ in/).waitFor();
   await page.getByText("Proofs are of the newest state").waitFor();
   await page.getByRole("button", { name: "Newest" }).click();
   await shown("-1.50");
