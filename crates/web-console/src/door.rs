@@ -20,7 +20,7 @@ use crate::{Node, answer, refuse};
 const OWN_HEADER: &str = "x-tally-console";
 const COOKIE: &str = "tally_console";
 
-/// Failed logins of everybody together. Fewer than an address may give the PostgreSQL port, so
+/// Failed logins of all addresses together. Fewer than an address may give the PostgreSQL port, so
 /// that guesses made here turn no client away there.
 const FAILURES_MAX: usize = 5;
 const FAILURES_WITHIN: Duration = Duration::from_secs(60);

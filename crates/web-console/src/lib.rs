@@ -126,7 +126,7 @@ fn refuse(status: StatusCode, message: &str, hint: &str) -> Response {
     answer(status, &json!({"error": {"message": message, "hint": hint}}))
 }
 
-/// Nothing but the node itself is loaded or asked, nobody frames the pages, nothing is kept.
+/// Nothing but the node itself is loaded or asked, no other page frames these, nothing is kept.
 async fn hardened(mut response: Response) -> Response {
     const HEADERS: [(header::HeaderName, &str); 5] = [
         (

@@ -112,7 +112,7 @@ impl Session {
     }
 }
 
-/// Ends sessions that nobody uses, as long as there is a console.
+/// Ends sessions that are idle, as long as there is a console.
 pub async fn end_idle(console: Weak<Console>) {
     loop {
         tokio::time::sleep(Duration::from_secs(30)).await;

@@ -41,15 +41,15 @@ impl Node for Alone {
     }
 
     fn blocks(&self, _: Option<u64>, _: usize) -> Result<Json, String> {
-        panic!("nobody is logged in")
+        panic!("there is no session")
     }
 
     fn block(&self, _: u64, _: usize, _: usize) -> Result<Option<Json>, String> {
-        panic!("nobody is logged in")
+        panic!("there is no session")
     }
 
     fn find(&self, _: &str) -> Result<Json, String> {
-        panic!("nobody is logged in")
+        panic!("there is no session")
     }
 }
 

@@ -15,7 +15,7 @@ interface Page {
   name: string;
   title: string;
   shown: ComponentType<{ path: string[] }>;
-  /** Whether it needs somebody who is logged in. */
+  /** Whether it needs a session. */
   closed: boolean;
 }
 
