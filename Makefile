@@ -1,7 +1,7 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
 .PHONY: help demo run run-analytics test test-long test-components test-kafka test-cometbft schedules miri \
-	other-architecture compatibility overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
+	other-architecture compatibility console test-console overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics clean
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
@@ -41,6 +41,8 @@ help:
 	@echo "make test-components tests of analytics, a transaction through each driver, five verifiers"
 	@echo "make test-kafka      the orderer over Kafka, and nodes by it, with a real broker that is killed and started"
 	@echo "make test-cometbft   the orderer over CometBFT with the real program, which is killed and started"
+	@echo "make console         the pages that browsers are shown, from their source, into crates/web-console/dist"
+	@echo "make test-console    those pages in Chromium, before a node that lies and one that goes away"
 	@echo "make compatibility   other projects' own suites against a node and PostgreSQL, into docs/compatibility.md"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
 	@echo "make miri            storage under Miri, and its record protocol under a weak memory"
@@ -125,6 +127,19 @@ test-cometbft:
 	scripts/cometbft fetch
 	cargo test --package order-comet --package node --features order-comet/program,node/cometbft \
 		--test program --test cometbft
+
+CONSOLE = crates/web-console/web
+
+console:
+	scripts/install-deps npm
+	cd $(CONSOLE) && npm ci && npm run check && npm run build
+
+# What is checked in is what is built of the source; PICTURES=FOLDER keeps the screenshots.
+test-console:
+	scripts/install-deps npm chromium
+	cargo build --package node
+	cd $(CONSOLE) && npm ci && npm run check && npm run compare
+	cd $(CONSOLE) && TALLY=$(PROGRAMS)/tally PICTURES=$(abspath $(PICTURES)) timeout 900 npm test
 
 # SQLAlchemy's and Django's, from their registry: some half an hour each, on both servers.
 compatibility:

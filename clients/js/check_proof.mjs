@@ -207,6 +207,9 @@ function base64Bytes(text) {
   return data.toString("base64") === text ? data : undefined;
 }
 
+/** What stands before the 32 bytes of a public key. */
+const ED25519_DER = "302a300506032b6570032100";
+
 const isName = (name) => name !== "" && !/[ +\n]/.test(name);
 
 class Key {
@@ -220,8 +223,8 @@ class Key {
     this.name = name;
     this.id = sha256(Buffer.from(name), bytes("\n\x01"), data.subarray(1)).subarray(0, 4);
     if (this.id.toString("hex") !== id) throw new TypeError("this is no verifier key");
-    const x = data.subarray(1).toString("base64url");
-    this.key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
+    const key = Buffer.concat([Buffer.from(ED25519_DER, "hex"), data.subarray(1)]);
+    this.key = createPublicKey({ key, format: "der", type: "spki" });
   }
 
   /** What this key has signed. */

@@ -1,5 +1,5 @@
 //! The second port: `/livez`, `/readyz`, `/metrics`, `/head`, `/checkpoint`, `/prune`,
-//! `/members`. Reading is free for those that reach it, changing needs a token ([`guard`]).
+//! `/members`, and the console ([`console`]). Reading is free for those that reach it, changing needs a token ([`guard`]).
 //!
 //! Live means that the process answers; ready means that the ledger was read and sessions are
 //! admitted. A node that is starting or stopping, that serves reads only because the disk failed,
@@ -9,7 +9,9 @@
 //! in its files, which under `log_scheme` none is older than what sessions see. A POST of `/prune`
 //! is for those who can write the data folder ([`crate::prune`]).
 
+mod blocks;
 mod client;
+mod console;
 mod guard;
 
 use std::sync::Arc;
@@ -38,6 +40,11 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Answers until the task is dropped.
 pub async fn serve(listener: TcpListener, observed: Arc<Observed>, guard: Arc<Guard>) {
+    let shown = console::Shown {
+        observed: observed.clone(),
+        guard: guard.clone(),
+        places: blocks::Places::default(),
+    };
     let router = Router::new()
         .route("/livez", routing::get(|| async { "live\n" }))
         .route("/readyz", routing::get(readyz))
@@ -47,6 +54,7 @@ pub async fn serve(listener: TcpListener, observed: Arc<Observed>, guard: Arc<Gu
         .route("/members", routing::get(members).post(change_members))
         .route("/checkpoint", routing::get(checkpoint_standing).post(take_checkpoint))
         .with_state(observed)
+        .merge(web_console::router(Arc::new(shown)))
         .layer(middleware::from_fn_with_state(guard, guard::admit));
     guard::serve(listener, router).await;
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use engine::Engine;
 use ledger::Files;
+use web_console::WayIn;
 
 use crate::cluster::Forks;
 use crate::config::Settings;
@@ -31,6 +32,10 @@ pub struct Observed {
     pub folder: OnceLock<Folder>,
     /// Members of the cluster whose ledger has parted from this one's.
     pub forks: OnceLock<Arc<Forks>>,
+    /// How this process reaches its own PostgreSQL port; set when sessions are admitted.
+    pub way_in: OnceLock<WayIn>,
+    /// Whether there is a password file.
+    pub has_passwords: OnceLock<bool>,
     /// The ledger's owner, for whom members are changed.
     pub owner: OnceLock<String>,
     pub metrics: Arc<Metrics>,

@@ -8,6 +8,7 @@
 //! When the engine halts, since the disk failed, the node stays up for those who read, answers
 //! writes with 25006 and `/readyz` with 503 and the cause, and its stop is no success.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use pgfront::Listener;
+use web_console::WayIn;
 
 use crate::cli::{Exit, Output};
 use crate::cluster::Joined;
@@ -56,6 +58,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let listen = listener.local_addr()?;
     let observed = Arc::new(Observed::default());
     let guard = Arc::new(Guard::new(settings.http_hosts.0.clone()));
+    let _ = observed.has_passwords.set(settings.password_file.is_some());
     let http_listen = second_port(settings, &observed, &guard).await?;
 
     let began = Instant::now();
@@ -84,6 +87,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     tokio::spawn(prune::watch(observed.clone(), settings.prune_keep_blocks));
     let height = database.engine.head().height;
     let socket = local_socket(settings, listen.port());
+    let _ = observed.way_in.set(way_in(settings, listen, socket.is_some()));
     let ports = Ports { listen, http_listen };
     let listeners = socket.into_iter().chain([listener.into()]).collect();
     announce(settings, &ports, height, output);
@@ -178,6 +182,29 @@ fn local_socket(settings: &Settings, port: u16) -> Option<Listener> {
         .ok()
 }
 
+/// Where there are no passwords the token logs in: it stands in the fragment, which browsers do not
+/// send, and only a terminal is shown it, since what goes elsewhere is kept.
+fn console_link(settings: &Settings, http_listen: Option<SocketAddr>) -> String {
+    let Some(address) = http_listen else { return String::new() };
+    let is_shown = settings.password_file.is_none() && std::io::stdout().is_terminal();
+    let token = is_shown.then(|| secrets::token_of_node(settings).ok()).flatten();
+    let fragment = token.map(|token| format!("#token={token}")).unwrap_or_default();
+    format!("    http://{address}/{fragment}\n")
+}
+
+/// The console's, which a socket admits also where TCP has to have TLS.
+fn way_in(settings: &Settings, listen: SocketAddr, has_socket: bool) -> WayIn {
+    match &settings.socket_folder {
+        Some(folder) if has_socket => WayIn::Socket(settings.data.join(folder), listen.port()),
+        _ if listen.ip().is_unspecified() => {
+            let loopback = if listen.is_ipv4() { "127.0.0.1" } else { "::1" };
+            let host = loopback.parse().unwrap_or(listen.ip());
+            WayIn::Tcp(SocketAddr::new(host, listen.port()))
+        }
+        _ => WayIn::Tcp(listen),
+    }
+}
+
 /// Where a node answers.
 struct Ports {
     listen: SocketAddr,
@@ -190,11 +217,12 @@ fn announce(settings: &Settings, ports: &Ports, height: u64, output: Output) {
     let listen = ports.listen;
     match output {
         Output::Text => {
-            // Whoever comes without a password file is admitted by any name.
+            // Without a password file any name is admitted.
             let user = if settings.password_file.is_some() { "USER" } else { &*settings.owner };
             output::put_or_leave(format_args!(
                 "READY: ledger {data}, height {height}\n\n    psql \
-                 postgresql://{user}@{listen}/tally\n"
+                 postgresql://{user}@{listen}/tally\n{}",
+                console_link(settings, ports.http_listen)
             ));
         }
         Output::Json => output::put_or_leave(format_args!(

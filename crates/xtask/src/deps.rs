@@ -87,6 +87,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("analytics", &["kit", "procedure", "snapshot", "sql", "storage", "types"]),
     ("pgcatalog", &["identity", "kit", "procedure", "sql", "storage", "types"]),
     ("pgfront", &["kit", "types"]),
+    ("web-console", &[]),
     ("workloads", &["kit", "procedure", "types"]),
     (
         "bench",
@@ -116,6 +117,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "analytics",
             "cluster",
             "concurrency",
+            "web-console",
             "engine",
             "kit",
             "ledger",
@@ -159,7 +161,7 @@ const EDGES: &[(&str, &[&str])] = &[
 
 /// Crates from outside whose use is itself a boundary: sockets, clocks, parsers, wire formats.
 const CONFINED: &[(&str, &[&str])] = &[
-    ("axum", &["node"]),
+    ("axum", &["web-console", "node"]),
     ("clap", &["node", "tools"]),
     ("ed25519-zebra", &["ledger"]),
     ("openraft", &["order-raft"]),
@@ -176,6 +178,7 @@ const CONFINED: &[(&str, &[&str])] = &[
             "analytics",
             "bench",
             "cluster",
+            "web-console",
             "engine",
             "node",
             "order-kafka",
@@ -187,7 +190,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ),
     ("proc-macro2", &["xtask"]),
     ("syn", &["xtask"]),
-    ("tokio-postgres", &["tools"]),
+    ("tokio-postgres", &["web-console", "tools"]),
     ("toml", &["cluster", "node"]),
 ];
 

@@ -34,7 +34,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
-            if name != "target" && name != "node_modules" {
+            if !["target", "node_modules", "dist"].contains(&&*name) {
                 collect(&path, files)?;
             }
         } else if ["rs", "sql", "sh", "py", "java", "js"]

@@ -1,6 +1,7 @@
 //! Who may ask the second port for what, and for how long it listens.
 //!
 //! - **Changes** (every method but GET and HEAD) need the token: `Authorization: Bearer TOKEN`.
+//!   What is below `/console/` the console itself decides about.
 //! - **Names**: a request's `Host` is an address, `localhost`, or one of `http_hosts`. A page that
 //!   a browser has loaded from elsewhere, and whose name was then made to lead here (DNS
 //!   rebinding), still sends its own name. No header of CORS is ever sent.
@@ -54,13 +55,15 @@ impl Guard {
     }
 
     fn is_token(&self, headers: &HeaderMap) -> bool {
-        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
         let shown = headers.get(header::AUTHORIZATION).map(|shown| shown.as_bytes());
         let shown = shown.and_then(|shown| shown.strip_prefix(b"Bearer "));
-        match (&*token, shown) {
-            (Some(token), Some(shown)) => secrets::are_equal(token.as_bytes(), shown),
-            _ => false,
-        }
+        shown.is_some_and(|shown| self.is_expected(shown))
+    }
+
+    /// Whether this is the token.
+    pub fn is_expected(&self, shown: &[u8]) -> bool {
+        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
+        token.as_ref().is_some_and(|token| secrets::are_equal(token.as_bytes(), shown))
     }
 
     /// A client that names no host is no browser.
@@ -98,7 +101,8 @@ pub async fn admit(State(guard): State<Arc<Guard>>, request: Request, next: Next
         let why = "unknown Host: name it in the setting http_hosts\n";
         return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
     }
-    if ![Method::GET, Method::HEAD].contains(request.method()) {
+    let is_read = [Method::GET, Method::HEAD].contains(request.method());
+    if !is_read && !web_console::is_own(request.uri().path()) {
         if !guard.is_token(request.headers()) {
             let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
             let why = "changes need the token: Authorization: Bearer TOKEN\n";

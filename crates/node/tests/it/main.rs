@@ -9,6 +9,7 @@ mod checkpoints;
 mod clocks;
 mod clusters;
 mod commons;
+mod console;
 mod disasters;
 mod doors;
 mod export;

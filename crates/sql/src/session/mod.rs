@@ -501,6 +501,7 @@ impl Session {
             transaction.change_schema(change, self.database.engine.store())?;
             return Ok(plain(tag));
         }
+        self.check_may_write_alone()?;
         let schema = Body::Schema { text: text.to_owned() };
         let completion = self.submit(&Asked::from(&schema), None, NO_SEED).await?;
         match completion.outcome {

@@ -45,6 +45,7 @@ impl Session {
                     "a ledger parameter change inside a transaction block",
                 ));
             }
+            self.check_may_write_alone()?;
             let value = match parameter {
                 "protocol" => engine::recorded_name(value),
                 _ => value.to_owned(),

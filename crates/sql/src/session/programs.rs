@@ -283,12 +283,7 @@ impl Session {
             self.running.answered = self.cover(&result)?;
             return Ok(result);
         }
-        if self.settings.read_only() {
-            return Err(Error::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                "cannot execute a writing statement in a read-only transaction",
-            ));
-        }
+        self.check_may_write_alone()?;
         let _respected = self.respect_locks(&work).await?;
         // Not the version published now: a schema change may have come since the program was made.
         let version = self.running.version;
@@ -380,6 +375,17 @@ impl Session {
         }
         let certified = self.database.commons.certified.get();
         certified.cloned().map(Some).ok_or_else(decided::without_votes)
+    }
+
+    /// Of what is a transaction by itself: `default_transaction_read_only` is for it, too.
+    pub(super) fn check_may_write_alone(&self) -> Result<()> {
+        match self.settings.read_only() {
+            false => Ok(()),
+            true => Err(Error::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                "cannot execute a writing statement in a read-only transaction",
+            )),
+        }
     }
 
     /// What a transaction locked stays locked until its COMMIT is answered.

@@ -99,8 +99,16 @@ fn a_transaction_that_has_read_as_a_reader_may_not_begin_to_write() {
         client.run("ROLLBACK").await.unwrap();
 
         client.run("SET default_transaction_read_only = yes").await.unwrap();
-        let refused = client.run("UPDATE t SET v = 0").await;
-        assert_eq!(code(refused), SqlState::READ_ONLY_SQL_TRANSACTION);
+        for writes in [
+            "UPDATE t SET v = 0",
+            "CREATE TABLE other (k bigint PRIMARY KEY)",
+            "DROP TABLE t",
+            "TRUNCATE t",
+            "SET ledger.block_requests_max = 7",
+        ] {
+            let refused = client.run(writes).await;
+            assert_eq!(code(refused), SqlState::READ_ONLY_SQL_TRANSACTION, "{writes}");
+        }
         client.run("RESET default_transaction_read_only").await.unwrap();
         assert_eq!(client.number("SELECT v FROM t").await, 6);
         node.verify();

@@ -1,0 +1,87 @@
+//! What the console is told of this node.
+
+use std::sync::Arc;
+
+use ledger::hash::to_hex;
+use serde_json::{Value as Json, json};
+use web_console::WayIn;
+
+use super::blocks;
+use super::guard::Guard;
+use crate::cluster;
+use crate::observed::{Observed, Phase};
+
+/// The node, as `console` asks it.
+pub struct Shown {
+    pub observed: Arc<Observed>,
+    pub guard: Arc<Guard>,
+    pub places: blocks::Places,
+}
+
+impl web_console::Node for Shown {
+    fn way_in(&self) -> Option<WayIn> {
+        self.observed.way_in.get().cloned()
+    }
+
+    fn has_passwords(&self) -> bool {
+        self.observed.has_passwords.get().copied().unwrap_or(true)
+    }
+
+    fn owner(&self) -> String {
+        self.observed.owner.get().cloned().unwrap_or_default()
+    }
+
+    fn is_token(&self, shown: &str) -> bool {
+        self.guard.is_expected(shown.as_bytes())
+    }
+
+    fn overview(&self) -> Json {
+        let phase = match self.observed.phase() {
+            Phase::Starting => "starting",
+            Phase::Ready => "ready",
+            Phase::Stopping => "stopping",
+            Phase::Halted => "reads only",
+        };
+        let metrics = self.observed.metrics.page().unwrap_or_default();
+        let mut overview = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "phase": phase,
+            "metrics": web_console::of_open_metrics(&metrics),
+        });
+        if let Some(engine) = self.observed.engine() {
+            let head = engine.head();
+            overview["ledger_id"] = json!(to_hex(&engine.ledger_id()));
+            overview["height"] = json!(head.height);
+            overview["head"] = json!(to_hex(&head.hash));
+            overview["protocol"] = json!(engine.protocol());
+            overview["hindrance"] = json!(engine.hindrance());
+            overview["cluster"] = cluster::shown(engine).map_or(Json::Null, |shown| shown);
+        }
+        if let Some(standing) = self.observed.metrics.votes.get() {
+            let standing = standing();
+            overview["votes"] = json!({
+                "signed": standing.signed.map(|it| it.0),
+                "certified": standing.certified.map(|it| it.0),
+                "certificates": standing.certificates,
+                "needed": standing.needed,
+                "diverged": standing.diverged,
+                "members": standing.members,
+            });
+        }
+        overview
+    }
+
+    fn blocks(&self, below: Option<u64>, count: usize) -> Result<Json, String> {
+        blocks::list(&self.observed, &self.places, below, count)
+            .map_err(|error| format!("{error:#}"))
+    }
+
+    fn block(&self, height: u64, from: usize, count: usize) -> Result<Option<Json>, String> {
+        blocks::one(&self.observed, &self.places, height, from, count)
+            .map_err(|error| format!("{error:#}"))
+    }
+
+    fn find(&self, hash: &str) -> Result<Json, String> {
+        blocks::find(&self.observed, &self.places, hash).map_err(|error| format!("{error:#}"))
+    }
+}

@@ -1,0 +1,82 @@
+//! Blocks, for those who have a session: who logs in may read every table, and so every block.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde_json::Value as Json;
+
+use crate::door::Console;
+use crate::{Node, answer, aside, refuse};
+
+const BLOCKS_MAX: usize = 100;
+const TRANSACTIONS_MAX: usize = 500;
+const HASH_DIGITS: usize = 64;
+
+pub async fn list(
+    State(console): State<Arc<Console>>,
+    headers: HeaderMap,
+    RawQuery(asked): RawQuery,
+) -> Response {
+    let below = number(asked.as_deref(), "below");
+    let count = number(asked.as_deref(), "count").map_or(BLOCKS_MAX, capped(BLOCKS_MAX));
+    read(&console, &headers, move |node| node.blocks(below, count).map(Some)).await
+}
+
+pub async fn one(
+    State(console): State<Arc<Console>>,
+    headers: HeaderMap,
+    Path(height): Path<String>,
+    RawQuery(asked): RawQuery,
+) -> Response {
+    let Ok(height) = height.parse() else {
+        return refuse(StatusCode::BAD_REQUEST, "a height is a number", "");
+    };
+    let from = number(asked.as_deref(), "from").map_or(0, capped(usize::MAX));
+    let most = capped(TRANSACTIONS_MAX);
+    let count = number(asked.as_deref(), "count").map_or(TRANSACTIONS_MAX, most);
+    read(&console, &headers, move |node| node.block(height, from, count)).await
+}
+
+pub async fn find(
+    State(console): State<Arc<Console>>,
+    headers: HeaderMap,
+    Path(hash): Path<String>,
+) -> Response {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if hash.len() != HASH_DIGITS || !hash.bytes().all(is_digit) {
+        let hint = "64 hexadecimal digits in lower case.";
+        return refuse(StatusCode::BAD_REQUEST, "this is no hash", hint);
+    }
+    read(&console, &headers, move |node| node.find(&hash).map(Some)).await
+}
+
+/// One reader of files to a session at a time.
+async fn read(
+    console: &Console,
+    headers: &HeaderMap,
+    read: impl FnOnce(&dyn Node) -> Result<Option<Json>, String> + Send + 'static,
+) -> Response {
+    let session = match console.session(headers) {
+        Ok(session) => session,
+        Err(refused) => return refused,
+    };
+    let _turn = session.reading.lock().await;
+    let node = console.node.clone();
+    match aside(move || read(&*node)).await {
+        Ok(Ok(Some(found))) => answer(StatusCode::OK, &found),
+        Ok(Ok(None)) => refuse(StatusCode::NOT_FOUND, "there is no such block", ""),
+        Ok(Err(why)) => refuse(StatusCode::CONFLICT, &why, ""),
+        Err(stopping) => stopping,
+    }
+}
+
+fn number(asked: Option<&str>, name: &str) -> Option<u64> {
+    let mut pairs = asked?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name)?.1.parse().ok()
+}
+
+fn capped(most: usize) -> impl Fn(u64) -> usize {
+    move |count| usize::try_from(count).unwrap_or(most).min(most)
+}
