@@ -277,6 +277,7 @@ settings! {
         /// `Authorization: Bearer TOKEN`. Empty means `http-token` in `data`, which the node makes.
         http_token_file: Option<PathBuf> = "";
         /// What is logged to standard error: a level, or directives such as `info,engine=debug`.
+        /// A warning that repeats itself word for word is logged once a minute.
         log_level: String = "info";
         /// `text` for people, `json` for collectors.
         log_format: LogFormat = "text";
