@@ -41,7 +41,7 @@ help:
 	@echo "make test-components tests of analytics, a transaction through each driver, five verifiers"
 	@echo "make test-kafka      the orderer over Kafka, and nodes by it, with a real broker that is killed and started"
 	@echo "make test-cometbft   the orderer over CometBFT with the real program, which is killed and started"
-	@echo "make console         the pages that browsers are shown, from their source, into crates/web-console/dist"
+	@echo "make console         the pages that browsers are shown, from their source, into network/web-console/dist"
 	@echo "make test-console    those pages in Chromium, before a node that lies and one that goes away"
 	@echo "make compatibility   other projects' own suites against a node and PostgreSQL, into docs/compatibility.md"
 	@echo "make schedules       what threads share without locks, under schedules that shuttle makes up"
@@ -128,7 +128,7 @@ test-cometbft:
 	cargo test --package order-comet --package node --features order-comet/program,node/cometbft \
 		--test program --test cometbft
 
-CONSOLE = crates/web-console/web
+CONSOLE = network/web-console/web
 
 console:
 	scripts/install-deps npm

@@ -1,0 +1,169 @@
+//! Pages that readers follow with their fingers: every `sh` and `sql` block of them is run.
+//!
+//! The blocks of a page are one script, in their order, in a folder of its own. Ports are others
+//! than the page's. A block that cannot be run here has a comment in front, `<!-- not run: why
+//! -->`, and is counted.
+
+use super::clusters::free_ports;
+use super::*;
+
+const README: &str = include_str!("../../../README.md");
+const CLUSTER: &str = include_str!("../../../docs/cluster.md");
+
+/// The first of the ports that pages name, and how many there are from it on.
+const PORT: u16 = 5460;
+const PORTS: u16 = 30;
+
+/// A page is done in a fraction of it; a client that waits for ever is not.
+const PATIENCE_S: &str = "240";
+
+struct Block {
+    is_sql: bool,
+    text: String,
+    /// Why it is not run.
+    left_out: Option<String>,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let (mut blocks, mut left_out): (Vec<Block>, Option<String>) = (Vec::new(), None);
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let Some(language) = line.strip_prefix("```") else {
+            let reason = line.strip_prefix("<!-- not run: ").and_then(|it| it.strip_suffix(" -->"));
+            left_out = reason.map(str::to_owned);
+            continue;
+        };
+        let inside = lines.by_ref().take_while(|line| *line != "```");
+        let text: String = inside.map(|line| format!("{line}\n")).collect();
+        match language {
+            "sh" | "sql" => {
+                let left_out = left_out.take();
+                blocks.push(Block { is_sql: language == "sql", text, left_out });
+            }
+            "text" => {}
+            other => panic!("a block in {other:?}: say sh, sql or text"),
+        }
+    }
+    blocks
+}
+
+/// Commands in a block without a language, which nothing would run.
+fn hidden(page: &str) -> Vec<&str> {
+    let programs = ["tally", "psql", "make", "export", "cargo", "curl", "SELECT", "SET", "CREATE"];
+    let begins = |line: &&str| {
+        let text = line.strip_prefix("    ").unwrap_or_default();
+        programs
+            .iter()
+            .any(|program| text.strip_prefix(program).is_some_and(|it| it.starts_with(' ')))
+    };
+    let mut is_inside = false;
+    let mut outside = Vec::new();
+    for line in page.lines() {
+        is_inside ^= line.starts_with("```");
+        if !is_inside && begins(&line) {
+            outside.push(line);
+        }
+    }
+    outside
+}
+
+/// Waits for those of the page's ports that the block has had opened.
+fn wait_for(block: &str, opened: &[(&str, &[u16])]) -> String {
+    let ports = opened.iter().filter(|(command, _)| block.contains(command));
+    ports.flat_map(|(_, ports)| *ports).map(|port| format!("opened {port}\n")).collect()
+}
+
+const BEFORE: &str = r#"
+set -euo pipefail
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+opened() {
+    for _ in $(seq 600); do
+        psql "postgresql://tally@127.0.0.1:$1/tally" -c 'SELECT 1' > /dev/null 2>&1 && return
+        sleep 0.1
+    done
+    echo "nothing answers on port $1"; exit 1
+}
+"#;
+
+/// Runs a page's blocks in an empty folder; what they printed.
+fn follow(page: &str, opened: &[(&str, &[u16])], counts: (usize, usize)) -> String {
+    assert_eq!(hidden(page), Vec::<&str>::new(), "in no block of sh or sql");
+    let blocks = blocks(page);
+    let (run, left_out): (Vec<_>, Vec<_>) = blocks.iter().partition(|it| it.left_out.is_none());
+    for block in &left_out {
+        let first = block.text.lines().next().unwrap_or_default();
+        println!("not run: {first} … ({})", block.left_out.as_deref().unwrap_or_default());
+    }
+    assert_eq!((run.len(), left_out.len()), counts, "blocks that are run, and that are not");
+
+    let mut script = BEFORE.to_owned();
+    for block in run {
+        if block.is_sql {
+            script +=
+                &format!("psql -v ON_ERROR_STOP=1 <<'END OF BLOCK'\n{}END OF BLOCK\n", block.text);
+        } else {
+            script += &block.text;
+            script += &wait_for(&block.text, opened);
+        }
+    }
+    let first = free_ports(PORTS);
+    for port in (0..PORTS).rev() {
+        script = script.replace(&(PORT + port).to_string(), &format!("@{port}@"));
+    }
+    for port in 0..PORTS {
+        script = script.replace(&format!("@{port}@"), &(first + port).to_string());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::os::unix::fs::symlink(root.join("clients"), folder.path().join("clients")).unwrap();
+    let programs = Path::new(env!("CARGO_BIN_EXE_tally")).parent().unwrap().display().to_string();
+    // Members have their own settings; a lone node is told by the environment.
+    let listen = [("TALLY_LISTEN", format!("127.0.0.1:{first}")), ("TALLY_HTTP_LISTEN", "".into())];
+    let own = listen.into_iter().filter(|_| page.contains("\ntally serve &"));
+    let done = Command::new("timeout")
+        .args([PATIENCE_S, "bash", "-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap()))
+        .env("PSQLRC", "/dev/null")
+        .envs(own)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let complained = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{script}\n{said}\n{complained}");
+    said
+}
+
+#[test]
+fn every_line_of_the_readme_runs() {
+    let said = follow(README, &[("tally serve &", &[PORT])], (4, 3));
+    for expected in
+        ["\n 7500\n", "sound: every hash", "receipt      holds", "call of pay(1, 2, 2500)"]
+    {
+        assert!(said.contains(expected), "no {expected:?} in {said}");
+    }
+    let proven: Vec<&str> = said.lines().filter(|line| line.starts_with("rows ")).collect();
+    assert!(proven.len() == 2 && proven[0] == proven[1], "two programs differ: {proven:?}");
+}
+
+#[test]
+fn every_line_about_clusters_runs() {
+    let up = [("tally cluster up", &[PORT, PORT + 3, PORT + 6][..])];
+    let opened = [&up[..], &[("--data bank/node-4 &", &[PORT + 20])]].concat();
+    let said = follow(CLUSTER, &opened, (6, 0));
+    for expected in ["made 3 nodes", "member 4 is added", "member 4 is removed", "goes on alone"] {
+        assert!(said.contains(expected), "no {expected:?} in {said}");
+    }
+}
+
+#[test]
+fn a_page_is_read_as_it_is_shown() {
+    let page =
+        "```sh\na\nb\n```\n<!-- not run: slow -->\n```sql\nc\n```\n```text\nd\n```\n    tally up\n";
+    let blocks = blocks(page);
+    assert_eq!(blocks.len(), 2);
+    assert_eq!((blocks[0].text.as_str(), blocks[0].is_sql), ("a\nb\n", false));
+    assert_eq!(blocks[1].left_out.as_deref(), Some("slow"));
+    assert_eq!(hidden(page), ["    tally up"]);
+}
