@@ -1,7 +1,7 @@
 //! Who is who: the roles of a ledger, who is a member of which, and what they may do with what.
 //!
 //! A value, and a function of the transactions before it. No network, no clock, no file and no hash
-//! of a name on the way of a transaction: whoever compiles one asks once, for the schema version in
+//! of a name on the way of a transaction: a compiler of one asks once, for the schema version in
 //! force, and keeps the answer with the program.
 //!
 //! ```text

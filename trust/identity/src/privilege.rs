@@ -117,7 +117,7 @@ impl Kind {
         ALL_OF.iter().find(|(kind, _)| *kind == self).map_or(Privileges::NONE, |(_, all)| *all)
     }
 
-    /// What everybody may do with a new object.
+    /// What PUBLIC may do with a new object.
     pub fn of_public(self) -> Privileges {
         match self {
             Kind::Routine => Privileges::EXECUTE,

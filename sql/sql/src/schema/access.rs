@@ -1,7 +1,7 @@
 //! Owners and privileges: what a role may do with the objects of a catalog.
 //!
 //! An object without an entry is of the superuser that the ledger began with, and has the
-//! privileges of a new one. Whoever compiles a statement asks here once for each object in it, and
+//! privileges of a new one. A compiler of a statement asks here once for each object in it, and
 //! keeps the answer with the program for as long as the schema is of that version.
 
 use std::borrow::Cow;

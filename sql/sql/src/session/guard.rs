@@ -2,7 +2,7 @@
 //!
 //! Both hold for work that a session does itself: queries, and the statements of a transaction up
 //! to its COMMIT. What has been handed to the ledger can be withdrawn until it is in a block; from
-//! then on it is not given up: how it ends must not depend on anybody's clock, and the client would
+//! then on it is not given up: how it ends must depend on no session's clock, and the client would
 //! not know how it ended.
 //!
 //! A run that may take long leaves the runtime's worker to the other sessions ([`aside`]). One that
