@@ -103,6 +103,7 @@ async fn clients_are_told_where_columns_come_from_and_where_errors_are() {
 async fn the_one_database_has_the_names_that_tools_ask_for() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(folder.path());
+    node.connect().await.batch_execute("CREATE USER ada").await.unwrap();
     let address = node.ready["listen"].as_str().unwrap();
     for (user, database) in [("ada", "ada"), ("ada", "postgres"), ("tally", "template1")] {
         let url = format!("postgresql://{user}@{address}/{database}");

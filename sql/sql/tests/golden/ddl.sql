@@ -210,7 +210,7 @@ drop table laid_out;
 create sequence q increment 0;
 -- ERROR 22023: INCREMENT must not be zero
 grant all on s to public;
--- ERROR 0A000: GRANT ALL ON is not supported
+-- GRANT
 create function add(a int, b int) returns int language sql as $$ select a + b $$;
 -- CREATE FUNCTION
 select add(1, 2);

@@ -94,7 +94,8 @@ fn a_session_acts_as_what_it_is_a_member_of() {
         let node = Node::new("harmony");
         let mut tally = node.session();
         let text = "CREATE ROLE staff; CREATE USER ada IN ROLE staff; CREATE ROLE other; \
-                    CREATE TABLE seen (id int PRIMARY KEY, who text, of text)";
+                    CREATE TABLE seen (id int PRIMARY KEY, who text, of text); \
+                    GRANT INSERT ON seen TO staff";
         run(&mut tally, text).await;
         let mut ada = node.session_of("ada");
         let say = async |client: &mut Client, text: &str| {
@@ -261,8 +262,10 @@ fn replicas_decide_who_may_ask_where_the_request_stands() {
                 ("eve", None, ddl("CREATE TABLE e (id int)")),
                 ("ada", Some("ops"), ddl("CREATE TABLE e (id int)")),
                 ("ada", None, ddl("CREATE ROLE eve LOGIN SUPERUSER")),
+                ("ops", None, ddl("GRANT INSERT ON t TO ada")),
             ]);
-            assert_eq!(ended, ["ok", "ok", "ok", "28000", "42501", "42501"], "{protocol}");
+            let expected = ["ok", "ok", "ok", "28000", "42501", "42501", "ok"];
+            assert_eq!(ended, expected, "{protocol}");
             let insert = |id: u32| statement(&format!("INSERT INTO t VALUES ({id}, current_user)"));
             let ended = blocks.block(&[
                 ("eve", None, insert(1)),
