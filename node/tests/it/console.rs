@@ -67,6 +67,11 @@ fn statements_run_as_the_user_and_within_bounds() {
     let node = Node::start(folder.path());
     let token = fs::read_to_string(folder.path().join("http-token")).unwrap();
     let token = token.trim();
+    let mut owner = Page::of(&node);
+    assert_eq!(owner.log_in(&json!({"user": "tally", "token": token, "writes": true})).0, 200);
+    for role in ["ada", "bob"] {
+        owner.query(json!({"sql": format!("CREATE USER {role} SUPERUSER")}));
+    }
     let mut reader = Page::of(&node);
     assert_eq!(reader.log_in(&json!({"user": "bob", "token": "wrong"})).0, 401);
     let (status, said) = reader.log_in(&json!({"user": "bob", "token": token}));
@@ -150,7 +155,7 @@ fn passwords_are_those_of_every_client() {
     fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
     let data = folder.path().join("data");
     let users = format!("password_file={}", path(&users));
-    let node = Node::start_with(tally(&[]), &data, &["--set", &users]);
+    let node = Node::start_with(tally(&[]), &data, &["--set", &users, "--set", "owner=ada"]);
     let token = fs::read_to_string(data.join("http-token")).unwrap();
     let mut page = Page::of(&node);
     let with_token = json!({"user": "ada", "token": token.trim()});
