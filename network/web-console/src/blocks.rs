@@ -1,13 +1,14 @@
-//! Blocks, for those who have a session: who logs in may read every table, and so every block.
+//! Blocks, for users that may read every table: a block holds what was written into any of them.
 
 use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::door::Console;
+use crate::session::shown_error;
 use crate::{Node, answer, aside, refuse};
 
 const BLOCKS_MAX: usize = 100;
@@ -62,6 +63,14 @@ async fn read(
         Ok(session) => session,
         Err(refused) => return refused,
     };
+    match session.reads_all().await {
+        Ok(true) => {}
+        Ok(false) => {
+            let hint = "A superuser grants it: GRANT pg_read_all_data TO …";
+            return refuse(StatusCode::FORBIDDEN, "blocks need the role pg_read_all_data", hint);
+        }
+        Err(error) => return answer(StatusCode::CONFLICT, &json!({"error": shown_error(&error)})),
+    }
     let _turn = session.reading.lock().await;
     let node = console.node.clone();
     match aside(move || read(&*node)).await {

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use serde_json::{Value as Json, json};
 use tokio::sync::Semaphore;
 use tokio_postgres::error::{DbError, ErrorPosition};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::WayIn;
 use crate::door::Console;
@@ -105,6 +105,16 @@ impl Sessions {
 impl Session {
     fn last_used(&self) -> Instant {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the user may read every table, now.
+    pub async fn reads_all(&self) -> Result<bool, tokio_postgres::Error> {
+        let _turn = self.turn.lock().await;
+        let asked = "SELECT pg_has_role('pg_read_all_data', 'USAGE')";
+        let answer = self.client.simple_query(asked).await?;
+        Ok(answer.iter().any(
+            |message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t")),
+        ))
     }
 
     pub fn take_notices(&self) -> Vec<Json> {

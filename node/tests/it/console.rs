@@ -134,6 +134,17 @@ fn statements_run_as_the_user_and_within_bounds() {
     }
     assert_eq!(reader.get("/console/block/999999").0, 404);
 
+    // They hold what tables hold that a user may not read.
+    owner.query(json!({"sql": "CREATE USER eve"}));
+    let mut eve = Page::of(&node);
+    assert_eq!(eve.log_in(&json!({"user": "eve", "token": token})).0, 200);
+    let of_hash = format!("/console/find/{}", newest["hash"].as_str().unwrap());
+    for page in ["/console/blocks", "/console/block/1", &of_hash] {
+        assert_eq!(eve.get(page).0, 403, "{page}");
+    }
+    owner.query(json!({"sql": "GRANT pg_read_all_data TO eve"}));
+    assert_eq!(eve.get("/console/blocks").0, 200);
+
     reader.post("/console/logout", &json!({}));
     assert_eq!(reader.get("/console/blocks").0, 401, "the session has ended");
     assert_eq!(writer.get("/console/blocks").0, 200);
