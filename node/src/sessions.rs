@@ -18,6 +18,7 @@ use pgfront::{
 use procedure::{NoticeLevel, Output};
 use sql::Command;
 use sql::SessionInfo;
+use sql::names::DATABASES;
 use sql::session::{self, Action, Answer, Signal, Source, Status, commons};
 use sql::syntax::path::SearchPath;
 use tokio::sync::watch;
@@ -32,10 +33,6 @@ use crate::metrics::{GaugeGuard, Metrics};
 use crate::reload::{self, Reloadable, SharedUsers};
 use crate::secrets;
 use crate::users::Users;
-
-/// The names that every node's one database has, beside that of the user who asks: clients and
-/// tools connect to one of them where they were told none.
-const DATABASES: [&str; 3] = ["tally", "postgres", "template1"];
 
 /// What the front needs that can be wrong: read before the ledger is, so that a fault shows at
 /// once.

@@ -10,13 +10,10 @@ use types::{Error, IndexId, Result, SqlState, TableId};
 
 use super::apply::Transition;
 use crate::schema::catalog::{Catalog, Commented, Table};
-use crate::syntax::names::{fold, object_name};
+use crate::syntax::names::{DATABASES, fold, object_name};
 
 /// A comment's bytes.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-
-/// Names by which clients know the one database.
-const DATABASES: [&str; 3] = ["tally", "postgres", "template1"];
 
 impl Transition {
     pub(super) fn comment(

@@ -14,13 +14,10 @@ use crate::schema::access::Access;
 use crate::schema::catalog::{Catalog, Commented};
 use crate::syntax::ddl::{Ddl, Renamed};
 use crate::syntax::grants::{GrantStatement, GrantTarget, GrantedPrivileges, GranteeSpec, Owned};
-use crate::syntax::names::{bare, no_schema, object_name, schema_of, simple_name};
+use crate::syntax::names::{DATABASES, bare, no_schema, object_name, schema_of, simple_name};
 use crate::syntax::roles::RoleSpec;
 
 const INVALID_GRANT_OPERATION: SqlState = SqlState(*b"0LP01");
-
-/// Names by which clients know the one database.
-const DATABASES: [&str; 3] = ["tally", "postgres", "template1"];
 
 fn must_own(kind: &str, name: &str) -> Error {
     let what = format!("must be owner of {kind} {name}");

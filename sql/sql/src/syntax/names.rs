@@ -21,6 +21,10 @@ use std::borrow::Cow;
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState};
 
+/// The names that every ledger's one database has, beside that of the user who asks: clients and
+/// tools connect to one of them where they were told none.
+pub const DATABASES: [&str; 3] = ["tally", "postgres", "template1"];
+
 /// The schema that is always meant where none is said.
 pub const PUBLIC: &str = "public";
 
