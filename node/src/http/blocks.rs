@@ -225,18 +225,22 @@ fn transaction(bytes: &bytes::Bytes) -> Json {
     let Ok((transaction, envelope, id)) = read else {
         return json!({"kind": "other", "statements": [{"text": format!("{} bytes", bytes.len())}]});
     };
-    let (kind, statements) = match &transaction.body {
+    let kind = match &transaction.body {
+        Body::Interactive { .. } => "transaction",
+        Body::Statement(_) => "statement",
+        Body::Call(_) => "call",
+        Body::Load(_) => "load",
+        Body::Schema { .. } => "schema",
+        Body::Parameter { .. } => "parameter",
+        Body::Checkpoint { .. } => "checkpoint",
+        Body::Skip { .. } => "skip",
+    };
+    let statements: Vec<Json> = match &transaction.body {
         Body::Interactive { transaction, .. } => {
             let writes = transaction.writes.iter().take(PARTS_MAX);
-            ("transaction", writes.map(|(write, _)| statement(write)).collect())
+            writes.map(|(write, _)| statement(write)).collect()
         }
-        Body::Statement(_) => ("statement", vec![statement(&transaction.body)]),
-        Body::Call(_) => ("call", vec![statement(&transaction.body)]),
-        Body::Load(_) => ("load", vec![statement(&transaction.body)]),
-        Body::Schema { .. } => ("schema", vec![statement(&transaction.body)]),
-        Body::Parameter { .. } => ("parameter", vec![statement(&transaction.body)]),
-        Body::Checkpoint { .. } => ("checkpoint", vec![statement(&transaction.body)]),
-        Body::Skip { .. } => ("skip", vec![statement(&transaction.body)]),
+        body => vec![statement(body)],
     };
     let mut shown = json!({
         "kind": kind,

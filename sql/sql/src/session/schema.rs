@@ -454,7 +454,7 @@ impl Language for Schema {
     }
 }
 
-/// A definition is read alike whoever asks for it.
+/// Of definitions that are read again: they were judged when they were made.
 const NO_PARTY: Party<'static> = Party { principal: "", role: None };
 
 fn genesis_of(owner: &str) -> Arc<Versioned> {
