@@ -287,11 +287,11 @@ mod tests {
     #[test]
     fn a_node_that_is_not_ready_prunes_nothing() {
         let observed = Observed::default();
-        let told = |observed: &Observed| goes_on(observed).map_err(|error| error.to_string());
-        assert!(told(&observed).unwrap_err().contains("starting"));
+        let reported = |observed: &Observed| goes_on(observed).map_err(|error| error.to_string());
+        assert!(reported(&observed).unwrap_err().contains("starting"));
         observed.enter(Phase::Ready);
-        assert_eq!(told(&observed), Ok(()));
+        assert_eq!(reported(&observed), Ok(()));
         observed.enter(Phase::Stopping);
-        assert!(told(&observed).unwrap_err().contains("stopping"));
+        assert!(reported(&observed).unwrap_err().contains("stopping"));
     }
 }

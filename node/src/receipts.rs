@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use engine::Transaction;
 use engine::describe::describe_outcome;
-use engine::transaction::outcome::Told;
+use engine::transaction::outcome::Reported;
 use ledger::votes::{CertificateSets, Succession};
 use ledger::{
     Batch, Block, BlockReader, BlockResult, Certificate, CertifiedReceipt, Electors, Files,
@@ -109,8 +109,8 @@ fn receipt_in(files: &Arc<dyn Files>, block: &Block, index: u32) -> Result<Recei
         let count = block.batch.envelopes().len();
         bail!("block {height} has no transaction {index}; it has {count}");
     };
-    match Told::decode(&own.outcome) {
-        Ok(Told::Deferred) => of_deferred(files, &block.batch, index),
+    match Reported::decode(&own.outcome) {
+        Ok(Reported::Deferred) => of_deferred(files, &block.batch, index),
         _ => Ok(own),
     }
 }
@@ -226,7 +226,9 @@ fn decides(result: &BlockResult, height: u64, index: u32) -> bool {
     let of_it =
         |carried: &&ledger::CarriedOutcome| (carried.height, carried.index) == (height, index);
     let carried = result.carried().iter().find(of_it);
-    carried.is_some_and(|carried| !matches!(Told::decode(&carried.outcome), Ok(Told::Deferred)))
+    carried.is_some_and(|carried| {
+        !matches!(Reported::decode(&carried.outcome), Ok(Reported::Deferred))
+    })
 }
 
 fn whole(recorded: Recorded) -> Result<Block> {

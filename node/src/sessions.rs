@@ -331,12 +331,12 @@ impl pgfront::Session for Session {
     }
 
     fn take_notifications(&mut self) -> Vec<Notification> {
-        let told = |told: commons::channels::Notification| Notification {
-            process_id: told.process,
-            channel: told.note.channel,
-            payload: told.note.payload,
+        let reported = |reported: commons::channels::Notification| Notification {
+            process_id: reported.process,
+            channel: reported.note.channel,
+            payload: reported.note.payload,
         };
-        self.inner.take_notifications().into_iter().map(told).collect()
+        self.inner.take_notifications().into_iter().map(reported).collect()
     }
 
     fn cursor(&self, name: &str) -> Option<(Vec<ColumnDescription>, Format)> {

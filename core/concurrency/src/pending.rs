@@ -305,8 +305,8 @@ mod tests {
             for (number, (before, after)) in before.iter().zip(&after).take(100).enumerate() {
                 let sought = write(number as u64, WriteState::Delete);
                 let at = set.find(sought.table, sought.record, &sought.key);
-                let is_told = at.is_some_and(|at| set.of_statement().contains(&at));
-                assert!(before == after || is_told, "seed {seed}: {before} {after}");
+                let is_reported = at.is_some_and(|at| set.of_statement().contains(&at));
+                assert!(before == after || is_reported, "seed {seed}: {before} {after}");
             }
             set.undo_statement();
             assert_eq!(found(&set), before, "seed {seed}");

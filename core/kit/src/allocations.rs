@@ -28,16 +28,16 @@ static LIVE: AtomicI64 = AtomicI64::new(0);
 const TOLD_BYTES: i64 = 64 << 10;
 
 /// What a thread has not told; it does when it ends.
-struct Untold(Cell<i64>);
+struct Unreported(Cell<i64>);
 
-impl Drop for Untold {
+impl Drop for Unreported {
     fn drop(&mut self) {
         LIVE.fetch_add(self.0.get(), Ordering::Relaxed);
     }
 }
 
 thread_local! {
-    static UNTOLD: Untold = const { Untold(Cell::new(0)) };
+    static UNTOLD: Unreported = const { Unreported(Cell::new(0)) };
     /// Bytes of the largest allocation since it was set to 0.
     static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
@@ -46,15 +46,15 @@ pub struct Counting<A>(pub A);
 
 #[inline]
 fn change(bytes: i64) {
-    let told = UNTOLD.try_with(|Untold(untold)| {
-        let now = untold.get() + bytes;
+    let reported = UNTOLD.try_with(|Unreported(unreported)| {
+        let now = unreported.get() + bytes;
         let is_little = now.abs() < TOLD_BYTES;
-        untold.set(if is_little { now } else { 0 });
+        unreported.set(if is_little { now } else { 0 });
         if !is_little {
             LIVE.fetch_add(now, Ordering::Relaxed);
         }
     });
-    if told.is_err() {
+    if reported.is_err() {
         LIVE.fetch_add(bytes, Ordering::Relaxed);
     }
 }

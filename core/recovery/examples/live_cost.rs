@@ -85,8 +85,8 @@ fn run(
                         engine.submit(submitter, &engine::transaction::Asked::from(&body), None)
                     });
                     for answer in asked.collect::<Vec<_>>().into_iter().flatten() {
-                        let told = answer.blocking_recv();
-                        done.fetch_add(u64::from(matches!(told, Ok(Ok(_)))), Ordering::Relaxed);
+                        let reported = answer.blocking_recv();
+                        done.fetch_add(u64::from(matches!(reported, Ok(Ok(_)))), Ordering::Relaxed);
                     }
                 }
             });

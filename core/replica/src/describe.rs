@@ -6,7 +6,7 @@ use types::codec::{decode_bytes, decode_u64};
 use types::printable::printable;
 use types::{Origin, Value};
 
-use crate::transaction::outcome::{Told, ToldError, split_images};
+use crate::transaction::outcome::{Reported, ReportedError, split_images};
 use crate::transaction::{Body, StatementText, decode_rows};
 
 impl Body {
@@ -56,20 +56,20 @@ impl Body {
 
 /// An outcome as a block records it. Answers that stand in it whole are shown.
 pub fn describe_outcome(bytes: &[u8]) -> String {
-    match Told::decode(bytes) {
-        Ok(Told::Committed { .. }) => describe_committed(bytes),
-        Ok(Told::Rejected(error)) => format!("rejected, {}", describe_error(&error)),
-        Ok(Told::Retry(error)) => format!("not serializable, {}", describe_error(&error)),
-        Ok(Told::Deferred) => "deferred to a later block".into(),
-        Ok(Told::Repeat(Origin { height, index })) => {
+    match Reported::decode(bytes) {
+        Ok(Reported::Committed { .. }) => describe_committed(bytes),
+        Ok(Reported::Rejected(error)) => format!("rejected, {}", describe_error(&error)),
+        Ok(Reported::Retry(error)) => format!("not serializable, {}", describe_error(&error)),
+        Ok(Reported::Deferred) => "deferred to a later block".into(),
+        Ok(Reported::Repeat(Origin { height, index })) => {
             format!("a copy of transaction {index} of block {height}")
         }
         Err(_) => "unreadable".into(),
     }
 }
 
-fn describe_error(error: &ToldError) -> String {
-    let ToldError { code, table, column, constraint } = error;
+fn describe_error(error: &ReportedError) -> String {
+    let ReportedError { code, table, column, constraint } = error;
     let mut said = String::from_utf8_lossy(code).into_owned();
     for (kind, name) in [("table", table), ("column", column), ("constraint", constraint)] {
         if let Some(name) = name {
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(describe_outcome(&[]), "unreadable");
         let taken = types::Error::new(types::SqlState::UNIQUE_VIOLATION, "taken");
         let taken = taken.with_table("t").with_constraint("t_pkey");
-        let told = describe_outcome(&encode_outcome(&Outcome::Rejected(taken)));
-        assert_eq!(told, "rejected, 23505, table t, constraint t_pkey");
+        let reported = describe_outcome(&encode_outcome(&Outcome::Rejected(taken)));
+        assert_eq!(reported, "rejected, 23505, table t, constraint t_pkey");
     }
 }

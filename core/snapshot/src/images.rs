@@ -214,35 +214,35 @@ impl Images {
 
     /// Hands the groups what blocks have touched, and finds the table's.
     fn drained(&self, table: &Table) -> Arc<TableImages> {
-        let mut told_to = self.drain.lock();
+        let mut reported_to = self.drain.lock();
         self.store.feed().listen();
         let mut tables = self.tables.write();
-        self.drain(&mut tables, &mut told_to);
+        self.drain(&mut tables, &mut reported_to);
         let incarnations = tables.entry(table.id()).or_default();
         let incarnation = table.incarnation();
         if let Some(found) = incarnations.iter().find(|one| one.incarnation == incarnation) {
             return found.clone();
         }
-        let of_table = Arc::new(TableImages::new(incarnation, *told_to));
+        let of_table = Arc::new(TableImages::new(incarnation, *reported_to));
         incarnations.push(of_table.clone());
         self.look_at_layouts(&tables);
         of_table
     }
 
-    fn drain(&self, tables: &mut FxHashMap<TableId, Incarnations>, told_to: &mut Height) {
-        let told = self.store.feed().take();
+    fn drain(&self, tables: &mut FxHashMap<TableId, Incarnations>, reported_to: &mut Height) {
+        let reported = self.store.feed().take();
         self.forget_dropped(tables);
         self.look_at_layouts(tables);
         for of_table in tables.values().flatten() {
-            of_table.complete_above.fetch_max(told.complete_above, Ordering::Relaxed);
+            of_table.complete_above.fetch_max(reported.complete_above, Ordering::Relaxed);
         }
-        *told_to = (*told_to).max(told.complete_above);
-        if told.blocks.is_empty() {
+        *reported_to = (*reported_to).max(reported.complete_above);
+        if reported.blocks.is_empty() {
             return;
         }
         let lowest_pin = self.store.pins().lowest().unwrap_or(Height::MAX);
-        for block in &told.blocks {
-            *told_to = block.height;
+        for block in &reported.blocks {
+            *reported_to = block.height;
             for of_one in block.records.chunk_by(|a, b| a.0 == b.0) {
                 for of_table in tables.get(&of_one[0].0).into_iter().flatten() {
                     of_table.touch(block.height, of_one, lowest_pin, &self.charges);
@@ -300,9 +300,9 @@ impl Images {
 
     /// The tables that have something to be kept, by what blocks have touched.
     fn due(&self) -> Vec<(TableId, Arc<TableImages>)> {
-        let Some(mut told_to) = self.drain.try_lock() else { return Vec::new() };
+        let Some(mut reported_to) = self.drain.try_lock() else { return Vec::new() };
         let Some(mut tables) = self.tables.try_write() else { return Vec::new() };
-        self.drain(&mut tables, &mut told_to);
+        self.drain(&mut tables, &mut reported_to);
         let all = tables.iter().flat_map(|(id, all)| all.iter().map(|one| (*id, one)));
         let due = all.filter(|(_, one)| !one.due.lock().is_empty());
         due.map(|(id, one)| (id, one.clone())).collect()

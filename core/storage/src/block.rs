@@ -65,10 +65,10 @@ impl BlockWrites {
     }
 
     /// What each of the blocks touched, by its height.
-    pub(crate) fn take_told(&mut self) -> BTreeMap<Height, Vec<Touched>> {
+    pub(crate) fn take_reported(&mut self) -> BTreeMap<Height, Vec<Touched>> {
         let mut blocks = BTreeMap::<Height, Vec<Touched>>::new();
         for arena in &mut self.arenas {
-            let heights = arena.take_told().unwrap_or_default();
+            let heights = arena.take_reported().unwrap_or_default();
             for (height, touched) in heights.into_iter().zip(&arena.touched) {
                 blocks.entry(height).or_default().push(*touched);
             }
@@ -119,7 +119,7 @@ pub struct Changes {
 /// before-images are reached by handle.
 pub(crate) struct ChangesPins {
     pub(crate) _before: Pin,
-    pub(crate) _untold: Option<Pin>,
+    pub(crate) _unreported: Option<Pin>,
 }
 
 /// One row's net change.

@@ -213,7 +213,7 @@ impl StoreUsage {
 pub struct Store {
     pins: Pins,
     /// Blocks whose changes are being told.
-    untold: Pins,
+    unreported: Pins,
     undo: Arc<UndoSpace>,
     feed: ChangeFeed,
     copies: ArcSwapOption<Weak<dyn Copies>>,
@@ -242,7 +242,7 @@ impl Store {
         assert!(protocol_words <= crate::PROTOCOL_WORDS_MAX);
         Store {
             pins: Pins::new(),
-            untold: Pins::new(),
+            unreported: Pins::new(),
             undo: Arc::new(UndoSpace::new()),
             feed: ChangeFeed::default(),
             copies: ArcSwapOption::empty(),
@@ -382,12 +382,12 @@ impl Store {
     /// Closes blocks that were begun by [`Store::begin_each_block`]. Those that changed nothing are
     /// not among the result, which comes in the order of heights.
     pub fn finish_each(&self, mut blocks: BlockWrites) -> Vec<Changes> {
-        let told = blocks.take_told();
-        let pins: Vec<_> = told.keys().map(|height| self.pins_of_changes(*height)).collect();
+        let reported = blocks.take_reported();
+        let pins: Vec<_> = reported.keys().map(|height| self.pins_of_changes(*height)).collect();
         self.close(blocks);
         let changes =
             |((height, touched), pins)| Changes::new(height, pins, self.catalog(), touched);
-        told.into_iter().zip(pins).map(changes).collect()
+        reported.into_iter().zip(pins).map(changes).collect()
     }
 
     /// Closes a block. Its net changes can be read as long as the result lives.
@@ -400,7 +400,7 @@ impl Store {
 
     /// To be taken before the block is closed, that no collection comes between.
     fn pins_of_changes(&self, height: Height) -> ChangesPins {
-        ChangesPins { _before: self.pins.pin_newest(), _untold: self.untold.pin(height) }
+        ChangesPins { _before: self.pins.pin_newest(), _unreported: self.unreported.pin(height) }
     }
 
     /// Takes back a block that has written nothing: its height is free again.
@@ -551,10 +551,10 @@ impl Store {
         if writing.is_some() {
             return Collected::default();
         }
-        let readable = self.pins.readable(self.untold.heights());
-        let untold = self.untold.lowest().unwrap_or(Height::MAX);
+        let readable = self.pins.readable(self.unreported.heights());
+        let unreported = self.unreported.lowest().unwrap_or(Height::MAX);
         let index_entries_and_records = self.collect_garbage(&readable);
-        let undo_chunks = self.undo.collect(&readable, untold);
+        let undo_chunks = self.undo.collect(&readable, unreported);
         self.gone.lock().retain(|table| table.strong_count() > 0);
         let mut published = self.published.lock();
         let heights: Vec<Height> = published.keys().copied().collect();

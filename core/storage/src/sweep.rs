@@ -70,14 +70,14 @@ struct Seen<'a> {
 }
 
 impl UndoSpace {
-    /// Frees the versions that are not seen, but for those of blocks from `untold` on. No block is
-    /// being written. Returns how many chunks came free.
-    pub(crate) fn collect(&self, readable: &Readable, untold: Height) -> usize {
+    /// Frees the versions that are not seen, but for those of blocks from `unreported` on. No block
+    /// is being written. Returns how many chunks came free.
+    pub(crate) fn collect(&self, readable: &Readable, unreported: Height) -> usize {
         self.raise_horizon(readable.horizon());
         self.wake(readable);
         let mut free = self.take_unread(readable.horizon());
         let end = readable.newest().saturating_add(1).saturating_sub(YOUNG_BLOCKS);
-        let due = self.due(untold.min(end));
+        let due = self.due(unreported.min(end));
         if !due.is_empty() {
             let sweep = Sweep { space: self, readable, owners: self.owners() };
             free.extend(due.into_iter().filter(|chunk| sweep.empties(chunk)));

@@ -516,7 +516,7 @@ pub struct UndoArena {
     height: Height,
     /// Each block's changes are to be told, though they are written together: the block of each
     /// touch.
-    told: Option<Vec<Height>>,
+    reported: Option<Vec<Height>>,
     chunk: Option<Chunk>,
     full: Vec<Chunk>,
     pub(crate) touched: Vec<Touched>,
@@ -533,7 +533,7 @@ impl UndoArena {
             space,
             from: StampWord::new(first, State::Free),
             height,
-            told: None,
+            reported: None,
             chunk: None,
             full: Vec::new(),
             touched,
@@ -544,19 +544,19 @@ impl UndoArena {
     }
 
     pub(crate) fn tell_each(&mut self) {
-        self.told = Some(Vec::new());
+        self.reported = Some(Vec::new());
     }
 
     /// The block of each touch, if these are noted.
-    pub(crate) fn take_told(&mut self) -> Option<Vec<Height>> {
-        self.told.take()
+    pub(crate) fn take_reported(&mut self) -> Option<Vec<Height>> {
+        self.reported.take()
     }
 
     /// A block has written a record for the first time.
     pub(crate) fn touch(&mut self, touched: Touched, height: Height) {
         self.touched.push(touched);
-        if let Some(told) = &mut self.told {
-            told.push(height);
+        if let Some(reported) = &mut self.reported {
+            reported.push(height);
         }
     }
 
@@ -579,7 +579,7 @@ impl UndoArena {
     /// it, will be said to have changed.
     #[inline]
     pub(crate) fn keeps(&self, image: StampWord, height: Height) -> bool {
-        match self.told {
+        match self.reported {
             None => image.0 < self.from.0,
             Some(_) => image.height() < height,
         }

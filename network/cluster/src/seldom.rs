@@ -18,25 +18,26 @@ pub struct Seldom(Mutex<BTreeMap<String, (Instant, u64)>>);
 impl Seldom {
     /// Whether it is to be told now, and how often it was not since it was told last.
     pub fn is_due(&self, cause: &str) -> Option<u64> {
-        let mut told = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some((at, untold)) = told.get_mut(cause) {
+        let mut reported = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((at, unreported)) = reported.get_mut(cause) {
             if at.elapsed() < EVERY {
-                *untold += 1;
+                *unreported += 1;
                 return None;
             }
             *at = Instant::now();
-            return Some(std::mem::take(untold));
+            return Some(std::mem::take(unreported));
         }
-        if told.len() >= CAUSES_MAX {
-            told.retain(|_, (at, _)| at.elapsed() < EVERY);
-            let oldest = told.iter().min_by_key(|(_, (at, _))| *at).map(|(cause, _)| cause.clone());
-            if told.len() >= CAUSES_MAX
+        if reported.len() >= CAUSES_MAX {
+            reported.retain(|_, (at, _)| at.elapsed() < EVERY);
+            let oldest =
+                reported.iter().min_by_key(|(_, (at, _))| *at).map(|(cause, _)| cause.clone());
+            if reported.len() >= CAUSES_MAX
                 && let Some(oldest) = oldest
             {
-                told.remove(&oldest);
+                reported.remove(&oldest);
             }
         }
-        told.insert(cause.to_owned(), (Instant::now(), 0));
+        reported.insert(cause.to_owned(), (Instant::now(), 0));
         Some(0)
     }
 }
@@ -48,12 +49,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_cause_is_told_once_a_minute_and_another_one_at_once() {
         let seldom = Seldom::default();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for _ in 0..240 {
-            told.extend(seldom.is_due("refused"));
+            reported.extend(seldom.is_due("refused"));
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
-        assert_eq!(told, [0, 119], "in two minutes");
+        assert_eq!(reported, [0, 119], "in two minutes");
         assert_eq!(seldom.is_due("another"), Some(0));
         (0..1000).for_each(|cause| _ = seldom.is_due(&cause.to_string()));
         assert!(seldom.0.lock().unwrap().len() <= CAUSES_MAX);

@@ -21,7 +21,7 @@ use prost::Message;
 use prost::encoding::{decode_varint, encode_varint};
 use tendermint_proto::google::protobuf::Timestamp;
 use tendermint_proto::v0_38::abci::request::Value as Ask;
-use tendermint_proto::v0_38::abci::response::Value as Told;
+use tendermint_proto::v0_38::abci::response::Value as Reported;
 use tendermint_proto::v0_38::abci::{
     ExecTxResult, Misbehavior, MisbehaviorType, Request, RequestFinalizeBlock, RequestInitChain,
     RequestQuery, Response, ResponseCheckTx, ResponseCommit, ResponseEcho, ResponseException,
@@ -50,17 +50,17 @@ pub(crate) fn answer_all(shared: &Shared, stream: &UnixStream) -> io::Result<()>
             return Err(io::Error::other("CometBFT asks for what this program does not know"));
         };
         let flushes = matches!(ask, Ask::Flush(_));
-        let (told, ends) = match answer(shared, ask) {
-            Ok(told) => (told, false),
+        let (reported, ends) = match answer(shared, ask) {
+            Ok(reported) => (reported, false),
             Err(what) => {
                 if !shared.has_ended() {
                     error!("CometBFT is refused: {what}");
                     shared.complain(&what);
                 }
-                (Told::Exception(ResponseException { error: what }), true)
+                (Reported::Exception(ResponseException { error: what }), true)
             }
         };
-        write(&mut to, &Response { value: Some(told) })?;
+        write(&mut to, &Response { value: Some(reported) })?;
         if flushes || ends || from.buffer().is_empty() {
             to.flush()?;
         }
@@ -103,15 +103,15 @@ fn write(to: &mut impl Write, response: &Response) -> io::Result<()> {
     to.write_all(&bytes)
 }
 
-fn answer(shared: &Shared, ask: Ask) -> Result<Told, String> {
+fn answer(shared: &Shared, ask: Ask) -> Result<Reported, String> {
     let app = || shared.app();
     Ok(match ask {
-        Ask::Echo(echo) => Told::Echo(ResponseEcho { message: echo.message }),
-        Ask::Flush(_) => Told::Flush(ResponseFlush {}),
+        Ask::Echo(echo) => Reported::Echo(ResponseEcho { message: echo.message }),
+        Ask::Flush(_) => Reported::Flush(ResponseFlush {}),
         Ask::Info(_) => {
             let (height, hash) = shared.wait(|app| Ok(app.info()))?;
             shared.is_well();
-            Told::Info(ResponseInfo {
+            Reported::Info(ResponseInfo {
                 data: "tally".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 app_version: 0,
@@ -119,9 +119,9 @@ fn answer(shared: &Shared, ask: Ask) -> Result<Told, String> {
                 last_block_app_hash: if height == 0 { Bytes::new() } else { owned(&hash) },
             })
         }
-        Ask::InitChain(asked) => Told::InitChain(init(shared, &asked)?),
-        Ask::Query(asked) => Told::Query(query(shared, &asked)),
-        Ask::CheckTx(asked) => Told::CheckTx(match app().check(&asked.tx) {
+        Ask::InitChain(asked) => Reported::InitChain(init(shared, &asked)?),
+        Ask::Query(asked) => Reported::Query(query(shared, &asked)),
+        Ask::CheckTx(asked) => Reported::CheckTx(match app().check(&asked.tx) {
             Ok(()) => ResponseCheckTx::default(),
             Err(error) => {
                 let log = error.message().to_owned();
@@ -131,7 +131,7 @@ fn answer(shared: &Shared, ask: Ask) -> Result<Told, String> {
         Ask::PrepareProposal(asked) => {
             let bytes_max = usize::try_from(asked.max_tx_bytes).unwrap_or(0);
             let txs = app().prepare(&asked.txs, bytes_max);
-            Told::PrepareProposal(ResponsePrepareProposal { txs })
+            Reported::PrepareProposal(ResponsePrepareProposal { txs })
         }
         Ask::ProcessProposal(asked) => {
             let processed = app().process(&asked.txs);
@@ -140,14 +140,14 @@ fn answer(shared: &Shared, ask: Ask) -> Result<Told, String> {
                 warn!(height, from, "a proposed block is refused: {}", error.message());
             }
             let status = if processed.is_ok() { ACCEPT } else { REJECT };
-            Told::ProcessProposal(ResponseProcessProposal { status })
+            Reported::ProcessProposal(ResponseProcessProposal { status })
         }
-        Ask::FinalizeBlock(asked) => Told::FinalizeBlock(finalize(shared, asked)?),
+        Ask::FinalizeBlock(asked) => Reported::FinalizeBlock(finalize(shared, asked)?),
         Ask::Commit(_) => {
             app().commit();
-            Told::Commit(ResponseCommit { retain_height: 0 })
+            Reported::Commit(ResponseCommit { retain_height: 0 })
         }
-        Ask::ListSnapshots(_) => Told::ListSnapshots(ResponseListSnapshots::default()),
+        Ask::ListSnapshots(_) => Reported::ListSnapshots(ResponseListSnapshots::default()),
         other => return Err(format!("this program has no answer to {other:?}")),
     })
 }

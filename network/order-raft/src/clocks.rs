@@ -30,10 +30,10 @@ const COUNTS_FOR: Duration = Duration::from_secs(10);
 
 /// What the others have told. Times are microseconds.
 #[derive(Default)]
-pub struct Clocks(Mutex<Told>);
+pub struct Clocks(Mutex<Reported>);
 
 #[derive(Default)]
-struct Told {
+struct Reported {
     /// Of each: when it answered, and how far its clock was ahead of this one.
     offsets: BTreeMap<u64, (Instant, i64)>,
     /// Both clocks of this node at the last round.
@@ -54,44 +54,47 @@ pub struct Among {
 impl Clocks {
     /// A round of questions begins.
     pub fn begin(&self, own_us: i64) {
-        let mut told = self.lock();
+        let mut reported = self.lock();
         // What was told before counts from another origin, if this clock was set.
-        let jumped = told.jumped_us(own_us);
-        told.offsets.values_mut().for_each(|(_, offset)| *offset = offset.saturating_sub(jumped));
-        told.origin = Some((Instant::now(), own_us));
+        let jumped = reported.jumped_us(own_us);
+        reported
+            .offsets
+            .values_mut()
+            .for_each(|(_, offset)| *offset = offset.saturating_sub(jumped));
+        reported.origin = Some((Instant::now(), own_us));
     }
 
-    pub fn told(&self, member: u64, theirs_us: i64, own_us: i64) {
+    pub fn reported(&self, member: u64, theirs_us: i64, own_us: i64) {
         let offset = theirs_us.saturating_sub(own_us);
         self.lock().offsets.insert(member, (Instant::now(), offset));
     }
 
     pub fn among(&self, own_us: i64) -> Among {
-        let mut told = self.lock();
-        told.offsets.retain(|_, (at, _)| at.elapsed() < COUNTS_FOR);
-        let mut offsets: Vec<i64> = told.offsets.values().map(|(_, offset)| *offset).collect();
+        let mut reported = self.lock();
+        reported.offsets.retain(|_, (at, _)| at.elapsed() < COUNTS_FOR);
+        let mut offsets: Vec<i64> = reported.offsets.values().map(|(_, offset)| *offset).collect();
         offsets.push(0);
         offsets.sort_unstable();
         let offset_us = offsets[(offsets.len() - 1) / 2];
-        Among { known: offsets.len(), offset_us, jumped_us: told.jumped_us(own_us) }
+        Among { known: offsets.len(), offset_us, jumped_us: reported.jumped_us(own_us) }
     }
 
     /// How far each known clock is ahead of most; that of this node is `own`.
     pub fn all(&self, own: u64, own_us: i64) -> BTreeMap<u64, i64> {
         let ahead_us = self.among(own_us).ahead_us();
-        let told = self.lock();
-        let jumped_us = told.jumped_us(own_us);
+        let reported = self.lock();
+        let jumped_us = reported.jumped_us(own_us);
         let ahead = |offset: i64| offset.saturating_sub(jumped_us).saturating_add(ahead_us);
-        let others = told.offsets.iter().map(|(member, (_, offset))| (*member, ahead(*offset)));
+        let others = reported.offsets.iter().map(|(member, (_, offset))| (*member, ahead(*offset)));
         others.chain([(own, ahead_us)]).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, Reported> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-impl Told {
+impl Reported {
     fn jumped_us(&self, own_us: i64) -> i64 {
         let Some((at, origin_us)) = self.origin else { return 0 };
         let passed = i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX);
@@ -148,7 +151,7 @@ impl<C: Fn() -> i64> Watch<C> {
             let before_us = clock();
             if let Ok(Ok(theirs_us)) = timeout(*patience, ask(*other)).await {
                 let waited_us = clock().saturating_sub(before_us);
-                clocks.told(*other, theirs_us, before_us.saturating_add(waited_us / 2));
+                clocks.reported(*other, theirs_us, before_us.saturating_add(waited_us / 2));
             }
         });
         futures::future::join_all(asked).await;
@@ -163,11 +166,13 @@ mod tests {
 
     const SECOND: i64 = 1_000_000;
 
-    fn ahead_s(told: &[i64]) -> i64 {
+    fn ahead_s(reported: &[i64]) -> i64 {
         let clocks = Clocks::default();
         clocks.begin(0);
-        (1..).zip(told).for_each(|(member, offset)| clocks.told(member, offset * SECOND, 0));
-        assert_eq!(clocks.among(0).known, told.len() + 1);
+        (1..)
+            .zip(reported)
+            .for_each(|(member, offset)| clocks.reported(member, offset * SECOND, 0));
+        assert_eq!(clocks.among(0).known, reported.len() + 1);
         clocks.among(0).ahead_us() / SECOND
     }
 
@@ -187,8 +192,8 @@ mod tests {
     async fn the_time_is_what_most_say_and_each_clock_is_compared_with_it() {
         let clocks = Clocks::default();
         clocks.begin(0);
-        clocks.told(1, -600 * SECOND, 0);
-        clocks.told(2, -601 * SECOND, 0);
+        clocks.reported(1, -600 * SECOND, 0);
+        clocks.reported(2, -601 * SECOND, 0);
         let among = clocks.among(0);
         assert_eq!(among.time_us(0), -600 * SECOND);
         let ahead: Vec<(u64, i64)> =
@@ -208,13 +213,13 @@ mod tests {
     async fn a_clock_that_is_set_is_told_before_the_others_are_asked() {
         let clocks = Clocks::default();
         clocks.begin(0);
-        clocks.told(1, 0, 0);
+        clocks.reported(1, 0, 0);
         sleep(Duration::from_secs(2)).await;
         let ahead_s = |own: i64| clocks.among(own * SECOND).ahead_us() / SECOND;
         assert_eq!((ahead_s(2), ahead_s(602)), (0, 600));
         clocks.begin(602 * SECOND);
         assert_eq!(ahead_s(602), 600, "until another one tells");
-        clocks.told(1, 602 * SECOND, 602 * SECOND);
+        clocks.reported(1, 602 * SECOND, 602 * SECOND);
         assert_eq!(ahead_s(602), 0, "all were set");
         sleep(COUNTS_FOR).await;
         assert_eq!(clocks.among(612 * SECOND).known, 1, "what is old does not count");

@@ -112,13 +112,13 @@ impl Store {
     }
 
     /// Durable when this returns.
-    pub(crate) fn learn(&self, told: &Lives) -> io::Result<()> {
+    pub(crate) fn learn(&self, reported: &Lives) -> io::Result<()> {
         let mut known = (*self.lives()).clone();
-        if !known.learn(told) {
+        if !known.learn(reported) {
             return Ok(());
         }
         let mut kept = self.kept();
-        let put = kept.side.put_lives(told);
+        let put = kept.side.put_lives(reported);
         self.show_lives(&kept);
         self.noted(put)
     }

@@ -144,14 +144,14 @@ async fn connect(way_in: &WayIn, wanted: Wanted) -> Result<Session, Json> {
     }
     let (client, mut connection) = config.connect(NoTls).await.map_err(|it| shown_error(&it))?;
     let notices = Arc::<Mutex<Vec<Json>>>::default();
-    let told = notices.clone();
+    let reported = notices.clone();
     tokio::spawn(async move {
         let mut messages = futures::stream::poll_fn(|context| connection.poll_message(context));
         while let Some(Ok(message)) = messages.next().await {
             let AsyncMessage::Notice(notice) = message else { continue };
-            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.len() < NOTICES_MAX {
-                told.push(shown_fields(&notice));
+            let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if reported.len() < NOTICES_MAX {
+                reported.push(shown_fields(&notice));
             }
         }
     });
@@ -191,18 +191,18 @@ pub fn fault(message: &str) -> Json {
 /// As a node told it, or why it could not.
 pub fn shown_error(error: &tokio_postgres::Error) -> Json {
     match error.as_db_error() {
-        Some(told) => shown_fields(told),
+        Some(reported) => shown_fields(reported),
         None => json!({"code": "08006", "message": error.to_string()}),
     }
 }
 
-fn shown_fields(told: &DbError) -> Json {
-    let position = match told.position() {
+fn shown_fields(reported: &DbError) -> Json {
+    let position = match reported.position() {
         Some(ErrorPosition::Original(position)) => Some(*position),
         _ => None,
     };
     json!({
-        "severity": told.severity(), "code": told.code().code(), "message": told.message(),
-        "detail": told.detail(), "hint": told.hint(), "position": position,
+        "severity": reported.severity(), "code": reported.code().code(), "message": reported.message(),
+        "detail": reported.detail(), "hint": reported.hint(), "position": position,
     })
 }

@@ -59,7 +59,7 @@ pub fn compare(data: &Path, peer: &str) -> Result<Comparison> {
     }
     let mut halving = Halving::new(first, last);
     while let Some(middle) = halving.middle() {
-        halving.told(middle, is_same(middle)?);
+        halving.reported(middle, is_same(middle)?);
     }
     let (here, there) = both(halving.differs)?;
     comparison.fork = Some(Parted { height: halving.differs, here, there });
@@ -93,8 +93,8 @@ impl Other {
         match self {
             Other::Folder(files) => span(files),
             Other::Member(member, peers, runtime) => {
-                let told = runtime.block_on(remote::ask_span(peers, *member));
-                let (newest, first) = told.with_context(|| unheard(*member))?;
+                let reported = runtime.block_on(remote::ask_span(peers, *member));
+                let (newest, first) = reported.with_context(|| unheard(*member))?;
                 Ok((first, newest))
             }
         }
@@ -104,8 +104,8 @@ impl Other {
         match self {
             Other::Folder(files) => order(files, height),
             Other::Member(member, peers, runtime) => {
-                let told = runtime.block_on(remote::ask_order(peers, *member, height));
-                told.with_context(|| unheard(*member))
+                let reported = runtime.block_on(remote::ask_order(peers, *member, height));
+                reported.with_context(|| unheard(*member))
             }
         }
     }

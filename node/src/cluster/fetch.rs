@@ -81,7 +81,7 @@ pub fn complete(
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let (runtime, peers) = (Arc::new(runtime?), Arc::new(peers));
-    let (mut told, mut passed_over) = (false, BTreeSet::new());
+    let (mut reported, mut passed_over) = (false, BTreeSet::new());
     loop {
         let all = found(&peers, own, &runtime);
         if let Some(next) = next {
@@ -113,7 +113,7 @@ pub fn complete(
                     passed_over.insert(from);
                 }
             }
-        } else if !std::mem::replace(&mut told, true) {
+        } else if !std::mem::replace(&mut reported, true) {
             info!("waits for another member to take the ledger from; is this one added?");
         }
         std::thread::sleep(ASK_EVERY);

@@ -40,7 +40,7 @@ impl Following {
     /// Until the runtime ends.
     pub async fn run(mut self) {
         let mut named = String::new();
-        let (mut done, mut told) = (false, false);
+        let (mut done, mut reported) = (false, false);
         let mut waits = None;
         let mut course = Course::default();
         loop {
@@ -55,7 +55,7 @@ impl Following {
                 waits = standing.waits;
             }
             if let Some(why) = standing.stopped
-                && !std::mem::replace(&mut told, true)
+                && !std::mem::replace(&mut reported, true)
             {
                 error!("this node takes no part in the order any more: {why}");
             }

@@ -89,7 +89,7 @@ impl Halving {
         (self.same < self.differs).then(|| self.same + (self.differs - self.same) / 2)
     }
 
-    pub fn told(&mut self, middle: u64, is_same: bool) {
+    pub fn reported(&mut self, middle: u64, is_same: bool) {
         match is_same {
             true => self.same = middle + 1,
             false => self.differs = middle,
@@ -130,7 +130,7 @@ impl Comparing {
         }
         let mut halving = Halving::new(first, height);
         while let Some(middle) = halving.middle() {
-            halving.told(middle, self.is_same(member, middle).await?);
+            halving.reported(middle, self.is_same(member, middle).await?);
         }
         let height = halving.differs;
         let (here, there) = self.orders(member, height).await?;
@@ -162,7 +162,7 @@ mod tests {
             let mut halving = Halving::new(first, newest);
             while let Some(middle) = halving.middle() {
                 assert!((first..newest).contains(&middle));
-                halving.told(middle, middle < parted);
+                halving.reported(middle, middle < parted);
             }
             assert_eq!(halving.differs, parted);
         }

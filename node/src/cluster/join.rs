@@ -344,8 +344,8 @@ impl Answering for Face {
             return self.answer_of_files(request.slice_ref(ask));
         }
         if request == STATUS {
-            let told = serde_json::to_vec(&self.report()).map_err(std::io::Error::other);
-            return async move { Ok(told?.into()) }.boxed();
+            let reported = serde_json::to_vec(&self.report()).map_err(std::io::Error::other);
+            return async move { Ok(reported?.into()) }.boxed();
         }
         if !Votes::is_for(&request) {
             return self.place.answer(request);

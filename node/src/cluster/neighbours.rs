@@ -26,11 +26,11 @@ pub struct Neighbours {
     peers: Arc<Peers>,
     own: Own,
     clocks: ClocksAhead,
-    told: Mutex<BTreeMap<u64, Told>>,
+    reported: Mutex<BTreeMap<u64, Reported>>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Reported {
     report: Option<(Instant, Report)>,
     /// Why it did not answer last.
     silent: Option<String>,
@@ -38,7 +38,7 @@ struct Told {
 
 impl Neighbours {
     pub fn new(id: u64, peers: Arc<Peers>, own: Own, clocks: ClocksAhead) -> Neighbours {
-        Neighbours { id, peers, own, clocks, told: Mutex::default() }
+        Neighbours { id, peers, own, clocks, reported: Mutex::default() }
     }
 
     /// Until the runtime ends.
@@ -60,15 +60,17 @@ impl Neighbours {
             Err(_) => Err("it does not answer".to_owned()),
         };
         let mut all = self.lock();
-        let told = all.entry(member).or_default();
+        let reported = all.entry(member).or_default();
         match answer {
-            Ok(report) => *told = Told { report: Some((Instant::now(), report)), silent: None },
-            Err(why) => told.silent = Some(why),
+            Ok(report) => {
+                *reported = Reported { report: Some((Instant::now(), report)), silent: None }
+            }
+            Err(why) => reported.silent = Some(why),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Told>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Reported>> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A row for each member that the ledger names, as far as this node knows.
@@ -79,11 +81,11 @@ impl Neighbours {
             roll = self.peers.members().now();
         }
         let clocks = (self.clocks)();
-        let told = self.lock();
+        let reported = self.lock();
         let known = |id: &u64| -> Option<Report> {
             match *id == self.id {
                 true => Some(own.clone()),
-                false => told.get(id)?.report.as_ref().map(|(_, report)| report.clone()),
+                false => reported.get(id)?.report.as_ref().map(|(_, report)| report.clone()),
             }
         };
         let reports: Vec<Option<Report>> = roll.0.keys().map(known).collect();
@@ -91,8 +93,8 @@ impl Neighbours {
         let (height, time_us) = newest.unwrap_or_default();
         let (term, deviating) = (newest_term(&reports), deviating(&roll, &reports));
         let row = |((id, known), report): ((&u64, &order::Known), &Option<Report>)| {
-            let silent = told.get(id).and_then(|it| it.silent.clone());
-            let heard = told.get(id).and_then(|it| it.report.as_ref());
+            let silent = reported.get(id).and_then(|it| it.silent.clone());
+            let heard = reported.get(id).and_then(|it| it.report.as_ref());
             let report = report.as_ref();
             let role = match (report, &silent) {
                 (Some(_), Some(_)) | (None, _) => Member::SILENT,

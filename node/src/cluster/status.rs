@@ -20,7 +20,7 @@ use crate::cli::{Exit, Output};
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The members, and what each of them tells; of one that does not answer, why.
-type Told = (Roll, Vec<Result<Report, String>>);
+type Reported = (Roll, Vec<Result<Report, String>>);
 
 /// Fails if less than half of the members answer, if none orders, if one has come to another result
 /// than the others, or if their ledgers have parted.
@@ -30,10 +30,10 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         Some(_) => vec![folder.to_owned()],
         None => node_folders(folder)?,
     };
-    let (roll, told) = first_answered(&folders)?;
+    let (roll, reported) = first_answered(&folders)?;
     let silent: Vec<String> =
-        told.iter().map(|it| it.as_ref().err().cloned().unwrap_or_default()).collect();
-    let reports: Vec<Option<Report>> = told.into_iter().map(Result::ok).collect();
+        reported.iter().map(|it| it.as_ref().err().cloned().unwrap_or_default()).collect();
+    let reports: Vec<Option<Report>> = reported.into_iter().map(Result::ok).collect();
     let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
     let voters = roll.voters();
     let is_up = |(id, report): &(&u64, &Option<Report>)| voters.contains(id) && report.is_some();
@@ -72,23 +72,23 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
 
 /// By the first folder that most members answer; else by the one that the most do. The others
 /// refuse the keys of a member that was removed.
-fn first_answered(folders: &[PathBuf]) -> Result<Told> {
-    let mut best: Option<Told> = None;
-    let answers = |told: &Told| told.1.iter().filter(|it| it.is_ok()).count();
+fn first_answered(folders: &[PathBuf]) -> Result<Reported> {
+    let mut best: Option<Reported> = None;
+    let answers = |reported: &Reported| reported.1.iter().filter(|it| it.is_ok()).count();
     for data in folders {
-        let told = ask(data)?;
-        if 2 * answers(&told) > told.1.len() {
-            return Ok(told);
+        let reported = ask(data)?;
+        if 2 * answers(&reported) > reported.1.len() {
+            return Ok(reported);
         }
-        if best.as_ref().is_none_or(|best| answers(best) < answers(&told)) {
-            best = Some(told);
+        if best.as_ref().is_none_or(|best| answers(best) < answers(&reported)) {
+            best = Some(reported);
         }
     }
     best.context("there is no node to ask for")
 }
 
 /// Asks all members with the keys of one of them.
-fn ask(data: &Path) -> Result<Told> {
+fn ask(data: &Path) -> Result<Reported> {
     let (plan, secrets) = Plan::read(data)?.context("the folder is in no cluster")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let members = Arc::new(Members::new(plan.roll()?));
@@ -315,8 +315,8 @@ mod tests {
         assert_eq!(can, [true, false]);
         assert_eq!(of_topic(&all), "\norder      topic bank at a:9092, read up to record 42\n");
         let standing = &all[0].as_ref().unwrap().standing;
-        let told = serde_json::to_string(standing).unwrap();
-        assert_eq!(serde_json::from_str::<Standing>(&told).unwrap(), *standing);
+        let reported = serde_json::to_string(standing).unwrap();
+        assert_eq!(serde_json::from_str::<Standing>(&reported).unwrap(), *standing);
     }
 
     #[test]

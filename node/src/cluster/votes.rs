@@ -268,12 +268,12 @@ impl Votes {
 
     /// Tells the other members what this one signs, for ever.
     pub async fn send_to_all(self: Arc<Self>, peers: Arc<Peers>) {
-        let mut told: BTreeMap<u64, tokio::task::JoinHandle<()>> = BTreeMap::new();
+        let mut reported: BTreeMap<u64, tokio::task::JoinHandle<()>> = BTreeMap::new();
         loop {
-            told.retain(|_, task| !task.is_finished());
+            reported.retain(|_, task| !task.is_finished());
             for member in peers.members().now().0.into_keys().filter(|id| *id != self.me) {
                 let send = || tokio::spawn(Arc::clone(&self).send_to(member, Arc::clone(&peers)));
-                told.entry(member).or_insert_with(send);
+                reported.entry(member).or_insert_with(send);
             }
             tokio::time::sleep(HEARD_EVERY).await;
         }
@@ -282,23 +282,23 @@ impl Votes {
     /// Until it is no member any more.
     async fn send_to(self: Arc<Self>, member: u64, peers: Arc<Peers>) {
         let mut sent = self.sent.subscribe();
-        let mut told: Option<Height> = None;
+        let mut reported: Option<Height> = None;
         while peers.members().now().0.contains_key(&member) {
             let all = Arc::clone(&sent.borrow_and_update());
             let new: Vec<Vote> =
-                all.iter().filter(|vote| Some(vote.said.height) > told).copied().collect();
+                all.iter().filter(|vote| Some(vote.said.height) > reported).copied().collect();
             let message = wire::votes(self.certified(), &new);
             let answer = tokio::time::timeout(PATIENCE, peers.call(member, message)).await;
             let answer = answer.map_err(io::Error::other).flatten();
             match answer.and_then(|answer| wire::read_certified(&answer)) {
                 Ok(certified) => {
-                    told = new.last().map(|vote| vote.said.height).or(told);
+                    reported = new.last().map(|vote| vote.said.height).or(reported);
                     self.take(member, certified, Vec::new());
                     self.fetch(member, certified, &peers).await;
                 }
                 Err(_) => {
                     // It may have lost what it was told.
-                    told = None;
+                    reported = None;
                     tokio::time::sleep(HEARD_EVERY / 4).await;
                 }
             }
@@ -644,9 +644,9 @@ impl Voter {
             let all = kept.all();
             (all.last(), all.count(), all.electors().clone())
         };
-        self.votes.certified_height.send_if_modified(|told| {
+        self.votes.certified_height.send_if_modified(|reported| {
             let height = last.map_or(0, |last| last.height);
-            std::mem::replace(told, height) != height
+            std::mem::replace(reported, height) != height
         });
         let others = electors.keys.keys().filter(|id| **id != self.votes.me);
         let mut standing = lock(&self.votes.standing);

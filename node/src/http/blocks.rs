@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use engine::describe::describe_outcome;
-use engine::transaction::outcome::Told;
+use engine::transaction::outcome::Reported;
 use engine::{Body, Transaction};
 use ledger::hash::to_hex;
 use ledger::{Batch, BlockResult, Files, Lookup, Stream};
@@ -120,7 +120,7 @@ pub fn one(
             let mut shown = transaction(envelope);
             shown["index"] = json!(index);
             shown["position"] = json!(carried + index);
-            shown["outcome"] = outcome.map_or(Json::Null, |outcome| told(outcome));
+            shown["outcome"] = outcome.map_or(Json::Null, |outcome| reported(outcome));
             shown
         })
         .collect();
@@ -149,7 +149,7 @@ pub fn one(
         let carried = carried.map(|(position, it)| {
             json!({
                 "height": it.height, "index": it.index, "position": position,
-                "outcome": told(&it.outcome),
+                "outcome": reported(&it.outcome),
             })
         });
         page["decided"] = carried.collect();
@@ -193,8 +193,9 @@ impl Written {
             "bytes": self.bytes,
         });
         if let Some(result) = &self.result {
-            let committed =
-                |outcome: &[u8]| matches!(Told::decode(outcome), Ok(Told::Committed { .. }));
+            let committed = |outcome: &[u8]| {
+                matches!(Reported::decode(outcome), Ok(Reported::Committed { .. }))
+            };
             let outcomes = result.outcomes().iter();
             summary["hash"] = json!(to_hex(&result.hash()));
             summary["effects"] = json!(result.header().effect_count);
@@ -205,13 +206,13 @@ impl Written {
     }
 }
 
-fn told(outcome: &[u8]) -> Json {
-    let kind = match Told::decode(outcome) {
-        Ok(Told::Committed { .. }) => "committed",
-        Ok(Told::Rejected(_)) => "rejected",
-        Ok(Told::Retry(_)) => "retry",
-        Ok(Told::Deferred) => "deferred",
-        Ok(Told::Repeat(_)) => "repeat",
+fn reported(outcome: &[u8]) -> Json {
+    let kind = match Reported::decode(outcome) {
+        Ok(Reported::Committed { .. }) => "committed",
+        Ok(Reported::Rejected(_)) => "rejected",
+        Ok(Reported::Retry(_)) => "retry",
+        Ok(Reported::Deferred) => "deferred",
+        Ok(Reported::Repeat(_)) => "repeat",
         Err(_) => "none",
     };
     let text = if outcome.is_empty() { "none".to_owned() } else { describe_outcome(outcome) };

@@ -130,8 +130,8 @@ fn a_pruned_ledger_goes_on_and_with_its_archive_it_is_whole_again() {
     std::fs::write(folder.path().join("forged"), forged).unwrap();
     let forged = folder.path().join("forged");
     assert!(refused(&["receipt", "verify", path(&forged), "--data", path(&data)]).contains("hold"));
-    let told = refused(&take);
-    assert!(told.contains("block 3 was pruned") && told.contains("HINT: "), "{told}");
+    let reported = refused(&take);
+    assert!(reported.contains("block 3 was pruned") && reported.contains("HINT: "), "{reported}");
     done(&["receipt", "--data", path(&archive), "--height", "3", "--index", "0"]);
     let verified = done(&["verify", path(&archive)]);
     assert_eq!(verified["height"].as_u64(), Some(first - 1));
@@ -143,9 +143,9 @@ fn a_pruned_ledger_goes_on_and_with_its_archive_it_is_whole_again() {
         (run(&all), new)
     };
     let (below, _) = restore("below", &["--to-block", "25"]);
-    let told = String::from_utf8_lossy(&below.stderr).into_owned();
+    let reported = String::from_utf8_lossy(&below.stderr).into_owned();
     assert!(!below.status.success(), "{below:?}");
-    assert!(told.contains("restored is 31") && told.contains("--archive"), "{told}");
+    assert!(reported.contains("restored is 31") && reported.contains("--archive"), "{reported}");
     let (pruned, new) = restore("pruned", &["--to-block", "33"]);
     assert!(pruned.status.success(), "{pruned:?}");
     assert_eq!(count(&Node::start(&new)), 31);
@@ -262,8 +262,8 @@ fn an_unfinished_restore_is_no_ledger() {
     let verify = ["verify", path(&new)];
     let restore = ["restore", "--from", path(&data), "--data", path(&new)];
     for command in [&serve[..], &checkpoint, &verify, &restore] {
-        let told = refused(command);
-        assert!(told.contains("not finished") && told.contains("HINT: "), "{told}");
+        let reported = refused(command);
+        assert!(reported.contains("not finished") && reported.contains("HINT: "), "{reported}");
     }
 }
 
@@ -353,12 +353,15 @@ fn a_torn_tail_is_told_and_lost_blocks_that_were_durable_are_refused() {
         run(&[&["restore", "--from", path(&data), "--data", path(&new)], with].concat())
     };
     let backup = |name: &str| run(&["backup", "--to", path(&at(name)), "--data", path(&data)]);
-    let told = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let reported = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
 
     cut_from(b"TRST");
     flip_last_block();
     for output in [restore("torn", &[]), backup("backup of torn")] {
-        assert!(output.status.success() && told(&output).contains("tail at block 6"), "{output:?}");
+        assert!(
+            output.status.success() && reported(&output).contains("tail at block 6"),
+            "{output:?}"
+        );
     }
     flip_last_block();
     done(&["checkpoint", "--data", path(&data)]);
@@ -366,9 +369,12 @@ fn a_torn_tail_is_told_and_lost_blocks_that_were_durable_are_refused() {
     cut_from(b"TREC");
     flip_last_block();
     for output in [restore("refused", &[]), backup("refused backup")] {
-        let told = told(&output);
-        assert!(!output.status.success() && told.contains("blocks 6 to 6 are damaged"), "{told}");
-        assert!(told.contains("HINT: ") && told.contains("--to-block 5"), "{told}");
+        let reported = reported(&output);
+        assert!(
+            !output.status.success() && reported.contains("blocks 6 to 6 are damaged"),
+            "{reported}"
+        );
+        assert!(reported.contains("HINT: ") && reported.contains("--to-block 5"), "{reported}");
     }
     let before = restore("before", &["--to-block", "5"]);
     assert!(before.status.success(), "{before:?}");
@@ -390,11 +396,14 @@ fn blocks_without_results_are_restored_and_are_missing_in_no_backup() {
     assert_eq!((&restored["head"], &restored["height"]), (&whole["head"], &6.into()));
     assert_eq!(done(&["verify", path(&new)])["results_missing"], 0);
     let backup = ["backup", "--to", path(&to), "--data", path(&data)];
-    let told = refused(&backup);
-    assert!(told.contains("results of blocks 0 to 6") && told.contains("HINT: "), "{told}");
+    let reported = refused(&backup);
+    assert!(
+        reported.contains("results of blocks 0 to 6") && reported.contains("HINT: "),
+        "{reported}"
+    );
     let receipt = ["receipt", "--data", path(&data), "--height", "6", "--index", "0"];
-    let told = refused(&receipt);
-    assert!(told.contains("result of block 6") && told.contains("HINT: "), "{told}");
+    let reported = refused(&receipt);
+    assert!(reported.contains("result of block 6") && reported.contains("HINT: "), "{reported}");
     done(&["checkpoint", "--data", path(&data)]);
     assert_eq!(done(&backup)["height"], 7, "with a block that names the checkpoint's digest");
     done(&receipt);
@@ -420,6 +429,6 @@ fn a_backup_asks_no_node_of_another_ledger() {
     let address = another.ready["http_listen"].as_str().unwrap();
     let to = at("backup");
     let backup = ["backup", "--to", path(&to), "--data", path(&data), "--http-listen", address];
-    let told = refused(&backup);
-    assert!(told.contains("has another ledger") && told.contains("HINT: "), "{told}");
+    let reported = refused(&backup);
+    assert!(reported.contains("has another ledger") && reported.contains("HINT: "), "{reported}");
 }

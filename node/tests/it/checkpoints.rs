@@ -233,8 +233,8 @@ fn a_folder_whose_segments_are_gone_is_damaged_and_not_new() {
     let refused = |why: &str| {
         let nowhere = ["--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"];
         let started = run(&[&["serve", "--data", path(&data)], &nowhere[..]].concat());
-        let told = String::from_utf8_lossy(&started.stderr).into_owned();
-        assert!(!started.status.success() && told.contains(why), "{told}");
+        let reported = String::from_utf8_lossy(&started.stderr).into_owned();
+        assert!(!started.status.success() && reported.contains(why), "{reported}");
     };
     refused("there are results, and no orders");
     std::fs::rename(data.join("results"), data.join("results elsewhere")).unwrap();

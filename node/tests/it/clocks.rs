@@ -40,10 +40,10 @@ async fn off_s(client: &Client, id: i64) -> i64 {
     row.get::<_, i64>(0) - now.cast_signed()
 }
 
-async fn until(what: &str, so: impl Fn() -> bool, told: impl Fn() -> String) {
+async fn until(what: &str, so: impl Fn() -> bool, reported: impl Fn() -> String) {
     let began = Instant::now();
     while !so() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}: {}", told());
+        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}: {}", reported());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

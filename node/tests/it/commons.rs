@@ -18,29 +18,29 @@ async fn listener(node: &Node) -> (Client, UnboundedReceiver<(String, String)>) 
     let address = node.ready["listen"].as_str().unwrap();
     let url = format!("postgresql://tally@{address}/tally");
     let (client, mut connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    let (teller, told) = unbounded_channel();
+    let (teller, reported) = unbounded_channel();
     tokio::spawn(async move {
         let mut messages = poll_fn(move |context| connection.poll_message(context));
         while let Some(Ok(message)) = messages.next().await {
-            if let AsyncMessage::Notification(told) = message {
-                _ = teller.send((told.channel().to_owned(), told.payload().to_owned()));
+            if let AsyncMessage::Notification(reported) = message {
+                _ = teller.send((reported.channel().to_owned(), reported.payload().to_owned()));
             }
         }
     });
-    (client, told)
+    (client, reported)
 }
 
 #[tokio::test]
 async fn sessions_tell_and_end_one_another() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(folder.path());
-    let (client, mut told) = listener(&node).await;
+    let (client, mut reported) = listener(&node).await;
     let other = node.connect().await;
     client.batch_execute("LISTEN news").await.unwrap();
     // The client waits for nothing when it is told.
     other.batch_execute("BEGIN; NOTIFY news, 'one'; NOTIFY news, 'two'; COMMIT").await.unwrap();
     for payload in ["one", "two"] {
-        let heard = timeout(LONG, told.recv()).await.expect("it is told").unwrap();
+        let heard = timeout(LONG, reported.recv()).await.expect("it is told").unwrap();
         assert_eq!(heard, ("news".to_owned(), payload.to_owned()));
     }
     client.batch_execute("SELECT pg_advisory_lock(7, -1)").await.unwrap();

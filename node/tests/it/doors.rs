@@ -175,10 +175,10 @@ fn psql_comes_by_tls_with_a_password_or_a_certificate() {
     assert!(handshake("-tls1_3").contains("TLSv1.3"));
     assert!(!handshake("-tls1_2").contains("Server certificate"));
 
-    let told = fs::read_to_string(log).unwrap();
-    let line = told.lines().find(|line| line.contains("failed login")).unwrap();
+    let reported = fs::read_to_string(log).unwrap();
+    let line = reported.lines().find(|line| line.contains("failed login")).unwrap();
     assert!(line.contains("WARN") && line.contains("user=bob") && line.contains("127.0.0.1"));
-    assert!(!told.contains("hunter2"), "a password is in the log");
+    assert!(!reported.contains("hunter2"), "a password is in the log");
 }
 
 #[test]
@@ -210,8 +210,10 @@ fn a_hangup_has_users_and_certificates_read_again() {
     keys.write("users", "ada:nonsense\n");
     keys.write("localhost.key", "nonsense\n");
     hang_up(&node);
-    let told = || fs::read_to_string(&log).unwrap();
-    eventually("both are in the log", || told().matches("what was in force stays").count() == 2);
+    let reported = || fs::read_to_string(&log).unwrap();
+    eventually("both are in the log", || {
+        reported().matches("what was in force stays").count() == 2
+    });
     assert!(admits("ca", "first"));
 
     keys.users("users", &[("ada", "second")]);
@@ -366,8 +368,8 @@ fn challenge(node: &Node, user: &str) -> String {
     let body = [b"SCRAM-SHA-256\0", &(first.len() as u32).to_be_bytes()[..], first].concat();
     let length = (body.len() as u32 + 4).to_be_bytes();
     stream.write_all(&[b"p", &length[..], &body].concat()).unwrap();
-    let told = String::from_utf8_lossy(&next_message(&mut stream)[4..]).into_owned();
-    told.split_once(',').unwrap().1.to_owned()
+    let reported = String::from_utf8_lossy(&next_message(&mut stream)[4..]).into_owned();
+    reported.split_once(',').unwrap().1.to_owned()
 }
 
 fn next_message(stream: &mut TcpStream) -> Vec<u8> {

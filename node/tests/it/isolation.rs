@@ -204,12 +204,12 @@ const SCRIPTS: &[Script] = &[
 ];
 
 /// What one transaction was told, by statement.
-type Told = Vec<Vec<String>>;
+type Reported = Vec<Vec<String>>;
 
 /// What each transaction that committed was told, and the rows in the end.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Story {
-    told: BTreeMap<usize, Told>,
+    reported: BTreeMap<usize, Reported>,
     rows: Vec<String>,
 }
 
@@ -260,40 +260,41 @@ impl Stage {
             let at_once = tokio::time::timeout(patience, &mut step).await.ok();
             steps.push((transaction, text, at_once, step));
         }
-        let mut told: BTreeMap<usize, Result<Told, String>> = BTreeMap::new();
+        let mut reported: BTreeMap<usize, Result<Reported, String>> = BTreeMap::new();
         for (transaction, text, at_once, step) in steps {
             let answer = match at_once {
                 Some(answer) => answer.unwrap(),
                 None => step.await.unwrap(),
             };
-            match (answer, told.entry(transaction).or_insert(Ok(Vec::new()))) {
+            match (answer, reported.entry(transaction).or_insert(Ok(Vec::new()))) {
                 (Ok(_), so_far @ Ok(_)) if text == "ROLLBACK" => *so_far = Err("none".into()),
                 (Ok(rows), Ok(so_far)) => so_far.push(rows),
                 (Err(code), so_far @ Ok(_)) => *so_far = Err(code),
                 (_, Err(_)) => {}
             }
         }
-        for (transaction, told) in &told {
-            let code = told.as_ref().err();
+        for (transaction, reported) in &reported {
+            let code = reported.as_ref().err();
             let is_expected = code
                 .is_none_or(|code| ["none", "40001", "40P01", "23505"].contains(&code.as_str()));
             assert!(is_expected, "{}: transaction {transaction} ended with {code:?}", script.name);
         }
-        let committed = told.into_iter().filter_map(|(at, told)| Some((at, told.ok()?)));
-        Story { told: committed.collect(), rows: self.rows().await }
+        let committed =
+            reported.into_iter().filter_map(|(at, reported)| Some((at, reported.ok()?)));
+        Story { reported: committed.collect(), rows: self.rows().await }
     }
 
     /// One transaction after the other.
     async fn one_by_one(&self, script: &Script, order: &[usize]) -> Option<Story> {
         self.reset().await;
-        let mut story = Story { told: BTreeMap::new(), rows: Vec::new() };
+        let mut story = Story { reported: BTreeMap::new(), rows: Vec::new() };
         for &transaction in order {
             let client = &self.clients[transaction];
             ask(client, "BEGIN").await.unwrap();
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             for (_, text) in script.steps.iter().filter(|(of, _)| *of == transaction) {
                 match ask(client, text).await {
-                    Ok(rows) => told.push(rows),
+                    Ok(rows) => reported.push(rows),
                     // In this order it would not have committed.
                     Err(_) => {
                         ask(client, "ROLLBACK").await.unwrap();
@@ -301,7 +302,7 @@ impl Stage {
                     }
                 }
             }
-            story.told.insert(transaction, told);
+            story.reported.insert(transaction, reported);
         }
         story.rows = self.rows().await;
         Some(story)
@@ -349,8 +350,8 @@ async fn sessions_see_no_anomaly_at_any_level_under_any_protocol() {
             let patience = if protocol == "2pl" { 100 } else { 60_000 };
             let patience = Duration::from_millis(patience);
             let story = stage.side_by_side(script, level, patience).await;
-            assert!(!story.told.is_empty(), "{protocol}, {}: nobody committed", script.name);
-            let committed: Vec<usize> = story.told.keys().copied().collect();
+            assert!(!story.reported.is_empty(), "{protocol}, {}: nobody committed", script.name);
+            let committed: Vec<usize> = story.reported.keys().copied().collect();
             let key = (script.name, committed.clone());
             if !serial.contains_key(&key) {
                 serial.insert(key.clone(), stage.serial(script, &committed).await);

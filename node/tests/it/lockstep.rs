@@ -53,8 +53,8 @@ async fn replayed(client: &Client, script: &str) -> String {
             lines.push(line.to_owned());
         } else if !line.starts_with("--") {
             lines.push(line.to_owned());
-            let told = answers(client, line).await;
-            lines.extend(told.into_iter().map(|answer| format!("-- {answer}")));
+            let reported = answers(client, line).await;
+            lines.extend(reported.into_iter().map(|answer| format!("-- {answer}")));
         }
     }
     lines.join("\n") + "\n"

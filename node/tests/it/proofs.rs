@@ -124,12 +124,12 @@ fn every_transaction_has_a_receipt_that_two_programs_accept() {
             let taken = run(&[&take[..], &place].concat());
             assert!(taken.status.success(), "block {height}, transaction {index}");
             // The block that decided it.
-            let told = json(&taken);
-            let decided = told["decided"].as_u64().unwrap() as usize;
+            let reported = json(&taken);
+            let decided = reported["decided"].as_u64().unwrap() as usize;
             assert!(decided >= ordered);
             if decided > ordered {
                 deferred += 1;
-                last_deferred = Some((decided, told));
+                last_deferred = Some((decided, reported));
             }
             let hash = &blocks[decided].0;
             let ours = |hash: &str| {
@@ -148,7 +148,7 @@ fn every_transaction_has_a_receipt_that_two_programs_accept() {
     assert!(receipts >= STATEMENTS.len() + 17 + 48, "{receipts} receipts");
     assert!(deferred > 0, "no transaction was deferred");
     // Those that a block was handed stand before its own.
-    let (decided, told) = last_deferred.unwrap();
+    let (decided, reported) = last_deferred.unwrap();
     let height = decided.to_string();
     let at = |position: usize| {
         let place = ["--height", &height, "--position", &position.to_string()];
@@ -159,7 +159,7 @@ fn every_transaction_has_a_receipt_that_two_programs_accept() {
     let all = (0..).map_while(at);
     let handed: Vec<Value> =
         all.take_while(|it| it["height"].as_u64() != Some(decided as u64)).collect();
-    assert!(handed.contains(&told), "{told:#} is not among {handed:#?}");
+    assert!(handed.contains(&reported), "{reported:#} is not among {handed:#?}");
 }
 
 /// Writes the ledger anew with the one byte string `was` turned into `is` in the block at `height`,
@@ -291,9 +291,9 @@ fn what_a_running_node_proves_holds_for_two_programs() {
         let insert =
             "INSERT INTO notes SELECT n / 10, n, 'note ' || n FROM generate_series(1, 99) n";
         client.batch_execute(insert).await.unwrap();
-        let told = client.query_one("SELECT * FROM tally_last_commit()", &[]).await.unwrap();
-        let (block, index): (i64, i64) = (told.get("block"), told.get("index"));
-        let head: String = told.get("head");
+        let reported = client.query_one("SELECT * FROM tally_last_commit()", &[]).await.unwrap();
+        let (block, index): (i64, i64) = (reported.get("block"), reported.get("index"));
+        let head: String = reported.get("head");
         let key = ask("SELECT tally_verifier_key()").await.unwrap();
         let printed = run(&["proof", "key", "--data", path(&data)]);
         assert_eq!(String::from_utf8(printed.stdout).unwrap().trim_end(), key);

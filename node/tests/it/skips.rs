@@ -46,9 +46,9 @@ async fn a_block_that_fails_twice_is_stopped_before_and_skipped() {
     let height = died_in_last(data);
     let skip = |height: Height, more: &[&str]| {
         let height = height.to_string();
-        let told =
+        let reported =
             ["skip", &height, "--data", path(data), "--owner", "tally", "--reason", "a panic"];
-        run(&[&["--output", "json"], &told[..], more].concat())
+        run(&[&["--output", "json"], &reported[..], more].concat())
     };
     let refused = skip(height, &["--yes"]);
     assert_eq!(refused.status.code(), Some(1), "one death is none");
@@ -74,14 +74,14 @@ async fn a_block_that_fails_twice_is_stopped_before_and_skipped() {
     node.signal(Signal::TERM);
 
     let other = skip(height - 1, &["--yes"]);
-    let told = String::from_utf8_lossy(&other.stderr).into_owned();
-    assert!(told.contains(&format!("block {height} is the one")), "{told}");
+    let reported = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(reported.contains(&format!("block {height} is the one")), "{reported}");
     let shown = skip(height, &[]);
-    let told = String::from_utf8_lossy(&shown.stderr).into_owned();
+    let reported = String::from_utf8_lossy(&shown.stderr).into_owned();
     assert_eq!(shown.status.code(), Some(1));
     assert!(
-        told.contains("--yes") && told.contains("INSERT INTO t VALUES ($1) with (2)"),
-        "{told}"
+        reported.contains("--yes") && reported.contains("INSERT INTO t VALUES ($1) with (2)"),
+        "{reported}"
     );
     let done = skip(height, &["--yes"]);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
@@ -173,8 +173,8 @@ async fn a_restore_does_not_end_within_what_is_skipped() {
     ordered_alone(data, &["INSERT INTO t VALUES (2)"]).await;
     let height = died_in_last(data);
     died_in_last(data);
-    let told = height.to_string();
-    let skip = ["skip", &told, "--data", path(data), "--owner", "tally", "--reason", "a panic"];
+    let reported = height.to_string();
+    let skip = ["skip", &reported, "--data", path(data), "--owner", "tally", "--reason", "a panic"];
     assert_eq!(run(&[&skip[..], &["--yes"]].concat()).status.code(), Some(0));
     let mut node = Node::start(data);
     let client = node.connect().await;
@@ -196,7 +196,7 @@ async fn a_restore_does_not_end_within_what_is_skipped() {
             let more = ["restore", "--from", path(from), "--data", path(to.path())];
             (run(&[&["--output", "json"], &more[..], &until].concat()), to)
         };
-        let (refused, _) = restore(["--to-block", &told]);
+        let (refused, _) = restore(["--to-block", &reported]);
         let why = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(1), "{why}");
         assert!(why.contains(&format!("block {} or block {}", height - 1, height + 1)), "{why}");

@@ -106,9 +106,9 @@ async fn writes_without_a_majority_end_and_the_node_says_that_it_cannot_write() 
 
     let rows = client.query("SELECT id FROM notes WHERE id IN (4, 5)", &[]).await.unwrap();
     assert!(rows.is_empty(), "what was taken back is in no block");
-    let told = client.query("SELECT * FROM tally_outcome('it''s one')", &[]).await.unwrap();
+    let reported = client.query("SELECT * FROM tally_outcome('it''s one')", &[]).await.unwrap();
     let found = client.query("SELECT id FROM notes WHERE id = 1", &[]).await.unwrap();
-    assert_eq!(told.len(), found.len(), "the outcome is known by its key");
+    assert_eq!(reported.len(), found.len(), "the outcome is known by its key");
     trial.settle();
 }
 

@@ -49,14 +49,14 @@ impl Node {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn();
         let mut child = child.unwrap();
         let stdout = child.stdout.take().unwrap();
-        let (teller, told) = channel();
+        let (teller, reported) = channel();
         std::thread::spawn(move || {
             let mut line = String::new();
             let _ = BufReader::new(stdout).read_line(&mut line);
             let _ = teller.send(line);
         });
         let mut node = Node { child, ready: Value::Null, log };
-        let line = told.recv_timeout(PATIENCE).unwrap_or_default();
+        let line = reported.recv_timeout(PATIENCE).unwrap_or_default();
         node.ready = serde_json::from_str(&line).unwrap_or_default();
         assert!(node.ready["ready"] == true, "{} did not start: {}", data.display(), node.says());
         node
@@ -133,10 +133,10 @@ async fn connect(address: &str) -> Result<Client, String> {
 }
 
 /// Until it is so; else the test fails with what is told.
-pub fn until(what: &str, so: impl Fn() -> bool, told: impl Fn() -> String) {
+pub fn until(what: &str, so: impl Fn() -> bool, reported: impl Fn() -> String) {
     let since = Instant::now();
     while !so() {
-        assert!(since.elapsed() < PATIENCE, "waited in vain for {what}: {}", told());
+        assert!(since.elapsed() < PATIENCE, "waited in vain for {what}: {}", reported());
         std::thread::sleep(PAUSE);
     }
 }

@@ -148,7 +148,7 @@ impl Operand {
         Ok(match value {
             ColumnarValue::Array(array) => Operand::Each(cells(array)?),
             ColumnarValue::Scalar(scalar) => {
-                let array = scalar.to_array().map_err(crate::faults::told)?;
+                let array = scalar.to_array().map_err(crate::faults::reported)?;
                 Operand::Same(cells(&array)?.value(0)?)
             }
         })

@@ -13,15 +13,17 @@ pub(crate) fn raise(error: Error) -> DataFusionError {
 }
 
 /// What a client is told.
-pub(crate) fn told(error: DataFusionError) -> Error {
+pub(crate) fn reported(error: DataFusionError) -> Error {
     match error {
         DataFusionError::External(inner) => external(inner),
         DataFusionError::ArrowError(inner, _) => arrow(*inner),
         DataFusionError::SchemaError(inner, _) => schema(*inner),
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => told(*inner),
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            reported(*inner)
+        }
         DataFusionError::Shared(inner) => shared(&inner),
         DataFusionError::Collection(errors) => match errors.into_iter().next() {
-            Some(first) => told(first),
+            Some(first) => reported(first),
             None => Error::new(SqlState::INTERNAL_ERROR, "an analytical query failed"),
         },
         DataFusionError::NotImplemented(what) => {
@@ -43,7 +45,7 @@ fn external(inner: Box<dyn std::error::Error + Send + Sync>) -> Error {
         Err(inner) => inner,
     };
     let inner = match inner.downcast::<DataFusionError>() {
-        Ok(inner) => return told(*inner),
+        Ok(inner) => return reported(*inner),
         Err(inner) => inner,
     };
     match inner.downcast::<ArrowError>() {

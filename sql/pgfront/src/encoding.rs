@@ -256,9 +256,10 @@ mod tests {
         message(b'D', "é".as_bytes());
         message(b'E', "Mgrün\0\0".as_bytes());
         latin1.encode_messages(&mut out, 6);
-        let told = [&[0, 2][..], b"\xe9\0", &column, b"x?\0", &column].concat();
+        let reported = [&[0, 2][..], b"\xe9\0", &column, b"x?\0", &column].concat();
         let mut expected = b"before".to_vec();
-        for (kind, body) in [(b'T', &told[..]), (b'D', "é".as_bytes()), (b'E', b"Mgr\xfcn\0\0")] {
+        for (kind, body) in [(b'T', &reported[..]), (b'D', "é".as_bytes()), (b'E', b"Mgr\xfcn\0\0")]
+        {
             expected.push(kind);
             expected.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
             expected.extend_from_slice(body);

@@ -58,14 +58,14 @@ fn ask(engine: &Engine, body: &Body) -> (Height, Origin, Outcome) {
 
 /// What one run of an engine told its clients and readers.
 #[derive(Default)]
-struct Told {
+struct Reported {
     answers: Mutex<Vec<(Height, Origin, Outcome)>>,
     readings: Mutex<Vec<(Height, Call, Answer)>>,
     /// The newest height that was answered.
     acknowledged: AtomicU64,
 }
 
-impl Told {
+impl Reported {
     fn hear(&self, answer: (Height, Origin, Outcome)) {
         self.acknowledged.fetch_max(answer.0, Ordering::SeqCst);
         self.answers.lock().unwrap().push(answer);
@@ -157,16 +157,16 @@ fn check(protocol: &str, overlap: bool) {
     let mut overlapping = 0;
     for seed in 0..3 {
         let engine = start(&disk);
-        let told = Told::default();
+        let reported = Reported::default();
         if seed == 0 {
-            told.hear(ask(&engine, &Body::Schema { text: "create table main".into() }));
+            reported.hear(ask(&engine, &Body::Schema { text: "create table main".into() }));
         }
-        let (acknowledged, cut) = told.run(&engine, &disk, seed, 60);
+        let (acknowledged, cut) = reported.run(&engine, &disk, seed, 60);
         engine.stop();
         let head = engine.head();
         drop(engine);
         overlapping += observe(&mut witness, &disk, head.height);
-        told.check(&mut witness);
+        reported.check(&mut witness);
         let cut: Arc<dyn Files> = Arc::new(cut);
         let left = recover(cut, &language, 1, &mut |_| ()).unwrap().replica.head();
         assert!(left.height >= acknowledged, "{left:?} of {acknowledged}");
@@ -205,25 +205,25 @@ fn a_protocol_is_changed_on_the_way() {
     let (disk, first) = (MemoryFiles::new(), "harmony");
     begin(&disk, &genesis(first)).unwrap();
     let engine = start(&disk);
-    let told = Told::default();
-    told.hear(ask(&engine, &Body::Schema { text: "create table main".into() }));
+    let reported = Reported::default();
+    reported.hear(ask(&engine, &Body::Schema { text: "create table main".into() }));
     let protocols =
         ["harmony:inter_block=on", "quecc:planning=pipelined", "harmony:inter_block=on", "serial"];
     let ended = AtomicBool::new(false);
     scope(|threads| {
         let clients = (0..CLIENTS).map(|who| {
-            let (told, engine) = (&told, &engine);
-            threads.spawn(move || told.client(engine, Random::new(who), 100))
+            let (reported, engine) = (&reported, &engine);
+            threads.spawn(move || reported.client(engine, Random::new(who), 100))
         });
         let clients: Vec<_> = clients.collect();
-        let (told, engine, ended) = (&told, &engine, &ended);
-        threads.spawn(move || told.reader(engine, Random::new(77), ended));
+        let (reported, engine, ended) = (&reported, &engine, &ended);
+        threads.spawn(move || reported.reader(engine, Random::new(77), ended));
         for protocol in protocols {
             sleep(Duration::from_millis(20));
             let (name, value) = ("protocol".into(), protocol.into());
             let changed = ask(engine, &Body::Parameter { name, value });
             assert!(matches!(changed.2, Outcome::Committed(_)), "{changed:?}");
-            told.hear(changed);
+            reported.hear(changed);
         }
         let joined: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
         ended.store(true, Ordering::SeqCst);
@@ -232,7 +232,7 @@ fn a_protocol_is_changed_on_the_way() {
     engine.stop();
     let mut witness = Witness::new(&genesis(first)).unwrap();
     observe(&mut witness, &disk, engine.head().height);
-    told.check(&mut witness);
+    reported.check(&mut witness);
 }
 
 /// A disk that fails while blocks overlap: all clients are answered, and what was acknowledged
@@ -243,13 +243,13 @@ fn a_disk_that_fails_leaves_no_client_waiting() {
         let disk = MemoryFiles::new();
         begin(&disk, &genesis("harmony:inter_block=on")).unwrap();
         let engine = start(&disk);
-        let told = Told::default();
-        told.hear(ask(&engine, &Body::Schema { text: "create table main".into() }));
+        let reported = Reported::default();
+        reported.hear(ask(&engine, &Body::Schema { text: "create table main".into() }));
         let (_, manner) = ledger::memory_files::MANNERS[0];
         disk.fail_at(Some(manner(disk.operations() + operations)));
         scope(|threads| {
             for who in 0..CLIENTS {
-                let (told, engine) = (&told, &engine);
+                let (reported, engine) = (&reported, &engine);
                 threads.spawn(move || {
                     let mut random = Random::new(who);
                     loop {
@@ -261,7 +261,7 @@ fn a_disk_that_fails_leaves_no_client_waiting() {
                             return;
                         };
                         match answer.blocking_recv() {
-                            Ok(Ok(done)) => told.hear((done.height, done.origin, done.outcome)),
+                            Ok(Ok(done)) => reported.hear((done.height, done.origin, done.outcome)),
                             Ok(Err(error)) => {
                                 assert_ne!(error.code(), SqlState::INTERNAL_ERROR, "{error:?}");
                                 return;
@@ -279,6 +279,6 @@ fn a_disk_that_fails_leaves_no_client_waiting() {
         disk.fail_at(None);
         let files: Arc<dyn Files> = Arc::new(disk.clone());
         let left = recover(files, &language, 1, &mut |_| ()).unwrap().replica.head();
-        assert!(left.height >= told.acknowledged.load(Ordering::SeqCst));
+        assert!(left.height >= reported.acknowledged.load(Ordering::SeqCst));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use concurrency::{Isolation, Outcome};
-use engine::transaction::outcome::Told;
+use engine::transaction::outcome::Reported;
 use engine::{Body, Executed, KeyStanding, KeyStatus, Member, Replica, Request};
 use ledger::{Batch, BlockResult, Genesis, Hash};
 use order::{Submission, View};
@@ -229,26 +229,26 @@ impl Witness {
         envelope: &Bytes,
         outcome: &Bytes,
     ) -> Result<(), Wrong> {
-        let told = Told::decode(outcome).map_err(|error| wrong("encoding", error))?;
+        let reported = Reported::decode(outcome).map_err(|error| wrong("encoding", error))?;
         let (name, expires_us) = name_of(envelope)?;
-        let status = match &told {
-            Told::Committed { .. } => KeyStatus::Committed,
-            Told::Rejected(it) if is_refusal(it.code) => {
+        let status = match &reported {
+            Reported::Committed { .. } => KeyStatus::Committed,
+            Reported::Rejected(it) if is_refusal(it.code) => {
                 self.decided.insert(place(origin), (height, outcome.clone()));
                 return self.check_refusal(SqlState(it.code), expires_us, height);
             }
-            Told::Rejected(it) => KeyStatus::Rejected(it.code),
-            Told::Retry(_) => KeyStatus::Retry,
-            Told::Deferred => {
+            Reported::Rejected(it) => KeyStatus::Rejected(it.code),
+            Reported::Retry(_) => KeyStatus::Retry,
+            Reported::Deferred => {
                 self.deferred.insert(place(origin), envelope.clone());
                 KeyStatus::Pending
             }
-            Told::Repeat(first) => {
+            Reported::Repeat(first) => {
                 self.decided.insert(place(origin), (height, outcome.clone()));
                 return self.check_repeat(&name, *first);
             }
         };
-        if told != Told::Deferred
+        if reported != Reported::Deferred
             && self.decided.insert(place(origin), (height, outcome.clone())).is_some()
         {
             return Err(wrong("at most once", format!("{origin:?} was decided twice")));
@@ -306,12 +306,12 @@ impl Witness {
             let what = format!("{origin:?} was answered and is not in the ledger");
             return Err(wrong("acknowledged", what));
         };
-        let told = Told::decode(recorded).map_err(|error| wrong("encoding", error))?;
-        let agrees = match (&told, outcome) {
-            (Told::Committed { count }, Outcome::Committed(result)) => *count == result.count,
-            (Told::Rejected(it), Outcome::Rejected(error)) => it.code == error.code().0,
-            (Told::Retry(_), Outcome::Retry(_)) => true,
-            (Told::Repeat(_), Outcome::Rejected(error)) => {
+        let reported = Reported::decode(recorded).map_err(|error| wrong("encoding", error))?;
+        let agrees = match (&reported, outcome) {
+            (Reported::Committed { count }, Outcome::Committed(result)) => *count == result.count,
+            (Reported::Rejected(it), Outcome::Rejected(error)) => it.code == error.code().0,
+            (Reported::Retry(_), Outcome::Retry(_)) => true,
+            (Reported::Repeat(_), Outcome::Rejected(error)) => {
                 error.code() == SqlState::DUPLICATE_OBJECT
             }
             _ => false,
@@ -319,7 +319,7 @@ impl Witness {
         if *decided == height && agrees {
             return Ok(());
         }
-        let what = format!("{origin:?}: {told:?} in block {decided}, answered {outcome:?}");
+        let what = format!("{origin:?}: {reported:?} in block {decided}, answered {outcome:?}");
         Err(wrong("acknowledged", what))
     }
 

@@ -146,10 +146,10 @@ mod tests {
         let (tally, own) = (node::cli::Cli::command(), Cli::command());
         let about = |command: &clap::Command| command.get_about().map(ToString::to_string);
         let passed_on = tally.get_subcommands().filter(|it| it.is_disable_help_flag_set());
-        let told: Vec<_> = passed_on.map(|it| (it.get_name().to_owned(), about(it))).collect();
+        let reported: Vec<_> = passed_on.map(|it| (it.get_name().to_owned(), about(it))).collect();
         let shown = own.get_subcommands().filter(|it| !it.is_hide_set());
         let said: Vec<_> = shown.map(|it| (it.get_name().to_owned(), about(it))).collect();
-        assert_eq!(told, said);
+        assert_eq!(reported, said);
     }
 
     #[test]

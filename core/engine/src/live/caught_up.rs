@@ -17,12 +17,12 @@ impl Engine {
             return Ok(self.shared.released.load(Ordering::Acquire));
         };
         let confirmed = loop {
-            let (teller, told) = oneshot::channel();
+            let (teller, reported) = oneshot::channel();
             let asked = remote.confirm(Box::new(move |height| _ = teller.send(height)));
             if !asked {
                 return Ok(self.shared.released.load(Ordering::Acquire));
             }
-            if let Ok(height) = told.await {
+            if let Ok(height) = reported.await {
                 break height;
             }
             if self.shared.ended.load(Ordering::SeqCst) {

@@ -147,8 +147,8 @@ fn compare_orders(batch: &Batch, again: &Again) -> Result<(), Fault> {
 }
 
 fn compare_outcomes(batch: &Batch, result: &BlockResult, again: &Again) -> Result<(), Fault> {
-    let told = again.outcomes.iter().flat_map(|(own, _)| own);
-    for (index, (recorded, found)) in result.outcomes().iter().zip(told).enumerate() {
+    let reported = again.outcomes.iter().flat_map(|(own, _)| own);
+    for (index, (recorded, found)) in result.outcomes().iter().zip(reported).enumerate() {
         if recorded == found {
             continue;
         }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::transaction::outcome::{RowImage, Told, imaged, split_images};
+use engine::transaction::outcome::{Reported, RowImage, imaged, split_images};
 use engine::{Body, ParameterTypes, Request};
 use ledger::header::{ORDER_HEADER_BYTES, RESULT_HEADER_BYTES};
 use ledger::{Files, Hash, MemoryFiles, OrderHeader, ResultHeader};
@@ -516,7 +516,7 @@ fn row_images_are_held_against_the_effects_alone() {
     // What it says of how a transaction ended is not told again.
     let alter = |block: &mut Block| {
         let (images, ended) = split_images(&block.outcomes[1]).unwrap();
-        assert!(matches!(Told::decode(ended), Ok(Told::Committed { .. })));
+        assert!(matches!(Reported::decode(ended), Ok(Reported::Committed { .. })));
         block.outcomes[1] = imaged(&images, b"\x0123505");
     };
     let blocks = altered(&blocks, PLAIN, Alteration::Bodies(&alter));

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::transaction::outcome::Told;
+use engine::transaction::outcome::Reported;
 use engine::{Body, EXECUTOR, ParameterTypes, replay};
 use ledger::hash::to_hex;
 use ledger::{BlockResult, Files, LogOptions, MemoryFiles, Stream};
@@ -124,9 +124,9 @@ fn ledgers_of_old_give_what_they_gave() {
         for block in blocks_of(&own).iter().skip(1) {
             let result = BlockResult::of(block.result.as_ref().unwrap()).unwrap();
             for outcome in result.outcomes() {
-                match Told::decode(outcome).unwrap() {
-                    Told::Committed { .. } => committed += 1,
-                    Told::Rejected(it) => drop(codes.insert(it.code)),
+                match Reported::decode(outcome).unwrap() {
+                    Reported::Committed { .. } => committed += 1,
+                    Reported::Rejected(it) => drop(codes.insert(it.code)),
                     _ => {}
                 }
             }

@@ -27,7 +27,8 @@ fn every_strategy(name: &str, settings: &[(&str, u64)]) {
                 let again = Bed::new(name, settings);
                 let options = Options { model, mutant: None };
                 let log = Arc::clone(&log);
-                let task = Task { log, batch_transactions: 300, options, preference, told: None };
+                let task =
+                    Task { log, batch_transactions: 300, options, preference, reported: None };
                 let done = (strategy.replay)(&task, again.store(), &pool);
                 let about = format!("{name}, {}, {workers} workers, {model:?}", strategy.name);
                 let done = done.unwrap_or_else(|why| panic!("{about}: {why}"));

@@ -167,7 +167,7 @@ fn a_limit_that_was_changed_is_the_same_for_whoever_comes_later() {
 }
 
 /// What a node had told its clients when so many file operations were done.
-struct Told {
+struct Reported {
     operations: u64,
     height: Height,
 }
@@ -181,10 +181,10 @@ fn start(files: &Arc<dyn Files>) -> Engine {
 }
 
 /// A node's ledger, one transaction a block, and what was acknowledged when.
-fn lived(files: &MemoryFiles, protocol: &str) -> Vec<Told> {
+fn lived(files: &MemoryFiles, protocol: &str) -> Vec<Reported> {
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     drop(begin(&shared, protocol));
-    let mut told = vec![Told { operations: files.operations(), height: 0 }];
+    let mut reported = vec![Reported { operations: files.operations(), height: 0 }];
     let engine = start(&shared);
     let table = "CREATE TABLE t (id bigint PRIMARY KEY, v bigint)";
     let load = |id: i64| {
@@ -200,10 +200,10 @@ fn lived(files: &MemoryFiles, protocol: &str) -> Vec<Told> {
         let answer = engine.submit(submitter, &Asked::from(&body), None).unwrap();
         let answer = answer.blocking_recv().unwrap();
         let height = answer.unwrap().height;
-        told.push(Told { operations: files.operations(), height });
+        reported.push(Reported { operations: files.operations(), height });
     }
     engine.stop();
-    told
+    reported
 }
 
 /// Head and state behind each block.
@@ -250,13 +250,13 @@ fn whatever_a_power_cut_leaves_of_orders_and_results_comes_to_the_state_of_its_o
     for protocol in ["harmony", "silo", "si"] {
         let files = MemoryFiles::new();
         files.remember();
-        let told = lived(&files, protocol);
+        let reported = lived(&files, protocol);
         let moments = files.moments();
         let states = states(&(Arc::new(files.clone()) as Arc<dyn Files>));
         let (mut random, mut unrecorded) = (Random::new(7), BTreeSet::new());
         for (moment, disk) in moments.iter().enumerate() {
-            let is_told = |told: &&Told| told.operations <= moment as u64;
-            let acknowledged = told.iter().rfind(is_told).map(|told| told.height);
+            let is_reported = |reported: &&Reported| reported.operations <= moment as u64;
+            let acknowledged = reported.iter().rfind(is_reported).map(|reported| reported.height);
             for image in 0..6 {
                 let about = format!("{protocol}, operation {moment}, image {image}");
                 let left = disk.crash(&mut random);

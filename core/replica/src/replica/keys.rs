@@ -6,7 +6,7 @@ use order::{Ended, EnvelopeBytes, Submission};
 use types::{Height, Origin};
 
 use crate::request::{Member, Verdict};
-use crate::transaction::outcome::Told;
+use crate::transaction::outcome::Reported;
 
 /// What a key that a client named has come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,11 +48,11 @@ impl Settlement {
         outcome: &[u8],
     ) -> Option<Settlement> {
         let origin = Origin { height, index };
-        match Told::decode(outcome).ok()? {
-            Told::Retry(_) => Settlement::of(member, origin, Ended::Retry),
-            Told::Committed { .. } => Settlement::of(member, origin, Ended::Committed),
-            Told::Rejected(it) => Settlement::of(member, origin, Ended::Rejected(it.code)),
-            Told::Deferred | Told::Repeat(_) => None,
+        match Reported::decode(outcome).ok()? {
+            Reported::Retry(_) => Settlement::of(member, origin, Ended::Retry),
+            Reported::Committed { .. } => Settlement::of(member, origin, Ended::Committed),
+            Reported::Rejected(it) => Settlement::of(member, origin, Ended::Rejected(it.code)),
+            Reported::Deferred | Reported::Repeat(_) => None,
         }
     }
 }

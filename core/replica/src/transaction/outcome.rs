@@ -165,16 +165,16 @@ impl RowImage {
 
 /// An error as it is recorded: its SQLSTATE, and what it is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ToldError {
+pub struct ReportedError {
     pub code: [u8; 5],
     pub table: Option<String>,
     pub column: Option<String>,
     pub constraint: Option<String>,
 }
 
-impl ToldError {
+impl ReportedError {
     /// Nothing follows it.
-    fn decode(mut input: &[u8]) -> Result<ToldError> {
+    fn decode(mut input: &[u8]) -> Result<ReportedError> {
         let input = &mut input;
         let cut = || corrupt("an SQLSTATE of another length");
         let (code, rest) = input.split_first_chunk().ok_or_else(cut)?;
@@ -189,37 +189,37 @@ impl ToldError {
         let too_long = names.map(String::len).any(|bytes| bytes > NAME_BYTES_MAX);
         match which > 7 || too_long || !input.is_empty() {
             true => Err(corrupt("names of an error")),
-            false => Ok(ToldError { code: *code, table, column, constraint }),
+            false => Ok(ReportedError { code: *code, table, column, constraint }),
         }
     }
 }
 
 /// What a recorded outcome says of an error, or of a repeat.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum Reported {
     Committed { count: u64 },
-    Rejected(ToldError),
-    Retry(ToldError),
+    Rejected(ReportedError),
+    Retry(ReportedError),
     Deferred,
     Repeat(Origin),
 }
 
-impl Told {
+impl Reported {
     /// Reads an outcome's kind and what stands in it, but for rows and images.
-    pub fn decode(bytes: &[u8]) -> Result<Told> {
+    pub fn decode(bytes: &[u8]) -> Result<Reported> {
         let mut input = bytes;
         Ok(match decode_byte(&mut input)? {
-            0 => Told::Committed { count: decode_u64(&mut input)? },
-            1 => Told::Rejected(ToldError::decode(input)?),
-            2 => Told::Retry(ToldError::decode(input)?),
-            3 => Told::Deferred,
+            0 => Reported::Committed { count: decode_u64(&mut input)? },
+            1 => Reported::Rejected(ReportedError::decode(input)?),
+            2 => Reported::Retry(ReportedError::decode(input)?),
+            3 => Reported::Deferred,
             4 => {
                 let height = decode_u64(&mut input)?;
                 let index = u32::try_from(decode_u64(&mut input)?);
                 let index = index.map_err(|_| corrupt("an index of more than 32 bits"))?;
-                Told::Repeat(Origin { height, index })
+                Reported::Repeat(Origin { height, index })
             }
-            5 => Told::decode(split_images(bytes)?.1)?,
+            5 => Reported::decode(split_images(bytes)?.1)?,
             _ => return Err(corrupt("an outcome of unknown kind")),
         })
     }
@@ -240,7 +240,7 @@ mod tests {
         let outcome = [0, 7, 0];
         let bytes = imaged(&images, &outcome);
         assert_eq!(split_images(&bytes), Ok((images, &outcome[..])));
-        assert_eq!(Told::decode(&bytes), Ok(Told::Committed { count: 7 }));
+        assert_eq!(Reported::decode(&bytes), Ok(Reported::Committed { count: 7 }));
         for cut in 0..bytes.len() - outcome.len() {
             assert!(split_images(&bytes[..cut]).is_err());
         }
@@ -251,19 +251,19 @@ mod tests {
         let error = |code: SqlState| Error::new(code, "whatever it says").with_hint("nothing");
         let named = error(SqlState::UNIQUE_VIOLATION).with_table("t").with_constraint("t_pkey");
         let bytes = encode_outcome(&Outcome::Rejected(named.clone()));
-        let told = ToldError {
+        let reported = ReportedError {
             code: *b"23505",
             table: Some("t".into()),
             column: None,
             constraint: Some("t_pkey".into()),
         };
-        assert_eq!(Told::decode(&bytes), Ok(Told::Rejected(told)));
+        assert_eq!(Reported::decode(&bytes), Ok(Reported::Rejected(reported)));
         let other = encode_outcome(&Outcome::Rejected(named.clone().with_constraint("t_key")));
         assert_ne!(bytes, other);
         let reworded = named.with_detail("other words").with_position(7);
         assert_eq!(bytes, encode_outcome(&Outcome::Rejected(reworded)));
         for cut in 0..bytes.len() {
-            assert!(Told::decode(&bytes[..cut]).is_err());
+            assert!(Reported::decode(&bytes[..cut]).is_err());
         }
         let long = "é".repeat(5000);
         let long = error(SqlState::RAISE_EXCEPTION)
@@ -271,23 +271,23 @@ mod tests {
             .with_column(&long)
             .with_constraint(&long);
         let bytes = encode_outcome(&Outcome::Rejected(long));
-        assert!(Told::decode(&bytes).is_ok() && bytes.len() <= OUTCOME_BYTES_MAX);
+        assert!(Reported::decode(&bytes).is_ok() && bytes.len() <= OUTCOME_BYTES_MAX);
     }
 
     #[test]
     fn a_repeat_may_stand_behind_images() {
         let origin = Origin { height: 300, index: 7 };
         let bytes = imaged(&[], &Fate::Repeat(origin).encode());
-        assert_eq!(Told::decode(&bytes), Ok(Told::Repeat(origin)));
+        assert_eq!(Reported::decode(&bytes), Ok(Reported::Repeat(origin)));
         assert!(split_images(&imaged(&[], &Fate::Deferred.encode())).is_err());
     }
 
     #[test]
     fn what_is_not_an_end_says_where_to_look() {
-        assert_eq!(Told::decode(&Fate::Deferred.encode()), Ok(Told::Deferred));
+        assert_eq!(Reported::decode(&Fate::Deferred.encode()), Ok(Reported::Deferred));
         let origin = Origin { height: 300, index: 7 };
-        assert_eq!(Told::decode(&Fate::Repeat(origin).encode()), Ok(Told::Repeat(origin)));
-        assert!(Told::decode(&[6]).is_err());
-        assert!(Told::decode(&[]).is_err());
+        assert_eq!(Reported::decode(&Fate::Repeat(origin).encode()), Ok(Reported::Repeat(origin)));
+        assert!(Reported::decode(&[6]).is_err());
+        assert!(Reported::decode(&[]).is_err());
     }
 }

@@ -135,9 +135,9 @@ fn run(seed: u64) {
     let mut random = Random::new(seed);
     let mut model = Model::default();
     let mut readers: Vec<Snapshot> = Vec::new();
-    let mut untold: VecDeque<Changes> = VecDeque::new();
+    let mut unreported: VecDeque<Changes> = VecDeque::new();
     for height in 1..=BLOCKS {
-        untold.push_back(write(&store, &table, &mut random, height, &mut model));
+        unreported.push_back(write(&store, &table, &mut random, height, &mut model));
         if random.chance(12) {
             readers.push(store.snapshot());
         }
@@ -154,7 +154,7 @@ fn run(seed: u64) {
         if random.chance(3) {
             store.collect();
         }
-        while let Some(changes) = untold.pop_front_if(|_| random.chance(2)) {
+        while let Some(changes) = unreported.pop_front_if(|_| random.chance(2)) {
             check_changes(&changes, &model);
         }
         let retained = store.retained().into_iter().filter_map(|at| store.lease_at(at));
@@ -164,7 +164,7 @@ fn run(seed: u64) {
         }
         check(&table, height, &model.states[&height]);
     }
-    untold.drain(..).for_each(|changes| check_changes(&changes, &model));
+    unreported.drain(..).for_each(|changes| check_changes(&changes, &model));
     for _ in 0..8 {
         store.collect();
     }

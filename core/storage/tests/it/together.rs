@@ -73,9 +73,9 @@ fn each_of_several_blocks_is_told_what_it_would_have_changed_alone() {
         for write in &writes {
             apply(*write, &tables[1], blocks.arena(write.1 as usize % 2));
         }
-        let told = together.finish_each(blocks);
-        let told = told.iter().filter(|changes| !changes.is_empty());
-        let told: Vec<_> = told.map(|changes| (changes.height(), show(changes))).collect();
-        assert_eq!(told, expected, "seed {seed}");
+        let reported = together.finish_each(blocks);
+        let reported = reported.iter().filter(|changes| !changes.is_empty());
+        let reported: Vec<_> = reported.map(|changes| (changes.height(), show(changes))).collect();
+        assert_eq!(reported, expected, "seed {seed}");
     }
 }

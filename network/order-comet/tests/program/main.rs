@@ -183,13 +183,13 @@ impl Cluster {
     fn until(&mut self, what: &str, so: impl Fn(&Cluster) -> bool) {
         let since = Instant::now();
         while !so(self) {
-            let told = || {
+            let reported = || {
                 let standing = |it: &Member| it.comet.as_ref().map(Comet::standing);
                 let all: Vec<_> = self.members.iter().map(standing).collect();
                 let logs: Vec<String> = self.members.iter().map(|it| log_of(&it.data)).collect();
                 format!("{all:?}\n{}", logs.join("\n---\n"))
             };
-            assert!(since.elapsed() < PATIENCE, "waited in vain for {what}: {}", told());
+            assert!(since.elapsed() < PATIENCE, "waited in vain for {what}: {}", reported());
             std::thread::sleep(PAUSE);
             self.poll();
         }
@@ -224,12 +224,12 @@ impl Cluster {
     }
 
     fn confirm(&mut self, node: usize) -> u64 {
-        let (teller, told) = channel();
+        let (teller, reported) = channel();
         let comet = self.members[node].comet.as_mut().unwrap();
         assert!(comet.confirm(Box::new(move |height| _ = teller.send(height))));
         let since = Instant::now();
         loop {
-            if let Ok(height) = told.try_recv() {
+            if let Ok(height) = reported.try_recv() {
                 return height;
             }
             assert!(since.elapsed() < PATIENCE, "nothing is confirmed");

@@ -266,8 +266,8 @@ fn clients_are_told_when_brokers_are_away() {
     trial.cluster.pass(6_000);
     // By the runtime's clock.
     let inside = runtime.enter();
-    let told = trial.cluster.node(0).unwrap().given_up();
-    let codes: Vec<SqlState> = told.iter().map(|(_, error)| error.code()).collect();
+    let reported = trial.cluster.node(0).unwrap().given_up();
+    let codes: Vec<SqlState> = reported.iter().map(|(_, error)| error.code()).collect();
     assert_eq!(codes, [SqlState::TRANSACTION_RESOLUTION_UNKNOWN, SqlState::CANNOT_CONNECT_NOW]);
     let refused = trial.cluster.node(0).unwrap().submit(Bytes::from_static(b"later"));
     let Err(Refused::Closed(why)) = refused else { panic!("{refused:?}") };
@@ -276,6 +276,6 @@ fn clients_are_told_when_brokers_are_away() {
     trial.accepted[0].clear();
     trial.settle();
     // The one that was sent may come, the other cannot.
-    let late: Vec<_> = told.iter().map(|(it, _)| trial.envelopes().any(|e| e == it)).collect();
+    let late: Vec<_> = reported.iter().map(|(it, _)| trial.envelopes().any(|e| e == it)).collect();
     assert_eq!(late, [true, false]);
 }

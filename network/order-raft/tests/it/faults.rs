@@ -201,11 +201,11 @@ fn what_was_delivered_outlives_its_leader() {
             trial.cluster.pass(20);
             trial.poll();
         }
-        let told = trial.agreed.len();
+        let reported = trial.agreed.len();
         let Some(leader) = trial.cluster.leader() else { panic!("no leader in round {round}") };
         trial.crash(leader);
         let mut waited = 0;
-        while trial.agreed.len() <= told {
+        while trial.agreed.len() <= reported {
             trial.cluster.pass(50);
             trial.poll();
             waited += 50;
@@ -228,7 +228,7 @@ fn a_tail_that_nobody_else_has_is_cut() {
         trial.cluster.cut(other, old);
     }
     let mut handle = trial.cluster.node(old).unwrap();
-    let (told, height) = (trial.given[old], handle.store().height());
+    let (reported, height) = (trial.given[old], handle.store().height());
     for count in 0..10 {
         handle.submit(Bytes::from(format!("in vain {count}"))).unwrap();
         trial.cluster.pass(10);
@@ -236,7 +236,7 @@ fn a_tail_that_nobody_else_has_is_cut() {
     assert!(handle.store().height() > height, "the tail is in its log");
     trial.cluster.pass(3_000);
     trial.poll();
-    assert_eq!(trial.given[old], told, "a tail was delivered");
+    assert_eq!(trial.given[old], reported, "a tail was delivered");
     trial.cluster.crash(old, &mut trial.random);
     trial.begin(old);
     trial.settle();

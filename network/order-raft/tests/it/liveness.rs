@@ -113,12 +113,12 @@ fn readers_do_not_keep_a_leader_whose_clock_is_ahead() {
     let other = (leader + 1) % 3;
     cluster.skews_us[leader].store(600 * SECOND, Ordering::SeqCst);
     submit(&cluster, other, "while it is ahead");
-    let told = Arc::new(AtomicUsize::new(0));
+    let reported = Arc::new(AtomicUsize::new(0));
     for _ in 0..600 {
         for node in 0..3 {
-            let told = Arc::clone(&told);
+            let reported = Arc::clone(&reported);
             let tell = Box::new(move |_| {
-                told.fetch_add(1, Ordering::SeqCst);
+                reported.fetch_add(1, Ordering::SeqCst);
             });
             assert!(cluster.node(node).unwrap().confirm(tell));
         }
@@ -126,18 +126,18 @@ fn readers_do_not_keep_a_leader_whose_clock_is_ahead() {
     }
     gives(&cluster, other, &[0], "ordered, at the right time");
     assert_ne!(cluster.leader(), Some(leader));
-    assert!(told.load(Ordering::SeqCst) > 0, "readers are told by the next leader");
+    assert!(reported.load(Ordering::SeqCst) > 0, "readers are told by the next leader");
 }
 
 /// The block that a reader at a node is told to wait for, of a question put now.
 fn confirmed(cluster: &Cluster, node: usize) -> Arc<AtomicU64> {
-    let told = Arc::new(AtomicU64::new(u64::MAX));
+    let reported = Arc::new(AtomicU64::new(u64::MAX));
     let tell = {
-        let told = Arc::clone(&told);
-        Box::new(move |height| told.store(height, Ordering::SeqCst))
+        let reported = Arc::clone(&reported);
+        Box::new(move |height| reported.store(height, Ordering::SeqCst))
     };
     assert!(cluster.node(node).unwrap().confirm(tell));
-    told
+    reported
 }
 
 /// It was acknowledged by the leader and the one follower that is down, so the one that asks has
@@ -158,9 +158,9 @@ fn a_leader_that_begins_again_in_its_term_hides_nothing_that_it_acknowledged() {
         cluster.stop(follower);
         cluster.heal();
         cluster.begin(leader, 0);
-        let told = confirmed(&cluster, behind);
+        let reported = confirmed(&cluster, behind);
         cluster.pass(3_000);
-        assert_eq!(told.load(Ordering::SeqCst), 1, "{seed}");
+        assert_eq!(reported.load(Ordering::SeqCst), 1, "{seed}");
     }
 }
 

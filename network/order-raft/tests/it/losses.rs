@@ -73,7 +73,7 @@ fn two_forget_nothing_together(loss: Loss) {
     let copy = trial.copy_of(source);
     trial.cut_off(away);
     trial.order(leader, 20);
-    let told = trial.agreed.len();
+    let reported = trial.agreed.len();
     trial.crash(leader);
     trial.crash(loser);
     trial.lose(loser, loss, &copy);
@@ -85,13 +85,13 @@ fn two_forget_nothing_together(loss: Loss) {
         trial.cluster.pass(50);
         trial.poll();
     }
-    assert_eq!(trial.agreed.len(), told, "{loss:?}: two that lack it have ordered without it");
+    assert_eq!(trial.agreed.len(), reported, "{loss:?}: two that lack it have ordered without it");
     let standing = trial.cluster.node(loser).unwrap().standing();
     let waits = standing.waits.unwrap_or_default();
     assert!(waits.contains(&format!("no answer yet from {leader}")), "{waits}");
     trial.begin(leader);
     trial.settle();
-    assert!(trial.agreed.len() > told);
+    assert!(trial.agreed.len() > reported);
     // It counts again: two of three are a majority with it.
     trial.crash(leader);
     trial.order(loser, 5);
@@ -198,13 +198,13 @@ fn two_that_lost_their_data_wait_for_their_owner() {
         trial.lose(node, Loss::Emptied, &copy);
         trial.begin(node);
     }
-    let told = trial.agreed.len();
+    let reported = trial.agreed.len();
     for _ in 0..100 {
         trial.submit_at(0);
         trial.cluster.pass(50);
         trial.poll();
     }
-    assert_eq!(trial.agreed.len(), told);
+    assert_eq!(trial.agreed.len(), reported);
     let waits = trial.cluster.node(1).unwrap().standing().waits.unwrap_or_default();
     assert!(waits.contains("2 lost theirs too"), "{waits}");
 }
@@ -219,7 +219,7 @@ fn one_that_lacks_something_still_is_no_witness() {
     let (holder, away) = ((loser + 1) % 3, (loser + 2) % 3);
     trial.cut_off(away);
     trial.order(holder, 20);
-    let told = trial.agreed.len();
+    let reported = trial.agreed.len();
     let copy = trial.copy_of(loser);
     for node in [loser, holder, away] {
         trial.crash(node);
@@ -234,7 +234,7 @@ fn one_that_lacks_something_still_is_no_witness() {
     let standing = |trial: &Trial| trial.cluster.node(loser).unwrap().standing();
     let lacks = standing(&trial);
     assert!(lacks.waits.is_some_and(|why| why.contains("start the members that are down")));
-    assert!(lacks.entries < told as u64);
+    assert!(lacks.entries < reported as u64);
     trial.crash(holder);
     trial.lose(holder, Loss::Emptied, &copy);
     trial.begin(holder);
@@ -243,7 +243,7 @@ fn one_that_lacks_something_still_is_no_witness() {
         trial.cluster.pass(50);
         trial.poll();
     }
-    assert_eq!(trial.agreed.len(), told, "what two had acknowledged was ordered over");
+    assert_eq!(trial.agreed.len(), reported, "what two had acknowledged was ordered over");
     let waits = trial.cluster.node(holder).unwrap().standing().waits.unwrap_or_default();
     assert!(waits.contains(&format!("but {loser} lost theirs too")), "{waits}");
     assert!(standing(&trial).waits.is_some());

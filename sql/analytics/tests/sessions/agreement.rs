@@ -67,9 +67,9 @@ fn casts_and_fields_are_the_fast_paths() {
                 &["2.5,-15.6,1", "2.7,19.7,1"],
             ),
         ] {
-            let told = client.run(&format!("{ASK}{query}")).await;
-            assert!(told.by_analyst, "{query}");
-            assert_eq!(told.lines(), lines, "{query}");
+            let reported = client.run(&format!("{ASK}{query}")).await;
+            assert!(reported.by_analyst, "{query}");
+            assert_eq!(reported.lines(), lines, "{query}");
         }
     });
 }
@@ -214,9 +214,9 @@ fn no_answer_changes_when_its_table_grows() {
         client.run(&format!("{fill} generate_series(10, 30000) n")).await;
         let mut moved = 0;
         for (lines, query) in before {
-            let told = client.run(&query).await;
-            assert_eq!(told.lines(), lines, "{query}");
-            moved += usize::from(told.by_analyst);
+            let reported = client.run(&query).await;
+            assert_eq!(reported.lines(), lines, "{query}");
+            moved += usize::from(reported.by_analyst);
         }
         assert!(moved > 0, "all stayed");
     });
@@ -238,8 +238,11 @@ fn a_number_of_any_scale_leaves_its_queries_to_the_fast_path() {
         ] {
             let third = Value::Numeric("0.33333333333333333333".parse().expect("a number"));
             let parameters = if query.contains('$') { vec![third] } else { Vec::new() };
-            let told = client.tell(query, &parameters).await.expect("an answer");
-            assert_eq!((told.lines(), told.by_analyst), (vec!["30000".to_owned()], by_analyst));
+            let reported = client.tell(query, &parameters).await.expect("an answer");
+            assert_eq!(
+                (reported.lines(), reported.by_analyst),
+                (vec!["30000".to_owned()], by_analyst)
+            );
         }
         // The analyst's own queries have nowhere else to go.
         let windowed = client.error("SELECT rank() OVER (ORDER BY n) FROM f").await;

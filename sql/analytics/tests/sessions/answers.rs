@@ -32,15 +32,15 @@ fn common_table_expressions_windows_and_correlated_subqueries_are_answered() {
         let query = "WITH spent AS (SELECT customer, sum(amount) FROM sale GROUP BY customer)
                      SELECT name, spent.sum FROM spent JOIN customer ON id = customer
                      ORDER BY spent.sum DESC";
-        let told = client.run(query).await;
-        assert_eq!(told.head(), "name character varying(20),sum numeric");
-        assert_eq!(told.lines(), ["eve,NULL", "ada,30.75", "bob,5.00"]);
+        let reported = client.run(query).await;
+        assert_eq!(reported.head(), "name character varying(20),sum numeric");
+        assert_eq!(reported.lines(), ["eve,NULL", "ada,30.75", "bob,5.00"]);
         let window = "SELECT id, row_number() OVER (PARTITION BY customer ORDER BY day DESC) AS n,
                              sum(pieces) OVER (ORDER BY id ROWS 1 PRECEDING)
                       FROM sale ORDER BY id";
-        let told = client.run(window).await;
-        assert_eq!(told.head(), "id bigint,n bigint,sum bigint");
-        assert_eq!(told.lines(), ["1,2,3", "2,1,4", "3,1,1", "4,1,7"]);
+        let reported = client.run(window).await;
+        assert_eq!(reported.head(), "id bigint,n bigint,sum bigint");
+        assert_eq!(reported.lines(), ["1,2,3", "2,1,4", "3,1,1", "4,1,7"]);
         let correlated = "SELECT name FROM customer c WHERE EXISTS
                           (SELECT 1 FROM sale s WHERE s.customer = c.id AND s.pieces > 2)
                           ORDER BY name";
@@ -68,8 +68,8 @@ fn parameters_take_their_types_from_where_they_stand() {
         let parameters: Vec<types::Value> = parameters
             .map(|(data_type, text)| types::Value::read_text(data_type, text).expect("a value"))
             .collect();
-        let told = client.tell(query, &parameters).await.expect("a count");
-        assert_eq!(told.lines(), ["1,x"]);
+        let reported = client.tell(query, &parameters).await.expect("a count");
+        assert_eq!(reported.lines(), ["1,x"]);
     });
 }
 
@@ -86,17 +86,17 @@ fn a_random_value_is_drawn_for_each_row_by_either_engine() {
     in_shop(async |mut client| {
         let each = "SELECT count(DISTINCT r) = count(*), min(r) >= 0 AND max(r) < 1 FROM
                     (SELECT random() AS r, rank() OVER (ORDER BY id) FROM sale) AS s";
-        let told = client.run(each).await;
-        assert!(told.by_analyst);
-        assert_eq!(told.lines(), ["t,t"]);
+        let reported = client.run(each).await;
+        assert!(reported.by_analyst);
+        assert_eq!(reported.lines(), ["t,t"]);
         let ids = "SELECT count(DISTINCT gen_random_uuid()) = count(*), count(*) > 1 FROM
                    (SELECT rank() OVER (ORDER BY id) FROM sale) AS s";
         assert_eq!(client.lines(ids).await, ["t,t"]);
         let again = "SELECT random() FROM (SELECT rank() OVER (ORDER BY id) FROM sale) AS s";
         assert_ne!(client.lines(again).await, client.lines(again).await);
-        let told = client.run("SELECT id, random() < 1 FROM sale WHERE random() < 2").await;
-        assert!(!told.by_analyst);
-        assert!(told.lines().iter().all(|line| line.ends_with(",t")));
+        let reported = client.run("SELECT id, random() < 1 FROM sale WHERE random() < 2").await;
+        assert!(!reported.by_analyst);
+        assert!(reported.lines().iter().all(|line| line.ends_with(",t")));
     });
 }
 
@@ -107,10 +107,10 @@ fn views_are_read_by_either_engine() {
                     SELECT customer, rank() OVER (ORDER BY sum(pieces) DESC NULLS LAST), sum(amount)
                     FROM sale GROUP BY customer";
         client.run(view).await;
-        let told = client.run("SELECT * FROM ranked WHERE place < 3 ORDER BY place").await;
-        assert!(told.by_analyst);
-        assert_eq!(told.head(), "customer integer,place bigint,sum numeric");
-        assert_eq!(told.lines(), ["3,1,NULL", "1,2,30.75"]);
+        let reported = client.run("SELECT * FROM ranked WHERE place < 3 ORDER BY place").await;
+        assert!(reported.by_analyst);
+        assert_eq!(reported.head(), "customer integer,place bigint,sum numeric");
+        assert_eq!(reported.lines(), ["3,1,NULL", "1,2,30.75"]);
         client.run("CREATE VIEW paris AS SELECT id, name FROM customer WHERE city = 'Paris'").await;
         assert!(!client.run("SELECT * FROM paris").await.by_analyst);
         let both = "SELECT name, place FROM paris LEFT JOIN ranked ON customer = id";
@@ -180,10 +180,10 @@ fn numbers_have_the_types_and_the_digits_that_they_have_in_postgresql() {
                 "2147483648,1,1.5,x",
             ),
         ] {
-            let told = client.run(&format!("{ask}{query}")).await;
-            assert!(told.by_analyst, "{query}");
-            assert_eq!(told.head(), head, "{query}");
-            assert_eq!(told.lines(), [line], "{query}");
+            let reported = client.run(&format!("{ask}{query}")).await;
+            assert!(reported.by_analyst, "{query}");
+            assert_eq!(reported.head(), head, "{query}");
+            assert_eq!(reported.lines(), [line], "{query}");
         }
     });
 }
@@ -249,8 +249,8 @@ fn a_filter_on_a_key_reads_its_rows_and_no_images() {
         assert!(explain(&mut client, scan).await.contains("ImageScan"));
         // With a parameter, the plan is made before the key is known.
         let parameter = "SELECT name, rank() OVER (ORDER BY id) FROM customer WHERE id = $1";
-        let told = client.tell(parameter, &[types::Value::Int(3)]).await.expect("a row");
-        assert_eq!(told.lines(), ["eve,1"]);
+        let reported = client.tell(parameter, &[types::Value::Int(3)]).await.expect("a row");
+        assert_eq!(reported.lines(), ["eve,1"]);
     });
 }
 
@@ -277,9 +277,9 @@ fn joins_sets_and_groups_that_the_fast_path_has_not() {
             ("SELECT i, rank() OVER (ORDER BY i DESC) FROM generate_series(1, 3) i ORDER BY i LIMIT 2 OFFSET 1",
              &["2,2", "3,1"]),
         ] {
-            let told = client.run(query).await;
-            assert!(told.by_analyst, "{query}");
-            assert_eq!(told.lines(), lines, "{query}");
+            let reported = client.run(query).await;
+            assert!(reported.by_analyst, "{query}");
+            assert_eq!(reported.lines(), lines, "{query}");
         }
     });
 }

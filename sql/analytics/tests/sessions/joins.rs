@@ -130,11 +130,11 @@ fn columns_that_a_join_merges_are_those_of_postgresql() {
                     Some(rest) => format!("{with}, {rest}"),
                     None => format!("{with} {text}"),
                 };
-                let told = client.run(&text).await;
-                let shown: Vec<&str> = told.columns.iter().map(|(name, _)| &**name).collect();
+                let reported = client.run(&text).await;
+                let shown: Vec<&str> = reported.columns.iter().map(|(name, _)| &**name).collect();
                 assert_eq!(shown.join(","), *names, "{text}");
-                assert_eq!(told.lines(), *rows, "{text}");
-                assert!(told.by_analyst || with.is_empty(), "{text}");
+                assert_eq!(reported.lines(), *rows, "{text}");
+                assert!(reported.by_analyst || with.is_empty(), "{text}");
             }
         }
     });
@@ -191,15 +191,15 @@ fn a_time_at_a_zone_is_what_clocks_show_there() {
         client
             .run("INSERT INTO seen VALUES (1, '2020-01-31 12:00:00+00', '2020-06-01 12:00:00')")
             .await;
-        let told = client
+        let reported = client
             .run(
                 "SELECT at AT TIME ZONE 'America/New_York', shown AT TIME ZONE 'Europe/Berlin'
                 FROM seen",
             )
             .await;
         let head = "timezone timestamp without time zone,timezone timestamp with time zone";
-        assert_eq!(told.head(), head);
-        assert_eq!(told.lines(), ["2020-01-31 07:00:00,2020-06-01 10:00:00+00"]);
+        assert_eq!(reported.head(), head);
+        assert_eq!(reported.lines(), ["2020-01-31 07:00:00,2020-06-01 10:00:00+00"]);
         // CET is an abbreviation to PostgreSQL, and has no summer.
         for unknown in ["Nowhere/City", "CET"] {
             let unknown = format!("SELECT at AT TIME ZONE '{unknown}' FROM seen");

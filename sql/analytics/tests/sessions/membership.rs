@@ -214,10 +214,10 @@ fn they_are_true_false_or_null_as_sql_says_wherever_they_stand() {
                 let world = World { t: t.clone(), s: rows(&values) };
                 fill(&mut client, "s", &world.s).await;
                 for (text, expected) in world.questions(form, subquery) {
-                    let told = client.run(&text).await;
-                    assert_eq!(told.lines(), expected, "{text}\nover {values:?}");
+                    let reported = client.run(&text).await;
+                    assert_eq!(reported.lines(), expected, "{text}\nover {values:?}");
                     asked += 1;
-                    moved += usize::from(told.by_analyst);
+                    moved += usize::from(reported.by_analyst);
                 }
             }
         }

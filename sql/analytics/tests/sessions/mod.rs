@@ -84,13 +84,13 @@ pub struct Client {
 }
 
 /// What a statement answered, and who did.
-pub struct Told {
+pub struct Reported {
     pub columns: Vec<(String, DataType)>,
     pub rows: Vec<Box<[Value]>>,
     pub by_analyst: bool,
 }
 
-impl Told {
+impl Reported {
     /// Rows as lines: values by commas.
     pub fn lines(&self) -> Vec<String> {
         let text = |(value, (_, data_type)): (&Value, &(String, DataType))| match value {
@@ -111,12 +111,12 @@ impl Told {
 
 impl Client {
     /// The last statement's answer.
-    pub async fn tell(&mut self, text: &str, parameters: &[Value]) -> Result<Told> {
-        let mut told = Told { columns: Vec::new(), rows: Vec::new(), by_analyst: false };
+    pub async fn tell(&mut self, text: &str, parameters: &[Value]) -> Result<Reported> {
+        let mut reported = Reported { columns: Vec::new(), rows: Vec::new(), by_analyst: false };
         for source in self.session.read(text)? {
             let answer = match self.session.prepare_source(source, &[]) {
                 Ok((prepared, literals)) => {
-                    told.columns = match &prepared.bound.output {
+                    reported.columns = match &prepared.bound.output {
                         Output::Rows(columns) => {
                             columns.iter().map(|c| (c.name.clone(), c.data_type.clone())).collect()
                         }
@@ -143,17 +143,17 @@ impl Client {
                 Err(error) => Err(error),
             };
             match fetched {
-                Ok((rows, by_analyst)) => (told.rows, told.by_analyst) = (rows, by_analyst),
+                Ok((rows, by_analyst)) => (reported.rows, reported.by_analyst) = (rows, by_analyst),
                 Err(error) => {
                     self.session.statement_failed();
                     return Err(error);
                 }
             }
         }
-        Ok(told)
+        Ok(reported)
     }
 
-    pub async fn run(&mut self, text: &str) -> Told {
+    pub async fn run(&mut self, text: &str) -> Reported {
         self.tell(text, &[]).await.unwrap_or_else(|error| panic!("{text}: {error:?}"))
     }
 
@@ -163,7 +163,7 @@ impl Client {
 
     pub async fn error(&mut self, text: &str) -> Error {
         match self.tell(text, &[]).await {
-            Ok(told) => panic!("{text}: {:?}", told.lines()),
+            Ok(reported) => panic!("{text}: {:?}", reported.lines()),
             Err(error) => error,
         }
     }

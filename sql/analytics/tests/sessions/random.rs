@@ -15,7 +15,7 @@ use sql::session::Database;
 use sql::settings::Settings;
 use types::{Error, SqlState, Value};
 
-use super::{Client, Node, Told, block_on, roomy};
+use super::{Client, Node, Reported, block_on, roomy};
 
 const TABLE: &str = "CREATE TABLE {} (id int PRIMARY KEY, k smallint, i int, b bigint,
     p numeric(10,2), q numeric(6,4), w numeric(24,8), f float8, t text, v varchar(12),
@@ -216,7 +216,7 @@ async fn analyzed(
     analytics: &Analytics,
     database: &Database,
     text: &str,
-) -> Option<Result<Told, Error>> {
+) -> Option<Result<Reported, Error>> {
     let snapshot = Arc::new(database.engine.store().snapshot());
     let versioned = database.schema.of(&snapshot);
     let parsed = sql::parse(text).expect("SQL").pop().expect("a statement");
@@ -257,7 +257,7 @@ async fn analyzed(
     let batches = plan.run(execution).try_collect::<Vec<_>>().await;
     Some(batches.map(|batches| {
         let rows: Vec<Box<[Value]>> = batches.into_iter().flatten().collect();
-        Told { columns, rows, by_analyst: true }
+        Reported { columns, rows, by_analyst: true }
     }))
 }
 
@@ -274,11 +274,11 @@ async fn compare(node: &Node, client: &mut Client, text: &str, tally: &mut Tally
         return;
     };
     // An error of the fast path counts, whatever the analyst has said.
-    let Ok(told) = client.tell(text, &[]).await else { return };
+    let Ok(reported) = client.tell(text, &[]).await else { return };
     match analyzed {
         Ok(analyzed) => {
             tally.moved += 1;
-            assert_eq!(analyzed.lines(), told.lines(), "{text}");
+            assert_eq!(analyzed.lines(), reported.lines(), "{text}");
         }
         Err(error) => {
             tally.refused += 1;

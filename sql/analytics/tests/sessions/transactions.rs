@@ -112,9 +112,9 @@ fn a_query_beside_writers_sees_whole_transactions() {
                     (SELECT id, cents, rank() OVER (ORDER BY id) FROM account) a";
         let mut runs = 0;
         while runs < 3 || writers.iter().any(|writer| !writer.is_finished()) {
-            let told = reader.run(sums).await;
-            assert!(told.by_analyst);
-            assert_eq!(told.lines(), ["5000000,5000,5000"]);
+            let reported = reader.run(sums).await;
+            assert!(reported.by_analyst);
+            assert_eq!(reported.lines(), ["5000000,5000,5000"]);
             runs += 1;
         }
         for writer in writers {

@@ -56,7 +56,7 @@ fn connector(
 
 /// What a client is told that shows `identity` and names `user`: the first reply's kind, and a
 /// SQLSTATE if it is an error. `None`: the handshake failed.
-async fn told(
+async fn reported(
     server: &TestServer,
     identity: Option<(&[u8], &[u8])>,
     user: &str,
@@ -84,10 +84,10 @@ async fn a_certificate_stands_for_a_password_or_beside_it() {
         (WithPassword, owned(ASKED), refused.clone()),
     ] {
         let server = TestServer::with(with_client_ca(mode)).await;
-        assert_eq!(told(&server, Some(ALICE), "alice").await, own, "{mode:?}");
-        assert_eq!(told(&server, None, "alice").await, none, "{mode:?}");
-        assert_eq!(told(&server, Some(STRANGER), "alice").await, None, "{mode:?}");
-        let other = told(&server, Some(ALICE), "mallory").await;
+        assert_eq!(reported(&server, Some(ALICE), "alice").await, own, "{mode:?}");
+        assert_eq!(reported(&server, None, "alice").await, none, "{mode:?}");
+        assert_eq!(reported(&server, Some(STRANGER), "alice").await, None, "{mode:?}");
+        let other = reported(&server, Some(ALICE), "mallory").await;
         assert_eq!(other, if mode == Optional { owned(ASKED) } else { refused.clone() });
     }
 }
@@ -137,7 +137,7 @@ async fn replaced_files_are_in_force_for_those_that_come_next() {
     before.ask(startup(&[("user", "alice")])).await;
     let others = Tls::from_pem(CERTIFICATE, KEY, Some(STRANGER.0), TlsVersion::V1_2);
     tls.replace(&others.expect("a key pair"));
-    assert_eq!(told(&server, Some(ALICE), "alice").await, None);
+    assert_eq!(reported(&server, Some(ALICE), "alice").await, None);
     assert_eq!(kinds(&before.ask(query("rows 1")).await), "TDCZ", "it is as it was");
 }
 

@@ -56,7 +56,7 @@ async fn startup_tells_what_drivers_ask_for() {
     let mut client = Client::raw(server.address).await;
     let parameters = [("user", "bench"), ("application_name", "test")];
     let replies = client.ask(startup(&parameters)).await;
-    let told: Vec<String> = replies.iter().filter(|r| r.kind == 'S').map(Reply::text).collect();
+    let reported: Vec<String> = replies.iter().filter(|r| r.kind == 'S').map(Reply::text).collect();
     for expected in [
         &*format!("server_version\0{}\0", types::version::SERVER_VERSION),
         "client_encoding\0UTF8\0",
@@ -66,7 +66,7 @@ async fn startup_tells_what_drivers_ask_for() {
         "session_authorization\0bench\0",
         "application_name\0test\0",
     ] {
-        assert!(told.iter().any(|t| t == expected), "{expected} not in {told:?}");
+        assert!(reported.iter().any(|t| t == expected), "{expected} not in {reported:?}");
     }
     assert_eq!(replies[replies.len() - 2].kind, 'K');
     assert_eq!(replies[replies.len() - 2].body.len(), 8);

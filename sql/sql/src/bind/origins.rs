@@ -258,7 +258,7 @@ mod tests {
     }
 
     /// As `table.column`, or `-`.
-    fn told(sql: &str) -> String {
+    fn reported(sql: &str) -> String {
         let catalog = catalog();
         let parsed = parse(sql).unwrap().remove(0);
         let bound = crate::bind(&catalog, &parsed, &[]).unwrap();
@@ -296,7 +296,7 @@ mod tests {
             ("UPDATE t AS x SET b = 1 RETURNING x.*", "t.a t.b"),
             ("DELETE FROM t RETURNING *", "t.a t.b"),
         ] {
-            assert_eq!(told(sql), origins, "{sql}");
+            assert_eq!(reported(sql), origins, "{sql}");
         }
     }
 }

@@ -219,8 +219,8 @@ mod tests {
     }
 
     fn all(catalog: &Catalog) -> String {
-        let told = catalog.comments().map(|(object, text)| format!("{object:?} {text}"));
-        told.collect::<Vec<_>>().join("; ")
+        let reported = catalog.comments().map(|(object, text)| format!("{object:?} {text}"));
+        reported.collect::<Vec<_>>().join("; ")
     }
 
     #[test]

@@ -217,15 +217,15 @@ mod tests {
     #[test]
     fn what_is_skipped_is_told_in_postgresqls_words() {
         let mut catalog = Catalog::genesis();
-        let mut told = |text: &str| -> Vec<String> {
+        let mut reported = |text: &str| -> Vec<String> {
             let parsed = parse(text).unwrap().remove(0);
             let Statement::Ddl(ddl) = bind(&catalog, &parsed, &[]).unwrap().statement else {
                 panic!("{text} is no schema change");
             };
             let notices = ddl.skipped(&catalog);
             catalog = catalog.apply(&ddl).unwrap().0;
-            let told = notices.iter().map(|n| format!("{} {}", n.code(), n.message()));
-            told.collect()
+            let reported = notices.iter().map(|n| format!("{} {}", n.code(), n.message()));
+            reported.collect()
         };
         for (text, expected) in [
             ("CREATE TABLE IF NOT EXISTS t (a int, CONSTRAINT c CHECK (a > 0))", &[][..]),
@@ -273,7 +273,7 @@ mod tests {
             ("ALTER TABLE t DROP CONSTRAINT IF EXISTS c", &[]),
             ("DROP TABLE IF EXISTS t", &[]),
         ] {
-            assert_eq!(told(text), expected, "{text}");
+            assert_eq!(reported(text), expected, "{text}");
         }
     }
 }

@@ -34,7 +34,8 @@ impl Session {
 
     pub async fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         let mut copy = self.copy.take().ok_or_else(no_copy)?;
-        aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes)).map_err(|e| copy.told(e))?;
+        aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes))
+            .map_err(|e| copy.reported(e))?;
         while let Some(rows) = copy.next_block() {
             self.copy_rows(&mut copy, rows).await?;
         }
@@ -45,7 +46,7 @@ impl Session {
     pub async fn copy_done(&mut self) -> Result<Answer> {
         let mut copy = self.copy.take().ok_or_else(no_copy)?;
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
-        aside(false, || copy.end()).map_err(|error| copy.told(error))?;
+        aside(false, || copy.end()).map_err(|error| copy.reported(error))?;
         while let Some(rows) = copy.next_block() {
             self.copy_rows(&mut copy, rows).await?;
         }
@@ -59,7 +60,7 @@ impl Session {
     /// Some of the rows, as one statement.
     async fn copy_rows(&mut self, copy: &mut CopyIn, rows: Rows) -> Result<()> {
         let written = self.load(copy, rows).await;
-        copy.committed += written.map_err(|error| copy.told(error))?;
+        copy.committed += written.map_err(|error| copy.reported(error))?;
         Ok(())
     }
 

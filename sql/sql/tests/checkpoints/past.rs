@@ -77,14 +77,14 @@ fn bodies(random: &mut Random) -> Vec<Body> {
 }
 
 /// A ledger with a checkpoint of each of its last blocks, and the digest of each state.
-struct Told {
+struct Reported {
     world: World,
     digests: BTreeMap<Height, Hash>,
     first: Height,
 }
 
 /// `then` is the protocol of the second half.
-fn tell(protocol: &str, then: Option<&str>, seed: u64) -> Told {
+fn tell(protocol: &str, then: Option<&str>, seed: u64) -> Reported {
     let mut world = World::new(protocol, seed);
     let mut checkpointer = world.checkpointer(1000);
     world.create_and_load(ROWS);
@@ -102,10 +102,10 @@ fn tell(protocol: &str, then: Option<&str>, seed: u64) -> Told {
         world.block(bodies);
     }
     digests.insert(world.height(), digest_of(&world.replica));
-    Told { world, digests, first }
+    Reported { world, digests, first }
 }
 
-impl Told {
+impl Reported {
     fn files(&self) -> Arc<dyn Files> {
         Arc::new(self.world.files.clone())
     }
@@ -133,24 +133,24 @@ impl Told {
     }
 }
 
-fn starts_anywhere(told: &Told, what: &str) {
-    for height in told.first..told.last() {
+fn starts_anywhere(reported: &Reported, what: &str) {
+    for height in reported.first..reported.last() {
         let workers = 1 + height as usize % 2;
-        told.start(height, workers).unwrap_or_else(|fault| panic!("{what}, {height}: {fault}"));
+        reported.start(height, workers).unwrap_or_else(|fault| panic!("{what}, {height}: {fault}"));
     }
-    let digest = told.digests[&told.last()];
-    assert_eq!(digest_of(&full_replay(&told.world.files).replica), digest, "{what}");
-    assert_eq!(digest_of(&recovered(&told.world.files).replica), digest, "{what}");
+    let digest = reported.digests[&reported.last()];
+    assert_eq!(digest_of(&full_replay(&reported.world.files).replica), digest, "{what}");
+    assert_eq!(digest_of(&recovered(&reported.world.files).replica), digest, "{what}");
 }
 
 #[test]
 fn a_start_from_a_checkpoint_of_any_block_goes_on_as_if_there_had_been_none() {
     for (seed, protocol) in (0..).zip(PROTOCOLS) {
-        let told = tell(protocol, None, seed);
-        starts_anywhere(&told, protocol);
+        let reported = tell(protocol, None, seed);
+        starts_anywhere(&reported, protocol);
         let history = protocols::by_name(protocol).unwrap().history();
-        for height in told.first..told.last() {
-            let past = told.manifest(height).past;
+        for height in reported.first..reported.last() {
+            let past = reported.manifest(height).past;
             assert!(history > 1 || past.is_none(), "{protocol} reads the newest state alone");
             assert!(past.is_none_or(|past| past.from + history > height));
         }
@@ -175,19 +175,19 @@ fn a_ledger_that_is_put_under_another_protocol_starts_anywhere_as_well() {
 /// Checkpoints without what the older states differ in, right by every hash.
 #[test]
 fn a_checkpoint_that_lacks_the_past_is_found() {
-    let told = tell("fabric:lag=5", None, 80);
+    let reported = tell("fabric:lag=5", None, 80);
     let found = |past_of: fn(Past) -> Option<Past>| {
         let mut found = 0;
-        for height in told.first..told.last() {
-            let whole = told.manifest(height);
+        for height in reported.first..reported.last() {
+            let whole = reported.manifest(height);
             let past = whole.past.clone().and_then(past_of);
-            plant(&told.world.files, &Manifest { past, ..whole.clone() });
+            plant(&reported.world.files, &Manifest { past, ..whole.clone() });
             let started = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let mut after = |_: &Replica, _| ();
-                replay_behind(&told.files(), height, &make, 1, &mut after).map(drop)
+                replay_behind(&reported.files(), height, &make, 1, &mut after).map(drop)
             }));
             found += u32::from(!matches!(started, Ok(Ok(()))));
-            plant(&told.world.files, &whole);
+            plant(&reported.world.files, &whole);
         }
         found
     };
@@ -203,21 +203,22 @@ fn plant(files: &MemoryFiles, manifest: &Manifest) {
 }
 
 /// The newest checkpoint, which has older images of several rows.
-fn with_a_past() -> (Told, Height) {
-    let told = tell("fabric:lag=8:spread=1", None, 90);
+fn with_a_past() -> (Reported, Height) {
+    let reported = tell("fabric:lag=8:spread=1", None, 90);
     let rich = |height: &Height| {
-        let past = told.manifest(*height).past;
+        let past = reported.manifest(*height).past;
         past.is_some_and(|past| past.tables.iter().any(|table| table.rows() > 5))
     };
-    let height = (told.first..told.last()).rev().find(rich).expect("a workload that changes rows");
-    (told, height)
+    let height =
+        (reported.first..reported.last()).rev().find(rich).expect("a workload that changes rows");
+    (reported, height)
 }
 
 #[test]
 fn every_flipped_byte_of_the_past_is_found() {
-    let (told, height) = with_a_past();
-    let files = &told.world.files;
-    let manifest = told.manifest(height);
+    let (reported, height) = with_a_past();
+    let files = &reported.world.files;
+    let manifest = reported.manifest(height);
     for group in manifest.past.iter().flat_map(|past| &past.tables).flat_map(|t| &t.groups) {
         let path = pack_path(group.place.pack);
         let bytes = files.contents(&path).unwrap();
@@ -237,9 +238,9 @@ fn every_flipped_byte_of_the_past_is_found() {
 /// The hashes of a file prove nothing against one who can write it.
 #[test]
 fn a_hostile_past_is_refused_or_loaded_and_never_a_panic() {
-    let (told, height) = with_a_past();
-    let files = &told.world.files;
-    let whole = told.manifest(height);
+    let (reported, height) = with_a_past();
+    let files = &reported.world.files;
+    let whole = reported.manifest(height);
     let mut random = Random::new(1);
     let (mut refused, mut loaded) = (0, 0);
     for round in 0..1500 {

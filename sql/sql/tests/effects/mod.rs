@@ -185,16 +185,16 @@ impl World {
         }
         push_difference(&before, &state(self.replica.store()), &mut leaves);
         let header = executed.result.header();
-        let told = EffectsDigest { count: header.effect_count, root: header.effects_root };
+        let reported = EffectsDigest { count: header.effect_count, root: header.effects_root };
         let shown = executed.effects.rows();
         self.replica.publish();
-        if told != leaves.digest() {
+        if reported != leaves.digest() {
             let shown = shown.iter().map(|row| format!("{row}\n")).collect::<String>();
             let expected = leaves.digest().count;
-            return Err(format!("{} leaves of {expected}: {shown}", told.count));
+            return Err(format!("{} leaves of {expected}: {shown}", reported.count));
         }
-        if shown.len() as u64 != told.count {
-            return Err(format!("{} rows shown of {}", shown.len(), told.count));
+        if shown.len() as u64 != reported.count {
+            return Err(format!("{} rows shown of {}", shown.len(), reported.count));
         }
         drop(executed);
         self.replica.store().collect();

@@ -73,9 +73,9 @@ fn history(protocol: &str, seed: u64) -> Result<(), String> {
             _ => vec![statement(row_change(&mut random))],
         };
         let bodies: Vec<Body> = (0..count).flat_map(body).collect();
-        let told = |body: &Body| format!("{}; ", body.describe());
+        let reported = |body: &Body| format!("{}; ", body.describe());
         world.block(&bodies).map_err(|what| {
-            let block: String = bodies.iter().map(told).collect();
+            let block: String = bodies.iter().map(reported).collect();
             format!("{protocol}, seed {seed}, block {block} of it: {what}")
         })?;
     }

@@ -15,9 +15,11 @@ async fn truth(client: &mut Client, sql: &str) -> bool {
     client.run(sql).await.unwrap()[0][0].as_bool().unwrap()
 }
 
-fn told(client: &mut Client) -> Vec<String> {
+fn reported(client: &mut Client) -> Vec<String> {
     let notifications = client.session.take_notifications().into_iter();
-    notifications.map(|told| format!("{} {}", told.note.channel, told.note.payload)).collect()
+    notifications
+        .map(|reported| format!("{} {}", reported.note.channel, reported.note.payload))
+        .collect()
 }
 
 #[test]
@@ -108,22 +110,22 @@ fn notifications_are_told_at_commit_once_and_outside_of_transactions() {
         b.run("BEGIN; NOTIFY news, 'one'; SELECT pg_notify('news', 'two')").await.unwrap();
         b.run("NOTIFY news, 'one'; SAVEPOINT s; NOTIFY news, 'three'").await.unwrap();
         b.run("ROLLBACK TO s; INSERT INTO t VALUES (1); NOTIFY other").await.unwrap();
-        assert!(told(&mut a).is_empty());
+        assert!(reported(&mut a).is_empty());
         b.run("COMMIT").await.unwrap();
         a.run("BEGIN").await.unwrap();
-        assert!(told(&mut a).is_empty(), "within a transaction it is not told");
+        assert!(reported(&mut a).is_empty(), "within a transaction it is not told");
         a.run("COMMIT").await.unwrap();
         timeout(LONG, a.session.listener().inbox().filled()).await.expect("it is there");
-        assert_eq!(told(&mut a), ["news one", "news two"]);
+        assert_eq!(reported(&mut a), ["news one", "news two"]);
         b.run("BEGIN; NOTIFY news; ROLLBACK").await.unwrap();
         assert_eq!(
             code(b.run("BEGIN; NOTIFY news; INSERT INTO t VALUES (1)").await).as_str(),
             "23505"
         );
         b.run("COMMIT; NOTIFY news, 'alone'").await.unwrap();
-        assert_eq!(told(&mut a), ["news alone"]);
+        assert_eq!(reported(&mut a), ["news alone"]);
         a.run("UNLISTEN *; NOTIFY news").await.unwrap();
-        assert!(told(&mut a).is_empty());
+        assert!(reported(&mut a).is_empty());
         let usage = a.run("SELECT pg_notification_queue_usage()").await.unwrap();
         assert_eq!(usage[0][0], Value::Float(0.0));
         let long = "SELECT pg_notify('news', repeat('x', 8000))";

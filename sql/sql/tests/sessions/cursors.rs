@@ -182,20 +182,22 @@ fn every_direction_goes_where_the_model_goes() {
             let declare = format!("DECLARE c {words} CURSOR WITH HOLD FOR {query}");
             client.run(&declare).await.unwrap();
             let mut model = Model::new((1..=rows).collect(), scroll);
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             for _ in 0..25 {
                 let moves = random.below(4) == 0;
                 let (direction, way) = Way::any(&mut random);
                 let text = format!("{} {direction} FROM c", if moves { "MOVE" } else { "FETCH" });
-                told.push(text.clone());
+                reported.push(text.clone());
                 let answered = fetched(&mut client, &text).await;
                 match model.go(&way, moves) {
-                    Some(expected) => assert_eq!(answered.unwrap(), expected, "{rows} {told:?}"),
+                    Some(expected) => {
+                        assert_eq!(answered.unwrap(), expected, "{rows} {reported:?}")
+                    }
                     None => {
                         let error = answered.unwrap_err();
-                        assert_eq!(error.message(), "cursor can only scan forward", "{told:?}");
+                        assert_eq!(error.message(), "cursor can only scan forward", "{reported:?}");
                         let error = fetched(&mut client, "FETCH c").await.unwrap_err();
-                        assert_eq!(error.message(), "portal \"c\" cannot be run", "{told:?}");
+                        assert_eq!(error.message(), "portal \"c\" cannot be run", "{reported:?}");
                         break;
                     }
                 }
@@ -403,9 +405,9 @@ fn errors_are_postgresqls() {
 
         // The same text of another cursor has other columns.
         let parsed = client.session.parse("FETCH c").unwrap().remove(0);
-        let told = client.session.prepare(parsed, &[]).unwrap();
+        let reported = client.session.prepare(parsed, &[]).unwrap();
         client.run("CLOSE c; DECLARE c CURSOR FOR SELECT 'x'").await.unwrap();
-        let changed = client.session.execute(&told, &[]).await;
+        let changed = client.session.execute(&reported, &[]).await;
         assert_eq!(code(changed).as_str(), "0A000");
         client.run("ROLLBACK; DISCARD ALL").await.unwrap();
         assert_eq!(code(client.run("FETCH h").await).as_str(), "34000");

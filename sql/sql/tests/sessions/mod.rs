@@ -263,8 +263,8 @@ fn what_sql_prepares_is_executed_with_its_columns_and_forgotten() {
         assert_eq!(client.number("EXECUTE put (1, '5')").await, 5);
         assert_eq!(client.number("EXECUTE sum (3)").await, 8);
         let parsed = client.session.parse("EXECUTE sum (3)").unwrap().remove(0);
-        let told = client.session.prepare(parsed, &[]).unwrap().bound.output.clone();
-        assert!(matches!(told, procedure::Output::Rows(columns) if columns.len() == 1));
+        let reported = client.session.prepare(parsed, &[]).unwrap().bound.output.clone();
+        assert!(matches!(reported, procedure::Output::Rows(columns) if columns.len() == 1));
         // The same text, another statement.
         client.run("DEALLOCATE sum; PREPARE sum (int) AS SELECT $1 * 2").await.unwrap();
         assert_eq!(client.number("EXECUTE sum (3)").await, 6);

@@ -4,7 +4,7 @@ use procedure::NoticeLevel;
 
 use super::{Client, Node, block_on};
 
-async fn told(client: &mut Client, text: &str) -> Vec<(NoticeLevel, String)> {
+async fn reported(client: &mut Client, text: &str) -> Vec<(NoticeLevel, String)> {
     client.run(text).await.unwrap();
     let notices = client.session.take_notices().into_iter();
     notices.map(|notice| (notice.level, notice.content.message().to_owned())).collect()
@@ -38,12 +38,12 @@ fn notices_are_told_under_every_protocol_and_in_transactions() {
                     (Info, "always".to_owned()),
                 ]
             };
-            assert_eq!(told(&mut client, block).await, expected(10, 20), "{protocol}");
+            assert_eq!(reported(&mut client, block).await, expected(10, 20), "{protocol}");
             client.run("BEGIN").await.unwrap();
-            assert_eq!(told(&mut client, block).await, expected(11, 21), "{protocol}");
-            assert!(told(&mut client, "COMMIT").await.is_empty(), "{protocol}");
+            assert_eq!(reported(&mut client, block).await, expected(11, 21), "{protocol}");
+            assert!(reported(&mut client, "COMMIT").await.is_empty(), "{protocol}");
             client.run("SET client_min_messages = error").await.unwrap();
-            assert_eq!(told(&mut client, block).await, expected(0, 0)[3..], "{protocol}");
+            assert_eq!(reported(&mut client, block).await, expected(0, 0)[3..], "{protocol}");
             assert_eq!(client.number("SELECT sum(v) FROM t").await, 36);
             node.verify();
         }
@@ -72,8 +72,8 @@ fn functions_tell_and_only_so_much_is_kept() {
         let fields = notices[1].content.fields();
         assert_eq!((fields.code.as_str(), fields.message.as_str()), ("00000", "turn 2"));
         assert_eq!(fields.detail.as_deref(), Some("of some"));
-        assert_eq!(told(&mut client, "SELECT f(5000)").await.len(), 1000);
-        let skipped = told(&mut client, "DROP TABLE IF EXISTS nowhere").await;
+        assert_eq!(reported(&mut client, "SELECT f(5000)").await.len(), 1000);
+        let skipped = reported(&mut client, "DROP TABLE IF EXISTS nowhere").await;
         let what = "table \"nowhere\" does not exist, skipping".to_owned();
         assert_eq!(skipped, [(NoticeLevel::Notice, what)]);
         node.verify();

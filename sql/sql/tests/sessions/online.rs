@@ -18,29 +18,29 @@ fn online() -> impl Iterator<Item = &'static str> {
 }
 
 /// A place in the ledger, and the number that was answered there.
-type Told = ((Height, u32), Option<i64>);
+type Reported = ((Height, u32), Option<i64>);
 
 /// Many statements in one block; how each ended, in the order of the ledger.
 async fn in_one_block(
     node: &Node,
     gate: &std::sync::Mutex<()>,
     texts: impl Iterator<Item = String>,
-) -> Vec<Told> {
+) -> Vec<Reported> {
     let held = gate.lock().unwrap();
     let submit = |text: String| node.submit(Body::statement(text, ParameterTypes::default(), []));
     let answers: Vec<_> = texts.map(submit).collect();
     drop(held);
     let number = |result: &ProgramResult| result.rows.first().and_then(|row| row[0].as_int());
-    let told = completions(answers).await.into_iter().map(|completion| {
+    let reported = completions(answers).await.into_iter().map(|completion| {
         let answer = match &completion.outcome {
             Outcome::Committed(result) => number(result),
             other => panic!("{other:?}"),
         };
         ((completion.origin.height, completion.origin.index), answer)
     });
-    let mut told: Vec<Told> = told.collect();
-    told.sort();
-    told
+    let mut reported: Vec<Reported> = reported.collect();
+    reported.sort();
+    reported
 }
 
 async fn numbers(client: &mut Client, query: &str) -> Vec<i64> {
@@ -67,8 +67,8 @@ fn a_block_is_sealed_in_the_order_that_its_clients_were_told() {
                     1 => format!("INSERT INTO log SELECT v * 1000 + {n} FROM t WHERE id = 2"),
                     _ => format!("UPDATE t SET v = v + {} WHERE id = 2", n % 2),
                 });
-                let told = in_one_block(&node, &gate, counted).await;
-                let values: Vec<i64> = told.iter().filter_map(|(_, value)| *value).collect();
+                let reported = in_one_block(&node, &gate, counted).await;
+                let values: Vec<i64> = reported.iter().filter_map(|(_, value)| *value).collect();
                 let expected: Vec<i64> = (round * 20 + 1..=round * 20 + 20).collect();
                 assert_eq!(values, expected, "{protocol}");
             }

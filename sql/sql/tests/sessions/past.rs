@@ -331,7 +331,7 @@ fn undo_memory_stays_within_its_limit_and_who_reads_the_past_is_told() {
         let sum = "SELECT sum(v), count(*) FROM t";
         // Each reads its own block, so none of the versions between is free.
         let mut open: Vec<(Client, Vec<Row>)> = Vec::new();
-        let (mut told, mut read_write_told) = (0, 0);
+        let (mut reported, mut read_write_reported) = (0, 0);
         let mut random = kit::random::Random::new(7);
         for round in 0..400 {
             run(&mut client, "UPDATE t SET v = v + 1").await;
@@ -349,8 +349,9 @@ fn undo_memory_stays_within_its_limit_and_who_reads_the_past_is_told() {
                 Err(error) => {
                     assert_eq!(error.message(), "snapshot too old");
                     assert!(error.fields().detail.is_some() && error.fields().hint.is_some());
-                    read_write_told += i32::from(error.code() == SqlState::SERIALIZATION_FAILURE);
-                    told += 1;
+                    read_write_reported +=
+                        i32::from(error.code() == SqlState::SERIALIZATION_FAILURE);
+                    reported += 1;
                     assert_ne!(code(reader.run(sum).await), SqlState::SNAPSHOT_TOO_OLD, "failed");
                     let (mut reader, _) = open.remove(asked);
                     run(&mut reader, "ROLLBACK").await;
@@ -358,7 +359,10 @@ fn undo_memory_stays_within_its_limit_and_who_reads_the_past_is_told() {
                 }
             }
         }
-        assert!(read_write_told > 0 && told > read_write_told, "{told}, {read_write_told}");
+        assert!(
+            read_write_reported > 0 && reported > read_write_reported,
+            "{reported}, {read_write_reported}"
+        );
         node.verify();
     });
 }

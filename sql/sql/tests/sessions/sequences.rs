@@ -57,19 +57,19 @@ fn check_distinct(what: &str, ids: &[i64]) {
 
 /// What one client does; the ids of its orders that it was told.
 async fn work(mut client: Client, number: i64) -> Vec<i64> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for turn in 0..6 {
         let one = format!("INSERT INTO orders (v) VALUES ({number}) RETURNING id");
         // By itself no insert meets another, whatever the protocol.
-        told.extend(numbers(&client.run(&one).await.unwrap()));
+        reported.extend(numbers(&client.run(&one).await.unwrap()));
         let two = format!("INSERT INTO orders (v) VALUES ({number}), ({turn}) RETURNING id");
-        told.extend(numbers(&client.run(&two).await.unwrap()));
+        reported.extend(numbers(&client.run(&two).await.unwrap()));
         client.run(&format!("CALL note('{number}')")).await.unwrap();
         client.run("INSERT INTO notes (t) SELECT 'x' FROM generate_series(1, 3) g").await.unwrap();
         // What reads other's rows may fail.
         let _ = client.run(&format!("CALL buy({number}, {turn})")).await;
     }
-    told
+    reported
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn ids_are_distinct_under_every_protocol_and_on_any_number_of_workers() {
             let node = Node::new(protocol);
             let mut client = prepared_for(&node).await;
             let clients = (0..5).map(|number| work(node.session(), number));
-            let told: Vec<i64> = join_all(clients).await.into_iter().flatten().collect();
-            check_distinct(protocol, &told);
+            let reported: Vec<i64> = join_all(clients).await.into_iter().flatten().collect();
+            check_distinct(protocol, &reported);
             let stored: BTreeSet<i64> =
                 numbers(&client.run("SELECT id FROM orders").await.unwrap()).into_iter().collect();
-            assert!(told.iter().all(|id| stored.contains(id)), "{protocol}");
+            assert!(reported.iter().all(|id| stored.contains(id)), "{protocol}");
             for (column, table) in [("a", "notes"), ("b", "notes"), ("id", "items")] {
                 let all = client.run(&format!("SELECT {column} FROM {table}")).await.unwrap();
                 check_distinct(protocol, &numbers(&all));
@@ -138,19 +138,19 @@ fn what_a_node_took_is_gone_after_a_crash_and_nothing_comes_twice() {
         for protocol in ["serial", "harmony", "quecc", "aria", "2pl", "silo"] {
             let mut node = Node::new(protocol);
             let mut client = prepared_for(&node).await;
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             for seed in 0..4 {
                 for n in 0..20 {
                     let text = format!("INSERT INTO orders (v) VALUES ({n}) RETURNING id");
-                    told.extend(numbers(&client.run(&text).await.unwrap()));
-                    told.push(-client.number("SELECT nextval('codes')").await);
+                    reported.extend(numbers(&client.run(&text).await.unwrap()));
+                    reported.push(-client.number("SELECT nextval('codes')").await);
                 }
                 node = node.crashed(&mut Random::new(seed));
                 client = node.session();
             }
-            check_distinct(protocol, &told);
+            check_distinct(protocol, &reported);
             let last = client.run("SELECT last_value, is_called FROM orders_id_seq").await.unwrap();
-            assert!(last[0][0].as_int() >= told.iter().max().copied(), "{protocol}");
+            assert!(last[0][0].as_int() >= reported.iter().max().copied(), "{protocol}");
             assert_eq!(last[0][1], Value::Bool(true));
             node.verify();
         }

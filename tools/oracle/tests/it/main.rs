@@ -210,7 +210,7 @@ fn commits(
         builder
     };
     let pool = WorkerPool::new(1);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for entry in protocols::ALL {
         let protocol = protocols::by_name(entry.info.name).unwrap();
         let mut twin = Twin::new(&schemas());
@@ -221,10 +221,10 @@ fn commits(
         twin.run(&protocol, &pool, vec![program(&[change]).finish()]).unwrap();
         let sessions = BTreeMap::from([(0, session)]);
         let outcome = twin.run_with_sessions(&protocol, &pool, vec![commit], sessions).unwrap();
-        told.push(outcome.outcomes[0].is_committed());
+        reported.push(outcome.outcomes[0].is_committed());
     }
-    assert!(told.iter().all(|committed| *committed == told[0]), "{told:?}");
-    told[0]
+    assert!(reported.iter().all(|committed| *committed == reported[0]), "{reported:?}");
+    reported[0]
 }
 
 /// A query shows what a statement wrote, and that statement had copied it from a row which changes

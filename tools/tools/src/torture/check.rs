@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use tokio_postgres::Client;
 use workloads::smallbank;
 
-use super::clients::Told;
+use super::clients::Reported;
 use super::model::{CUSTOMERS, Model, Owned, PURSE_CENTS, PURSES};
 use crate::demo::bank::Bank;
 use crate::demo::pgbench::Target;
@@ -23,9 +23,9 @@ impl Range {
     }
 }
 
-impl From<&Told> for Range {
-    fn from(told: &Told) -> Range {
-        Range { least: told.acknowledged, most: told.most() }
+impl From<&Reported> for Range {
+    fn from(reported: &Reported) -> Range {
+        Range { least: reported.acknowledged, most: reported.most() }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::demo::pgbench::Target;
 
 /// What one client was told.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Told {
+pub struct Reported {
     /// The last operation that was confirmed.
     pub acknowledged: i64,
     /// The next one was sent whole, and its answer never came.
@@ -25,7 +25,7 @@ pub struct Told {
     pub retried: u64,
 }
 
-impl Told {
+impl Reported {
     /// The last operation that may have taken effect.
     pub fn most(&self) -> i64 {
         self.acknowledged + i64::from(self.under_way)
@@ -34,7 +34,7 @@ impl Told {
 
 /// The clients between two deaths of a node.
 pub struct Round {
-    recording: Vec<JoinHandle<Result<Told>>>,
+    recording: Vec<JoinHandle<Result<Reported>>>,
     banking: Vec<JoinHandle<Result<u64>>>,
     stop: Arc<AtomicBool>,
 }
@@ -42,7 +42,7 @@ pub struct Round {
 /// What all clients were told in a round.
 pub struct Ended {
     /// By recording client.
-    pub told: Vec<Told>,
+    pub reported: Vec<Reported>,
     /// SmallBank calls that were answered; what is known of them is the sum of the money.
     pub calls: u64,
 }
@@ -78,7 +78,7 @@ impl Round {
         let target = |i: usize| targets[i % targets.len()].clone();
         let record = |(i, model): (usize, &Model)| match i {
             0 => {
-                let idle = Told { acknowledged: model.sequence, ..Told::default() };
+                let idle = Reported { acknowledged: model.sequence, ..Reported::default() };
                 runtime.spawn(std::future::ready(Ok(idle)))
             }
             i => runtime.spawn(record(target(i), model.cursor(), stop.clone())),
@@ -94,15 +94,15 @@ impl Round {
     /// Waits for all of them: they end with the node, or after the operation at hand.
     pub fn end(self, runtime: &Runtime) -> Result<Ended> {
         self.stop.store(true, Ordering::Relaxed);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for client in runtime.block_on(futures::future::join_all(self.recording)) {
-            told.push(client??);
+            reported.push(client??);
         }
         let mut calls = 0;
         for client in runtime.block_on(futures::future::join_all(self.banking)) {
             calls += client??;
         }
-        Ok(Ended { told, calls })
+        Ok(Ended { reported, calls })
     }
 }
 
@@ -132,11 +132,11 @@ impl From<Error> for Failure {
     }
 }
 
-async fn record(target: Target, mut cursor: Cursor, stop: Arc<AtomicBool>) -> Result<Told> {
-    let mut told = Told { acknowledged: cursor.sequence, ..Told::default() };
+async fn record(target: Target, mut cursor: Cursor, stop: Arc<AtomicBool>) -> Result<Reported> {
+    let mut reported = Reported { acknowledged: cursor.sequence, ..Reported::default() };
     // The node may be gone before the client has come.
     let Ok(connection) = target.connect().await else {
-        return Ok(told);
+        return Ok(reported);
     };
     while !stop.load(Ordering::Relaxed) {
         let operation = cursor.next();
@@ -144,15 +144,15 @@ async fn record(target: Target, mut cursor: Cursor, stop: Arc<AtomicBool>) -> Re
             connection: &connection,
             operation,
             stage: cursor.stage,
-            under_way: &mut told.under_way,
+            under_way: &mut reported.under_way,
         };
         match attempt.run().await {
             Ok(()) => {
                 cursor.advance();
-                told.acknowledged = cursor.sequence;
+                reported.acknowledged = cursor.sequence;
             }
             Err(Failure::Retry) => {
-                told.retried += 1;
+                reported.retried += 1;
                 // What a failed block leaves open; without one this is a warning.
                 if connection.batch_execute("ROLLBACK").await.is_err() {
                     break;
@@ -162,9 +162,9 @@ async fn record(target: Target, mut cursor: Cursor, stop: Arc<AtomicBool>) -> Re
             Err(Failure::Wrong(error)) => bail!("{operation:?}: {error}"),
         }
         // Nothing is under way after an answer.
-        told.under_way = false;
+        reported.under_way = false;
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// One operation, sent once.

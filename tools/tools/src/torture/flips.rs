@@ -337,8 +337,8 @@ impl Specimen {
             ensure!(said.code == Some(code), "{:?}, but the program: {}", found, said.output);
             if let Some(detail) = detail(&found) {
                 let verdict = &said.json["verdict"]["detail"];
-                let told = verdict == detail || said.json["results_torn"] == *detail;
-                ensure!(told, "{}", said.output);
+                let reported = verdict == detail || said.json["results_torn"] == *detail;
+                ensure!(reported, "{}", said.output);
             }
         }
         let (place, start) = self.place(name, offset);

@@ -282,15 +282,15 @@ impl Victim {
     /// Compares with what the clients were told, and makes that the base of the next round.
     fn settle(&mut self, ended: &Ended, report: &mut Report) -> Result<()> {
         let before: i64 = self.models.iter().map(|model| model.sequence).sum();
-        let ranges: Vec<Range> = ended.told.iter().map(Range::from).collect();
+        let ranges: Vec<Range> = ended.reported.iter().map(Range::from).collect();
         let compared = settle(&self.node.target, &mut self.models, &ranges);
         self.runtime.block_on(compared)?;
         let after: i64 = self.models.iter().map(|model| model.sequence).sum();
-        let told: i64 = ended.told.iter().map(|told| told.acknowledged).sum();
-        report.acknowledged += (told - before) as u64;
-        report.unanswered += (after - told) as u64;
+        let reported: i64 = ended.reported.iter().map(|reported| reported.acknowledged).sum();
+        report.acknowledged += (reported - before) as u64;
+        report.unanswered += (after - reported) as u64;
         report.bank_calls += ended.calls;
-        report.retried += ended.told.iter().map(|told| told.retried).sum::<u64>();
+        report.retried += ended.reported.iter().map(|reported| reported.retried).sum::<u64>();
         self.known_height = self.newest_height()?;
         Ok(())
     }
@@ -334,11 +334,11 @@ impl Victim {
         }
         let node = NodeProcess::start(&folder)?;
         let mut models = self.models.clone();
-        let range = |(model, told): (&Model, &clients::Told)| Range {
-            least: if image.complete { told.acknowledged } else { model.sequence },
-            most: told.most(),
+        let range = |(model, reported): (&Model, &clients::Reported)| Range {
+            least: if image.complete { reported.acknowledged } else { model.sequence },
+            most: reported.most(),
         };
-        let ranges: Vec<Range> = self.models.iter().zip(&ended.told).map(range).collect();
+        let ranges: Vec<Range> = self.models.iter().zip(&ended.reported).map(range).collect();
         self.runtime.block_on(settle(&node.target, &mut models, &ranges))?;
         node.stop()?;
         let found = verify(&data)?;
@@ -491,8 +491,8 @@ impl Victim {
             *report.of_commands.entry("prune by a node").or_default() += 1;
             child.wait()?;
             self.node.restart()?;
-            let told: Vec<Range> = self.models.iter().map(Range::exactly).collect();
-            self.runtime.block_on(settle(&self.node.target, &mut self.models, &told))?;
+            let reported: Vec<Range> = self.models.iter().map(Range::exactly).collect();
+            self.runtime.block_on(settle(&self.node.target, &mut self.models, &reported))?;
             self.node.stop_again()?;
         }
         let arguments = ["--data", text_of(&data)?, "--to-block", &newest.to_string()];

@@ -201,8 +201,8 @@ async fn full(disk: &Disk, folder: &Path, report: &mut Report) -> Result<()> {
     ensure!(said.code().code() == "08007", "the write that found no room is told {said:?}");
     ensure!(said.detail().is_some() && said.hint().is_some(), "{said:?}");
     let next = insert(&client, NOTES_MAX - 1, 1).await.err().context("a write on a full disk")?;
-    let is_told = next.as_db_error().is_some_and(|it| it.message().contains("disk is full"));
-    ensure!(is_told, "{next:?}");
+    let is_reported = next.as_db_error().is_some_and(|it| it.message().contains("disk is full"));
+    ensure!(is_reported, "{next:?}");
     ensure!(count(&client).await? == notes, "reads do not go on");
     let probed = http::get(node.http_address(), "/readyz", None)?;
     ensure!(!probed.is_ok && probed.body.contains("disk is full"), "/readyz: {}", probed.body);

@@ -48,11 +48,17 @@ impl By {
     }
 
     /// The customer's number. Of several of one name it is the middle one by first name.
-    fn number(self, p: &mut Builder<'_>, warehouse: &Expr, district: &Expr, told: Expr) -> Expr {
+    fn number(
+        self,
+        p: &mut Builder<'_>,
+        warehouse: &Expr,
+        district: &Expr,
+        reported: Expr,
+    ) -> Expr {
         if self == By::Number {
-            return told;
+            return reported;
         }
-        let prefix = [warehouse.clone(), district.clone(), told];
+        let prefix = [warehouse.clone(), district.clone(), reported];
         let input = p.scan("customer", Some("customer_by_name"), &prefix, &["c_id"]);
         let numbers = DataType::Array(Box::new(INT));
         let query = aggregated(input, AggregateFunction::ArrayAgg, numbers);
@@ -211,13 +217,14 @@ fn payment(tables: &Tables, by: By) -> Result<Procedure> {
     let name = if by == By::Name { "tpcc_payment_by_name" } else { "tpcc_payment" };
     let mut p = Builder::new(tables, name, &parameters);
     p.returns(&[("balance", CENTS)]);
-    let [warehouse, district, customer_warehouse, customer_district, told, amount] = p.arguments();
+    let [warehouse, district, customer_warehouse, customer_district, reported, amount] =
+        p.arguments();
     let place = [warehouse.clone(), district.clone()];
     let ([warehouse_name], _) = p.read("warehouse", &place[..1], ["w_name"]);
     increase(&mut p, "warehouse", &place[..1], vec![("w_ytd", amount.clone(), CENTS)]);
     let ([district_name], _) = p.read("district", &place, ["d_name"]);
     increase(&mut p, "district", &place, vec![("d_ytd", amount.clone(), CENTS)]);
-    let customer = by.number(&mut p, &customer_warehouse, &customer_district, told);
+    let customer = by.number(&mut p, &customer_warehouse, &customer_district, reported);
     let key = [customer_warehouse.clone(), customer_district.clone(), customer.clone()];
     let ([credit, balance], _) = p.read("customer", &key, ["c_credit", "c_balance"]);
     let paid = |p: &mut Builder<'_>| {
@@ -285,8 +292,8 @@ fn order_status(tables: &Tables, by: By) -> Result<Procedure> {
         ("amount", CENTS),
         ("delivered", DataType::Timestamptz),
     ]);
-    let [warehouse, district, told] = p.arguments();
-    let customer = by.number(&mut p, &warehouse, &district, told);
+    let [warehouse, district, reported] = p.arguments();
+    let customer = by.number(&mut p, &warehouse, &district, reported);
     let key = [warehouse.clone(), district.clone(), customer];
     let ([balance], _) = p.read("customer", &key, ["c_balance"]);
     let columns = ["o_id", "o_entry_d", "o_carrier_id"];

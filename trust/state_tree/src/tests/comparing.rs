@@ -130,12 +130,12 @@ pub(super) fn lies(seed: u64) -> Result<(), String> {
     for lie in LIES {
         let asked = 1 + random.below(4) as usize;
         let mut liar = Liar { tree: &other, answers_until_lie: asked, lie };
-        let told = tree.compare(&mut liar, usize::MAX);
+        let reported = tree.compare(&mut liar, usize::MAX);
         if liar.answers_until_lie < usize::MAX / 2 {
             continue; // The comparison was over before the lie.
         }
-        if !matches!(told, Err(Contradiction::Answer(_))) {
-            return Err(format!("seed {seed}: believed: {told:?}"));
+        if !matches!(reported, Err(Contradiction::Answer(_))) {
+            return Err(format!("seed {seed}: believed: {reported:?}"));
         }
     }
     Ok(())

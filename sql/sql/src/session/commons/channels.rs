@@ -264,8 +264,9 @@ mod tests {
     }
 
     fn fetched(listener: &Listener) -> Vec<String> {
-        let told = |n: Notification| format!("{}:{}:{}", n.process, n.note.channel, n.note.payload);
-        listener.fetch().into_iter().map(told).collect()
+        let reported =
+            |n: Notification| format!("{}:{}:{}", n.process, n.note.channel, n.note.payload);
+        listener.fetch().into_iter().map(reported).collect()
     }
 
     #[test]

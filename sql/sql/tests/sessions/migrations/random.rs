@@ -164,9 +164,12 @@ impl Open {
         let (mut model, mut savepoint) = (committed.clone(), committed.clone());
         for event in &self.events {
             match event {
-                Event::Ran(statement, told) => {
+                Event::Ran(statement, reported) => {
                     let answer = model.run(statement);
-                    assert!(answer == *told, "{about}: {statement:?} {told:?}, then {answer:?}");
+                    assert!(
+                        answer == *reported,
+                        "{about}: {statement:?} {reported:?}, then {answer:?}"
+                    );
                 }
                 Event::Savepoint => savepoint = model.clone(),
                 Event::RollBack => model = savepoint.clone(),

@@ -243,8 +243,8 @@ mod tests {
         let write = |key, element, at| committed(key, at, at + 1, vec![append(1, element)]);
         let (a, b) = (write("a", 10, 0), write("b", 11, 2));
         let stale = committed("c", 4, 5, vec![read(1, &[10])]);
-        let told = said(&[a.clone(), b.clone(), stale], &[(1, &[10, 11])]);
-        assert!(told.contains("no serial order") && told.contains("\"c\""), "{told}");
+        let reported = said(&[a.clone(), b.clone(), stale], &[(1, &[10, 11])]);
+        assert!(reported.contains("no serial order") && reported.contains("\"c\""), "{reported}");
         // Beside the write it may come first.
         let beside = committed("c", 1, 5, vec![read(1, &[10])]);
         check(&[a.clone(), b.clone(), beside], &lists(&[(1, &[10, 11])])).unwrap();

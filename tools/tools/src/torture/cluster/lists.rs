@@ -51,7 +51,7 @@ pub struct Counts {
 }
 
 /// How an attempt ended.
-enum Told {
+enum Reported {
     Answered(Vec<Step>),
     Refused,
     Undecided,
@@ -184,30 +184,30 @@ impl Writer {
         }
         let planned = self.plan(number);
         let sent_us = self.elapsed_us();
-        let told = match timeout(PATIENCE, connection.simple_query(&text_of(&planned))).await {
+        let reported = match timeout(PATIENCE, connection.simple_query(&text_of(&planned))).await {
             Ok(Ok(messages)) => match answered(&planned, &messages) {
-                Ok(steps) => Told::Answered(steps),
-                Err(_) => Told::Nothing,
+                Ok(steps) => Reported::Answered(steps),
+                Err(_) => Reported::Nothing,
             },
-            Ok(Err(error)) => told(&error),
-            Err(_) => Told::Nothing,
+            Ok(Err(error)) => reported(&error),
+            Err(_) => Reported::Nothing,
         };
         let (fate, answered_us) = (Fate::Committed, Some(self.elapsed_us()));
         let appends = planned.into_iter().filter(|step| matches!(step, Step::Append { .. }));
         let transaction = Transaction { key, steps: appends.collect(), fate, sent_us, answered_us };
-        match told {
-            Told::Answered(steps) => {
+        match reported {
+            Reported::Answered(steps) => {
                 diary.counts.answered += 1;
                 diary.closed.push(Transaction { steps, ..transaction });
                 return false;
             }
-            Told::Refused => {
+            Reported::Refused => {
                 diary.counts.refused += 1;
                 diary.closed.push(Transaction { fate: Fate::Refused, ..transaction });
                 return connection.batch_execute("ROLLBACK").await.is_err();
             }
-            Told::Undecided => diary.counts.undecided += 1,
-            Told::Nothing => diary.counts.unanswered += 1,
+            Reported::Undecided => diary.counts.undecided += 1,
+            Reported::Nothing => diary.counts.unanswered += 1,
         }
         // One that appends nothing is of no account.
         if !transaction.steps.is_empty() {
@@ -264,13 +264,13 @@ fn answered(planned: &[Step], messages: &[SimpleQueryMessage]) -> Result<Vec<Ste
     planned.iter().map(read).collect()
 }
 
-fn told(error: &Error) -> Told {
-    let Some(said) = error.as_db_error() else { return Told::Nothing };
+fn reported(error: &Error) -> Reported {
+    let Some(said) = error.as_db_error() else { return Reported::Nothing };
     match said.code().code() {
         // A conflict; too long a wait for what others have ordered; in no block.
-        "40001" | "40P01" | "55000" | "57014" | "25006" => Told::Refused,
-        "08007" => Told::Undecided,
-        _ => Told::Nothing,
+        "40001" | "40P01" | "55000" | "57014" | "25006" => Reported::Refused,
+        "08007" => Reported::Undecided,
+        _ => Reported::Nothing,
     }
 }
 

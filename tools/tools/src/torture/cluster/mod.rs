@@ -301,13 +301,13 @@ impl Victims {
     /// What the recording clients were told.
     fn compare(&mut self, target: &Target, ended: &Ended, report: &mut Report) -> Result<()> {
         let before: i64 = self.models.iter().map(|model| model.sequence).sum();
-        let ranges: Vec<Range> = ended.told.iter().map(Range::from).collect();
+        let ranges: Vec<Range> = ended.reported.iter().map(Range::from).collect();
         self.runtime.block_on(settle(target, &mut self.models, &ranges))?;
         let after: i64 = self.models.iter().map(|model| model.sequence).sum();
-        let told: i64 = ended.told.iter().map(|told| told.acknowledged).sum();
-        report.acknowledged += (told - before) as u64;
-        report.unanswered += (after - told) as u64;
-        report.retried += ended.told.iter().map(|told| told.retried).sum::<u64>();
+        let reported: i64 = ended.reported.iter().map(|reported| reported.acknowledged).sum();
+        report.acknowledged += (reported - before) as u64;
+        report.unanswered += (after - reported) as u64;
+        report.retried += ended.reported.iter().map(|reported| reported.retried).sum::<u64>();
         report.bank_calls += ended.calls;
         Ok(())
     }

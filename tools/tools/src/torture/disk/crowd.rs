@@ -66,7 +66,7 @@ pub fn run(
         let mut moments = Vec::new();
         while moments.len() < images && (moments.is_empty() || !taking.is_over()) {
             std::thread::sleep(Duration::from_micros(random.below(3_000)));
-            let known = answered.iter().map(|told| told.load(Ordering::Acquire)).collect();
+            let known = answered.iter().map(|reported| reported.load(Ordering::Acquire)).collect();
             moments.push((files.crash(random), known));
         }
         stop.store(true, Ordering::Relaxed);
@@ -76,7 +76,7 @@ pub fn run(
         Ok(moments)
     })?;
     drop(first);
-    let sent: Vec<i64> = answered.iter().map(|told| told.load(Ordering::Acquire)).collect();
+    let sent: Vec<i64> = answered.iter().map(|reported| reported.load(Ordering::Acquire)).collect();
     for (number, (image, known)) in moments.into_iter().enumerate() {
         if number > 0 && until.is_over() {
             break;

@@ -14,11 +14,11 @@ use tokio::runtime::Runtime;
 use types::SqlState;
 
 use super::count::{Count, Until, spread};
-use super::world::{Reference, Running, Told, begin, runtime, tell};
+use super::world::{Reference, Reported, Running, begin, runtime, tell};
 
 /// Every manner at every operation of a telling; of the operations, every `stride`-th, another
 /// choice for each manner.
-pub fn while_told(
+pub fn while_reported(
     reference: &Reference,
     stride: usize,
     until: &Until,
@@ -61,9 +61,9 @@ fn one(
     let files = MemoryFiles::new();
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     begin(&shared, reference.story.protocol)?;
-    let told = suffer(reference, runtime, &files, &shared, failure)?;
+    let reported = suffer(reference, runtime, &files, &shared, failure)?;
     count.faults += 1;
-    survives(reference, runtime, &files, told, count)
+    survives(reference, runtime, &files, reported, count)
 }
 
 /// Tells the story on a disk that fails; what the client knew when it ended.
@@ -73,14 +73,14 @@ pub fn suffer(
     files: &MemoryFiles,
     shared: &Arc<dyn Files>,
     failure: Failure,
-) -> Result<Told> {
+) -> Result<Reported> {
     files.fail_at(Some(failure));
     let opened = Running::open(shared, reference.story.protocol);
-    let told = match opened {
-        Err(_) => Told::default(),
+    let reported = match opened {
+        Err(_) => Reported::default(),
         Ok(mut running) => {
-            let told = tell(runtime, &mut running, &reference.story.steps, &|| 0);
-            let last = told.last().copied().unwrap_or_default();
+            let reported = tell(runtime, &mut running, &reference.story.steps, &|| 0);
+            let last = reported.last().copied().unwrap_or_default();
             reference.compare_running(&running, last.height)?;
             if running.has_halted() {
                 refuses(runtime, &mut running, last)?;
@@ -89,11 +89,11 @@ pub fn suffer(
         }
     };
     files.fail_at(None);
-    Ok(told)
+    Ok(reported)
 }
 
 /// An engine whose log has failed answers who reads, and refuses who writes.
-fn refuses(runtime: &Runtime, running: &mut Running, told: Told) -> Result<()> {
+fn refuses(runtime: &Runtime, running: &mut Running, reported: Reported) -> Result<()> {
     drop(runtime.block_on(running.run("ROLLBACK")));
     for _ in 0..2 {
         let write = runtime.block_on(running.run("UPDATE accounts SET cents = 0"));
@@ -102,7 +102,7 @@ fn refuses(runtime: &Runtime, running: &mut Running, told: Told) -> Result<()> {
         let expected = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::UNDEFINED_TABLE];
         ensure!(code.is_some_and(|code| expected.contains(&code)), "a write is told {code:?}");
     }
-    ensure!(running.head() == told.height, "the head has moved");
+    ensure!(running.head() == reported.height, "the head has moved");
     let read = runtime.block_on(running.run("SELECT 1"));
     ensure!(read.is_ok(), "a read is told {read:?}");
     Ok(())
@@ -113,16 +113,16 @@ pub fn survives(
     reference: &Reference,
     runtime: &Runtime,
     files: &MemoryFiles,
-    told: Told,
+    reported: Reported,
     count: &mut Count,
 ) -> Result<()> {
     for image in files.crash_images(2).step_by(3) {
-        reference.recover(&image, told).context("cut")?;
+        reference.recover(&image, reported).context("cut")?;
         count.images += 1;
     }
     let left = files.copy();
-    reference.go_on(runtime, &left, told).context("gone on")?;
-    let end = Told { checkpoint: None, ..reference.told() };
+    reference.go_on(runtime, &left, reported).context("gone on")?;
+    let end = Reported { checkpoint: None, ..reference.reported() };
     for image in left.crash_images(2).step_by(8) {
         reference.recover(&image, end).context("gone on and cut")?;
         count.images += 1;
@@ -154,9 +154,9 @@ pub fn while_recovering(
             break;
         }
         let number = place * stride;
-        let (disk, told) = &moments[number];
+        let (disk, reported) = &moments[number];
         let Some(image) = disk.crash_images(2).nth(turn % 3) else { continue };
-        let recovering = Recovering { reference, runtime: &runtime, image, told: *told };
+        let recovering = Recovering { reference, runtime: &runtime, image, reported: *reported };
         recovering
             .every_fault(until, count)
             .with_context(|| format!("on an image of moment {number}"))?;
@@ -168,7 +168,7 @@ struct Recovering<'a> {
     reference: &'a Reference,
     runtime: &'a Runtime,
     image: MemoryFiles,
-    told: Told,
+    reported: Reported,
 }
 
 impl Recovering<'_> {
@@ -204,19 +204,19 @@ impl Recovering<'_> {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         files.fail_at(Some(failure));
         if let Ok(running) = Running::open(&shared, self.reference.story.protocol) {
-            ensure!(running.head() >= self.told.height, "begins at block {}", running.head());
+            ensure!(running.head() >= self.reported.height, "begins at block {}", running.head());
             self.reference.compare_running(&running, running.head())?;
         }
         files.fail_at(None);
         count.faults += 1;
         for image in files.crash_images(2) {
-            self.reference.recover(&image, self.told).context("cut")?;
+            self.reference.recover(&image, self.reported).context("cut")?;
             count.images += 1;
         }
-        let read = self.reference.recover(&files, self.told)?;
+        let read = self.reference.recover(&files, self.reported)?;
         drop(read);
         if count.faults.is_multiple_of(16) {
-            self.reference.go_on(self.runtime, &files, self.told).context("gone on")?;
+            self.reference.go_on(self.runtime, &files, self.reported).context("gone on")?;
             count.stories += 1;
         }
         Ok(())

@@ -17,7 +17,7 @@ use ledger::{Files, MemoryFiles};
 use tokio::runtime::Runtime;
 
 use super::count::{Count, Until, spread};
-use super::world::{Found, Reference, Running, Told, runtime};
+use super::world::{Found, Reference, Reported, Running, runtime};
 
 /// Subsets of up to so many pending things are all made.
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ pub fn every_moment(
     let mut known: HashMap<u64, Found> = HashMap::new();
     let runtime = runtime()?;
     'moments: for moment in spread(reference.moments.len()) {
-        let (disk, told) = &reference.moments[moment];
+        let (disk, reported) = &reference.moments[moment];
         for image in images(disk, depth) {
             if !known.is_empty() && until.is_over() {
                 break 'moments;
@@ -57,7 +57,7 @@ pub fn every_moment(
                     found
                 }
             };
-            found.holds(*told).with_context(|| format!("an image of moment {moment}"))?;
+            found.holds(*reported).with_context(|| format!("an image of moment {moment}"))?;
         }
     }
     count.distinct_images += known.len() as u64;
@@ -78,15 +78,15 @@ fn look(
     number: usize,
     count: &mut Count,
 ) -> Result<Found> {
-    let read = reference.recover(image, Told::default())?;
+    let read = reference.recover(image, Reported::default())?;
     let height = read.replica.head().height;
     let checkpoint = read.checkpoint.as_ref().map(|from| from.base.manifest.height());
-    let told = Told { operations: 0, height, checkpoint };
+    let reported = Reported { operations: 0, height, checkpoint };
     if number.is_multiple_of(depth.per_second_cut) {
-        cut_again(reference, image, told, count).context("cut again while it recovers")?;
+        cut_again(reference, image, reported, count).context("cut again while it recovers")?;
     }
     if number.is_multiple_of(depth.per_story) {
-        reference.go_on(runtime, &image.copy(), told).context("going on")?;
+        reference.go_on(runtime, &image.copy(), reported).context("going on")?;
         count.stories += 1;
     }
     Ok(Found { height, checkpoint })
@@ -97,7 +97,7 @@ fn look(
 fn cut_again(
     reference: &Reference,
     image: &MemoryFiles,
-    told: Told,
+    reported: Reported,
     count: &mut Count,
 ) -> Result<()> {
     let files = image.copy();
@@ -106,7 +106,7 @@ fn cut_again(
     drop(Running::open(&shared, reference.story.protocol)?);
     for moment in files.moments() {
         for again in moment.crash_images(3) {
-            reference.recover(&again, told)?;
+            reference.recover(&again, reported)?;
             count.second_cuts += 1;
         }
     }
@@ -123,16 +123,16 @@ pub fn after_kills(
     count: &mut Count,
 ) -> Result<()> {
     let runtime = runtime()?;
-    let end = Told { checkpoint: None, ..reference.told() };
+    let end = Reported { checkpoint: None, ..reference.reported() };
     for (turn, place) in spread(reference.moments.len().div_ceil(stride)).enumerate() {
         if turn > 0 && until.is_over() {
             break;
         }
         let moment = place * stride;
-        let (disk, told) = &reference.moments[moment];
+        let (disk, reported) = &reference.moments[moment];
         let context = || format!("killed at moment {moment}");
         let files = disk.copy();
-        reference.go_on(&runtime, &files, *told).with_context(context)?;
+        reference.go_on(&runtime, &files, *reported).with_context(context)?;
         count.stories += 1;
         for image in files.crash_images(2).step_by(3) {
             reference.recover(&image, end).with_context(context)?;
@@ -155,12 +155,12 @@ pub fn some_moments(
             break;
         }
         let moment = random.below(reference.moments.len() as u64) as usize;
-        let (disk, told) = &reference.moments[moment];
+        let (disk, reported) = &reference.moments[moment];
         let image = disk.crash(random);
         count.images += 1;
         count.distinct_images += 1;
         let read = reference
-            .recover(&image, *told)
+            .recover(&image, *reported)
             .with_context(|| format!("a random image of moment {moment}"))?;
         // And on from there, as a writer would.
         let height = read.replica.head().height;

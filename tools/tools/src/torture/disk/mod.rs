@@ -95,7 +95,7 @@ fn everything(
     note(count);
     images::after_kills(reference, effort.recovery_stride, &until.part(15), count)?;
     note(count);
-    faults::while_told(reference, effort.fault_stride, &until.part(40), count)?;
+    faults::while_reported(reference, effort.fault_stride, &until.part(40), count)?;
     note(count);
     faults::while_recovering(reference, effort.recovery_stride, &until.part(40), count)?;
     note(count);
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn no_fault_at_any_operation_loses_what_was_answered() {
         let mut count = Count::default();
-        faults::while_told(&small("harmony", 3), 9, &ENDLESS, &mut count).unwrap();
+        faults::while_reported(&small("harmony", 3), 9, &ENDLESS, &mut count).unwrap();
         assert!(count.faults > 30, "{count:?}");
     }
 

@@ -17,7 +17,7 @@ use ledger::{Files, Intercepted, Interceptor, MemoryFiles, StorageFile, Stream};
 
 use super::count::spread;
 use super::faults;
-use super::world::{Found, Reference, Running, Told, begin, runtime, tell};
+use super::world::{Found, Reference, Reported, Running, begin, runtime, tell};
 
 const ORDERS: &str = Stream::Orders.folder();
 const RESULTS: &str = Stream::Results.folder();
@@ -176,18 +176,18 @@ fn images(mutant: Mutant, reference: &Reference) -> Result<()> {
     let first = files.operations();
     files.remember();
     let mut running = Running::open(&shared, reference.story.protocol)?;
-    let told = tell(&runtime()?, &mut running, &reference.story.steps, &|| files.operations());
+    let reported = tell(&runtime()?, &mut running, &reference.story.steps, &|| files.operations());
     drop(running);
     let mut recovered: HashMap<u64, Found> = HashMap::new();
     for (index, moment) in (0..).zip(files.moments()) {
-        let known = told.partition_point(|told| told.operations <= first + index);
-        let told = known.checked_sub(1).map_or(Told::default(), |last| told[last]);
+        let known = reported.partition_point(|reported| reported.operations <= first + index);
+        let reported = known.checked_sub(1).map_or(Reported::default(), |last| reported[last]);
         for image in moment.crash_images(4).step_by(7) {
             let found = match recovered.entry(image.fingerprint()) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => *new.insert(reference.find(&image)?.0),
             };
-            found.holds(told)?;
+            found.holds(reported)?;
         }
     }
     Ok(())
@@ -203,10 +203,10 @@ fn suffers(
     let (files, shared, active) = careless(mutant)?;
     begin(&shared, reference.story.protocol)?;
     active.store(true, Ordering::Relaxed);
-    let told = faults::suffer(reference, runtime, &files, &shared, failure)?;
+    let reported = faults::suffer(reference, runtime, &files, &shared, failure)?;
     active.store(false, Ordering::Relaxed);
     for image in files.crash_images(0).step_by(9).chain([files.copy()]) {
-        reference.recover(&image, told)?;
+        reference.recover(&image, reported)?;
     }
     Ok(())
 }

@@ -121,7 +121,7 @@ fn change(random: &mut Random, number: usize) -> String {
 
 /// What was true at a moment of a telling.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Told {
+pub struct Reported {
     /// File operations so far.
     pub operations: u64,
     /// The newest block that the client was answered.
@@ -235,7 +235,7 @@ impl Running {
     }
 
     /// One step; whether the story can go on, and what the client then knows.
-    async fn step(&mut self, step: &Step, told: &mut Told) -> bool {
+    async fn step(&mut self, step: &Step, reported: &mut Reported) -> bool {
         match step {
             Step::Change { key, text } => {
                 // A transaction that the table refuses is answered and recorded too.
@@ -245,19 +245,19 @@ impl Running {
                     Err(error) => Err(error),
                 };
                 // What readers see is durable, also where its result could not be written.
-                told.height = self.head();
+                reported.height = self.head();
                 if self.has_halted() {
                     return false;
                 }
                 if answered.is_err() {
                     drop(self.run("ROLLBACK").await);
-                    told.height = self.head();
+                    reported.height = self.head();
                 }
             }
             Step::Checkpoint => {
                 let Ok(asked) = self.database.engine.checkpoint() else { return true };
                 if let Ok(Ok(taken)) = asked.await {
-                    told.checkpoint = Some(taken.height);
+                    reported.checkpoint = Some(taken.height);
                 }
             }
             Step::Prune => {
@@ -287,13 +287,14 @@ pub fn tell(
     running: &mut Running,
     steps: &[Step],
     operations: &dyn Fn() -> u64,
-) -> Vec<Told> {
-    let mut told = Told { operations: operations(), height: running.head(), checkpoint: None };
-    let mut all = vec![told];
+) -> Vec<Reported> {
+    let mut reported =
+        Reported { operations: operations(), height: running.head(), checkpoint: None };
+    let mut all = vec![reported];
     for step in steps {
-        let goes_on = runtime.block_on(running.step(step, &mut told));
-        told.operations = operations();
-        all.push(told);
+        let goes_on = runtime.block_on(running.step(step, &mut reported));
+        reported.operations = operations();
+        all.push(reported);
         if !goes_on {
             break;
         }
@@ -322,7 +323,7 @@ pub struct Reference {
     /// The folder at the end.
     pub files: MemoryFiles,
     /// Every moment, with what the client knew.
-    pub moments: Vec<(MemoryFiles, Told)>,
+    pub moments: Vec<(MemoryFiles, Reported)>,
 }
 
 impl Reference {
@@ -334,26 +335,26 @@ impl Reference {
         files.remember();
         let first = files.operations();
         let mut running = Running::open(&shared, story.protocol)?;
-        let told = tell(&runtime()?, &mut running, &story.steps, &|| files.operations());
+        let reported = tell(&runtime()?, &mut running, &story.steps, &|| files.operations());
         ensure!(!running.has_halted(), "a sound disk stopped the engine");
         let (seen, head) = (running.seen()?, running.head());
         drop(running);
         let moments = files.moments();
         ensure!(blocks.len() as u64 == head + 1 && blocks.last().is_some_and(|b| b.seen == seen));
         let at = |index: u64| {
-            let known = told.partition_point(|told| told.operations <= first + index);
-            known.checked_sub(1).map_or(Told::default(), |last| told[last])
+            let known = reported.partition_point(|reported| reported.operations <= first + index);
+            known.checked_sub(1).map_or(Reported::default(), |last| reported[last])
         };
         let moments = (0..).zip(moments).map(|(index, disk)| (disk, at(index))).collect();
-        let heights = told.iter().skip(1).map(|told| told.height).collect();
+        let heights = reported.iter().skip(1).map(|reported| reported.height).collect();
         let all = Reference { story, blocks, heights, files, moments };
-        ensure!(all.told().checkpoint.is_some(), "the story has no checkpoint");
+        ensure!(all.reported().checkpoint.is_some(), "the story has no checkpoint");
         Ok(all)
     }
 
     /// What the client knew at the end.
-    pub fn told(&self) -> Told {
-        self.moments.last().map(|(_, told)| *told).unwrap_or_default()
+    pub fn reported(&self) -> Reported {
+        self.moments.last().map(|(_, reported)| *reported).unwrap_or_default()
     }
 
     pub fn head(&self) -> Height {
@@ -384,7 +385,7 @@ impl Reference {
     }
 
     /// Recovers a folder that a crash or a fault left, and compares. `least` must be there.
-    pub fn recover(&self, files: &MemoryFiles, least: Told) -> Result<Replayed> {
+    pub fn recover(&self, files: &MemoryFiles, least: Reported) -> Result<Replayed> {
         let (found, read) = self.find(files)?;
         found.holds(least)?;
         Ok(read)
@@ -399,15 +400,15 @@ impl Reference {
 
     /// Starts an engine on a folder, tells it the rest of the story, and verifies what there is. A
     /// last checkpoint removes what a fault has left of others.
-    pub fn go_on(&self, runtime: &Runtime, files: &MemoryFiles, least: Told) -> Result<()> {
+    pub fn go_on(&self, runtime: &Runtime, files: &MemoryFiles, least: Reported) -> Result<()> {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
         let mut running = Running::open(&shared, self.story.protocol)?;
         let head = running.head();
         ensure!(head >= least.height, "begins at block {head}, {} was told", least.height);
         self.compare_running(&running, head)?;
         let rest = [self.steps_behind(head), &[Step::Checkpoint]].concat();
-        let told = tell(runtime, &mut running, &rest, &|| 0);
-        let last = told.last().copied().unwrap_or_default();
+        let reported = tell(runtime, &mut running, &rest, &|| 0);
+        let last = reported.last().copied().unwrap_or_default();
         ensure!(last.height == self.head(), "the story ends at block {}", last.height);
         ensure!(last.checkpoint == Some(self.head()), "no checkpoint of the end can be taken");
         drop(running);
@@ -438,7 +439,7 @@ pub struct Found {
 
 impl Found {
     /// Whether nothing is missing that a client was told of.
-    pub fn holds(self, least: Told) -> Result<()> {
+    pub fn holds(self, least: Reported) -> Result<()> {
         let Found { height, checkpoint } = self;
         ensure!(height >= least.height, "block {height} is the last, {} was told", least.height);
         ensure!(

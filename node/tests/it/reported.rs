@@ -53,14 +53,14 @@ async fn status_tells_a_dead_a_frozen_and_a_starting_member_apart() {
     while heights.is_empty() || Instant::now() + Duration::from_secs(28) < deadline {
         assert!(Instant::now() < deadline, "it tells nothing");
         let status = trial.status();
-        let (told, standing) = (&status["members"][1], &status["members"][1]["standing"]);
+        let (reported, standing) = (&status["members"][1], &status["members"][1]["standing"]);
         let entries = |name: &str| standing[name].as_u64().unwrap();
-        let height = told["height"].as_u64();
+        let height = reported["height"].as_u64();
         heights.extend(height.map(|height| height + entries("entries") - entries("committed")));
     }
     send(&alone, Signal::KILL);
     alone.wait().unwrap();
-    assert!(heights.iter().all(|told| *told + 1 >= height), "{heights:?} of {height}");
+    assert!(heights.iter().all(|reported| *reported + 1 >= height), "{heights:?} of {height}");
 }
 
 #[test]
