@@ -18,20 +18,20 @@
 
 pub mod conformance;
 pub mod envelope;
+mod membership;
 pub mod model;
 mod orderer;
 mod outbox;
 mod proposal;
-mod roll;
 mod solo;
 pub mod submissions;
 mod wire;
 
 pub use envelope::{Envelope, EnvelopeBytes, Seed, Signature, Submission, View, id_of_encoded};
+pub use membership::{Key, Known, Membership};
 pub use model::Model;
 pub use orderer::{Filling, Limits, Orderer, Recorded, Refused, Released, Tell};
 pub use outbox::{Outbox, Taken};
 pub use proposal::{Certificate, CertificateKind, Delivery, Proposal, Proposer};
-pub use roll::{Key, Known, Roll};
 pub use solo::Solo;
 pub use submissions::{Admission, Ended, Entry, Remembered, Status, Submissions, WINDOW};

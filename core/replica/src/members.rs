@@ -11,7 +11,7 @@
 //! never given to another one, so `last_member` is kept.
 
 use ledger::{Electors, LedgerId, Parameters};
-use order::{Known, Roll};
+use order::{Known, Membership};
 use types::{Error, Result, SqlState};
 
 use crate::limits::{Limits, MEMBERS};
@@ -26,7 +26,7 @@ pub(crate) fn changed(parameters: &Parameters, value: &str) -> Result<Parameters
         return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
             .with_hint("A cluster is made by tally cluster init."));
     }
-    let (before, next) = (Roll::parse(&shown(parameters))?, Roll::parse(value)?);
+    let (before, next) = (Membership::parse(&shown(parameters))?, Membership::parse(value)?);
     let newest = last_member(parameters, &before);
     let ids = before.0.keys().chain(next.0.keys());
     let mut differing: Vec<u64> = ids.copied().collect();
@@ -73,12 +73,12 @@ fn check_one(id: u64, before: Option<&Known>, next: Option<&Known>, newest: u64)
 
 /// The number that the next member can have.
 pub fn next_member(parameters: &Parameters) -> Result<u64> {
-    Ok(last_member(parameters, &Roll::parse(&shown(parameters))?) + 1)
+    Ok(last_member(parameters, &Membership::parse(&shown(parameters))?) + 1)
 }
 
-fn last_member(parameters: &Parameters, roll: &Roll) -> u64 {
+fn last_member(parameters: &Parameters, membership: &Membership) -> u64 {
     let kept = parameters.others.get(LAST_MEMBER).and_then(|text| text.parse().ok());
-    kept.unwrap_or(0).max(roll.0.keys().last().copied().unwrap_or(0))
+    kept.unwrap_or(0).max(membership.0.keys().last().copied().unwrap_or(0))
 }
 
 fn shown(parameters: &Parameters) -> String {
@@ -98,43 +98,43 @@ mod tests {
         format!("{id} {} host:{id}", format!("{id:02x}").repeat(32))
     }
 
-    fn roll(ids: &[u64]) -> String {
+    fn membership(ids: &[u64]) -> String {
         ids.iter().map(|id| member(*id)).collect::<Vec<_>>().join(", ")
     }
 
     fn cluster(ids: &[u64]) -> Parameters {
         let mut parameters = Parameters::new("harmony");
         parameters.others.insert(ORDERER.to_owned(), "raft".to_owned());
-        parameters.others.insert(MEMBERS.to_owned(), roll(ids));
+        parameters.others.insert(MEMBERS.to_owned(), membership(ids));
         parameters
     }
 
     #[test]
     fn one_member_at_a_time_and_no_number_twice() {
         let founded = cluster(&[1, 2, 3]);
-        let four = changed(&founded, &roll(&[1, 2, 3, 4])).unwrap();
-        assert_eq!(four.others[MEMBERS], roll(&[1, 2, 3, 4]));
-        let three = changed(&four, &roll(&[1, 2, 3])).unwrap();
+        let four = changed(&founded, &membership(&[1, 2, 3, 4])).unwrap();
+        assert_eq!(four.others[MEMBERS], membership(&[1, 2, 3, 4]));
+        let three = changed(&four, &membership(&[1, 2, 3])).unwrap();
         assert_eq!(next_member(&three).unwrap(), 5);
         for wrong in [&[1, 2, 3, 4][..], &[1], &[1, 2, 5], &[]] {
-            assert!(changed(&three, &roll(wrong)).is_err(), "{wrong:?}");
+            assert!(changed(&three, &membership(wrong)).is_err(), "{wrong:?}");
         }
-        let five = changed(&three, &roll(&[1, 2, 3, 5])).unwrap();
-        let moved = roll(&[1, 2, 3, 5]).replace("host:5", "elsewhere:5");
+        let five = changed(&three, &membership(&[1, 2, 3, 5])).unwrap();
+        let moved = membership(&[1, 2, 3, 5]).replace("host:5", "elsewhere:5");
         assert!(changed(&five, &moved).is_ok(), "another address");
-        let forged = roll(&[1, 2, 3, 5]).replace(&"05".repeat(32), &"06".repeat(32));
+        let forged = membership(&[1, 2, 3, 5]).replace(&"05".repeat(32), &"06".repeat(32));
         assert!(changed(&five, &forged).is_err(), "another key");
-        assert!(changed(&Parameters::new("harmony"), &roll(&[1])).is_err(), "a lone node");
-        let observed = format!("{}, {} observer", roll(&[1, 2, 3, 5]), member(6));
+        assert!(changed(&Parameters::new("harmony"), &membership(&[1])).is_err(), "a lone node");
+        let observed = format!("{}, {} observer", membership(&[1, 2, 3, 5]), member(6));
         let six = changed(&five, &observed).unwrap();
-        assert!(changed(&six, &roll(&[1, 2, 3, 5, 6])).is_err(), "it is one for good");
-        assert!(changed(&six, &roll(&[1, 2, 3, 5])).is_ok());
+        assert!(changed(&six, &membership(&[1, 2, 3, 5, 6])).is_err(), "it is one for good");
+        assert!(changed(&six, &membership(&[1, 2, 3, 5])).is_ok());
         let alone = changed(&cluster(&[1]), &format!("{}, {} observer", member(1), member(2)));
         let left = format!("{} observer", member(2));
         assert!(changed(&alone.unwrap(), &left).is_err(), "none would order");
         let mut two = cluster(&[1, 2]);
-        assert!(changed(&two, &roll(&[1])).is_ok());
+        assert!(changed(&two, &membership(&[1])).is_ok());
         two.others.insert("liars".to_owned(), "1".to_owned());
-        assert!(changed(&two, &roll(&[1])).is_err(), "one member bears no liar");
+        assert!(changed(&two, &membership(&[1])).is_err(), "one member bears no liar");
     }
 }

@@ -26,7 +26,7 @@ pub mod plan;
 mod seldom;
 pub mod votes;
 
-pub use members::{Members, Roll};
+pub use members::{Members, Membership};
 pub use net::{Answer, Answering, Peers, serve};
 pub use plan::{Member, Plan, Secrets};
 pub use seldom::Seldom;

@@ -6,22 +6,22 @@
 
 use std::sync::{PoisonError, RwLock};
 
-pub use order::{Key, Known, Roll};
+pub use order::{Key, Known, Membership};
 
-/// The roll that a node's door and its calls go by; it changes with the ledger.
+/// The membership that a node's door and its calls go by; it changes with the ledger.
 #[derive(Default)]
-pub struct Members(RwLock<Roll>);
+pub struct Members(RwLock<Membership>);
 
 impl Members {
-    pub fn new(roll: Roll) -> Members {
-        Members(RwLock::new(roll))
+    pub fn new(membership: Membership) -> Members {
+        Members(RwLock::new(membership))
     }
 
-    pub fn set(&self, roll: Roll) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = roll;
+    pub fn set(&self, membership: Membership) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = membership;
     }
 
-    pub fn now(&self) -> Roll {
+    pub fn now(&self) -> Membership {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

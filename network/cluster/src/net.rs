@@ -419,7 +419,7 @@ mod tests {
     }
 
     fn members_of(plan: &Plan) -> Arc<Members> {
-        Arc::new(Members::new(plan.roll().unwrap()))
+        Arc::new(Members::new(plan.membership().unwrap()))
     }
 
     fn peers_of(plan: &Plan, secrets: &Secrets) -> Peers {

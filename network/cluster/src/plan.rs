@@ -17,7 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
 
-use crate::members::Roll;
+use crate::members::Membership;
 
 /// The folder of these files, in the data folder.
 pub const FOLDER: &str = "cluster";
@@ -158,8 +158,8 @@ impl Plan {
         read.map_err(|error| io::Error::other(format!("the certificate of member {id}: {error}")))
     }
 
-    pub fn roll(&self) -> io::Result<Roll> {
-        Roll::parse(&self.founders()).map_err(io::Error::other)
+    pub fn membership(&self) -> io::Result<Membership> {
+        Membership::parse(&self.founders()).map_err(io::Error::other)
     }
 
     /// As it stands in the ledger's first block: numbers, keys and addresses.

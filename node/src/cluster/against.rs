@@ -82,7 +82,7 @@ fn other(data: &Path, peer: &str) -> Result<(Other, String)> {
         format!("{peer} is neither a folder nor a member: {}", all.collect::<Vec<_>>().join(", "))
     })?;
     ensure!(member.id != secrets.id, "the folder is that of member {peer} itself");
-    let peers = Peers::new(&plan, &secrets, Arc::new(Members::new(plan.roll()?)))?;
+    let peers = Peers::new(&plan, &secrets, Arc::new(Members::new(plan.membership()?)))?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     Ok((Other::Member(member.id, peers, runtime?), format!("member {}", member.id)))

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use cluster::plan::{Made, Member, Plan};
-use cluster::{Roll, members::Known};
+use cluster::{Membership, members::Known};
 use concurrency::Outcome;
 use engine::limits::{MEMBERS, ORDERER};
 use engine::members::LAST_MEMBER;
@@ -94,16 +94,16 @@ fn refuse_observers(shown: &Json) -> Result<()> {
 
 /// Where too few are left of those who vote, who follows them is not certified either.
 fn refuse_to_end_certificates(shown: &Json, member: u64) -> Result<()> {
-    let mut roll = Roll::parse(shown["members"].as_str().unwrap_or_default())?;
+    let mut membership = Membership::parse(shown["members"].as_str().unwrap_or_default())?;
     let electors: Vec<u64> =
         shown["electors"].as_array().into_iter().flatten().filter_map(Json::as_u64).collect();
     let needed = shown["votes"].as_u64().and_then(|votes| usize::try_from(votes).ok());
     let needed = needed.unwrap_or(0);
-    if without_certificates(&roll, &electors, needed).is_some() {
+    if without_certificates(&membership, &electors, needed).is_some() {
         return Ok(());
     }
-    roll.0.remove(&member);
-    let Some(why) = without_certificates(&roll, &electors, needed) else { return Ok(()) };
+    membership.0.remove(&member);
+    let Some(why) = without_certificates(&membership, &electors, needed) else { return Ok(()) };
     let what = format!("without member {member} no result is certified any more, for good");
     eprintln!("{why}");
     let hint = "Orders and reads go on without certificates: if that is meant, add --yes.";
@@ -134,7 +134,7 @@ fn plan_of(shown: &Json, own: &Member) -> Result<Plan> {
         key: to_hex(&key),
         certificate: String::new(),
     };
-    let others = Roll::parse(text("members")?)?.0.into_iter().map(member);
+    let others = Membership::parse(text("members")?)?.0.into_iter().map(member);
     let members = others.chain([own.clone()]).collect();
     let (ledger_id, orderer) = (text("ledger_id")?.to_owned(), text("orderer")?.to_owned());
     Ok(Plan { ledger_id, orderer, members })
@@ -170,7 +170,7 @@ fn ask(folder: &Path, change: Option<&str>) -> Result<Json> {
 /// What a node tells of its ledger's members.
 pub fn shown(engine: &Engine) -> Result<Json> {
     let members = engine.parameter(MEMBERS).context("the ledger is that of a lone node")?;
-    let last = Roll::parse(&members)?.0.into_keys().max().unwrap_or(0);
+    let last = Membership::parse(&members)?.0.into_keys().max().unwrap_or(0);
     let had = engine.parameter(LAST_MEMBER).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let ledger_id = to_hex(&engine.ledger_id());
     let electors = Electors::under(engine.ledger_id(), &engine.parameters())?;
@@ -183,7 +183,7 @@ pub fn shown(engine: &Engine) -> Result<Json> {
 
 /// Has the ledger name other members, as the request says, for its owner.
 pub async fn by_request(engine: &Engine, owner: &str, request: &str) -> Result<Json> {
-    let mut roll = Roll::parse(&engine.parameter(MEMBERS)?)?;
+    let mut membership = Membership::parse(&engine.parameter(MEMBERS)?)?;
     let word =
         |name: &str| request.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     match (word("add"), word("key"), word("address"), word("remove")) {
@@ -191,15 +191,15 @@ pub async fn by_request(engine: &Engine, owner: &str, request: &str) -> Result<J
             let key = hash_from_hex(key).map_err(|_| anyhow!("{key:?} is no key"))?;
             let observes = word("observer") == Some("on");
             let known = Known { key, address: address.to_owned(), observes };
-            ensure!(roll.0.insert(id.parse()?, known).is_none(), "{id} is a member already");
+            ensure!(membership.0.insert(id.parse()?, known).is_none(), "{id} is a member already");
         }
         (None, None, None, Some(id)) => {
-            ensure!(roll.0.remove(&id.parse()?).is_some(), "{id} is no member");
-            ensure!(!roll.0.is_empty(), "the last member cannot be removed");
+            ensure!(membership.0.remove(&id.parse()?).is_some(), "{id} is no member");
+            ensure!(!membership.0.is_empty(), "the last member cannot be removed");
         }
         _ => bail!("add, key and address are needed, or remove"),
     }
-    let body = Body::Parameter { name: MEMBERS.to_owned(), value: roll.to_string() };
+    let body = Body::Parameter { name: MEMBERS.to_owned(), value: membership.to_string() };
     let submitter = Submitter { principal: owner, role: None, key: None, seed: [0; 16] };
     let asked = Asked::from(&body);
     let mut submitted = engine.submit_revocably(submitter, &asked, None)?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use cluster::{Members, Roll};
+use cluster::{Members, Membership};
 use engine::Engine;
 use engine::limits::MEMBERS;
 use order_raft::{Node, Standing};
@@ -62,10 +62,10 @@ impl Following {
             let Some(Ok(now)) = self.engine.get().map(|engine| engine.parameter(MEMBERS)) else {
                 continue;
             };
-            let Ok(roll) = Roll::parse(&now) else { continue };
+            let Ok(membership) = Membership::parse(&now) else { continue };
             if now != named {
                 info!(members = now, "the ledger's members");
-                if !roll.0.contains_key(&self.id) && !named.is_empty() {
+                if !membership.0.contains_key(&self.id) && !named.is_empty() {
                     let what = "the ledger does not name this node any more: it was removed, and \
                                 is to be stopped";
                     error!(id = self.id, "{what}");
@@ -84,12 +84,12 @@ impl Following {
                 }
                 continue;
             }
-            self.open_door(&roll);
+            self.open_door(&membership);
             if done && self.node.leads() {
                 continue;
             }
-            let ids: BTreeSet<u64> = roll.0.keys().copied().collect();
-            match self.node.follow(&ids, &roll.voters()).await {
+            let ids: BTreeSet<u64> = membership.0.keys().copied().collect();
+            match self.node.follow(&ids, &membership.voters()).await {
                 Ok(is_done) => done = is_done,
                 Err(error) => debug!(%error, "Raft's members are not those of the ledger yet"),
             }
@@ -98,12 +98,12 @@ impl Following {
 
     /// To the ledger's members and, until Raft is done with them, to those before. A node that the
     /// ledger does not name yet goes on with whom it knows.
-    fn open_door(&self, roll: &Roll) {
+    fn open_door(&self, membership: &Membership) {
         let before = self.members.now();
-        let mut open = roll.clone();
+        let mut open = membership.clone();
         let raft = self.node.raft_members();
         for (id, known) in &before.0 {
-            if raft.contains(id) || !roll.0.contains_key(&self.id) {
+            if raft.contains(id) || !membership.0.contains_key(&self.id) {
                 open.0.entry(*id).or_insert_with(|| known.clone());
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use cluster::{Answer, Answering, Members, Peers, Plan, Roll, Secrets};
+use cluster::{Answer, Answering, Members, Membership, Peers, Plan, Secrets};
 use engine::limits::MEMBERS;
 use engine::{BlockLimits, Elsewhere, Engine, Head, Journal, Replica};
 use futures::FutureExt;
@@ -33,7 +33,7 @@ use crate::metrics::Order;
 const THREADS: usize = 2;
 
 /// A node's place in a cluster.
-pub struct Membership {
+pub struct Enrolment {
     plan: Plan,
     secrets: Secrets,
 }
@@ -49,11 +49,11 @@ pub struct Joined {
     voter: Option<JoinHandle<()>>,
 }
 
-impl Membership {
+impl Enrolment {
     /// Of a data folder, if it has one.
-    pub fn find(data: &Path) -> Result<Option<Membership>> {
+    pub fn find(data: &Path) -> Result<Option<Enrolment>> {
         let found = Plan::read(data).context("cannot read what cluster this node is of")?;
-        Ok(found.map(|(plan, secrets)| Membership { plan, secrets }))
+        Ok(found.map(|(plan, secrets)| Enrolment { plan, secrets }))
     }
 
     /// What orders the ledger, which is that of the cluster.
@@ -66,7 +66,7 @@ impl Membership {
         let (name, planned) = (kind.name(), &self.plan.orderer);
         ensure!(name == planned, "the ledger is ordered by {name}, and the plan says {planned}");
         let (id, own) = (self.secrets.id, self.own_key()?);
-        match roll_of(parameters)?.0.get(&id) {
+        match membership_of(parameters)?.0.get(&id) {
             Some(known) if known.key != own => {
                 bail!("the key of this folder is not that of the ledger's member {id}")
             }
@@ -90,7 +90,7 @@ impl Membership {
         if !fetch::has_ledger(files)? && kind.begin_anew(data, &self.plan, &self.secrets)? {
             return Ok(None);
         }
-        let members = Arc::new(Members::new(self.plan.roll()?));
+        let members = Arc::new(Members::new(self.plan.membership()?));
         let peers = Peers::new(&self.plan, &self.secrets, members)?;
         foreign::refuse_among(&self.plan, &peers, self.secrets.id)?;
         let ledger_id = from_hex(&self.plan.ledger_id)?;
@@ -110,13 +110,13 @@ impl Membership {
         ahead_max: Option<Duration>,
     ) -> Result<(Joined, Journal)> {
         let kind = self.check(replica)?;
-        let Membership { plan, secrets } = self;
+        let Enrolment { plan, secrets } = self;
         let id = secrets.id;
         let pending = Pending::read(&settings.data)?;
-        let roll = first_roll(&plan, id, replica, pending.as_ref())?;
+        let membership = first_membership(&plan, id, replica, pending.as_ref())?;
         let runtime = start_threads()?;
         let (votes, voter) = start_votes(&files, &secrets, replica)?;
-        let members = Arc::new(Members::new(roll));
+        let members = Arc::new(Members::new(membership));
         let peers = Arc::new(Peers::new(&plan, &secrets, Arc::clone(&members))?);
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
@@ -170,15 +170,20 @@ impl Membership {
 }
 
 /// The members that a node knows of when it begins.
-fn first_roll(plan: &Plan, id: u64, replica: &Replica, pending: Option<&Pending>) -> Result<Roll> {
-    let mut roll = roll_of(replica.parameters())?;
-    if !roll.0.contains_key(&id) {
+fn first_membership(
+    plan: &Plan,
+    id: u64,
+    replica: &Replica,
+    pending: Option<&Pending>,
+) -> Result<Membership> {
+    let mut membership = membership_of(replica.parameters())?;
+    if !membership.0.contains_key(&id) {
         // It was added by a block that is not here yet.
-        roll.0.extend(plan.roll()?.0);
+        membership.0.extend(plan.membership()?.0);
     }
     Ok(match pending {
-        Some(pending) => pending.without(&roll),
-        None => roll,
+        Some(pending) => pending.without(&membership),
+        None => membership,
     })
 }
 
@@ -356,8 +361,8 @@ impl Answering for Face {
 }
 
 /// The members that a ledger names.
-fn roll_of(parameters: &Parameters) -> Result<Roll> {
-    Ok(Roll::parse(named_in(parameters))?)
+fn membership_of(parameters: &Parameters) -> Result<Membership> {
+    Ok(Membership::parse(named_in(parameters))?)
 }
 
 fn named_in(parameters: &Parameters) -> &str {

@@ -35,7 +35,7 @@ pub use change::{by_request, shown};
 pub use foreign::refuse_beside;
 pub use forks::Forks;
 pub use heard::{Heard, Standing};
-pub use join::{Joined, Membership};
+pub use join::{Enrolment, Joined};
 pub use ledgers::{REJOIN, refuse_alone};
 pub use orderers::{Kind, is_of_member};
 pub use votes::Telling;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster::{Peers, Roll};
+use cluster::{Membership, Peers};
 use order_raft::Network;
 use pgcatalog::Member;
 use tokio::time::Instant;
@@ -76,9 +76,9 @@ impl Neighbours {
     /// A row for each member that the ledger names, as far as this node knows.
     pub fn members(&self) -> Vec<Member> {
         let own = (self.own)();
-        let mut roll = Roll::parse(&own.members).unwrap_or_default();
-        if roll.0.is_empty() {
-            roll = self.peers.members().now();
+        let mut membership = Membership::parse(&own.members).unwrap_or_default();
+        if membership.0.is_empty() {
+            membership = self.peers.members().now();
         }
         let clocks = (self.clocks)();
         let reported = self.lock();
@@ -88,10 +88,10 @@ impl Neighbours {
                 false => reported.get(id)?.report.as_ref().map(|(_, report)| report.clone()),
             }
         };
-        let reports: Vec<Option<Report>> = roll.0.keys().map(known).collect();
+        let reports: Vec<Option<Report>> = membership.0.keys().map(known).collect();
         let newest = reports.iter().flatten().map(|it| (it.height, it.time_us)).max();
         let (height, time_us) = newest.unwrap_or_default();
-        let (term, deviating) = (newest_term(&reports), deviating(&roll, &reports));
+        let (term, deviating) = (newest_term(&reports), deviating(&membership, &reports));
         let row = |((id, known), report): ((&u64, &order::Known), &Option<Report>)| {
             let silent = reported.get(id).and_then(|it| it.silent.clone());
             let heard = reported.get(id).and_then(|it| it.report.as_ref());
@@ -127,6 +127,6 @@ impl Neighbours {
                 trouble: silent.or_else(|| report.and_then(Report::trouble)),
             }
         };
-        roll.0.iter().zip(&reports).map(row).collect()
+        membership.0.iter().zip(&reports).map(row).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use cluster::plan::FOLDER;
-use cluster::{Roll, members::Known};
+use cluster::{Membership, members::Known};
 use engine::Engine;
 use engine::limits::MEMBERS;
 use ledger::hash::hash_from_hex;
@@ -45,25 +45,27 @@ impl Pending {
     }
 
     /// The members without those that go.
-    pub fn without(&self, roll: &Roll) -> Roll {
+    pub fn without(&self, membership: &Membership) -> Membership {
         let stays = |(id, _): &(&u64, &Known)| !self.remove.contains(id);
-        Roll(roll.0.iter().filter(stays).map(|(id, known)| (*id, known.clone())).collect())
+        Membership(
+            membership.0.iter().filter(stays).map(|(id, known)| (*id, known.clone())).collect(),
+        )
     }
 
     /// Writes to the ledger what is not there yet; this node leads, and alone.
     pub async fn complete(&self, data: &Path, engine: &Engine, owner: &str) -> Result<()> {
         if let Some(add) = &self.add {
-            let roll = Roll::parse(&engine.parameter(MEMBERS)?)?;
+            let membership = Membership::parse(&engine.parameter(MEMBERS)?)?;
             let key = add.split('&').find_map(|word| word.strip_prefix("key="));
             let key = hash_from_hex(key.unwrap_or_default());
             let key = key.map_err(|_| anyhow::anyhow!("{FILE} names no key"))?;
-            if roll.id_of(&key).is_none() {
+            if membership.id_of(&key).is_none() {
                 by_request(engine, owner, add).await?;
             }
         }
         for member in &self.remove {
-            let roll = Roll::parse(&engine.parameter(MEMBERS)?)?;
-            if roll.0.contains_key(member) {
+            let membership = Membership::parse(&engine.parameter(MEMBERS)?)?;
+            if membership.0.contains_key(member) {
                 by_request(engine, owner, &format!("remove={member}")).await?;
             }
         }

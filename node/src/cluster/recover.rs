@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use cluster::Roll;
+use cluster::Membership;
 use cluster::plan::{FOLDER, Made, Plan};
 use engine::limits::{Limits, MEMBERS, RAFT};
 use engine::members::next_member;
@@ -43,7 +43,7 @@ pub fn run(arguments: &ClusterRecover, output: Output) -> Result<Exit> {
         Limits::orderer(&parameters) == Some(RAFT),
         "the ledger is not that of a cluster by Raft: start its node"
     );
-    let roll = roll_of(&parameters)?;
+    let membership = membership_of(&parameters)?;
     let unconfirmed = last - executed;
     if !yes {
         let what = format!("this ledger would go on alone behind block {last}");
@@ -59,13 +59,13 @@ pub fn run(arguments: &ClusterRecover, output: Output) -> Result<Exit> {
     let id = match &found {
         Some((id, plan)) => {
             let key = plan.keys()?.remove(id).context("this node is not among the members")?;
-            let known = roll.0.get(id).is_some_and(|known| known.key == key);
+            let known = membership.0.get(id).is_some_and(|known| known.key == key);
             ensure!(known, "the keys in {FOLDER} are those of no member: remove that folder");
             *id
         }
         None => next_member(&parameters)?,
     };
-    let mut pending = Pending { add: None, remove: others(&roll, id) };
+    let mut pending = Pending { add: None, remove: others(&membership, id) };
     if found.is_none() {
         let port = port.context("the folder has no keys of a member: --port is needed")?;
         let made = Made::new(id, format!("{host}:{}", port + 2))?;
@@ -96,8 +96,8 @@ pub fn run(arguments: &ClusterRecover, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn others(roll: &Roll, id: u64) -> Vec<u64> {
-    roll.0.keys().copied().filter(|other| *other != id).collect()
+fn others(membership: &Membership, id: u64) -> Vec<u64> {
+    membership.0.keys().copied().filter(|other| *other != id).collect()
 }
 
 struct Extent {
@@ -122,6 +122,6 @@ fn extent(files: &Arc<dyn Files>) -> Result<Extent> {
     Ok(Extent { last, executed, ledger_id })
 }
 
-fn roll_of(parameters: &Parameters) -> Result<Roll> {
-    Ok(Roll::parse(parameters.others.get(MEMBERS).map_or("", String::as_str))?)
+fn membership_of(parameters: &Parameters) -> Result<Membership> {
+    Ok(Membership::parse(parameters.others.get(MEMBERS).map_or("", String::as_str))?)
 }

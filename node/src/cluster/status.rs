@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use cluster::{Members, Peers, Plan, Roll};
+use cluster::{Members, Membership, Peers, Plan};
 use order_raft::Network;
 use serde_json::json;
 use tokio::time::error::Elapsed;
@@ -20,7 +20,7 @@ use crate::cli::{Exit, Output};
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The members, and what each of them tells; of one that does not answer, why.
-type Reported = (Roll, Vec<Result<Report, String>>);
+type Reported = (Membership, Vec<Result<Report, String>>);
 
 /// Fails if less than half of the members answer, if none orders, if one has come to another result
 /// than the others, or if their ledgers have parted.
@@ -30,14 +30,14 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
         Some(_) => vec![folder.to_owned()],
         None => node_folders(folder)?,
     };
-    let (roll, reported) = first_answered(&folders)?;
+    let (membership, reported) = first_answered(&folders)?;
     let silent: Vec<String> =
         reported.iter().map(|it| it.as_ref().err().cloned().unwrap_or_default()).collect();
     let reports: Vec<Option<Report>> = reported.into_iter().map(Result::ok).collect();
     let newest = reports.iter().flatten().map(|report| report.height).max().unwrap_or(0);
-    let voters = roll.voters();
+    let voters = membership.voters();
     let is_up = |(id, report): &(&u64, &Option<Report>)| voters.contains(id) && report.is_some();
-    let up = roll.0.keys().zip(&reports).filter(is_up).count();
+    let up = membership.0.keys().zip(&reports).filter(is_up).count();
     let leader = leader_of(&reports);
     match output {
         Output::Json => {
@@ -48,7 +48,7 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
                 "member  address                 role      height      behind  unconfirmed  voted"
             );
             let term = newest_term(&reports);
-            for (((id, known), report), silent) in roll.0.iter().zip(&reports).zip(&silent) {
+            for (((id, known), report), silent) in membership.0.iter().zip(&reports).zip(&silent) {
                 let line = match report {
                     Some(report) if known.observes => {
                         line(report, newest, term).replacen("follower", "observer", 1)
@@ -58,7 +58,7 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
                 };
                 println!("{id:<7} {:<23} {line}", known.address);
             }
-            let page = of_topic(&reports) + &of_votes(&roll, &reports);
+            let page = of_topic(&reports) + &of_votes(&membership, &reports);
             print!("{}", types::printable::printable_page(&page));
         }
     }
@@ -66,7 +66,7 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     let orders = 2 * up > voters.len() && (leader.is_some() || by_itself);
     let diverged = reports.iter().flatten().any(|report| report.votes.diverged.is_some());
     let forked = reports.iter().flatten().any(|report| !report.forks.is_empty());
-    let agree = !diverged && !forked && deviating(&roll, &reports).is_empty();
+    let agree = !diverged && !forked && deviating(&membership, &reports).is_empty();
     Ok(if orders && agree { Exit::Ok } else { Exit::Failed })
 }
 
@@ -91,22 +91,22 @@ fn first_answered(folders: &[PathBuf]) -> Result<Reported> {
 fn ask(data: &Path) -> Result<Reported> {
     let (plan, secrets) = Plan::read(data)?.context("the folder is in no cluster")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let members = Arc::new(Members::new(plan.roll()?));
+    let members = Arc::new(Members::new(plan.membership()?));
     let peers = Peers::new(&plan, &secrets, Arc::clone(&members))?;
-    let ask = |roll: &Roll| {
-        let calls: Vec<_> = roll.0.keys().map(|id| report(&peers, *id)).collect();
+    let ask = |membership: &Membership| {
+        let calls: Vec<_> = membership.0.keys().map(|id| report(&peers, *id)).collect();
         runtime.block_on(async { futures::future::join_all(calls).await })
     };
-    let (roll, reports) = (members.now(), ask(&members.now()));
+    let (membership, reports) = (members.now(), ask(&members.now()));
     // Members may have come and gone since the folder was made.
     let newest = reports.iter().filter_map(|it| it.as_ref().ok()).max_by_key(|it| it.height);
-    match newest.map(|report| Roll::parse(&report.members)) {
-        Some(Ok(named)) if named != roll => {
+    match newest.map(|report| Membership::parse(&report.members)) {
+        Some(Ok(named)) if named != membership => {
             members.set(named.clone());
             let reports = ask(&named);
             Ok((named, reports))
         }
-        _ => Ok((roll, reports)),
+        _ => Ok((membership, reports)),
     }
 }
 
@@ -199,29 +199,31 @@ fn of_topic(reports: &[Option<Report>]) -> String {
 }
 
 /// What is certified, and which members are not of one mind with the others.
-fn of_votes(roll: &Roll, reports: &[Option<Report>]) -> String {
+fn of_votes(membership: &Membership, reports: &[Option<Report>]) -> String {
     let certified = reports.iter().flatten().filter_map(|it| it.votes.certified.as_ref()).max();
     let mut text = match certified {
         Some((height, result)) => format!("\ncertified  block {height}, result {result}\n"),
         None => "\ncertified  nothing yet\n".to_owned(),
     };
     let electors = reports.iter().flatten().find(|it| it.votes.needed > 0).map(|it| &it.votes);
-    if let Some(why) = electors.and_then(|it| without_certificates(roll, &it.electors, it.needed)) {
+    if let Some(why) =
+        electors.and_then(|it| without_certificates(membership, &it.electors, it.needed))
+    {
         text += &format!("nothing more will be certified: {why}\n");
     }
-    for (member, height, accusers) in deviating(roll, reports) {
+    for (member, height, accusers) in deviating(membership, reports) {
         let accusers: Vec<String> = accusers.iter().map(u64::to_string).collect();
         let accusers = accusers.join(", ");
         text += &format!(
             "deviates   member {member}: of block {height} it signed another result than {accusers}\n"
         );
     }
-    for (member, report) in roll.0.keys().zip(reports) {
+    for (member, report) in membership.0.keys().zip(reports) {
         for fork in report.iter().flat_map(|report| &report.forks) {
             text += &format!("forked     member {member}: {fork}\n");
         }
     }
-    let own = roll.0.keys().zip(reports);
+    let own = membership.0.keys().zip(reports);
     for (member, votes) in own.filter_map(|(id, report)| Some((id, &report.as_ref()?.votes))) {
         if let Some(why) = &votes.diverged {
             text += &format!("diverged   member {member}: {why}\n");
@@ -241,9 +243,13 @@ fn of_votes(roll: &Roll, reports: &[Option<Report>]) -> String {
 
 /// Why no more results can be certified, if that is so: those who follow electors are certified by
 /// them.
-pub fn without_certificates(roll: &Roll, electors: &[u64], needed: usize) -> Option<String> {
+pub fn without_certificates(
+    membership: &Membership,
+    electors: &[u64],
+    needed: usize,
+) -> Option<String> {
     let (left, gone): (Vec<u64>, Vec<u64>) =
-        electors.iter().copied().partition(|elector| roll.0.contains_key(elector));
+        electors.iter().copied().partition(|elector| membership.0.contains_key(elector));
     let list = |members: &[u64]| members.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     (left.len() < needed).then(|| {
         format!(
@@ -255,18 +261,18 @@ pub fn without_certificates(roll: &Roll, electors: &[u64], needed: usize) -> Opt
 }
 
 /// Members that more than half of all differ from; the highest such block, and who says so.
-pub fn deviating(roll: &Roll, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
+pub fn deviating(membership: &Membership, reports: &[Option<Report>]) -> Vec<(u64, u64, Vec<u64>)> {
     let of = |member: u64| {
         let accuse = |(accuser, report): (&u64, &Option<Report>)| {
             let height = report.as_ref()?.votes.members.get(&member)?.deviates?;
             Some((*accuser, height))
         };
-        let found: Vec<(u64, u64)> = roll.0.keys().zip(reports).filter_map(accuse).collect();
+        let found: Vec<(u64, u64)> = membership.0.keys().zip(reports).filter_map(accuse).collect();
         let height = found.iter().map(|(_, height)| *height).max()?;
         let accusers: Vec<u64> = found.into_iter().map(|(accuser, _)| accuser).collect();
-        (2 * accusers.len() > roll.0.len()).then_some((member, height, accusers))
+        (2 * accusers.len() > membership.0.len()).then_some((member, height, accusers))
     };
-    roll.0.keys().filter_map(|id| of(*id)).collect()
+    membership.0.keys().filter_map(|id| of(*id)).collect()
 }
 
 #[cfg(test)]
@@ -278,10 +284,10 @@ mod tests {
     use super::*;
     use crate::cluster::heard::{self, Heard};
 
-    fn roll(members: u64) -> Roll {
+    fn membership(members: u64) -> Membership {
         let known =
             |id: u64| (id, Known { key: [id as u8; 32], address: String::new(), observes: false });
-        Roll((1..=members).map(known).collect())
+        Membership((1..=members).map(known).collect())
     }
 
     fn standing(id: u64, term: u64, leader: Option<u64>) -> order_raft::Standing {
@@ -363,23 +369,23 @@ mod tests {
 
     #[test]
     fn a_member_deviates_if_most_say_so() {
-        let roll = roll(3);
+        let membership = membership(3);
         let all = [report(&[2]), report(&[1, 3]), report(&[2])];
-        assert_eq!(deviating(&roll, &all), [(2, 9, vec![1, 3])]);
-        assert!(of_votes(&roll, &all).contains("deviates   member 2: of block 9"));
-        assert!(deviating(&roll, &[report(&[2]), report(&[1, 3]), None]).is_empty());
-        assert!(deviating(&roll, &[report(&[2]), report(&[]), report(&[])]).is_empty());
+        assert_eq!(deviating(&membership, &all), [(2, 9, vec![1, 3])]);
+        assert!(of_votes(&membership, &all).contains("deviates   member 2: of block 9"));
+        assert!(deviating(&membership, &[report(&[2]), report(&[1, 3]), None]).is_empty());
+        assert!(deviating(&membership, &[report(&[2]), report(&[]), report(&[])]).is_empty());
     }
 
     #[test]
     fn a_founder_that_is_gone_may_end_certificates() {
-        let mut roll = roll(4);
-        assert_eq!(without_certificates(&roll, &[1, 2, 3], 3), None);
-        roll.0.remove(&2);
-        let why = without_certificates(&roll, &[1, 2, 3], 3).unwrap();
+        let mut membership = membership(4);
+        assert_eq!(without_certificates(&membership, &[1, 2, 3], 3), None);
+        membership.0.remove(&2);
+        let why = without_certificates(&membership, &[1, 2, 3], 3).unwrap();
         assert!(why.contains("takes the votes of 3 of the members 1, 2, 3, and 2"), "{why}");
-        assert_eq!(without_certificates(&roll, &[1, 2, 3], 2), None);
+        assert_eq!(without_certificates(&membership, &[1, 2, 3], 2), None);
         let all = [report(&[]), report(&[]), report(&[])];
-        assert!(of_votes(&roll, &all).contains("nothing more will be certified"));
+        assert!(of_votes(&membership, &all).contains("nothing more will be certified"));
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
-use cluster::{Peers, Roll, votes::wire};
+use cluster::{Membership, Peers, votes::wire};
 use ledger::votes::vouched::Word;
 use ledger::{Electors, Files, LedgerId, Said, hash::to_hex};
 use order_raft::Network;
@@ -62,7 +62,7 @@ pub fn certified(
     files: &Arc<dyn Files>,
     height: u64,
     words: &[Word],
-    known: &Roll,
+    known: &Membership,
     ledger_id: LedgerId,
 ) -> Result<Option<Said>> {
     let first = match receipts::genesis(files)? {

@@ -26,7 +26,7 @@ use super::{
     statement_bytes_max, tell, torn_tails, watchdog_settings,
 };
 use crate::analysis;
-use crate::cluster::{self, Joined, Membership, Telling};
+use crate::cluster::{self, Enrolment, Joined, Telling};
 use crate::config::{Durability, LogScheme, Settings};
 use crate::folders;
 use crate::memory;
@@ -54,8 +54,8 @@ pub fn open(
     metrics: Arc<Metrics>,
 ) -> Result<(Database, Option<Joined>)> {
     cluster::refuse_beside(&settings.data, false)?;
-    let membership = Membership::find(&settings.data)?;
-    let recovered = recover(&files, settings, membership.as_ref())?;
+    let enrolment = Enrolment::find(&settings.data)?;
+    let recovered = recover(&files, settings, enrolment.as_ref())?;
     let Recovered { replayed, schema, rows, pins, watchdog } = recovered;
     tell(&replayed);
     let Replayed {
@@ -73,7 +73,7 @@ pub fn open(
     metrics.torn_tails.set(torn_tails(&*files)?);
     metrics.height.set(replica.head().height);
     metrics.failing_block.set(stopped.as_ref().map_or(0, |stopped| stopped.order.height));
-    let (journal, joined) = join(membership, &files, log, rows, &replica, settings)?;
+    let (journal, joined) = join(enrolment, &files, log, rows, &replica, settings)?;
     let base = checkpoint.map(|loaded| loaded.base);
     metrics.checkpoint_height.set(base.as_ref().map_or(0, |base| base.manifest.height()));
     let keep = settings.checkpoint_keep as usize;
@@ -112,10 +112,10 @@ pub fn open(
 fn recover(
     files: &Arc<dyn Files>,
     settings: &Settings,
-    membership: Option<&Membership>,
+    enrolment: Option<&Enrolment>,
 ) -> Result<Recovered> {
-    let executed = match membership {
-        Some(membership) => membership.complete(&settings.data, files)?,
+    let executed = match enrolment {
+        Some(enrolment) => enrolment.complete(&settings.data, files)?,
         None => None,
     };
     let rows = row_folders(settings)?;
@@ -126,7 +126,7 @@ fn recover(
     let recovery = recovery(settings, rows.clone());
     let recovery = Recovery { retain, watchdog: dog, executed, ..recovery };
     let read = match read(files, &recovery, &mut Report::default()) {
-        Err(fault) if holds_no_block(&fault) && membership.is_none() => {
+        Err(fault) if holds_no_block(&fault) && enrolment.is_none() => {
             refuse_beside_pins(&recovery.retain)?;
             cluster::refuse_beside(&settings.data, true)?;
             begin(settings, files.clone(), log_options(settings))?;
@@ -134,7 +134,7 @@ fn recover(
         }
         outcome => outcome,
     };
-    let (replayed, schema) = match membership {
+    let (replayed, schema) = match enrolment {
         Some(_) => read.map_err(refuse_member)?,
         None => read.map_err(refuse)?,
     };
@@ -143,14 +143,14 @@ fn recover(
 
 /// What blocks go to; of a member, whose orders others log too, with its place among them.
 fn join(
-    membership: Option<Membership>,
+    enrolment: Option<Enrolment>,
     files: &Arc<dyn Files>,
     log: BlockWriter,
     rows: Option<RowFolders>,
     replica: &Replica,
     settings: &Settings,
 ) -> Result<(Journal, Option<Joined>)> {
-    let Some(membership) = membership else {
+    let Some(enrolment) = enrolment else {
         cluster::refuse_alone(replica.parameters())?;
         cluster::refuse_beside(&settings.data, true)?;
         return Ok((journal(settings, log, rows)?, None));
@@ -161,7 +161,7 @@ fn join(
     );
     let ahead_max = clock_bound(settings).map(|bound| bound.ahead_max);
     let (limits, files) = (block_limits(settings), files.clone());
-    let (joined, journal) = membership.join(files, log, replica, limits, settings, ahead_max)?;
+    let (joined, journal) = enrolment.join(files, log, replica, limits, settings, ahead_max)?;
     Ok((journal, Some(joined)))
 }
 

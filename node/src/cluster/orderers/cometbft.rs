@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use cluster::{Answer, Plan, Roll, Secrets};
+use cluster::{Answer, Membership, Plan, Secrets};
 use engine::{Elsewhere, Journal, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -57,7 +57,7 @@ struct CometBft {
 
 /// CometBFT's own files for a member of a new ledger.
 pub fn make(data: &Path, plan: &Plan, id: u64, key: &[u8]) -> Result<()> {
-    let founders = founders(&plan.roll()?)?;
+    let founders = founders(&plan.membership()?)?;
     let seed: [u8; 32] = key.get(SEED).and_then(|seed| seed.try_into().ok()).unwrap_or_default();
     let own = founders.iter().find(|founder| founder.id == id);
     let own = own.context("this node is not among the founders")?;
@@ -114,14 +114,14 @@ fn id_of(hex: &str) -> Result<[u8; 16]> {
     bytes.try_into().ok().context("the plan names no ledger")
 }
 
-fn founders(roll: &Roll) -> Result<Vec<Founder>> {
+fn founders(membership: &Membership) -> Result<Vec<Founder>> {
     let founder = |(id, known): (&u64, &cluster::members::Known)| -> Result<Founder> {
         let (host, port) = known.address.rsplit_once(':').context("an address has no port")?;
         let port: u16 = port.parse().context("an address has no port")?;
         let port = port.checked_add(1).context("the port of a member is too high")?;
         Ok(Founder { id: *id, key: known.key, address: format!("{host}:{port}") })
     };
-    roll.0.iter().map(founder).collect()
+    membership.0.iter().map(founder).collect()
 }
 
 pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)> {
@@ -129,10 +129,10 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
         beginning;
     let Beginning { ahead_max, peers, .. } = beginning;
     let program = program(settings)?;
-    let roll = replica.parameters().others.get(ELECTORS).map_or("", String::as_str);
-    let roll = Roll::parse(roll)?;
+    let membership = replica.parameters().others.get(ELECTORS).map_or("", String::as_str);
+    let membership = Membership::parse(membership)?;
     let founders: Vec<(u64, [u8; 32])> =
-        roll.0.iter().map(|(id, known)| (*id, known.key)).collect();
+        membership.0.iter().map(|(id, known)| (*id, known.key)).collect();
     let own = plan.keys()?.remove(&id).context("this node is not among the members")?;
     let start = start_of(&files, replica)?;
     let chain_id = home::chain_id(&replica.ledger_id());

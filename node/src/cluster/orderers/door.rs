@@ -7,7 +7,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use cluster::{Members, Roll};
+use cluster::{Members, Membership};
 use engine::Engine;
 use engine::limits::MEMBERS;
 use tracing::{error, info};
@@ -29,14 +29,14 @@ impl Door {
             let Some(Ok(now)) = self.engine.get().map(|engine| engine.parameter(MEMBERS)) else {
                 continue;
             };
-            let Ok(roll) = Roll::parse(&now) else { continue };
+            let Ok(membership) = Membership::parse(&now) else { continue };
             if now == named {
                 continue;
             }
             info!(members = now, "the ledger's members");
             // A node that the ledger does not name yet goes on with those that it knows.
-            if roll.0.contains_key(&self.id) {
-                self.members.set(roll);
+            if membership.0.contains_key(&self.id) {
+                self.members.set(membership);
             } else if !named.is_empty() {
                 let what = "the ledger does not name this node any more: it was removed, and is \
                             to be stopped";

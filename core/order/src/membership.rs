@@ -27,19 +27,19 @@ const OBSERVER: &str = "observer";
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Roll(pub BTreeMap<u64, Known>);
+pub struct Membership(pub BTreeMap<u64, Known>);
 
-impl Roll {
-    pub fn parse(text: &str) -> Result<Roll> {
-        let mut roll = BTreeMap::new();
+impl Membership {
+    pub fn parse(text: &str) -> Result<Membership> {
+        let mut membership = BTreeMap::new();
         for one in text.split(',') {
             let (id, known) = member(one.trim()).ok_or_else(|| invalid(one.trim()))?;
-            let again = roll.values().any(|it: &Known| it.key == known.key);
-            if again || roll.insert(id, known).is_some() {
+            let again = membership.values().any(|it: &Known| it.key == known.key);
+            if again || membership.insert(id, known).is_some() {
                 return Err(invalid(one.trim()));
             }
         }
-        Ok(Roll(roll))
+        Ok(Membership(membership))
     }
 
     /// The members that order.
@@ -53,7 +53,7 @@ impl Roll {
     }
 }
 
-impl fmt::Display for Roll {
+impl fmt::Display for Membership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (id, Known { key, address, observes })) in self.0.iter().enumerate() {
             let comma = if place == 0 { "" } else { ", " };
@@ -95,10 +95,10 @@ mod tests {
     fn a_roll_is_what_it_was_written_as() {
         let (a, b) = ("1".repeat(64), "2".repeat(64));
         let text = format!("1 {a} host:1 observer, 7 {b} [::1]:2");
-        let roll = Roll::parse(&text).unwrap();
-        assert_eq!(roll.to_string(), text);
-        assert_eq!(roll.id_of(&[0x22; 32]), Some(7));
-        assert_eq!(roll.voters(), BTreeSet::from([7]));
+        let membership = Membership::parse(&text).unwrap();
+        assert_eq!(membership.to_string(), text);
+        assert_eq!(membership.id_of(&[0x22; 32]), Some(7));
+        assert_eq!(membership.voters(), BTreeSet::from([7]));
         for wrong in [
             String::new(),
             format!("1 {a} host:1, 1 {b} host:2"),
@@ -110,7 +110,7 @@ mod tests {
             format!("1 {a} host:1 observer more"),
             "1 12 host:1".to_owned(),
         ] {
-            assert!(Roll::parse(&wrong).is_err(), "{wrong}");
+            assert!(Membership::parse(&wrong).is_err(), "{wrong}");
         }
     }
 }
