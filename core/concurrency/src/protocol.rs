@@ -270,7 +270,7 @@ pub struct BlockOutcome {
     /// (t, u) when transaction t comes, in the serial order, right before transaction u of the
     /// block before. Only a block that was prepared two behind has any; several before one u come
     /// in their block's own order.
-    pub overtakings: Vec<(Position, Position)>,
+    pub inter_block_reorderings: Vec<(Position, Position)>,
     /// For the next block.
     pub carried: Carried,
     pub report: BlockReport,

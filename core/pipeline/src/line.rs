@@ -116,7 +116,7 @@ pub struct Finished<T> {
     /// among them.
     pub deferred: Vec<Position>,
     /// (t, u): t of this block comes, in the serial order, right before u of the block before.
-    pub overtakings: Vec<(Position, Position)>,
+    pub inter_block_reorderings: Vec<(Position, Position)>,
     pub report: BlockReport,
     /// Net changes; `None` where the line does not gather them.
     pub changes: Option<Changes>,
@@ -290,7 +290,8 @@ impl<T: Task> Line<T> {
         let Ran { planned, outcome, changes } = ran;
         let Planned { protocol, block, members, carried_in, .. } = planned;
         self.carried = outcome.carried.clone();
-        let (deferred, overtakings) = (outcome.deferred.clone(), outcome.overtakings.clone());
+        let (deferred, inter_block_reorderings) =
+            (outcome.deferred.clone(), outcome.inter_block_reorderings.clone());
         let Sealed { block, outcome, arrivals } = Sealed::of(&*protocol, &block, outcome);
         let members = match &arrivals {
             Some(arrivals) => reindexed(in_order(members, arrivals)),
@@ -304,7 +305,7 @@ impl<T: Task> Line<T> {
             carried_in,
             serial_order,
             deferred,
-            overtakings,
+            inter_block_reorderings,
             report,
             changes,
             arrivals,
@@ -470,8 +471,8 @@ impl<T> Ran<T> {
     }
 
     /// Transactions come before some of the block before.
-    pub fn overtakes(&self) -> bool {
-        !self.outcome.overtakings.is_empty() && !mutated("unsafe_height_read")
+    pub fn reorders_blocks(&self) -> bool {
+        !self.outcome.inter_block_reorderings.is_empty() && !mutated("unsafe_height_read")
     }
 
     /// Those of a block that is given up.

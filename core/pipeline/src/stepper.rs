@@ -151,7 +151,9 @@ impl<T: Task + Send + 'static> Stepper<T> {
         };
         if let Some(finished) = finished {
             let (height, rules) = (finished.block.height, self.pipeline.rules());
-            self.safe.finished(!finished.overtakings.is_empty() && !mutated("unsafe_height_read"));
+            self.safe.finished(
+                !finished.inter_block_reorderings.is_empty() && !mutated("unsafe_height_read"),
+            );
             self.finished.push_back(finished);
             self.step(Event::Finished { height, rules })?;
         }

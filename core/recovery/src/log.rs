@@ -10,8 +10,8 @@
 //! ```
 //!
 //! *One block after the other.* The commits of a block come before those of the next one. Where
-//! transactions [overtake](BlockOutcome::overtakings) into the block before, that is not so, and
-//! their block is refused.
+//! transactions [overtake](BlockOutcome::inter_block_reorderings) into the block before, that is
+//! not so, and their block is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl LoggedBlock {
         outcome: &BlockOutcome,
         protocol: &dyn Protocol,
     ) -> Result<LoggedBlock, Error> {
-        if let Some((late, early)) = outcome.overtakings.first() {
+        if let Some((late, early)) = outcome.inter_block_reorderings.first() {
             let (height, name) = (block.height, protocol.info().name);
             let message = format!("block {height} overlaps the one before and cannot be logged");
             let detail = format!("Its transaction {late} comes before transaction {early} there.");

@@ -264,7 +264,7 @@ fn unsealed(
         let Some(finished) = released else { break };
         let order = finished.arrivals.as_ref().unwrap_or(&finished.serial_order);
         run.count(&finished.settled, order, &finished.report);
-        run.block_order &= finished.overtakings.is_empty();
+        run.block_order &= finished.inter_block_reorderings.is_empty();
         through.push(feed.settle(finished.settled, &mut run.latencies_us));
     }
     let deferred: usize = stepper.line().deferred().values().map(Vec::len).sum();

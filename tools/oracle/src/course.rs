@@ -131,15 +131,22 @@ impl<T: Task + Send + 'static> Course<T> {
 
 impl<T: Task> Ran<T> {
     fn of(finished: Finished<T>, line: &Line<T>) -> Ran<T> {
-        let Finished { block, settled, serial_order, deferred, overtakings, .. } = finished;
+        let Finished { block, settled, serial_order, deferred, inter_block_reorderings, .. } =
+            finished;
         let ended = settled.into_iter().map(|Settled { outcome, decided, .. }| match decided {
             Decided::Now(task) => (outcome, Some(task)),
             Decided::Later => (outcome, None),
         });
         let (outcomes, tasks) = ended.unzip();
         let (carried, report) = (line.carried().clone(), finished.report);
-        let sealed =
-            BlockOutcome { outcomes, serial_order, deferred, overtakings, carried, report };
+        let sealed = BlockOutcome {
+            outcomes,
+            serial_order,
+            deferred,
+            inter_block_reorderings,
+            carried,
+            report,
+        };
         let changes = finished.changes.expect("a line that gathers changes");
         Ran { block, sealed, arrivals: finished.arrivals, changes, tasks }
     }

@@ -65,27 +65,29 @@ impl Twin {
         for (at, this) in claimed.iter().enumerate() {
             let height = this.block.height;
             let wrong = |what: String| Divergence::new(height, what);
-            let overtakes = |claimed: &Ran<Item>, tid| {
-                let overtakings = &claimed.sealed.overtakings;
-                overtakings.iter().find(|(t, _)| *t == tid).map(|(_, before)| *before)
+            let reorders_blocks = |claimed: &Ran<Item>, tid| {
+                let inter_block_reorderings = &claimed.sealed.inter_block_reorderings;
+                inter_block_reorderings.iter().find(|(t, _)| *t == tid).map(|(_, before)| *before)
             };
             let next = claimed.get(at + 1);
             for &position in &this.sealed.serial_order {
-                if overtakes(this, position).is_some() {
+                if reorders_blocks(this, position).is_some() {
                     continue;
                 }
                 let ahead = next.iter().flat_map(|next| &next.sealed.serial_order);
-                for (next, &overtaker) in next.iter().cycle().zip(ahead) {
-                    if overtakes(next, overtaker) == Some(position) {
-                        self.replay_one(next, overtaker).map_err(wrong)?;
+                for (next, &reordered) in next.iter().cycle().zip(ahead) {
+                    if reorders_blocks(next, reordered) == Some(position) {
+                        self.replay_one(next, reordered).map_err(wrong)?;
                     }
                 }
                 self.replay_one(this, position).map_err(wrong)?;
             }
             // A transaction that waits for a place before an overtaker has none.
-            for (overtaker, before) in next.iter().flat_map(|next| &next.sealed.overtakings) {
-                if overtakes(this, *before).is_some() {
-                    return Err(wrong(format!("{overtaker} overtakes {before}, which overtook")));
+            for (reordered, before) in
+                next.iter().flat_map(|next| &next.sealed.inter_block_reorderings)
+            {
+                if reorders_blocks(this, *before).is_some() {
+                    return Err(wrong(format!("{reordered} overtakes {before}, which overtook")));
                 }
             }
         }

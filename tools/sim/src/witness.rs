@@ -48,7 +48,7 @@ pub struct Seen {
     /// To a reader.
     shown: bool,
     /// A transaction of the next block precedes one of this.
-    overtaken: bool,
+    reordered: bool,
 }
 
 /// What a name came to at a height.
@@ -163,7 +163,7 @@ impl Witness {
             let executed = executed.map_err(|halt| wrong("replay", halt))?;
             compare(batch, result, &executed)?;
             self.replica.publish();
-            let before = self.overtake(&executed)?;
+            let before = self.reorder_blocks(&executed)?;
             let state = replay(&executed, before.clone(), None)?;
             self.newest = Some((executed, before));
             let found = read_tables(self.replica.store(), None)?;
@@ -189,13 +189,13 @@ impl Witness {
 
     /// The state before a block, with those of its transactions that precede some of the block
     /// before: the serial order is one sequence across blocks.
-    fn overtake(&mut self, executed: &Executed) -> Result<State, Wrong> {
+    fn reorder_blocks(&mut self, executed: &Executed) -> Result<State, Wrong> {
         let height = self.height();
         let seen = self.seen.last_mut().ok_or_else(|| wrong("start", "no genesis"))?;
-        if executed.overtakings.is_empty() {
+        if executed.inter_block_reorderings.is_empty() {
             return Ok(seen.state.clone());
         }
-        seen.overtaken = true;
+        seen.reordered = true;
         seen.check_shown(height)?;
         match &self.newest {
             Some((newest, before)) => replay(newest, before.clone(), Some(executed)),
@@ -366,11 +366,11 @@ impl Witness {
 
 impl Seen {
     fn new(head: Hash, time_us: i64, state: State) -> Seen {
-        Seen { head, time_us, state, shown: false, overtaken: false }
+        Seen { head, time_us, state, shown: false, reordered: false }
     }
 
     fn check_shown(&self, height: Height) -> Result<(), Wrong> {
-        match self.shown && self.overtaken {
+        match self.shown && self.reordered {
             true => Err(wrong("own past", format!("block {height} was shown and is overtaken"))),
             false => Ok(()),
         }
@@ -380,17 +380,18 @@ impl Seen {
 /// What a block makes of a state by the specification, each transaction's answer compared: without
 /// those that overtake, and with those of the `next` block that overtake into it.
 fn replay(this: &Executed, mut state: State, next: Option<&Executed>) -> Result<State, Wrong> {
-    let overtakes = |block: &Executed, position| block.overtakings.iter().any(|o| o.0 == position);
+    let reorders_blocks =
+        |block: &Executed, position| block.inter_block_reorderings.iter().any(|o| o.0 == position);
     let by_protocol = this.serial_order.len() as Position;
     let tail = by_protocol..this.settled.len() as Position;
     for position in this.serial_order.iter().copied().chain(tail) {
-        if overtakes(this, position) {
+        if reorders_blocks(this, position) {
             continue;
         }
         if let Some(next) = next {
-            let pass = |t: &&Position| next.overtakings.contains(&(**t, position));
-            for &overtaker in next.serial_order.iter().filter(pass) {
-                specify(&mut state, next, overtaker)?;
+            let pass = |t: &&Position| next.inter_block_reorderings.contains(&(**t, position));
+            for &reordered in next.serial_order.iter().filter(pass) {
+                specify(&mut state, next, reordered)?;
             }
         }
         specify(&mut state, this, position)?;

@@ -264,11 +264,11 @@ impl Retention {
         Ok(self.decided.wait(inner).unwrap_or_else(|e| e.into_inner()))
     }
 
-    /// The block behind the newest one is finished. `overtakes`: one of its transactions precedes
-    /// one of the newest block.
-    pub(crate) fn finished(&self, overtakes: bool) {
+    /// The block behind the newest one is finished. `reorders_blocks`: one of its transactions
+    /// precedes one of the newest block.
+    pub(crate) fn finished(&self, reorders_blocks: bool) {
         let mut inner = self.inner();
-        inner.states.finished(overtakes);
+        inner.states.finished(reorders_blocks);
         self.retain_due(&mut inner);
         drop(inner);
         self.decided.notify_all();
@@ -480,7 +480,7 @@ impl Retention {
             None => self.newest_safe(&inner, inner.newest.height),
         };
         if !inner.states.is_safe(height) {
-            return Err(overtaken(height));
+            return Err(reordered(height));
         }
         let by_reader = reader.filter(|(snapshot, head)| {
             head.height == height && self.store.retain_snapshot(snapshot)
@@ -545,7 +545,7 @@ impl Retention {
             }
         }
         if !self.inner().states.is_safe(height) {
-            return Err(overtaken(height));
+            return Err(reordered(height));
         }
         self.store.lease_at(height).ok_or_else(|| self.unreadable(&self.inner(), height))
     }
@@ -642,7 +642,7 @@ fn forget(inner: &mut Inner, height: Height) {
     }
 }
 
-fn overtaken(height: Height) -> Error {
+fn reordered(height: Height) -> Error {
     let what = format!("block {height} is no state between transactions");
     Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
         .with_detail(format!("Transactions of block {} precede some of it.", height + 1))

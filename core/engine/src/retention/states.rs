@@ -20,7 +20,7 @@ use types::Height;
 pub(super) struct States {
     in_doubt: Option<Height>,
     /// Among the blocks whose times are known.
-    overtaken: BTreeSet<Height>,
+    reordered: BTreeSet<Height>,
     /// A reader waits for a height that is safe.
     rest_wanted: bool,
     /// Nothing that is in doubt will be decided any more.
@@ -34,15 +34,15 @@ impl States {
     }
 
     /// The block behind the newest one is finished.
-    pub fn finished(&mut self, overtakes: bool) {
+    pub fn finished(&mut self, reorders_blocks: bool) {
         let decided = self.in_doubt.take();
-        self.overtaken.extend(decided.filter(|_| overtakes));
+        self.reordered.extend(decided.filter(|_| reorders_blocks));
     }
 
     /// Older blocks cannot be read.
     pub fn forget_below(&mut self, height: Height) {
-        while self.overtaken.first().is_some_and(|oldest| *oldest < height) {
-            self.overtaken.pop_first();
+        while self.reordered.first().is_some_and(|oldest| *oldest < height) {
+            self.reordered.pop_first();
         }
     }
 
@@ -51,7 +51,7 @@ impl States {
     }
 
     pub fn is_safe(&self, height: Height) -> bool {
-        !self.is_in_doubt(height) && !self.overtaken.contains(&height)
+        !self.is_in_doubt(height) && !self.reordered.contains(&height)
     }
 
     pub fn want_rest(&mut self) {
@@ -90,6 +90,6 @@ mod tests {
         states.published(4, true);
         assert!(states.is_safe(4) && !states.is_rest_wanted() && !states.is_safe(3));
         states.forget_below(4);
-        assert!(states.overtaken.is_empty());
+        assert!(states.reordered.is_empty());
     }
 }

@@ -66,11 +66,11 @@ impl World {
     }
 }
 
-/// Blocks that overlap: those of `overtaken` are no states.
-fn overlapping(world: &World, heights: std::ops::RangeInclusive<Height>, overtaken: &[Height]) {
+/// Blocks that overlap: those of `reordered` are no states.
+fn overlapping(world: &World, heights: std::ops::RangeInclusive<Height>, reordered: &[Height]) {
     world.retention.set_overlaps(true);
     for height in heights {
-        world.retention.finished(overtaken.contains(&(height - 1)));
+        world.retention.finished(reordered.contains(&(height - 1)));
         world.block_that_is(false, height, height as i64 * 10);
     }
 }

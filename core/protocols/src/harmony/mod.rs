@@ -214,13 +214,13 @@ impl Protocol for Harmony {
         let rejected = verdict.rejected();
         let put_off = |tid: Position| self.defers && !verdict.fails(tid);
         let reruns: Vec<Position> = rejected.iter().copied().filter(|&tid| !put_off(tid)).collect();
-        let (mut overtakings, mut carried) = (Vec::new(), Carried::default());
+        let (mut inter_block_reorderings, mut carried) = (Vec::new(), Carried::default());
         let mut ways = Ways::default();
         if touched.simulation.snapshot_height + 1 < block.height {
             ways.add(Way::Overlapped, block.transactions.len());
         }
         let reran = if self.inter_block {
-            overtakings = overtakings_of(&order, &verdict, before);
+            inter_block_reorderings = inter_block_reorderings_of(&order, &verdict, before);
             let (reran, previous) = remember(&touched, &verdict, (&order, &reruns), block, writes)?;
             carried = Carried::new(previous);
             ways.add(Way::SerialNoted, reruns.len());
@@ -234,7 +234,7 @@ impl Protocol for Harmony {
         let deferred = rejected.iter().copied().filter(|&tid| put_off(tid)).collect();
         let outcome = self.settle(touched, order, (reruns, reran), deferred)?;
         let report = BlockReport { ways, ..outcome.report };
-        Ok(BlockOutcome { overtakings, carried, report, ..outcome })
+        Ok(BlockOutcome { inter_block_reorderings, carried, report, ..outcome })
     }
 
     fn decode_carried(&self, bytes: &[u8]) -> Result<Carried, String> {
@@ -347,7 +347,7 @@ impl Harmony {
 }
 
 /// Which survivors come before one of the block before, in block order.
-fn overtakings_of(
+fn inter_block_reorderings_of(
     order: &[Position],
     verdict: &Verdict,
     before: Option<&Previous>,

@@ -93,7 +93,10 @@ fn a_block_with_transactions_that_overtake_is_no_part_of_a_log() {
         let Ran { block, sealed, .. } = &ran[at];
         LoggedBlock::new(Arc::clone(block), sealed, &*protocol)
     };
-    assert_eq!((logged(0).unwrap().commits.len(), &ran[0].sealed.overtakings), (1, &vec![]));
+    assert_eq!(
+        (logged(0).unwrap().commits.len(), &ran[0].sealed.inter_block_reorderings),
+        (1, &vec![])
+    );
     assert_eq!(logged(1).err().unwrap().code(), SqlState::FEATURE_NOT_SUPPORTED);
-    assert_eq!(ran[1].sealed.overtakings, [(0, 0)]);
+    assert_eq!(ran[1].sealed.inter_block_reorderings, [(0, 0)]);
 }

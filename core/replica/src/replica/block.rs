@@ -28,7 +28,7 @@ pub struct Executed<T> {
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
     /// (t, u): t comes, in the serial order, right before u of the block before.
-    pub overtakings: Vec<(Position, Position)>,
+    pub inter_block_reorderings: Vec<(Position, Position)>,
     /// Which of the requests each of its own was, where the block is not in their order: it is in
     /// the serial order that they took.
     pub arrivals: Option<Vec<Position>>,
@@ -101,7 +101,7 @@ pub(super) struct Unsealed<T> {
     pub settled: Vec<Settled<Member<T>>>,
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
-    pub overtakings: Vec<(Position, Position)>,
+    pub inter_block_reorderings: Vec<(Position, Position)>,
     pub arrivals: Option<Vec<Position>>,
     pub report: BlockReport,
     pub effects: Effects,
@@ -112,7 +112,7 @@ pub(super) struct Unsealed<T> {
 pub(super) struct Account {
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
-    pub overtakings: Vec<(Position, Position)>,
+    pub inter_block_reorderings: Vec<(Position, Position)>,
     pub arrivals: Option<Vec<Position>>,
     pub report: BlockReport,
 }

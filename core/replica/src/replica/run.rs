@@ -196,7 +196,9 @@ impl<T> Replica<T> {
         let finished = self.line.end_finish(ran)?;
         let missing = || Halt(format!("block {height} was not ordered"));
         let mut ordered = self.ordered.remove(&height).ok_or_else(missing)?;
-        let Finished { settled, carried_in, serial_order, overtakings, arrivals, .. } = finished;
+        let Finished {
+            settled, carried_in, serial_order, inter_block_reorderings, arrivals, ..
+        } = finished;
         let effects = finished.changes.map(Effects::of_rows).unwrap_or_default();
         let mut ran = Ran { own: (settled.len() - carried_in) as u32, ..Ran::of(settled, effects) };
         if let Some(arrivals) = &arrivals {
@@ -205,7 +207,8 @@ impl<T> Replica<T> {
         }
         let arrivals = arrivals.map(|arrivals| ordered.came_to(arrivals));
         let report = finished.report;
-        let mut account = Account { carried_in, serial_order, overtakings, arrivals, report };
+        let mut account =
+            Account { carried_in, serial_order, inter_block_reorderings, arrivals, report };
         let tail = std::mem::take(&mut ordered.tail);
         let first = account.serial_order.len() as Position;
         account.serial_order.extend(first..(ran.settled.len() + tail.len()) as Position);
@@ -435,7 +438,8 @@ impl<T> Replica<T> {
         account: Account,
         ran: Ran<T>,
     ) -> Result<Unsealed<T>, Halt> {
-        let Account { carried_in, serial_order, overtakings, arrivals, report } = account;
+        let Account { carried_in, serial_order, inter_block_reorderings, arrivals, report } =
+            account;
         let Ran { settled, effects, .. } = ran;
         let height = batch.height();
         assert_eq!(height, self.head.height + 1, "a result follows the one before");
@@ -449,7 +453,7 @@ impl<T> Replica<T> {
             snapshot_height,
             executor: self.executor,
             effects: EffectsDigest { count: 0, root: ledger::ZERO_HASH },
-            reorderings: overtakings.len() as u32,
+            reorderings: inter_block_reorderings.len() as u32,
             carried_root: carry::root(&self.line, self.floor == height, height),
             state_root: ledger::ZERO_HASH,
         };
@@ -460,7 +464,7 @@ impl<T> Replica<T> {
             settled,
             carried_in,
             serial_order,
-            overtakings,
+            inter_block_reorderings,
             arrivals,
             report,
             effects,
@@ -519,7 +523,7 @@ impl<T> Replica<T> {
             settled: unsealed.settled,
             carried_in: unsealed.carried_in,
             serial_order: unsealed.serial_order,
-            overtakings: unsealed.overtakings,
+            inter_block_reorderings: unsealed.inter_block_reorderings,
             arrivals: unsealed.arrivals,
             report: unsealed.report,
             holds_images: images::are_kept(self.protocol().info()),

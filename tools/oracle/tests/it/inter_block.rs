@@ -140,7 +140,7 @@ fn a_stale_read_overtakes_and_stays() {
     ];
     let outcomes = run(&protocol, blocks).unwrap();
     assert_eq!(outcomes[2].report.rerun, 0);
-    assert_eq!(outcomes[2].overtakings, [(0, 0)]);
+    assert_eq!(outcomes[2].inter_block_reorderings, [(0, 0)]);
 }
 
 /// Case (i) with two blocks: T read what U wrote and writes what U read.
