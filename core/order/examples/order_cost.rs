@@ -78,7 +78,7 @@ fn admit(views: &[View<'_>]) -> Submissions {
     for (index, view) in views.iter().enumerate() {
         let place = Origin { height: 1, index: index as u32 };
         black_box(submissions.admit(view, &[index as u8; 32], place));
-        black_box(submissions.settle(view, place, Ended::Committed)).ok();
+        black_box(submissions.decide(view, place, Ended::Committed)).ok();
     }
     submissions
 }

@@ -25,7 +25,7 @@ mod schedule;
 mod stepper;
 
 pub use line::{
-    Decided, Deferred, Finished, Finishing, Line, LineStart, Planned, Ran, Ready, Settled, Task,
+    Decided, Decision, Deferred, Finished, Finishing, Line, LineStart, Planned, Ran, Ready, Task,
 };
 pub use safe::SafeSnapshot;
 pub use schedule::{Action, Actions, Barrier, Cadence, Event, Pipeline, Rules, SAFE_BLOCKS};

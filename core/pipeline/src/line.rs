@@ -91,13 +91,13 @@ pub struct Ran<T> {
 }
 
 /// How one transaction of a block ended.
-pub struct Settled<T> {
+pub struct Decided<T> {
     pub origin: Origin,
     pub outcome: Outcome,
-    pub decided: Decided<T>,
+    pub decision: Decision<T>,
 }
 
-pub enum Decided<T> {
+pub enum Decision<T> {
     Now(T),
     /// It runs again in a later block.
     Later,
@@ -107,7 +107,7 @@ pub enum Decided<T> {
 pub struct Finished<T> {
     pub block: Arc<Block>,
     /// In block order: those deferred to this block, then its own.
-    pub settled: Vec<Settled<T>>,
+    pub decided: Vec<Decided<T>>,
     /// How many were deferred to this block.
     pub carried_in: usize,
     /// A permutation of the block's positions.
@@ -297,11 +297,11 @@ impl<T: Task> Line<T> {
             Some(arrivals) => reindexed(in_order(members, arrivals)),
             None => members,
         };
-        let settled = self.settle(block.height, members, outcome.outcomes, &deferred)?;
+        let decided = self.decide(block.height, members, outcome.outcomes, &deferred)?;
         let (serial_order, report) = (outcome.serial_order, outcome.report);
         Ok(Finished {
             block,
-            settled,
+            decided,
             carried_in,
             serial_order,
             deferred,
@@ -312,18 +312,18 @@ impl<T: Task> Line<T> {
         })
     }
 
-    fn settle(
+    fn decide(
         &mut self,
         height: Height,
         members: Vec<Deferred<T>>,
         outcomes: Vec<Outcome>,
         deferred: &[Position],
-    ) -> Result<Vec<Settled<T>>, String> {
+    ) -> Result<Vec<Decided<T>>, String> {
         let joins = height + self.rules().carry_lag();
         let mut deferred = deferred.iter().peekable();
         let mut later = Vec::new();
-        let settled = (0..).zip(members.into_iter().zip(outcomes));
-        let settled = settled.map(|(position, (member, outcome))| {
+        let decided = (0..).zip(members.into_iter().zip(outcomes));
+        let decided = decided.map(|(position, (member, outcome))| {
             let Deferred { task, origin, attempts } = member;
             let put_off = deferred.next_if_eq(&&position).is_some();
             debug_assert!(
@@ -331,16 +331,16 @@ impl<T: Task> Line<T> {
                 "a deferred transaction is to be tried again"
             );
             let again = put_off && attempts < self.attempts_max;
-            let decided = match again {
+            let decision = match again {
                 true => {
                     later.push(Deferred { task, origin, attempts: attempts + 1 });
-                    Decided::Later
+                    Decision::Later
                 }
-                false => Decided::Now(task),
+                false => Decision::Now(task),
             };
-            Settled { origin, outcome, decided }
+            Decided { origin, outcome, decision }
         });
-        let settled = settled.collect();
+        let decided = decided.collect();
         if let Some(position) = deferred.next() {
             return Err(format!("transaction {position} is deferred and not in its place"));
         }
@@ -350,7 +350,7 @@ impl<T: Task> Line<T> {
             joining.append(&mut later);
             joining.sort_by_key(|deferred| deferred.origin);
         }
-        Ok(settled)
+        Ok(decided)
     }
 
     /// Runs transactions of a block one after the other on the newest state, behind what the block

@@ -119,7 +119,7 @@ fn execute(replica: &mut Replica, body: Body) -> Outcome {
         numbering.next = replica.head().height;
         let executed = replica.execute(0, vec![numbering.request("tally", 0, &body)?])?;
         replica.publish();
-        let outcomes: Vec<_> = executed.settled.iter().map(|s| s.outcome.clone()).collect();
+        let outcomes: Vec<_> = executed.decided.iter().map(|s| s.outcome.clone()).collect();
         drop(executed);
         let store = replica.store();
         store.collect();

@@ -324,7 +324,7 @@ fn submit(
     replica.publish();
     let store = replica.store();
     store.collect();
-    let outcomes = executed.settled.iter().map(|settled| &settled.outcome);
+    let outcomes = executed.decided.iter().map(|decided| &decided.outcome);
     match outcomes.collect::<Vec<_>>()[..] {
         [Outcome::Committed(_)] => Ok(()),
         ref other => bail!("the workload cannot be set up: {other:?}"),

@@ -131,7 +131,7 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
         let Some(finished) = stepper.release(&pool, Halves::FinishFirst).map_err(halted)? else {
             break;
         };
-        let committed = finished.settled.iter().filter(|one| one.outcome.is_committed());
+        let committed = finished.decided.iter().filter(|one| one.outcome.is_committed());
         trace.committed += committed.count() as u64;
         trace.restarts += u64::from(finished.report.executed_again.0);
         trace.healed += u64::from(finished.report.healed.0);

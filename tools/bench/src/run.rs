@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use kit::allocations;
 use ledger::{Hash, LogOptions, Parameters};
 use pipeline::{
-    Batch, Cadence, Decided, Halves, Line, LineStart, Pipeline, Settled, Stepper, Task,
+    Batch, Cadence, Decided, Decision, Halves, Line, LineStart, Pipeline, Stepper, Task,
 };
 use rustix::time::{ClockId, clock_gettime};
 use storage::Store;
@@ -83,11 +83,11 @@ impl Run {
         })
     }
 
-    fn count<T>(&mut self, settled: &[Settled<T>], order: &[Position], report: &BlockReport) {
+    fn count<T>(&mut self, decided: &[Decided<T>], order: &[Position], report: &BlockReport) {
         let mut deferred = 0;
-        for one in settled {
-            match (&one.decided, &one.outcome) {
-                (Decided::Later, _) => deferred += 1,
+        for one in decided {
+            match (&one.decision, &one.outcome) {
+                (Decision::Later, _) => deferred += 1,
                 (_, Outcome::Committed(_)) => self.committed += 1,
                 (_, Outcome::Rejected(_)) => self.rejected += 1,
                 (_, Outcome::Retry(_)) => self.failed += 1,
@@ -96,8 +96,8 @@ impl Run {
         self.deferred += deferred;
         self.rerun += u64::from(report.rerun);
         self.ways += report.ways;
-        self.executions += settled.len() as u64;
-        let in_order = order.iter().copied().eq(0..settled.len() as Position);
+        self.executions += decided.len() as u64;
+        let in_order = order.iter().copied().eq(0..decided.len() as Position);
         self.block_order &= in_order && deferred == 0;
     }
 }
@@ -139,15 +139,15 @@ impl<T> Feed<T> {
 
     /// Notes how long those took that are through. Returns them, so that freeing them is not on
     /// the clock.
-    fn settle<M>(&self, settled: Vec<Settled<M>>, latencies_us: &mut Histogram<u64>) -> Vec<M> {
+    fn decide<M>(&self, decided: Vec<Decided<M>>, latencies_us: &mut Histogram<u64>) -> Vec<M> {
         let now = Instant::now();
-        let through = settled.into_iter().filter_map(|settled| match settled.decided {
-            Decided::Now(task) => {
-                let since = self.cut[(settled.origin.height - self.first) as usize];
+        let through = decided.into_iter().filter_map(|decided| match decided.decision {
+            Decision::Now(task) => {
+                let since = self.cut[(decided.origin.height - self.first) as usize];
                 latencies_us.saturating_record((now - since).as_micros() as u64);
                 Some(task)
             }
-            Decided::Later => None,
+            Decision::Later => None,
         });
         through.collect()
     }
@@ -231,8 +231,8 @@ fn sealed(bed: &mut Bed, cell: &Cell, requests: Vec<Request>, run: &mut Run) -> 
             log.append_result(&executed)?;
         }
         let order = executed.arrivals.as_ref().unwrap_or(&executed.serial_order);
-        run.count(&executed.settled, order, &executed.report);
-        through.push(feed.settle(executed.settled, &mut run.latencies_us));
+        run.count(&executed.decided, order, &executed.report);
+        through.push(feed.decide(executed.decided, &mut run.latencies_us));
         collect(bed.replica.store(), bed.replica.head().height);
     }
     run.undecided = (feed.new.len() + bed.replica.deferred_to_next()) as u64;
@@ -263,9 +263,9 @@ fn unsealed(
         let released = stepper.release(&pool, halves).map_err(halted)?;
         let Some(finished) = released else { break };
         let order = finished.arrivals.as_ref().unwrap_or(&finished.serial_order);
-        run.count(&finished.settled, order, &finished.report);
+        run.count(&finished.decided, order, &finished.report);
         run.block_order &= finished.inter_block_reorderings.is_empty();
-        through.push(feed.settle(finished.settled, &mut run.latencies_us));
+        through.push(feed.decide(finished.decided, &mut run.latencies_us));
     }
     let deferred: usize = stepper.line().deferred().values().map(Vec::len).sum();
     run.undecided = (feed.new.len() + deferred) as u64;
@@ -329,18 +329,18 @@ mod tests {
         feed.block(0, false);
         std::thread::sleep(Duration::from_millis(20));
         feed.block(0, false);
-        let settled = |height, decided| Settled {
+        let decided = |height, decision| Decided {
             origin: types::Origin { height, index: 0 },
             outcome: Outcome::Committed(Default::default()),
-            decided,
+            decision,
         };
-        let settled = vec![
-            settled(5, Decided::Now('a')),
-            settled(6, Decided::Later),
-            settled(6, Decided::Now('b')),
+        let decided = vec![
+            decided(5, Decision::Now('a')),
+            decided(6, Decision::Later),
+            decided(6, Decision::Now('b')),
         ];
         let mut latencies_us = latency_histogram().unwrap();
-        assert_eq!(feed.settle(settled, &mut latencies_us), ['a', 'b']);
+        assert_eq!(feed.decide(decided, &mut latencies_us), ['a', 'b']);
         assert_eq!(latencies_us.len(), 2);
         assert!(latencies_us.max() >= 20_000 && latencies_us.min() < 20_000);
     }

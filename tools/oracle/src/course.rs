@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use concurrency::{Block, BlockOutcome, Carried, Protocol, Snapshots, Work, WorkerPool};
 use pipeline::{
-    Batch, Cadence, Decided, Finished, Halves, Line, LineStart, Pipeline, Settled, Stepper, Task,
+    Batch, Cadence, Decided, Decision, Finished, Halves, Line, LineStart, Pipeline, Stepper, Task,
 };
 use procedure::Budget;
 use storage::{Changes, Store};
@@ -131,11 +131,11 @@ impl<T: Task + Send + 'static> Course<T> {
 
 impl<T: Task> Ran<T> {
     fn of(finished: Finished<T>, line: &Line<T>) -> Ran<T> {
-        let Finished { block, settled, serial_order, deferred, inter_block_reorderings, .. } =
+        let Finished { block, decided, serial_order, deferred, inter_block_reorderings, .. } =
             finished;
-        let ended = settled.into_iter().map(|Settled { outcome, decided, .. }| match decided {
-            Decided::Now(task) => (outcome, Some(task)),
-            Decided::Later => (outcome, None),
+        let ended = decided.into_iter().map(|Decided { outcome, decision, .. }| match decision {
+            Decision::Now(task) => (outcome, Some(task)),
+            Decision::Later => (outcome, None),
         });
         let (outcomes, tasks) = ended.unzip();
         let (carried, report) = (line.carried().clone(), finished.report);

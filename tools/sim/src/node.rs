@@ -15,7 +15,7 @@ use engine::{
 };
 use ledger::{Batch, BlockResult, BlockWriter, Files, Genesis, LogOptions, MemoryFiles};
 use order::Proposal;
-use pipeline::{Action, Cadence, Decided, Event, Pipeline, Ready, Rules, SafeSnapshot, Settled};
+use pipeline::{Action, Cadence, Decided, Decision, Event, Pipeline, Ready, Rules, SafeSnapshot};
 use storage::{Snapshot, Store};
 use types::{Error, Height, Origin, Result, SqlState};
 
@@ -245,8 +245,8 @@ impl Node {
     fn answer(&mut self, height: Height, out: &mut Vec<Output>) {
         let Some(executed) = &self.flight else { return };
         out.push(Output::Published(Arc::clone(&executed.batch), executed.result.clone()));
-        for Settled { origin, outcome, decided } in &executed.settled {
-            let Decided::Now(member) = decided else { continue };
+        for Decided { origin, outcome, decision } in &executed.decided {
+            let Decision::Now(member) = decision else { continue };
             let envelope = member.request.envelope.bytes();
             let Some(clients) = self.waiting.get_mut(envelope) else { continue };
             let client = clients.pop_front();

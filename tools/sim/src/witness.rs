@@ -15,7 +15,7 @@ use engine::transaction::outcome::Reported;
 use engine::{Body, Executed, KeyStanding, KeyStatus, Member, Replica, Request};
 use ledger::{Batch, BlockResult, Genesis, Hash};
 use order::{Submission, View};
-use pipeline::{Decided, Settled};
+use pipeline::{Decided, Decision};
 use storage::Store;
 use types::{Height, Origin, Position, SqlState};
 
@@ -71,7 +71,7 @@ pub struct Witness {
     newest: Option<(Executed, State)>,
     names: BTreeMap<String, Vec<Run>>,
     /// Where each was ordered, and how it was decided.
-    decided: BTreeMap<(Height, u32), (Height, Bytes)>,
+    decision: BTreeMap<(Height, u32), (Height, Bytes)>,
     deferred: BTreeMap<(Height, u32), Bytes>,
 }
 
@@ -101,8 +101,8 @@ impl Witness {
             .map_err(|halt| wrong("start", halt))?;
         let head = replica.head();
         let first = Seen::new(head.hash, head.time_us, State::default());
-        let (names, decided, deferred) = Default::default();
-        Ok(Witness { replica, seen: vec![first], newest: None, names, decided, deferred })
+        let (names, decision, deferred) = Default::default();
+        Ok(Witness { replica, seen: vec![first], newest: None, names, decision, deferred })
     }
 
     pub fn height(&self) -> Height {
@@ -234,7 +234,7 @@ impl Witness {
         let status = match &reported {
             Reported::Committed { .. } => KeyStatus::Committed,
             Reported::Rejected(it) if is_refusal(it.code) => {
-                self.decided.insert(place(origin), (height, outcome.clone()));
+                self.decision.insert(place(origin), (height, outcome.clone()));
                 return self.check_refusal(SqlState(it.code), expires_us, height);
             }
             Reported::Rejected(it) => KeyStatus::Rejected(it.code),
@@ -244,12 +244,12 @@ impl Witness {
                 KeyStatus::Pending
             }
             Reported::Repeat(first) => {
-                self.decided.insert(place(origin), (height, outcome.clone()));
+                self.decision.insert(place(origin), (height, outcome.clone()));
                 return self.check_repeat(&name, *first);
             }
         };
         if reported != Reported::Deferred
-            && self.decided.insert(place(origin), (height, outcome.clone())).is_some()
+            && self.decision.insert(place(origin), (height, outcome.clone())).is_some()
         {
             return Err(wrong("at most once", format!("{origin:?} was decided twice")));
         }
@@ -302,7 +302,7 @@ impl Witness {
         origin: Origin,
         outcome: &Outcome,
     ) -> Result<(), Wrong> {
-        let Some((decided, recorded)) = self.decided.get(&place(origin)) else {
+        let Some((decision, recorded)) = self.decision.get(&place(origin)) else {
             let what = format!("{origin:?} was answered and is not in the ledger");
             return Err(wrong("acknowledged", what));
         };
@@ -316,10 +316,10 @@ impl Witness {
             }
             _ => false,
         };
-        if *decided == height && agrees {
+        if *decision == height && agrees {
             return Ok(());
         }
-        let what = format!("{origin:?}: {reported:?} in block {decided}, answered {outcome:?}");
+        let what = format!("{origin:?}: {reported:?} in block {decision}, answered {outcome:?}");
         Err(wrong("acknowledged", what))
     }
 
@@ -383,7 +383,7 @@ fn replay(this: &Executed, mut state: State, next: Option<&Executed>) -> Result<
     let reorders_blocks =
         |block: &Executed, position| block.inter_block_reorderings.iter().any(|o| o.0 == position);
     let by_protocol = this.serial_order.len() as Position;
-    let tail = by_protocol..this.settled.len() as Position;
+    let tail = by_protocol..this.decided.len() as Position;
     for position in this.serial_order.iter().copied().chain(tail) {
         if reorders_blocks(this, position) {
             continue;
@@ -400,9 +400,9 @@ fn replay(this: &Executed, mut state: State, next: Option<&Executed>) -> Result<
 }
 
 fn specify(state: &mut State, block: &Executed, position: Position) -> Result<(), Wrong> {
-    let settled = &block.settled[position as usize];
-    match &settled.decided {
-        Decided::Now(member) if member.verdict.runs() => specify_one(state, settled, member),
+    let decided = &block.decided[position as usize];
+    match &decided.decision {
+        Decision::Now(member) if member.verdict.runs() => specify_one(state, decided, member),
         _ => Ok(()),
     }
 }
@@ -429,11 +429,11 @@ fn compare(batch: &Batch, result: &BlockResult, executed: &Executed) -> Result<(
     Ok(())
 }
 
-fn specify_one(state: &mut State, settled: &Settled<Member>, member: &Member) -> Result<(), Wrong> {
+fn specify_one(state: &mut State, decided: &Decided<Member>, member: &Member) -> Result<(), Wrong> {
     let view = member.request.envelope.view().map_err(|error| wrong("encoding", error))?;
     let request = view.request;
     let body = Body::from_request(request).map_err(|error| wrong("encoding", error))?;
-    let specified = match (&body, &settled.outcome) {
+    let specified = match (&body, &decided.outcome) {
         (_, Outcome::Retry(_)) | (Body::Parameter { .. } | Body::Checkpoint { .. }, _) => {
             return Ok(());
         }
@@ -443,7 +443,7 @@ fn specify_one(state: &mut State, settled: &Settled<Member>, member: &Member) ->
             None => Err(SqlState::UNDEFINED_FUNCTION),
         },
     };
-    let agrees = match (&specified, &settled.outcome) {
+    let agrees = match (&specified, &decided.outcome) {
         (Ok(rows), Outcome::Committed(result)) => {
             rows.len() == result.rows.len()
                 && rows.iter().zip(&result.rows).all(|(ours, theirs)| ours[..] == theirs[..])
@@ -456,7 +456,7 @@ fn specify_one(state: &mut State, settled: &Settled<Member>, member: &Member) ->
         false => {
             let what = format!(
                 "{:?} {body:?} answered {:?}, specified is {specified:?}",
-                settled.origin, settled.outcome
+                decided.origin, decided.outcome
             );
             Err(wrong("serial replay", what))
         }

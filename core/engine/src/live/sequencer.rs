@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use concurrency::{Outcome, Snapshots};
 use ledger::{Hash, Parameters};
 use order::View;
-use pipeline::{Action, Actions, Cadence, Decided, Event, Pipeline, Rules, Settled};
+use pipeline::{Action, Actions, Cadence, Decided, Decision, Event, Pipeline, Rules};
 use replica::{Body, Completion, Halt};
 use types::{Error, Height, SqlState};
 
@@ -46,9 +46,9 @@ fn only_vouches(executed: &Executed) -> bool {
 impl Flight {
     fn event(&self, sync: Duration, next_parameters: &Arc<Parameters>) -> BlockEvent {
         let (mut committed, mut rejected, mut retried, mut deferred) = (0, 0, 0, 0);
-        for settled in &self.executed.settled {
-            match (&settled.outcome, &settled.decided) {
-                (_, Decided::Later) => deferred += 1,
+        for decided in &self.executed.decided {
+            match (&decided.outcome, &decided.decision) {
+                (_, Decision::Later) => deferred += 1,
                 (Outcome::Committed(_), _) => committed += 1,
                 (Outcome::Rejected(_), _) => rejected += 1,
                 (Outcome::Retry(_), _) => retried += 1,
@@ -437,7 +437,7 @@ impl Sequencer {
             self.shared.retention.finished(reorders_blocks);
         }
         self.execute = took + began.elapsed();
-        let transactions = executed.settled.len().max(1) as u32;
+        let transactions = executed.decided.len().max(1) as u32;
         self.hidden = self.prepare.min(self.execute) / transactions;
         Ok(self.has_run(height, executed))
     }
@@ -496,14 +496,14 @@ impl Sequencer {
         let event = flight.event(self.sync, self.replica.parameters());
         let published = self.shared.released.load(Ordering::Relaxed);
         assert_eq!(event.height, published, "a client that is answered finds its block");
-        self.released = flight.executed.settled.len();
+        self.released = flight.executed.decided.len();
         // Those that wait are counted only where they will be waited for.
         let waits = self.shared.queue.patience(self.sync).is_some();
         self.expected = self.released + if waits { self.shared.queue.waiting() } else { 0 };
-        self.under_way -= flight.executed.settled.len() - flight.executed.carried_in;
+        self.under_way -= flight.executed.decided.len() - flight.executed.carried_in;
         let now = Instant::now();
-        for settled in &mut flight.executed.settled {
-            answer_one(settled, event.height, now, &*self.shared.observer);
+        for decided in &mut flight.executed.decided {
+            answer_one(decided, event.height, now, &*self.shared.observer);
         }
         self.shared.observer.block(&event);
     }
@@ -575,10 +575,10 @@ impl Sequencer {
         // Clients that are answered find the engine halted.
         self.shared.halt(&error);
         self.abandon_epoch(&error);
-        let waiting = self.flight.take().into_iter().flat_map(|flight| flight.executed.settled);
-        let members = waiting.filter_map(|settled| match settled.decided {
-            Decided::Now(member) => Some(member.request),
-            Decided::Later => None,
+        let waiting = self.flight.take().into_iter().flat_map(|flight| flight.executed.decided);
+        let members = waiting.filter_map(|decided| match decided.decision {
+            Decision::Now(member) => Some(member.request),
+            Decision::Later => None,
         });
         let requests: Vec<Request> =
             members.chain(beside).chain(ready).chain(self.replica.abandon()).collect();
@@ -590,16 +590,16 @@ impl Sequencer {
 }
 
 fn answer_one(
-    settled: &mut Settled<Member>,
+    decided: &mut Decided<Member>,
     height: Height,
     now: Instant,
     observer: &dyn Observer,
 ) {
-    let Decided::Now(member) = &mut settled.decided else { return };
+    let Decision::Now(member) = &mut decided.decision else { return };
     let Some(Waiting { arrived, reply }) = member.request.waiting.take() else { return };
-    let outcome = std::mem::replace(&mut settled.outcome, Outcome::Committed(Default::default()));
+    let outcome = std::mem::replace(&mut decided.outcome, Outcome::Committed(Default::default()));
     // A client that went away does not need its answer.
-    let _ = reply.send(Ok(Completion { height, origin: settled.origin, outcome }));
+    let _ = reply.send(Ok(Completion { height, origin: decided.origin, outcome }));
     observer.answered(now - arrived);
 }
 

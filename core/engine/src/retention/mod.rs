@@ -96,7 +96,7 @@ pub struct Retention {
     /// Heights may be in doubt.
     overlaps: AtomicBool,
     /// A height is published, or in doubt no more.
-    decided: Condvar,
+    decision: Condvar,
 }
 
 /// A block that can be read, or a name for one that could.
@@ -201,8 +201,8 @@ impl Retention {
             inner.names.insert(name, pin);
         }
         let (pins, inner) = (Mutex::new(pins), Mutex::new(inner));
-        let (overlaps, decided) = (AtomicBool::new(false), Condvar::new());
-        Retention { store, policy, undo_bytes_max, pins, inner, overlaps, decided }
+        let (overlaps, decision) = (AtomicBool::new(false), Condvar::new());
+        Retention { store, policy, undo_bytes_max, pins, inner, overlaps, decision }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -261,7 +261,7 @@ impl Retention {
                 .with_detail(format!("Transactions may come that precede some of block {height}."))
                 .with_hint("Read an older block, or restart the node, which recovers."));
         }
-        Ok(self.decided.wait(inner).unwrap_or_else(|e| e.into_inner()))
+        Ok(self.decision.wait(inner).unwrap_or_else(|e| e.into_inner()))
     }
 
     /// The block behind the newest one is finished. `reorders_blocks`: one of its transactions
@@ -271,7 +271,7 @@ impl Retention {
         inner.states.finished(reorders_blocks);
         self.retain_due(&mut inner);
         drop(inner);
-        self.decided.notify_all();
+        self.decision.notify_all();
     }
 
     /// Whether no batch is to be cut before all that is under way is published.
@@ -282,7 +282,7 @@ impl Retention {
     /// Nothing more is published.
     pub(crate) fn end(&self) {
         self.inner().states.end();
-        self.decided.notify_all();
+        self.decision.notify_all();
     }
 
     /// A block comes, and nothing was collected since the one before. A reader that sees it
@@ -295,7 +295,7 @@ impl Retention {
         self.note(&mut inner, head);
         drop(inner);
         if self.overlaps.load(Ordering::SeqCst) {
-            self.decided.notify_all();
+            self.decision.notify_all();
         }
     }
 

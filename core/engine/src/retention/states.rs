@@ -35,8 +35,8 @@ impl States {
 
     /// The block behind the newest one is finished.
     pub fn finished(&mut self, reorders_blocks: bool) {
-        let decided = self.in_doubt.take();
-        self.reordered.extend(decided.filter(|_| reorders_blocks));
+        let decision = self.in_doubt.take();
+        self.reordered.extend(decision.filter(|_| reorders_blocks));
     }
 
     /// Older blocks cannot be read.

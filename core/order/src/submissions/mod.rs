@@ -356,7 +356,7 @@ impl Submissions {
 
     /// Says how the envelope ended that was admitted at `place`. Fails if none is pending there:
     /// then this replica has lost count.
-    pub fn settle<S, B>(
+    pub fn decide<S, B>(
         &mut self,
         envelope: &Envelope<S, B>,
         place: Origin,

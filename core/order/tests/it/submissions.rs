@@ -55,9 +55,9 @@ fn copies_are_told_where_the_first_stands() {
     assert_eq!(submissions.lookup("tally", "rent").unwrap().status, Status::Pending);
     submissions.advance(10);
     assert_eq!(submissions.admit(&envelope, &id(1), place(2, 0)), Admission::Repeat(first));
-    assert!(submissions.settle(&envelope, place(2, 0), Ended::Committed).is_err());
-    submissions.settle(&envelope, first, Ended::Committed).unwrap();
-    assert!(submissions.settle(&envelope, first, Ended::Committed).is_err(), "twice");
+    assert!(submissions.decide(&envelope, place(2, 0), Ended::Committed).is_err());
+    submissions.decide(&envelope, first, Ended::Committed).unwrap();
+    assert!(submissions.decide(&envelope, first, Ended::Committed).is_err(), "twice");
     submissions.advance(50);
     assert_eq!(submissions.admit(&envelope, &id(1), place(3, 0)), Admission::Repeat(first));
     let other = View { principal: "another", ..envelope.clone() };
@@ -77,15 +77,15 @@ fn other_bytes_may_follow_a_retry_and_nothing_else() {
     let key = |expires_us| keyed("rent", expires_us);
     assert_eq!(submissions.admit(&key(90), &id(1), place(1, 0)), Admission::Run);
     assert_eq!(code(submissions.admit(&key(90), &id(2), place(1, 1))), refused);
-    submissions.settle(&key(90), place(1, 0), Ended::Retry).unwrap();
+    submissions.decide(&key(90), place(1, 0), Ended::Retry).unwrap();
     assert_eq!(submissions.admit(&key(90), &id(1), place(2, 0)), Admission::Repeat(place(1, 0)));
     assert_eq!(code(submissions.admit(&key(89), &id(2), place(2, 1))), refused);
     assert_eq!(submissions.admit(&key(95), &id(2), place(2, 1)), Admission::Run);
     assert_eq!(code(submissions.admit(&key(90), &id(1), place(2, 2))), refused);
-    submissions.settle(&key(95), place(2, 1), Ended::Retry).unwrap();
+    submissions.decide(&key(95), place(2, 1), Ended::Retry).unwrap();
     assert_eq!(code(submissions.admit(&key(90), &id(1), place(2, 2))), refused, "a late copy");
     assert_eq!(submissions.admit(&key(95), &id(3), place(2, 3)), Admission::Run);
-    submissions.settle(&key(95), place(2, 3), Ended::Committed).unwrap();
+    submissions.decide(&key(95), place(2, 3), Ended::Committed).unwrap();
     assert_eq!(code(submissions.admit(&key(95), &id(4), place(2, 4))), refused);
     submissions.advance(60);
     assert_eq!(code(submissions.admit(&key(90), &id(1), place(3, 0))), refused, "its own expiry");
@@ -103,7 +103,7 @@ fn what_is_pending_does_not_end() {
     assert_eq!(code(submissions.admit(&keyed("k", 5), &id(1), place(2, 0))), expired);
     let refused = Some(SqlState::INVALID_PARAMETER_VALUE);
     assert_eq!(code(submissions.admit(&keyed("k", 1050), &id(2), place(2, 1))), refused);
-    submissions.settle(&keyed("k", 5), place(1, 0), Ended::Committed).unwrap();
+    submissions.decide(&keyed("k", 5), place(1, 0), Ended::Committed).unwrap();
     submissions.advance(1001);
     assert_eq!(submissions.lookup("tally", "k"), None);
 }
@@ -154,9 +154,9 @@ fn a_principal_has_its_own_room_and_gets_it_back() {
         assert_eq!(code(submissions.admit(&other, &id(1), place(1, 9))), None);
         for (n, name) in names.iter().enumerate().take(2) {
             let key = keyed(name, time_us + 10);
-            submissions.settle(&key, place(1, n as u32), Ended::Committed).unwrap();
+            submissions.decide(&key, place(1, n as u32), Ended::Committed).unwrap();
         }
-        submissions.settle(&other, place(1, 9), Ended::Retry).unwrap();
+        submissions.decide(&other, place(1, 9), Ended::Retry).unwrap();
     }
     submissions.advance(1000);
     let mut empty = Submissions::new(LEDGER, remembered);
@@ -292,7 +292,7 @@ fn as_one_that_forgets_nothing() {
                     pending.push((envelope, place));
                 }
             }
-            settle_some(random, &mut submissions, &mut twin, &mut pending);
+            decide_some(random, &mut submissions, &mut twin, &mut pending);
             if random.chance(8) {
                 submissions = reread(&submissions);
             }
@@ -302,7 +302,7 @@ fn as_one_that_forgets_nothing() {
 }
 
 /// Most end in their block; some are deferred.
-fn settle_some(
+fn decide_some(
     random: &mut Random,
     submissions: &mut Submissions,
     twin: &mut Twin,
@@ -313,7 +313,7 @@ fn settle_some(
             return true;
         }
         let ended = if random.chance(2) { Ended::Retry } else { Ended::Committed };
-        submissions.settle(envelope, *place, ended).unwrap();
+        submissions.decide(envelope, *place, ended).unwrap();
         let Submission::Key(key) = envelope.submission else { unreachable!() };
         let runs = twin.keys.get_mut(&(envelope.principal.to_owned(), key.to_owned())).unwrap();
         let run = runs.iter_mut().find(|run| run.1 == *place).unwrap();
@@ -341,7 +341,7 @@ fn hostile_bytes_are_refused_or_are_the_one_encoding() {
             let place = place(height, index);
             let admission = submissions.admit(&envelope, &id, place);
             if admission == Admission::Run && random.chance(2) {
-                submissions.settle(&envelope, place, Ended::Retry).unwrap();
+                submissions.decide(&envelope, place, Ended::Retry).unwrap();
             }
         }
         samples.push(submissions.encode());

@@ -130,7 +130,7 @@ pub fn some_submissions() -> Submissions {
         let place = Origin { height: 9, index: index as u32 };
         submissions.admit(&keyed(key), &[2; 32], place);
         if let Some(ended) = ended {
-            submissions.settle(&keyed(key), place, ended).unwrap();
+            submissions.decide(&keyed(key), place, ended).unwrap();
         }
     }
     let another = View { principal: "another", ..keyed("a") };

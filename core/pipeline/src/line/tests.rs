@@ -110,13 +110,13 @@ fn run(line: &mut Line<Named>, blocks: &[&str]) -> Result<Vec<(String, usize)>, 
         let newest = line.store().newest();
         let (height, snapshots) = (newest + 1, Snapshots { newest, floor: newest });
         let ready = line.plan(height, 0, named(names), snapshots).prepare(&pool)?;
-        let Finished { settled, carried_in, .. } = line.finish(ready, &pool)?;
+        let Finished { decided, carried_in, .. } = line.finish(ready, &pool)?;
         line.store().publish(height);
-        let name = |one: Settled<Named>| match one.decided {
-            Decided::Now(task) => task.0,
-            Decided::Later => '-',
+        let name = |one: Decided<Named>| match one.decision {
+            Decision::Now(task) => task.0,
+            Decision::Later => '-',
         };
-        Ok((settled.into_iter().map(name).collect(), carried_in))
+        Ok((decided.into_iter().map(name).collect(), carried_in))
     });
     blocks.collect()
 }

@@ -145,11 +145,11 @@ fn of_several(seed: u64) -> World {
     let mut random = Random::new(seed);
     let blocks = crate::several::blocks(&mut random);
     // A program is ad hoc in all its calls, so that no other need write what it writes.
-    let mut decided = BTreeMap::new();
+    let mut decision = BTreeMap::new();
     let mut ad_hoc = move |work: &Work| match work {
         Work::Statement(statement) => {
             let program = Arc::as_ptr(&statement.procedure).addr();
-            *decided.entry(program).or_insert_with(|| random.chance(4))
+            *decision.entry(program).or_insert_with(|| random.chance(4))
         }
         _ => false,
     };

@@ -23,14 +23,14 @@ use crate::limits::Limits;
 use crate::request::{Member, Request, Verdict};
 
 use super::halt::Halt;
-use super::keys::{KeyStanding, Settlement, Unsettled};
+use super::keys::{KeyDecision, KeyStanding, Undecided};
 
 pub struct AdmissionControl {
     pub(super) ledger_id: LedgerId,
     pub(super) limits: Limits,
     pub(super) submissions: Submissions,
     /// What blocks decided about keys, until it counts.
-    pub(super) unsettled: Unsettled,
+    pub(super) undecided: Undecided,
     /// The block that is open, until something comes to it: one that is withdrawn leaves no trace.
     opened: Option<Opened>,
 }
@@ -46,9 +46,9 @@ impl AdmissionControl {
         ledger_id: LedgerId,
         limits: Limits,
         submissions: Submissions,
-        unsettled: Unsettled,
+        undecided: Undecided,
     ) -> AdmissionControl {
-        AdmissionControl { ledger_id, limits, submissions, unsettled, opened: None }
+        AdmissionControl { ledger_id, limits, submissions, undecided, opened: None }
     }
 
     /// A block is open, which [begins](Self::begin) when something comes to it.
@@ -78,10 +78,10 @@ impl AdmissionControl {
     /// The block at `height` begins. What earlier blocks decided counts for those that are certain
     /// to be planned after them, `lag` heights later.
     pub(super) fn begin(&mut self, height: Height, time_us: i64, lag: Height) -> Result<(), Halt> {
-        while self.unsettled.front().is_some_and(|(decided, _)| decided + lag <= height) {
-            for settlement in self.unsettled.pop_front().into_iter().flat_map(|(_, all)| all) {
-                let Settlement { envelope, place, ended } = settlement;
-                self.submissions.settle(&envelope.view()?, place, ended)?;
+        while self.undecided.front().is_some_and(|(decision, _)| decision + lag <= height) {
+            for key_decision in self.undecided.pop_front().into_iter().flat_map(|(_, all)| all) {
+                let KeyDecision { envelope, place, ended } = key_decision;
+                self.submissions.decide(&envelope.view()?, place, ended)?;
             }
         }
         self.submissions.advance(time_us);
@@ -137,17 +137,18 @@ impl AdmissionControl {
         Ok(())
     }
 
-    pub(super) fn remember(&mut self, height: Height, settlements: Vec<Settlement>) {
-        let newest = self.unsettled.back().map(|(decided, _)| *decided);
+    pub(super) fn remember(&mut self, height: Height, key_decisions: Vec<KeyDecision>) {
+        let newest = self.undecided.back().map(|(decision, _)| *decision);
         assert!(newest.is_none_or(|newest| newest < height), "blocks decide in their order");
-        if !settlements.is_empty() {
-            self.unsettled.push_back((height, settlements));
+        if !key_decisions.is_empty() {
+            self.undecided.push_back((height, key_decisions));
         }
     }
 
     pub(super) fn standing(&self, principal: &str, key: &str) -> Option<KeyStanding> {
-        let newest = self.unsettled.iter().rev().flat_map(|(_, all)| all);
-        let newest = newest.filter_map(|settlement| settlement.standing_of(principal, key)).next();
+        let newest = self.undecided.iter().rev().flat_map(|(_, all)| all);
+        let newest =
+            newest.filter_map(|key_decision| key_decision.standing_of(principal, key)).next();
         newest.or_else(|| {
             let entry = self.submissions.lookup(principal, key)?;
             Some(KeyStanding { place: entry.place, status: entry.status })

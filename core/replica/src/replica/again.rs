@@ -15,7 +15,7 @@ use crate::state_rows::Rooting;
 
 use super::block::{Executed, Head, Ran, Unsealed, head_of, stops};
 use super::halt::Halt;
-use super::keys::Settlement;
+use super::keys::KeyDecision;
 use super::value::Replica;
 
 /// What executing a recorded block once more gave, before it is held against the record.
@@ -133,7 +133,7 @@ impl<T> Replica<T> {
         ran.effects.push(Step::Rows(self.store.finish(writes)));
         // Outcomes are the recorded ones, since nothing was run that could tell them.
         for (member, outcome) in members.into_iter().zip(result.outcomes()) {
-            ran.settlements.extend(Settlement::recorded(&member, ran.own, height, outcome));
+            ran.key_decisions.extend(KeyDecision::recorded(&member, ran.own, height, outcome));
             ran.own += 1;
         }
         self.remember_ran(height, &mut ran);
@@ -160,11 +160,11 @@ impl<T> Replica<T> {
         requests: Vec<Request<T>>,
     ) -> Result<(), Halt> {
         let members = self.admit_all(order.height, order.time_us, requests)?;
-        let mut settlements = Vec::new();
+        let mut key_decisions = Vec::new();
         for ((index, member), outcome) in (0..).zip(&members).zip(result.outcomes()) {
-            settlements.extend(Settlement::recorded(member, index, order.height, outcome));
+            key_decisions.extend(KeyDecision::recorded(member, index, order.height, outcome));
         }
-        self.admission.lock().remember(order.height, settlements);
+        self.admission.lock().remember(order.height, key_decisions);
         self.newest = Head { height: order.height, hash: order.hash(), time_us: order.time_us };
         self.roots.forget();
         self.stand_behind(order, result.header());

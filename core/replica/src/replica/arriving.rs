@@ -23,7 +23,7 @@ use concurrency::sealed::in_order;
 use concurrency::{BlockOutcome, Epoch};
 use order::Proposer;
 use parking_lot::Mutex;
-use pipeline::{Barrier, Decided, Settled};
+use pipeline::{Barrier, Decided, Decision};
 use storage::BlockWrites;
 use types::{Height, Origin, Position};
 
@@ -68,7 +68,7 @@ pub struct Closed<T> {
 
 impl<T> Closed<T> {
     pub fn transactions(&self) -> usize {
-        self.ran.settled.len() + self.tail.len()
+        self.ran.decided.len() + self.tail.len()
     }
 
     /// Whether the next block can be opened before this one is sealed.
@@ -134,12 +134,12 @@ impl<T> Replica<T> {
             return Err(Halt(format!("{ended} outcomes of {came} calls in block {height}")));
         }
         let ended = members.into_iter().zip(outcomes).collect();
-        let settled =
+        let decided =
             (0..).zip(in_order(ended, &serial_order)).map(|(index, (member, outcome))| {
-                let (origin, decided) = (Origin { height, index }, Decided::Now(member));
-                Settled { origin, outcome, decided }
+                let (origin, decision) = (Origin { height, index }, Decision::Now(member));
+                Decided { origin, outcome, decision }
             });
-        let mut ran = Ran::of(settled.collect(), Effects::of_rows(changes));
+        let mut ran = Ran::of(decided.collect(), Effects::of_rows(changes));
         self.stand_as_sealed(height, &serial_order, refused, &mut ran)?;
         let tail = self.admit_barriers(height, barriers, &mut ran)?;
         if tail.is_empty() {
@@ -154,8 +154,8 @@ impl<T> Replica<T> {
     pub fn seal_closed(&mut self, closed: Closed<T>) -> Result<Executed<T>, Halt> {
         let Closed { height, time_us, proposer, mut ran, mut account, tail, .. } = closed;
         assert_eq!(height, self.newest.height + 1, "blocks are sealed in their order");
-        let batch = self.seal_as_it_ran((time_us, proposer), &ran.settled, &tail)?;
-        account.serial_order = (0..(ran.settled.len() + tail.len()) as Position).collect();
+        let batch = self.seal_as_it_ran((time_us, proposer), &ran.decided, &tail)?;
+        account.serial_order = (0..(ran.decided.len() + tail.len()) as Position).collect();
         if !tail.is_empty() {
             self.run_tail(&batch, tail, &mut ran)?;
             self.remember_ran(height, &mut ran);
@@ -174,14 +174,14 @@ impl<T> Replica<T> {
         refused: Vec<Request<T>>,
         ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
-        assert_eq!(ran.settled.len(), order.len(), "each that has run has arrived");
+        assert_eq!(ran.decided.len(), order.len(), "each that has run has arrived");
         let admission = Arc::clone(&self.admission);
         let mut admission = admission.lock();
-        for (settled, arrival) in ran.settled.iter().zip(order) {
-            if let Decided::Now(member) = &settled.decided
-                && settled.origin.index != *arrival
+        for (decided, arrival) in ran.decided.iter().zip(order) {
+            if let Decision::Now(member) = &decided.decision
+                && decided.origin.index != *arrival
             {
-                admission.place(&member.request.envelope, settled.origin)?;
+                admission.place(&member.request.envelope, decided.origin)?;
             }
         }
         for request in refused {

@@ -8,7 +8,7 @@ use concurrency::{BlockReport, Outcome, Past, Work};
 use ledger::{
     Batch, BlockResult, CarriedOutcome, Hash, OrderHeader, Parameters, ResultHeader, ResultSeal,
 };
-use pipeline::{Barrier, Decided, Finishing, Planned, Ready, Settled};
+use pipeline::{Barrier, Decided, Decision, Finishing, Planned, Ready};
 use storage::HEIGHT_MAX;
 use types::{Height, Origin, Position, Stamp, Stop};
 
@@ -16,14 +16,14 @@ use crate::effects::{Effects, Step};
 use crate::request::{Member, Request};
 
 use super::halt::Halt;
-use super::keys::Settlement;
+use super::keys::KeyDecision;
 
 /// A block that has been executed.
 pub struct Executed<T> {
     pub batch: Arc<Batch>,
     pub result: BlockResult,
     /// Those carried over from earlier blocks, then the block's own.
-    pub settled: Vec<Settled<Member<T>>>,
+    pub decided: Vec<Decided<Member<T>>>,
     /// How many were carried over.
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
@@ -84,12 +84,12 @@ pub(super) struct Ordered<T> {
 
 /// What has run of a block.
 pub(super) struct Ran<T> {
-    pub settled: Vec<Settled<Member<T>>>,
+    pub decided: Vec<Decided<Member<T>>>,
     /// Transactions of the block's own among them.
     pub own: u32,
     pub effects: Effects,
     /// Of keys, where nothing was run that would settle them.
-    pub settlements: Vec<Settlement>,
+    pub key_decisions: Vec<KeyDecision>,
 }
 
 /// A block that has run, before its effects are hashed.
@@ -98,7 +98,7 @@ pub(super) struct Unsealed<T> {
     /// But for the effects and the state root.
     pub seal: ResultSeal,
     pub outcomes: (Vec<Bytes>, Vec<CarriedOutcome>),
-    pub settled: Vec<Settled<Member<T>>>,
+    pub decided: Vec<Decided<Member<T>>>,
     pub carried_in: usize,
     pub serial_order: Vec<Position>,
     pub inter_block_reorderings: Vec<(Position, Position)>,
@@ -144,8 +144,8 @@ impl<T> Ordered<T> {
 
 impl<T> Ran<T> {
     /// All of the block's own.
-    pub(super) fn of(settled: Vec<Settled<Member<T>>>, effects: Effects) -> Ran<T> {
-        Ran { own: settled.len() as u32, settled, effects, settlements: Vec::new() }
+    pub(super) fn of(decided: Vec<Decided<Member<T>>>, effects: Effects) -> Ran<T> {
+        Ran { own: decided.len() as u32, decided, effects, key_decisions: Vec::new() }
     }
 
     /// A change that is refused is a step as well: what ran by the protocol is not all there is.
@@ -167,9 +167,9 @@ impl<T> Ran<T> {
     pub(super) fn push(&mut self, height: Height, member: Member<T>, outcome: Outcome) {
         let index = self.own;
         self.own += 1;
-        let decided = Decided::Now(member);
-        self.settled.push(Settled { origin: Origin { height, index }, outcome, decided });
-        debug_assert!(self.own as usize <= self.settled.len(), "its own are among all");
+        let decision = Decision::Now(member);
+        self.decided.push(Decided { origin: Origin { height, index }, outcome, decision });
+        debug_assert!(self.own as usize <= self.decided.len(), "its own are among all");
     }
 }
 

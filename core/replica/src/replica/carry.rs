@@ -35,13 +35,13 @@ use crate::request::{Member, Request, Verdict};
 use crate::skip::Skipped;
 
 use super::admission::{AdmissionControl, remembered};
-use super::keys::{Settlement, Unsettled};
+use super::keys::{KeyDecision, Undecided};
 
 const TAG_CARRIED: &Tag = b"tally carried 1\0";
 
 pub(super) struct State<T> {
     pub submissions: Submissions,
-    pub unsettled: Unsettled,
+    pub undecided: Undecided,
     pub deferred: BTreeMap<Height, Vec<Deferred<Member<T>>>>,
     pub carried: Carried,
     pub skips: Vec<Skipped>,
@@ -58,17 +58,17 @@ impl<T> State<T> {
         let remembered = remembered(limits);
         if bytes.is_empty() {
             let submissions = Submissions::new(ledger_id, remembered);
-            let (unsettled, deferred, carried, skips) = Default::default();
-            return Ok(State { submissions, unsettled, deferred, carried, skips });
+            let (undecided, deferred, carried, skips) = Default::default();
+            return Ok(State { submissions, undecided, deferred, carried, skips });
         }
         let mut input = &bytes[..];
         let mut submissions =
             Submissions::decode(decode_bytes(&mut input)?, ledger_id, remembered)?;
-        let mut unsettled = VecDeque::new();
+        let mut undecided = VecDeque::new();
         for _ in 0..count(&mut input)? {
             let height = decode_u64(&mut input)?;
-            let settlements = (0..count(&mut input)?).map(|_| settlement(bytes, &mut input));
-            unsettled.push_back((height, settlements.collect::<Result<_>>()?));
+            let key_decisions = (0..count(&mut input)?).map(|_| key_decision(bytes, &mut input));
+            undecided.push_back((height, key_decisions.collect::<Result<_>>()?));
         }
         let mut deferred = BTreeMap::new();
         for _ in 0..count(&mut input)? {
@@ -81,13 +81,13 @@ impl<T> State<T> {
         let skips = (0..count(&mut input)?).map(|_| Skipped::decode(&mut input));
         let skips = skips.collect::<Result<_>>()?;
         if mutated("submissions_forgotten") {
-            (submissions, unsettled) = (Submissions::new(ledger_id, remembered), VecDeque::new());
+            (submissions, undecided) = (Submissions::new(ledger_id, remembered), VecDeque::new());
         }
         if mutated("deferred_forgotten") {
             deferred.clear();
         }
         match input.is_empty() {
-            true => Ok(State { submissions, unsettled, deferred, carried, skips }),
+            true => Ok(State { submissions, undecided, deferred, carried, skips }),
             false => Err(corrupt("bytes behind the end")),
         }
     }
@@ -101,11 +101,11 @@ pub(super) fn encode<T>(
 ) -> Bytes {
     let mut out = Vec::new();
     encode_bytes(&admission.submissions.encode(), &mut out);
-    encode_u64(admission.unsettled.len() as u64, &mut out);
-    for (height, settlements) in &admission.unsettled {
+    encode_u64(admission.undecided.len() as u64, &mut out);
+    for (height, key_decisions) in &admission.undecided {
         encode_u64(*height, &mut out);
-        encode_u64(settlements.len() as u64, &mut out);
-        for Settlement { envelope, place, ended } in settlements {
+        encode_u64(key_decisions.len() as u64, &mut out);
+        for KeyDecision { envelope, place, ended } in key_decisions {
             put_placed(envelope, *place, &mut out);
             match ended {
                 Ended::Committed => out.push(0),
@@ -182,7 +182,7 @@ fn placed(bytes: &Bytes, input: &mut &[u8]) -> Result<(Bytes, Origin)> {
     Ok((envelope, Origin { height, index }))
 }
 
-fn settlement(bytes: &Bytes, input: &mut &[u8]) -> Result<Settlement> {
+fn key_decision(bytes: &Bytes, input: &mut &[u8]) -> Result<KeyDecision> {
     let (envelope, place) = placed(bytes, input)?;
     let unknown = || corrupt("an end of unknown kind");
     let (kind, mut rest) = input.split_first().ok_or_else(unknown)?;
@@ -197,7 +197,7 @@ fn settlement(bytes: &Bytes, input: &mut &[u8]) -> Result<Settlement> {
         _ => return Err(unknown()),
     };
     *input = rest;
-    Ok(Settlement { envelope: EnvelopeBytes::read(envelope), place, ended })
+    Ok(KeyDecision { envelope: EnvelopeBytes::read(envelope), place, ended })
 }
 
 fn transaction<T>(bytes: &Bytes, input: &mut &[u8]) -> Result<Deferred<Member<T>>> {

@@ -17,20 +17,20 @@ pub struct KeyStanding {
 }
 
 /// What a block decided about a key that a client named.
-pub(super) struct Settlement {
+pub(super) struct KeyDecision {
     pub envelope: EnvelopeBytes,
     pub place: Origin,
     pub ended: Ended,
 }
 
 /// Decided keys that do not count yet, by the block that decided them.
-pub(super) type Unsettled = VecDeque<(Height, Vec<Settlement>)>;
+pub(super) type Undecided = VecDeque<(Height, Vec<KeyDecision>)>;
 
-impl Settlement {
+impl KeyDecision {
     /// `None`: no client named it, or it did not run.
-    pub fn of<T>(member: &Member<T>, place: Origin, ended: Ended) -> Option<Settlement> {
+    pub fn of<T>(member: &Member<T>, place: Origin, ended: Ended) -> Option<KeyDecision> {
         let named = member.verdict == Verdict::RunKeyed;
-        named.then(|| Settlement { envelope: member.request.envelope.clone(), place, ended })
+        named.then(|| KeyDecision { envelope: member.request.envelope.clone(), place, ended })
     }
 
     /// If it is of this key.
@@ -46,12 +46,12 @@ impl Settlement {
         index: u32,
         height: Height,
         outcome: &[u8],
-    ) -> Option<Settlement> {
+    ) -> Option<KeyDecision> {
         let origin = Origin { height, index };
         match Reported::decode(outcome).ok()? {
-            Reported::Retry(_) => Settlement::of(member, origin, Ended::Retry),
-            Reported::Committed { .. } => Settlement::of(member, origin, Ended::Committed),
-            Reported::Rejected(it) => Settlement::of(member, origin, Ended::Rejected(it.code)),
+            Reported::Retry(_) => KeyDecision::of(member, origin, Ended::Retry),
+            Reported::Committed { .. } => KeyDecision::of(member, origin, Ended::Committed),
+            Reported::Rejected(it) => KeyDecision::of(member, origin, Ended::Rejected(it.code)),
             Reported::Deferred | Reported::Repeat(_) => None,
         }
     }

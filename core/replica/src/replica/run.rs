@@ -7,7 +7,7 @@ use concurrency::{Block, Carried, Outcome, Work};
 use kit::mutant::mutated;
 use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
 use order::{Ended, EnvelopeBytes, Proposer};
-use pipeline::{Barrier, Decided, Finished, Settled, Task};
+use pipeline::{Barrier, Decided, Decision, Finished, Task};
 use types::{Error, Height, Origin, Position, SqlState, Stamp};
 
 use crate::effects::{Effects, Step};
@@ -27,7 +27,7 @@ use super::block::{
 };
 use super::carry;
 use super::halt::Halt;
-use super::keys::Settlement;
+use super::keys::KeyDecision;
 use super::parameters::{
     check_order_first, check_protocol, check_state_root, protocol_of, shown_parameter,
     unknown_parameter,
@@ -197,10 +197,10 @@ impl<T> Replica<T> {
         let missing = || Halt(format!("block {height} was not ordered"));
         let mut ordered = self.ordered.remove(&height).ok_or_else(missing)?;
         let Finished {
-            settled, carried_in, serial_order, inter_block_reorderings, arrivals, ..
+            decided, carried_in, serial_order, inter_block_reorderings, arrivals, ..
         } = finished;
         let effects = finished.changes.map(Effects::of_rows).unwrap_or_default();
-        let mut ran = Ran { own: (settled.len() - carried_in) as u32, ..Ran::of(settled, effects) };
+        let mut ran = Ran { own: (decided.len() - carried_in) as u32, ..Ran::of(decided, effects) };
         if let Some(arrivals) = &arrivals {
             let refused = std::mem::take(&mut ordered.refused);
             self.stand_as_sealed(height, arrivals, refused, &mut ran)?;
@@ -211,15 +211,15 @@ impl<T> Replica<T> {
             Account { carried_in, serial_order, inter_block_reorderings, arrivals, report };
         let tail = std::mem::take(&mut ordered.tail);
         let first = account.serial_order.len() as Position;
-        account.serial_order.extend(first..(ran.settled.len() + tail.len()) as Position);
-        let places = ran.settled.len() + tail.len();
+        account.serial_order.extend(first..(ran.decided.len() + tail.len()) as Position);
+        let places = ran.decided.len() + tail.len();
         assert_eq!(account.serial_order.len(), places, "each has a place in the serial order");
         // The header names the parameters that the block itself ran under.
         let batch = match ordered.batch.take() {
             Some(batch) => batch,
             None => {
                 let proposed = (ordered.time_us, ordered.proposer);
-                self.seal_as_it_ran(proposed, &ran.settled, &tail)?
+                self.seal_as_it_ran(proposed, &ran.decided, &tail)?
             }
         };
         if ordered.barrier != Barrier::None {
@@ -247,12 +247,12 @@ impl<T> Replica<T> {
     pub(super) fn seal_as_it_ran(
         &mut self,
         (time_us, proposer): (i64, Proposer),
-        settled: &[Settled<Member<T>>],
+        decided: &[Decided<Member<T>>],
         tail: &[Member<T>],
     ) -> Result<Arc<ledger::Batch>, Halt> {
-        let ran = settled.iter().map(|settled| match &settled.decided {
-            Decided::Now(member) => Ok(member),
-            Decided::Later => Err(Halt("an online protocol deferred a transaction".to_owned())),
+        let ran = decided.iter().map(|decided| match &decided.decision {
+            Decision::Now(member) => Ok(member),
+            Decision::Later => Err(Halt("an online protocol deferred a transaction".to_owned())),
         });
         let members = ran.chain(tail.iter().map(Ok)).collect::<Result<Vec<_>, _>>()?;
         let envelopes =
@@ -333,7 +333,7 @@ impl<T> Replica<T> {
         member: Member<T>,
         ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
-        let position = ran.settled.len() as Position;
+        let position = ran.decided.len() as Position;
         let migrated = self.language.migrate(migration, &self.store, position, height);
         let migrated = match migrated {
             Ok(migrated) => migrated,
@@ -363,7 +363,7 @@ impl<T> Replica<T> {
         ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
         self.compile(&mut members);
-        let first = ran.settled.len() as Position;
+        let first = ran.decided.len() as Position;
         let void = || Arc::new(Work::Void(not_compiled()));
         let mut works: Vec<_> = (0..first).map(|_| void()).collect();
         works.extend(members.iter().map(|member| Arc::clone(member.work())));
@@ -440,11 +440,11 @@ impl<T> Replica<T> {
     ) -> Result<Unsealed<T>, Halt> {
         let Account { carried_in, serial_order, inter_block_reorderings, arrivals, report } =
             account;
-        let Ran { settled, effects, .. } = ran;
+        let Ran { decided, effects, .. } = ran;
         let height = batch.height();
         assert_eq!(height, self.head.height + 1, "a result follows the one before");
         assert!(snapshot_height < height, "a block reads what was before it");
-        let outcomes = self.outcomes(&settled, carried_in, &effects)?;
+        let outcomes = self.outcomes(&decided, carried_in, &effects)?;
         let seal = ResultSeal {
             ledger_id: self.ledger_id,
             height,
@@ -461,7 +461,7 @@ impl<T> Replica<T> {
             batch,
             seal,
             outcomes,
-            settled,
+            decided,
             carried_in,
             serial_order,
             inter_block_reorderings,
@@ -473,30 +473,30 @@ impl<T> Replica<T> {
 
     /// What the block decided about keys.
     pub(super) fn remember_ran(&mut self, height: Height, ran: &mut Ran<T>) {
-        let mut settlements = std::mem::take(&mut ran.settlements);
-        settlements.extend(ran.settled.iter().filter_map(settlement));
-        self.admission.lock().remember(height, settlements);
+        let mut key_decisions = std::mem::take(&mut ran.key_decisions);
+        key_decisions.extend(ran.decided.iter().filter_map(key_decision));
+        self.admission.lock().remember(height, key_decisions);
     }
 
     /// Of the block's own transactions, and of those carried over.
     fn outcomes(
         &self,
-        settled: &[Settled<Member<T>>],
+        decided: &[Decided<Member<T>>],
         carried_in: usize,
         effects: &Effects,
     ) -> Result<(Vec<Bytes>, Vec<CarriedOutcome>), Halt> {
-        let fates = settled.iter().map(|settled| Bytes::from(fate(settled).encode()));
+        let fates = decided.iter().map(|decided| Bytes::from(fate(decided).encode()));
         let mut fates: Vec<Bytes> = fates.collect();
         // Where rows are put, nothing has run: the outcomes are the recorded ones.
         if images::are_kept(self.protocol().info())
-            && !settled.is_empty()
+            && !decided.is_empty()
             && let Some(changes) = effects.only_rows()
         {
             fates = images::attach(fates, changes)?;
         }
         let own = fates.split_off(carried_in);
-        let carried = fates.into_iter().zip(settled).map(|(outcome, settled)| {
-            let Origin { height, index } = settled.origin;
+        let carried = fates.into_iter().zip(decided).map(|(outcome, decided)| {
+            let Origin { height, index } = decided.origin;
             CarriedOutcome { height, index, outcome }
         });
         Ok((own, carried.collect()))
@@ -520,7 +520,7 @@ impl<T> Replica<T> {
         Ok(Executed {
             batch,
             result,
-            settled: unsealed.settled,
+            decided: unsealed.decided,
             carried_in: unsealed.carried_in,
             serial_order: unsealed.serial_order,
             inter_block_reorderings: unsealed.inter_block_reorderings,
@@ -544,26 +544,26 @@ fn vouch(height: Height, of: Height, digest: &ledger::Hash) -> Result<SchemaChan
 }
 
 /// What the ledger says of a transaction in its block.
-fn fate<'a, T>(settled: &'a Settled<Member<T>>) -> Fate<'a> {
-    match &settled.decided {
-        Decided::Later => Fate::Deferred,
-        Decided::Now(Member { verdict: Verdict::Repeat(first), .. }) => Fate::Repeat(*first),
-        Decided::Now(_) => Fate::Ended(&settled.outcome),
+fn fate<'a, T>(decided: &'a Decided<Member<T>>) -> Fate<'a> {
+    match &decided.decision {
+        Decision::Later => Fate::Deferred,
+        Decision::Now(Member { verdict: Verdict::Repeat(first), .. }) => Fate::Repeat(*first),
+        Decision::Now(_) => Fate::Ended(&decided.outcome),
     }
 }
 
 /// What became of a key that a client named.
-fn settlement<T>(settled: &Settled<Member<T>>) -> Option<Settlement> {
-    match &settled.decided {
-        Decided::Now(member) => {
-            let ended = match &settled.outcome {
+fn key_decision<T>(decided: &Decided<Member<T>>) -> Option<KeyDecision> {
+    match &decided.decision {
+        Decision::Now(member) => {
+            let ended = match &decided.outcome {
                 Outcome::Committed(_) => Ended::Committed,
                 Outcome::Rejected(error) => Ended::Rejected(error.code().0),
                 Outcome::Retry(_) => Ended::Retry,
             };
-            Settlement::of(member, settled.origin, ended)
+            KeyDecision::of(member, decided.origin, ended)
         }
-        Decided::Later => None,
+        Decision::Later => None,
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use concurrency::Outcome;
 use ledger::{Batch, BlockResult, OrderHeader};
 use order::View;
-use pipeline::{Decided, Settled};
+use pipeline::{Decided, Decision};
 use types::codec::{decode_str, decode_u64, encode_str, encode_u64};
 use types::{Error, Height, Origin, Result, SqlState};
 
@@ -63,18 +63,18 @@ impl<T> Replica<T> {
         let batch = Arc::new(self.seal_batch(seal, envelopes, None)?);
         let height = batch.height();
         let rejected = || Outcome::Rejected(skip::rejection());
-        let settled = |origin, member: Member<T>| Settled {
+        let decided = |origin, member: Member<T>| Decided {
             origin,
             outcome: rejected(),
-            decided: Decided::Now(member),
+            decision: Decision::Now(member),
         };
         // They have used their keys and numbers, so that copies of them do not run either.
         let own = self.admit_all(height, time_us, requests)?;
         let late = self.line.give_up(height).into_iter();
-        let mut all: Vec<_> = late.map(|late| settled(late.origin, late.task)).collect();
+        let mut all: Vec<_> = late.map(|late| decided(late.origin, late.task)).collect();
         let carried_in = all.len();
         let own = (0..).zip(own);
-        all.extend(own.map(|(index, member)| settled(Origin { height, index }, member)));
+        all.extend(own.map(|(index, member)| decided(Origin { height, index }, member)));
         let serial_order = (0..all.len() as u32).collect();
         let mut ran = Ran::of(all, Effects::default());
         ran.effects.push(Step::Objects(Vec::new()));

@@ -92,10 +92,10 @@ impl<T> Replica<T> {
         }
         let limits = Limits::of(&parameters)?;
         let protocol = protocol_of(&parameters)?;
-        let carry::State { submissions, unsettled, deferred, carried, skips } =
+        let carry::State { submissions, undecided, deferred, carried, skips } =
             carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
         let ledger_id = order.ledger_id;
-        let admission = AdmissionControl::new(ledger_id, limits, submissions, unsettled);
+        let admission = AdmissionControl::new(ledger_id, limits, submissions, undecided);
         let named = (order.height, result.state_root);
         let roots = Roots::at(&store, named, limits.state_root, workers)?;
         let floor = past.from().unwrap_or(order.height);

@@ -182,7 +182,7 @@ impl World {
         self.log.append_order(&[executed.batch.encode().unwrap()]).unwrap();
         self.log.append_results(&[executed.result.encode().unwrap()]).unwrap();
         self.replica.publish();
-        let outcomes = executed.settled.iter().map(|settled| settled.outcome.clone()).collect();
+        let outcomes = executed.decided.iter().map(|settled| settled.outcome.clone()).collect();
         drop(executed);
         let store = self.replica.store();
         store.collect();

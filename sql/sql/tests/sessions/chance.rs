@@ -323,7 +323,7 @@ impl Hand {
     fn execute(&mut self, requests: Vec<Request>) -> Vec<Outcome> {
         let executed = self.replica.execute(0, requests).unwrap();
         self.replica.publish();
-        executed.settled.iter().map(|settled| settled.outcome.clone()).collect()
+        executed.decided.iter().map(|settled| settled.outcome.clone()).collect()
     }
 }
 

@@ -229,7 +229,7 @@ impl Blocks {
         let requests = requests.collect();
         let executed = self.replica.execute(0, requests).unwrap();
         self.replica.publish();
-        let ended = executed.settled.iter().map(|settled| match &settled.outcome {
+        let ended = executed.decided.iter().map(|settled| match &settled.outcome {
             Outcome::Committed(_) => "ok".to_owned(),
             Outcome::Rejected(error) | Outcome::Retry(error) => error.code().to_string(),
         });

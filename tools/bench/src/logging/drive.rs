@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use engine::checkpoint::{Checkpointer, Service, ServiceSettings, Taken};
 use engine::{BlockEvent, Executed, Observer, Request};
 use ledger::{Files, LogOptions, RealFiles};
-use pipeline::Decided;
+use pipeline::Decision;
 use recovery::schemes::Scheme as RowScheme;
 use recovery::schemes::streams::Loggers;
 use storage::Changes;
@@ -327,8 +327,9 @@ impl Driver<'_> {
         part.blocks += 1;
         // The first blocks meet cold caches, with a checkpoint or without.
         let is_warm = is_warm(self.arrivals.taken, self.setting);
-        let decided = executed.settled.iter().filter(|one| matches!(one.decided, Decided::Now(_)));
-        for one in decided {
+        let decision =
+            executed.decided.iter().filter(|one| matches!(one.decision, Decision::Now(_)));
+        for one in decision {
             let index = one.origin.index as usize;
             let arrival = executed.arrivals.as_ref().map_or(index, |order| order[index] as usize);
             let since = self.arrivals.since[&one.origin.height][arrival];

@@ -153,7 +153,7 @@ impl Logged {
             let log = bed.log.as_mut().context("a ledger was asked for")?;
             self.command_bytes += log.append_order(&executed)? + log.append_result(&executed)?;
             bed.replica.publish();
-            let committed = executed.settled.iter().filter(|one| one.outcome.is_committed());
+            let committed = executed.decided.iter().filter(|one| one.outcome.is_committed());
             self.transactions += committed.count() as u64;
             drop(executed);
             let store = bed.replica.store();

@@ -152,7 +152,7 @@ fn submit(replica: &mut Replica, numbering: &mut Numbering, body: &Body) {
     let request = numbering.request("tally", 0, body).unwrap();
     let executed = replica.execute(0, vec![request]).unwrap();
     replica.publish();
-    let outcome = &executed.settled[0].outcome;
+    let outcome = &executed.decided[0].outcome;
     assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
 }
 

@@ -63,7 +63,7 @@ fn write(bed: &mut Bed, drafts: &[Draft], done: &AtomicBool) -> Result<u64> {
         let requests = block.iter().map(|draft| bed.request(draft)).collect::<Result<_>>()?;
         let executed = bed.replica.execute(0, requests)?;
         bed.replica.publish();
-        committed += executed.settled.iter().filter(|one| one.outcome.is_committed()).count();
+        committed += executed.decided.iter().filter(|one| one.outcome.is_committed()).count();
         drop(executed);
         collect(bed.replica.store(), bed.replica.head().height);
         bed.replica.store().bring_copies();
