@@ -55,7 +55,7 @@ struct Held {
 pub struct Taken {
     pub envelopes: Vec<Bytes>,
     /// Some may have arrived before.
-    pub again: bool,
+    pub repeats: bool,
 }
 
 impl<S> Default for Outbox<S> {
@@ -106,7 +106,7 @@ impl<S> Outbox<S> {
                 break;
             }
             self.unsent.remove(&number);
-            taken.again |= waiting.sent.replace(mark.clone()).is_some();
+            taken.repeats |= waiting.sent.replace(mark.clone()).is_some();
             taken.envelopes.push(waiting.envelope.clone());
         }
         taken
@@ -234,17 +234,17 @@ mod tests {
     fn what_was_sent_again_says_so_and_what_was_refused_does_not() {
         let mut outbox = outbox(&[1, 2, 3]);
         let first = outbox.take(7, |_| true);
-        assert_eq!((names(&first.envelopes), first.again), (vec![1, 2, 3], false));
+        assert_eq!((names(&first.envelopes), first.repeats), (vec![1, 2, 3], false));
         assert_eq!(outbox.next(), None);
         outbox.refused(&[envelope(2)]);
         let refused = outbox.take(8, |_| true);
-        assert_eq!((names(&refused.envelopes), refused.again), (vec![2], false));
+        assert_eq!((names(&refused.envelopes), refused.repeats), (vec![2], false));
         outbox.resend(|mark| *mark == 7);
         let again = outbox.take(9, |_| true);
-        assert_eq!((names(&again.envelopes), again.again), (vec![1, 3], true));
+        assert_eq!((names(&again.envelopes), again.repeats), (vec![1, 3], true));
         outbox.resend_all();
         let elsewhere = outbox.take(10, |_| true);
-        assert_eq!((names(&elsewhere.envelopes), elsewhere.again), (vec![1, 2, 3], false));
+        assert_eq!((names(&elsewhere.envelopes), elsewhere.repeats), (vec![1, 2, 3], false));
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
                         });
                         let (sent, again): (Vec<_>, Vec<_>) = due.unzip();
                         assert_eq!(names(&taken.envelopes), sent, "seed {seed}");
-                        assert_eq!(taken.again, again.contains(&true), "seed {seed}");
+                        assert_eq!(taken.repeats, again.contains(&true), "seed {seed}");
                     }
                     3 => {
                         outbox.resend(|mark| mark % 3 == 0);

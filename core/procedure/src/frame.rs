@@ -163,16 +163,16 @@ impl Frame {
                     let value = self.eval(&one.next)?;
                     self.set(one.register, value);
                 }
-                Turn::Again
+                Turn::Repeat
             }
             Flow::Next => {
                 self.stage(carried.iter().map(|c| &c.next))?;
                 self.settle(carried);
-                Turn::Again
+                Turn::Repeat
             }
             Flow::Continue(0) => {
                 self.settle(carried);
-                Turn::Again
+                Turn::Repeat
             }
             Flow::Exit(0) => {
                 self.settle(carried);
@@ -270,7 +270,7 @@ impl Frame {
 
 /// What follows a turn of a loop.
 pub(crate) enum Turn {
-    Again,
+    Repeat,
     End(Flow),
 }
 

@@ -27,8 +27,8 @@ pub mod transaction;
 mod vectors;
 
 pub use self::replica::{
-    AdmissionControl, Again, Boundary, Closed, Entered, Executed, FinishingBlock, Halt, Head,
-    KeyStanding, Opened, PlannedBlock, RanBlock, ReadyBlock, Replica, Spread, check_first_order,
+    AdmissionControl, Boundary, Closed, Entered, Executed, FinishingBlock, Halt, Head, KeyStanding,
+    Opened, PlannedBlock, RanBlock, ReadyBlock, Repeat, Replica, Spread, check_first_order,
     check_protocol, compile_request, protocol_of, shown_parameter, too_large, unknown_parameter,
 };
 pub use effects::{ChangedRow, Effects};

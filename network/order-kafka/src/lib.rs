@@ -127,7 +127,7 @@ pub struct Timing {
     /// For others to end a batch that holds nothing of its own.
     pub cut: Duration,
     /// Before it tries again what failed.
-    pub again: Duration,
+    pub retry: Duration,
     /// With brokers away, before clients are told.
     pub away: Duration,
     /// For what was appended to be delivered, before it is sent again.
@@ -138,7 +138,7 @@ impl Default for Timing {
     fn default() -> Self {
         Timing {
             cut: Duration::from_millis(30),
-            again: Duration::from_millis(200),
+            retry: Duration::from_millis(200),
             away: Duration::from_secs(5),
             lost: Duration::from_secs(20),
         }

@@ -74,14 +74,14 @@ pub struct Standing {
 
 /// Why the reader cannot go on.
 pub(crate) enum Trouble {
-    Again(String),
+    Retry(String),
     /// There is nothing to go on with.
     Stop(Error),
 }
 
 impl From<LogError> for Trouble {
     fn from(error: LogError) -> Trouble {
-        Trouble::Again(error.to_string())
+        Trouble::Retry(error.to_string())
     }
 }
 
@@ -199,10 +199,10 @@ impl Node {
         loop {
             match self.follow_on(&mut is_sure, &mut compared).await {
                 Ok(()) => self.state().mailbox.can_read(),
-                Err(Trouble::Again(why)) => {
+                Err(Trouble::Retry(why)) => {
                     is_sure = false;
                     self.is_away(why);
-                    sleep(self.0.config.timing.again).await;
+                    sleep(self.0.config.timing.retry).await;
                 }
                 Err(Trouble::Stop(cause)) => {
                     self.state().mailbox.end(&cause);
@@ -308,9 +308,9 @@ impl Node {
                     return;
                 }
                 Err(error) => {
-                    let Trouble::Again(why) = Trouble::from(error) else { return };
+                    let Trouble::Retry(why) = Trouble::from(error) else { return };
                     self.state().mailbox.cannot_append(why, self.now_ms());
-                    sleep(self.0.config.timing.again).await;
+                    sleep(self.0.config.timing.retry).await;
                 }
             }
         }

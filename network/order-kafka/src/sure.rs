@@ -25,7 +25,7 @@ impl Node {
         let (first, end) = match (self.log().ends().await, place) {
             (Err(LogError::NoTopic), None) if self.state().mailbox.recorded() == 0 => {
                 self.log().create().await?;
-                return Err(Trouble::Again("the topic was just made".to_owned()));
+                return Err(Trouble::Retry("the topic was just made".to_owned()));
             }
             (Err(LogError::NoTopic), _) if self.is_away_for_long() => {
                 return Err(self.lost("there is no such topic any more"));
@@ -53,7 +53,7 @@ impl Node {
 
     async fn one(&self, offset: u64) -> Result<Bytes, Trouble> {
         let found = self.log().read(offset).await?.into_iter().find(|(at, _)| *at == offset);
-        let (_, found) = found.ok_or_else(|| Trouble::Again(format!("no record {offset}")))?;
+        let (_, found) = found.ok_or_else(|| Trouble::Retry(format!("no record {offset}")))?;
         Ok(found)
     }
 
@@ -123,7 +123,7 @@ impl Node {
         reader: &mut Option<LogReader>,
     ) -> Result<(), Trouble> {
         let height = delivery.sequence;
-        let again = |error: ledger::LogError| Trouble::Again(error.to_string());
+        let again = |error: ledger::LogError| Trouble::Retry(error.to_string());
         let usable = reader.take().filter(|it| it.next_height() <= height);
         let mut reading = match usable {
             Some(reading) => reading,

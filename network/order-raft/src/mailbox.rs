@@ -176,8 +176,8 @@ impl Mailbox {
     /// A leader takes what lies in its own outbox, but not what waits for a draft already. What is
     /// [taken back](Mailbox::withdraw) meanwhile must not come to it any more, so all is one step.
     pub fn take_own(&mut self, now_ms: u64) {
-        let Taken { mut envelopes, again } = self.due(now_ms);
-        if again {
+        let Taken { mut envelopes, repeats } = self.due(now_ms);
+        if repeats {
             let waiting: HashSet<&Bytes> = self.inbox.iter().collect();
             envelopes.retain(|envelope| !waiting.contains(envelope));
         }

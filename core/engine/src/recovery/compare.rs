@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use ledger::hash::to_hex;
 use ledger::{Batch, BlockResult, ResultSeal};
 use replica::describe::describe_outcome;
-use replica::{Again, Body};
+use replica::{Body, Repeat};
 use types::Height;
 
 use super::{Fault, Mismatch};
@@ -22,7 +22,7 @@ const BEHIND_MAX: usize = 2;
 pub(super) struct Pair {
     pub batch: Batch,
     pub result: BlockResult,
-    pub again: Again,
+    pub again: Repeat,
 }
 
 /// Where blocks are compared.
@@ -127,7 +127,7 @@ fn compare(pair: Pair) -> Result<(), Fault> {
     }
 }
 
-fn compare_orders(batch: &Batch, again: &Again) -> Result<(), Fault> {
+fn compare_orders(batch: &Batch, again: &Repeat) -> Result<(), Fault> {
     let (theirs, ours) = (batch.header(), &again.order);
     let height = theirs.height;
     for (what, ours, theirs) in [
@@ -146,7 +146,7 @@ fn compare_orders(batch: &Batch, again: &Again) -> Result<(), Fault> {
     }
 }
 
-fn compare_outcomes(batch: &Batch, result: &BlockResult, again: &Again) -> Result<(), Fault> {
+fn compare_outcomes(batch: &Batch, result: &BlockResult, again: &Repeat) -> Result<(), Fault> {
     let reported = again.outcomes.iter().flat_map(|(own, _)| own);
     for (index, (recorded, found)) in result.outcomes().iter().zip(reported).enumerate() {
         if recorded == found {

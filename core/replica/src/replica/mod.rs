@@ -30,19 +30,18 @@
 //! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.
 
 mod admission;
-mod again;
 mod arriving;
 mod block;
 mod carry;
 mod halt;
 mod keys;
 mod parameters;
+mod repeat;
 mod run;
 mod skipped;
 mod value;
 
 pub use admission::{AdmissionControl, Spread, too_large};
-pub use again::Again;
 pub use arriving::{Closed, Entered, Opened};
 pub use block::{Boundary, Executed, FinishingBlock, Head, PlannedBlock, RanBlock, ReadyBlock};
 pub use halt::Halt;
@@ -50,5 +49,6 @@ pub use keys::KeyStanding;
 pub use parameters::{
     check_first_order, check_protocol, protocol_of, shown_parameter, unknown_parameter,
 };
+pub use repeat::Repeat;
 pub use run::compile_request;
 pub use value::Replica;

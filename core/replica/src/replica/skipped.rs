@@ -16,9 +16,9 @@ use crate::request::{Member, Request};
 use crate::skip::{self, Skipped};
 use crate::transaction::{Party, Transaction};
 
-use super::again::Again;
 use super::block::{Account, Executed, Ran, Unsealed};
 use super::halt::Halt;
+use super::repeat::Repeat;
 use super::value::Replica;
 
 impl<T> Replica<T> {
@@ -28,9 +28,9 @@ impl<T> Replica<T> {
         batch: &Batch,
         result: &BlockResult,
         requests: Vec<Request<T>>,
-    ) -> Result<Again, Halt> {
+    ) -> Result<Repeat, Halt> {
         let unsealed = self.reject_all(batch, requests)?;
-        Ok(self.again(unsealed, result))
+        Ok(self.repeat(unsealed, result))
     }
 
     /// The same where no result is recorded.

@@ -19,7 +19,7 @@ use super::keys::KeyDecision;
 use super::value::Replica;
 
 /// What executing a recorded block once more gave, before it is held against the record.
-pub struct Again {
+pub struct Repeat {
     /// What this replica would have ordered.
     pub order: OrderHeader,
     /// What it would have sealed, but for the effects, whose root takes hashing, and the root of
@@ -33,7 +33,7 @@ pub struct Again {
     pub carried_in: usize,
 }
 
-impl Again {
+impl Repeat {
     /// What its header would say of the effects, and of the state behind them. Once, and in the
     /// order of the blocks.
     pub fn roots(&self) -> types::Result<(EffectsDigest, Hash)> {
@@ -49,17 +49,17 @@ impl<T> Replica<T> {
         batch: &Batch,
         result: &BlockResult,
         requests: Vec<Request<T>>,
-    ) -> Result<Again, Halt> {
+    ) -> Result<Repeat, Halt> {
         let unsealed = self.run_again(batch, Some(result), requests)?;
-        Ok(self.again(unsealed, result))
+        Ok(self.repeat(unsealed, result))
     }
 
-    pub(super) fn again(&mut self, unsealed: Unsealed<T>, result: &BlockResult) -> Again {
+    pub(super) fn repeat(&mut self, unsealed: Unsealed<T>, result: &BlockResult) -> Repeat {
         let Unsealed { batch, seal, outcomes, effects, carried_in, .. } = unsealed;
         let rooting = self.rooting(seal.height, &effects);
         self.stand_behind(batch.header(), result.header());
         let outcomes = (!images::are_kept(self.protocol().info())).then_some(outcomes);
-        Again { order: batch.header().clone(), seal, outcomes, effects, rooting, carried_in }
+        Repeat { order: batch.header().clone(), seal, outcomes, effects, rooting, carried_in }
     }
 
     /// Execute a block that was ordered, and of which no result is recorded.
