@@ -46,7 +46,7 @@ use crate::rules::mvto::Mvto;
 use crate::rules::si::Si;
 use crate::rules::ssi::Ssi;
 use crate::rules::ssn::Ssn;
-use crate::rules::{Place, Rule};
+use crate::rules::{CommitSequenceNumber, Rule};
 use crate::session::{Attempt, Session};
 use crate::spec::{Choice, Collector, Pointers, SPACES_DEFAULT, SYSTEMS, Storage, TableSpec};
 use crate::transaction::Log;
@@ -172,7 +172,7 @@ struct Loaded {
 /// What a worker has done.
 #[derive(Default)]
 struct Done {
-    ended: Vec<(Position, Outcome, Place)>,
+    ended: Vec<(Position, Outcome, CommitSequenceNumber)>,
     log: Log,
     conflicts: u32,
     /// Had too many conflicts; to run alone.
@@ -282,8 +282,8 @@ fn run_one<R: Rule>(
     let mut met = 0;
     loop {
         match session.attempt(work, moment, false)? {
-            Attempt::Ended(outcome, place) => {
-                done.ended.push((position, outcome, place));
+            Attempt::Ended(outcome, csn) => {
+                done.ended.push((position, outcome, csn));
                 break;
             }
             Attempt::Conflict(_) if met < conflicts_max => {
@@ -358,16 +358,16 @@ impl<R: Rule> Protocol for Online<R> {
         all.push(work(&mut session, block, || left.take().unwrap_or_default(), u32::MAX));
         drop(session);
         let outcome = gather(&mut all, count)?;
-        let mut places = Places::new(block.height, &outcome.serial_order);
+        let mut csns = Places::new(block.height, &outcome.serial_order);
         let (mut rows, mut keys) = (Vec::new(), Vec::new());
         for Log { changed, deleted, numbers } in all.into_iter().map(|done| done.log) {
             rows.extend(changed);
-            keys.extend(deleted.into_iter().map(|(t, key, stamp)| (t, key, places.stamp(stamp))));
-            places.number(numbers);
+            keys.extend(deleted.into_iter().map(|(t, key, stamp)| (t, key, csns.stamp(stamp))));
+            csns.number(numbers);
         }
-        places.rename::<R>(&db, &mut rows)?;
+        csns.rename::<R>(&db, &mut rows)?;
         write_back::join(&mut rows);
-        write_back::write_rows(&db, store, places, rows, writes, pool);
+        write_back::write_rows(&db, store, csns, rows, writes, pool);
         write_back::delete_rows(&db, store, keys, writes.arena(0));
         db.clock.turn();
         db.appending.start_over();
@@ -379,25 +379,25 @@ impl<R: Rule> Protocol for Online<R> {
 /// Outcomes by position, and the order taken.
 fn gather(all: &mut [Done], count: usize) -> Result<BlockOutcome, String> {
     let mut outcomes: Vec<Option<Outcome>> = vec![None; count];
-    let (mut places, mut again) = (Vec::with_capacity(count), 0);
+    let (mut csns, mut again) = (Vec::with_capacity(count), 0);
     for done in all {
         if let Some(why) = done.halted.take() {
             return Err(why);
         }
         again += done.conflicts;
-        for (position, outcome, place) in done.ended.drain(..) {
+        for (position, outcome, csn) in done.ended.drain(..) {
             outcomes[position as usize] = Some(outcome);
-            places.push((place, position));
+            csns.push((csn, position));
         }
     }
-    places.sort_unstable();
+    csns.sort_unstable();
     let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
     if outcomes.len() != count {
         return Err("a transaction of the block has not ended".into());
     }
     Ok(BlockOutcome {
         outcomes,
-        serial_order: places.into_iter().map(|(_, position)| position).collect(),
+        serial_order: csns.into_iter().map(|(_, position)| position).collect(),
         report: BlockReport { executed_again: Timing(again), ..BlockReport::default() },
         ..BlockOutcome::default()
     })

@@ -20,8 +20,8 @@
 //! Better than the thesis where it stops: ranges are protected against phantoms ([`gaps`]); memory
 //! is freed while a reader of hours runs ([`spec::Collector::Interval`]); MVTO draws timestamps
 //! without a central counter; epochs are blocks, and every rule but plain SI names the serial order
-//! it took ([`rules::Place`]); nobody waits for readers to leave before memory is used again
-//! ([`pool`]).
+//! it took ([`rules::CommitSequenceNumber`]); nobody waits for readers to leave before memory is
+//! used again ([`pool`]).
 //!
 //! Left out: speculative reads and eager updates (section 5.3.5), which the thesis does not plot.
 //!
@@ -53,6 +53,6 @@ mod write_back;
 pub use block::register;
 pub use clock::Timestamp;
 pub use database::Database;
-pub use rules::{Place, Rule};
+pub use rules::{CommitSequenceNumber, Rule};
 pub use session::{Attempt, Ended, Session};
 pub use spec::TableSpec;

@@ -120,7 +120,12 @@ fn set(to: i64) -> Command {
 }
 
 /// Reads the row of one key and writes what it saw, and one more, to the other; gives its place.
-fn skew<R: Rule>(db: &Database, worker: usize, from: i64, to: i64) -> Option<(crate::Place, i64)> {
+fn skew<R: Rule>(
+    db: &Database,
+    worker: usize,
+    from: i64,
+    to: i64,
+) -> Option<(crate::CommitSequenceNumber, i64)> {
     let mut session = Session::<R>::open(db, worker);
     session.begin(Moment { height: 1, position: worker as u32, now_us: 0 }, false);
     let mut seen = [Value::Null];
@@ -129,7 +134,7 @@ fn skew<R: Rule>(db: &Database, worker: usize, from: i64, to: i64) -> Option<(cr
         .read(TABLE, &Key::from_int(from), &[1], &mut seen)
         .and_then(|_| access.update(TABLE, &Key::from_int(to), set(100 + worker as i64)));
     match session.end(run.map(|_| ProgramResult::default())).unwrap() {
-        Attempt::Ended(Outcome::Committed(_), place) => Some((place, seen[0].as_int()?)),
+        Attempt::Ended(Outcome::Committed(_), csn) => Some((csn, seen[0].as_int()?)),
         _ => None,
     }
 }
@@ -149,10 +154,10 @@ fn no_skew<R: Rule>() {
             };
             let first = skew::<R>(&db, 0, 1, 2);
             let second = other.join().unwrap();
-            if let (Some((place, seen)), Some((other_place, other_seen))) = (first, second) {
+            if let (Some((csn, seen)), Some((other_csn, other_seen))) = (first, second) {
                 // The earlier saw nothing of the later, which saw the earlier's.
                 let (early, late) =
-                    if place < other_place { (seen, other_seen) } else { (other_seen, seen) };
+                    if csn < other_csn { (seen, other_seen) } else { (other_seen, seen) };
                 assert_eq!(early, 0, "{}", R::NAME);
                 assert!(late >= 100, "{}: both saw nothing", R::NAME);
             }
@@ -186,7 +191,7 @@ fn no_phantom<R: Rule>() {
                     let row = Box::new([Value::Int(2), Value::Int(0), Value::Int(0)]);
                     let run = session.transaction().insert(TABLE, Key::from_int(2), row);
                     match session.end(run.map(|_| ProgramResult::default())).unwrap() {
-                        Attempt::Ended(Outcome::Committed(_), place) => Some(place),
+                        Attempt::Ended(Outcome::Committed(_), csn) => Some(csn),
                         _ => None,
                     }
                 })
@@ -207,10 +212,9 @@ fn no_phantom<R: Rule>() {
                 .and_then(|()| access.update(TABLE, &Key::from_int(1), set(1)));
             let ended = session.end(run.map(|_| ProgramResult::default())).unwrap();
             let inserted = inserter.join().unwrap();
-            if let (Attempt::Ended(Outcome::Committed(_), place), Some(inserted)) =
-                (ended, inserted)
+            if let (Attempt::Ended(Outcome::Committed(_), csn), Some(inserted)) = (ended, inserted)
             {
-                let expected = if inserted < place { 2 } else { 1 };
+                let expected = if inserted < csn { 2 } else { 1 };
                 assert_eq!(rows, expected, "{}", R::NAME);
             }
         },

@@ -11,14 +11,14 @@ use crate::clock::Timestamp;
 use crate::database::Database;
 use crate::mutant;
 use crate::prefetching::Prefetching;
-use crate::rules::{Context, Place, Rule};
+use crate::rules::{CommitSequenceNumber, Context, Rule};
 use crate::transaction::{Log, Transaction};
 
 /// How a transaction ended, and where it stands.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ended {
     pub outcome: Outcome,
-    pub place: Place,
+    pub csn: CommitSequenceNumber,
     /// Attempts that ended in a conflict.
     pub conflicts: u32,
 }
@@ -26,7 +26,7 @@ pub struct Ended {
 /// How one attempt ended.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attempt {
-    Ended(Outcome, Place),
+    Ended(Outcome, CommitSequenceNumber),
     Conflict(Error),
 }
 
@@ -70,7 +70,7 @@ impl<'d, R: Rule> Session<'d, R> {
         let mut conflicts = 0;
         loop {
             match self.attempt(work, moment, read_only)? {
-                Attempt::Ended(outcome, place) => return Ok(Ended { outcome, place, conflicts }),
+                Attempt::Ended(outcome, csn) => return Ok(Ended { outcome, csn, conflicts }),
                 Attempt::Conflict(_) => {
                     conflicts += 1;
                     self.rest(conflicts);
@@ -89,20 +89,18 @@ impl<'d, R: Rule> Session<'d, R> {
         self.begin(moment, read_only);
         let run = work.run(&mut self.frame, &mut self.transaction);
         let run = match run {
-            Ok(result) => {
-                self.transaction.commit().map(|place| (Outcome::Committed(result), place))
-            }
+            Ok(result) => self.transaction.commit().map(|csn| (Outcome::Committed(result), csn)),
             Err(stop) => Err(stop),
         };
         match run {
-            Ok((outcome, place)) => Ok(self.ended(outcome, place)),
+            Ok((outcome, csn)) => Ok(self.ended(outcome, csn)),
             Err(stop) => self.stopped(stop),
         }
     }
 
-    fn ended(&mut self, outcome: Outcome, place: Place) -> Attempt {
+    fn ended(&mut self, outcome: Outcome, csn: CommitSequenceNumber) -> Attempt {
         self.seen = self.seen.max(self.transaction.committed_at).max(self.transaction.cx.at);
-        Attempt::Ended(outcome, place)
+        Attempt::Ended(outcome, csn)
     }
 
     /// A conflict, or an answer of the program's own: then what it rests on must hold.
@@ -118,7 +116,7 @@ impl<'d, R: Rule> Session<'d, R> {
             stop => Outcome::from_run(Err(stop))?,
         };
         match self.transaction.settle_reads(true) {
-            Ok(place) => Ok(self.ended(outcome, place)),
+            Ok(csn) => Ok(self.ended(outcome, csn)),
             Err(Stop::Retry(error)) => Ok(self.conflict(error)),
             Err(_) => Err("a transaction that only reads was rejected".into()),
         }
@@ -158,7 +156,7 @@ impl<'d, R: Rule> Session<'d, R> {
     pub fn end(&mut self, run: Result<procedure::ProgramResult, Stop>) -> Result<Attempt, String> {
         let run = run.and_then(|result| Ok((result, self.transaction.commit()?)));
         match run {
-            Ok((result, place)) => Ok(self.ended(Outcome::Committed(result), place)),
+            Ok((result, csn)) => Ok(self.ended(Outcome::Committed(result), csn)),
             Err(stop) => self.stopped(stop),
         }
     }

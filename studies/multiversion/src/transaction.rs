@@ -26,7 +26,7 @@ use crate::collect::Retired;
 use crate::gaps::Fallen;
 use crate::mutant::{Mutant, mutated};
 use crate::pool::Full;
-use crate::rules::{Context, Miss, Permit, Place, Rule};
+use crate::rules::{CommitSequenceNumber, Context, Miss, Permit, Rule};
 use crate::spec::Collector;
 use crate::table::{Created, Table};
 use crate::workspace::{State, Workspace, Write};
@@ -333,7 +333,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
     }
 
     /// Commits what was written, or says why not.
-    pub(crate) fn commit(&mut self) -> Result<Place, Stop> {
+    pub(crate) fn commit(&mut self) -> Result<CommitSequenceNumber, Stop> {
         (0..self.work.writes.len()).try_for_each(|at| self.evaluate(at).map(drop))?;
         if R::KEEPS_IMAGES && self.log.is_some() {
             self.take_image_room()?;
@@ -348,10 +348,10 @@ impl<'d, R: Rule> Transaction<'d, R> {
             .map_err(|miss| self.stop(miss))?;
         if self.number.is_some() {
             let appending = &self.cx.db.appending;
-            if !appending.allows(permit.place.order) {
+            if !appending.allows(permit.csn.order) {
                 return Err(self.conflict("A later transaction has added a row without a key."));
             }
-            appending.commit(permit.place.order);
+            appending.commit(permit.csn.order);
         }
         self.install(&permit)?;
         self.committed_at = permit.at;
@@ -368,7 +368,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         self.image_bytes = 0;
         self.retired.add(self.cx.db, &self.work.writes, permit.at);
         self.work.clear();
-        Ok(permit.place)
+        Ok(permit.csn)
     }
 
     /// Room in the block for the rows that it writes.
@@ -450,14 +450,14 @@ impl<'d, R: Rule> Transaction<'d, R> {
     }
 
     /// Ends a transaction whose writes, if any, are dropped and whose reads must hold.
-    pub(crate) fn settle_reads(&mut self, rejected: bool) -> Result<Place, Stop> {
+    pub(crate) fn settle_reads(&mut self, rejected: bool) -> Result<CommitSequenceNumber, Stop> {
         debug_assert!(rejected || self.work.writes.is_empty());
         let centre = R::centre(&self.cx);
-        let place = R::permit_reads(&mut self.cx, &self.work.writes);
-        let place = place.map_err(|miss| self.stop(miss))?;
+        let csn = R::permit_reads(&mut self.cx, &self.work.writes);
+        let csn = csn.map_err(|miss| self.stop(miss))?;
         drop(centre);
         self.abort();
-        Ok(place)
+        Ok(csn)
     }
 
     /// Takes back everything.

@@ -125,7 +125,7 @@ impl Workspace {
             changed: &write.changed,
             base: write.base_unit,
             at: permit.map_or(Timestamp::ZERO, |permit| permit.at),
-            order: permit.map_or(Timestamp::ZERO, |permit| permit.place.order),
+            order: permit.map_or(Timestamp::ZERO, |permit| permit.csn.order),
             stamp,
         }
     }

@@ -162,8 +162,8 @@ fn each_call(world: &mut World, mut change: impl FnMut(&mut Call)) {
 /// Every other transaction only looks, at several things that must fit together.
 fn readers_and_writers(random: &mut Random) -> World {
     let mut world = programs(random, &[Add, BlindSet, Set, InsertIfAbsent, Delete], 3);
-    let place = world.blocks.iter_mut().flatten().step_by(2);
-    for recipe in place {
+    let csn = world.blocks.iter_mut().flatten().step_by(2);
+    for recipe in csn {
         let count = 2 + random.below(4);
         *recipe = Recipe::Program(random_calls(random, &QUERIES, 6, count));
     }

@@ -88,8 +88,8 @@ pub fn shrink<T, F>(
 fn candidates(world: &World) -> Box<dyn Iterator<Item = World> + '_> {
     let with_blocks = |blocks| World { blocks, ..world.clone() };
     let fewer_blocks = without_one(&world.blocks).map(with_blocks);
-    let places = (0..world.blocks.len()).rev();
-    let fewer_transactions = places.clone().flat_map(move |at| {
+    let csns = (0..world.blocks.len()).rev();
+    let fewer_transactions = csns.clone().flat_map(move |at| {
         let with_block = move |block| {
             let mut blocks = world.blocks.clone();
             blocks[at] = block;
@@ -97,11 +97,11 @@ fn candidates(world: &World) -> Box<dyn Iterator<Item = World> + '_> {
         };
         without_some(&world.blocks[at]).map(with_block)
     });
-    let smaller_transactions = places.flat_map(move |at| {
-        world.blocks[at].iter().enumerate().flat_map(move |(place, recipe)| {
+    let smaller_transactions = csns.flat_map(move |at| {
+        world.blocks[at].iter().enumerate().flat_map(move |(csn, recipe)| {
             recipe.smaller().into_iter().map(move |recipe: Recipe| {
                 let mut blocks = world.blocks.clone();
-                blocks[at][place] = recipe;
+                blocks[at][csn] = recipe;
                 with_blocks(blocks)
             })
         })

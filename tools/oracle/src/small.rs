@@ -261,11 +261,11 @@ fn check_batch(
     }
     let mut stored = rows(&store, TABLE).into_iter().peekable();
     for (at, &world) in worlds.iter().enumerate() {
-        let places = [0, 1, 2].map(|t| t * worlds.len() + at);
+        let csns = [0, 1, 2].map(|t| t * worlds.len() + at);
         let mut order = [0, 1, 2];
-        order.sort_by_key(|&t| rank[places[t]]);
+        order.sort_by_key(|&t| rank[csns[t]]);
         let wrong = |what| SmallFailure { world, what };
-        let outcomes = places.map(|place| &outcome.outcomes[place]);
+        let outcomes = csns.map(|csn| &outcome.outcomes[csn]);
         let expected = replay(&world, order, outcomes).map_err(wrong)?;
         for (record, expected) in expected.into_iter().enumerate() {
             let key = Key::from_int(at as i64 * KEYS_PER_WORLD + record as i64);

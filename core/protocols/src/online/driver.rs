@@ -37,7 +37,7 @@ use storage::{BlockWrites, Store, UndoArena};
 use types::{Height, Position, Stop};
 
 use super::mutant::Mutant;
-use super::order::{Draw, Draws, Place};
+use super::order::{CommitSequenceNumber, Draw, Draws};
 use super::seam::{Conflict, Ended, Epoch, Healing, Online, Session};
 
 /// Conflicts after which a transaction waits for the end of the block.
@@ -194,7 +194,7 @@ impl<P: Online> Running<P> {
 
 /// A transaction that is over.
 struct Done {
-    place: Place,
+    csn: CommitSequenceNumber,
     arrival: Position,
     draw: Option<Draw>,
     conflicts: u32,
@@ -453,7 +453,7 @@ impl<'r, P: Online> Worker<'r, P> {
         let spent_ns = *spent_ns + self.running.now_ns() - began_ns;
         let Aside { conflicts, lost_ns, .. } = aside;
         let arrival = aside.call.arrival;
-        let Ended { place, draw, run } =
+        let Ended { csn, draw, run } =
             committed.map_err(|Conflict| Aside { lost_ns: lost_ns + spent_ns, ..aside })?;
         if self.running.watch.is_some() {
             let height = self.running.epoch.height;
@@ -461,7 +461,7 @@ impl<'r, P: Online> Worker<'r, P> {
             self.spans.push(Span { height, arrival, spent_ns, lost_ns });
         }
         match Outcome::from_run(run) {
-            Ok(outcome) => self.done.push(Done { place, arrival, draw, conflicts, outcome }),
+            Ok(outcome) => self.done.push(Done { csn, arrival, draw, conflicts, outcome }),
             Err(why) => drop(self.running.halted.set(why)),
         }
         Ok(())
@@ -471,12 +471,12 @@ impl<'r, P: Online> Worker<'r, P> {
 /// The block's outcome, and the position of each number that was drawn; `None`: numbers are
 /// positions already.
 fn in_order(ended: Vec<Done>, numbers: Position) -> (BlockOutcome, Option<Vec<Position>>) {
-    let mut places: Vec<(Place, Position, Option<Draw>)> =
-        ended.iter().map(|done| (done.place, done.arrival, done.draw)).collect();
-    places.sort_unstable();
+    let mut csns: Vec<(CommitSequenceNumber, Position, Option<Draw>)> =
+        ended.iter().map(|done| (done.csn, done.arrival, done.draw)).collect();
+    csns.sort_unstable();
     let mut positions = vec![0; numbers as usize];
     let mut moved = false;
-    for (position, (_, _, draw)) in (0..).zip(&places) {
+    for (position, (_, _, draw)) in (0..).zip(&csns) {
         if let Some(Draw(number)) = *draw {
             positions[number as usize] = position;
             moved |= number != position;
@@ -493,7 +493,7 @@ fn in_order(ended: Vec<Done>, numbers: Position) -> (BlockOutcome, Option<Vec<Po
     debug_assert!(outcomes.iter().all(Option::is_some), "each arrival has run once");
     let outcome = BlockOutcome {
         outcomes: outcomes.into_iter().flatten().collect(),
-        serial_order: places.into_iter().map(|(_, arrival, _)| arrival).collect(),
+        serial_order: csns.into_iter().map(|(_, arrival, _)| arrival).collect(),
         report,
         ..BlockOutcome::default()
     };

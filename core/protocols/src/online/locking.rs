@@ -121,12 +121,12 @@ impl Locking {
         let run = run.and_then(|result| workspace.resolve().map(|()| result));
         let watched = &self.held.watched;
         workspace.enter_gaps(|gap| watched.contains(&gap))?;
-        let (place, draw) = workspace.draw();
+        let (csn, draw) = workspace.draw();
         trial::pause();
         let installed = workspace.install(draw, undo);
         workspace.release(draw.is_some());
         self.held.release();
-        Ok(Ended { place, draw, run: run.and_then(|result| installed.map(|()| result)) })
+        Ok(Ended { csn, draw, run: run.and_then(|result| installed.map(|()| result)) })
     }
 
     pub fn release(&mut self) {

@@ -26,7 +26,7 @@ use types::{Position, Stamp};
 /// Stands in hidden row ids and stamps of a transaction that has not drawn yet: behind all others.
 pub const PROVISIONAL: Position = Stamp::POSITIONS_MAX;
 
-/// Below the time in a [`Place`].
+/// Below the time in a [`CommitSequenceNumber`].
 const _: () = assert!(PROVISIONAL < 1 << 31);
 
 /// A writer's number.
@@ -35,20 +35,20 @@ pub struct Draw(pub Position);
 
 /// Where a transaction stands in the serial order of its block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Place(u64);
+pub struct CommitSequenceNumber(u64);
 
-impl Place {
+impl CommitSequenceNumber {
     /// Behind every transaction that has drawn or will.
-    pub const END: Place = Place::of_writer(Draw(PROVISIONAL));
+    pub const END: CommitSequenceNumber = CommitSequenceNumber::of_writer(Draw(PROVISIONAL));
 
-    pub const fn of_writer(Draw(number): Draw) -> Place {
-        Place((number as u64) << 1 | 1)
+    pub const fn of_writer(Draw(number): Draw) -> CommitSequenceNumber {
+        CommitSequenceNumber((number as u64) << 1 | 1)
     }
 
     /// At a time of the protocol's own clock; among those of one time numbers decide.
-    pub fn at_time(self, time: u32) -> Place {
+    pub fn at_time(self, time: u32) -> CommitSequenceNumber {
         debug_assert!(self.0 >> 32 == 0, "a place has one time");
-        Place(u64::from(time) << 32 | self.0)
+        CommitSequenceNumber(u64::from(time) << 32 | self.0)
     }
 }
 
@@ -63,8 +63,8 @@ impl Draws {
     }
 
     /// The place of a transaction that has nothing to write.
-    pub fn look(&self) -> Place {
-        Place(u64::from(self.0.load(Ordering::Acquire)) << 1)
+    pub fn look(&self) -> CommitSequenceNumber {
+        CommitSequenceNumber(u64::from(self.0.load(Ordering::Acquire)) << 1)
     }
 
     /// All numbers are below.

@@ -7,7 +7,7 @@ use types::TableId;
 
 use super::gaps::Gaps;
 use super::latch::{Held, Latch};
-use super::order::{Draws, Place};
+use super::order::{CommitSequenceNumber, Draws};
 
 const HEIGHT: u64 = 7;
 const SCHEDULES: usize = 10_000;
@@ -40,14 +40,14 @@ fn draws_are_a_serial_order_of_what_was_read_and_overwritten() {
                     if !to.latch().try_exclusive(false) {
                         return None;
                     }
-                    let place = Place::of_writer(draws.draw());
+                    let csn = CommitSequenceNumber::of_writer(draws.draw());
                     let holds = from.latch().held() == Held::Free
                         && from.value.load(Ordering::Acquire) == seen;
                     if holds {
                         to.value.store(seen + 1, Ordering::Release);
                     }
                     to.latch().release_exclusive();
-                    holds.then_some(place)
+                    holds.then_some(csn)
                 })
             };
             let ends = [copy(0), copy(1)].map(|t| t.join().expect("no check fails"));
@@ -83,13 +83,13 @@ fn of_two_who_found_a_gap_empty_one_fills_it() {
                     if !is_empty || !gaps.enter(gap, true, false) {
                         return None;
                     }
-                    let place = Place::of_writer(draws.draw());
+                    let csn = CommitSequenceNumber::of_writer(draws.draw());
                     let holds = gaps.holds(gap, seen, true);
                     if holds {
                         filled.fetch_add(1, Ordering::AcqRel);
                     }
                     gaps.leave(gap, holds);
-                    holds.then_some(place)
+                    holds.then_some(csn)
                 })
             };
             let fillers = [fill(), fill()];
@@ -99,15 +99,15 @@ fn of_two_who_found_a_gap_empty_one_fills_it() {
                 thread::spawn(move || {
                     let seen = gaps.look(gap);
                     let count = filled.load(Ordering::Acquire);
-                    let place = draws.look();
-                    gaps.holds(gap, seen, false).then_some((place, count))
+                    let csn = draws.look();
+                    gaps.holds(gap, seen, false).then_some((csn, count))
                 })
             };
-            let places = fillers.map(|t| t.join().expect("no check fails"));
-            assert!(places.iter().flatten().count() <= 1);
-            assert_eq!(filled.load(Ordering::Acquire), places.iter().flatten().count() as u64);
-            if let Some((place, count)) = looker.join().expect("no check fails") {
-                let before = places.iter().flatten().filter(|filler| **filler < place).count();
+            let csns = fillers.map(|t| t.join().expect("no check fails"));
+            assert!(csns.iter().flatten().count() <= 1);
+            assert_eq!(filled.load(Ordering::Acquire), csns.iter().flatten().count() as u64);
+            if let Some((csn, count)) = looker.join().expect("no check fails") {
+                let before = csns.iter().flatten().filter(|filler| **filler < csn).count();
                 assert_eq!(count, before as u64, "whoever looked stands where he looked");
             }
         },

@@ -8,7 +8,7 @@ use procedure::{Budget, Frame, ProgramResult};
 use storage::{Catalog, UndoArena};
 use types::{Height, Position, Stop};
 
-use super::order::{Draw, Draws, PROVISIONAL, Place};
+use super::order::{CommitSequenceNumber, Draw, Draws, PROVISIONAL};
 
 /// A protocol that runs transactions as they arrive. Shared by the workers.
 pub trait Online: Send + Sync + 'static {
@@ -97,7 +97,7 @@ pub struct Conflict;
 /// A transaction that is over.
 #[derive(Debug)]
 pub struct Ended {
-    pub place: Place,
+    pub csn: CommitSequenceNumber,
     /// The number in its stamps, if it wrote.
     pub draw: Option<Draw>,
     pub run: Result<ProgramResult, Stop>,

@@ -29,7 +29,7 @@ use types::{ColumnId, IndexId, Key, Position, Stamp, Stop, TableId, Value};
 use super::gaps::{Gap, Gaps, Seen};
 use super::latch::{Held, Latch};
 use super::mutant::Mutant;
-use super::order::{Draw, PROVISIONAL, Place};
+use super::order::{CommitSequenceNumber, Draw, PROVISIONAL};
 use super::reads::{Newest, Noting, Reads, RowSeen, SharedReads};
 use super::seam::{Conflict, Ended, Epoch, Start};
 
@@ -431,24 +431,24 @@ impl Workspace {
     }
 
     /// The place in the serial order: a writer draws it, the others only look.
-    pub fn draw(&self) -> (Place, Option<Draw>) {
+    pub fn draw(&self) -> (CommitSequenceNumber, Option<Draw>) {
         trial::pause();
         if self.writes().is_empty() {
             return (self.epoch.draws.look(), None);
         }
         let draw = self.epoch.draws.draw();
-        (Place::of_writer(draw), Some(draw))
+        (CommitSequenceNumber::of_writer(draw), Some(draw))
     }
 
-    /// Whether everything that was read is as it was, for who stands at `place`.
-    pub fn reads_hold(&self, place: Place) -> bool {
+    /// Whether everything that was read is as it was, for who stands at `csn`.
+    pub fn reads_hold(&self, csn: CommitSequenceNumber) -> bool {
         trial::pause();
         let reads = self.reads.borrow();
         if self.mutant == Some(Mutant::ReadsUnvalidated) {
             return !reads.torn;
         }
         !reads.torn
-            && reads.rows.iter().all(|row| self.row_holds(row, place).unwrap_or(false))
+            && reads.rows.iter().all(|row| self.row_holds(row, csn).unwrap_or(false))
             && reads
                 .gaps
                 .iter()
@@ -456,14 +456,14 @@ impl Workspace {
     }
 
     #[inline]
-    fn row_holds(&self, row: &RowSeen, place: Place) -> Option<bool> {
-        Some(self.row_state(row, place)? == RowState::Holds)
+    fn row_holds(&self, row: &RowSeen, csn: CommitSequenceNumber) -> Option<bool> {
+        Some(self.row_state(row, csn)? == RowState::Holds)
     }
 
-    /// What has become of a row that was read, for who stands at `place`. `None`: its table is
+    /// What has become of a row that was read, for who stands at `csn`. `None`: its table is
     /// gone.
     #[inline]
-    pub fn row_state(&self, row: &RowSeen, place: Place) -> Option<RowState> {
+    pub fn row_state(&self, row: &RowSeen, csn: CommitSequenceNumber) -> Option<RowState> {
         let table = self.epoch.catalog.table(row.table)?;
         let latch = Latch::new(table.protocol_word(row.slot, 0)?, self.moment.height);
         let in_the_way = match latch.held() {
@@ -479,17 +479,17 @@ impl Workspace {
             return Some(RowState::InOtherHands);
         }
         let holds = match table.stamp(row.slot, LATEST) {
-            Some(now) => now == row.stamp || (!row.value && self.is_before(now, place)),
+            Some(now) => now == row.stamp || (!row.value && self.is_before(now, csn)),
             None => false,
         };
         Some(if holds { RowState::Holds } else { RowState::Changed })
     }
 
-    /// Whether a row's version began before `place`. One that began later need not have been there
-    /// at `place`, even if the row was there when it was read: it may have gone and come again.
-    fn is_before(&self, version: Stamp, place: Place) -> bool {
+    /// Whether a row's version began before `csn`. One that began later need not have been there
+    /// at `csn`, even if the row was there when it was read: it may have gone and come again.
+    fn is_before(&self, version: Stamp, csn: CommitSequenceNumber) -> bool {
         version.height() < self.moment.height
-            || Place::of_writer(Draw(version.position())) < place
+            || CommitSequenceNumber::of_writer(Draw(version.position())) < csn
             || self.mutant == Some(Mutant::ReturnsOverlooked)
     }
 
@@ -531,14 +531,14 @@ impl Workspace {
         let late = self.mutant == Some(Mutant::DrawsLate);
         let drawn = (!late).then(|| self.draw());
         let unvalidated = run.is_err() && self.mutant == Some(Mutant::RejectionsUnvalidated);
-        let place = drawn.map_or(Place::END, |(place, _)| place);
-        if !unvalidated && !self.reads_hold(place) {
+        let csn = drawn.map_or(CommitSequenceNumber::END, |(csn, _)| csn);
+        if !unvalidated && !self.reads_hold(csn) {
             return Err(Conflict);
         }
-        let (place, draw) = drawn.unwrap_or_else(|| self.draw());
+        let (csn, draw) = drawn.unwrap_or_else(|| self.draw());
         let installed = self.install(draw, undo);
         self.release(draw.is_some());
-        Ok(Ended { place, draw, run: run.and_then(|result| installed.map(|()| result)) })
+        Ok(Ended { csn, draw, run: run.and_then(|result| installed.map(|()| result)) })
     }
 
     /// Give back what is held; `installed`: the transaction has written.

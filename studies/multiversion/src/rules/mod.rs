@@ -47,19 +47,19 @@ pub enum Miss {
 /// Where a transaction stands in the serial order: by `order`, those who only read behind those who
 /// wrote up to there, and then by `then`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Place {
+pub struct CommitSequenceNumber {
     pub order: Timestamp,
     pub reads_only: bool,
     pub then: u64,
 }
 
-impl Place {
-    pub fn writer(order: Timestamp) -> Place {
-        Place { order, reads_only: false, then: 0 }
+impl CommitSequenceNumber {
+    pub fn writer(order: Timestamp) -> CommitSequenceNumber {
+        CommitSequenceNumber { order, reads_only: false, then: 0 }
     }
 
-    pub fn reader(order: Timestamp) -> Place {
-        Place { order, reads_only: true, then: 0 }
+    pub fn reader(order: Timestamp) -> CommitSequenceNumber {
+        CommitSequenceNumber { order, reads_only: true, then: 0 }
     }
 }
 
@@ -68,7 +68,7 @@ impl Place {
 pub struct Permit {
     /// When its versions begin.
     pub at: Timestamp,
-    pub place: Place,
+    pub csn: CommitSequenceNumber,
 }
 
 /// What a rule sees of the transaction that it rules.
@@ -155,7 +155,10 @@ pub trait Rule: Send + Sync + Sized + 'static {
 
     /// The same for one whose writes, if it had any, are dropped, but whose reads must hold: `kept`
     /// are those that came with its writes.
-    fn permit_reads(cx: &mut Context<'_, Self::Notes>, kept: &[Write]) -> Result<Place, Miss>;
+    fn permit_reads(
+        cx: &mut Context<'_, Self::Notes>,
+        kept: &[Write],
+    ) -> Result<CommitSequenceNumber, Miss>;
 
     /// The versions are installed and the tuples not unlocked yet.
     fn installed(cx: &mut Context<'_, Self::Notes>, permit: &Permit, fallen: &[(u32, Fallen)]) {

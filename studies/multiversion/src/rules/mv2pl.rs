@@ -16,7 +16,7 @@
 
 use kit::sync::atomic::Ordering::SeqCst;
 
-use super::{Context, GapOf, Miss, PHANTOM, Permit, Place, Rule, snapshot};
+use super::{CommitSequenceNumber, Context, GapOf, Miss, PHANTOM, Permit, Rule, snapshot};
 use crate::chains::{Head, Seen};
 use crate::clock::Inside;
 use crate::gaps::{Fallen, GapId};
@@ -158,16 +158,19 @@ impl Rule for Mv2pl {
                 cx.notes.inserts.push(this);
             }
         }
-        let place = Self::permit_reads(cx, &[])?;
-        Ok(Permit { at: place.order, place })
+        let csn = Self::permit_reads(cx, &[])?;
+        Ok(Permit { at: csn.order, csn })
     }
 
-    fn permit_reads(cx: &mut Context<'_, Notes>, _: &[Write]) -> Result<Place, Miss> {
+    fn permit_reads(
+        cx: &mut Context<'_, Notes>,
+        _: &[Write],
+    ) -> Result<CommitSequenceNumber, Miss> {
         if cx.read_only {
-            return Ok(Place::reader(cx.at));
+            return Ok(CommitSequenceNumber::reader(cx.at));
         }
         cx.notes.drawn = true;
-        Ok(Place::writer(cx.db.clock.draw(cx.worker)))
+        Ok(CommitSequenceNumber::writer(cx.db.clock.draw(cx.worker)))
     }
 
     fn forget(cx: &mut Context<'_, Notes>) {

@@ -23,7 +23,7 @@ use concurrency::trial;
 use kit::sync::atomic::Ordering::SeqCst;
 
 use super::snapshot::{self, Reads};
-use super::{Context, Miss, OVERWRITTEN, PHANTOM, Permit, Place, Rule};
+use super::{CommitSequenceNumber, Context, Miss, OVERWRITTEN, PHANTOM, Permit, Rule};
 use crate::chains::Seen;
 use crate::clock::Inside;
 use crate::gaps::{Fallen, GapId};
@@ -118,11 +118,14 @@ impl Rule for Mvocc {
                 return Err(PHANTOM);
             }
         }
-        Ok(Permit { at, place: Place::writer(at) })
+        Ok(Permit { at, csn: CommitSequenceNumber::writer(at) })
     }
 
-    fn permit_reads(cx: &mut Context<'_, Notes>, _: &[Write]) -> Result<Place, Miss> {
-        Ok(Place::reader(cx.at))
+    fn permit_reads(
+        cx: &mut Context<'_, Notes>,
+        _: &[Write],
+    ) -> Result<CommitSequenceNumber, Miss> {
+        Ok(CommitSequenceNumber::reader(cx.at))
     }
 
     fn is_own(cx: &Context<'_, Notes>, lock: u64) -> bool {

@@ -28,7 +28,9 @@
 
 use kit::sync::atomic::Ordering::SeqCst;
 
-use super::{CLOSED, Context, Miss, OVERWRITTEN, PHANTOM, Patience, Permit, Place, Rule};
+use super::{
+    CLOSED, CommitSequenceNumber, Context, Miss, OVERWRITTEN, PHANTOM, Patience, Permit, Rule,
+};
 use crate::chains::Seen;
 use crate::clock::{Inside, Timestamp};
 use crate::database::Database;
@@ -136,16 +138,19 @@ impl Rule for Mvto {
                 return Err(PHANTOM);
             }
         }
-        Ok(Permit { at: cx.at, place: Place::writer(cx.at) })
+        Ok(Permit { at: cx.at, csn: CommitSequenceNumber::writer(cx.at) })
     }
 
-    fn permit_reads(cx: &mut Context<'_, ()>, kept: &[Write]) -> Result<Place, Miss> {
+    fn permit_reads(
+        cx: &mut Context<'_, ()>,
+        kept: &[Write],
+    ) -> Result<CommitSequenceNumber, Miss> {
         if !mutated(Mutant::RejectedForgotten) {
             for write in kept {
                 let head = cx.db.at(write.table).head(write.tuple);
                 head.readers().fetch_max(cx.at.0, SeqCst);
             }
         }
-        Ok(Place { reads_only: cx.read_only, ..Place::writer(cx.at) })
+        Ok(CommitSequenceNumber { reads_only: cx.read_only, ..CommitSequenceNumber::writer(cx.at) })
     }
 }

@@ -14,7 +14,7 @@ use kit::sync::MutexGuard;
 use kit::sync::atomic::Ordering::SeqCst;
 
 use super::ssi::mark_inserts;
-use super::{Context, GapOf, Miss, PHANTOM, Permit, Place, Rule, snapshot};
+use super::{CommitSequenceNumber, Context, GapOf, Miss, PHANTOM, Permit, Rule, snapshot};
 use crate::chains::Seen;
 use crate::clock::Inside;
 use crate::gaps::{Fallen, GapId};
@@ -96,11 +96,14 @@ impl Rule for Si {
         }
         cx.notes.drawn = true;
         let at = cx.db.clock.draw(cx.worker);
-        Ok(Permit { at, place: Place::writer(at) })
+        Ok(Permit { at, csn: CommitSequenceNumber::writer(at) })
     }
 
-    fn permit_reads(cx: &mut Context<'_, Notes>, _: &[Write]) -> Result<Place, Miss> {
-        Ok(Place::reader(cx.at))
+    fn permit_reads(
+        cx: &mut Context<'_, Notes>,
+        _: &[Write],
+    ) -> Result<CommitSequenceNumber, Miss> {
+        Ok(CommitSequenceNumber::reader(cx.at))
     }
 
     fn installed(cx: &mut Context<'_, Notes>, permit: &Permit, fallen: &[(u32, Fallen)]) {

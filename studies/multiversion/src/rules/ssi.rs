@@ -29,7 +29,7 @@ use kit::sync::MutexGuard;
 use kit::sync::atomic::Ordering::SeqCst;
 
 use super::snapshot::{self, Reads};
-use super::{CLOSED, Context, Miss, OVERWRITTEN, Permit, Place, Rule};
+use super::{CLOSED, CommitSequenceNumber, Context, Miss, OVERWRITTEN, Permit, Rule};
 use crate::chains::Seen;
 use crate::clock::{Inside, Timestamp};
 use crate::gaps::{Fallen, GapId};
@@ -168,26 +168,26 @@ impl Rule for Ssi {
         }
         cx.notes.drawn = true;
         let at = cx.db.clock.draw(cx.worker);
-        let place = match early {
+        let csn = match early {
             // Behind all that it saw.
-            true => Place { then: at.0, ..Place::reader(cx.at) },
-            false => Place::writer(at),
+            true => CommitSequenceNumber { then: at.0, ..CommitSequenceNumber::reader(cx.at) },
+            false => CommitSequenceNumber::writer(at),
         };
-        Ok(Permit { at, place })
+        Ok(Permit { at, csn })
     }
 
-    fn permit_reads(cx: &mut Cx<'_>, kept: &[Write]) -> Result<Place, Miss> {
+    fn permit_reads(cx: &mut Cx<'_>, kept: &[Write]) -> Result<CommitSequenceNumber, Miss> {
         cx.notes.reads.keep(kept);
         has_outgoing(cx)?;
         cx.notes.drawn = true;
         let at = cx.db.clock.draw(cx.worker);
         mark_reads(&cx.notes.reads, cx.db, at);
-        Ok(Place { then: at.0, ..Place::reader(cx.at) })
+        Ok(CommitSequenceNumber { then: at.0, ..CommitSequenceNumber::reader(cx.at) })
     }
 
     fn installed(cx: &mut Cx<'_>, permit: &Permit, fallen: &[(u32, Fallen)]) {
         mark_reads(&cx.notes.reads, cx.db, permit.at);
-        mark_inserts(fallen, cx.db, permit.at, permit.place.order != permit.at);
+        mark_inserts(fallen, cx.db, permit.at, permit.csn.order != permit.at);
     }
 
     fn forget(cx: &mut Cx<'_>) {

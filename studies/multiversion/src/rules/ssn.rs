@@ -28,7 +28,9 @@ use kit::sync::MutexGuard;
 use kit::sync::atomic::Ordering::SeqCst;
 
 use super::ssi::{Notes, mark_inserts, mark_reads};
-use super::{CLOSED, Context, Miss, OVERWRITTEN, PHANTOM, Permit, Place, Rule, snapshot};
+use super::{
+    CLOSED, CommitSequenceNumber, Context, Miss, OVERWRITTEN, PHANTOM, Permit, Rule, snapshot,
+};
 use crate::chains::Seen;
 use crate::clock::{Inside, Timestamp};
 use crate::gaps::{Fallen, GapId};
@@ -97,9 +99,13 @@ impl Window {
     }
 
     /// Where one stands that commits at `at`.
-    fn place(&self, at: Timestamp) -> Place {
+    fn csn(&self, at: Timestamp) -> CommitSequenceNumber {
         let order = if mutated(Mutant::CommitOrderClaimed) { at.0 } else { self.pi };
-        Place { order: Timestamp(order), reads_only: false, then: Timestamp::INFINITY.0 - at.0 }
+        CommitSequenceNumber {
+            order: Timestamp(order),
+            reads_only: false,
+            then: Timestamp::INFINITY.0 - at.0,
+        }
     }
 }
 
@@ -156,21 +162,21 @@ impl Rule for Ssn {
         if Timestamp(window.pi).epoch() < inside.epoch {
             return Err(CLOSED);
         }
-        Ok(Permit { at, place: window.place(at) })
+        Ok(Permit { at, csn: window.csn(at) })
     }
 
-    fn permit_reads(cx: &mut Cx<'_>, kept: &[Write]) -> Result<Place, Miss> {
+    fn permit_reads(cx: &mut Cx<'_>, kept: &[Write]) -> Result<CommitSequenceNumber, Miss> {
         cx.notes.reads.keep(kept);
         let (mut window, at) = open(cx);
         window.reads(cx)?;
         window.check()?;
         mark_reads(&cx.notes.reads, cx.db, at);
-        Ok(window.place(at))
+        Ok(window.csn(at))
     }
 
     fn installed(cx: &mut Cx<'_>, permit: &Permit, fallen: &[(u32, Fallen)]) {
         mark_reads(&cx.notes.reads, cx.db, permit.at);
-        mark_inserts(fallen, cx.db, permit.at, permit.place.order != permit.at);
+        mark_inserts(fallen, cx.db, permit.at, permit.csn.order != permit.at);
     }
 
     fn forget(cx: &mut Cx<'_>) {

@@ -151,17 +151,17 @@ fn candidates(history: &History) -> Box<dyn Iterator<Item = History> + '_> {
         blocks[at] = block;
         with_blocks(blocks)
     };
-    let places = (0..history.blocks.len()).rev();
+    let csns = (0..history.blocks.len()).rev();
     let fewer_blocks = without_one(&history.blocks).map(with_blocks);
-    let fewer_transactions = places.clone().flat_map(move |at| {
+    let fewer_transactions = csns.clone().flat_map(move |at| {
         without_one(&history.blocks[at]).map(move |block| with_block(at, block))
     });
-    let fewer_acts = places.flat_map(move |at| {
+    let fewer_acts = csns.flat_map(move |at| {
         let block = &history.blocks[at];
-        block.iter().enumerate().flat_map(move |(place, acts)| {
+        block.iter().enumerate().flat_map(move |(csn, acts)| {
             without_one(acts).map(move |acts| {
                 let mut block = block.clone();
-                block[place] = acts;
+                block[csn] = acts;
                 with_block(at, block)
             })
         })

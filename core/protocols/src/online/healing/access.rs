@@ -12,7 +12,7 @@ use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
 use crate::online::gaps::{Gap, Gaps};
 use crate::online::mutant::Mutant;
-use crate::online::order::Place;
+use crate::online::order::CommitSequenceNumber;
 use crate::online::reads::Reads;
 use crate::online::workspace::{RowState, Workspace};
 
@@ -54,9 +54,9 @@ impl Healer {
         }
     }
 
-    /// Look at all that was read again, for who stands at `place`; `gaps_too`: also at what was
+    /// Look at all that was read again, for who stands at `csn`; `gaps_too`: also at what was
     /// absent.
-    pub fn validate(&mut self, place: Place, gaps_too: bool) -> Validity {
+    pub fn validate(&mut self, csn: CommitSequenceNumber, gaps_too: bool) -> Validity {
         trial::pause();
         self.stale.rows.clear();
         self.stale.gaps.clear();
@@ -66,7 +66,7 @@ impl Healer {
         }
         let mut in_other_hands = false;
         for (at, row) in (0..).zip(&reads.rows) {
-            match self.workspace.row_state(row, place) {
+            match self.workspace.row_state(row, csn) {
                 Some(RowState::Holds) => {}
                 Some(RowState::InOtherHands) => in_other_hands = true,
                 Some(RowState::Changed) | None => self.stale.rows.push(at),

@@ -86,7 +86,7 @@ use self::graphs::Graphs;
 use super::driver::Arriving;
 use super::gaps::Gaps;
 use super::mutant::Mutant;
-use super::order::{Draw, Place};
+use super::order::{CommitSequenceNumber, Draw};
 use super::seam::{Conflict, Ended, Epoch, Healing as Counts, Online, Session, Start};
 use super::workspace::Workspace;
 
@@ -159,7 +159,7 @@ impl Online for Healing {
             running: None,
             wary: 0,
             counts: Counts::default(),
-            place_kept: None,
+            csn_kept: None,
             mutant: self.mutant,
         }
     }
@@ -177,7 +177,7 @@ pub struct HealingSession {
     wary: u32,
     counts: Counts,
     /// Tests of the tests: what was drawn before a healing.
-    place_kept: Option<(Place, Option<Draw>)>,
+    csn_kept: Option<(CommitSequenceNumber, Option<Draw>)>,
     mutant: Option<Mutant>,
 }
 
@@ -227,7 +227,7 @@ impl Session for HealingSession {
         undo: &mut UndoArena,
     ) -> Result<Ended, Conflict> {
         let mut run = run;
-        self.place_kept = None;
+        self.csn_kept = None;
         let mut locks_reads = false;
         let (mut healed, mut relocked) = (0, 0);
         for round in 0..ROUNDS_MAX {
@@ -309,7 +309,7 @@ impl HealingSession {
         let stands = self.healer.workspace.rows_stand();
         if self.wary > 0 || !stands {
             self.wary = self.wary.saturating_sub(1);
-            match self.healer.validate(Place::END, false) {
+            match self.healer.validate(CommitSequenceNumber::END, false) {
                 Validity::Stale => return self.heal(work, run),
                 Validity::InOtherHands => return self.wait_or_relock(),
                 // A row that is gone and that was not read: it comes again, or was not there.
@@ -333,17 +333,17 @@ impl HealingSession {
             return Round::Relock;
         }
         let late = self.mutant == Some(Mutant::DrawsLate);
-        let drawn = match self.place_kept.take() {
+        let drawn = match self.csn_kept.take() {
             Some(kept) => Some(kept),
             None => (!late).then(|| self.healer.workspace.draw()),
         };
         if self.mutant == Some(Mutant::PlaceKept) {
-            self.place_kept = drawn;
+            self.csn_kept = drawn;
         }
         let rejected = run.is_err() || evaluated.is_err();
         let unvalidated = rejected && self.mutant == Some(Mutant::RejectionsUnvalidated);
-        let place = drawn.map_or(Place::END, |(place, _)| place);
-        match self.healer.validate(place, true) {
+        let csn = drawn.map_or(CommitSequenceNumber::END, |(csn, _)| csn);
+        match self.healer.validate(csn, true) {
             _ if unvalidated => {}
             Validity::Valid => {}
             Validity::Stale => {
@@ -356,12 +356,12 @@ impl HealingSession {
             }
         }
         let workspace = &mut self.healer.workspace;
-        let (place, draw) = drawn.unwrap_or_else(|| workspace.draw());
+        let (csn, draw) = drawn.unwrap_or_else(|| workspace.draw());
         let installed = workspace.install(draw, undo);
         workspace.release(draw.is_some());
         let run = std::mem::replace(run, Ok(ProgramResult::default()));
         let run = run.and_then(|result| evaluated.and(installed).map(|()| result));
-        Round::Ended(Ended { place, draw, run })
+        Round::Ended(Ended { csn, draw, run })
     }
 
     /// All that is written; false: a lock was not to be had.
@@ -380,7 +380,7 @@ impl HealingSession {
     fn wait_or_relock(&mut self) -> Round {
         let mut spin = Spin::new();
         for _ in 0..LOOKS_MAX {
-            if self.healer.validate(Place::END, false) != Validity::InOtherHands {
+            if self.healer.validate(CommitSequenceNumber::END, false) != Validity::InOtherHands {
                 return Round::Waited;
             }
             spin.wait();

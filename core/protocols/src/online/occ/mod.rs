@@ -93,14 +93,14 @@ impl Session for OccSession {
         }
         let run = run.and_then(|result| workspace.resolve().map(|()| result));
         workspace.enter_gaps(|_| false)?;
-        let (place, draw) = workspace.draw();
+        let (csn, draw) = workspace.draw();
         let unvalidated = run.is_err() && self.mutant == Some(Mutant::RejectionsUnvalidated);
-        if !unvalidated && !workspace.reads_hold(place) {
+        if !unvalidated && !workspace.reads_hold(csn) {
             return Err(Conflict);
         }
         let installed = workspace.install(draw, undo);
         workspace.release(draw.is_some());
-        Ok(Ended { place, draw, run: run.and_then(|result| installed.map(|()| result)) })
+        Ok(Ended { csn, draw, run: run.and_then(|result| installed.map(|()| result)) })
     }
 
     fn abort(&mut self) {

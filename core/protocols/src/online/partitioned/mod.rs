@@ -45,7 +45,7 @@ use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
 use super::driver::Arriving;
 use super::mutant::Mutant;
-use super::order::{PROVISIONAL, Place};
+use super::order::{CommitSequenceNumber, PROVISIONAL};
 use super::seam::{Conflict, Ended, Epoch, Online, Session, Start};
 use super::workspace::name_rows;
 
@@ -162,13 +162,13 @@ impl PartitionedSession {
         });
         let draws = &self.epoch.draws;
         if resolved.is_err() || self.fenced.overlay.writes().is_empty() {
-            return Ok(Ended { place: draws.look(), draw: None, run: resolved });
+            return Ok(Ended { csn: draws.look(), draw: None, run: resolved });
         }
         let draw = draws.draw();
         name_rows(self.fenced.overlay.writes_mut(), &self.epoch.catalog, self.moment, draw)?;
         let writes = self.fenced.overlay.writes().writes();
         self.installer.put(writes, Stamp::new(height, draw.0), undo)?;
-        Ok(Ended { place: Place::of_writer(draw), draw: Some(draw), run: resolved })
+        Ok(Ended { csn: CommitSequenceNumber::of_writer(draw), draw: Some(draw), run: resolved })
     }
 }
 
@@ -198,7 +198,7 @@ impl Session for PartitionedSession {
             return Err(Conflict);
         }
         let ended = self.finish(run, undo).unwrap_or_else(|stop| Ended {
-            place: self.epoch.draws.look(),
+            csn: self.epoch.draws.look(),
             draw: None,
             run: Err(stop),
         });

@@ -182,7 +182,7 @@ impl Session for TicTocSession {
         if !unvalidated && !self.reads_hold(time) {
             return Err(Conflict);
         }
-        let (place, draw) = self.workspace.draw();
+        let (csn, draw) = self.workspace.draw();
         if let Some(draw) = draw {
             self.times.of_draw.get(draw.0).store(time, Ordering::Release);
         }
@@ -193,7 +193,7 @@ impl Session for TicTocSession {
         // Of a command that failed, the row on which it did was read.
         self.workspace.release_at(draw.is_some(), Some(time));
         let run = run.and_then(|result| installed.map(|()| result));
-        Ok(Ended { place: place.at_time(time), draw, run })
+        Ok(Ended { csn: csn.at_time(time), draw, run })
     }
 
     fn abort(&mut self) {

@@ -172,7 +172,7 @@ pub fn refuses_closed_blocks<R: Rule>(mutant: Option<Mutant>) -> bool {
     // Two steps, then the block is closed, then the commit.
     let runs = stage.play_with(&late, &[0, 0, 0], 2);
     mutant::enter(None);
-    runs[0].place.is_none()
+    runs[0].csn.is_none()
 }
 
 /// Whether of two who found a unique value free, and take it, both commit.

@@ -12,7 +12,7 @@ use multiversion::layout::ColumnSet;
 use multiversion::mutant::{self, Mutant};
 use multiversion::session::Attempt;
 use multiversion::table::Table;
-use multiversion::{Place, Rule, Session, TableSpec, Timestamp};
+use multiversion::{CommitSequenceNumber, Rule, Session, TableSpec, Timestamp};
 use procedure::ProgramResult;
 use types::{ColumnSchema, DataType, Key, Stamp, TableSchema, Value};
 
@@ -21,7 +21,7 @@ use crate::study::{SERIALIZABLE, with_rule};
 
 /// What a transaction saw in one row, and what it left in the other.
 struct Skewed {
-    place: Place,
+    csn: CommitSequenceNumber,
     seen: (i64, i64),
     left: (i64, i64),
 }
@@ -37,8 +37,8 @@ fn skew<R: Rule>(session: &mut Session<'_, R>, thread: i64, round: i64) -> Optio
     let run = read.and_then(|_| step(access, Act::Set(to, new), &mut last));
     trial::pause();
     match session.end(run.map(|_| ProgramResult::default())).expect("no halt") {
-        Attempt::Ended(Outcome::Committed(_), place) => {
-            Some(Skewed { place, seen: (from, last), left: (to, new) })
+        Attempt::Ended(Outcome::Committed(_), csn) => {
+            Some(Skewed { csn, seen: (from, last), left: (to, new) })
         }
         _ => None,
     }
@@ -82,11 +82,11 @@ pub fn hammer<R: Rule>(
         done
     });
     mutant::enter(None);
-    done.sort_by_key(|skewed| skewed.place);
+    done.sort_by_key(|skewed| skewed.csn);
     let mut rows = [1, 2];
-    for Skewed { seen: (from, seen), left: (to, left), place } in &done {
+    for Skewed { seen: (from, seen), left: (to, left), csn } in &done {
         if rows[*from as usize] != *seen {
-            return Err(format!("{place:?} saw {seen}, serially {}", rows[*from as usize]));
+            return Err(format!("{csn:?} saw {seen}, serially {}", rows[*from as usize]));
         }
         rows[*to as usize] = *left;
     }

@@ -55,7 +55,7 @@ fn run_pairs<R: Rule>(spec: TableSpec, every: usize, offset: usize) -> usize {
                 if let Err(what) = check(before, &pair, &runs, &after) {
                     panic!("{} {spec}: {what}\n{pair:#?}\n{schedule:?}\n{runs:#?}", R::NAME);
                 }
-                ended += runs.iter().filter(|run| run.place.is_some()).count();
+                ended += runs.iter().filter(|run| run.csn.is_some()).count();
             }
         }
         stage.turn();

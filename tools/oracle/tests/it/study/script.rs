@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use concurrency::{Moment, Outcome};
 use multiversion::session::Attempt;
-use multiversion::{Database, Place, Rule, Session, TableSpec};
+use multiversion::{CommitSequenceNumber, Database, Rule, Session, TableSpec};
 use procedure::access::{Access, Command, CommandCode, Range};
 use procedure::{BinaryOp, Budget, Expr, ProgramResult, Reg};
 use smallvec::smallvec;
@@ -166,7 +166,7 @@ impl From<&[Act]> for Program {
 pub struct Run {
     pub answers: Vec<Answer>,
     /// `None`: a conflict.
-    pub place: Option<Place>,
+    pub csn: Option<CommitSequenceNumber>,
     pub committed: bool,
 }
 
@@ -249,7 +249,7 @@ impl<'d, R: Rule> Stage<'d, R> {
         schedule: &[usize],
         epoch_turns_at: usize,
     ) -> Vec<Run> {
-        let empty = Run { answers: Vec::new(), place: None, committed: false };
+        let empty = Run { answers: Vec::new(), csn: None, committed: false };
         let mut runs = vec![empty; programs.len()];
         let mut next = vec![0usize; programs.len()];
         let mut last = vec![0i64; programs.len()];
@@ -282,8 +282,8 @@ impl<'d, R: Rule> Stage<'d, R> {
                 None => Ok(ProgramResult::default()),
             };
             over[who] = true;
-            if let Attempt::Ended(outcome, place) = session.end(end).expect("no halt") {
-                runs[who].place = Some(place);
+            if let Attempt::Ended(outcome, csn) = session.end(end).expect("no halt") {
+                runs[who].csn = Some(csn);
                 runs[who].committed = outcome.is_committed();
             }
         }
@@ -323,8 +323,8 @@ pub fn check(
     runs: &[Run],
     after: &Model,
 ) -> Result<(), String> {
-    let mut order: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].place.is_some()).collect();
-    order.sort_by_key(|at| runs[*at].place);
+    let mut order: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].csn.is_some()).collect();
+    order.sort_by_key(|at| runs[*at].csn);
     replay(before, programs, runs, after, &order)
 }
 
@@ -356,7 +356,7 @@ pub fn replay(
 
 /// Whether any serial order explains what was seen.
 pub fn is_serializable(before: &Model, programs: &[Program], runs: &[Run], after: &Model) -> bool {
-    let ended: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].place.is_some()).collect();
+    let ended: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].csn.is_some()).collect();
     permutations(&ended).iter().any(|o| replay(before, programs, runs, after, o).is_ok())
 }
 
