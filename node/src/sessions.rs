@@ -45,7 +45,7 @@ impl Front {
     pub fn prepare(settings: &Settings) -> Result<Front> {
         secrets::check_modes(settings)?;
         let users = SharedUsers::new(Users::read(settings.password_file.as_deref())?);
-        warn_of_open_doors(settings);
+        warn_of_open_listeners(settings);
         Ok(Front { users, options: options(settings)? })
     }
 
@@ -70,12 +70,14 @@ impl Front {
         mut stop: watch::Receiver<bool>,
     ) -> Result<()> {
         let options = Options { memory: Arc::clone(&database.memory.pool), ..self.options };
-        let doors = Arc::new(Doors { database, users: self.users, metrics });
+        let client_listener = Arc::new(ClientListener { database, users: self.users, metrics });
         let stopped = async move {
             // An error means that nobody is left who could ask for a stop: stop.
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        pgfront::serve(listeners, doors, options, stopped).await.context("cannot serve sessions")
+        pgfront::serve(listeners, client_listener, options, stopped)
+            .await
+            .context("cannot serve sessions")
     }
 }
 
@@ -99,7 +101,7 @@ fn options(settings: &Settings) -> Result<Options> {
 }
 
 /// What an operator should know of who can come in.
-fn warn_of_open_doors(settings: &Settings) {
+fn warn_of_open_listeners(settings: &Settings) {
     if settings.password_file.is_none() {
         warn!(
             "TRUST: there is no password_file, so every user of this machine is admitted under any \
@@ -115,13 +117,13 @@ fn warn_of_open_doors(settings: &Settings) {
 }
 
 /// Where sessions come in.
-struct Doors {
+struct ClientListener {
     database: Arc<session::Database>,
     users: SharedUsers,
     metrics: Arc<Metrics>,
 }
 
-impl pgfront::Database for Doors {
+impl pgfront::Database for ClientListener {
     type Session = Session;
 
     async fn open_session(&self, options: SessionOptions) -> Result<Session, Error> {
@@ -177,7 +179,7 @@ impl pgfront::Database for Doors {
     }
 }
 
-impl Doors {
+impl ClientListener {
     fn roles(&self) -> Arc<sql::Roles> {
         Arc::clone(self.database.schema.newest().catalog.roles())
     }

@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock};
 
 pub use order::{Key, Known, Membership};
 
-/// The membership that a node's door and its calls go by; it changes with the ledger.
+/// The membership that a node's listener and its calls go by; it changes with the ledger.
 #[derive(Default)]
 pub struct Members(RwLock<Membership>);
 

@@ -436,9 +436,9 @@ mod tests {
         let (theirs, strangers) = plan("ours", &[address.clone(), nowhere.clone()]);
         let mut ours = plan_of_ours.clone();
         let members = members_of(&plan_of_ours);
-        let door = Arc::clone(&members);
+        let admitted = Arc::clone(&members);
         tokio::spawn(async move {
-            serve(listener, &plan_of_ours, &secrets[0], door, Arc::new(Echo)).await.unwrap();
+            serve(listener, &plan_of_ours, &secrets[0], admitted, Arc::new(Echo)).await.unwrap();
         });
         for said in ["a", "bcd", ""] {
             let answer = peers.call(1, Bytes::from(said)).await.unwrap();

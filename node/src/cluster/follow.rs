@@ -84,7 +84,7 @@ impl Following {
                 }
                 continue;
             }
-            self.open_door(&membership);
+            self.admit(&membership);
             if done && self.node.leads() {
                 continue;
             }
@@ -98,7 +98,7 @@ impl Following {
 
     /// To the ledger's members and, until Raft is done with them, to those before. A node that the
     /// ledger does not name yet goes on with whom it knows.
-    fn open_door(&self, membership: &Membership) {
+    fn admit(&self, membership: &Membership) {
         let before = self.members.now();
         let mut open = membership.clone();
         let raft = self.node.raft_members();

@@ -30,7 +30,7 @@ use pgcatalog::Misbehaviour;
 use tracing::warn;
 use types::Height;
 
-use super::door::Door;
+use super::listener::Listener;
 use super::place::written_hash_of;
 use super::standing::OfComet;
 use super::timekeeping::Timekeeping;
@@ -146,7 +146,7 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
     let given = CometSettings { home, program, chain_id, members: known };
     let comet = Comet::start(given, config, start).context("cannot start beside CometBFT")?;
     let time = Timekeeping::begin(id, clock(), ahead_max, peers, Arc::clone(&members));
-    tokio::spawn(Door { id, members, engine: Arc::clone(&engine) }.run());
+    tokio::spawn(Listener { id, members, engine: Arc::clone(&engine) }.run());
     Ok((Arc::new(CometBft { comet, files, time }), Journal::from(log)))
 }
 

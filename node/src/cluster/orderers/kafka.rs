@@ -22,7 +22,7 @@ use order_kafka::{Config, Node, Timing};
 use tracing::{error, info};
 use types::{Error, Height};
 
-use super::door::Door;
+use super::listener::Listener;
 use super::place::written_hash_of;
 use super::timekeeping::Timekeeping;
 use super::{Beginning, OfTopic, Place, Standing};
@@ -125,7 +125,7 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
     let after = replica.head().height;
     let node = Node::start(config, log_of_topic, Arc::clone(&files), after);
     let node = node.context("cannot keep where this node stands in the topic")?;
-    tokio::spawn(Door { id, members, engine: Arc::clone(&engine) }.run());
+    tokio::spawn(Listener { id, members, engine: Arc::clone(&engine) }.run());
     tokio::spawn(halt_with(node.clone(), engine));
     tokio::spawn(tell_of(node.clone()));
     Ok((Arc::new(Kafka { node, files, topic, brokers, time }), Journal::from(log)))

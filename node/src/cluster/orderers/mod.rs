@@ -12,11 +12,11 @@
 
 #[cfg(feature = "cometbft")]
 mod cometbft;
-#[cfg(any(feature = "kafka", feature = "cometbft"))]
-mod door;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod kind;
+#[cfg(any(feature = "kafka", feature = "cometbft"))]
+mod listener;
 mod place;
 mod raft;
 mod standing;

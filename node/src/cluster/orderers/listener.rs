@@ -1,6 +1,6 @@
 //! Who may talk to this node, where what orders does not depend on it.
 //!
-//! The door opens for a member's key when the block that names it is executed, and closes when one
+//! It listens to a member's key from when the block that names it is executed, until one
 //! is executed that names it no more. What the orderer does is none of this; so a member that was
 //! removed has to be kept from the topic by the brokers.
 
@@ -14,13 +14,13 @@ use tracing::{error, info};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-pub struct Door {
+pub struct Listener {
     pub id: u64,
     pub members: Arc<Members>,
     pub engine: Arc<OnceLock<Arc<Engine>>>,
 }
 
-impl Door {
+impl Listener {
     /// Until the runtime ends.
     pub async fn run(self) {
         let mut named = String::new();
