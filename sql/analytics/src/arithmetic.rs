@@ -42,8 +42,8 @@ use crate::call;
 use crate::comparable;
 use crate::exact::too_long;
 use crate::faults::raise;
-use crate::free::FREE;
 use crate::own::{self, text_of};
+use crate::variable_scale::VARIABLE_SCALE;
 
 const TIMESTAMP: ArrowType = ArrowType::Timestamp(TimeUnit::Microsecond, None);
 
@@ -144,7 +144,7 @@ fn called(expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<E
         _ => return None,
     };
     let is_decimal = |of: &ArrowType| matches!(of, ArrowType::Decimal128(..));
-    let is_exact = |of: &ArrowType| is_int(of) || is_decimal(of) || *of == FREE;
+    let is_exact = |of: &ArrowType| is_int(of) || is_decimal(of) || *of == VARIABLE_SCALE;
     let (dates, days) = (*left == ArrowType::Date32, *right == ArrowType::Date32);
     let is_its = match op {
         BinaryOp::Add => (dates && is_int(right)) || (days && is_int(left)),
@@ -158,7 +158,7 @@ fn called(expr: &RawBinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<E
     if is_its && (dates || days || is_exact(right)) {
         return call::operator(op, expr.left.clone(), expr.right.clone());
     }
-    let (left, right) = match (*left == FREE, *right == FREE) {
+    let (left, right) = match (*left == VARIABLE_SCALE, *right == VARIABLE_SCALE) {
         (false, false) => return None,
         (true, _) if *right == ArrowType::Float64 => (float_of(&expr.left), expr.right.clone()),
         (_, true) if *left == ArrowType::Float64 => (expr.left.clone(), float_of(&expr.right)),

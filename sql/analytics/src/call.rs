@@ -7,7 +7,7 @@
 //! | | named | which are |
 //! |---|---|---|
 //! | functions | as in SQL | [those of the fast path](SHARED_FUNCTIONS) |
-//! | operators | `call +` | with a [number of its own digits](crate::free) or a date |
+//! | operators | `call +` | with a [numeric of variable scale](crate::variable_scale) or a date |
 //! | `round`, `trunc` | `round 2` | to a number of digits that is written |
 //!
 //! A number that comes out brings its own digits, unless the call says how many it has: `round 2`,
@@ -30,9 +30,9 @@ use types::{DataType, Error, Value};
 
 use crate::exact::too_long;
 use crate::faults::raise;
-use crate::free::{FREE, SCALE};
 use crate::rows::{Cells, Digits, Shown, column};
 use crate::sql_types::{field, sql_type};
+use crate::variable_scale::{SCALE, VARIABLE_SCALE};
 
 /// Functions that are called as the fast path calls them, beside [`SHARED_FUNCTIONS`].
 const FUNCTIONS: &[&str] = &["concat", "concat_ws", "position", "trim"];
@@ -74,7 +74,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
     Some(Arc::new(ScalarUDF::new_from_impl(Call { name: name.to_owned(), of, digits, signature })))
 }
 
-/// An operator between what may be numbers of their own digits.
+/// An operator between what may be numerics of variable scale.
 pub(crate) fn operator(op: BinaryOp, left: Expr, right: Expr) -> Option<Expr> {
     let (name, _) = OPERATORS.iter().find(|(_, known)| *known == op)?;
     Some(function(name)?.call(vec![left, right]))
@@ -110,12 +110,12 @@ impl Call {
         let Some(ArrowType::Decimal128(precision, scale)) =
             operands.first().map(|field| field.data_type())
         else {
-            return FREE;
+            return VARIABLE_SCALE;
         };
         let digits = match (self.of, operands) {
             ("abs", [_]) => return ArrowType::Decimal128(*precision, *scale),
             ("ceil" | "ceiling" | "floor" | "round" | "trunc", [_]) => self.digits.unwrap_or(0),
-            _ => return FREE,
+            _ => return VARIABLE_SCALE,
         };
         // A digit more, since rounding may add one.
         let whole = precision.saturating_sub(scale.unsigned_abs());
@@ -125,7 +125,7 @@ impl Call {
                 let precision = precision.min(u32::from(DECIMAL128_MAX_PRECISION)) as u8;
                 ArrowType::Decimal128(precision, digits as i8)
             }
-            false => FREE,
+            false => VARIABLE_SCALE,
         }
     }
 }

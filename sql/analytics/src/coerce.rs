@@ -1,4 +1,4 @@
-//! A plan in which numbers of [their own digits](crate::free) meet others.
+//! A plan in which numerics of [variable scale](crate::variable_scale) meet others.
 //!
 //! | where | becomes |
 //! |---|---|
@@ -29,7 +29,7 @@ use types::Error;
 use crate::arithmetic::{WITHIN, float_of};
 use crate::call::operator;
 use crate::faults::raise;
-use crate::free::FREE;
+use crate::variable_scale::VARIABLE_SCALE;
 use crate::{comparable, own};
 
 /// The plan with every number among its like.
@@ -55,7 +55,7 @@ pub(crate) fn coerced(plan: LogicalPlan, agreeing: bool) -> Result<LogicalPlan> 
 
 fn rewritten(expr: Expr, schema: &DFSchema, agreeing: bool) -> Result<Transformed<Expr>> {
     let type_of = |expr: &Expr| expr.get_type(schema).ok();
-    let is_free = |expr: &Expr| type_of(expr) == Some(FREE);
+    let is_free = |expr: &Expr| type_of(expr) == Some(VARIABLE_SCALE);
     Ok(match expr {
         Expr::Case(case) => Transformed::yes(Expr::Case(cased(case, schema, agreeing))),
         Expr::ScalarFunction(mut call)
@@ -178,7 +178,7 @@ fn fast(op: BinaryOp, left: Expr, right: Expr) -> Result<Expr> {
 fn cased(mut case: Case, schema: &DFSchema, agreeing: bool) -> Case {
     if let Some(subject) = &case.expr {
         // To Arrow a float is equal to another of the same bits.
-        let own_ways = [FREE, ArrowType::Float64];
+        let own_ways = [VARIABLE_SCALE, ArrowType::Float64];
         let is_free = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| own_ways.contains(&of));
         if is_free(subject) || case.when_then_expr.iter().any(|(when, _)| is_free(when)) {
             let subject = subject.clone();
@@ -201,7 +201,7 @@ fn digits(data_type: &ArrowType) -> Option<i8> {
         ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64 => Some(0),
         ArrowType::Decimal128(_, scale) => Some(*scale),
         // As no type has.
-        free if *free == FREE => Some(i8::MAX),
+        free if *free == VARIABLE_SCALE => Some(i8::MAX),
         _ => None,
     }
 }
@@ -215,10 +215,10 @@ fn unify(branches: Vec<&mut Expr>, schema: &DFSchema, agreeing: bool) {
     let known = types.iter().filter(|data_type| !data_type.is_null());
     let all: Option<Vec<i8>> = known.clone().map(digits).collect();
     let differ = all.is_some_and(|all| all.windows(2).any(|pair| pair[0] != pair[1]));
-    let differ = differ && (agreeing || types.contains(&FREE));
+    let differ = differ && (agreeing || types.contains(&VARIABLE_SCALE));
     let Some(free) = own::function("free").filter(|_| differ) else { return };
     for (branch, data_type) in branches.into_iter().zip(&types) {
-        if *data_type != FREE {
+        if *data_type != VARIABLE_SCALE {
             *branch = free.call(vec![std::mem::take(branch)]);
         }
     }
@@ -242,13 +242,13 @@ fn sort_by_common(keys: &mut [SortExpr], schema: &DFSchema) -> Result<()> {
 
 fn order_window(window: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
     let WindowFunctionParams { order_by, partition_by, .. } = &mut window.params;
-    if partition_by.iter().any(|expr| expr.get_type(schema).ok() == Some(FREE)) {
+    if partition_by.iter().any(|expr| expr.get_type(schema).ok() == Some(VARIABLE_SCALE)) {
         return Err(ungrouped("PARTITION BY"));
     }
     // RANGE with an offset counts in the key's own type.
     for key in order_by {
-        if key.expr.get_type(schema)? == FREE {
-            key.expr = comparable::of(std::mem::take(&mut key.expr), &FREE);
+        if key.expr.get_type(schema)? == VARIABLE_SCALE {
+            key.expr = comparable::of(std::mem::take(&mut key.expr), &VARIABLE_SCALE);
         }
     }
     Ok(())
@@ -261,11 +261,12 @@ fn ungrouped(what: &str) -> datafusion::common::DataFusionError {
 
 /// Rows that differ in the digits of equal numbers alone would stay apart.
 fn refuse_groups(plan: &LogicalPlan) -> Result<()> {
-    let has_free = |schema: &DFSchema| schema.fields().iter().any(|f| *f.data_type() == FREE);
+    let has_free =
+        |schema: &DFSchema| schema.fields().iter().any(|f| *f.data_type() == VARIABLE_SCALE);
     match plan {
         LogicalPlan::Aggregate(aggregate) => {
             let schema = aggregate.input.schema();
-            let is_free = |expr: &Expr| expr.get_type(schema).ok() == Some(FREE);
+            let is_free = |expr: &Expr| expr.get_type(schema).ok() == Some(VARIABLE_SCALE);
             match aggregate.group_expr.iter().any(is_free) {
                 true => Err(ungrouped("GROUP BY")),
                 false => Ok(()),

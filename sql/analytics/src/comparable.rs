@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | double precision | 0 and -0 | 0 |
 //! | interval | 1 month and 30 days | nanoseconds, of months of 30 days |
-//! | a number of [its own digits](crate::free) | 1.0 and 1.00 | its value |
+//! | a numeric of [variable scale](crate::variable_scale) | 1.0 and 1.00 | its value |
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::free::{FREE, VALUE_BYTES};
+use crate::variable_scale::{VALUE_BYTES, VARIABLE_SCALE};
 
 const INTERVAL: ArrowType = ArrowType::Interval(IntervalUnit::MonthDayNano);
 const SPAN: ArrowType = ArrowType::Decimal128(38, 0);
@@ -50,7 +50,7 @@ fn common_type(data_type: &ArrowType) -> Option<ArrowType> {
     match data_type {
         ArrowType::Float64 => Some(ArrowType::Float64),
         interval if *interval == INTERVAL => Some(SPAN),
-        free if *free == FREE => Some(ArrowType::FixedSizeBinary(VALUE_BYTES as i32)),
+        free if *free == VARIABLE_SCALE => Some(ArrowType::FixedSizeBinary(VALUE_BYTES as i32)),
         _ => None,
     }
 }
@@ -77,7 +77,7 @@ fn common(array: &ArrayRef) -> Result<ArrayRef> {
             let spans: Decimal128Array = intervals.unary(span);
             Arc::new(spans.with_data_type(SPAN))
         }
-        free if *free == FREE => {
+        free if *free == VARIABLE_SCALE => {
             let numbers: &FixedSizeBinaryArray = array.as_fixed_size_binary();
             let mut values =
                 FixedSizeBinaryBuilder::with_capacity(numbers.len(), VALUE_BYTES as i32);

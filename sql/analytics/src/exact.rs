@@ -6,8 +6,8 @@
 //! | avg | numeric | numeric | numeric |
 //!
 //! All are a sum and a count: a sum in 128 bits, beyond which is 22003; of numbers that bring
-//! [their own digits](crate::free), in 256, and the most digits that one had. An average is their
-//! quotient as the fast path divides. Sums of float8 and intervals are DataFusion's own.
+//! [variable scale](crate::variable_scale), in 256, and the most digits that one had. An average is
+//! their quotient as the fast path divides. Sums of float8 and intervals are DataFusion's own.
 //!
 //! *As the fast path.* Its sums have 96 bits, and lose digits after the point where these do not
 //! suffice; which they are depends on the order of rows. Where its answer
@@ -38,9 +38,9 @@ use types::{Error, SqlState};
 
 use crate::arithmetic::DIGITS;
 use crate::faults::raise;
-use crate::free::{BYTES, FREE, encode};
-use crate::free_sums::{FreeTotal, FreeTotals};
 use crate::totals::{STATE, Totals, state_fields};
+use crate::variable_scale::{BYTES, VARIABLE_SCALE, encode};
+use crate::variable_scale_sums::{VariableScaleTotal, VariableScaleTotals};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Function {
@@ -80,7 +80,7 @@ pub(crate) enum Answer {
     Average {
         scale: i8,
     },
-    /// Of numbers with digits of their own.
+    /// Of numerics of variable scale.
     Free {
         average: bool,
     },
@@ -123,7 +123,7 @@ impl Exact {
             (Function::Avg, ArrowType::Decimal128(_, scale)) => {
                 Some(Answer::Average { scale: *scale })
             }
-            (function, free) if *free == FREE => {
+            (function, free) if *free == VARIABLE_SCALE => {
                 Some(Answer::Free { average: function == Function::Avg })
             }
             _ => None,
@@ -141,7 +141,7 @@ impl Answer {
         match self {
             Answer::Int => ArrowType::Int64,
             Answer::Decimal { digits, scale } => ArrowType::Decimal128(digits, scale),
-            Answer::Average { .. } | Answer::Free { .. } => FREE,
+            Answer::Average { .. } | Answer::Free { .. } => VARIABLE_SCALE,
         }
     }
 
@@ -177,7 +177,7 @@ fn quotient(sum: &Numeric, count: i64) -> Result<Numeric> {
     numeric::div(sum, &count.into()).map_err(raise)
 }
 
-/// A column of numbers with digits of their own.
+/// A column of numerics of variable scale.
 fn frees(numbers: impl Iterator<Item = Result<Option<Numeric>>>) -> Result<ArrayRef> {
     let mut column = FixedSizeBinaryBuilder::new(BYTES as i32);
     for number in numbers {
@@ -246,7 +246,7 @@ impl AggregateUDFImpl for Exact {
         match self.answer(args.expr_fields[0].data_type()) {
             None => self.others().accumulator(args),
             Some(Answer::Free { average }) => {
-                Ok(Box::new(FreeTotal::new(average, self.agreeing, args.is_distinct)))
+                Ok(Box::new(VariableScaleTotal::new(average, self.agreeing, args.is_distinct)))
             }
             Some(answer) if args.is_distinct => {
                 Ok(Box::new(Distinct { answer, bound: self.bound(), values: BTreeSet::new() }))
@@ -268,7 +268,7 @@ impl AggregateUDFImpl for Exact {
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         Ok(match self.answer(args.input_fields[0].data_type()) {
             None => return self.others().state_fields(args),
-            Some(Answer::Free { .. }) => FreeTotal::state_fields(args.is_distinct),
+            Some(Answer::Free { .. }) => VariableScaleTotal::state_fields(args.is_distinct),
             Some(_) if args.is_distinct => {
                 let item = Arc::new(Field::new("item", STATE, true));
                 vec![Arc::new(Field::new("values", ArrowType::List(item), true))]
@@ -290,7 +290,9 @@ impl AggregateUDFImpl for Exact {
     ) -> Result<Box<dyn GroupsAccumulator>> {
         match self.answer(args.expr_fields[0].data_type()) {
             None => self.others().create_groups_accumulator(args),
-            Some(Answer::Free { average }) => Ok(Box::new(FreeTotals::new(average, self.agreeing))),
+            Some(Answer::Free { average }) => {
+                Ok(Box::new(VariableScaleTotals::new(average, self.agreeing)))
+            }
             Some(answer) => Ok(Box::new(Totals::new(answer, self.bound()))),
         }
     }

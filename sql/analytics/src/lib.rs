@@ -25,8 +25,6 @@ mod engine;
 mod exact;
 mod faults;
 mod filters_first;
-mod free;
-mod free_sums;
 mod interrupt;
 mod literals;
 mod lookup;
@@ -48,6 +46,8 @@ mod three_valued;
 mod time_zone;
 mod totals;
 mod using;
+mod variable_scale;
+mod variable_scale_sums;
 mod zones;
 
 pub use datafusion;

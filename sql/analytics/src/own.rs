@@ -9,7 +9,7 @@
 //! zone America/New_York
 //! ```
 //!
-//! The last makes a number one that brings its [own digits](crate::free).
+//! The last makes a number one of [variable scale](crate::variable_scale).
 //!
 //! A cast that Arrow does as PostgreSQL is made a plain one again when the plan is simplified, so
 //! that zones and keys are found through it. *Cost.* The others take some 50 ns a value.
@@ -33,10 +33,10 @@ use types::{DataType, Error, SqlState, Value, numeric};
 
 use crate::comparable;
 use crate::faults::raise;
-use crate::free::FREE;
 use crate::rows::{Cells, Digits, Shown, column};
 use crate::sql_types::{field, sql_type};
 use crate::time_zone;
+use crate::variable_scale::VARIABLE_SCALE;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Task {
@@ -111,7 +111,7 @@ impl Task {
     /// The same as Arrow's, of answers to values of Arrow's type.
     fn arrow(&self, from: &ArrowType, result: &DataType) -> ArrowType {
         match (self, from) {
-            (Task::Free, _) => FREE,
+            (Task::Free, _) => VARIABLE_SCALE,
             (Task::Negate, _) => from.clone(),
             (Task::Cast(DataType::Numeric(None)), _) => match from {
                 ArrowType::Decimal128(..) => from.clone(),
@@ -119,7 +119,7 @@ impl Task {
                 ArrowType::Int32 => ArrowType::Decimal128(10, 0),
                 ArrowType::Int64 => ArrowType::Decimal128(19, 0),
                 ArrowType::Null => arrow_type(result),
-                _ => FREE,
+                _ => VARIABLE_SCALE,
             },
             _ => arrow_type(result),
         }
@@ -256,7 +256,7 @@ impl ScalarUDFImpl for Own {
         let rows = if is_scalar { 1 } else { args.number_rows };
         let from = args.args[0].to_array(rows)?;
         let answers: ArrayRef = match &self.task {
-            Task::Negate if *from.data_type() != FREE => one_nan(neg(&from)?),
+            Task::Negate if *from.data_type() != VARIABLE_SCALE => one_nan(neg(&from)?),
             task => answers(task, &from, &args.arg_fields[0]).map_err(raise)?,
         };
         Ok(match is_scalar {

@@ -21,8 +21,8 @@ use types::numeric::Numeric;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::faults::reported;
-use crate::free::{BYTES, FREE, decode, encode};
 use crate::sql_types::{EPOCH_DAYS, EPOCH_US, scalar_as, us_of};
+use crate::variable_scale::{BYTES, VARIABLE_SCALE, decode, encode};
 
 /// Rows in one piece on the way to a client.
 const ROWS_PER_PIECE: usize = 1_024;
@@ -77,7 +77,7 @@ pub(crate) enum Cells {
         scale: u8,
         digits: Digits,
     },
-    /// Numbers that bring their [own](crate::free).
+    /// Numerics of [variable scale](crate::variable_scale).
     Free(FixedSizeBinaryArray),
     Wide {
         units: Decimal256Array,
@@ -138,7 +138,7 @@ impl Cells {
             ArrowType::LargeBinary => {
                 Cells::BytesView(converted(array, &ArrowType::BinaryView)?.as_binary_view().clone())
             }
-            free if *free == FREE => Cells::Free(array.as_fixed_size_binary().clone()),
+            free if *free == VARIABLE_SCALE => Cells::Free(array.as_fixed_size_binary().clone()),
             ArrowType::FixedSizeBinary(16) => Cells::Uuid(array.as_fixed_size_binary().clone()),
             ArrowType::Date32 => Cells::Date(array.as_primitive().clone()),
             ArrowType::Timestamp(unit, zone) => Cells::Time {
@@ -248,7 +248,7 @@ pub(crate) fn column(values: &[Value], data_type: &DataType, to: &ArrowType) -> 
         ArrowType::Utf8View => {
             Arc::new(values.iter().map(Value::as_text).collect::<StringViewArray>())
         }
-        free if *free == FREE => {
+        free if *free == VARIABLE_SCALE => {
             let mut numbers = FixedSizeBinaryBuilder::with_capacity(values.len(), BYTES as i32);
             for value in values {
                 match value {

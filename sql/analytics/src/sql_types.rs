@@ -12,7 +12,7 @@ use datafusion::common::ScalarValue;
 use snapshot::{arrow_type, units};
 use types::{DataType, Error, Result, SystemType, Value};
 
-use crate::free::{BYTES, FREE, encode};
+use crate::variable_scale::{BYTES, VARIABLE_SCALE, encode};
 
 /// The key of the metadata that names a SQL type.
 const SQL_TYPE: &str = "sql_type";
@@ -78,7 +78,7 @@ fn inferred(arrow: &ArrowType) -> Option<DataType> {
         ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
-        free if *free == FREE => DataType::Numeric(None),
+        free if *free == VARIABLE_SCALE => DataType::Numeric(None),
         ArrowType::Date32 => DataType::Date,
         ArrowType::Timestamp(_, None) => DataType::Timestamp,
         ArrowType::Timestamp(_, Some(_)) => DataType::Timestamptz,
@@ -115,7 +115,7 @@ pub(crate) fn scalar_as(
             let units = units(number, scale.unsigned_abs())?;
             ScalarValue::Decimal128(Some(units), *precision, *scale)
         }
-        (Value::Numeric(number), free) if *free == FREE => {
+        (Value::Numeric(number), free) if *free == VARIABLE_SCALE => {
             ScalarValue::FixedSizeBinary(BYTES as i32, Some(encode(number)?.into()))
         }
         (Value::Text(text), _) => ScalarValue::Utf8View(Some(text.to_string())),

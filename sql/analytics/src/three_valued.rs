@@ -39,7 +39,7 @@ use datafusion::logical_expr::{
 use types::Error;
 
 use crate::faults::raise;
-use crate::free::FREE;
+use crate::variable_scale::VARIABLE_SCALE;
 
 /// What a subquery's column is called where it is compared.
 const VALUE: &str = "in:value";
@@ -318,7 +318,7 @@ impl Member {
             self.x.get_type(schema)?,
             column(&self.subquery).get_type(self.subquery.subquery.schema())?,
         ];
-        Ok(self.op == Operator::Eq && !of.contains(&FREE) && !has_subquery(&self.x))
+        Ok(self.op == Operator::Eq && !of.contains(&VARIABLE_SCALE) && !has_subquery(&self.x))
     }
 
     /// # Errors

@@ -14,7 +14,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
 use crate::exact::{Answer, Bound, each, plus};
-use crate::free_sums::counts;
+use crate::variable_scale_sums::counts;
 
 /// A state's sum, whatever the scale of what was added.
 pub(crate) const STATE: ArrowType = ArrowType::Decimal128(38, 0);
@@ -346,7 +346,8 @@ mod tests {
         let averages = last.evaluate(EmitTo::All).expect("quotients");
         let shown = |row: usize| {
             let bytes = averages.as_fixed_size_binary();
-            let number = bytes.is_valid(row).then(|| crate::free::decode(bytes.value(row)));
+            let number =
+                bytes.is_valid(row).then(|| crate::variable_scale::decode(bytes.value(row)));
             number.map(|number| number.expect("a number").to_string())
         };
         assert_eq!(

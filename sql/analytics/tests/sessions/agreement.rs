@@ -129,7 +129,7 @@ fn long_operands_are_compared_like_short_ones() {
     with_values(async |mut client| {
         let long = |operand: &str, more: &str| format!("({operand}{})", more.repeat(40));
         for (operand, line) in [
-            // -0, which is no less than 0; numbers with digits of their own.
+            // -0, which is no less than 0; numerics of variable scale.
             (long("-(f - f)", " + (f - f) * -1"), "2"),
             (long("x / 1", " + 0.0 * x"), "0"),
             (long("x / x - 1", " + (x - x)"), "2"),

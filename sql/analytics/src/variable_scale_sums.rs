@@ -1,7 +1,7 @@
-//! `sum` and `avg` of numbers that bring [their own digits](crate::free).
+//! `sum` and `avg` of numbers that bring [variable scale](crate::variable_scale).
 //!
 //! A sum has as many digits after the point as the number that has most. It is exact in 256 bits;
-//! one of more digits than a [number](crate::free) has here is refused. A
+//! one of more digits than a [number](crate::variable_scale) has here is refused. A
 //! state on its way from one operator to another is one value:
 //!
 //! ```text
@@ -22,7 +22,7 @@ use types::numeric::{self, Numeric};
 
 use crate::exact::too_long;
 use crate::faults::raise;
-use crate::free::{self, BYTES, FREE, Units};
+use crate::variable_scale::{self, BYTES, Units, VARIABLE_SCALE};
 
 const STATE_BYTES: usize = 32 + 32 + 1 + 8;
 const STATE: ArrowType = ArrowType::FixedSizeBinary(STATE_BYTES as i32);
@@ -55,10 +55,10 @@ impl Sum {
         if self.count == 0 {
             return Ok(None);
         }
-        if agreeing && self.size > free::units(SIZE_MAX, self.scale) {
+        if agreeing && self.size > variable_scale::units(SIZE_MAX, self.scale) {
             return Err(too_long());
         }
-        let sum = free::number(self.sum, self.scale)?;
+        let sum = variable_scale::number(self.sum, self.scale)?;
         match average {
             true => numeric::div(&sum, &self.count.into()).map(Some),
             false => Ok(Some(sum)),
@@ -101,32 +101,32 @@ fn states(sums: impl Iterator<Item = Sum>) -> Result<ArrayRef> {
 
 /// The sum of all that came; of each value once if it has seen any.
 #[derive(Debug)]
-pub(crate) struct FreeTotal {
+pub(crate) struct VariableScaleTotal {
     average: bool,
     agreeing: bool,
     sum: Sum,
     seen: Option<BTreeMap<Units, u8>>,
 }
 
-impl FreeTotal {
-    pub(crate) fn new(average: bool, agreeing: bool, distinct: bool) -> FreeTotal {
+impl VariableScaleTotal {
+    pub(crate) fn new(average: bool, agreeing: bool, distinct: bool) -> VariableScaleTotal {
         let seen = distinct.then(BTreeMap::new);
-        FreeTotal { average, agreeing, sum: Sum::default(), seen }
+        VariableScaleTotal { average, agreeing, sum: Sum::default(), seen }
     }
 
     pub(crate) fn state_fields(distinct: bool) -> Vec<FieldRef> {
         let state = match distinct {
-            true => ArrowType::List(Arc::new(Field::new("item", FREE, true))),
+            true => ArrowType::List(Arc::new(Field::new("item", VARIABLE_SCALE, true))),
             false => STATE,
         };
         vec![Arc::new(Field::new("sum", state, true))]
     }
 }
 
-impl Accumulator for FreeTotal {
+impl Accumulator for VariableScaleTotal {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for (_, bytes) in known(&values[0]) {
-            let (units, scale) = free::parts(bytes);
+            let (units, scale) = variable_scale::parts(bytes);
             match &mut self.seen {
                 None => self.sum.add(Sum::of((units, scale))),
                 Some(seen) => _ = seen.entry(units).or_insert(scale),
@@ -141,7 +141,8 @@ impl Accumulator for FreeTotal {
             sum.add(Sum::of((*units, *scale)));
         }
         let answer = sum.answer(self.average, self.agreeing).map_err(raise)?;
-        let bytes = answer.map(|number| free::encode(&number)).transpose().map_err(raise)?;
+        let bytes =
+            answer.map(|number| variable_scale::encode(&number)).transpose().map_err(raise)?;
         Ok(ScalarValue::FixedSizeBinary(BYTES as i32, bytes.map(Into::into)))
     }
 
@@ -156,12 +157,12 @@ impl Accumulator for FreeTotal {
             return Ok(vec![ScalarValue::FixedSizeBinary(STATE_BYTES as i32, Some(bytes))]);
         };
         let number = |(units, scale): (&Units, &u8)| {
-            let number = free::number(*units, *scale).map_err(raise)?;
-            let bytes = free::encode(&number).map_err(raise)?;
+            let number = variable_scale::number(*units, *scale).map_err(raise)?;
+            let bytes = variable_scale::encode(&number).map_err(raise)?;
             Ok(ScalarValue::FixedSizeBinary(BYTES as i32, Some(bytes.into())))
         };
         let numbers = seen.iter().map(number).collect::<Result<Vec<_>>>()?;
-        Ok(vec![ScalarValue::List(ScalarValue::new_list(&numbers, &FREE, true))])
+        Ok(vec![ScalarValue::List(ScalarValue::new_list(&numbers, &VARIABLE_SCALE, true))])
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
@@ -177,15 +178,15 @@ impl Accumulator for FreeTotal {
 }
 
 /// The sum of each group.
-pub(crate) struct FreeTotals {
+pub(crate) struct VariableScaleTotals {
     average: bool,
     agreeing: bool,
     sums: Vec<Sum>,
 }
 
-impl FreeTotals {
-    pub(crate) fn new(average: bool, agreeing: bool) -> FreeTotals {
-        FreeTotals { average, agreeing, sums: Vec::new() }
+impl VariableScaleTotals {
+    pub(crate) fn new(average: bool, agreeing: bool) -> VariableScaleTotals {
+        VariableScaleTotals { average, agreeing, sums: Vec::new() }
     }
 }
 
@@ -194,7 +195,7 @@ pub(crate) fn counts(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 
-impl GroupsAccumulator for FreeTotals {
+impl GroupsAccumulator for VariableScaleTotals {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -204,7 +205,7 @@ impl GroupsAccumulator for FreeTotals {
     ) -> Result<()> {
         self.sums.resize(count, Sum::default());
         for (row, bytes) in known(&values[0]).filter(|(row, _)| counts(filter, *row)) {
-            self.sums[groups[row]].add(Sum::of(free::parts(bytes)));
+            self.sums[groups[row]].add(Sum::of(variable_scale::parts(bytes)));
         }
         Ok(())
     }
@@ -213,7 +214,9 @@ impl GroupsAccumulator for FreeTotals {
         let mut column = FixedSizeBinaryBuilder::new(BYTES as i32);
         for sum in emit.take_needed(&mut self.sums) {
             match sum.answer(self.average, self.agreeing).map_err(raise)? {
-                Some(number) => column.append_value(free::encode(&number).map_err(raise)?)?,
+                Some(number) => {
+                    column.append_value(variable_scale::encode(&number).map_err(raise)?)?
+                }
                 None => column.append_null(),
             }
         }
@@ -239,7 +242,7 @@ impl GroupsAccumulator for FreeTotals {
     ) -> Result<Vec<ArrayRef>> {
         let mut sums = vec![Sum::default(); values[0].len()];
         for (row, bytes) in known(&values[0]).filter(|(row, _)| counts(filter, *row)) {
-            sums[row] = Sum::of(free::parts(bytes));
+            sums[row] = Sum::of(variable_scale::parts(bytes));
         }
         Ok(vec![states(sums.into_iter())?])
     }

@@ -1,4 +1,4 @@
-//! Numbers that bring their own digits: quotients, averages, and what is computed from them.
+//! Numerics of variable scale: quotients, averages, and what is computed from them.
 //!
 //! How many digits after the point PostgreSQL gives a quotient depends on the numbers that were
 //! divided, so no column of one scale can hold quotients. They are columns of bytes instead, which
@@ -27,7 +27,7 @@ pub(crate) const VALUE_BYTES: usize = 24;
 pub(crate) const BYTES: usize = VALUE_BYTES + 1;
 
 /// The type of columns of such numbers.
-pub(crate) const FREE: ArrowType = ArrowType::FixedSizeBinary(BYTES as i32);
+pub(crate) const VARIABLE_SCALE: ArrowType = ArrowType::FixedSizeBinary(BYTES as i32);
 
 /// Digits after the point of the units.
 pub(crate) const SCALE: u8 = 28;
