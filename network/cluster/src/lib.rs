@@ -15,8 +15,6 @@
 //! requests, each followed by its answer. A frame has a bound, a connection that says nothing has a
 //! time, and a member may have so many connections.
 //!
-//! **Who came to which result.** Members [vote](votes) on what blocks came to.
-//!
 //! *Absence*: what Raft's messages mean, what blocks hold, clients.
 
 mod keys;
@@ -24,7 +22,6 @@ pub mod members;
 pub mod net;
 pub mod plan;
 mod seldom;
-pub mod votes;
 
 pub use members::{Members, Membership};
 pub use net::{Answer, Answering, Peers, serve};

@@ -46,7 +46,7 @@
 //! **Cost.** A lone batch takes a sync of the leader's, a round trip and a sync of a follower's.
 //! Syncs block a thread of the runtime that the node was started in: give it one of its own.
 //!
-//! *Absence*: sockets ([`Network`] is given), what an envelope means, execution.
+//! *Absence*: sockets ([`order::Network`] is given), what an envelope means, execution.
 
 pub mod clocks;
 mod confirm;
@@ -70,8 +70,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::future::BoxFuture;
 use order::{Limits, Proposer};
 
 pub use draft::Draft;
@@ -95,12 +93,6 @@ pub const SIDE_FOLDER: &str = "raft";
 
 /// Tells the time: microseconds since 2000-01-01 UTC.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
-
-/// How messages reach other nodes. A request may arrive more than once, late, or never; its answer
-/// is that of [`Node::answer`] there.
-pub trait Network: Send + Sync + 'static {
-    fn call(&self, to: u64, request: Bytes) -> BoxFuture<'static, io::Result<Bytes>>;
-}
 
 /// How long nodes wait for one another. All of a cluster should agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

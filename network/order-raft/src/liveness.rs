@@ -18,13 +18,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use openraft::raft::AppendEntriesRequest;
 use openraft::{EntryPayload, Raft};
+use order::Network;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::clocks::{Watch, micros};
 use crate::draft::Draft;
 use crate::node::{LACKS, Node, TOO_FAR, lock};
 use crate::wire::{Request, json, of_json};
-use crate::{Clock, Config, Network, Types};
+use crate::{Clock, Config, Types};
 
 /// A cluster that has not been able to order for so long is hindered.
 const HINDERED_AFTER: Duration = Duration::from_secs(2);

@@ -16,7 +16,9 @@ use bytes::{BufMut, Bytes};
 use futures::FutureExt;
 use openraft::error::{InitializeError, RaftError};
 use openraft::{EmptyNode, EntryPayload, LogId, Raft, SnapshotPolicy, StoredMembership};
-use order::{Certificate, CertificateKind, Delivery, Orderer, Recorded, Refused, Released, Tell};
+use order::{
+    Certificate, CertificateKind, Delivery, Network, Orderer, Recorded, Refused, Released, Tell,
+};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
 use tokio::time::{Instant, sleep, timeout};
@@ -32,7 +34,7 @@ use crate::mailbox::{Mailbox, Rules};
 use crate::peers::Peers;
 use crate::store::{PARTED, Store};
 use crate::wire::{Counted, Request, json, of_json};
-use crate::{Config, Network, Types};
+use crate::{Config, Types};
 
 /// How long the pump sleeps at most.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);

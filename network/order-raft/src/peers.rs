@@ -11,16 +11,17 @@ use openraft::raft::{
     VoteRequest, VoteResponse,
 };
 use openraft::{EmptyNode, LeaderId, RaftNetwork, RaftNetworkFactory};
+use order::Network;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use types::{Error, Result};
 
+use crate::Types;
 use crate::lives::{Lead, Lives};
 use crate::machine::no_snapshots;
 use crate::node::LACKS_LEAST;
 use crate::store::Store;
 use crate::wire::{Counted, Request, of_json};
-use crate::{Network, Types};
 
 /// Before the log is sent again to a member that could not be reached.
 const BACKOFF: Duration = Duration::from_millis(150);

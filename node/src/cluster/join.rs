@@ -24,7 +24,7 @@ use super::neighbours::Neighbours;
 use super::orderers::{Beginning, Kind, Place};
 use super::pending::Pending;
 use super::report::{Report, STATUS};
-use super::votes::{Block, Votes};
+use super::votes::{self, Block, Votes};
 use super::{fetch, foreign, remote};
 use crate::config::Settings;
 use crate::metrics::Order;
@@ -219,7 +219,7 @@ fn start_votes(
     let electors = electors.context("the ledger names no members")?;
     let key = VoteKey::of_pkcs8(secrets.key.secret_der())?;
     let parameters = replica.parameters();
-    let started = Votes::start(files, electors, secrets.id, key, parameters);
+    let started = votes::start(files, electors, secrets.id, key, parameters);
     let (votes, voter) = started.context("cannot go on voting")?;
     let head = replica.head();
     if let Some(order) = read_record(&**files, Stream::Orders, head.height)? {

@@ -10,10 +10,10 @@ mod folders;
 mod follow;
 mod foreign;
 mod forks;
-mod heard;
 mod join;
 mod ledgers;
 mod neighbours;
+mod observer;
 mod orderers;
 mod pending;
 mod processes;
@@ -22,9 +22,7 @@ mod rejoin;
 mod remote;
 mod report;
 mod status;
-mod voters;
 mod votes;
-mod vouched;
 
 use anyhow::Result;
 
@@ -34,11 +32,11 @@ pub use against::{Comparison, Parted, compare};
 pub use change::{by_request, shown};
 pub use foreign::refuse_beside;
 pub use forks::Forks;
-pub use heard::{Heard, Standing};
 pub use join::{Enrolment, Joined};
 pub use ledgers::{REJOIN, refuse_alone};
+pub use observer::Telling;
 pub use orderers::{Kind, is_of_member};
-pub use votes::Telling;
+pub use votes::heard::{Heard, Standing};
 
 pub fn run(action: &ClusterAction, output: Output) -> Result<Exit> {
     match action {

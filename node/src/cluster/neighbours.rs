@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{Membership, Peers};
-use order_raft::Network;
+use order::Network;
 use pgcatalog::Member;
 use tokio::time::Instant;
 

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use cluster::Peers;
 use engine::Engine;
 use ledger::{Files, StorageFile, first_block};
-use order_raft::Network;
+use order::Network;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::heard;
 use super::orderers::Standing;
+use super::votes::heard;
 
 /// The request for a [`Report`].
 pub const STATUS: &[u8] = b"?";

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use cluster::{Members, Membership, Peers, Plan};
-use order_raft::Network;
+use order::Network;
 use serde_json::json;
 use tokio::time::error::Elapsed;
 
@@ -282,7 +282,7 @@ mod tests {
     use order::Known;
 
     use super::*;
-    use crate::cluster::heard::{self, Heard};
+    use crate::cluster::votes::heard::{self, Heard};
 
     fn membership(members: u64) -> Membership {
         let known =

@@ -43,11 +43,15 @@
 //! `2 c > n + f`: two sets of c then share more than f members, one of which is honest and signed
 //! once. So there are no two certificates of one height.
 //!
-//! *Absence*: how votes travel, when a member signs, what it does about those that differ.
+//! When a member signs, what becomes of the others' votes and in which bytes they travel says
+//! [`counting`].
+//!
+//! *Absence*: sockets, threads, clocks; what a member does when its result differs.
 
 pub mod anchor;
 pub mod certificate;
 pub mod certified;
+pub mod counting;
 pub mod electors;
 pub mod kept;
 pub mod last;

@@ -11,8 +11,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kit::random::Random;
 use ledger::{BlockReader, BlockWriter, Files, Genesis, LogOptions, MemoryFiles, Parameters};
-use order::{Limits, Orderer, Released};
-use order_raft::{Config, Network, Node, Store, Timing};
+use order::{Limits, Network, Orderer, Released};
+use order_raft::{Config, Node, Store, Timing};
 use tokio::runtime::Runtime;
 
 /// What the network does to messages.

@@ -16,9 +16,10 @@
 use std::io;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use ledger::Certificate;
-use ledger::votes::{SIGNATURE_BYTES, Said, Succession, Vote};
 use types::Height;
+
+use crate::Certificate;
+use crate::votes::{SIGNATURE_BYTES, Said, Succession, Vote};
 
 /// What requests begin with.
 pub const VOTES: u8 = b'v';
@@ -138,7 +139,7 @@ fn cut() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Electors, VoteKey};
+    use crate::{Electors, VoteKey};
 
     use super::*;
 

@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
-use cluster::{Membership, Peers, votes::wire};
+use cluster::{Membership, Peers};
+use ledger::votes::counting::wire;
 use ledger::votes::vouched::Word;
 use ledger::{Electors, Files, LedgerId, Said, hash::to_hex};
-use order_raft::Network;
+use order::Network;
 use tracing::warn;
 
-use super::remote::ask_order;
+use crate::cluster::remote::ask_order;
 use crate::receipts;
 
 /// What a member is asked that answers at once.

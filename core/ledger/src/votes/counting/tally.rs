@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use kit::mutant::mutated;
-use ledger::hash::to_hex;
-use ledger::votes::{Said, Vote, holds};
-use ledger::{Certificate, Electors, Hash};
 use types::{Error, Height, SqlState};
+
+use crate::hash::to_hex;
+use crate::votes::{Said, Vote, holds};
+use crate::{Certificate, Electors, Hash};
 
 /// Votes that are kept of a member, the newest.
 pub const VOTES_MAX: usize = 256;

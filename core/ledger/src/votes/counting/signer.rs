@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use ledger::votes::{LastVote, Said, Vote, VoteKey};
-use ledger::{Files, LedgerId};
+use crate::votes::{LastVote, Said, Vote, VoteKey};
+use crate::{Files, LedgerId};
 
 /// The first block of each span of block time is voted on.
 const SPAN_US: i64 = 50_000;

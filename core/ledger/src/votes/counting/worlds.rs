@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use kit::mutant;
 use kit::random::Random;
-use ledger::votes::{Said, Vote, VoteKey};
-use ledger::{Certificate, Electors, Files, Hash, MemoryFiles, Parameters, hash::to_hex};
 use types::Height;
+
+use crate::votes::{Said, Vote, VoteKey};
+use crate::{Certificate, Electors, Files, Hash, MemoryFiles, Parameters, hash::to_hex};
 
 use super::{Found, Signer, Tally};
 

@@ -25,7 +25,7 @@
 //! there is no certificate.
 //!
 //! **Members come and go.** Who votes follows from the ledger's members, by the word of those who
-//! voted before ([`ledger::votes::succession`]): the tally goes on with the others.
+//! voted before ([`crate::votes::succession`]): the tally goes on with the others.
 //!
 //! *Absence*: sockets, threads, clocks; what stops when this node has diverged.
 

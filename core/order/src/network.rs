@@ -1,0 +1,15 @@
+//! The way from an orderer to the same orderer on other nodes.
+
+use std::io;
+use std::pin::Pin;
+
+use bytes::Bytes;
+
+/// An answer that is waited for.
+pub type Call = Pin<Box<dyn Future<Output = io::Result<Bytes>> + Send>>;
+
+/// How messages reach other nodes. A request may arrive more than once, late, or never; its answer
+/// is what the orderer there says to it.
+pub trait Network: Send + Sync + 'static {
+    fn call(&self, to: u64, request: Bytes) -> Call;
+}

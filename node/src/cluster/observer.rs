@@ -1,0 +1,46 @@
+//! What an engine tells, for the metrics and for the votes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::checkpoint::Taken;
+use engine::retention::Memory;
+use engine::{BlockEvent, Observer};
+use types::Error;
+
+use super::votes::Votes;
+use crate::metrics::Metrics;
+
+pub struct Telling {
+    pub metrics: Arc<Metrics>,
+    pub votes: Option<Arc<Votes>>,
+}
+
+impl Observer for Telling {
+    fn block(&self, event: &BlockEvent) {
+        self.metrics.block(event);
+        if let Some(votes) = &self.votes {
+            votes.block(event);
+        }
+    }
+
+    fn answered(&self, latency: Duration) {
+        self.metrics.answered(latency);
+    }
+
+    fn collected(&self, left: &Memory) {
+        self.metrics.collected(left);
+    }
+
+    fn checkpoint(&self, taken: &Taken, took: Duration) {
+        self.metrics.checkpoint(taken, took);
+    }
+
+    fn checkpoint_failed(&self, error: &Error) {
+        self.metrics.checkpoint_failed(error);
+    }
+
+    fn halted(&self, cause: &Error) {
+        self.metrics.halted(cause);
+    }
+}

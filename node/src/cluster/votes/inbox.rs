@@ -1,0 +1,32 @@
+//! What waits for the thread that votes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use ledger::votes::{Succession, Vote};
+use ledger::{Certificate, Hash, Parameters};
+use types::Height;
+
+/// A block that this node has executed.
+pub struct Block {
+    pub height: Height,
+    pub result_hash: Hash,
+    pub time_us: i64,
+    /// Of those in force for it.
+    pub parameters_hash: Hash,
+    /// In force for the next one.
+    pub next_parameters: Arc<Parameters>,
+}
+
+#[derive(Default)]
+pub struct Inbox {
+    pub blocks: VecDeque<Block>,
+    pub votes: BTreeMap<u64, VecDeque<Vote>>,
+    pub certificates: BTreeMap<u64, VecDeque<Certificate>>,
+    pub successions: VecDeque<Succession>,
+    /// What is certified at other members.
+    pub elsewhere: BTreeMap<u64, Height>,
+    /// Members that were asked for certificates since they were wanted, and had no more.
+    pub asked: Vec<u64>,
+    pub ends: bool,
+}

@@ -1,0 +1,73 @@
+//! A member votes: a thread that signs and counts, a task for each other member that sends.
+//!
+//! What is signed, kept and counted is [`ledger::votes`]; here it is given threads and messages.
+//!
+//! ```text
+//! sequencer ─ block ─► inbox ─┐                        ┌─► outbox ─► a task for each member
+//! members ─── votes ─► inbox ─┼─► the thread: Signer, ─┼─► votes/certificates
+//! tasks ── certificates ► …  ─┘   Tally                └─► engine: halt, if it has diverged
+//! ```
+//!
+//! The sequencer leaves a height and a hash, and waits for nothing. All that others leave is
+//! bounded: of a member so many votes and certificates as one message holds, of blocks so many as
+//! the tally keeps.
+//!
+//! **Who votes** follows from the ledger's members. A certificate of a block that is for others, by
+//! those who voted before, is kept as the [succession](ledger::votes::succession) that says so, and
+//! the others' votes count from there on. A node that lacks it asks for it.
+//!
+//! **A node that was away** asks for the certificates behind its own before it adds newer ones, so
+//! that its file has no gap where another member's has none. Who cannot be reached is not waited
+//! for.
+
+mod fetching;
+pub mod heard;
+mod inbox;
+mod shared;
+mod voter;
+mod voters;
+pub mod vouched;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use ledger::votes::counting::{Found, Signer, Tally};
+use ledger::votes::{KeptCertificates, Vote, VoteKey};
+use ledger::{Electors, Files, Parameters};
+use tracing::info;
+
+use voter::Voter;
+use voters::Voters;
+
+pub use inbox::Block;
+pub use shared::Votes;
+
+/// Starts the thread.
+pub fn start(
+    files: &Arc<dyn Files>,
+    electors: Electors,
+    me: u64,
+    key: VoteKey,
+    parameters: &Arc<Parameters>,
+) -> io::Result<(Arc<Votes>, JoinHandle<()>)> {
+    let own_key = key.public();
+    let mut voters = Voters::new(electors.ledger_id);
+    voters.follow(parameters);
+    let signer = Signer::open(files, electors.ledger_id, me, key)?;
+    let (kept, cut) = KeptCertificates::open(files, &electors)?;
+    if cut > 0 {
+        info!(bytes = cut, "the end of votes/certificates could not be read and was cut off");
+    }
+    let mut tally = Tally::new(kept.all().electors().clone(), kept.all().last());
+    voters.newest().into_iter().for_each(|next| tally.expect(next.clone()));
+    let signed: VecDeque<Vote> = signer.again().into_iter().collect();
+    let found: Vec<Found> = signed.iter().flat_map(|vote| tally.count(*vote)).collect();
+    let votes = Arc::new(Votes::new(me, kept, signed));
+    let mut voter = Voter::new(Arc::clone(&votes), signer, tally, voters, own_key);
+    voter.found(found);
+    voter.tell();
+    let thread = std::thread::Builder::new().name("votes".into()).spawn(move || voter.run())?;
+    Ok((votes, thread))
+}

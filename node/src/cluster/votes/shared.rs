@@ -1,0 +1,154 @@
+//! What the sequencer, the thread and the tasks share.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster::Answer;
+use engine::{BlockEvent, Engine};
+use ledger::votes::counting::wire;
+use ledger::votes::{KeptCertificates, Vote};
+use tokio::sync::watch;
+use types::{Error, Height};
+
+use super::heard::Standing;
+use super::inbox::{Block, Inbox};
+
+/// Blocks whose results wait for the thread.
+const BLOCKS_MAX: usize = 1 << 16;
+
+/// How long a member may take to answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Shared by the sequencer, the thread and the tasks.
+pub struct Votes {
+    pub(super) me: u64,
+    pub(super) inbox: Mutex<Inbox>,
+    pub(super) arrived: Condvar,
+    /// This node's own, the newest few.
+    pub(super) sent: watch::Sender<Arc<VecDeque<Vote>>>,
+    pub(super) kept: Mutex<KeptCertificates>,
+    pub(super) standing: Mutex<Standing>,
+    /// Height of the newest certificate.
+    pub(super) certified_height: watch::Sender<Height>,
+    pub(super) engine: OnceLock<Arc<Engine>>,
+    /// Why this node stops, if its result was not the others'.
+    pub(super) cause: OnceLock<Error>,
+}
+
+impl Votes {
+    /// `signed`: what this node signed before it was started.
+    pub(super) fn new(me: u64, kept: KeptCertificates, signed: VecDeque<Vote>) -> Votes {
+        Votes {
+            me,
+            inbox: Mutex::default(),
+            arrived: Condvar::new(),
+            sent: watch::Sender::new(Arc::new(signed)),
+            kept: Mutex::new(kept),
+            standing: Mutex::default(),
+            certified_height: watch::Sender::new(0),
+            engine: OnceLock::new(),
+            cause: OnceLock::new(),
+        }
+    }
+
+    /// A block was released. Called on the sequencer's thread.
+    pub fn block(&self, event: &BlockEvent) {
+        self.executed(Block {
+            height: event.height,
+            result_hash: event.result_hash,
+            time_us: event.time_us,
+            parameters_hash: event.parameters_hash,
+            next_parameters: Arc::clone(&event.next_parameters),
+        });
+    }
+
+    pub fn executed(&self, block: Block) {
+        let mut inbox = lock(&self.inbox);
+        inbox.blocks.push_back(block);
+        if inbox.blocks.len() > BLOCKS_MAX {
+            inbox.blocks.pop_front();
+        }
+        drop(inbox);
+        self.arrived.notify_one();
+    }
+
+    /// The engine that stops if it has diverged, and whose head is voted on.
+    pub fn watch(&self, engine: &Arc<Engine>) {
+        let _ = self.engine.set(Arc::clone(engine));
+        self.stop();
+    }
+
+    /// Stops the engine, when it is there and there is a reason.
+    pub(super) fn stop(&self) {
+        if let (Some(engine), Some(cause)) = (self.engine.get(), self.cause.get()) {
+            engine.halt(cause.clone());
+        }
+    }
+
+    /// Tells the height of the newest certificate.
+    pub fn certified_height(&self) -> watch::Receiver<Height> {
+        self.certified_height.subscribe()
+    }
+
+    /// This node's number.
+    pub fn member(&self) -> u64 {
+        self.me
+    }
+
+    pub fn standing(&self) -> Standing {
+        lock(&self.standing).clone()
+    }
+
+    /// Whether a request is about votes.
+    pub fn is_for(request: &[u8]) -> bool {
+        matches!(request.first(), Some(&(wire::VOTES | wire::CERTIFICATES | wire::SUCCESSIONS)))
+    }
+
+    /// The answer to a member's request.
+    pub fn answer(&self, from: u64, request: Bytes) -> Answer {
+        match request[0] {
+            wire::VOTES => {
+                let (certified, votes) = wire::read_votes(from, request.slice(1..))?;
+                self.take(from, certified, votes);
+                Ok(wire::certified(self.certified()))
+            }
+            wire::SUCCESSIONS => {
+                let known = wire::read_certified(&request[1..])?;
+                let kept = lock(&self.kept);
+                Ok(wire::successions(&kept.all().path(kept.all().followed()), known))
+            }
+            _ => {
+                let above = wire::read_certified(&request[1..])?;
+                let found = lock(&self.kept).all().after(above, wire::CERTIFICATES_MAX)?;
+                Ok(wire::certificates(&found))
+            }
+        }
+    }
+
+    pub(super) fn certified(&self) -> Height {
+        lock(&self.kept).all().last().map_or(0, |said| said.height)
+    }
+
+    pub(super) fn take(&self, from: u64, certified: Height, votes: Vec<Vote>) {
+        let mut inbox = lock(&self.inbox);
+        let waiting = inbox.votes.entry(from).or_default();
+        waiting.extend(votes);
+        // The newest count.
+        let superfluous = waiting.len().saturating_sub(wire::VOTES_MAX);
+        waiting.drain(..superfluous);
+        inbox.elsewhere.insert(from, certified);
+        drop(inbox);
+        self.arrived.notify_one();
+    }
+
+    pub fn end(&self) {
+        lock(&self.inbox).ends = true;
+        self.arrived.notify_one();
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
