@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use ledger::note::origin;
-use ledger::votes::CertifiedAnchor;
 use ledger::{Anchor, Files, LogReader, Proof, RealFiles, Signer, Stream, Trust, Verifier};
 use serde_json::json;
 use types::printable::printable_json;
 
 use crate::cli::{Exit, Output, ProofAction};
-use crate::receipts::{self, Votes};
+use crate::receipts;
 use crate::{folders, secrets};
 
 pub fn run(action: &ProofAction, output: Output) -> Result<Exit> {
@@ -48,15 +47,13 @@ fn certified(file: &Path, data: &Path) -> Result<Proof> {
     let height = proof.header().context("signed heads are compared by the key that signed them")?;
     let height = height.height;
     let files = folders::open(data)?;
-    let votes = receipts::votes_for(&files, height)?;
+    let votes = receipts::anchor_of(&files, height)?;
     let votes = votes.with_context(|| {
         format!("{} has no certificate at or above block {height}", data.display())
     })?;
-    let Votes { genesis, successions, links, certificate } = votes;
-    let first_block = CertifiedAnchor::first_block(&genesis)?;
-    let anchor = CertifiedAnchor { first_block, successions, links, certificate };
+    let (anchor, first_block) = votes;
     let proof = Proof { anchor: Anchor::Certified(Box::new(anchor)), ..proof };
-    let trust = Trust::FirstBlock(genesis.to_batch()?.hash());
+    let trust = Trust::FirstBlock(first_block);
     proof.verify(&trust).map_err(types::Error::from)?;
     Ok(proof)
 }

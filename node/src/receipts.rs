@@ -15,9 +15,9 @@ use anyhow::{Context, Result, bail};
 use engine::Transaction;
 use engine::describe::describe_outcome;
 use engine::transaction::outcome::Reported;
-use ledger::votes::{CertificateSets, Succession};
+use ledger::votes::{CertificateSets, CertifiedAnchor};
 use ledger::{
-    Batch, Block, BlockReader, BlockResult, Certificate, CertifiedReceipt, Electors, Files,
+    Batch, Block, BlockReader, BlockResult, CertifiedReceipt, Electors, Files,
     Genesis, Hash, LogError, OrderHeader, Receipt, Recorded, ResultHeader, Stream, ZERO_HASH,
     first_record, read_record,
 };
@@ -96,7 +96,7 @@ pub fn receipt_of(files: &Arc<dyn Files>, height: u64, index: u32) -> Result<Rec
 fn of_ordered(files: &Arc<dyn Files>, block: Block, index: u32) -> Result<(Vec<u8>, Summary)> {
     let receipt = receipt_in(files, &block, index)?;
     let (json, certified) = match certified(files, &receipt)? {
-        Some((whole, electors)) => (whole.to_json()?, Some(of_certificate(&whole, &electors))),
+        Some((whole, electors)) => (whole.to_json(), Some(of_certificate(&whole, &electors))),
         None => (receipt.to_json(), None),
     };
     let text = serde_json::to_string_pretty(&json)? + "\n";
@@ -120,28 +120,18 @@ fn certified(
     files: &Arc<dyn Files>,
     receipt: &Receipt,
 ) -> Result<Option<(CertifiedReceipt, Electors)>> {
-    let Some(Votes { genesis, successions, links, certificate }) =
-        votes_for(files, receipt.height())?
-    else {
+    let Some((anchor, first_block)) = anchor_of(files, receipt.height())? else {
         return Ok(None);
     };
-    let receipt = receipt.clone();
-    let whole = CertifiedReceipt { receipt, genesis, successions, links, certificate };
-    let electors = whole.verify_by(&whole.genesis);
+    let whole = CertifiedReceipt { receipt: receipt.clone(), anchor };
+    let electors = whole.verify(&first_block);
     let electors = electors.context("the certificate does not fit the ledger")?;
     Ok(Some((whole, electors)))
 }
 
-/// What leads from a block to the first one, but for its own header.
-pub struct Votes {
-    pub genesis: Genesis,
-    pub successions: Vec<Succession>,
-    pub links: Vec<ResultHeader>,
-    pub certificate: Certificate,
-}
-
-/// `None`: the folder has no certificate at or above a block.
-pub fn votes_for(files: &Arc<dyn Files>, height: u64) -> Result<Option<Votes>> {
+/// What leads from a block to the first one, and the hash of that one. `None`: the folder has no
+/// certificate at or above the block.
+pub fn anchor_of(files: &Arc<dyn Files>, height: u64) -> Result<Option<(CertifiedAnchor, Hash)>> {
     let Some(genesis) = genesis(files)? else { return Ok(None) };
     let electors = Electors::of(genesis.ledger_id, &genesis.parameters)?;
     let Some(electors) = electors else { return Ok(None) };
@@ -155,7 +145,8 @@ pub fn votes_for(files: &Arc<dyn Files>, height: u64) -> Result<Option<Votes>> {
         let Some(result) = result else { return Ok(None) };
         links.push(result.header().clone());
     }
-    Ok(Some(Votes { genesis, successions: kept.path(set), links, certificate }))
+    let anchor = CertifiedAnchor::new(&genesis, kept.path(set), links, certificate)?;
+    Ok(Some((anchor, genesis.to_batch()?.hash())))
 }
 
 /// `None`: the first block was pruned.
@@ -170,9 +161,10 @@ pub fn genesis(files: &Arc<dyn Files>) -> Result<Option<Genesis>> {
 }
 
 fn of_certificate(whole: &CertifiedReceipt, electors: &Electors) -> Certified {
+    let certificate = &whole.anchor.certificate;
     Certified {
-        height: whole.certificate.said.height,
-        members: whole.certificate.votes.iter().map(|(member, _)| *member).collect(),
+        height: certificate.said.height,
+        members: certificate.votes.iter().map(|(member, _)| *member).collect(),
         of: electors.keys.len(),
     }
 }
@@ -255,7 +247,8 @@ fn pruned(data: &Path, height: u64, first: u64) -> Error {
 pub fn check_by_ledger(receipt: &[u8], data: &Path) -> Result<Summary> {
     let files = folders::open(data)?;
     if let (Some(whole), Some(genesis)) = (decode_certified(receipt)?, genesis(&files)?) {
-        let electors = whole.verify_by(&genesis).context("the receipt does not hold")?;
+        let electors = whole.verify(&genesis.to_batch()?.hash());
+        let electors = electors.context("the receipt does not hold")?;
         let certified = Some(of_certificate(&whole, &electors));
         return Ok(Summary { certified, ..summary(&whole.receipt) });
     }

@@ -13,6 +13,7 @@ use crate::receipt::Receipt;
 use crate::stream::Stream;
 use crate::testing::{chain, orders, results};
 use crate::vectors::{receipts, row_receipt, segment_files};
+use crate::votes::certified::tests::first_block;
 
 const HOLDS: Option<i32> = Some(0);
 const FAULT: Option<i32> = Some(1);
@@ -208,8 +209,8 @@ fn the_client_checks_certificates() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("certified.json");
     let certified = crate::votes::certified::tests::certified();
-    let first_block = to_hex(&certified.genesis.to_batch().unwrap().hash());
-    let json = certified.to_json().unwrap();
+    let first_block = to_hex(&first_block(&certified));
+    let json = certified.to_json();
     let check = |json: &serde_json::Value, first_block: &str| {
         std::fs::write(&path, json.to_string()).unwrap();
         client(&["certified", text(&path), first_block])
@@ -240,8 +241,8 @@ fn the_client_follows_electors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("certified.json");
     let certified = crate::votes::certified::tests::certified_by_others();
-    let first_block = to_hex(&certified.genesis.to_batch().unwrap().hash());
-    let json = certified.to_json().unwrap();
+    let first_block = to_hex(&first_block(&certified));
+    let json = certified.to_json();
     let check = |json: &serde_json::Value| {
         std::fs::write(&path, json.to_string()).unwrap();
         client(&["certified", text(&path), &first_block])

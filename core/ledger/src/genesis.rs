@@ -11,7 +11,7 @@ use crate::batch::{Batch, OrderSeal};
 use crate::block::Block;
 use crate::effects::EffectsBuilder;
 use crate::hash::{TAG_GENESIS, ZERO_HASH};
-use crate::header::LedgerId;
+use crate::header::{LedgerId, ORDER_HEADER_BYTES, OrderHeader};
 use crate::parameters::Parameters;
 use crate::result::{BlockResult, ResultSeal};
 
@@ -56,6 +56,17 @@ impl Genesis {
         };
         let result = BlockResult::seal(seal, vec![Bytes::new()], Vec::new())?;
         Ok(Block { batch, result })
+    }
+
+    /// Reads a first block's order header ‖ envelope and refuses what [`Genesis::to_batch`] would
+    /// not have made. An order header does not say by which executor its result was made: 1 is
+    /// assumed.
+    pub fn of_first_block(bytes: &[u8]) -> Result<Genesis> {
+        let header = bytes.split_at_checked(ORDER_HEADER_BYTES);
+        let (header, envelope) = header.ok_or_else(|| invalid("It is cut short."))?;
+        let header = OrderHeader::decode(header)?;
+        let batch = Batch::unchecked(header, vec![Bytes::copy_from_slice(envelope)]);
+        Genesis::from_batch(&batch, 1)
     }
 
     /// Reads a genesis batch and refuses one that [`Genesis::to_batch`] would not have made. The

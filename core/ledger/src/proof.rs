@@ -358,7 +358,7 @@ impl Proof {
     fn check_anchor(&self, header: &ResultHeader, trust: &Trust) -> Result<(), Refused> {
         match (&self.anchor, trust) {
             (Anchor::Headers(behind), Trust::Head(head)) => {
-                let last = last_of(header, behind).ok_or(Refused::Links)?;
+                let last = last_of(header, behind).map_err(|_| Refused::Links)?;
                 if last.hash() == *head { Ok(()) } else { Err(Refused::Head) }
             }
             (_, Trust::Head(head)) if header.hash() == *head => Ok(()),
@@ -375,7 +375,8 @@ impl Proof {
                 }
             }
             (Anchor::Certified(anchor), Trust::FirstBlock(first_block)) => {
-                Ok(anchor.check(header, first_block)?)
+                let checked = anchor.check(header, first_block);
+                Ok(checked.map(drop).map_err(|unanchored| unanchored.fault)?)
             }
             (_, Trust::Key(_) | Trust::FirstBlock(_)) => Err(Refused::Trust),
         }

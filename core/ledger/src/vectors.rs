@@ -15,6 +15,7 @@ use crate::parameters::Parameters;
 use crate::receipt::Receipt;
 use crate::row_receipt::RowReceipt;
 use crate::testing::{chain, written};
+use crate::votes::certified::tests::first_block;
 
 fn hex_list<B: AsRef<[u8]>>(list: impl IntoIterator<Item = B>) -> Vec<String> {
     list.into_iter().map(|bytes| to_hex(bytes.as_ref())).collect()
@@ -158,10 +159,10 @@ fn votes() -> Value {
             "signed": to_hex(&crate::votes::signed_bytes(ledger_id, 2, &vote.said)),
             "signature": to_hex(&vote.signature),
         },
-        "first_block": to_hex(&certified.genesis.to_batch().unwrap().hash()),
-        "receipt": certified.to_json().unwrap(),
-        "first_block_of_others": to_hex(&others.genesis.to_batch().unwrap().hash()),
-        "receipt_by_others": others.to_json().unwrap(),
+        "first_block": to_hex(&first_block(&certified)),
+        "receipt": certified.to_json(),
+        "first_block_of_others": to_hex(&first_block(&others)),
+        "receipt_by_others": others.to_json(),
     })
 }
 

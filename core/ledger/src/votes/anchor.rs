@@ -10,13 +10,12 @@
 //! 4 + n    certificate              string
 //! ```
 
-use types::Result;
+use types::{Error, Result};
 
-use super::certified::genesis_of;
 use super::succession::{Succession, follow};
 use super::{Certificate, Electors};
 use crate::genesis::Genesis;
-use crate::hash::{Hash, TAG_ORDER};
+use crate::hash::{Hash, TAG_ORDER, expect_hash, refused};
 use crate::header::{
     ORDER_HEADER_BYTES, OrderHeader, RESULT_HEADER_BYTES, ResultHeader, hash_of_encoded,
 };
@@ -33,7 +32,7 @@ pub struct CertifiedAnchor {
     pub certificate: Certificate,
 }
 
-/// Why it leads nowhere.
+/// Which part of it leads nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AnchorFault {
     /// To another first block.
@@ -47,7 +46,31 @@ pub enum AnchorFault {
     Head,
 }
 
+/// Why it leads nowhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unanchored {
+    pub fault: AnchorFault,
+    pub cause: Error,
+}
+
+impl AnchorFault {
+    fn by(self, cause: Error) -> Unanchored {
+        Unanchored { fault: self, cause }
+    }
+}
+
 impl CertifiedAnchor {
+    /// `certificate`: of the last of `links`, or of the block in question.
+    pub fn new(
+        genesis: &Genesis,
+        successions: Vec<Succession>,
+        links: Vec<ResultHeader>,
+        certificate: Certificate,
+    ) -> Result<CertifiedAnchor> {
+        let first_block = CertifiedAnchor::first_block(genesis)?;
+        Ok(CertifiedAnchor { first_block, successions, links, certificate })
+    }
+
     /// The first block as it stands in one.
     pub fn first_block(genesis: &Genesis) -> Result<Vec<u8>> {
         let batch = genesis.to_batch()?;
@@ -56,23 +79,38 @@ impl CertifiedAnchor {
         Ok(first_block)
     }
 
-    /// Whether a header is that of a block of the ledger whose first order header has this hash.
-    pub fn check(&self, header: &ResultHeader, first_block: &Hash) -> Result<(), AnchorFault> {
-        let electors = self.first(first_block).ok_or(AnchorFault::First)?;
-        let electors = follow(electors, &self.successions).map_err(|_| AnchorFault::Electors)?;
-        self.certificate.verify(&electors).map_err(|_| AnchorFault::Votes)?;
-        let last = last_of(header, &self.links).ok_or(AnchorFault::Links)?;
-        let said = self.certificate.said;
-        let is_it = (last.ledger_id, last.height) == (electors.ledger_id, said.height)
-            && last.hash() == said.result_hash;
-        if is_it { Ok(()) } else { Err(AnchorFault::Head) }
+    /// Checks that a header is that of a block of the ledger whose first order header has this
+    /// hash, which the caller trusts. Gives those whose votes say so.
+    pub fn check(&self, header: &ResultHeader, first_block: &Hash) -> Result<Electors, Unanchored> {
+        use AnchorFault::{Electors as Succeeding, First, Head, Links, Votes};
+        let electors = self.first(first_block).map_err(|it| First.by(it))?;
+        let electors = follow(electors, &self.successions).map_err(|it| Succeeding.by(it))?;
+        self.certificate.verify(&electors).map_err(|it| Votes.by(it))?;
+        let last = last_of(header, &self.links).map_err(|it| Links.by(it))?;
+        self.check_head(last, &electors).map_err(|it| Head.by(it))?;
+        Ok(electors)
     }
 
-    fn first(&self, trusted: &Hash) -> Option<Electors> {
-        let header = self.first_block.get(..ORDER_HEADER_BYTES)?;
-        let is_it = hash_of_encoded(TAG_ORDER, header) == *trusted;
-        let genesis = genesis_of(&self.first_block).ok().filter(|_| is_it)?;
-        Electors::of(genesis.ledger_id, &genesis.parameters).ok().flatten()
+    /// The electors of the first block.
+    fn first(&self, trusted: &Hash) -> Result<Electors> {
+        let header = self.first_block.get(..ORDER_HEADER_BYTES).unwrap_or_default();
+        expect_hash("first block", trusted, &hash_of_encoded(TAG_ORDER, header))?;
+        let genesis = Genesis::of_first_block(&self.first_block)?;
+        let electors = Electors::of(genesis.ledger_id, &genesis.parameters)?;
+        electors.ok_or_else(|| refused("the ledger has no members".to_owned()))
+    }
+
+    fn check_head(&self, last: &ResultHeader, electors: &Electors) -> Result<()> {
+        let said = self.certificate.said;
+        if last.ledger_id != electors.ledger_id {
+            return Err(refused("it is of another ledger".to_owned()));
+        }
+        if last.height != said.height {
+            let (at, certified) = (last.height, said.height);
+            let what = format!("it leads to block {at}, and block {certified} is certified");
+            return Err(refused(what));
+        }
+        expect_hash("certified result", &said.result_hash, &last.hash())
     }
 
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) -> Result<()> {
@@ -104,11 +142,12 @@ impl CertifiedAnchor {
 pub(crate) fn last_of<'a>(
     header: &'a ResultHeader,
     behind: &'a [ResultHeader],
-) -> Option<&'a ResultHeader> {
+) -> Result<&'a ResultHeader> {
     behind.iter().try_fold(header, |last, next| {
-        let follows = next.previous_result_hash == last.hash()
-            && last.height.checked_add(1) == Some(next.height)
-            && next.ledger_id == last.ledger_id;
-        follows.then_some(next)
+        if Some(next.height) != last.height.checked_add(1) || next.ledger_id != last.ledger_id {
+            return Err(refused("its result headers do not follow one another".to_owned()));
+        }
+        expect_hash("previous result hash", &next.previous_result_hash, &last.hash())?;
+        Ok(next)
     })
 }

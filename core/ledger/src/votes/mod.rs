@@ -66,7 +66,7 @@ use crate::files::{Files, StorageFile};
 use crate::hash::{Hash, TAG_VOTE};
 use crate::header::LedgerId;
 
-pub use anchor::{AnchorFault, CertifiedAnchor};
+pub use anchor::{AnchorFault, CertifiedAnchor, Unanchored};
 pub use certificate::Certificate;
 pub use certified::CertifiedReceipt;
 pub use electors::Electors;
