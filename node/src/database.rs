@@ -32,6 +32,7 @@ use tracing::{error, info, warn};
 use crate::cluster;
 use crate::config::{Durability, LogScheme, RecoveryReplay, Settings};
 use crate::folders;
+use crate::secrets;
 
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
@@ -302,7 +303,12 @@ pub fn genesis(settings: &Settings) -> Result<Genesis> {
         parameters = Limits::set(&parameters, name, &value.to_string())
             .unwrap_or_else(|| Err(types::Error::unsupported(name)))?;
     }
-    Ok(Genesis { ledger_id: draw()?, time_us: clock()(), parameters, executor: EXECUTOR })
+    Ok(Genesis {
+        ledger_id: secrets::random()?,
+        time_us: clock()(),
+        parameters,
+        executor: EXECUTOR,
+    })
 }
 
 /// A name that a role can have.
@@ -320,12 +326,6 @@ fn write_genesis(reader: BlockReader, genesis: &Genesis, options: LogOptions) ->
     log.results.rest()?;
     info!(protocol = genesis.parameters.protocol, "a new ledger begins");
     Ok(())
-}
-
-pub fn draw() -> Result<[u8; 16]> {
-    let mut drawn = [0; 16];
-    rustix::rand::getrandom(&mut drawn, rustix::rand::GetRandomFlags::empty())?;
-    Ok(drawn)
 }
 
 /// A node never repairs what is damaged, and says what to do instead.

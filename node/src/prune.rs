@@ -170,9 +170,7 @@ pub fn complete(files: &dyn Files, checkpoint: Option<u64>) {
 }
 
 fn ask_node(address: SocketAddr, data: &Path, token: &str, to_block: u64) -> Result<Json> {
-    let mut name = [0; 16];
-    rustix::rand::getrandom(&mut name, rustix::rand::GetRandomFlags::empty())?;
-    let name = to_hex(&name);
+    let name = to_hex(&secrets::random::<16>()?);
     let folder = data.join(REQUESTS);
     let path = folder.join(&name);
     std::fs::create_dir_all(&folder)

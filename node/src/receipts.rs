@@ -17,9 +17,9 @@ use engine::describe::describe_outcome;
 use engine::transaction::outcome::Reported;
 use ledger::votes::{CertificateSets, CertifiedAnchor};
 use ledger::{
-    Batch, Block, BlockReader, BlockResult, CertifiedReceipt, Electors, Files,
-    Genesis, Hash, LogError, OrderHeader, Receipt, Recorded, ResultHeader, Stream, ZERO_HASH,
-    first_record, read_record,
+    Batch, Block, BlockReader, BlockResult, CertifiedReceipt, Electors, Files, Genesis, Hash,
+    LogError, OrderHeader, Receipt, Recorded, ResultHeader, Stream, ZERO_HASH, first_record,
+    read_record,
 };
 use order::Envelope;
 use types::Error;

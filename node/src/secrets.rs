@@ -131,8 +131,11 @@ fn write_new(path: &Path, secret: &[u8; 32]) -> std::io::Result<()> {
     })
 }
 
-pub fn random() -> Result<[u8; 32]> {
-    let mut bytes = [0; 32];
+/// Bits that cannot be guessed, from the system.
+pub fn random<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
+    // Of so few bytes the system always gives all.
+    const { assert!(BYTES <= 256) };
+    let mut bytes = [0; BYTES];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes)
 }

@@ -134,9 +134,9 @@ async fn second_port(
 /// Those of the data folder, which is open by now. Where the disk does not keep them they are for
 /// this run alone, as that must not keep a node down.
 fn take_secrets(settings: &Settings, front: &mut Front, guard: &Guard) -> Result<()> {
-    let salts = secrets::salt_secret(&settings.data).or_else(|error| {
+    let salts = secrets::salt_secret(&settings.data).or_else(|error| -> Result<[u8; 32]> {
         warn!("strangers can be told from users when this node starts again: {error:#}");
-        secrets::random()
+        Ok(secrets::random()?)
     })?;
     front.keep_secret(salts);
     match secrets::http_token(settings) {

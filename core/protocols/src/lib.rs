@@ -18,6 +18,7 @@ pub mod block_stm;
 pub mod bohm;
 pub mod calvin;
 pub mod conflict_graph;
+mod entry;
 pub mod fabric;
 pub mod fabric_pp;
 pub mod harmony;
@@ -26,13 +27,7 @@ pub mod quecc;
 pub mod rbc;
 pub mod serial;
 
-/// A protocol's info and how to make one.
-pub struct Entry {
-    pub info: &'static ProtocolInfo,
-    pub make: fn(&Options) -> Arc<dyn Protocol>,
-    /// Bugs that it can have on purpose, for tests of the tests.
-    pub mutants: &'static [&'static str],
-}
+pub use entry::Entry;
 
 /// Every protocol of the product.
 pub static ALL: &[Entry] = &[

@@ -7,9 +7,10 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value as Json, json};
 
-use crate::door::Console;
+use crate::Node;
+use crate::answers::{answer, aside, refuse};
+use crate::login::Console;
 use crate::session::shown_error;
-use crate::{Node, answer, aside, refuse};
 
 const BLOCKS_MAX: usize = 100;
 const TRANSACTIONS_MAX: usize = 500;

@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use crate::door::Console;
+use crate::answers::{answer as answer_with, refuse};
+use crate::login::Console;
 use crate::session::{Past, STATEMENT_MS_MAX, Session, shown_error};
-use crate::{answer as answer_with, refuse};
 
 const ROWS_MAX: usize = 10_000;
 const ROWS_USUAL: usize = 1_000;

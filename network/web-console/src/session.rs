@@ -1,7 +1,7 @@
 //! Sessions: what a login leaves, a connection to the node's own PostgreSQL port.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -11,7 +11,6 @@ use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::WayIn;
-use crate::door::Console;
 
 const SESSIONS_MAX: usize = 32;
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -73,6 +72,12 @@ impl Sessions {
         Some(session)
     }
 
+    /// Ends those that are idle.
+    pub fn end_idle(&self) {
+        let is_used = |session: &Session| session.last_used().elapsed() <= IDLE_MAX;
+        self.all().retain(|_, it| is_used(it) && !it.client.is_closed());
+    }
+
     pub fn end(&self, id: &str) {
         self.all().remove(id);
     }
@@ -85,9 +90,10 @@ impl Sessions {
     pub async fn open(
         &self,
         way_in: &WayIn,
+        id: [u8; 32],
         wanted: Wanted,
     ) -> Result<(String, Arc<Session>), Json> {
-        let id = random_id().map_err(|error| fault(&format!("no random number: {error}")))?;
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let connecting = tokio::time::timeout(CONNECT_WITHIN, connect(way_in, wanted));
         let session = connecting.await.map_err(|_| fault("the node does not answer"))??;
         let session = Arc::new(session);
@@ -119,16 +125,6 @@ impl Session {
 
     pub fn take_notices(&self) -> Vec<Json> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Ends sessions that are idle, as long as there is a console.
-pub async fn end_idle(console: Weak<Console>) {
-    loop {
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        let Some(console) = console.upgrade() else { return };
-        let is_used = |session: &Session| session.last_used().elapsed() <= IDLE_MAX;
-        console.sessions.all().retain(|_, it| is_used(it) && !it.client.is_closed());
     }
 }
 
@@ -171,17 +167,6 @@ async fn connect(way_in: &WayIn, wanted: Wanted) -> Result<Session, Json> {
         reading: tokio::sync::Mutex::default(),
         used: Mutex::new(Instant::now()),
     })
-}
-
-/// 256 random bits.
-fn random_id() -> std::io::Result<String> {
-    let mut bytes = [0; 32];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let rest = &mut bytes[filled..];
-        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 pub fn fault(message: &str) -> Json {

@@ -21,9 +21,9 @@ use sql::session::{Database, SessionMemory};
 use tracing::{info, warn};
 
 use super::{
-    Report, begin, block_limits, clock, clock_bound, draw, holds_no_block, log_options, read,
-    recovery, refuse, refuse_beside_pins, row_folders, row_paths, segment_bytes,
-    statement_bytes_max, tell, torn_tails, watchdog_settings,
+    Report, begin, block_limits, clock, clock_bound, holds_no_block, log_options, read, recovery,
+    refuse, refuse_beside_pins, row_folders, row_paths, segment_bytes, statement_bytes_max, tell,
+    torn_tails, watchdog_settings,
 };
 use crate::analysis;
 use crate::cluster::{self, Enrolment, Joined, Telling};
@@ -95,7 +95,7 @@ pub fn open(
         stopped: stopped.as_ref().map(Stopped::cause),
         elsewhere: joined.as_ref().map(Joined::orderer),
         waits_for_room: true,
-        submitter: joined.as_ref().map(|_| draw()).transpose()?,
+        submitter: joined.as_ref().map(|_| secrets::random()).transpose()?,
     };
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), block_limits(settings));
     let observer = Arc::new(observer(&metrics, joined.as_ref()));

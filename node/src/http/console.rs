@@ -8,8 +8,8 @@ use web_console::WayIn;
 
 use super::blocks;
 use super::guard::Guard;
-use crate::cluster;
 use crate::observed::{Observed, Phase};
+use crate::{cluster, secrets};
 
 /// The node, as `console` asks it.
 pub struct Shown {
@@ -33,6 +33,10 @@ impl web_console::Node for Shown {
 
     fn is_token(&self, shown: &str) -> bool {
         self.guard.is_expected(shown.as_bytes())
+    }
+
+    fn random(&self) -> std::io::Result<[u8; 32]> {
+        secrets::random()
     }
 
     fn overview(&self) -> Json {

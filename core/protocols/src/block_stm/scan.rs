@@ -25,7 +25,16 @@ use storage::{LATEST, Table};
 use types::{ColumnId, Key, Position, Stamp, Stop, Value};
 
 use super::memory::{ColumnMask, Found, Memory, Place, Record, Seen};
-use super::state::RangeRead;
+
+/// What a scan has found.
+#[derive(Debug)]
+pub struct RangeRead {
+    pub range: Range,
+    pub columns: SmallVec<[ColumnId; 4]>,
+    pub digest: RangeDigest,
+    /// The block had changed something there.
+    pub changed: bool,
+}
 
 /// Why a scan could not go on.
 pub enum Trouble {

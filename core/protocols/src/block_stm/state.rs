@@ -16,7 +16,7 @@ use types::{ColumnId, Key, Position, Stamp, Stop, Value};
 
 use super::memory::{Change, ColumnMask, Found, Memory, Place, Seen, Written};
 use super::mutant::Mutant;
-use super::scan::{self, BlockRows};
+use super::scan::{self, BlockRows, RangeRead};
 
 /// What an execution read.
 #[derive(Debug, Default)]
@@ -24,15 +24,6 @@ pub struct ReadLog {
     values: Vec<(Place, ColumnMask, Seen)>,
     existence: Vec<(Place, bool)>,
     ranges: Vec<RangeRead>,
-}
-
-#[derive(Debug)]
-pub struct RangeRead {
-    pub range: Range,
-    pub columns: SmallVec<[ColumnId; 4]>,
-    pub digest: RangeDigest,
-    /// The block had changed something there.
-    pub changed: bool,
 }
 
 impl ReadLog {

@@ -16,20 +16,21 @@
 //! nevertheless: what the block does must not depend on who was faster.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
-use concurrency::{Block, Moment, Outcome, Ways, Work};
+use concurrency::{Block, Moment, Outcome};
 use procedure::bound::Metering;
 use procedure::interpret::row_id_taken;
 use procedure::{CommandCode, Expr, Frame, Meter, eval_key};
-use storage::{Catalog, Slot, Table, UndoArena};
-use types::{ColumnId, Height, Stop, Value};
+use storage::{Slot, Table, UndoArena};
+use types::{ColumnId, Stop, Value};
 
-use super::board::{Board, Wait};
+use super::batch::Batch;
+use super::board::Wait;
 use super::in_place::{InPlace, unforeseen};
 use super::mutant::Mutant;
-use super::plan::{Counter, Cut, Directory, Kind, Output, Share, fill};
+use super::plan::{Counter, Cut, Kind, Output, Share, fill};
 use super::program::{Action, Program, Publish, Template, Turns};
 use super::queues::{ABSENT, Entry, WHOLE};
 use super::settle::Findings;
@@ -39,52 +40,6 @@ const AHEAD: usize = 12;
 
 /// Whole transactions ahead of which index entries are fetched, and then the records.
 const WHOLES_AHEAD: [usize; 2] = [4, 2];
-
-/// A planned block.
-pub struct Batch {
-    pub block: Arc<Block>,
-    pub catalog: Arc<Catalog>,
-    pub directory: Directory,
-    pub shares: Vec<Share>,
-    /// Share and queue of each place of the board.
-    pub queues: Vec<(u32, u32)>,
-    pub board: Board,
-    /// By position: may be rolled back.
-    pub tentative: Vec<AtomicBool>,
-    /// By position: was rejected, for now.
-    pub failed: Vec<AtomicBool>,
-    pub speculates: bool,
-    /// The block before.
-    pub snapshot_height: Height,
-    /// How the transactions were planned.
-    pub ways: Ways,
-    pub mutant: Option<Mutant>,
-}
-
-impl Batch {
-    fn is_there(&self, wait: Wait) -> bool {
-        match wait {
-            Wait::Cell { share, cell } => {
-                self.shares[share as usize].cells[cell as usize].get().is_some()
-            }
-            Wait::Whole { share, whole } => {
-                self.shares[share as usize].wholes[whole as usize].done.load(Ordering::Acquire)
-            }
-        }
-    }
-
-    pub fn program(&self, cut: &Cut) -> &Program {
-        let compiled = &self.directory.compiled[cut.compiled as usize];
-        compiled.program.as_ref().expect("only a procedure with a program is cut")
-    }
-
-    pub fn arguments(&self, position: u32) -> &[Value] {
-        match &*self.block.transactions[position as usize] {
-            Work::Statement(statement) => &statement.arguments,
-            _ => &[],
-        }
-    }
-}
 
 /// What became of the head of a queue.
 enum Step {

@@ -62,9 +62,11 @@
 //! A transaction allocates its answer. One that runs in one piece costs what it costs under
 //! [`serial`](crate::serial), the workspace saved and the key plan added.
 
+mod batch;
 mod board;
 mod execute;
 mod in_place;
+mod modes;
 mod mutant;
 mod plan;
 mod program;
@@ -75,95 +77,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::{
-    Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way, Ways, WorkerPool, ordered_locks,
+    Block, BlockOutcome, BlockReport, Carried, Outcome, Prepared, Protocol, ProtocolInfo,
+    Snapshots, Way, Ways, WorkerPool, ordered_locks,
 };
 use rustc_hash::FxHashMap;
 use storage::{BlockWrites, Catalog, Pin, Store};
 use types::{Height, Position};
 
+use batch::Batch;
 use board::Board;
-use execute::{Batch, Worker};
+use execute::Worker;
+use modes::Modes;
 use mutant::Mutant;
 use plan::{Directory, Planner, Share};
-use procedure::analysis::Abortable;
-use program::{Compiled, Program};
+use program::Compiled;
 use queues::{Starts, equal_starts};
 use settle::{Epilogues, Findings};
+
+pub use modes::INFO;
 
 pub const ENTRY: crate::Entry = crate::Entry {
     info: &INFO,
     make: |options| Arc::new(Quecc::new(Modes::of(options))),
     mutants: Mutant::NAMES,
 };
-
-pub static INFO: ProtocolInfo = ProtocolInfo {
-    name: "quecc",
-    paper: "Qadah, Sadoghi: QueCC, Middleware 2018; Qadah: thesis, Purdue 2021",
-    isolation: Isolation::Serializable,
-    deterministic: true,
-    may_retry: false,
-    options: &[
-        ProtocolOption {
-            name: "execution",
-            values: OptionValues::OneOf(&["speculative", "early", "conservative"]),
-            needs: &[],
-            what: "whose tentative writes others may see: anybody's, those which only an overflow \
-                   can undo, nobody's",
-        },
-        ProtocolOption {
-            name: "reads",
-            values: OptionValues::OneOf(&["queued", "snapshot"]),
-            needs: &[],
-            what: "whether transactions that only read stand in queues or read the block before",
-        },
-        ProtocolOption {
-            name: "planning",
-            values: OptionValues::OneOf(&["unpipelined", "pipelined"]),
-            needs: &[],
-            what: "whether a block is planned while the one before it runs",
-        },
-        ProtocolOption {
-            name: "queue",
-            values: OptionValues::Integer { min: 16, max: 65_536, default: 512 },
-            needs: &[],
-            what: "fragments beyond which a queue's range is split",
-        },
-    ],
-};
-
-/// What was chosen when the protocol was named.
-#[derive(Clone, Copy, Debug)]
-pub struct Modes {
-    /// The worst that a transaction may come to whose fragments run apart.
-    cuts_up_to: Abortable,
-    snapshot_reads: bool,
-    pipelined: bool,
-    queue_capacity: usize,
-    mutant: Option<Mutant>,
-}
-
-impl Modes {
-    fn of(options: &Options) -> Modes {
-        Modes {
-            cuts_up_to: match options {
-                o if o.is(&INFO, "execution", "conservative") => Abortable::Never,
-                o if o.is(&INFO, "execution", "early") => Abortable::Arithmetic,
-                _ => Abortable::Guard,
-            },
-            snapshot_reads: options.is(&INFO, "reads", "snapshot"),
-            pipelined: options.is(&INFO, "planning", "pipelined"),
-            queue_capacity: options.number(&INFO, "queue") as usize,
-            mutant: options.mutant.and_then(Mutant::by_name),
-        }
-    }
-
-    /// A transaction of which nobody may see anything before it is through runs in one piece: its
-    /// entries are tokens, which hold their queues up until it is certain.
-    fn may_cut(&self, program: &Program) -> bool {
-        program.abortable <= self.cuts_up_to
-    }
-}
 
 /// Procedures that are kept compiled; beyond, all are forgotten.
 const COMPILED_MAX: usize = 1024;

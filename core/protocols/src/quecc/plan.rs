@@ -33,7 +33,7 @@ use storage::{Catalog, KeyHash, Slot, Table};
 use types::key::decode_column;
 use types::{DataType, Height, Key, Position, TableId, Value};
 
-use super::Modes;
+use super::modes::Modes;
 use super::mutant::Mutant;
 use super::program::{Action, Compiled, Part, Program, Template, Turns};
 use super::queues::{ABSENT, Entry, Queue, Queues, Starts, WHOLE, route};

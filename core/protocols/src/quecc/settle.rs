@@ -26,7 +26,7 @@ use procedure::{Frame, Meter, ProgramResult};
 use storage::{Catalog, UndoArena};
 use types::{ColumnId, Key, Position, Stamp, Stop, TableId, Value};
 
-use super::execute::Batch;
+use super::batch::Batch;
 use super::in_place::{UndoLog, Written, unforeseen};
 use super::mutant::Mutant;
 use super::plan::{Cut, Kind, Output, Planned, Share};

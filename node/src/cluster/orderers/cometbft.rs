@@ -36,9 +36,10 @@ use super::standing::OfComet;
 use super::timekeeping::Timekeeping;
 use super::{Beginning, Place, Standing};
 use crate::config::Settings;
-use crate::database::{clock, draw};
+use crate::database::clock;
 use crate::folders;
 use crate::metrics::{self, Order};
+use crate::secrets;
 
 /// Where a private key in PKCS #8 has its 32 bytes.
 const SEED: std::ops::Range<usize> = 16..48;
@@ -138,8 +139,7 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
     let chain_id = home::chain_id(&replica.ledger_id());
     let home = home::check(&settings.data, &chain_id, &founders, &own, start.sequence);
     let home = home.map_err(|error| folders::refused(error.to_string()))?;
-    let drawn: [u8; 16] = draw()?;
-    let instance = u64::from_be_bytes(std::array::from_fn(|byte| drawn[byte]));
+    let instance = u64::from_be_bytes(secrets::random()?);
     let config =
         Config { limits: limits.of_batches(), lag: LAG, instance, patience_ms: PATIENCE_MS };
     let known: BTreeMap<u64, [u8; 32]> = founders.into_iter().collect();

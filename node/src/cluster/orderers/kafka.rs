@@ -27,9 +27,10 @@ use super::place::written_hash_of;
 use super::timekeeping::Timekeeping;
 use super::{Beginning, OfTopic, Place, Standing};
 use crate::config::{KafkaSasl, Settings};
-use crate::database::{block_limits, clock, draw};
+use crate::database::{block_limits, clock};
 use crate::folders;
 use crate::metrics::Order;
+use crate::secrets;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -47,7 +48,7 @@ pub fn prepare(settings: &Settings, ledger_id: [u8; 16]) -> Result<String> {
     let topic = Topic::new(access(settings)?, name.clone());
     let cuts = Cuts::of(&block_limits(settings).of_batches());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let log = draw()?;
+    let log = secrets::random()?;
     let is_made = runtime.block_on(topic.begin(ledger_id, log, cuts))?;
     let made = if is_made { "was made" } else { "was there" };
     Ok(format!(
@@ -114,7 +115,7 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
     let config = Config {
         proposer,
         ledger_id: replica.ledger_id(),
-        life: draw()?,
+        life: secrets::random()?,
         limits: limits.of_batches(),
         timing: Timing::default(),
         clock: time.time(),

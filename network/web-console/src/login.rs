@@ -1,7 +1,7 @@
 //! Who may ask: logins, cookies, and requests that only the console's own pages can make.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
@@ -13,8 +13,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::session::{Session, Sessions, Wanted};
-use crate::{Node, answer, refuse};
+use crate::Node;
+use crate::answers::{answer, refuse};
+use crate::session::{Session, Sessions, Wanted, fault};
 
 /// A page of another origin cannot add it without being allowed to, which nothing here does.
 const OWN_HEADER: &str = "x-tally-console";
@@ -111,6 +112,15 @@ fn set_cookie(headers: &HeaderMap, id: &str, mut response: Response) -> Response
     response
 }
 
+/// Ends sessions that are idle, as long as there is a console.
+pub async fn end_idle(console: Weak<Console>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let Some(console) = console.upgrade() else { return };
+        console.sessions.end_idle();
+    }
+}
+
 /// Whether there is a session, and what a login takes.
 pub async fn shown(State(console): State<Arc<Console>>, headers: HeaderMap) -> Response {
     let session = console.session(&headers).ok();
@@ -164,7 +174,11 @@ pub async fn login(
     }
     let password = console.node.has_passwords().then_some(asked.password);
     let wanted = Wanted { user: asked.user, password, writes: asked.writes };
-    match console.sessions.open(&way_in, wanted).await {
+    let opened = match console.node.random() {
+        Ok(id) => console.sessions.open(&way_in, id, wanted).await,
+        Err(error) => Err(fault(&format!("no random number: {error}"))),
+    };
+    match opened {
         Ok((id, session)) => {
             let shown = json!({"session": {"user": session.user, "writes": session.writes}});
             if let Some(old) = cookie(&headers) {

@@ -1,0 +1,75 @@
+//! What a name such as `quecc:execution=early` chooses.
+
+use concurrency::{Isolation, OptionValues, Options, ProtocolInfo, ProtocolOption};
+use procedure::analysis::Abortable;
+
+use super::mutant::Mutant;
+use super::program::Program;
+
+pub static INFO: ProtocolInfo = ProtocolInfo {
+    name: "quecc",
+    paper: "Qadah, Sadoghi: QueCC, Middleware 2018; Qadah: thesis, Purdue 2021",
+    isolation: Isolation::Serializable,
+    deterministic: true,
+    may_retry: false,
+    options: &[
+        ProtocolOption {
+            name: "execution",
+            values: OptionValues::OneOf(&["speculative", "early", "conservative"]),
+            needs: &[],
+            what: "whose tentative writes others may see: anybody's, those which only an overflow \
+                   can undo, nobody's",
+        },
+        ProtocolOption {
+            name: "reads",
+            values: OptionValues::OneOf(&["queued", "snapshot"]),
+            needs: &[],
+            what: "whether transactions that only read stand in queues or read the block before",
+        },
+        ProtocolOption {
+            name: "planning",
+            values: OptionValues::OneOf(&["unpipelined", "pipelined"]),
+            needs: &[],
+            what: "whether a block is planned while the one before it runs",
+        },
+        ProtocolOption {
+            name: "queue",
+            values: OptionValues::Integer { min: 16, max: 65_536, default: 512 },
+            needs: &[],
+            what: "fragments beyond which a queue's range is split",
+        },
+    ],
+};
+
+/// What was chosen when the protocol was named.
+#[derive(Clone, Copy, Debug)]
+pub struct Modes {
+    /// The worst that a transaction may come to whose fragments run apart.
+    pub cuts_up_to: Abortable,
+    pub snapshot_reads: bool,
+    pub pipelined: bool,
+    pub queue_capacity: usize,
+    pub mutant: Option<Mutant>,
+}
+
+impl Modes {
+    pub fn of(options: &Options) -> Modes {
+        Modes {
+            cuts_up_to: match options {
+                o if o.is(&INFO, "execution", "conservative") => Abortable::Never,
+                o if o.is(&INFO, "execution", "early") => Abortable::Arithmetic,
+                _ => Abortable::Guard,
+            },
+            snapshot_reads: options.is(&INFO, "reads", "snapshot"),
+            pipelined: options.is(&INFO, "planning", "pipelined"),
+            queue_capacity: options.number(&INFO, "queue") as usize,
+            mutant: options.mutant.and_then(Mutant::by_name),
+        }
+    }
+
+    /// A transaction of which nobody may see anything before it is through runs in one piece: its
+    /// entries are tokens, which hold their queues up until it is certain.
+    pub fn may_cut(&self, program: &Program) -> bool {
+        program.abortable <= self.cuts_up_to
+    }
+}

@@ -1,0 +1,43 @@
+//! What the console asks of the node that it shows.
+
+use std::path::PathBuf;
+
+use serde_json::Value as Json;
+
+/// How a process of the same machine reaches the PostgreSQL port.
+#[derive(Clone, Debug)]
+pub enum WayIn {
+    /// The socket's folder, and the port that is part of its name.
+    Socket(PathBuf, u16),
+    Tcp(std::net::SocketAddr),
+}
+
+/// The node that is shown.
+pub trait Node: Send + Sync + 'static {
+    /// `None` while it starts.
+    fn way_in(&self) -> Option<WayIn>;
+
+    /// Whether users have passwords. Where they have none, the token is asked for.
+    fn has_passwords(&self) -> bool;
+
+    /// The user whose name the login proposes.
+    fn owner(&self) -> String;
+
+    fn is_token(&self, shown: &str) -> bool;
+
+    /// 256 bits that cannot be guessed.
+    fn random(&self) -> std::io::Result<[u8; 32]>;
+
+    /// Nothing that has to be kept from those who reach the port: no row, no name.
+    fn overview(&self) -> Json;
+
+    /// Blocks below a height (`None`: the newest), newest first. Reads files.
+    fn blocks(&self, below: Option<u64>, count: usize) -> Result<Json, String>;
+
+    /// A block and some of its transactions; `None`: there is no such block. Reads files.
+    fn block(&self, height: u64, from: usize, count: usize) -> Result<Option<Json>, String>;
+
+    /// The block of this hash, or of the transaction with this id, as far as it is among those
+    /// that are looked through. Reads files.
+    fn find(&self, hash: &str) -> Result<Json, String>;
+}
