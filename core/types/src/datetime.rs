@@ -11,6 +11,7 @@ use bytes::BufMut;
 use chrono::{Datelike, Months, NaiveDate};
 
 use crate::datatype::DataType;
+use crate::digits::write_int;
 use crate::error::{Error, Result, SqlState};
 use crate::unicode::is_space;
 
@@ -141,7 +142,7 @@ fn write_day(days: i32, out: &mut impl BufMut) -> bool {
         write_two_digits(year / 100, out);
         write_two_digits(year % 100, out);
     } else {
-        crate::text::write_int(i64::from(year), out);
+        write_int(i64::from(year), out);
     }
     out.put_u8(b'-');
     write_two_digits(day.month(), out);

@@ -22,6 +22,7 @@ pub mod codec;
 pub mod compare;
 pub mod datatype;
 pub mod datetime;
+mod digits;
 pub mod error;
 pub mod key;
 pub mod numeric;

@@ -2,8 +2,12 @@
 
 use num_bigint::BigUint;
 
-use super::{Magnitude, Numeric, POW10, Repr, div_rem, pow10, small_pow10, special};
-use crate::error::{Error, Result, SqlState};
+use super::errors::division_by_zero;
+use super::number::{
+    BITS_PER_DIGIT, Magnitude, Numeric, POW10, Repr, div_rem, pow10, small_pow10, to_u128,
+};
+use super::special;
+use crate::error::Result;
 
 /// PostgreSQL's limit for quotients, roots and powers.
 pub(super) const DISPLAY_SCALE_MAX: u32 = 1000;
@@ -179,14 +183,14 @@ pub(super) fn leading_base_10000_digit(d: &Numeric) -> (i32, u32) {
             let weight = (decimal_digits(&size) as i32 - 1 - scale).div_euclid(4);
             // A large magnitude has more than the digits of a group.
             let first = size / pow10((weight * 4 + scale).max(0) as u32);
-            (weight, super::to_u128(&first) as u32)
+            (weight, to_u128(&first) as u32)
         }
     }
 }
 
 /// How many decimal digits a number other than zero has.
 pub(super) fn decimal_digits(size: &BigUint) -> u32 {
-    let estimate = ((size.bits() - 1) as f64 / super::BITS_PER_DIGIT) as u32;
+    let estimate = ((size.bits() - 1) as f64 / BITS_PER_DIGIT) as u32;
     // The estimate is the logarithm of the first bit, cut: right, or one too low.
     let digits = estimate.max(1);
     let mut power = pow10(digits);
@@ -196,10 +200,6 @@ pub(super) fn decimal_digits(size: &BigUint) -> u32 {
         count += 1;
     }
     count
-}
-
-pub(super) fn division_by_zero() -> Error {
-    Error::new(SqlState::DIVISION_BY_ZERO, "division by zero")
 }
 
 /// Remainder with the sign of the dividend.
@@ -233,23 +233,6 @@ fn small_rest(x: u128, x_scale: u32, y: u128, y_scale: u32) -> u128 {
         longer_by -= digits;
     }
     rest
-}
-
-pub fn neg(d: &Numeric) -> Numeric {
-    with_sign(d, !d.is_negative())
-}
-
-pub fn abs(d: &Numeric) -> Numeric {
-    with_sign(d, false)
-}
-
-fn with_sign(d: &Numeric, negative: bool) -> Numeric {
-    match d.magnitude() {
-        _ if !d.is_finite() => special::with_sign(d, negative),
-        Magnitude::Small(size) => Numeric::of_u128(negative, size, d.scale()),
-        Magnitude::Large(_) if d.is_negative() == negative => d.clone(),
-        Magnitude::Large(size) => Numeric::large(negative, size.clone(), d.scale()),
-    }
 }
 
 /// `a / b` without its digits behind the point.

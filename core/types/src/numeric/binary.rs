@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use super::{Magnitude, Numeric, POW10, SCALE_MAX, WHOLE_DIGITS_MAX, pow10};
+use super::number::{Magnitude, Numeric, POW10, SCALE_MAX, WHOLE_DIGITS_MAX, pow10};
 
 /// Numbers with magnitudes below 2^80, which is 24 digits, have so many bytes.
 const SHORT_BYTES: usize = 12;

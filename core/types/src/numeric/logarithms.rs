@@ -12,15 +12,16 @@
 
 use num_bigint::{BigInt, BigUint, Sign};
 
-use super::arithmetic::{
-    DISPLAY_SCALE_MAX, SIGNIFICANT_DIGITS_MIN, division_by_zero, leading_base_10000_digit,
-};
-use super::powers::{complex, estimated_log10, power, undefined};
-use super::{
-    BITS_PER_DIGIT, Numeric, div_rem, overflow, pow10, round, rounding, special, sub, to_f64,
-    to_i64,
-};
-use crate::error::{Error, Result, SqlState};
+use super::arithmetic::{DISPLAY_SCALE_MAX, SIGNIFICANT_DIGITS_MIN, leading_base_10000_digit, sub};
+use super::errors::{complex, division_by_zero, overflow, undefined};
+use super::number::{BITS_PER_DIGIT, Numeric, div_rem, pow10, to_u128};
+use super::powers::{estimated_log10, power};
+use super::rounding::{round, to_i64};
+use super::sign::is_odd;
+use super::text::to_f64;
+use super::special::check_has_logarithm;
+use super::{rounding, special};
+use crate::error::Result;
 
 /// Bits beyond those that are shown.
 const GUARD_BITS: u64 = 64;
@@ -169,23 +170,6 @@ fn extent_of_power(base: &Numeric, exponent: &Numeric) -> PowerExtent {
 pub(super) fn whole_exponent(exponent: &Numeric) -> Option<i32> {
     let whole = exponent.is_whole().then(|| to_i64(exponent))??;
     i32::try_from(whole).ok()
-}
-
-/// Of a whole number.
-pub(super) fn is_odd(whole: &Numeric) -> bool {
-    let whole = whole.normalize();
-    whole.scale() == 0 && whole.magnitude().to_big().bit(0)
-}
-
-pub(super) fn check_has_logarithm(x: &Numeric) -> Result<()> {
-    let refuse = |what: &str| {
-        Err(Error::new(SqlState(*b"2201E"), format!("cannot take logarithm of {what}")))
-    };
-    match x {
-        x if x.is_zero() => refuse("zero"),
-        x if x.is_negative() => refuse("a negative number"),
-        _ => Ok(()),
-    }
 }
 
 /// The power of ten of e to about this, cut.
@@ -364,7 +348,7 @@ fn finish_exp(fixed: &BigInt, bits: u64, scale: u32, negative: bool) -> Result<N
     let ln_2 = ln_2(work + GUARD_BITS / 2);
     let (mut exponent, mut rest) = {
         let (whole, rest) = div_rem(&(size << (GUARD_BITS / 2)), &ln_2);
-        (super::to_u128(&whole) as i64, rest)
+        (to_u128(&whole) as i64, rest)
     };
     if fixed.sign() == Sign::Minus {
         (exponent, rest) = (-exponent - 1, &ln_2 - rest);

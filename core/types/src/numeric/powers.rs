@@ -5,11 +5,10 @@ use num_bigint::BigUint;
 use super::arithmetic::{
     DISPLAY_SCALE_MAX, SIGNIFICANT_DIGITS_MIN, div_at, leading_base_10000_digit,
 };
-use super::rounding::of_quotient;
-use super::{
-    BITS_PER_DIGIT, Numeric, WHOLE_DIGITS_MAX, overflow, pow10, round, small_pow10, special,
-    to_u128,
-};
+use super::errors::{overflow, undefined};
+use super::number::{BITS_PER_DIGIT, Numeric, WHOLE_DIGITS_MAX, pow10, small_pow10, to_u128};
+use super::rounding::{of_quotient, round};
+use super::special;
 use crate::error::{Error, Result, SqlState};
 
 /// Digits that `power` computes beyond those it shows.
@@ -120,18 +119,6 @@ fn known_power(base: &Numeric, exponent: i32) -> Result<Numeric> {
         _ if base.is_zero() => round(&Numeric::ZERO, scale as i32),
         _ => div_at(&Numeric::ONE, base, scale),
     }
-}
-
-/// 2201F, as PostgreSQL words it.
-pub fn undefined() -> Error {
-    let what = "zero raised to a negative power is undefined";
-    Error::new(SqlState(*b"2201F"), what)
-}
-
-/// 2201F, as PostgreSQL words it.
-pub(super) fn complex() -> Error {
-    let what = "a negative number raised to a non-integer power yields a complex result";
-    Error::new(SqlState(*b"2201F"), what)
 }
 
 /// Multiplications and an exponent of two only, which IEEE 754 defines to the bit; good to ten

@@ -3,7 +3,8 @@
 use num_bigint::BigUint;
 
 use super::arithmetic::{decimal_digits, rounded_quotient, whole_quotient};
-use super::{Numeric, SCALE_MAX, WHOLE_DIGITS_MAX, div_rem, overflow, pow10, small_pow10};
+use super::errors::overflow;
+use super::number::{Numeric, SCALE_MAX, WHOLE_DIGITS_MAX, div_rem, pow10, small_pow10};
 use crate::error::{Error, Result, SqlState};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

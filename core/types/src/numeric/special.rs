@@ -4,92 +4,10 @@
 //! `NaN` equals itself and is above everything, as indexes need it. Every function here is asked
 //! before the others, and tells `None` where all operands are finite.
 
-use super::arithmetic::division_by_zero;
-use super::logarithms::{check_has_logarithm, is_odd};
-use super::powers::{complex, undefined};
-use super::{Numeric, Repr, abs, neg};
-use crate::error::Result;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Special {
-    Infinity,
-    NegativeInfinity,
-    Nan,
-}
-
-impl Numeric {
-    pub const NAN: Numeric = Numeric(Repr::Special(Special::Nan));
-    pub const INFINITY: Numeric = Numeric(Repr::Special(Special::Infinity));
-    pub const NEG_INFINITY: Numeric = Numeric(Repr::Special(Special::NegativeInfinity));
-
-    #[inline]
-    pub fn is_finite(&self) -> bool {
-        !matches!(self.0, Repr::Special(_))
-    }
-
-    pub fn is_nan(&self) -> bool {
-        self.special() == Some(Special::Nan)
-    }
-
-    pub fn is_infinite(&self) -> bool {
-        !self.is_finite() && !self.is_nan()
-    }
-
-    pub(super) fn special(&self) -> Option<Special> {
-        match self.0 {
-            Repr::Special(special) => Some(special),
-            _ => None,
-        }
-    }
-
-    /// Which of them it is, for encodings; the lowest bit is the sign.
-    pub(crate) fn special_code(&self) -> Option<u8> {
-        self.special().map(|special| match special {
-            Special::Infinity => 0,
-            Special::NegativeInfinity => 1,
-            Special::Nan => 2,
-        })
-    }
-
-    /// The inverse of [`Numeric::special_code`].
-    pub(crate) fn from_special_code(code: u8) -> Option<Numeric> {
-        match code {
-            0 => Some(Numeric::INFINITY),
-            1 => Some(Numeric::NEG_INFINITY),
-            2 => Some(Numeric::NAN),
-            _ => None,
-        }
-    }
-
-    /// Classes that are apart from each other, in their order.
-    pub(super) fn class(&self) -> i8 {
-        match self.special() {
-            Some(Special::Nan) => 3,
-            Some(Special::Infinity) => 2,
-            Some(Special::NegativeInfinity) => -2,
-            None if self.is_zero() => 0,
-            None if self.is_negative() => -1,
-            None => 1,
-        }
-    }
-
-    /// As PostgreSQL spells it.
-    pub(super) fn word(&self) -> Option<&'static str> {
-        self.special().map(|special| match special {
-            Special::Nan => "NaN",
-            Special::Infinity => "Infinity",
-            Special::NegativeInfinity => "-Infinity",
-        })
-    }
-}
-
-fn infinity(negative: bool) -> Numeric {
-    if negative { Numeric::NEG_INFINITY } else { Numeric::INFINITY }
-}
-
-pub(super) fn with_sign(d: &Numeric, negative: bool) -> Numeric {
-    if d.is_nan() { Numeric::NAN } else { infinity(negative) }
-}
+use super::errors::{complex, division_by_zero, undefined};
+use super::number::Numeric;
+use super::sign::{abs, infinity, is_odd, neg};
+use crate::error::{Error, Result, SqlState};
 
 /// A word for what has no digits, in any case; `NaN` has no sign.
 pub fn parse_word(text: &str) -> Option<Numeric> {
@@ -215,4 +133,15 @@ fn special_log(base: &Numeric, x: &Numeric) -> Result<Numeric> {
         (false, true) => Numeric::ZERO,
         (true, _) => Numeric::INFINITY,
     })
+}
+
+pub(super) fn check_has_logarithm(x: &Numeric) -> Result<()> {
+    let refuse = |what: &str| {
+        Err(Error::new(SqlState(*b"2201E"), format!("cannot take logarithm of {what}")))
+    };
+    match x {
+        x if x.is_zero() => refuse("zero"),
+        x if x.is_negative() => refuse("a negative number"),
+        _ => Ok(()),
+    }
 }

@@ -1,14 +1,16 @@
 //! Numbers as text and as floats.
 
+use std::fmt;
+use std::str::FromStr;
+
 use bytes::BufMut;
 use num_bigint::BigUint;
 
+use super::errors::overflow;
+use super::number::{Magnitude, Numeric, POW10, SCALE_MAX, WHOLE_DIGITS_MAX, pow10, small_pow10};
 use super::rounding::check_digits;
-use super::{
-    Magnitude, Numeric, POW10, SCALE_MAX, WHOLE_DIGITS_MAX, overflow, parse_word, pow10,
-    small_pow10,
-};
-use crate::error::Result;
+use super::special::parse_word;
+use crate::error::{Error, Result, SqlState};
 
 /// Digits that any magnitude below 2^96 has at most, and as many as surely fit.
 const SMALL_DIGITS_MAX: usize = 29;
@@ -189,5 +191,32 @@ fn small_digits(mut size: u128, buffer: &mut [u8; SMALL_DIGITS_MAX]) -> &[u8] {
         if size == 0 {
             return &buffer[at..];
         }
+    }
+}
+
+/// For messages and tests; values of clients go through [`parse`].
+impl FromStr for Numeric {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Numeric> {
+        let invalid = || {
+            let message = format!("invalid input syntax for type numeric: \"{text}\"");
+            Error::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
+        };
+        parse(text)?.or_else(|| parse_word(text)).ok_or_else(invalid)
+    }
+}
+
+impl fmt::Display for Numeric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = Vec::new();
+        write(self, &mut out);
+        f.write_str(std::str::from_utf8(&out).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Numeric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }

@@ -7,8 +7,9 @@ use super::logarithms::{
     EXPONENT_MAX, GUARD_DIGITS, bits_of_digits, bits_of_exp, decimal_weight, digits_near_one,
     extent_of_log, halvings_of, ln_weight, roots_of, scale_of, whole_exponent,
 };
+use super::number::{BITS_PER_DIGIT, Numeric};
 use super::powers::{Extent, extent};
-use super::{BITS_PER_DIGIT, Numeric, to_f64};
+use super::text::to_f64;
 use crate::arithmetic::ArithmeticOp;
 
 /// Products of two words that a unit pays for.

@@ -41,6 +41,9 @@ use crate::folders;
 use crate::metrics::{self, Order};
 use crate::secrets;
 
+/// The ledger's first block, in the folder of the cluster's files.
+pub const FIRST_BLOCK: &str = "first-block";
+
 /// Where a private key in PKCS #8 has its 32 bytes.
 const SEED: std::ops::Range<usize> = 16..48;
 /// In CometBFT's home: what this member signed last.
@@ -69,7 +72,7 @@ pub fn make(data: &Path, plan: &Plan, id: u64, key: &[u8]) -> Result<()> {
 
 /// The first block, and a CometBFT that has no blocks.
 pub fn begin_anew(data: &Path, plan: &Plan, secrets: &Secrets) -> Result<()> {
-    let first = data.join(cluster::plan::FOLDER).join(super::FIRST_BLOCK);
+    let first = data.join(cluster::plan::FOLDER).join(FIRST_BLOCK);
     ensure!(
         first.join("orders").is_dir(),
         "{} is gone: put it back from another member's folder",

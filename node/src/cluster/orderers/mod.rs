@@ -44,9 +44,6 @@ pub use standing::{OfTopic, Standing};
 /// Where members keep what is their orderer's, in their data folders, and can be set aside: what
 /// a member has signed for CometBFT stays.
 pub const FOLDERS: [&str; 2] = [order_raft::SIDE_FOLDER, "kafka"];
-/// The ledger's first block, in the folder of the cluster's files.
-#[cfg(feature = "cometbft")]
-const FIRST_BLOCK: &str = "first-block";
 
 impl Kind {
     /// What has to be there before the ledger of a new cluster begins; a line about it.
@@ -80,7 +77,7 @@ impl Kind {
             Kind::Raft | Kind::Kafka => Ok(()),
             #[cfg(feature = "cometbft")]
             Kind::CometBft => {
-                let folder = data.join(cluster::plan::FOLDER).join(FIRST_BLOCK);
+                let folder = data.join(cluster::plan::FOLDER).join(cometbft::FIRST_BLOCK);
                 folders::create_private(&folder)?;
                 first(&folder)?;
                 let (_, secrets) = Plan::read(data)?.context("the keys were not written")?;
