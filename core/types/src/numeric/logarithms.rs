@@ -18,8 +18,8 @@ use super::number::{BITS_PER_DIGIT, Numeric, div_rem, pow10, to_u128};
 use super::powers::{estimated_log10, power};
 use super::rounding::{round, to_i64};
 use super::sign::is_odd;
-use super::text::to_f64;
 use super::special::check_has_logarithm;
+use super::text::to_f64;
 use super::{rounding, special};
 use crate::error::Result;
 
