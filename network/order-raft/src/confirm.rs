@@ -18,48 +18,16 @@
 //! too early.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use order::Tell;
 use tokio::time::{sleep, timeout};
 use types::Height;
 
-use crate::node::Node;
+use crate::shared::Node;
 use crate::wire::{Request, of_json};
 
 /// Before it is asked again, as no leader was found.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Those who want to know.
-#[derive(Default)]
-pub(crate) struct Asking(Mutex<Questions>);
-
-#[derive(Default)]
-struct Questions {
-    waiting: Vec<Tell>,
-    under_way: bool,
-}
-
-impl Asking {
-    /// Whether a task is to be started that asks.
-    pub fn joins(&self, tell: Tell) -> bool {
-        let mut questions = self.lock();
-        questions.waiting.push(tell);
-        !std::mem::replace(&mut questions.under_way, true)
-    }
-
-    /// Those for whom a question is put now.
-    fn next(&self) -> Vec<Tell> {
-        let mut questions = self.lock();
-        questions.under_way = !questions.waiting.is_empty();
-        std::mem::take(&mut questions.waiting)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Questions> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
-    }
-}
 
 impl Node {
     /// Until all were told, or dropped.
@@ -107,14 +75,4 @@ impl Node {
         let resumed = self.0.resumed.get().copied().flatten();
         Ok(resumed.filter(|it| term <= it.term).map_or(read, |it| read.max(it.height)))
     }
-}
-
-/// A lead that was this node's when its process began. Openraft takes it up again at once, and
-/// counts reads from the first entry of the term or what it knows to be committed. That is no more
-/// than the node had executed: what it had committed beyond, and acknowledged, is only in its log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Resumed {
-    pub term: u64,
-    /// The last block of its log.
-    pub height: Height,
 }

@@ -15,7 +15,7 @@ use std::io;
 
 use openraft::{ChangeMembers, EmptyNode, RaftMetrics};
 
-use crate::node::Node;
+use crate::shared::Node;
 
 /// A learner with so many entries to come may vote.
 const NEARLY: u64 = 64;

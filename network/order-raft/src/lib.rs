@@ -48,7 +48,9 @@
 //!
 //! *Absence*: sockets ([`order::Network`] is given), what an envelope means, execution.
 
+mod asking;
 pub mod clocks;
+mod config;
 mod confirm;
 mod draft;
 mod follow;
@@ -58,78 +60,20 @@ mod machine;
 mod mailbox;
 mod node;
 mod peers;
+mod raft_types;
 mod recall;
 #[cfg(test)]
 mod recall_worlds;
+mod recalling;
+mod shared;
 mod side;
 mod store;
 mod wire;
 
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
-
-use order::{Limits, Proposer};
-
+pub use config::{Clock, Config, Timing};
 pub use draft::Draft;
 pub use liveness::{answer_clock, ask_clock};
-pub use node::{Node, Standing};
-pub use side::{begin_behind, forget, go_on_alone};
+pub use raft_types::Types;
+pub use shared::{Node, Standing};
+pub use side::{SIDE_FOLDER, begin_behind, forget, go_on_alone};
 pub use store::Store;
-
-openraft::declare_raft_types!(
-    /// What openraft is asked to carry.
-    pub Types:
-        D = Draft,
-        R = (),
-        NodeId = u64,
-        Node = openraft::EmptyNode,
-        SnapshotData = io::Cursor<Vec<u8>>,
-);
-
-/// The folder of votes and Raft's own entries, in the ledger's.
-pub const SIDE_FOLDER: &str = "raft";
-
-/// Tells the time: microseconds since 2000-01-01 UTC.
-pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
-
-/// How long nodes wait for one another. All of a cluster should agree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Timing {
-    pub heartbeat: Duration,
-    /// A follower that hears nothing for `election_max`, in which the leader may still be one, and
-    /// for so long again stands for election; each draws anew.
-    pub election_min: Duration,
-    pub election_max: Duration,
-    /// An envelope that was forwarded is sent again after so long.
-    pub patience: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Timing {
-            heartbeat: Duration::from_millis(150),
-            election_min: Duration::from_millis(300),
-            election_max: Duration::from_millis(600),
-            patience: Duration::from_secs(5),
-        }
-    }
-}
-
-/// A node of a cluster.
-#[derive(Clone)]
-pub struct Config {
-    pub id: u64,
-    /// All members, by number, each with the name that it proposes under.
-    pub members: BTreeMap<u64, Proposer>,
-    pub limits: Limits,
-    pub timing: Timing,
-    /// Of this node; what it drafts bears what most say.
-    pub clock: Clock,
-    /// How far the clock of a leader, and the time of a draft, may be from [most members'
-    /// clocks](clocks); `None`: nothing is compared.
-    pub ahead_max: Option<Duration>,
-    /// Whether nothing may be drafted behind an envelope before it was executed.
-    pub is_barrier: fn(&[u8]) -> bool,
-}

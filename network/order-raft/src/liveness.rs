@@ -22,10 +22,11 @@ use order::Network;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::clocks::{Watch, micros};
+use crate::config::{Clock, Config};
 use crate::draft::Draft;
-use crate::node::{LACKS, Node, TOO_FAR, lock};
+use crate::raft_types::Types;
+use crate::shared::{LACKS, Node, TOO_FAR, lock};
 use crate::wire::{Request, json, of_json};
-use crate::{Clock, Config, Types};
 
 /// A cluster that has not been able to order for so long is hindered.
 const HINDERED_AFTER: Duration = Duration::from_secs(2);

@@ -12,8 +12,8 @@ use openraft::{
 };
 use types::Result;
 
-use crate::Types;
-use crate::node::{Committed, lock};
+use crate::raft_types::Types;
+use crate::shared::{Committed, lock};
 use crate::store::{Store, failed};
 
 /// What Raft takes for a state machine: it knows how far entries are committed.

@@ -9,13 +9,13 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
 use futures::FutureExt;
 use openraft::error::{InitializeError, RaftError};
-use openraft::{EmptyNode, EntryPayload, LogId, Raft, SnapshotPolicy, StoredMembership};
+use openraft::{EmptyNode, EntryPayload, Raft, SnapshotPolicy};
 use order::{
     Certificate, CertificateKind, Delivery, Network, Orderer, Recorded, Refused, Released, Tell,
 };
@@ -24,119 +24,19 @@ use tokio::sync::{Notify, RwLock};
 use tokio::time::{Instant, sleep, timeout};
 use types::{Error, Height, Result, SqlState};
 
-use crate::clocks::Clocks;
-use crate::confirm::{Asking, Resumed};
+use crate::asking::Asking;
+use crate::config::Config;
 use crate::draft::Draft;
 use crate::liveness::watch_clocks;
-use crate::lives::Lead;
 use crate::machine::Machine;
 use crate::mailbox::{Mailbox, Rules};
 use crate::peers::Peers;
+use crate::raft_types::Types;
+use crate::shared::{
+    Committed, LACKS_LEAST, LOOK_AGAIN, Node, Shared, Standing, State, TOO_FAR, lock,
+};
 use crate::store::{PARTED, Store};
 use crate::wire::{Counted, Request, json, of_json};
-use crate::{Config, Types};
-
-/// How long the pump sleeps at most.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// What is said of a node that lacks what the others have pruned.
-pub(crate) const TOO_FAR: &str =
-    "the others have pruned blocks that this node lacks: restart it, and it takes the ledger anew";
-
-/// See [`crate::recall`].
-pub(crate) const LACKS_LEAST: &str = "a leader needs what this node may have helped to commit";
-/// The same, for people.
-pub(crate) const LACKS: &str = "this node has lost orders that it may have helped to acknowledge, and elects \
-                     none that lacks them: start the members that are down; if those have lost \
-                     them too, tally cluster recover";
-
-/// A handle; clones are the same node.
-#[derive(Clone)]
-pub struct Node(pub(crate) Arc<Shared>);
-
-pub(crate) struct Shared {
-    pub config: Config,
-    began: Instant,
-    pub store: Store,
-    /// Another one, where a full disk has ended the one before.
-    pub raft: Mutex<Option<Raft<Types>>>,
-    settings: Arc<openraft::Config>,
-    /// It stops: it drafts nothing any more, and does not stand for election.
-    pub leaving: AtomicBool,
-    /// Entries that are committed, as this node knows.
-    committed: Arc<Committed>,
-    state: Mutex<State>,
-    /// For the pump.
-    pump: Notify,
-    /// That this node was started in.
-    runtime: Handle,
-    pub network: Arc<dyn Network>,
-    pub asking: Asking,
-    /// Of a lead that it had when the process began.
-    pub resumed: OnceLock<Option<Resumed>>,
-    pub clocks: Arc<Clocks>,
-    /// The others have pruned what this node lacks.
-    too_far: AtomicBool,
-    /// Why it takes no part yet.
-    pub waits: Mutex<Option<String>>,
-    /// The lives that this node's lead counts for.
-    pub lead: Arc<Lead>,
-    /// Held for reading while a leader or candidate is answered, so that what is told to a member
-    /// in doubt holds all that was said to those before.
-    pub answering: RwLock<()>,
-}
-
-impl Shared {
-    pub fn wake_pump(&self) {
-        self.pump.notify_one();
-    }
-
-    pub fn committed_count(&self) -> u64 {
-        self.committed.count.load(Ordering::Acquire)
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Committed {
-    /// One more than the index of the last.
-    pub count: AtomicU64,
-    pub last: Mutex<(Option<LogId<u64>>, StoredMembership<u64, EmptyNode>)>,
-    wake: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
-}
-
-impl Committed {
-    pub fn wake(&self) {
-        let wake = lock(&self.wake).clone();
-        if let Some(wake) = wake {
-            wake();
-        }
-    }
-}
-
-pub(crate) struct State {
-    mailbox: Mailbox,
-    /// When a leader was heard of last, and when one was known that could order.
-    pub heard: Instant,
-    pub fine: Instant,
-    /// When a draft was refused last for its time, and why.
-    pub refused: Option<(Instant, String)>,
-}
-
-/// How a node stands, for people.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Standing {
-    pub id: u64,
-    pub term: u64,
-    pub leader: Option<u64>,
-    /// Entries of its log, and those of them that it knows to be committed.
-    pub entries: u64,
-    pub committed: u64,
-    /// Why it takes no part any more.
-    pub stopped: Option<String>,
-    /// Why it takes no part yet.
-    pub waits: Option<String>,
-    /// Why nothing can be ordered, as far as it knows, for some time now.
-    pub hindered: Option<String>,
-}
 
 impl Node {
     /// Takes part from now on. `after`: the sequence of the last delivery that was made durable by
@@ -236,10 +136,6 @@ impl Node {
         Ok(raft)
     }
 
-    pub(crate) fn raft(&self) -> io::Result<Raft<Types>> {
-        lock(&self.0.raft).clone().ok_or_else(|| io::Error::other("the node is starting"))
-    }
-
     /// The answer to another node's request.
     pub async fn answer(&self, request: Bytes) -> io::Result<Bytes> {
         let request = Request::decode(&request).map_err(io::Error::other)?;
@@ -331,11 +227,6 @@ impl Node {
         }
     }
 
-    /// Whether this node lacks blocks that the others have pruned.
-    pub fn is_too_far(&self) -> bool {
-        self.0.too_far.load(Ordering::Acquire)
-    }
-
     pub fn leads(&self) -> bool {
         self.standing().leader == Some(self.0.config.id)
     }
@@ -363,14 +254,6 @@ impl Node {
         if let Ok(raft) = self.raft() {
             let _ = raft.shutdown().await;
         }
-    }
-
-    pub fn store(&self) -> &Store {
-        &self.0.store
-    }
-
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.0.state)
     }
 
     fn read(&self, index: u64) -> io::Result<Option<Delivery>> {
@@ -587,8 +470,4 @@ fn settings(config: &Config) -> io::Result<openraft::Config> {
 /// Without what Raft puts around it.
 fn in_plain_words(why: String) -> String {
     if why.contains(PARTED) { PARTED.to_owned() } else { why }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

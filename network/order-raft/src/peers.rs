@@ -16,10 +16,10 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use types::{Error, Result};
 
-use crate::Types;
 use crate::lives::{Lead, Lives};
 use crate::machine::no_snapshots;
-use crate::node::LACKS_LEAST;
+use crate::raft_types::Types;
+use crate::shared::LACKS_LEAST;
 use crate::store::Store;
 use crate::wire::{Counted, Request, of_json};
 

@@ -24,9 +24,11 @@ use openraft::{CommittedLeaderId, EmptyNode, LogId, Membership, Vote};
 use serde::{Deserialize, Serialize};
 use types::Height;
 
-use crate::SIDE_FOLDER;
 use crate::lives::{Life, Lives};
 use crate::recall::{Doubt, Settled};
+
+/// The folder of votes and Raft's own entries, in the ledger's.
+pub const SIDE_FOLDER: &str = "raft";
 
 /// What is longer is no event.
 const EVENT_BYTES_MAX: usize = 16 << 20;

@@ -16,6 +16,7 @@ use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use kit::sync::lock;
 use ledger::files::is_full;
 use ledger::{
     Batch, Files, Hash, LedgerId, LogWriter, Lookup, OrderSeal, Record, Stream, read_record,
@@ -28,10 +29,10 @@ use openraft::{
 use order::Recorded;
 use types::Height;
 
-use crate::Types;
-use crate::confirm::Resumed;
+use crate::asking::Resumed;
 use crate::draft::Draft;
 use crate::lives::{Life, Lives};
+use crate::raft_types::Types;
 use crate::recall::{Doubt, Recalled, Settled};
 use crate::side::{Own, Side, State, What};
 
@@ -536,10 +537,6 @@ fn try_room(files: &dyn Files) -> io::Result<()> {
     });
     files.remove(ROOM_PATH)?;
     tried
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 fn bytes_of(entry: &Entry<Types>) -> usize {

@@ -21,9 +21,9 @@ use order::Proposal;
 use serde::{Deserialize, Serialize};
 use types::{Error, Result, SqlState};
 
-use crate::Types;
 use crate::draft::Draft;
 use crate::lives::{Life, Lives};
+use crate::raft_types::Types;
 
 pub(crate) enum Request {
     /// With the lives that the lead counts for.

@@ -1,0 +1,47 @@
+//! Who waits for [what the cluster has ordered](crate::confirm), and what a leader remembers of the
+//! time before its process began.
+
+use std::sync::{Mutex, MutexGuard};
+
+use order::Tell;
+use types::Height;
+
+/// Those who want to know.
+#[derive(Default)]
+pub(crate) struct Asking(Mutex<Questions>);
+
+#[derive(Default)]
+struct Questions {
+    waiting: Vec<Tell>,
+    under_way: bool,
+}
+
+impl Asking {
+    /// Whether a task is to be started that asks.
+    pub fn joins(&self, tell: Tell) -> bool {
+        let mut questions = self.lock();
+        questions.waiting.push(tell);
+        !std::mem::replace(&mut questions.under_way, true)
+    }
+
+    /// Those for whom a question is put now.
+    pub fn next(&self) -> Vec<Tell> {
+        let mut questions = self.lock();
+        questions.under_way = !questions.waiting.is_empty();
+        std::mem::take(&mut questions.waiting)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Questions> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// A lead that was this node's when its process began. Openraft takes it up again at once, and
+/// counts reads from the first entry of the term or what it knows to be committed. That is no more
+/// than the node had executed: what it had committed beyond, and acknowledged, is only in its log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Resumed {
+    pub term: u64,
+    /// The last block of its log.
+    pub height: Height,
+}
