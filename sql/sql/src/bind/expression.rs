@@ -13,7 +13,7 @@ use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::state::Place;
-use crate::syntax::names::{data_type, fold as fold_name, function_name, is_bare_call};
+use crate::syntax::names::{data_type, fold as fold_name, function_name};
 use crate::syntax::precedence::SYMMETRIC;
 use crate::syntax::sequence::named_by;
 
@@ -179,82 +179,6 @@ impl Binder<'_> {
                 format!("there is no parameter {name}"),
             )),
         }
-    }
-
-    fn identifier(&mut self, scope: &Scope, ident: &ast::Ident) -> Result<Typed> {
-        let name = fold_name(ident);
-        match self.column(scope, &name) {
-            Err(error) if error.code() == SqlState::UNDEFINED_COLUMN && is_bare_call(ident) => {
-                self.call_by_name(&name, Vec::new())
-            }
-            found => found,
-        }
-    }
-
-    fn column(&mut self, scope: &Scope, name: &str) -> Result<Typed> {
-        let variable = self.variables.iter().rfind(|v| v.name == name && !v.qualified_only);
-        match (scope.find(name)?, variable) {
-            (Some(_), Some(_)) if self.strict_variables => Err(Error::new(
-                SqlState::AMBIGUOUS_COLUMN,
-                format!("column reference \"{name}\" is ambiguous"),
-            )
-            .with_detail("It could refer to either a PL/pgSQL variable or a table column.")
-            .with_hint("Qualify it by the table's name, or by that of the procedure or block.")),
-            (Some((expr, data_type)), _) => {
-                self.reads(scope, &expr);
-                Ok(Typed::new(expr, data_type))
-            }
-            (None, Some(variable)) => {
-                Ok(Typed::new(variable.value.clone(), variable.data_type.clone()))
-            }
-            (None, None) => Err(self.unknown_column(scope, name)),
-        }
-    }
-
-    fn unknown_column(&self, scope: &Scope, name: &str) -> Error {
-        let outside = self.enclosing.iter().any(|s| matches!(s.find(name), Ok(Some(_))));
-        if outside {
-            return correlated(name);
-        }
-        let error =
-            Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
-        if scope.relation(name).is_some() {
-            return Error::unsupported("the row of a table as a value");
-        }
-        match scope.suggestion(name) {
-            Some(hint) => error.with_hint(hint),
-            None => error,
-        }
-    }
-
-    fn qualified_column(&mut self, scope: &Scope, parts: &[String]) -> Result<Typed> {
-        let (qualifier, name) = match parts {
-            [qualifier, name] => (qualifier, name),
-            [schema, qualifier, name] if scope.is_in_schema(schema, qualifier) => (qualifier, name),
-            [schema, qualifier, _] if schema != "public" || scope.relation(qualifier).is_some() => {
-                let what = format!("missing FROM-clause entry for table \"{schema}.{qualifier}\"");
-                return Err(Error::new(SqlState::UNDEFINED_TABLE, what));
-            }
-            [_, qualifier, name] => (qualifier, name),
-            _ => {
-                return Err(Error::unsupported(format_args!("the name {}", parts.join("."))));
-            }
-        };
-        if let Some((expr, data_type)) = scope.find_qualified(qualifier, name)? {
-            self.reads(scope, &expr);
-            return Ok(Typed::new(expr, data_type));
-        }
-        let mut variables = self.variables.iter();
-        if let Some(variable) = variables.rfind(|v| v.qualifier == *qualifier && v.name == *name) {
-            return Ok(Typed::new(variable.value.clone(), variable.data_type.clone()));
-        }
-        if self.enclosing.iter().any(|s| s.relation(qualifier).is_some()) {
-            return Err(correlated(&format!("{qualifier}.{name}")));
-        }
-        Err(Error::new(
-            SqlState::UNDEFINED_TABLE,
-            format!("missing FROM-clause entry for table \"{qualifier}\""),
-        ))
     }
 
     fn cast(&mut self, scope: &Scope, expr: &ast::Expr, to: &ast::DataType) -> Result<Typed> {
@@ -666,11 +590,6 @@ impl Binder<'_> {
         };
         list.args.iter().map(bind).collect()
     }
-}
-
-fn correlated(name: &str) -> Error {
-    Error::unsupported(format_args!("a subquery that refers to \"{name}\" of the outer query"))
-        .with_hint("Write it as a join.")
 }
 
 fn number_text(expr: &ast::Expr) -> Option<String> {

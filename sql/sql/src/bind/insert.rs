@@ -11,27 +11,14 @@ use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 use super::binder::{Binder, Typed};
 use super::constraints::{Moment, first_in_index};
 use super::dml::{Dml, Returning, RowResult};
+use super::insert_plan::{Conflict, InsertPlan, arbiter};
 use super::plan::{Item, Source, Wishes, plan as plan_of};
 use super::scope::Scope;
 use super::state::Waits;
 use crate::schema::catalog::Table;
-use crate::schema::sequence::Identity;
 use crate::syntax::changes::{is_default, is_plain, single_row};
 use crate::syntax::names::{fold, simple_name};
-use crate::syntax::sequence::{Overriding, overriding};
-
-/// What to do where a row is already there.
-enum Conflict {
-    /// An error.
-    Reject,
-    /// Leave it; any unique index counts, or the given one.
-    Nothing(Option<u16>),
-    Update {
-        index: u16,
-        assignments: Vec<(ColumnId, Expr)>,
-        condition: Option<Expr>,
-    },
-}
+use crate::syntax::sequence::overriding;
 
 impl Binder<'_> {
     pub(super) fn insert(&mut self, insert: &ast::Insert, emit: bool) -> Result<Dml> {
@@ -591,123 +578,4 @@ fn marked_repeats(plan: &InsertPlan, rows: &Query) -> Result<Option<Query>> {
     columns[usize::from(width)] = Expr::Column(width + 1);
     let input = Box::new(marked(flagged, Some(width)));
     Ok(Some(Query::Project { input, expressions: columns.into() }))
-}
-
-pub(super) struct InsertPlan {
-    table: Arc<Table>,
-    columns: Vec<ColumnId>,
-    /// The statement names its columns.
-    is_listed: bool,
-    conflict: Conflict,
-    pub(super) returning: Returning,
-    /// What RETURNING may show behind the table's columns.
-    beside: Vec<Expr>,
-    identities: Vec<(ColumnId, Identity)>,
-    overriding: Option<Overriding>,
-}
-
-impl InsertPlan {
-    /// How rows are found again at the statement's end: `Some(None)`: they are what was given;
-    /// `None`: they cannot be.
-    fn index_to_settle_by(&self) -> Option<Option<u16>> {
-        match &self.conflict {
-            Conflict::Reject => Some(None),
-            Conflict::Nothing(Some(index)) => Some(Some(*index)),
-            Conflict::Nothing(None) => (!self.table.schema.hidden_row_id).then_some(Some(0)),
-            Conflict::Update { index, assignments, .. } => {
-                let key = self.table.index_columns(*index);
-                let stays = !assignments.iter().any(|(column, _)| key.contains(column));
-                stays.then_some(Some(*index))
-            }
-        }
-    }
-
-    /// # Errors
-    /// 428C9 for a column that always makes its values itself.
-    fn check_may_give(&self, column: ColumnId) -> Result<()> {
-        if self.table.generated(column).is_some() {
-            let name = self.table.column_name(column);
-            return Err(Error::new(
-                SqlState::GENERATED_ALWAYS,
-                format!("cannot insert a non-DEFAULT value into column \"{name}\""),
-            )
-            .with_detail(format!("Column \"{name}\" is a generated column.")));
-        }
-        let always = self.identities.contains(&(column, Identity::Always));
-        match always && self.overriding.is_none() {
-            false => Ok(()),
-            true => {
-                let name = self.table.column_name(column);
-                Err(Error::new(
-                    SqlState::GENERATED_ALWAYS,
-                    format!("cannot insert a non-DEFAULT value into column \"{name}\""),
-                )
-                .with_detail(format!(
-                    "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
-                ))
-                .with_hint("Use OVERRIDING SYSTEM VALUE to override."))
-            }
-        }
-    }
-
-    /// OVERRIDING USER VALUE.
-    fn ignores(&self, column: ColumnId) -> bool {
-        self.overriding == Some(Overriding::User)
-            && self.identities.iter().any(|(identity, _)| *identity == column)
-    }
-
-    fn check_width(&self, values: usize) -> Result<()> {
-        if values > self.columns.len() {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "INSERT has more expressions than target columns",
-            ));
-        }
-        // Without a column list, columns at the end may be left out.
-        match values < self.columns.len() && self.is_listed {
-            true => Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "INSERT has more target columns than expressions",
-            )),
-            false => Ok(()),
-        }
-    }
-}
-
-/// The unique index that ON CONFLICT names.
-fn arbiter(table: &Table, target: &ast::ConflictTarget) -> Result<u16> {
-    let unique = table.live_indexes().filter(|(_, index)| index.unique);
-    let own_key = (!table.schema.hidden_row_id).then_some(0);
-    let mut candidates = own_key.into_iter().chain(unique.map(|(id, _)| id));
-    match target {
-        ast::ConflictTarget::Columns(names) => {
-            let mut columns = Vec::with_capacity(names.len());
-            for name in names {
-                columns.push(table.column_named(&fold(name))?);
-            }
-            let found = candidates.find(|index| {
-                let key = table.index_columns(*index);
-                key.len() == columns.len() && key.iter().all(|c| columns.contains(c))
-            });
-            found.ok_or_else(|| {
-                Error::new(
-                    SqlState::INVALID_COLUMN_REFERENCE,
-                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-                )
-            })
-        }
-        ast::ConflictTarget::OnConstraint(name) => {
-            let name = simple_name(name)?;
-            let found = candidates.find(|index| match index {
-                0 => table.primary_key_name == name,
-                n => table.unique_constraints().any(|(id, index)| id == *n && index.name == name),
-            });
-            found.ok_or_else(|| {
-                Error::new(
-                    SqlState::UNDEFINED_OBJECT,
-                    format!("constraint \"{name}\" for table \"{}\" does not exist", table.name()),
-                )
-            })
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use procedure::query::{Repeats, SortKey};
 use procedure::{Column, Expr, Query};
 use sqlparser::ast::{self, Spanned};
-use types::cast::{CastContext, common_type};
+use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
 
 use super::aggregates::over_groups;
@@ -112,7 +112,11 @@ impl Binder<'_> {
         Ok((count(limit, "in LIMIT")?, count(offset, "in OFFSET")?))
     }
 
-    fn set_expression(&mut self, body: &ast::SetExpr, targets: &[DataType]) -> Result<BoundQuery> {
+    pub(super) fn set_expression(
+        &mut self,
+        body: &ast::SetExpr,
+        targets: &[DataType],
+    ) -> Result<BoundQuery> {
         match body {
             ast::SetExpr::Select(select) => self.select(select, Tail::default(), targets),
             ast::SetExpr::Query(query) => self.query_into(query, targets),
@@ -179,73 +183,6 @@ impl Binder<'_> {
         }
         let rows = rows.into_iter().map(Vec::into_boxed_slice);
         Ok(BoundQuery { query: Query::Values(rows.collect()), columns: described })
-    }
-
-    fn union(
-        &mut self,
-        left: &ast::SetExpr,
-        right: &ast::SetExpr,
-        quantifier: ast::SetQuantifier,
-        targets: &[DataType],
-    ) -> Result<BoundQuery> {
-        let all = match quantifier {
-            ast::SetQuantifier::All => true,
-            ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
-            other => return Err(Error::unsupported(format_args!("UNION {other}"))),
-        };
-        let left = self.union_side(left, targets)?;
-        let right = self.union_side(right, targets)?;
-        if left.columns.len() != right.columns.len() {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "each UNION query must have the same number of columns",
-            ));
-        }
-        let mut columns = Vec::with_capacity(left.columns.len());
-        for (l, r) in left.columns.iter().zip(&right.columns) {
-            let data_type = common_type(&l.data_type, &r.data_type).ok_or_else(|| {
-                Error::new(
-                    SqlState::DATATYPE_MISMATCH,
-                    format!("UNION types {} and {} cannot be matched", l.data_type, r.data_type),
-                )
-            })?;
-            columns.push(Column {
-                name: l.name.clone(),
-                data_type: match data_type {
-                    DataType::Unknown => DataType::Text,
-                    known => known,
-                },
-            });
-        }
-        let left = self.converted_columns(left, &columns)?;
-        let right = self.converted_columns(right, &columns)?;
-        let query = Query::Append([left, right].into());
-        let query = match all {
-            true => query,
-            false => Query::Distinct {
-                input: Box::new(query),
-                by: Box::default(),
-                repeats: Repeats::Dropped,
-            },
-        };
-        Ok(BoundQuery { query, columns })
-    }
-
-    /// A literal in one branch takes its type from the other.
-    fn union_side(&mut self, body: &ast::SetExpr, targets: &[DataType]) -> Result<BoundQuery> {
-        self.keep_unknown = matches!(body, ast::SetExpr::Select(_));
-        let bound = self.nested(|binder| binder.set_expression(body, targets));
-        self.keep_unknown = false;
-        bound
-    }
-
-    fn converted_columns(&mut self, bound: BoundQuery, columns: &[Column]) -> Result<Query> {
-        let mut expressions = Vec::with_capacity(columns.len());
-        for (i, (from, to)) in bound.columns.iter().zip(columns).enumerate() {
-            let typed = Typed::new(Expr::Column(i as u16), from.data_type.clone());
-            expressions.push(self.coerce(typed, &to.data_type, CastContext::Implicit)?);
-        }
-        Ok(projected(bound.query, expressions))
     }
 
     fn select(
@@ -726,7 +663,7 @@ fn sorted(input: Query, keys: Vec<SortKey>) -> Query {
 }
 
 /// A projection, unless it would change nothing.
-fn projected(input: Query, expressions: Vec<Expr>) -> Query {
+pub(super) fn projected(input: Query, expressions: Vec<Expr>) -> Query {
     let width = match &input {
         Query::Get { columns, .. } | Query::Scan { columns, .. } => Some(columns.len()),
         Query::Project { expressions, .. } => Some(expressions.len()),

@@ -158,30 +158,8 @@ impl Transition {
 
     fn targets(&self, on: &GrantTarget) -> Result<Vec<Commented>> {
         let catalog = &self.catalog;
-        let missing = |key: &str| {
-            let what = format!("relation \"{}\" does not exist", bare(key));
-            Error::new(SqlState::UNDEFINED_TABLE, what)
-        };
-        let inside = |schemas: &[String], is_it: &dyn Fn(&Commented) -> bool| {
-            for schema in schemas {
-                if !catalog.has_namespace(schema) {
-                    return Err(no_schema(schema));
-                }
-            }
-            let is_in = |object: &Commented| {
-                let schema = catalog.schema_of(object);
-                is_it(object) && schemas.contains(&schema)
-            };
-            Ok(catalog.owned_objects().filter(is_in).collect())
-        };
         match on {
-            GrantTarget::Tables(names) => {
-                let relation = |name: &ast::ObjectName| {
-                    let key = object_name(name)?;
-                    catalog.relation_object(&key).ok_or_else(|| missing(&key))
-                };
-                names.iter().map(relation).collect()
-            }
+            GrantTarget::Tables(names) => names.iter().map(|name| self.relation(name)).collect(),
             GrantTarget::Sequences(names) => {
                 let sequence = |name: &ast::ObjectName| {
                     let sequence = catalog.sequence(&object_name(name)?)?;
@@ -189,19 +167,7 @@ impl Transition {
                 };
                 names.iter().map(sequence).collect()
             }
-            GrantTarget::Routines(names) => {
-                let routine = |name: &ast::ObjectName| {
-                    let key = object_name(name)?;
-                    match catalog.routine(&key) {
-                        Some(_) => Ok(Commented::Routine(key)),
-                        None => Err(Error::new(
-                            SqlState::UNDEFINED_FUNCTION,
-                            format!("function {}() does not exist", bare(&key)),
-                        )),
-                    }
-                };
-                names.iter().map(routine).collect()
-            }
+            GrantTarget::Routines(names) => names.iter().map(|name| self.routine(name)).collect(),
             GrantTarget::Schemas(names) => {
                 let schema = |name: &String| match catalog.has_namespace(name) {
                     true => Ok(Commented::Schema(name.clone())),
@@ -219,16 +185,52 @@ impl Transition {
                 };
                 names.iter().map(database).collect()
             }
-            GrantTarget::AllTables(schemas) => inside(schemas, &|object| {
+            GrantTarget::AllTables(schemas) => self.all_in(schemas, |object| {
                 matches!(object, Commented::Table(_) | Commented::View(_))
             }),
             GrantTarget::AllSequences(schemas) => {
-                inside(schemas, &|object| matches!(object, Commented::Sequence(_)))
+                self.all_in(schemas, |object| matches!(object, Commented::Sequence(_)))
             }
             GrantTarget::AllRoutines(schemas) => {
-                inside(schemas, &|object| matches!(object, Commented::Routine(_)))
+                self.all_in(schemas, |object| matches!(object, Commented::Routine(_)))
             }
         }
+    }
+
+    fn relation(&self, name: &ast::ObjectName) -> Result<Commented> {
+        let key = object_name(name)?;
+        self.catalog.relation_object(&key).ok_or_else(|| {
+            let what = format!("relation \"{}\" does not exist", bare(&key));
+            Error::new(SqlState::UNDEFINED_TABLE, what)
+        })
+    }
+
+    fn routine(&self, name: &ast::ObjectName) -> Result<Commented> {
+        let key = object_name(name)?;
+        match self.catalog.routine(&key) {
+            Some(_) => Ok(Commented::Routine(key)),
+            None => Err(Error::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("function {}() does not exist", bare(&key)),
+            )),
+        }
+    }
+
+    /// All objects of a kind in some schemas.
+    fn all_in(
+        &self,
+        schemas: &[String],
+        is_it: impl Fn(&Commented) -> bool,
+    ) -> Result<Vec<Commented>> {
+        let catalog = &self.catalog;
+        if let Some(missing) = schemas.iter().find(|schema| !catalog.has_namespace(schema)) {
+            return Err(no_schema(missing));
+        }
+        let is_in = |object: &Commented| {
+            let schema = catalog.schema_of(object);
+            is_it(object) && schemas.contains(&schema)
+        };
+        Ok(catalog.owned_objects().filter(is_in).collect())
     }
 
     /// What is said of one object: of it as a whole, then of its columns.

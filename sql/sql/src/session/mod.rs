@@ -354,6 +354,17 @@ impl Session {
             parsed.text.insert_str(0, &self.info.path.prefix(&versioned.catalog));
             parsed.has_path = true;
         }
+        self.prepared(versioned, parsed, bound, types)
+    }
+
+    /// With what is asked of a statement each time that it runs.
+    fn prepared(
+        &self,
+        versioned: &Versioned,
+        parsed: Parsed,
+        bound: Bound<Action>,
+        types: ParameterTypes,
+    ) -> Result<Prepared> {
         let scanned = match &bound.statement {
             Action::Program(Program::Procedure(query) | Program::CopyOut { query, .. }) => {
                 router::scanned_tables(query)

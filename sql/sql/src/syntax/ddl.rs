@@ -164,41 +164,17 @@ impl Ddl {
                     | ast::SchemaName::UnnamedAuthorization(owner) => Some(RoleSpec::of(owner)),
                 },
             },
-            S::Drop { object_type: ast::ObjectType::Schema, if_exists, names, cascade, .. } => {
-                Ddl::DropSchemas {
-                    names: names.iter().map(schema_name_of).collect::<Result<_>>()?,
-                    if_exists: *if_exists,
-                    cascade: *cascade,
-                }
+            S::Drop { object_type, if_exists, names, cascade, temporary, .. } => {
+                let is_kept = !(*temporary && *object_type == ast::ObjectType::Table);
+                let dropped = Ddl::of_drop(*object_type, names, *if_exists, *cascade)?;
+                let dropped = dropped.filter(|_| is_kept);
+                let unknown = || Error::unsupported(format_args!("DROP {object_type}"));
+                dropped.ok_or_else(unknown)?
             }
             S::CreateTable(create) => Ddl::CreateTable(Box::new(create.clone())),
             S::AlterTable(alter) => Ddl::AlterTable(Box::new(alter.clone())),
             S::CreateIndex(create) => Ddl::CreateIndex(Box::new(create.clone())),
-            S::Drop {
-                object_type: ast::ObjectType::Table,
-                if_exists,
-                names,
-                cascade,
-                temporary: false,
-                ..
-            } => Ddl::DropTables { names: names.clone(), if_exists: *if_exists, cascade: *cascade },
-            S::Drop { object_type: ast::ObjectType::Index, if_exists, names, .. } => {
-                Ddl::DropIndexes { names: names.clone(), if_exists: *if_exists }
-            }
             S::CreateView(create) => Ddl::CreateView(Box::new(create.clone())),
-            S::Drop { object_type: ast::ObjectType::View, if_exists, names, cascade, .. } => {
-                Ddl::DropViews { names: names.clone(), if_exists: *if_exists, cascade: *cascade }
-            }
-            S::Drop {
-                object_type: ast::ObjectType::Sequence, if_exists, names, cascade, ..
-            } => Ddl::DropSequences {
-                names: names.clone(),
-                if_exists: *if_exists,
-                cascade: *cascade,
-            },
-            S::Drop { object_type, .. } => {
-                return Err(Error::unsupported(format_args!("DROP {object_type}")));
-            }
             S::Comment { object_type, object_name, comment, if_exists: false } => Ddl::Comment {
                 kind: *object_type,
                 name: object_name.clone(),
@@ -212,6 +188,27 @@ impl Ddl {
                     Some(ast::TruncateIdentityOption::Restart)
                 ),
             },
+            _ => return Ok(None),
+        }))
+    }
+
+    /// `None`: what there is not.
+    fn of_drop(
+        object_type: ast::ObjectType,
+        names: &[ast::ObjectName],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<Option<Ddl>> {
+        let named = || names.to_vec();
+        Ok(Some(match object_type {
+            ast::ObjectType::Schema => {
+                let names = names.iter().map(schema_name_of).collect::<Result<_>>()?;
+                Ddl::DropSchemas { names, if_exists, cascade }
+            }
+            ast::ObjectType::Table => Ddl::DropTables { names: named(), if_exists, cascade },
+            ast::ObjectType::Index => Ddl::DropIndexes { names: named(), if_exists },
+            ast::ObjectType::View => Ddl::DropViews { names: named(), if_exists, cascade },
+            ast::ObjectType::Sequence => Ddl::DropSequences { names: named(), if_exists, cascade },
             _ => return Ok(None),
         }))
     }

@@ -182,14 +182,7 @@ pub(crate) fn parse_query(sql: &str) -> Result<Option<Box<ast::Query>>> {
 }
 
 pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Body> {
-    let words: Vec<Keyword> = tokens
-        .iter()
-        .take(4)
-        .map(|t| match &t.token {
-            Token::Word(word) if word.quote_style.is_none() => word.keyword,
-            _ => Keyword::NoKeyword,
-        })
-        .collect();
+    let words: Vec<Keyword> = tokens.iter().take(4).map(keyword).collect();
     if let Some(name) = unknown_to_sqlparser(tokens) {
         return Err(Error::unsupported(name));
     }
@@ -197,100 +190,24 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
     if let Some(read) = cursor::read(sql, tokens, parse_statement) {
         return read;
     }
-    let dialect = Ledger::for_tokens(tokens.len());
-    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
-    let skip = |parser: &mut Parser<'_>, n: usize| (0..n).for_each(|_| drop(parser.next_token()));
-    let body = match words.as_slice() {
-        [Keyword::ALTER, ..] if let Some(changed) = grants::changed_owner(tokens, &mut parser) => {
-            changed.map(|changed| Body::Ddl(Box::new(changed)))
-        }
+    match words.as_slice() {
         [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),
         [Keyword::ANALYZE, ..] => return Ok(Body::Nothing("ANALYZE")),
         [Keyword::ABORT, ..] => return Ok(Body::Rollback),
         [Keyword::DO, ..] => return do_block(sql, tokens),
-        [Keyword::CREATE, Keyword::PROCEDURE, ..] => {
-            skip(&mut parser, 2);
-            create_routine(&mut parser, true, false)
-        }
-        [Keyword::CREATE, Keyword::OR, Keyword::REPLACE, Keyword::PROCEDURE] => {
-            skip(&mut parser, 4);
-            create_routine(&mut parser, true, true)
-        }
-        [Keyword::DROP, Keyword::PROCEDURE, ..] => {
-            drop_routine(&tokens::tokens_as_function(tokens))
-        }
-        [Keyword::CREATE, Keyword::SEQUENCE, ..] => {
-            skip(&mut parser, 2);
-            sequence::create(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
-        }
-        [Keyword::ALTER, Keyword::SEQUENCE, ..] => {
-            skip(&mut parser, 2);
-            sequence::alter(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
-        }
-        [Keyword::ALTER, kind @ (Keyword::TABLE | Keyword::INDEX | Keyword::VIEW), ..] => {
-            let mut first = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
-            let known = match kind {
-                Keyword::TABLE => sequence::alter_identity(&mut first),
-                _ => rewrites::renaming(&mut first),
-            };
-            match known {
-                Ok(Some(ddl)) => {
-                    expect_end(sql, &mut first)?;
-                    return Ok(Body::Ddl(Box::new(ddl)));
-                }
-                _ => parser.parse_statement().map(classify),
-            }
-        }
-        [Keyword::RESET, Keyword::SESSION, Keyword::AUTHORIZATION] => {
-            let tokens = tokens::named_in_one(tokens, "session_authorization");
-            parser = parser.with_tokens_with_locations(tokens);
-            parser.parse_statement().map(classify)
-        }
-        [Keyword::CREATE, kind @ (Keyword::ROLE | Keyword::USER | Keyword::GROUP), ..] => {
-            skip(&mut parser, 2);
-            roles::create(&mut parser, *kind == Keyword::USER).map(of_role)
-        }
-        [Keyword::ALTER, kind @ (Keyword::ROLE | Keyword::USER | Keyword::GROUP), ..] => {
-            skip(&mut parser, 2);
-            roles::alter(&mut parser, *kind == Keyword::GROUP).map(of_role)
-        }
-        [Keyword::DROP, Keyword::ROLE | Keyword::USER | Keyword::GROUP, ..] => {
-            skip(&mut parser, 2);
-            roles::drop_roles(&mut parser).map(of_role)
-        }
-        [kind @ (Keyword::GRANT | Keyword::REVOKE), ..] if roles::grants_roles(tokens) => {
-            skip(&mut parser, 1);
-            match kind {
-                Keyword::GRANT => roles::grant(&mut parser).map(of_role),
-                _ => roles::revoke(&mut parser).map(of_role),
-            }
-        }
-        [kind @ (Keyword::GRANT | Keyword::REVOKE), ..] => {
-            skip(&mut parser, 1);
-            let statement = grants::read(&mut parser, *kind == Keyword::GRANT);
-            statement.map(|statement| Body::Ddl(Box::new(Ddl::Grant(Box::new(statement)))))
-        }
-        [Keyword::COMMENT, Keyword::ON, Keyword::CONSTRAINT, ..] => {
-            skip(&mut parser, 3);
-            comment_on_constraint(&mut parser).map(|ddl| Body::Ddl(Box::new(ddl)))
-        }
-        // Routines are known by their names alone.
-        [Keyword::COMMENT, Keyword::ON, Keyword::FUNCTION | Keyword::PROCEDURE, ..] => {
-            parser = parser.with_tokens_with_locations(tokens::without_arguments(tokens));
-            parser.parse_statement().map(classify)
-        }
-        [Keyword::SET, ..] if rewrites::sets_constraints(tokens) => {
-            skip(&mut parser, 2);
-            rewrites::set_constraints(&mut parser)
-                .map(|(names, deferred)| Body::SetConstraints { names, deferred })
-        }
-        [Keyword::COPY, ..] => {
-            parser = parser.with_tokens_with_locations(tokens::switches_as_booleans(tokens));
-            parser.parse_statement().map(classify)
-        }
-        _ => parser.parse_statement().map(classify),
-    };
-    let body = body.map_err(|error| match rewrites::conflicts_by_expression(tokens) {
+        _ => {}
+    }
+    let dialect = Ledger::for_tokens(tokens.len());
+    let parser_of = |tokens| Parser::new(&dialect).with_tokens_with_locations(tokens);
+    let mut parser = parser_of(as_sqlparser_reads(&words, tokens));
+    let read = own_grammar(&words, tokens, &mut parser).or_else(|| {
+        let mut first = parser_of(tokens.to_vec());
+        let altered = altered(&words, &mut first)?;
+        parser = first;
+        Some(Ok(altered))
+    });
+    let read = read.unwrap_or_else(|| parser.parse_statement().map(classify));
+    let body = read.map_err(|error| match rewrites::conflicts_by_expression(tokens) {
         false => parser_error(sql, error),
         true => Error::unsupported("ON CONFLICT with an expression, a collation or a condition")
             .with_hint("Name the columns of a unique index, or say ON CONSTRAINT and its name."),
@@ -304,6 +221,123 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
         expect_end(sql, &mut parser)?;
     }
     Ok(body)
+}
+
+fn keyword(token: &TokenWithSpan) -> Keyword {
+    match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    }
+}
+
+/// Where sqlparser reads a statement in other words only.
+fn as_sqlparser_reads(words: &[Keyword], tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    match words {
+        [Keyword::RESET, Keyword::SESSION, Keyword::AUTHORIZATION] => {
+            tokens::named_in_one(tokens, "session_authorization")
+        }
+        // Routines are known by their names alone.
+        [Keyword::COMMENT, Keyword::ON, Keyword::FUNCTION | Keyword::PROCEDURE, ..] => {
+            tokens::without_arguments(tokens)
+        }
+        [Keyword::COPY, ..] => tokens::switches_as_booleans(tokens),
+        _ => tokens.to_vec(),
+    }
+}
+
+type Read = std::result::Result<Body, ParserError>;
+
+fn of_ddl(ddl: Ddl) -> Body {
+    Body::Ddl(Box::new(ddl))
+}
+
+fn skip(parser: &mut Parser<'_>, tokens: usize) {
+    (0..tokens).for_each(|_| drop(parser.next_token()));
+}
+
+/// What sqlparser reads otherwise, or not at all; `None`: it reads the statement.
+fn own_grammar(
+    words: &[Keyword],
+    tokens: &[TokenWithSpan],
+    parser: &mut Parser<'_>,
+) -> Option<Read> {
+    if let [Keyword::ALTER, ..] = words
+        && let Some(changed) = grants::changed_owner(tokens, parser)
+    {
+        return Some(changed.map(of_ddl));
+    }
+    Some(match words {
+        [Keyword::CREATE, Keyword::PROCEDURE, ..] => {
+            skip(parser, 2);
+            create_routine(parser, true, false)
+        }
+        [Keyword::CREATE, Keyword::OR, Keyword::REPLACE, Keyword::PROCEDURE] => {
+            skip(parser, 4);
+            create_routine(parser, true, true)
+        }
+        [Keyword::DROP, Keyword::PROCEDURE, ..] => {
+            drop_routine(&tokens::tokens_as_function(tokens))
+        }
+        [Keyword::CREATE, Keyword::SEQUENCE, ..] => {
+            skip(parser, 2);
+            sequence::create(parser).map(of_ddl)
+        }
+        [Keyword::ALTER, Keyword::SEQUENCE, ..] => {
+            skip(parser, 2);
+            sequence::alter(parser).map(of_ddl)
+        }
+        [Keyword::COMMENT, Keyword::ON, Keyword::CONSTRAINT, ..] => {
+            skip(parser, 3);
+            comment_on_constraint(parser).map(of_ddl)
+        }
+        [Keyword::SET, ..] if rewrites::sets_constraints(tokens) => {
+            skip(parser, 2);
+            rewrites::set_constraints(parser)
+                .map(|(names, deferred)| Body::SetConstraints { names, deferred })
+        }
+        _ => return of_roles(words, tokens, parser),
+    })
+}
+
+/// Roles and privileges.
+fn of_roles(words: &[Keyword], tokens: &[TokenWithSpan], parser: &mut Parser<'_>) -> Option<Read> {
+    Some(match words {
+        [Keyword::CREATE, kind @ (Keyword::ROLE | Keyword::USER | Keyword::GROUP), ..] => {
+            skip(parser, 2);
+            roles::create(parser, *kind == Keyword::USER).map(of_role)
+        }
+        [Keyword::ALTER, kind @ (Keyword::ROLE | Keyword::USER | Keyword::GROUP), ..] => {
+            skip(parser, 2);
+            roles::alter(parser, *kind == Keyword::GROUP).map(of_role)
+        }
+        [Keyword::DROP, Keyword::ROLE | Keyword::USER | Keyword::GROUP, ..] => {
+            skip(parser, 2);
+            roles::drop_roles(parser).map(of_role)
+        }
+        [kind @ (Keyword::GRANT | Keyword::REVOKE), ..] => {
+            skip(parser, 1);
+            let grants = *kind == Keyword::GRANT;
+            match (roles::grants_roles(tokens), grants) {
+                (true, true) => roles::grant(parser).map(of_role),
+                (true, false) => roles::revoke(parser).map(of_role),
+                (false, _) => {
+                    let read = grants::read(parser, grants);
+                    read.map(|statement| of_ddl(Ddl::Grant(Box::new(statement))))
+                }
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// What else ALTER of a table, an index or a view does; `None`: sqlparser knows.
+fn altered(words: &[Keyword], parser: &mut Parser<'_>) -> Option<Body> {
+    let read = match words {
+        [Keyword::ALTER, Keyword::TABLE, ..] => sequence::alter_identity(parser),
+        [Keyword::ALTER, Keyword::INDEX | Keyword::VIEW, ..] => rewrites::renaming(parser),
+        _ => return None,
+    };
+    read.ok().flatten().map(of_ddl)
 }
 
 /// `DO [LANGUAGE name] body`, or the other way round.

@@ -1,0 +1,91 @@
+//! What a name in an expression stands for: a column, a variable, a call without parentheses.
+
+use sqlparser::ast;
+use types::{Error, Result, SqlState};
+
+use super::binder::{Binder, Typed};
+use super::scope::Scope;
+use crate::syntax::names::{fold as fold_name, is_bare_call};
+
+impl Binder<'_> {
+    pub(super) fn identifier(&mut self, scope: &Scope, ident: &ast::Ident) -> Result<Typed> {
+        let name = fold_name(ident);
+        match self.column(scope, &name) {
+            Err(error) if error.code() == SqlState::UNDEFINED_COLUMN && is_bare_call(ident) => {
+                self.call_by_name(&name, Vec::new())
+            }
+            found => found,
+        }
+    }
+
+    fn column(&mut self, scope: &Scope, name: &str) -> Result<Typed> {
+        let variable = self.variables.iter().rfind(|v| v.name == name && !v.qualified_only);
+        match (scope.find(name)?, variable) {
+            (Some(_), Some(_)) if self.strict_variables => Err(Error::new(
+                SqlState::AMBIGUOUS_COLUMN,
+                format!("column reference \"{name}\" is ambiguous"),
+            )
+            .with_detail("It could refer to either a PL/pgSQL variable or a table column.")
+            .with_hint("Qualify it by the table's name, or by that of the procedure or block.")),
+            (Some((expr, data_type)), _) => {
+                self.reads(scope, &expr);
+                Ok(Typed::new(expr, data_type))
+            }
+            (None, Some(variable)) => {
+                Ok(Typed::new(variable.value.clone(), variable.data_type.clone()))
+            }
+            (None, None) => Err(self.unknown_column(scope, name)),
+        }
+    }
+
+    fn unknown_column(&self, scope: &Scope, name: &str) -> Error {
+        let outside = self.enclosing.iter().any(|s| matches!(s.find(name), Ok(Some(_))));
+        if outside {
+            return correlated(name);
+        }
+        let error =
+            Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
+        if scope.relation(name).is_some() {
+            return Error::unsupported("the row of a table as a value");
+        }
+        match scope.suggestion(name) {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+
+    pub(super) fn qualified_column(&mut self, scope: &Scope, parts: &[String]) -> Result<Typed> {
+        let (qualifier, name) = match parts {
+            [qualifier, name] => (qualifier, name),
+            [schema, qualifier, name] if scope.is_in_schema(schema, qualifier) => (qualifier, name),
+            [schema, qualifier, _] if schema != "public" || scope.relation(qualifier).is_some() => {
+                let what = format!("missing FROM-clause entry for table \"{schema}.{qualifier}\"");
+                return Err(Error::new(SqlState::UNDEFINED_TABLE, what));
+            }
+            [_, qualifier, name] => (qualifier, name),
+            _ => {
+                return Err(Error::unsupported(format_args!("the name {}", parts.join("."))));
+            }
+        };
+        if let Some((expr, data_type)) = scope.find_qualified(qualifier, name)? {
+            self.reads(scope, &expr);
+            return Ok(Typed::new(expr, data_type));
+        }
+        let mut variables = self.variables.iter();
+        if let Some(variable) = variables.rfind(|v| v.qualifier == *qualifier && v.name == *name) {
+            return Ok(Typed::new(variable.value.clone(), variable.data_type.clone()));
+        }
+        if self.enclosing.iter().any(|s| s.relation(qualifier).is_some()) {
+            return Err(correlated(&format!("{qualifier}.{name}")));
+        }
+        Err(Error::new(
+            SqlState::UNDEFINED_TABLE,
+            format!("missing FROM-clause entry for table \"{qualifier}\""),
+        ))
+    }
+}
+
+fn correlated(name: &str) -> Error {
+    Error::unsupported(format_args!("a subquery that refers to \"{name}\" of the outer query"))
+        .with_hint("Write it as a join.")
+}
