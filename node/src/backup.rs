@@ -90,9 +90,9 @@ fn head_of_node(address: SocketAddr, source: &Arc<dyn Files>) -> types::Result<H
     };
     let answer = http::get(address, "/head", None)
         .map_err(|error| failed(format!("no node answers on {address}: {error}")))?;
-    let reported: Json = serde_json::from_str(&answer.body).unwrap_or_default();
-    let hash = reported["head"].as_str().map(hash_from_hex);
-    let (Some(height), Some(Ok(hash))) = (reported["height"].as_u64(), hash) else {
+    let node: Json = serde_json::from_str(&answer.body).unwrap_or_default();
+    let hash = node["head"].as_str().map(hash_from_hex);
+    let (Some(height), Some(Ok(hash))) = (node["height"].as_u64(), hash) else {
         return Err(failed(format!("the node on {address} says: {}", answer.body.trim())));
     };
     match head_at(source, height)? {

@@ -328,8 +328,8 @@ mod tests {
     fn missing_results_are_told_and_are_no_damage() {
         let found = Verification { results_missing: 3, ..found(Verdict::Sound) };
         assert_eq!(exit_of(&found), Exit::Ok);
-        let reported = "the last 3 blocks were not on disk; executing them again gives them\n";
-        assert!(verification_text(&found).contains(reported));
+        let line = "the last 3 blocks were not on disk; executing them again gives them\n";
+        assert!(verification_text(&found).contains(line));
         assert_eq!(verification_json(&found)["results_missing"], 3);
     }
 }

@@ -285,11 +285,11 @@ mod tests {
     #[test]
     fn a_node_that_is_not_ready_prunes_nothing() {
         let observed = Observed::default();
-        let reported = |observed: &Observed| goes_on(observed).map_err(|error| error.to_string());
-        assert!(reported(&observed).unwrap_err().contains("starting"));
+        let refusal = |observed: &Observed| goes_on(observed).map_err(|error| error.to_string());
+        assert!(refusal(&observed).unwrap_err().contains("starting"));
         observed.enter(Phase::Ready);
-        assert_eq!(reported(&observed), Ok(()));
+        assert_eq!(refusal(&observed), Ok(()));
         observed.enter(Phase::Stopping);
-        assert!(reported(&observed).unwrap_err().contains("stopping"));
+        assert!(refusal(&observed).unwrap_err().contains("stopping"));
     }
 }

@@ -333,12 +333,12 @@ impl pgfront::Session for Session {
     }
 
     fn take_notifications(&mut self) -> Vec<Notification> {
-        let reported = |reported: commons::channels::Notification| Notification {
-            process_id: reported.process,
-            channel: reported.note.channel,
-            payload: reported.note.payload,
+        let notification = |sent: commons::channels::Notification| Notification {
+            process_id: sent.process,
+            channel: sent.note.channel,
+            payload: sent.note.payload,
         };
-        self.inner.take_notifications().into_iter().map(reported).collect()
+        self.inner.take_notifications().into_iter().map(notification).collect()
     }
 
     fn cursor(&self, name: &str) -> Option<(Vec<ColumnDescription>, Format)> {

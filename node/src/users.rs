@@ -130,8 +130,8 @@ mod tests {
         assert!(matches!(open.authentication("a", local), Authentication::Trust));
         assert!(matches!(open.authentication("a", Peer::Unix), Authentication::Trust));
         assert!(matches!(open.authentication("a", mapped), Authentication::Trust));
-        let reported = open.authentication("a", remote);
-        assert!(matches!(reported, Authentication::Unknown { iterations: SCRAM_ITERATIONS }));
+        let stranger = open.authentication("a", remote);
+        assert!(matches!(stranger, Authentication::Unknown { iterations: SCRAM_ITERATIONS }));
         let verifier = Verifier::from_password("x", 4096).unwrap();
         let closed = Users::new(Some([("ada".to_owned(), verifier)].into()));
         let of = |user| closed.authentication(user, local);

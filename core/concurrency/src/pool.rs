@@ -345,13 +345,13 @@ impl WorkerPool {
         if self.workers() == 1 {
             return (job(), beside(self));
         }
-        let (tell, reported) = std::sync::mpsc::sync_channel(1);
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
         let progress = self.post_task(move |pool| {
             let _ = tell.send(catch_unwind(AssertUnwindSafe(|| beside(pool))));
         });
         let own = catch_unwind(AssertUnwindSafe(job));
         self.shared.help_until_done(&progress);
-        let other = reported.recv().expect("a task that is done has told");
+        let other = told.recv().expect("a task that is done has told");
         match (own, other) {
             (Ok(own), Ok(other)) => (own, other),
             (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     fn a_job_needs_no_thread_but_the_one_that_runs_it() {
         let pool = WorkerPool::of_tasks(2);
-        let (tell, reported) = std::sync::mpsc::channel();
+        let (tell, told) = std::sync::mpsc::channel();
         for task in 0..10 {
             let tell = tell.clone();
             pool.spawn(move |pool| {
@@ -452,7 +452,7 @@ mod tests {
                 tell.send(task).unwrap();
             });
         }
-        let mut tasks: Vec<i32> = (0..10).map(|_| reported.recv().unwrap()).collect();
+        let mut tasks: Vec<i32> = (0..10).map(|_| told.recv().unwrap()).collect();
         tasks.sort_unstable();
         assert_eq!(tasks, (0..10).collect::<Vec<_>>());
     }

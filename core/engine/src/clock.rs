@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_is_told_and_time_that_passes_is_not() {
         let passed = Arc::new(AtomicI64::new(7 * SECOND));
-        let reported = Arc::clone(&passed);
-        let steady: SteadyClock = Arc::new(move || reported.load(Ordering::Relaxed));
+        let shown = Arc::clone(&passed);
+        let steady: SteadyClock = Arc::new(move || shown.load(Ordering::Relaxed));
         let bound = ClockBound { ahead_max: Duration::from_secs(10), steady };
         let clock: Clock = Arc::new(|| 1_000 * SECOND);
         let guard = ClockGuard::new(bound, &clock);

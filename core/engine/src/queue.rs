@@ -287,8 +287,8 @@ impl Queue {
             drop(state);
             remote.answer_given_up();
             // Others order on: what no client here waits for is for the next start.
-            let decided = || carried == 0 && remote.waiting() == 0;
-            let ended = |at: &Instant| decided() || at.elapsed() >= LAST_ANSWERS;
+            let all_answered = || carried == 0 && remote.waiting() == 0;
+            let ended = |at: &Instant| all_answered() || at.elapsed() >= LAST_ANSWERS;
             if ends && self.closed_at.get().is_some_and(ended) {
                 return Next::End;
             }

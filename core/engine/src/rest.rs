@@ -57,10 +57,10 @@ impl Resting {
         rest: impl Fn() -> io::Result<()> + Send + 'static,
     ) -> io::Result<Resting> {
         let stopped = Arc::new(AtomicBool::new(false));
-        let reported = Arc::clone(&stopped);
+        let stops = Arc::clone(&stopped);
         let thread = std::thread::Builder::new().name("rest".into()).spawn(move || {
             let _ = arrivals.thread.set(std::thread::current());
-            run(moment, &arrivals, &rest, &reported);
+            run(moment, &arrivals, &rest, &stops);
         })?;
         Ok(Resting { stopped, thread: Some(thread) })
     }

@@ -193,8 +193,8 @@ fn died_in(folder: &Path, protocol: &str, body: &Body) {
     for key in 1..4 {
         assert!(node.insert(key).unwrap().outcome.is_committed());
     }
-    let reported = node.ask(Some("k"), body).unwrap_err();
-    assert_eq!(reported.code(), SqlState::INTERNAL_ERROR, "{protocol}");
+    let error = node.ask(Some("k"), body).unwrap_err();
+    assert_eq!(error.code(), SqlState::INTERNAL_ERROR, "{protocol}");
     let refused = node.insert(9).unwrap_err();
     assert_eq!(refused.code(), SqlState::READ_ONLY_SQL_TRANSACTION);
     assert!(node.has(3), "reads go on");
@@ -277,8 +277,8 @@ fn what_a_skipped_block_says_of_its_transactions() {
     let recorded = replayed.unrecorded.iter().map(|it| ledger::BlockResult::of(it).unwrap());
     let recorded: Vec<_> = recorded.filter(|it| it.height() >= FAILING).collect();
     let [skipped, skip] = &recorded[..] else { panic!("{} results", recorded.len()) };
-    let reported = engine::describe::describe_outcome(&skipped.outcomes()[0]);
-    assert_eq!(reported, "rejected, XXT01");
+    let shown = engine::describe::describe_outcome(&skipped.outcomes()[0]);
+    assert_eq!(shown, "rejected, XXT01");
     assert_eq!((skipped.header().effect_count, skip.header().effect_count), (0, 1));
     assert!(engine::transaction::is_committed(&skip.outcomes()[0]));
 }

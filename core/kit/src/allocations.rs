@@ -37,7 +37,7 @@ impl Drop for Unreported {
 }
 
 thread_local! {
-    static UNTOLD: Unreported = const { Unreported(Cell::new(0)) };
+    static UNREPORTED: Unreported = const { Unreported(Cell::new(0)) };
     /// Bytes of the largest allocation since it was set to 0.
     static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
@@ -46,7 +46,7 @@ pub struct Counting<A>(pub A);
 
 #[inline]
 fn change(bytes: i64) {
-    let reported = UNTOLD.try_with(|Unreported(unreported)| {
+    let noted = UNREPORTED.try_with(|Unreported(unreported)| {
         let now = unreported.get() + bytes;
         let is_little = now.abs() < TOLD_BYTES;
         unreported.set(if is_little { now } else { 0 });
@@ -54,7 +54,7 @@ fn change(bytes: i64) {
             LIVE.fetch_add(now, Ordering::Relaxed);
         }
     });
-    if reported.is_err() {
+    if noted.is_err() {
         LIVE.fetch_add(bytes, Ordering::Relaxed);
     }
 }

@@ -112,7 +112,7 @@ pub struct Finished<T> {
     pub carried_in: usize,
     /// A permutation of the block's positions.
     pub serial_order: Vec<Position>,
-    /// What the protocol deferred, in ascending order: those that are settled for want of attempts
+    /// What the protocol deferred, in ascending order: those that ended for want of attempts
     /// among them.
     pub deferred: Vec<Position>,
     /// (t, u): t of this block comes, in the serial order, right before u of the block before.
@@ -325,12 +325,12 @@ impl<T: Task> Line<T> {
         let decided = (0..).zip(members.into_iter().zip(outcomes));
         let decided = decided.map(|(position, (member, outcome))| {
             let Deferred { task, origin, attempts } = member;
-            let put_off = deferred.next_if_eq(&&position).is_some();
+            let defers = deferred.next_if_eq(&&position).is_some();
             debug_assert!(
-                !put_off || matches!(outcome, Outcome::Retry(_)),
+                !defers || matches!(outcome, Outcome::Retry(_)),
                 "a deferred transaction is to be tried again"
             );
-            let again = put_off && attempts < self.attempts_max;
+            let again = defers && attempts < self.attempts_max;
             let decision = match again {
                 true => {
                     later.push(Deferred { task, origin, attempts: attempts + 1 });
@@ -471,7 +471,7 @@ impl<T> Ran<T> {
     }
 
     /// Transactions come before some of the block before.
-    pub fn reorders_blocks(&self) -> bool {
+    pub fn reorders_previous(&self) -> bool {
         !self.outcome.inter_block_reorderings.is_empty() && !mutated("unsafe_height_read")
     }
 

@@ -52,10 +52,10 @@ impl SafeSnapshot {
     }
 
     /// The block behind the newest published one is finished, or known to have seen that one.
-    /// `reorders_blocks`: one of its transactions comes, in the serial order, before one of the
+    /// `reorders_previous`: one of its transactions comes, in the serial order, before one of the
     /// block before.
-    pub fn finished(&mut self, reorders_blocks: bool) {
-        if let Some(newest) = self.newest.take_if(|_| !reorders_blocks) {
+    pub fn finished(&mut self, reorders_previous: bool) {
+        if let Some(newest) = self.newest.take_if(|_| !reorders_previous) {
             self.safe = Some(newest);
         }
     }

@@ -16,7 +16,7 @@
 //! *How it stands to the protocols.* A deterministic protocol can replay its own blocks, and need
 //! not be told the order. Replay by pieces needs the order, and that no transaction in it fails; it
 //! rests on what the log says, and checks no outcome. What each block changed is
-//! [told](replay::Task::reported) to callers that have something to hold it against, as the engine
+//! [handed](replay::Task::changes) to callers that have something to hold it against, as the engine
 //! has.
 //!
 //! Absence: no SQL, no socket, no particular protocol.

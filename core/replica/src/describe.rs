@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(describe_outcome(&[]), "unreadable");
         let taken = types::Error::new(types::SqlState::UNIQUE_VIOLATION, "taken");
         let taken = taken.with_table("t").with_constraint("t_pkey");
-        let reported = describe_outcome(&encode_outcome(&Outcome::Rejected(taken)));
-        assert_eq!(reported, "rejected, 23505, table t, constraint t_pkey");
+        let shown = describe_outcome(&encode_outcome(&Outcome::Rejected(taken)));
+        assert_eq!(shown, "rejected, 23505, table t, constraint t_pkey");
     }
 }

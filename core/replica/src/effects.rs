@@ -35,13 +35,13 @@ pub struct Effects {
 pub enum Step {
     Rows(Changes),
     /// The same, hashed.
-    Reported(Vec<ReportedRow>),
+    Hashed(Vec<HashedRow>),
     /// Those of a schema change, sorted by name.
     Objects(Vec<ObjectChange>),
 }
 
 /// A row's net change, without its images.
-pub struct ReportedRow {
+pub struct HashedRow {
     schema: Arc<TableSchema>,
     key: Key,
     before: Option<Hash>,
@@ -86,7 +86,7 @@ impl Effects {
     pub(crate) fn tell(&mut self) -> Result<()> {
         for step in &mut self.steps {
             if let Step::Rows(changes) = step {
-                *step = Step::Reported(reported(changes)?);
+                *step = Step::Hashed(hashed(changes)?);
             }
         }
         Ok(())
@@ -103,7 +103,7 @@ impl Effects {
     pub fn len(&self) -> usize {
         let of = |step: &Step| match step {
             Step::Rows(changes) => changes.len(),
-            Step::Reported(rows) => rows.len(),
+            Step::Hashed(rows) => rows.len(),
             Step::Objects(objects) => objects.len(),
         };
         self.steps.iter().map(of).sum()
@@ -130,7 +130,7 @@ impl Effects {
             effects.begin_step();
             match step {
                 Step::Rows(changes) => push_rows(changes, &mut effects, rows.as_deref_mut())?,
-                Step::Reported(reported) => reported.iter().try_for_each(|row| {
+                Step::Hashed(hashed) => hashed.iter().try_for_each(|row| {
                     note(rows.as_deref_mut(), row.stamp, &row.effect());
                     effects.push(&row.effect())
                 })?,
@@ -145,7 +145,7 @@ impl Effects {
         let of = |step: &Step| -> Vec<ChangedRow> {
             match step {
                 Step::Rows(changes) => changes.touched().iter().map(changed_row).collect(),
-                Step::Reported(rows) => rows.iter().map(ReportedRow::shown).collect(),
+                Step::Hashed(rows) => rows.iter().map(HashedRow::shown).collect(),
                 Step::Objects(objects) => objects.iter().map(changed_object).collect(),
             }
         };
@@ -182,10 +182,10 @@ fn note(rows: Option<&mut Vec<RowChange>>, stamp: Option<Stamp>, effect: &Effect
     rows.push(RowChange { key: TreeKey::new(effect.table.0, effect.key), value });
 }
 
-fn reported(changes: &Changes) -> Result<Vec<ReportedRow>> {
+fn hashed(changes: &Changes) -> Result<Vec<HashedRow>> {
     let mut rows = Vec::with_capacity(changes.len());
     each_effect(changes, &mut |change, stamp, effect| {
-        rows.push(ReportedRow {
+        rows.push(HashedRow {
             schema: Arc::clone(change.schema()),
             key: change.key().clone(),
             before: effect.before,
@@ -223,9 +223,9 @@ fn each_effect(
     Ok(())
 }
 
-impl ReportedRow {
+impl HashedRow {
     fn effect(&self) -> Effect<'_> {
-        let ReportedRow { schema, key, before, after, previous_height, .. } = self;
+        let HashedRow { schema, key, before, after, previous_height, .. } = self;
         let (before, after, previous_height) = (*before, *after, *previous_height);
         Effect { table: schema.id, key: key.as_bytes(), before, after, previous_height }
     }

@@ -230,18 +230,18 @@ impl Images {
     }
 
     fn drain(&self, tables: &mut FxHashMap<TableId, Incarnations>, reported_to: &mut Height) {
-        let reported = self.store.feed().take();
+        let touched = self.store.feed().take();
         self.forget_dropped(tables);
         self.look_at_layouts(tables);
         for of_table in tables.values().flatten() {
-            of_table.complete_above.fetch_max(reported.complete_above, Ordering::Relaxed);
+            of_table.complete_above.fetch_max(touched.complete_above, Ordering::Relaxed);
         }
-        *reported_to = (*reported_to).max(reported.complete_above);
-        if reported.blocks.is_empty() {
+        *reported_to = (*reported_to).max(touched.complete_above);
+        if touched.blocks.is_empty() {
             return;
         }
         let lowest_pin = self.store.pins().lowest().unwrap_or(Height::MAX);
-        for block in &reported.blocks {
+        for block in &touched.blocks {
             *reported_to = block.height;
             for of_one in block.records.chunk_by(|a, b| a.0 == b.0) {
                 for of_table in tables.get(&of_one[0].0).into_iter().flatten() {

@@ -65,10 +65,10 @@ impl BlockWrites {
     }
 
     /// What each of the blocks touched, by its height.
-    pub(crate) fn take_reported(&mut self) -> BTreeMap<Height, Vec<Touched>> {
+    pub(crate) fn take_touched_blocks(&mut self) -> BTreeMap<Height, Vec<Touched>> {
         let mut blocks = BTreeMap::<Height, Vec<Touched>>::new();
         for arena in &mut self.arenas {
-            let heights = arena.take_reported().unwrap_or_default();
+            let heights = arena.take_touched_blocks().unwrap_or_default();
             for (height, touched) in heights.into_iter().zip(&arena.touched) {
                 blocks.entry(height).or_default().push(*touched);
             }

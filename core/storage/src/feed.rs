@@ -37,8 +37,8 @@ pub struct TouchedBlock {
     pub records: Vec<(TableId, Slot)>,
 }
 
-/// What a reader has been told.
-pub struct Reported {
+/// What closed since a reader asked last.
+pub struct TouchedBlocks {
     /// In the order of their heights.
     pub blocks: Vec<TouchedBlock>,
     /// Every record that a block above this touched was in these blocks or in earlier ones.
@@ -76,11 +76,11 @@ impl ChangeFeed {
     }
 
     /// All that was not taken yet. There is one reader at a time.
-    pub fn take(&self) -> Reported {
+    pub fn take(&self) -> TouchedBlocks {
         let mut inner = self.0.lock();
         inner.records = 0;
         let blocks = inner.blocks.drain(..).collect();
-        Reported { blocks, complete_above: inner.complete_above }
+        TouchedBlocks { blocks, complete_above: inner.complete_above }
     }
 
     /// Before the block is published, so that who sees its height finds what it touched.
@@ -110,8 +110,8 @@ mod tests {
         (0..count).map(|slot| Touched { table: TableId(1), slot: Slot(slot), before: 0 }).collect()
     }
 
-    fn heights(reported: &Reported) -> Vec<Height> {
-        reported.blocks.iter().map(|block| block.height).collect()
+    fn heights(taken: &TouchedBlocks) -> Vec<Height> {
+        taken.blocks.iter().map(|block| block.height).collect()
     }
 
     #[test]
@@ -122,18 +122,18 @@ mod tests {
         feed.close(2, &touched(2));
         feed.close(3, &touched(0));
         feed.close(4, &touched(1));
-        let reported = feed.take();
-        assert_eq!((heights(&reported), reported.complete_above), (vec![2, 4], 1));
-        assert_eq!(reported.blocks[0].records, [(TableId(1), Slot(0)), (TableId(1), Slot(1))]);
+        let taken = feed.take();
+        assert_eq!((heights(&taken), taken.complete_above), (vec![2, 4], 1));
+        assert_eq!(taken.blocks[0].records, [(TableId(1), Slot(0)), (TableId(1), Slot(1))]);
         feed.listen();
         feed.close(5, &touched(1));
-        let reported = feed.take();
-        assert_eq!((heights(&reported), reported.complete_above), (vec![5], 1));
+        let taken = feed.take();
+        assert_eq!((heights(&taken), taken.complete_above), (vec![5], 1));
         feed.stop_listening();
         feed.close(6, &touched(1));
         feed.listen();
-        let reported = feed.take();
-        assert_eq!((heights(&reported), reported.complete_above), (vec![], 6));
+        let taken = feed.take();
+        assert_eq!((heights(&taken), taken.complete_above), (vec![], 6));
     }
 
     #[test]
@@ -143,10 +143,10 @@ mod tests {
         const OF_BLOCK: usize = RECORDS_MAX / 20;
         let blocks = 5 * 20;
         (1..=blocks).for_each(|height| feed.close(height, &touched(OF_BLOCK as u32)));
-        let reported = feed.take();
-        let kept: usize = reported.blocks.iter().map(|block| block.records.len()).sum();
+        let taken = feed.take();
+        let kept: usize = taken.blocks.iter().map(|block| block.records.len()).sum();
         assert!(kept <= RECORDS_MAX && kept > RECORDS_MAX - 3 * OF_BLOCK);
-        assert_eq!(reported.blocks[0].height, reported.complete_above + 1);
-        assert_eq!(reported.blocks.last().map(|block| block.height), Some(blocks));
+        assert_eq!(taken.blocks[0].height, taken.complete_above + 1);
+        assert_eq!(taken.blocks.last().map(|block| block.height), Some(blocks));
     }
 }

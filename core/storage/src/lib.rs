@@ -54,7 +54,7 @@ pub mod parts {
 
 pub use block::{BlockWrites, Change, Changes};
 pub use change::{CatalogChange, Convert, Toll};
-pub use feed::{ChangeFeed, Reported, TouchedBlock};
+pub use feed::{ChangeFeed, TouchedBlock, TouchedBlocks};
 pub use gather::{GROUP_ROWS, Gathered};
 pub use hash::KeyHash;
 pub use header::HEIGHT_MAX;

@@ -382,12 +382,12 @@ impl Store {
     /// Closes blocks that were begun by [`Store::begin_each_block`]. Those that changed nothing are
     /// not among the result, which comes in the order of heights.
     pub fn finish_each(&self, mut blocks: BlockWrites) -> Vec<Changes> {
-        let reported = blocks.take_reported();
-        let pins: Vec<_> = reported.keys().map(|height| self.pins_of_changes(*height)).collect();
+        let touched = blocks.take_touched_blocks();
+        let pins: Vec<_> = touched.keys().map(|height| self.pins_of_changes(*height)).collect();
         self.close(blocks);
         let changes =
             |((height, touched), pins)| Changes::new(height, pins, self.catalog(), touched);
-        reported.into_iter().zip(pins).map(changes).collect()
+        touched.into_iter().zip(pins).map(changes).collect()
     }
 
     /// Closes a block. Its net changes can be read as long as the result lives.

@@ -516,7 +516,7 @@ pub struct UndoArena {
     height: Height,
     /// Each block's changes are to be told, though they are written together: the block of each
     /// touch.
-    reported: Option<Vec<Height>>,
+    touched_blocks: Option<Vec<Height>>,
     chunk: Option<Chunk>,
     full: Vec<Chunk>,
     pub(crate) touched: Vec<Touched>,
@@ -533,7 +533,7 @@ impl UndoArena {
             space,
             from: StampWord::new(first, State::Free),
             height,
-            reported: None,
+            touched_blocks: None,
             chunk: None,
             full: Vec::new(),
             touched,
@@ -544,19 +544,19 @@ impl UndoArena {
     }
 
     pub(crate) fn tell_each(&mut self) {
-        self.reported = Some(Vec::new());
+        self.touched_blocks = Some(Vec::new());
     }
 
     /// The block of each touch, if these are noted.
-    pub(crate) fn take_reported(&mut self) -> Option<Vec<Height>> {
-        self.reported.take()
+    pub(crate) fn take_touched_blocks(&mut self) -> Option<Vec<Height>> {
+        self.touched_blocks.take()
     }
 
     /// A block has written a record for the first time.
     pub(crate) fn touch(&mut self, touched: Touched, height: Height) {
         self.touched.push(touched);
-        if let Some(reported) = &mut self.reported {
-            reported.push(height);
+        if let Some(touched_blocks) = &mut self.touched_blocks {
+            touched_blocks.push(height);
         }
     }
 
@@ -579,7 +579,7 @@ impl UndoArena {
     /// it, will be said to have changed.
     #[inline]
     pub(crate) fn keeps(&self, image: StampWord, height: Height) -> bool {
-        match self.reported {
+        match self.touched_blocks {
             None => image.0 < self.from.0,
             Some(_) => image.height() < height,
         }

@@ -21,7 +21,7 @@ use prost::Message;
 use prost::encoding::{decode_varint, encode_varint};
 use tendermint_proto::google::protobuf::Timestamp;
 use tendermint_proto::v0_38::abci::request::Value as Ask;
-use tendermint_proto::v0_38::abci::response::Value as Reported;
+use tendermint_proto::v0_38::abci::response::Value as Answer;
 use tendermint_proto::v0_38::abci::{
     ExecTxResult, Misbehavior, MisbehaviorType, Request, RequestFinalizeBlock, RequestInitChain,
     RequestQuery, Response, ResponseCheckTx, ResponseCommit, ResponseEcho, ResponseException,
@@ -50,17 +50,17 @@ pub(crate) fn answer_all(shared: &Shared, stream: &UnixStream) -> io::Result<()>
             return Err(io::Error::other("CometBFT asks for what this program does not know"));
         };
         let flushes = matches!(ask, Ask::Flush(_));
-        let (reported, ends) = match answer(shared, ask) {
-            Ok(reported) => (reported, false),
+        let (answered, ends) = match answer(shared, ask) {
+            Ok(answered) => (answered, false),
             Err(what) => {
                 if !shared.has_ended() {
                     error!("CometBFT is refused: {what}");
                     shared.complain(&what);
                 }
-                (Reported::Exception(ResponseException { error: what }), true)
+                (Answer::Exception(ResponseException { error: what }), true)
             }
         };
-        write(&mut to, &Response { value: Some(reported) })?;
+        write(&mut to, &Response { value: Some(answered) })?;
         if flushes || ends || from.buffer().is_empty() {
             to.flush()?;
         }
@@ -103,15 +103,15 @@ fn write(to: &mut impl Write, response: &Response) -> io::Result<()> {
     to.write_all(&bytes)
 }
 
-fn answer(shared: &Shared, ask: Ask) -> Result<Reported, String> {
+fn answer(shared: &Shared, ask: Ask) -> Result<Answer, String> {
     let app = || shared.app();
     Ok(match ask {
-        Ask::Echo(echo) => Reported::Echo(ResponseEcho { message: echo.message }),
-        Ask::Flush(_) => Reported::Flush(ResponseFlush {}),
+        Ask::Echo(echo) => Answer::Echo(ResponseEcho { message: echo.message }),
+        Ask::Flush(_) => Answer::Flush(ResponseFlush {}),
         Ask::Info(_) => {
             let (height, hash) = shared.wait(|app| Ok(app.info()))?;
             shared.is_well();
-            Reported::Info(ResponseInfo {
+            Answer::Info(ResponseInfo {
                 data: "tally".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 app_version: 0,
@@ -119,9 +119,9 @@ fn answer(shared: &Shared, ask: Ask) -> Result<Reported, String> {
                 last_block_app_hash: if height == 0 { Bytes::new() } else { owned(&hash) },
             })
         }
-        Ask::InitChain(asked) => Reported::InitChain(init(shared, &asked)?),
-        Ask::Query(asked) => Reported::Query(query(shared, &asked)),
-        Ask::CheckTx(asked) => Reported::CheckTx(match app().check(&asked.tx) {
+        Ask::InitChain(asked) => Answer::InitChain(init(shared, &asked)?),
+        Ask::Query(asked) => Answer::Query(query(shared, &asked)),
+        Ask::CheckTx(asked) => Answer::CheckTx(match app().check(&asked.tx) {
             Ok(()) => ResponseCheckTx::default(),
             Err(error) => {
                 let log = error.message().to_owned();
@@ -131,7 +131,7 @@ fn answer(shared: &Shared, ask: Ask) -> Result<Reported, String> {
         Ask::PrepareProposal(asked) => {
             let bytes_max = usize::try_from(asked.max_tx_bytes).unwrap_or(0);
             let txs = app().prepare(&asked.txs, bytes_max);
-            Reported::PrepareProposal(ResponsePrepareProposal { txs })
+            Answer::PrepareProposal(ResponsePrepareProposal { txs })
         }
         Ask::ProcessProposal(asked) => {
             let processed = app().process(&asked.txs);
@@ -140,14 +140,14 @@ fn answer(shared: &Shared, ask: Ask) -> Result<Reported, String> {
                 warn!(height, from, "a proposed block is refused: {}", error.message());
             }
             let status = if processed.is_ok() { ACCEPT } else { REJECT };
-            Reported::ProcessProposal(ResponseProcessProposal { status })
+            Answer::ProcessProposal(ResponseProcessProposal { status })
         }
-        Ask::FinalizeBlock(asked) => Reported::FinalizeBlock(finalize(shared, asked)?),
+        Ask::FinalizeBlock(asked) => Answer::FinalizeBlock(finalize(shared, asked)?),
         Ask::Commit(_) => {
             app().commit();
-            Reported::Commit(ResponseCommit { retain_height: 0 })
+            Answer::Commit(ResponseCommit { retain_height: 0 })
         }
-        Ask::ListSnapshots(_) => Reported::ListSnapshots(ResponseListSnapshots::default()),
+        Ask::ListSnapshots(_) => Answer::ListSnapshots(ResponseListSnapshots::default()),
         other => return Err(format!("this program has no answer to {other:?}")),
     })
 }

@@ -279,15 +279,15 @@ fn listen(shared: &Arc<Shared>, listener: &UnixListener) {
 
 fn send(shared: &Shared) {
     let socket = shared.settings.home.join("rpc.sock");
-    let mut reported = Instant::now();
+    let mut reported_at = Instant::now();
     loop {
         let next =
             shared.wait(|app| Ok(app.next(shared.now_ms()).map_or(Answer::Later, Answer::Now)));
         let Ok((number, tx)) = next else { return };
         if let Err(error) = rpc::broadcast(&socket, &tx) {
-            if reported.elapsed() > Duration::from_secs(5) {
+            if reported_at.elapsed() > Duration::from_secs(5) {
                 warn!(%error, "CometBFT takes no transactions, tried again");
-                reported = Instant::now();
+                reported_at = Instant::now();
             }
             shared.app().not_taken(number);
             thread::sleep(PAUSE);
@@ -341,9 +341,9 @@ impl Orderer for Comet {
     }
 
     fn confirm(&mut self, tell: Tell) -> bool {
-        let reported = self.0.shared.app().confirm(tell);
+        let joins = self.0.shared.app().confirm(tell);
         self.0.shared.changed.notify_all();
-        reported
+        joins
     }
 
     /// Its engine executes nothing any more: nothing is answered, and nothing is voted for.

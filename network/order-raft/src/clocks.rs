@@ -30,10 +30,10 @@ const COUNTS_FOR: Duration = Duration::from_secs(10);
 
 /// What the others have told. Times are microseconds.
 #[derive(Default)]
-pub struct Clocks(Mutex<Reported>);
+pub struct Clocks(Mutex<Offsets>);
 
 #[derive(Default)]
-struct Reported {
+struct Offsets {
     /// Of each: when it answered, and how far its clock was ahead of this one.
     offsets: BTreeMap<u64, (Instant, i64)>,
     /// Both clocks of this node at the last round.
@@ -54,14 +54,11 @@ pub struct Among {
 impl Clocks {
     /// A round of questions begins.
     pub fn begin(&self, own_us: i64) {
-        let mut reported = self.lock();
+        let mut heard = self.lock();
         // What was told before counts from another origin, if this clock was set.
-        let jumped = reported.jumped_us(own_us);
-        reported
-            .offsets
-            .values_mut()
-            .for_each(|(_, offset)| *offset = offset.saturating_sub(jumped));
-        reported.origin = Some((Instant::now(), own_us));
+        let jumped = heard.jumped_us(own_us);
+        heard.offsets.values_mut().for_each(|(_, offset)| *offset = offset.saturating_sub(jumped));
+        heard.origin = Some((Instant::now(), own_us));
     }
 
     pub fn reported(&self, member: u64, theirs_us: i64, own_us: i64) {
@@ -70,31 +67,31 @@ impl Clocks {
     }
 
     pub fn among(&self, own_us: i64) -> Among {
-        let mut reported = self.lock();
-        reported.offsets.retain(|_, (at, _)| at.elapsed() < COUNTS_FOR);
-        let mut offsets: Vec<i64> = reported.offsets.values().map(|(_, offset)| *offset).collect();
+        let mut heard = self.lock();
+        heard.offsets.retain(|_, (at, _)| at.elapsed() < COUNTS_FOR);
+        let mut offsets: Vec<i64> = heard.offsets.values().map(|(_, offset)| *offset).collect();
         offsets.push(0);
         offsets.sort_unstable();
         let offset_us = offsets[(offsets.len() - 1) / 2];
-        Among { known: offsets.len(), offset_us, jumped_us: reported.jumped_us(own_us) }
+        Among { known: offsets.len(), offset_us, jumped_us: heard.jumped_us(own_us) }
     }
 
     /// How far each known clock is ahead of most; that of this node is `own`.
     pub fn all(&self, own: u64, own_us: i64) -> BTreeMap<u64, i64> {
         let ahead_us = self.among(own_us).ahead_us();
-        let reported = self.lock();
-        let jumped_us = reported.jumped_us(own_us);
+        let heard = self.lock();
+        let jumped_us = heard.jumped_us(own_us);
         let ahead = |offset: i64| offset.saturating_sub(jumped_us).saturating_add(ahead_us);
-        let others = reported.offsets.iter().map(|(member, (_, offset))| (*member, ahead(*offset)));
+        let others = heard.offsets.iter().map(|(member, (_, offset))| (*member, ahead(*offset)));
         others.chain([(own, ahead_us)]).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Reported> {
+    fn lock(&self) -> MutexGuard<'_, Offsets> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-impl Reported {
+impl Offsets {
     fn jumped_us(&self, own_us: i64) -> i64 {
         let Some((at, origin_us)) = self.origin else { return 0 };
         let passed = i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX);
@@ -166,13 +163,11 @@ mod tests {
 
     const SECOND: i64 = 1_000_000;
 
-    fn ahead_s(reported: &[i64]) -> i64 {
+    fn ahead_s(heard: &[i64]) -> i64 {
         let clocks = Clocks::default();
         clocks.begin(0);
-        (1..)
-            .zip(reported)
-            .for_each(|(member, offset)| clocks.reported(member, offset * SECOND, 0));
-        assert_eq!(clocks.among(0).known, reported.len() + 1);
+        (1..).zip(heard).for_each(|(member, offset)| clocks.reported(member, offset * SECOND, 0));
+        assert_eq!(clocks.among(0).known, heard.len() + 1);
         clocks.among(0).ahead_us() / SECOND
     }
 

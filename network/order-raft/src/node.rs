@@ -140,13 +140,13 @@ impl Node {
     pub async fn answer(&self, request: Bytes) -> io::Result<Bytes> {
         let request = Request::decode(&request).map_err(io::Error::other)?;
         // Also of a node that has no Raft yet.
-        let reported = match &request {
+        let known = match &request {
             Request::Recall(asking, life) => Some(json(&self.recalled_for(*asking, *life).await?)),
             Request::Clock => Some(json(&(self.0.config.clock)())),
             _ => None,
         };
-        if let Some(reported) = reported {
-            return Ok(reported.map_err(io::Error::other)?.into());
+        if let Some(known) = known {
+            return Ok(known.map_err(io::Error::other)?.into());
         }
         let raft = self.raft()?;
         // Asked all the same, it would log an error each time.

@@ -237,12 +237,12 @@ mod tests {
 
     fn judged(own: &Recalled, heard: &[(u64, Recalled)]) -> Result<Settled, Lacking> {
         let named = BTreeSet::from([1, 2, 3]);
-        let knows = |(member, it): &(u64, Recalled)| (*member, reported(2, own, it));
+        let knows = |(member, it): &(u64, Recalled)| (*member, answer_to(2, own, it));
         judge(2, own, &heard.iter().map(knows).collect(), &named)
     }
 
     /// It has kept the life of the member that asks.
-    fn reported(id: u64, own: &Recalled, it: &Recalled) -> Recalled {
+    fn answer_to(id: u64, own: &Recalled, it: &Recalled) -> Recalled {
         Recalled { lives: Lives::default().with(id, own.life), ..it.clone() }
     }
 
@@ -370,7 +370,7 @@ mod tests {
                 let heard: BTreeMap<u64, Recalled> = all
                     .iter()
                     .filter(|it| **it != me)
-                    .map(|it| (*it, reported(me, &of(me), &of(*it))))
+                    .map(|it| (*it, answer_to(me, &of(me), &of(*it))))
                     .collect();
                 if let Ok(settled) = judge(me, &of(me), &heard, &all) {
                     assert_eq!(settled.least, last(1, 9), "{members}: {quorum:?}, lost {lost:b}");

@@ -419,9 +419,9 @@ impl World {
         let (life, size) = (self.members[&id].kept.life, self.members.len() as u64);
         let asked = self.of(other);
         asked.kept.lives.learn(&Lives::default().with(id, life));
-        let reported = asked.kept.clone();
+        let answer = asked.kept.clone();
         let member = self.of(id);
-        member.heard.insert(other, reported);
+        member.heard.insert(other, answer);
         let heard = recalled_of(&member.heard, size);
         if let Some(number) = newer_life(id, &recalled(&member.kept, size), &heard) {
             member.kept.life.number = number;

@@ -192,9 +192,9 @@ impl Side {
     }
 
     /// What others have told of lives; what is new of it is kept.
-    pub fn put_lives(&mut self, reported: &Lives) -> io::Result<()> {
+    pub fn put_lives(&mut self, heard: &Lives) -> io::Result<()> {
         let mut lives = self.state.lives.clone();
-        if lives.learn(reported) { self.put(Event::Lives(lives)) } else { Ok(()) }
+        if lives.learn(heard) { self.put(Event::Lives(lives)) } else { Ok(()) }
     }
 
     /// Another life begins, as this one's number was in use.
@@ -386,10 +386,10 @@ mod tests {
         assert_eq!((number(&copy), number(&copy)), (1, 1), "one doubt, one life");
         forget(&copy).unwrap();
         assert_eq!((number(&copy), number(&shared)), (2, 0));
-        let reported = Lives::default().with(5, Life { number: 4, salt: 1 });
+        let heard = Lives::default().with(5, Life { number: 4, salt: 1 });
         for _ in 0..2 {
-            Side::open(&shared).unwrap().put_lives(&reported).unwrap();
-            assert_eq!(Side::open(&shared).unwrap().state.lives, reported);
+            Side::open(&shared).unwrap().put_lives(&heard).unwrap();
+            assert_eq!(Side::open(&shared).unwrap().state.lives, heard);
         }
     }
 

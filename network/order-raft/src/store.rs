@@ -113,13 +113,13 @@ impl Store {
     }
 
     /// Durable when this returns.
-    pub(crate) fn learn(&self, reported: &Lives) -> io::Result<()> {
+    pub(crate) fn learn(&self, heard: &Lives) -> io::Result<()> {
         let mut known = (*self.lives()).clone();
-        if !known.learn(reported) {
+        if !known.learn(heard) {
             return Ok(());
         }
         let mut kept = self.kept();
-        let put = kept.side.put_lives(reported);
+        let put = kept.side.put_lives(heard);
         self.show_lives(&kept);
         self.noted(put)
     }

@@ -140,14 +140,14 @@ async fn connect(way_in: &WayIn, wanted: Wanted) -> Result<Session, Json> {
     }
     let (client, mut connection) = config.connect(NoTls).await.map_err(|it| shown_error(&it))?;
     let notices = Arc::<Mutex<Vec<Json>>>::default();
-    let reported = notices.clone();
+    let kept = notices.clone();
     tokio::spawn(async move {
         let mut messages = futures::stream::poll_fn(|context| connection.poll_message(context));
         while let Some(Ok(message)) = messages.next().await {
             let AsyncMessage::Notice(notice) = message else { continue };
-            let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
-            if reported.len() < NOTICES_MAX {
-                reported.push(shown_fields(&notice));
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() < NOTICES_MAX {
+                kept.push(shown_fields(&notice));
             }
         }
     });
@@ -176,18 +176,18 @@ pub fn fault(message: &str) -> Json {
 /// As a node told it, or why it could not.
 pub fn shown_error(error: &tokio_postgres::Error) -> Json {
     match error.as_db_error() {
-        Some(reported) => shown_fields(reported),
+        Some(error) => shown_fields(error),
         None => json!({"code": "08006", "message": error.to_string()}),
     }
 }
 
-fn shown_fields(reported: &DbError) -> Json {
-    let position = match reported.position() {
+fn shown_fields(error: &DbError) -> Json {
+    let position = match error.position() {
         Some(ErrorPosition::Original(position)) => Some(*position),
         _ => None,
     };
     json!({
-        "severity": reported.severity(), "code": reported.code().code(), "message": reported.message(),
-        "detail": reported.detail(), "hint": reported.hint(), "position": position,
+        "severity": error.severity(), "code": error.code().code(), "message": error.message(),
+        "detail": error.detail(), "hint": error.hint(), "position": position,
     })
 }

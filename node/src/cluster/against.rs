@@ -93,8 +93,8 @@ impl Other {
         match self {
             Other::Folder(files) => span(files),
             Other::Member(member, peers, runtime) => {
-                let reported = runtime.block_on(remote::ask_span(peers, *member));
-                let (newest, first) = reported.with_context(|| unheard(*member))?;
+                let answer = runtime.block_on(remote::ask_span(peers, *member));
+                let (newest, first) = answer.with_context(|| unheard(*member))?;
                 Ok((first, newest))
             }
         }
@@ -104,8 +104,8 @@ impl Other {
         match self {
             Other::Folder(files) => order(files, height),
             Other::Member(member, peers, runtime) => {
-                let reported = runtime.block_on(remote::ask_order(peers, *member, height));
-                reported.with_context(|| unheard(*member))
+                let answer = runtime.block_on(remote::ask_order(peers, *member, height));
+                answer.with_context(|| unheard(*member))
             }
         }
     }

@@ -349,8 +349,8 @@ impl Answering for Face {
             return self.answer_of_files(request.slice_ref(ask));
         }
         if request == STATUS {
-            let reported = serde_json::to_vec(&self.report()).map_err(std::io::Error::other);
-            return async move { Ok(reported?.into()) }.boxed();
+            let report = serde_json::to_vec(&self.report()).map_err(std::io::Error::other);
+            return async move { Ok(report?.into()) }.boxed();
         }
         if !Votes::is_for(&request) {
             return self.place.answer(request);

@@ -120,7 +120,7 @@ pub fn one(
             let mut shown = transaction(envelope);
             shown["index"] = json!(index);
             shown["position"] = json!(carried + index);
-            shown["outcome"] = outcome.map_or(Json::Null, |outcome| reported(outcome));
+            shown["outcome"] = outcome.map_or(Json::Null, |outcome| shown_outcome(outcome));
             shown
         })
         .collect();
@@ -149,7 +149,7 @@ pub fn one(
         let carried = carried.map(|(position, it)| {
             json!({
                 "height": it.height, "index": it.index, "position": position,
-                "outcome": reported(&it.outcome),
+                "outcome": shown_outcome(&it.outcome),
             })
         });
         page["decided"] = carried.collect();
@@ -206,7 +206,7 @@ impl Written {
     }
 }
 
-fn reported(outcome: &[u8]) -> Json {
+fn shown_outcome(outcome: &[u8]) -> Json {
     let kind = match Reported::decode(outcome) {
         Ok(Reported::Committed { .. }) => "committed",
         Ok(Reported::Rejected(_)) => "rejected",

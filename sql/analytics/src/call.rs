@@ -148,7 +148,7 @@ impl Operand {
         Ok(match value {
             ColumnarValue::Array(array) => Operand::Each(cells(array)?),
             ColumnarValue::Scalar(scalar) => {
-                let array = scalar.to_array().map_err(crate::faults::reported)?;
+                let array = scalar.to_array().map_err(crate::faults::in_sql)?;
                 Operand::Same(cells(&array)?.value(0)?)
             }
         })

@@ -13,17 +13,17 @@ pub(crate) fn raise(error: Error) -> DataFusionError {
 }
 
 /// What a client is told.
-pub(crate) fn reported(error: DataFusionError) -> Error {
+pub(crate) fn in_sql(error: DataFusionError) -> Error {
     match error {
         DataFusionError::External(inner) => external(inner),
         DataFusionError::ArrowError(inner, _) => arrow(*inner),
         DataFusionError::SchemaError(inner, _) => schema(*inner),
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
-            reported(*inner)
+            in_sql(*inner)
         }
         DataFusionError::Shared(inner) => shared(&inner),
         DataFusionError::Collection(errors) => match errors.into_iter().next() {
-            Some(first) => reported(first),
+            Some(first) => in_sql(first),
             None => Error::new(SqlState::INTERNAL_ERROR, "an analytical query failed"),
         },
         DataFusionError::NotImplemented(what) => {
@@ -45,7 +45,7 @@ fn external(inner: Box<dyn std::error::Error + Send + Sync>) -> Error {
         Err(inner) => inner,
     };
     let inner = match inner.downcast::<DataFusionError>() {
-        Ok(inner) => return reported(*inner),
+        Ok(inner) => return in_sql(*inner),
         Err(inner) => inner,
     };
     match inner.downcast::<ArrowError>() {

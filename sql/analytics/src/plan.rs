@@ -21,7 +21,7 @@ use storage::Snapshot;
 use types::{DataType, Result, Value};
 
 use crate::engine::Shared;
-use crate::faults::reported;
+use crate::faults::in_sql;
 use crate::interrupt::interruptible;
 use crate::rows::{Shown, pieces};
 use crate::running::{Output, Unwanted};
@@ -113,9 +113,9 @@ impl Plan {
         output: &Output,
     ) -> Result<std::result::Result<(), Unwanted>> {
         let (plan, state) = self.physical(execution, output).await?;
-        let mut batches = execute_stream(plan, state.task_ctx()).map_err(reported)?;
+        let mut batches = execute_stream(plan, state.task_ctx()).map_err(in_sql)?;
         while let Some(batch) = batches.next().await {
-            let batch = batch.map_err(reported)?;
+            let batch = batch.map_err(in_sql)?;
             for piece in pieces(&batch, &self.shown)? {
                 if output.send(Ok(piece?)).await.is_err() {
                     return Ok(Err(Unwanted));
@@ -138,9 +138,9 @@ impl Plan {
         let mut lines = vec![format!("Snapshot: block {height}")];
         let mut rows = 0;
         if analyze {
-            let mut batches = execute_stream(plan.clone(), state.task_ctx()).map_err(reported)?;
+            let mut batches = execute_stream(plan.clone(), state.task_ctx()).map_err(in_sql)?;
             while let Some(batch) = batches.next().await {
-                rows += batch.map_err(reported)?.num_rows();
+                rows += batch.map_err(in_sql)?.num_rows();
             }
         }
         let shown = match analyze {
@@ -176,7 +176,7 @@ impl Plan {
         let reading = Reading { images, snapshot, ended, settings, now_us };
         state.config_mut().set_extension(Arc::new(reading));
         let plan = state.query_planner().create_physical_plan(&logical, &state).await;
-        let plan = interruptible(plan.map_err(reported)?, output.ended()).map_err(reported)?;
+        let plan = interruptible(plan.map_err(in_sql)?, output.ended()).map_err(in_sql)?;
         Ok((plan, state))
     }
 
@@ -188,9 +188,9 @@ impl Plan {
             values.push(((place + 1).to_string(), value.into()));
         }
         let values = ParamValues::Map(values.into_iter().collect());
-        let plan = self.logical.clone().replace_params_with_values(&values).map_err(reported)?;
+        let plan = self.logical.clone().replace_params_with_values(&values).map_err(in_sql)?;
         let simplify = Optimizer::with_rules(vec![Arc::new(SimplifyExpressions::new())]);
-        simplify.optimize(plan, &OptimizerContext::new(), |_, _| ()).map_err(reported)
+        simplify.optimize(plan, &OptimizerContext::new(), |_, _| ()).map_err(in_sql)
     }
 }
 

@@ -20,7 +20,7 @@ use types::{DataType, Result};
 use crate::coerce::coerced;
 use crate::correlated::{check_decorrelated, pullable};
 use crate::engine::Shared;
-use crate::faults::{raise, reported};
+use crate::faults::{in_sql, raise};
 use crate::filters_first::FiltersFirst;
 use crate::literals::read_literals;
 use crate::marks::marked;
@@ -56,10 +56,10 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
         names.view_uses.take();
         logical = plan(&names, query, &types, Place::Outer)?;
     }
-    let logical = optimized(&shared.state, logical, request).map_err(reported)?;
-    check_decorrelated(&logical).map_err(reported)?;
+    let logical = optimized(&shared.state, logical, request).map_err(in_sql)?;
+    check_decorrelated(&logical).map_err(in_sql)?;
     if request.system.is_some() {
-        check_columns(&logical).map_err(reported)?;
+        check_columns(&logical).map_err(in_sql)?;
     }
     let fields: Vec<&Field> = logical.schema().fields().iter().map(|field| &**field).collect();
     let names_out = output_names(query, &fields);
@@ -68,7 +68,7 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
     let columns = columns.map(|(data_type, name)| Column { name, data_type: data_type.clone() });
     let columns = columns.collect();
     let shown = fields.iter().zip(types_out).map(|(field, of)| Shown::new(field, of)).collect();
-    let open = !logical.get_parameter_names().map_err(reported)?.is_empty();
+    let open = !logical.get_parameter_names().map_err(in_sql)?.is_empty();
     Ok(Plan {
         shared: shared.clone(),
         columns,
@@ -76,7 +76,7 @@ pub(crate) fn prepare(shared: &Arc<Shared>, request: &QueryRequest<'_>) -> Resul
         parameters: types.into_iter().map(|known| known.unwrap_or(DataType::Text)).collect(),
         reads_tables: names.reads_tables.get(),
         open,
-        repeats_names: repeats_names(&logical).map_err(reported)?,
+        repeats_names: repeats_names(&logical).map_err(in_sql)?,
         logical,
     })
 }
@@ -142,13 +142,13 @@ pub(crate) fn plan(
         let plan = marked(pullable(plan, &names.marks)?, &names.marks)?;
         coerced(plan, names.request.agreeing)
     });
-    planned.map_err(reported)
+    planned.map_err(in_sql)
 }
 
 /// Finds types for parameters that have none; whether it had to.
 fn infer(plan: &LogicalPlan, types: &mut Vec<Option<DataType>>) -> Result<bool> {
     let mut inferred = false;
-    for (id, field) in placeholders(plan).map_err(reported)? {
+    for (id, field) in placeholders(plan).map_err(in_sql)? {
         let Some(place) = id[1..].parse::<usize>().ok().and_then(|n| n.checked_sub(1)) else {
             continue;
         };

@@ -20,7 +20,7 @@ use sql::analyst::Row;
 use types::numeric::Numeric;
 use types::{DataType, Error, Result, SqlState, Value};
 
-use crate::faults::reported;
+use crate::faults::in_sql;
 use crate::sql_types::{EPOCH_DAYS, EPOCH_US, scalar_as, us_of};
 use crate::variable_scale::{BYTES, VARIABLE_SCALE, decode, encode};
 
@@ -234,7 +234,7 @@ impl Cells {
 }
 
 fn converted(array: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
-    cast(array, to).map_err(|error| reported(error.into()))
+    cast(array, to).map_err(|error| in_sql(error.into()))
 }
 
 /// Values of a type, as a column of one of Arrow's.
@@ -254,7 +254,7 @@ pub(crate) fn column(values: &[Value], data_type: &DataType, to: &ArrowType) -> 
                 match value {
                     Value::Numeric(number) => {
                         let added = numbers.append_value(encode(number)?);
-                        added.map_err(|error| reported(error.into()))?;
+                        added.map_err(|error| in_sql(error.into()))?;
                     }
                     _ => numbers.append_null(),
                 }
@@ -265,7 +265,7 @@ pub(crate) fn column(values: &[Value], data_type: &DataType, to: &ArrowType) -> 
         _ => {
             let scalars = values.iter().map(|value| scalar_as(value, data_type, to));
             let scalars = scalars.collect::<Result<Vec<ScalarValue>>>()?;
-            ScalarValue::iter_to_array(scalars).map_err(reported)?
+            ScalarValue::iter_to_array(scalars).map_err(in_sql)?
         }
     })
 }

@@ -139,7 +139,11 @@ impl<T> Feed<T> {
 
     /// Notes how long those took that are through. Returns them, so that freeing them is not on
     /// the clock.
-    fn decide<M>(&self, decided: Vec<Decided<M>>, latencies_us: &mut Histogram<u64>) -> Vec<M> {
+    fn note_latencies<M>(
+        &self,
+        decided: Vec<Decided<M>>,
+        latencies_us: &mut Histogram<u64>,
+    ) -> Vec<M> {
         let now = Instant::now();
         let through = decided.into_iter().filter_map(|decided| match decided.decision {
             Decision::Now(task) => {
@@ -232,7 +236,7 @@ fn sealed(bed: &mut Bed, cell: &Cell, requests: Vec<Request>, run: &mut Run) -> 
         }
         let order = executed.arrivals.as_ref().unwrap_or(&executed.serial_order);
         run.count(&executed.decided, order, &executed.report);
-        through.push(feed.decide(executed.decided, &mut run.latencies_us));
+        through.push(feed.note_latencies(executed.decided, &mut run.latencies_us));
         collect(bed.replica.store(), bed.replica.head().height);
     }
     run.undecided = (feed.new.len() + bed.replica.deferred_to_next()) as u64;
@@ -265,7 +269,7 @@ fn unsealed(
         let order = finished.arrivals.as_ref().unwrap_or(&finished.serial_order);
         run.count(&finished.decided, order, &finished.report);
         run.block_order &= finished.inter_block_reorderings.is_empty();
-        through.push(feed.decide(finished.decided, &mut run.latencies_us));
+        through.push(feed.note_latencies(finished.decided, &mut run.latencies_us));
     }
     let deferred: usize = stepper.line().deferred().values().map(Vec::len).sum();
     run.undecided = (feed.new.len() + deferred) as u64;
@@ -340,7 +344,7 @@ mod tests {
             decided(6, Decision::Now('b')),
         ];
         let mut latencies_us = latency_histogram().unwrap();
-        assert_eq!(feed.decide(decided, &mut latencies_us), ['a', 'b']);
+        assert_eq!(feed.note_latencies(decided, &mut latencies_us), ['a', 'b']);
         assert_eq!(latencies_us.len(), 2);
         assert!(latencies_us.max() >= 20_000 && latencies_us.min() < 20_000);
     }

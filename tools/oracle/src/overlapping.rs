@@ -65,18 +65,18 @@ impl Twin {
         for (at, this) in claimed.iter().enumerate() {
             let height = this.block.height;
             let wrong = |what: String| Divergence::new(height, what);
-            let reorders_blocks = |claimed: &Ran<Item>, tid| {
+            let reorders_previous = |claimed: &Ran<Item>, tid| {
                 let inter_block_reorderings = &claimed.sealed.inter_block_reorderings;
                 inter_block_reorderings.iter().find(|(t, _)| *t == tid).map(|(_, before)| *before)
             };
             let next = claimed.get(at + 1);
             for &position in &this.sealed.serial_order {
-                if reorders_blocks(this, position).is_some() {
+                if reorders_previous(this, position).is_some() {
                     continue;
                 }
                 let ahead = next.iter().flat_map(|next| &next.sealed.serial_order);
                 for (next, &reordered) in next.iter().cycle().zip(ahead) {
-                    if reorders_blocks(next, reordered) == Some(position) {
+                    if reorders_previous(next, reordered) == Some(position) {
                         self.replay_one(next, reordered).map_err(wrong)?;
                     }
                 }
@@ -86,7 +86,7 @@ impl Twin {
             for (reordered, before) in
                 next.iter().flat_map(|next| &next.sealed.inter_block_reorderings)
             {
-                if reorders_blocks(this, *before).is_some() {
+                if reorders_previous(this, *before).is_some() {
                     return Err(wrong(format!("{reordered} overtakes {before}, which overtook")));
                 }
             }

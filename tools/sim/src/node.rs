@@ -186,7 +186,7 @@ impl Node {
                 let ready = ready.ok_or_else(|| stopped("a block that is not prepared"))?;
                 let finishing = self.replica.begin_finish(ready).map_err(stopped)?;
                 let ran = finishing.run(self.replica.pool()).map_err(stopped)?;
-                self.safe.finished(ran.reorders_blocks());
+                self.safe.finished(ran.reorders_previous());
                 self.flight = Some(self.replica.end_finish(ran).map_err(stopped)?);
                 Event::Finished { height, rules: rules_of(&self.replica) }
             }

@@ -71,7 +71,7 @@ pub struct Witness {
     newest: Option<(Executed, State)>,
     names: BTreeMap<String, Vec<Run>>,
     /// Where each was ordered, and how it was decided.
-    decision: BTreeMap<(Height, u32), (Height, Bytes)>,
+    decided: BTreeMap<(Height, u32), (Height, Bytes)>,
     deferred: BTreeMap<(Height, u32), Bytes>,
 }
 
@@ -101,8 +101,8 @@ impl Witness {
             .map_err(|halt| wrong("start", halt))?;
         let head = replica.head();
         let first = Seen::new(head.hash, head.time_us, State::default());
-        let (names, decision, deferred) = Default::default();
-        Ok(Witness { replica, seen: vec![first], newest: None, names, decision, deferred })
+        let (names, decided, deferred) = Default::default();
+        Ok(Witness { replica, seen: vec![first], newest: None, names, decided, deferred })
     }
 
     pub fn height(&self) -> Height {
@@ -234,7 +234,7 @@ impl Witness {
         let status = match &reported {
             Reported::Committed { .. } => KeyStatus::Committed,
             Reported::Rejected(it) if is_refusal(it.code) => {
-                self.decision.insert(place(origin), (height, outcome.clone()));
+                self.decided.insert(place(origin), (height, outcome.clone()));
                 return self.check_refusal(SqlState(it.code), expires_us, height);
             }
             Reported::Rejected(it) => KeyStatus::Rejected(it.code),
@@ -244,12 +244,12 @@ impl Witness {
                 KeyStatus::Pending
             }
             Reported::Repeat(first) => {
-                self.decision.insert(place(origin), (height, outcome.clone()));
+                self.decided.insert(place(origin), (height, outcome.clone()));
                 return self.check_repeat(&name, *first);
             }
         };
         if reported != Reported::Deferred
-            && self.decision.insert(place(origin), (height, outcome.clone())).is_some()
+            && self.decided.insert(place(origin), (height, outcome.clone())).is_some()
         {
             return Err(wrong("at most once", format!("{origin:?} was decided twice")));
         }
@@ -302,7 +302,7 @@ impl Witness {
         origin: Origin,
         outcome: &Outcome,
     ) -> Result<(), Wrong> {
-        let Some((decision, recorded)) = self.decision.get(&place(origin)) else {
+        let Some((decided, recorded)) = self.decided.get(&place(origin)) else {
             let what = format!("{origin:?} was answered and is not in the ledger");
             return Err(wrong("acknowledged", what));
         };
@@ -316,10 +316,10 @@ impl Witness {
             }
             _ => false,
         };
-        if *decision == height && agrees {
+        if *decided == height && agrees {
             return Ok(());
         }
-        let what = format!("{origin:?}: {reported:?} in block {decision}, answered {outcome:?}");
+        let what = format!("{origin:?}: {reported:?} in block {decided}, answered {outcome:?}");
         Err(wrong("acknowledged", what))
     }
 
@@ -380,12 +380,12 @@ impl Seen {
 /// What a block makes of a state by the specification, each transaction's answer compared: without
 /// those that overtake, and with those of the `next` block that overtake into it.
 fn replay(this: &Executed, mut state: State, next: Option<&Executed>) -> Result<State, Wrong> {
-    let reorders_blocks =
+    let reorders_previous =
         |block: &Executed, position| block.inter_block_reorderings.iter().any(|o| o.0 == position);
     let by_protocol = this.serial_order.len() as Position;
     let tail = by_protocol..this.decided.len() as Position;
     for position in this.serial_order.iter().copied().chain(tail) {
-        if reorders_blocks(this, position) {
+        if reorders_previous(this, position) {
             continue;
         }
         if let Some(next) = next {

@@ -17,12 +17,12 @@ impl Engine {
             return Ok(self.shared.released.load(Ordering::Acquire));
         };
         let confirmed = loop {
-            let (teller, reported) = oneshot::channel();
-            let asked = remote.confirm(Box::new(move |height| _ = teller.send(height)));
+            let (tell, told) = oneshot::channel();
+            let asked = remote.confirm(Box::new(move |height| _ = tell.send(height)));
             if !asked {
                 return Ok(self.shared.released.load(Ordering::Acquire));
             }
-            if let Ok(height) = reported.await {
+            if let Ok(height) = told.await {
                 break height;
             }
             if self.shared.ended.load(Ordering::SeqCst) {

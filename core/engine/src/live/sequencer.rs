@@ -431,10 +431,10 @@ impl Sequencer {
     /// Seals a block that has run.
     fn finished(&mut self, ran: RanBlock, took: Duration) -> Result<Event, Error> {
         let began = Instant::now();
-        let (height, reorders_blocks) = (ran.height(), ran.reorders_blocks());
+        let (height, reorders_previous) = (ran.height(), ran.reorders_previous());
         let executed = self.replica.end_finish(ran).map_err(halted)?;
         if self.pipeline.rules().lag > 1 {
-            self.shared.retention.finished(reorders_blocks);
+            self.shared.retention.finished(reorders_previous);
         }
         self.execute = took + began.elapsed();
         let transactions = executed.decided.len().max(1) as u32;

@@ -147,8 +147,8 @@ fn compare_orders(batch: &Batch, again: &Repeat) -> Result<(), Fault> {
 }
 
 fn compare_outcomes(batch: &Batch, result: &BlockResult, again: &Repeat) -> Result<(), Fault> {
-    let reported = again.outcomes.iter().flat_map(|(own, _)| own);
-    for (index, (recorded, found)) in result.outcomes().iter().zip(reported).enumerate() {
+    let outcomes = again.outcomes.iter().flat_map(|(own, _)| own);
+    for (index, (recorded, found)) in result.outcomes().iter().zip(outcomes).enumerate() {
         if recorded == found {
             continue;
         }

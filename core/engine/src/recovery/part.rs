@@ -29,7 +29,7 @@ use ledger::chain::check_effects;
 use ledger::effects::EffectsBuilder;
 use ledger::{BlockResult, EffectsDigest};
 use recovery::log::{Commit, Entry, LoggedBlock};
-use recovery::replay::{Reported, Task, pipelined, serial};
+use recovery::replay::{BlockChanges, Task, pipelined, serial};
 use recovery::schemes::Scheme;
 use recovery::schemes::checked;
 use replica::Halt;
@@ -135,13 +135,13 @@ impl Part {
         first: Height,
         replica: &Replica,
     ) -> Result<(), Refusal> {
-        let reported = Reported::default();
+        let changes = BlockChanges::default();
         let log = self.items.iter().map(|item| logged(item, replica));
         let log = log.collect::<Result<Vec<LoggedBlock>, _>>().map_err(Refusal::Untouched)?;
-        let task = Task { reported: Some(Arc::clone(&reported)), ..Task::new(log) };
+        let task = Task { changes: Some(Arc::clone(&changes)), ..Task::new(log) };
         let (store, pool) = (replica.store(), replica.pool());
         (strategy.replay)(&task, store, pool).map_err(Refusal::Spoilt)?;
-        let digests = digests(&reported, first, self.items.len(), pool).map_err(Refusal::Spoilt)?;
+        let digests = digests(&changes, first, self.items.len(), pool).map_err(Refusal::Spoilt)?;
         for (item, effects) in self.items.iter().zip(&digests) {
             compare_digest(item, effects).map_err(Refusal::Spoilt)?;
         }
@@ -191,12 +191,12 @@ fn programs_of(work: &Work, known: &mut BTreeSet<usize>) {
 
 /// The effects of some blocks, told by all workers.
 fn digests(
-    reported: &Reported,
+    found: &BlockChanges,
     first: Height,
     blocks: usize,
     pool: &WorkerPool,
 ) -> Result<Vec<EffectsDigest>, String> {
-    let changes = Arc::new(std::mem::take(&mut *lock(reported)));
+    let changes = Arc::new(std::mem::take(&mut *lock(found)));
     let found = Arc::new(Mutex::new(vec![EffectsBuilder::new().digest(); blocks]));
     let (next, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
     let (own, result, failure) = (Arc::clone(&changes), Arc::clone(&found), Arc::clone(&failed));

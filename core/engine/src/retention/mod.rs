@@ -96,7 +96,7 @@ pub struct Retention {
     /// Heights may be in doubt.
     overlaps: AtomicBool,
     /// A height is published, or in doubt no more.
-    decision: Condvar,
+    decided: Condvar,
 }
 
 /// A block that can be read, or a name for one that could.
@@ -201,8 +201,8 @@ impl Retention {
             inner.names.insert(name, pin);
         }
         let (pins, inner) = (Mutex::new(pins), Mutex::new(inner));
-        let (overlaps, decision) = (AtomicBool::new(false), Condvar::new());
-        Retention { store, policy, undo_bytes_max, pins, inner, overlaps, decision }
+        let (overlaps, decided) = (AtomicBool::new(false), Condvar::new());
+        Retention { store, policy, undo_bytes_max, pins, inner, overlaps, decided }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -261,17 +261,17 @@ impl Retention {
                 .with_detail(format!("Transactions may come that precede some of block {height}."))
                 .with_hint("Read an older block, or restart the node, which recovers."));
         }
-        Ok(self.decision.wait(inner).unwrap_or_else(|e| e.into_inner()))
+        Ok(self.decided.wait(inner).unwrap_or_else(|e| e.into_inner()))
     }
 
-    /// The block behind the newest one is finished. `reorders_blocks`: one of its transactions
+    /// The block behind the newest one is finished. `reorders_previous`: one of its transactions
     /// precedes one of the newest block.
-    pub(crate) fn finished(&self, reorders_blocks: bool) {
+    pub(crate) fn finished(&self, reorders_previous: bool) {
         let mut inner = self.inner();
-        inner.states.finished(reorders_blocks);
+        inner.states.finished(reorders_previous);
         self.retain_due(&mut inner);
         drop(inner);
-        self.decision.notify_all();
+        self.decided.notify_all();
     }
 
     /// Whether no batch is to be cut before all that is under way is published.
@@ -282,7 +282,7 @@ impl Retention {
     /// Nothing more is published.
     pub(crate) fn end(&self) {
         self.inner().states.end();
-        self.decision.notify_all();
+        self.decided.notify_all();
     }
 
     /// A block comes, and nothing was collected since the one before. A reader that sees it
@@ -295,7 +295,7 @@ impl Retention {
         self.note(&mut inner, head);
         drop(inner);
         if self.overlaps.load(Ordering::SeqCst) {
-            self.decision.notify_all();
+            self.decided.notify_all();
         }
     }
 

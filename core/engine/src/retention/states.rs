@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   published H ──► safe                       the next batch is cut behind it
-//!           └─────► in doubt ──► safe          the next block is under way, and does not overtake
-//!                       └──────► overtaken     it does: H is no state between transactions
+//!           └─────► in doubt ──► safe          the next block is under way, and precedes none of it
+//!                       └──────► reordered     one does: H is no state between transactions
 //! ```
 //!
 //! See [`pipeline::SafeSnapshot`] for why. The newest block alone is ever in doubt: the block
 //! behind it is finished before it is published. A reader that must see the newest block waits
-//! while that is in doubt; if it was overtaken, the reader asks for *rest*, upon which the
+//! while that is in doubt; if it was reordered, the reader asks for *rest*, upon which the
 //! sequencer cuts no batch before all that is under way is published, and so publishes a height
 //! that is safe: what was under way already is all there is to wait for.
 
@@ -34,9 +34,9 @@ impl States {
     }
 
     /// The block behind the newest one is finished.
-    pub fn finished(&mut self, reorders_blocks: bool) {
-        let decision = self.in_doubt.take();
-        self.reordered.extend(decision.filter(|_| reorders_blocks));
+    pub fn finished(&mut self, reorders_previous: bool) {
+        let newest = self.in_doubt.take();
+        self.reordered.extend(newest.filter(|_| reorders_previous));
     }
 
     /// Older blocks cannot be read.

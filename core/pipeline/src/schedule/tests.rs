@@ -136,8 +136,12 @@ impl World {
                 check(self.durable.contains(&height), "not durable")?;
                 self.published = height;
                 let behind = height < self.ordered;
-                let reorders_blocks = behind && self.expected_snapshots(height + 1).newest < height;
-                check(self.pipeline.newest_is_safe() != reorders_blocks, "safe is another height")?;
+                let reorders_previous =
+                    behind && self.expected_snapshots(height + 1).newest < height;
+                check(
+                    self.pipeline.newest_is_safe() != reorders_previous,
+                    "safe is another height",
+                )?;
             }
             Action::Answer(height) => check(height == self.published, "not published")?,
             Action::Record(height) => {

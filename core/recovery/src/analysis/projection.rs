@@ -116,11 +116,11 @@ pub fn is_root(step: &Step, constants: &Constants) -> bool {
     if !is_operation(step) {
         return false;
     }
-    let mut real_or_reported = false;
+    let mut is_known = false;
     each_table(step, &mut |table| {
-        real_or_reported |= !matches!(meaning(table), Meaning::Recall(_));
+        is_known |= !matches!(meaning(table), Meaning::Recall(_));
     });
-    real_or_reported && !constants.has(step)
+    is_known && !constants.has(step)
 }
 
 /// Calls `visit` with every table that the step itself touches.

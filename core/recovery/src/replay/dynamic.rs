@@ -36,7 +36,7 @@ const NO_NODE: u32 = u32::MAX;
 /// What one piece touches.
 #[derive(Debug, Default)]
 pub struct Spaces {
-    /// Ascending once [settled](Spaces::decide).
+    /// Ascending once [sorted](Spaces::sort).
     queues: SmallVec<[u16; 16]>,
     any: bool,
 }
@@ -59,7 +59,7 @@ impl Spaces {
         self.any = true;
     }
 
-    fn decide(&mut self, mutant: Option<Mutant>) {
+    fn sort(&mut self, mutant: Option<Mutant>) {
         self.queues.sort_unstable();
         self.queues.dedup();
         match mutant {
@@ -128,7 +128,7 @@ impl Planner {
 
     /// The next piece of the set touches `spaces`.
     pub fn add(&mut self, spaces: &mut Spaces) {
-        spaces.decide(self.mutant);
+        spaces.sort(self.mutant);
         if spaces.any {
             return self.add_barrier();
         }

@@ -108,11 +108,11 @@ pub struct Task {
     pub preference: Preference,
     /// Where to put what each block changed, if the caller wants it; it costs a version of each row
     /// for each block that changed it.
-    pub reported: Option<Reported>,
+    pub changes: Option<BlockChanges>,
 }
 
 /// What blocks changed, in their order; those that changed nothing are left out.
-pub type Reported = Arc<Mutex<Vec<Changes>>>;
+pub type BlockChanges = Arc<Mutex<Vec<Changes>>>;
 
 impl Task {
     pub fn new(log: impl Into<Arc<[LoggedBlock]>>) -> Task {
@@ -122,21 +122,21 @@ impl Task {
             (transactions / BATCHES_MIN).clamp(BATCH_TRANSACTIONS_MIN, BATCH_TRANSACTIONS_MAX);
         let preference = Preference::Earliest;
         let options = Options::default();
-        Task { log, batch_transactions, options, preference, reported: None }
+        Task { log, batch_transactions, options, preference, changes: None }
     }
 
     fn begin(&self, store: &Store, (first, last): (Height, Height), workers: usize) -> BlockWrites {
-        match &self.reported {
+        match &self.changes {
             None => store.begin_blocks(first, last, workers),
             Some(_) => store.begin_each_block(first, last, workers),
         }
     }
 
     fn finish(&self, store: &Store, writes: BlockWrites) {
-        match &self.reported {
+        match &self.changes {
             None => store.finish_unread(writes),
-            Some(reported) => {
-                *reported.lock().unwrap_or_else(|e| e.into_inner()) = store.finish_each(writes);
+            Some(changes) => {
+                *changes.lock().unwrap_or_else(|e| e.into_inner()) = store.finish_each(writes);
             }
         }
     }

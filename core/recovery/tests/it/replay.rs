@@ -28,7 +28,7 @@ fn every_strategy(name: &str, settings: &[(&str, u64)]) {
                 let options = Options { model, mutant: None };
                 let log = Arc::clone(&log);
                 let task =
-                    Task { log, batch_transactions: 300, options, preference, reported: None };
+                    Task { log, batch_transactions: 300, options, preference, changes: None };
                 let done = (strategy.replay)(&task, again.store(), &pool);
                 let about = format!("{name}, {}, {workers} workers, {model:?}", strategy.name);
                 let done = done.unwrap_or_else(|why| panic!("{about}: {why}"));

@@ -76,7 +76,7 @@ impl World {
             batch_transactions: how.batch_transactions,
             options: Options { model: how.model, mutant: how.mutant },
             preference: how.preference,
-            reported: None,
+            changes: None,
         };
         let strategy = replay::by_name(how.strategy).unwrap();
         let _on = trial::enter(how.shake.map_or_else(Trial::default, Trial::shaken));

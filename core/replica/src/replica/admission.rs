@@ -78,7 +78,7 @@ impl AdmissionControl {
     /// The block at `height` begins. What earlier blocks decided counts for those that are certain
     /// to be planned after them, `lag` heights later.
     pub(super) fn begin(&mut self, height: Height, time_us: i64, lag: Height) -> Result<(), Halt> {
-        while self.undecided.front().is_some_and(|(decision, _)| decision + lag <= height) {
+        while self.undecided.front().is_some_and(|(decided, _)| decided + lag <= height) {
             for key_decision in self.undecided.pop_front().into_iter().flat_map(|(_, all)| all) {
                 let KeyDecision { envelope, place, ended } = key_decision;
                 self.submissions.decide(&envelope.view()?, place, ended)?;
@@ -138,7 +138,7 @@ impl AdmissionControl {
     }
 
     pub(super) fn remember(&mut self, height: Height, key_decisions: Vec<KeyDecision>) {
-        let newest = self.undecided.back().map(|(decision, _)| *decision);
+        let newest = self.undecided.back().map(|(decided, _)| *decided);
         assert!(newest.is_none_or(|newest| newest < height), "blocks decide in their order");
         if !key_decisions.is_empty() {
             self.undecided.push_back((height, key_decisions));

@@ -173,8 +173,8 @@ impl Asked {
 impl From<&Body> for Asked {
     fn from(body: &Body) -> Asked {
         let asked = Asked { barrier: body.barrier(), ..Asked::new(|out| body.encode(out)) };
-        let reported = || Body::barrier_of(&asked.request);
-        debug_assert_eq!(asked.barrier, reported(), "other nodes tell a barrier by its bytes");
+        let by_bytes = || Body::barrier_of(&asked.request);
+        debug_assert_eq!(asked.barrier, by_bytes(), "other nodes tell a barrier by its bytes");
         asked
     }
 }

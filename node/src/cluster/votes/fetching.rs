@@ -22,12 +22,12 @@ const FOLLOWED_MAX: u64 = 1 << 16;
 impl Votes {
     /// Tells the other members what this one signs, for ever.
     pub async fn send_to_all(self: Arc<Self>, peers: Arc<Peers>) {
-        let mut reported: BTreeMap<u64, tokio::task::JoinHandle<()>> = BTreeMap::new();
+        let mut senders: BTreeMap<u64, tokio::task::JoinHandle<()>> = BTreeMap::new();
         loop {
-            reported.retain(|_, task| !task.is_finished());
+            senders.retain(|_, task| !task.is_finished());
             for member in peers.members().now().0.into_keys().filter(|id| *id != self.me) {
                 let send = || tokio::spawn(Arc::clone(&self).send_to(member, Arc::clone(&peers)));
-                reported.entry(member).or_insert_with(send);
+                senders.entry(member).or_insert_with(send);
             }
             tokio::time::sleep(HEARD_EVERY).await;
         }

@@ -251,7 +251,7 @@ impl CopyIn {
     }
 
     /// An error that leaves rows in the ledger says so.
-    pub(super) fn reported(&self, error: Error) -> Error {
+    pub(super) fn with_rows_kept(&self, error: Error) -> Error {
         if self.committed == 0 {
             return error;
         }

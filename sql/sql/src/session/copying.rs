@@ -35,7 +35,7 @@ impl Session {
     pub async fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         let mut copy = self.copy.take().ok_or_else(no_copy)?;
         aside(bytes.len() <= SHORT_TEXT_BYTES, || copy.push(bytes))
-            .map_err(|e| copy.reported(e))?;
+            .map_err(|e| copy.with_rows_kept(e))?;
         while let Some(rows) = copy.next_block() {
             self.copy_rows(&mut copy, rows).await?;
         }
@@ -46,7 +46,7 @@ impl Session {
     pub async fn copy_done(&mut self) -> Result<Answer> {
         let mut copy = self.copy.take().ok_or_else(no_copy)?;
         self.guard.start(self.settings.statement_timeout(), self.settings.query_memory());
-        aside(false, || copy.end()).map_err(|error| copy.reported(error))?;
+        aside(false, || copy.end()).map_err(|error| copy.with_rows_kept(error))?;
         while let Some(rows) = copy.next_block() {
             self.copy_rows(&mut copy, rows).await?;
         }
@@ -60,7 +60,7 @@ impl Session {
     /// Some of the rows, as one statement.
     async fn copy_rows(&mut self, copy: &mut CopyIn, rows: Rows) -> Result<()> {
         let written = self.load(copy, rows).await;
-        copy.committed += written.map_err(|error| copy.reported(error))?;
+        copy.committed += written.map_err(|error| copy.with_rows_kept(error))?;
         Ok(())
     }
 

@@ -58,13 +58,13 @@ impl Session {
         Ok(plain("DECLARE CURSOR"))
     }
 
-    /// FETCH, or MOVE; `reported`: the columns that the client expects.
+    /// FETCH, or MOVE; `described`: the columns that the client expects.
     pub(super) async fn fetch_rows(
         &mut self,
         name: &str,
         direction: Direction,
         moves: bool,
-        reported: &Output,
+        described: &Output,
     ) -> Result<Answer> {
         let bytes_max = self.guard.memory();
         let cursor = self.cursors.get(name)?;
@@ -72,7 +72,7 @@ impl Session {
             let what = format!("portal \"{name}\" cannot be run");
             return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
         }
-        if !moves && cursor.query.bound.output != *reported {
+        if !moves && cursor.query.bound.output != *described {
             return Err(Error::changed_result_type(
                 "The cursor was declared anew since: prepare the statement again.",
             ));

@@ -300,18 +300,18 @@ impl Session {
         &self,
         versioned: &Versioned,
         parsed: Parsed,
-        reported: &[Option<DataType>],
+        given: &[Option<DataType>],
         analyst: bool,
     ) -> Result<Prepared> {
-        let types = ParameterTypes::new(reported);
+        let types = ParameterTypes::new(given);
         let declared = types.declared();
         if let Some((declaration, query)) = parsed.declared() {
             let (declaration, query) = (declaration.clone(), query);
-            let query = self.bind(versioned, query, reported, analyst)?;
+            let query = self.bind(versioned, query, given, analyst)?;
             return Ok(Prepared::declaring(parsed, types, declaration, query));
         }
         if let Some((explained, options)) = parsed.explained()? {
-            let explained = self.bind(versioned, explained, reported, analyst)?;
+            let explained = self.bind(versioned, explained, given, analyst)?;
             return Ok(Prepared::explaining(parsed, types, explained, options));
         }
         let mut parsed = parsed;
@@ -320,7 +320,7 @@ impl Session {
         let bound = match bound.map(|bound| bound.map(Action::from)) {
             // Who knows system tables knows their types, as which the client sends its values.
             Err(error) if analyst => {
-                self.bind_refused(versioned, &parsed, &reported[..declared.len()], error)
+                self.bind_refused(versioned, &parsed, &given[..declared.len()], error)
             }
             bound => bound,
         };
@@ -432,8 +432,8 @@ impl Session {
             return self.run(prepared, parameters, view).await;
         }
         // The client has been told the types: they stay what they were.
-        let reported: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
-        let again = self.bind(&view.versioned, prepared.parsed.clone(), &reported, true)?;
+        let given: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
+        let again = self.bind(&view.versioned, prepared.parsed.clone(), &given, true)?;
         if again.bound.output != prepared.bound.output {
             return Err(Error::changed_result_type(
                 "The schema was changed since: prepare the statement again.",

@@ -369,7 +369,7 @@ impl Language for Schema {
         let version = current.version + 1;
         let next = change_schema(&current, change, version, (&mut overlay, store), None);
         self.install(next.map_err(error_of)?, overlay.catalog(), store);
-        Ok(reported(change, version))
+        Ok(described(change, version))
     }
 
     fn migrate(
@@ -402,7 +402,7 @@ impl Language for Schema {
                 let workspace = (&mut overlay, &**store);
                 let next = change_schema(&current, change, version, workspace, Some(&mut frame));
                 current = next.map_err(failed_since)?;
-                changes.push(reported(change, version));
+                changes.push(described(change, version));
                 continue;
             }
             let catalog = &*current.catalog;
@@ -501,7 +501,7 @@ fn parse_ddl(catalog: &Catalog, text: &str) -> Result<Ddl> {
 }
 
 /// The schema is the sum of its statements, so the statement is the change's image.
-fn reported(SchemaText { ddl, text, .. }: SchemaText<'_>, version: u64) -> SchemaChange {
+fn described(SchemaText { ddl, text, .. }: SchemaText<'_>, version: u64) -> SchemaChange {
     let name = format!("schema {version}");
     let object = ObjectChange { name, before: None, after: Some(text.to_owned()) };
     SchemaChange { tag: ddl.tag().to_owned(), objects: vec![object] }

@@ -286,11 +286,11 @@ pub fn only(name: &str) -> Option<&'static str> {
 }
 
 static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
-    let told = |name: &str| name == "IntervalStyle";
+    let is_reported = |name: &str| name == "IntervalStyle";
     let kept = WITHOUT_EFFECT
         .iter()
         .chain(ONLY)
-        .map(|&(name, default)| Known { reported: told(name), ..known(name, default) });
+        .map(|&(name, default)| Known { reported: is_reported(name), ..known(name, default) });
     let mut all: Vec<Known> = HEEDED.iter().cloned().chain(kept).collect();
     all.sort_by_key(|known| known.name.to_ascii_lowercase());
     all

@@ -30,7 +30,7 @@ impl From<&Reported> for Range {
 }
 
 /// Takes each model to what the database holds; an error says what is lost, half or made up.
-pub async fn decide(target: &Target, models: &mut [Model], ranges: &[Range]) -> Result<()> {
+pub async fn resolve(target: &Target, models: &mut [Model], ranges: &[Range]) -> Result<()> {
     let client = target.connect().await?;
     let found = owned_rows(&client, models.len()).await?;
     let shown = client.simple_query("SHOW ledger.protocol").await?;
@@ -44,8 +44,8 @@ pub async fn decide(target: &Target, models: &mut [Model], ranges: &[Range]) -> 
     for (((model, range), found), protocol) in
         models.iter_mut().zip(ranges).zip(&found).zip(protocols)
     {
-        let decided = model.decide(found, protocol, range.least, range.most);
-        decided.map_err(anyhow::Error::msg)?;
+        let resolved = model.resolve(found, protocol, range.least, range.most);
+        resolved.map_err(anyhow::Error::msg)?;
     }
     check_purses(&client, models).await?;
     let bank = Bank { customers: CUSTOMERS };

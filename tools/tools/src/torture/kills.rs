@@ -27,7 +27,7 @@ use ledger::checkpoint::CHECKPOINT_FOLDER;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use super::check::{Range, decide};
+use super::check::{Range, resolve};
 use super::clients::{self, Ended, Round};
 use super::disk::Until;
 use super::images::{self, Image, Segment, Segments};
@@ -257,7 +257,7 @@ impl Victim {
         let recovery = began.elapsed();
         self.recovery_ms = recovery.as_millis() as u64;
         report.recovery_s_max = report.recovery_s_max.max(recovery.as_secs_f64());
-        self.decide(&ended, report)
+        self.resolve(&ended, report)
     }
 
     fn pause(&mut self, ms_max: u64) {
@@ -280,10 +280,10 @@ impl Victim {
     }
 
     /// Compares with what the clients were told, and makes that the base of the next round.
-    fn decide(&mut self, ended: &Ended, report: &mut Report) -> Result<()> {
+    fn resolve(&mut self, ended: &Ended, report: &mut Report) -> Result<()> {
         let before: i64 = self.models.iter().map(|model| model.sequence).sum();
         let ranges: Vec<Range> = ended.reported.iter().map(Range::from).collect();
-        let compared = decide(&self.node.target, &mut self.models, &ranges);
+        let compared = resolve(&self.node.target, &mut self.models, &ranges);
         self.runtime.block_on(compared)?;
         let after: i64 = self.models.iter().map(|model| model.sequence).sum();
         let reported: i64 = ended.reported.iter().map(|reported| reported.acknowledged).sum();
@@ -339,7 +339,7 @@ impl Victim {
             most: reported.most(),
         };
         let ranges: Vec<Range> = self.models.iter().zip(&ended.reported).map(range).collect();
-        self.runtime.block_on(decide(&node.target, &mut models, &ranges))?;
+        self.runtime.block_on(resolve(&node.target, &mut models, &ranges))?;
         node.stop()?;
         let found = verify(&data)?;
         ensure!(found.code == Some(0), "verify after recovery: {}", found.output);
@@ -492,7 +492,7 @@ impl Victim {
             child.wait()?;
             self.node.restart()?;
             let reported: Vec<Range> = self.models.iter().map(Range::exactly).collect();
-            self.runtime.block_on(decide(&self.node.target, &mut self.models, &reported))?;
+            self.runtime.block_on(resolve(&self.node.target, &mut self.models, &reported))?;
             self.node.stop_again()?;
         }
         let arguments = ["--data", text_of(&data)?, "--to-block", &newest.to_string()];

@@ -266,7 +266,7 @@ impl Model {
 
     /// Finds the number of operations, from `least` to `most`, that explains what is there, the
     /// protocol included if this client sets it. The model stays at that number.
-    pub fn decide(
+    pub fn resolve(
         &mut self,
         found: &Owned,
         protocol: Option<&str>,
@@ -307,14 +307,14 @@ mod tests {
     #[test]
     fn a_loss_and_an_invention_are_told_from_what_was_under_way() {
         let found = after(300).owned;
-        assert!(Model::new(7, 0).decide(&found, None, 300, 300).is_ok());
-        assert!(Model::new(7, 0).decide(&found, None, 299, 300).is_ok());
-        assert!(Model::new(7, 0).decide(&found, None, 301, 302).is_err(), "lost");
-        assert!(Model::new(7, 0).decide(&found, None, 298, 299).is_err(), "invented");
+        assert!(Model::new(7, 0).resolve(&found, None, 300, 300).is_ok());
+        assert!(Model::new(7, 0).resolve(&found, None, 299, 300).is_ok());
+        assert!(Model::new(7, 0).resolve(&found, None, 301, 302).is_err(), "lost");
+        assert!(Model::new(7, 0).resolve(&found, None, 298, 299).is_err(), "invented");
         let (&first, _) = found.left.first_key_value().unwrap();
         let mut half = found.clone();
         half.left.remove(&first);
-        let said = Model::new(7, 0).decide(&half, None, 300, 301).unwrap_err();
+        let said = Model::new(7, 0).resolve(&half, None, 300, 301).unwrap_err();
         assert!(said.contains(&format!("left_half: sequence {first}")), "{said}");
     }
 
@@ -328,10 +328,10 @@ mod tests {
         assert_ne!(before.protocol, behind.protocol);
         for expected in [&before, &behind] {
             let mut model = Model::new(7, 0);
-            model.decide(&behind.owned, Some(expected.protocol), set - 1, set).unwrap();
+            model.resolve(&behind.owned, Some(expected.protocol), set - 1, set).unwrap();
             assert_eq!(model.sequence, expected.sequence);
         }
-        assert!(Model::new(7, 0).decide(&before.owned, Some("none"), set - 1, set).is_err());
+        assert!(Model::new(7, 0).resolve(&before.owned, Some("none"), set - 1, set).is_err());
     }
 
     #[test]

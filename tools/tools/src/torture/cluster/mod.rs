@@ -33,7 +33,7 @@ use tokio_postgres::Client;
 use self::blows::{Blow, Deck, Tried};
 use self::lists::{Appending, Counts};
 use self::nodes::Nodes;
-use super::check::{Range, decide};
+use super::check::{Range, resolve};
 use super::clients::{Ended, Round};
 use super::kills::{End, create};
 use super::model::Model;
@@ -302,7 +302,7 @@ impl Victims {
     fn compare(&mut self, target: &Target, ended: &Ended, report: &mut Report) -> Result<()> {
         let before: i64 = self.models.iter().map(|model| model.sequence).sum();
         let ranges: Vec<Range> = ended.reported.iter().map(Range::from).collect();
-        self.runtime.block_on(decide(target, &mut self.models, &ranges))?;
+        self.runtime.block_on(resolve(target, &mut self.models, &ranges))?;
         let after: i64 = self.models.iter().map(|model| model.sequence).sum();
         let reported: i64 = ended.reported.iter().map(|reported| reported.acknowledged).sum();
         report.acknowledged += (reported - before) as u64;
@@ -375,7 +375,7 @@ impl Victims {
 
     /// The same everywhere, and each of them what an execution of its folder gives.
     fn end(mut self, report: &mut Report) -> Result<()> {
-        let (height, head) = self.nodes.decide()?;
+        let (height, head) = self.nodes.agree()?;
         report.blocks += height;
         self.nodes.stop()?;
         for node in 0..self.nodes.count() {

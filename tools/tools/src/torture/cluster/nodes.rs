@@ -234,7 +234,7 @@ impl Nodes {
     }
 
     /// Until all have come to the same: height and head.
-    pub fn decide(&self) -> Result<(u64, String)> {
+    pub fn agree(&self) -> Result<(u64, String)> {
         let began = Instant::now();
         loop {
             let status = self.status()?;
