@@ -10,8 +10,9 @@
 //! 1. The copy is a [backup](ledger::backup) over the network: resumable at any byte, each
 //!    checkpoint's groups compared with the digests that its manifest names, each record with its
 //!    checksum and the chain that ends in the hash which the other member named at first. That one
-//!    member is not believed: what it gave must lead to the newest [certificate](super::votes::vouched)
-//!    that any of the members has, and what is above the certified block is left to Raft.
+//!    member is not believed: what it gave must lead to the newest
+//!    [certificate](super::votes::vouched) that any of the members has, and what is above the
+//!    certified block is left to Raft.
 //! 2. It is restored as any backup is: a checkpoint counts if the ledger vouches for it, and the
 //!    blocks behind it are executed and compared.
 //! 3. From here on what this folder had before is not looked at, but for the votes that it gave.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   published H ──► safe                       the next batch is cut behind it
-//!           └─────► in doubt ──► safe          the next block is under way, and precedes none of it
+//!           └─────► in doubt ──► safe          the next block runs, and precedes none of it
 //!                       └──────► reordered     one does: H is no state between transactions
 //! ```
 //!
