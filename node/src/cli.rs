@@ -548,7 +548,7 @@ pub enum ConfigAction {
 mod tests {
     use super::*;
 
-    /// A help text that scrolls is a help text that nobody reads.
+    /// A help text that scrolls is not read.
     #[test]
     fn every_help_text_fits_a_screen() {
         fn check(command: &clap::Command, words: &[&str]) {

@@ -1,7 +1,7 @@
 //! `tally export`: a ledger's tables, as files that other programs read.
 //!
 //! The folder's state is read as a start of the node would read it, and nothing is changed; so a
-//! backup will do, and whoever wants an earlier state restores one first. Rows come in the order of
+//! backup will do, and for an earlier state one is restored first. Rows come in the order of
 //! their keys, as COPY writes them; in Parquet files in none.
 //!
 //! No file is ever overwritten: if one is there, nothing is written at all. A file that could not
@@ -99,7 +99,7 @@ fn chosen(store: &Store, names: &[String]) -> Result<Vec<Arc<Table>>> {
     Ok(chosen)
 }
 
-/// A table's name, which anybody may have chosen, as one of a file in this folder: bytes that mean
+/// A table's name, which a client has chosen, as one of a file in this folder: bytes that mean
 /// something to some system of files are written `%XX`, and no two tables share a file.
 fn file_stem(table: &str) -> String {
     let mut stem = String::with_capacity(table.len());
@@ -154,7 +154,7 @@ fn fill_csv(table: &Table, mut file: BufWriter<File>) -> Result<u64> {
 
 #[cfg(feature = "parquet")]
 fn write_parquet(store: &Arc<Store>, table: &Table, path: &Path) -> Result<u64> {
-    // Images that nobody reads twice.
+    // Images that are read once.
     let images = Arc::new(snapshot::Images::new(Arc::clone(store), 0));
     let scan = || images.scan(Arc::new(store.snapshot()), table.id()).context("no such table");
     let first = scan()?;

@@ -58,7 +58,7 @@ pub fn open_to_write(path: &Path) -> Result<Arc<dyn Files>> {
     Ok(files)
 }
 
-/// Tells whoever takes a ledger up to its last whole block for all of it what lies behind that.
+/// Says what lies behind the last whole block, which a reader could take for the end.
 /// An error if a checkpoint says that there were more blocks, and no power cut took them.
 pub fn tell_end(files: &dyn Files, next_height: u64, torn: Option<&TornTail>) -> Result<()> {
     let above = checkpoint::heights(files)?.into_iter().filter(|height| *height >= next_height);
@@ -87,7 +87,7 @@ pub fn tell_end(files: &dyn Files, next_height: u64, torn: Option<&TornTail>) ->
     Ok(())
 }
 
-/// Whether somebody uses the folder, and may be writing to it.
+/// Whether a process uses the folder, and may be writing to it.
 pub fn is_in_use(path: &Path) -> Result<bool> {
     let opened = RealFiles::read_only(path);
     if is_busy(&opened) {
@@ -101,7 +101,7 @@ fn is_busy(opened: &std::io::Result<RealFiles>) -> bool {
     opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
-/// Whoever writes here must not take a backup, or half of a ledger, for one.
+/// A writer here must not take a backup, or half of a ledger, for one.
 pub fn refuse_unless_data(files: &dyn Files, path: &Path) -> Result<()> {
     refuse_unfinished(files, path)?;
     if !backup::is_backup(files)? {

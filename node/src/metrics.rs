@@ -150,7 +150,7 @@ pub struct Metrics {
     pub failing_block: Gauge,
     /// Of overwritten row versions.
     pub undo_bytes: Gauge,
-    /// Heights that somebody has pinned, each reader counted.
+    /// Heights that are pinned, each reader counted.
     pub snapshots: Gauge,
     /// Blocks retained by rules and by name.
     pub snapshots_retained: Gauge,

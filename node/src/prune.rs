@@ -1,8 +1,8 @@
 //! `tally prune`: old blocks go, after they were archived if that is wanted; their headers stay.
 //!
-//! A folder has one writer, so where a node runs it is the node that prunes. It does so for whoever
-//! can write its folder, not for whoever reaches its second port: the request is a file below
-//! `requests/`, with a name that nobody guesses, and the port is only told that name.
+//! A folder has one writer, so where a node runs it is the node that prunes. It does so for a
+//! process that can write its folder, not for one that reaches its second port: the request is a
+//! file below `requests/`, with a name that cannot be guessed, and the port is only told that name.
 //!
 //! ```text
 //! tally prune    archive: copy, sync, read back ─► requests/5f…: {"to_block": 900} ─► POST /prune?5f…

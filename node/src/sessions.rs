@@ -72,7 +72,7 @@ impl Front {
         let options = Options { memory: Arc::clone(&database.memory.pool), ..self.options };
         let client_listener = Arc::new(ClientListener { database, users: self.users, metrics });
         let stopped = async move {
-            // An error means that nobody is left who could ask for a stop: stop.
+            // An error means that no caller is left that could ask for a stop: stop.
             let _ = stop.wait_for(|stop| *stop).await;
         };
         pgfront::serve(listeners, client_listener, options, stopped)

@@ -7,8 +7,8 @@
 //! SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>        (base64, RFC 4648)
 //! ```
 //!
-//! Without a file, whoever comes from the same machine (loopback, the Unix-domain socket) is
-//! trusted, and nobody else is admitted. With one, everybody proves who they are, wherever they
+//! Without a file, a client from the same machine (loopback, the Unix-domain socket) is
+//! trusted, and no other is admitted. With one, all clients prove who they are, wherever they
 //! come from. A stranger is asked for a proof of as many iterations as most users are, so as not to
 //! be told apart by that.
 

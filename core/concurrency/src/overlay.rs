@@ -153,7 +153,7 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         (&mut self.recorder, self.writes.writes())
     }
 
-    /// The writes, for who has to change them before they are installed.
+    /// The writes, for a protocol that has to change them before they are installed.
     pub fn writes_mut(&mut self) -> &mut [PendingWrite] {
         self.writes.writes_mut()
     }

@@ -2,23 +2,23 @@
 //!
 //! ```text
 //!   block H     a b c
-//!   block H+1   d e        e overtakes c: the serial order is  a b e c d
+//!   block H+1   d e        e comes before c: the serial order is  a b e c d
 //!   behind H: a b c        no prefix of it, so no reader may see it
 //! ```
 //!
-//! With a snapshot lag of 1 nothing overtakes, and every height is safe as soon as it is published.
-//! Above, a transaction can pass the block before its own only, and only one that was prepared
-//! before that block was there. So height H is safe
+//! With a snapshot lag of 1 no block reorders another, and every height is safe as soon as it is
+//! published. Above, a transaction can pass the block before its own only, and only one that was
+//! prepared before that block was there. So height H is safe
 //!
 //! 1. when block H + 1 is cut after H was published, by the node that published it: it has
 //!    [seen](crate::Event::Ordered) H, and is prepared on it;
-//! 2. when block H + 1 is under way already, and none of its transactions is found to overtake when
-//!    it is finished. Until then H is in doubt.
+//! 2. when block H + 1 is under way already, and none of its transactions is found to precede one
+//!    of H when it is finished. Until then H is in doubt.
 //!
 //! A reader that must see H and meets it in doubt waits for block H + 1 to be finished, and where
-//! that overtook, for the next batch to be cut behind all that is under way: a few blocks at most.
-//! One that need not takes the newest safe state. It is pinned, since blocks that overtake may
-//! follow one another, until the next that is prepared on the block before it
+//! that reorders H, for the next batch to be cut behind all that is under way: a few blocks at
+//! most. One that need not takes the newest safe state. It is pinned, since blocks that reorder the
+//! one before may follow one another, until the next that is prepared on the block before it
 //! ([`SAFE_BLOCKS`](crate::SAFE_BLOCKS)).
 
 use storage::{Snapshot, Store};
@@ -33,7 +33,7 @@ pub struct SafeSnapshot {
 }
 
 impl SafeSnapshot {
-    /// Nothing will overtake what the store has come to.
+    /// No block will reorder what the store has come to.
     pub fn new(store: &Store) -> SafeSnapshot {
         SafeSnapshot { safe: Some(store.snapshot()), newest: None }
     }

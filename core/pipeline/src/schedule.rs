@@ -22,9 +22,9 @@
 //! two overlap. A lone request has seen the newest block and is prepared on it, as with a lag of 1.
 //! Nothing has to run late, behind the others.
 //!
-//! *Safe states come often.* Under load and with some conflicts each block overtakes the one before
+//! *Safe states come often.* Under load and with some conflicts each block reorders the one before
 //! it, and no height would be a state of the serial order for as long as the load lasts. Readers
-//! would hold the last one that was, and with it every version since. Nothing overtakes what lies
+//! would hold the last one that was, and with it every version since. Nothing reorders what lies
 //! before a block that is prepared on the newest state, so every few blocks one is. One pool does
 //! both halves, so that it loses little by doing them one after the other.
 //!
@@ -266,7 +266,7 @@ impl Pipeline {
         !(self.halted || unfinished >= self.rules.depth() || appending || changing)
     }
 
-    /// Whether no block under way may overtake the newest published one: what readers see of it is
+    /// Whether no block under way may reorder the newest published one: what readers see of it is
     /// a state of the serial order.
     pub fn newest_is_safe(&self) -> bool {
         self.slots.front().is_none_or(|slot| slot.snapshots.newest >= self.published)

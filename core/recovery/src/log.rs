@@ -10,8 +10,8 @@
 //! ```
 //!
 //! *One block after the other.* The commits of a block come before those of the next one. Where
-//! transactions [overtake](BlockOutcome::inter_block_reorderings) into the block before, that is
-//! not so, and their block is refused.
+//! transactions [come before ones](BlockOutcome::inter_block_reorderings) of the block before, that
+//! is not so, and their block is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -91,7 +91,7 @@ impl DirtyRows {
     }
 
     /// Heights come in ascending order. Before the list takes more memory it gives up what lies at
-    /// or below the height that nobody will ask from, which is asked for with a test of whether
+    /// or below the height that none will ask from, which is asked for with a test of whether
     /// the list reaches back to a height.
     pub(crate) fn push(
         &mut self,

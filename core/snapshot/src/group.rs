@@ -320,7 +320,7 @@ impl Group {
         found.filter(clean).map_or(Zone::Unknown, |(_, image)| image.zone)
     }
 
-    /// Takes an image out of the cache, unless it was used since this last came by, or somebody
+    /// Takes an image out of the cache, unless it was used since this last came by, or a reader
     /// reads the group just now.
     pub(crate) fn evict(&self, column: ColumnId) -> Evicted {
         let Some(mut state) = self.0.try_lock() else { return Evicted::Kept };
@@ -523,7 +523,7 @@ enum Found {
     Nothing,
     /// As it was asked for.
     Current(ArrayRef),
-    /// From below the height, out of the cache: without its rows, which were touched, nobody will
+    /// From below the height, out of the cache: without its rows, which were touched, none will
     /// want it.
     Older(Image, RowSet),
     /// From above the height, as of another.
@@ -560,7 +560,7 @@ impl Pass {
     fn run(mut self, request: &Request<'_>) -> Result<(Option<RowSet>, Vec<Made>)> {
         let read = self.read_rows(request);
         // Who reads by a lease that was ended reads anything: not even an error of it counts, no
-        // array may be made of it, and nobody may find it in the cache.
+        // array may be made of it, and none may find it in the cache.
         request.snapshot.check()?;
         read?;
         let made = self.columns.into_iter().map(|Making { place, editor, was }| {

@@ -41,7 +41,7 @@ pub struct Images {
     bytes_max: u64,
     charges: Charges,
     tables: RwLock<FxHashMap<TableId, Incarnations>>,
-    /// Whoever drains the feed, one at a time; the highest block that it has told.
+    /// Held to drain the feed, by one at a time; the highest block that it has told.
     drain: Mutex<Height>,
     clock: Mutex<VecDeque<(Weak<Group>, ColumnId)>>,
     /// Some table's columns are kept current.

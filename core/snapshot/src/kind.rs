@@ -7,7 +7,7 @@
 //! numeric(p, s)         Decimal128(p, s); above 38 digits Decimal128(38, s): a longer value is
 //!                       refused, or Utf8View
 //! numeric               Decimal128(38, 10): a value with more digits after the point is refused;
-//!                       or Utf8View, for who asks for all digits
+//!                       or Utf8View, where all digits are asked for
 //! text, varchar, char   Utf8View
 //! bytea, uuid           BinaryView, FixedSizeBinary(16)
 //! date                  Date32                                     days since 1970-01-01

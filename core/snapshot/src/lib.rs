@@ -38,7 +38,7 @@
 //!   rows      ─●───────●───────●───────●──►          write, what is logged, hashed, checkpointed
 //!   clients      ok      ok      ok      ok          have their answers before
 //!   columns    ───40──────41──────42──────43──►      a second, live copy: in its own memory, or
-//!                                                    in a copy of the slab that somebody holds
+//!                                                    in a copy of the slab that a reader holds
 //! ```
 //!
 //! - A reader that holds a slab holds it as it is: it is copied on write, that slab of that column

@@ -47,7 +47,7 @@ pub(crate) struct Views {
     views: Vec<u128>,
     /// Of the image that this one follows, which others may have, too.
     buffers: Vec<Buffer>,
-    /// The last buffer: the long strings that are new in this one, behind older ones where nobody
+    /// The last buffer: the long strings that are new in this one, behind older ones where none
     /// else has them.
     tail: Vec<u8>,
     /// The tail begins with older ones.
@@ -232,7 +232,7 @@ mod unchecked {
         // unless the kind is `Bytes`, or that `compact` has moved with its bytes, or zero, which is
         // the empty string. Its buffer and offset are where the bytes were appended to the tail;
         // tails become buffers in their place, and buffers are dropped only by `compact`, which
-        // gives every view a new place or zero. Nobody writes into a buffer but by appending to a
+        // gives every view a new place or zero. A buffer is written only by appending to a
         // tail that no other has. Nulls are as long as views: both have a group's rows. Builds
         // with debug assertions, in which all tests run, let Arrow check all of this before.
         unsafe {

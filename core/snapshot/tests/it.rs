@@ -66,7 +66,7 @@ fn a_table_first_scanned_late_misses_nothing() {
     let mut world = World::new(5, 100);
     let images = images(&world, ROOMY);
     let old = Arc::new(world.store.snapshot());
-    // The feed is drained for the other table, so the blocks are told when nobody keeps rows of
+    // The feed is drained for the other table, so the blocks are told when none keeps rows of
     // this one; then comes a scan of it at the older height.
     scanned_other(&images, &old);
     for _ in 0..5 {

@@ -7,8 +7,8 @@
 //!
 //! Nothing of it is seen before [`Store::install`]: a transaction that has changed the schema reads
 //! what it made of its snapshot's catalogue, a block makes the store's next one. The tables that
-//! were there stay as they are, for readers of older heights and for who gives the change up: what
-//! it made is gone when the last catalogue with it is.
+//! were there stay as they are, for readers of older heights and for a writer that gives the change
+//! up: what it made is gone when the last catalogue with it is.
 //!
 //! A table that is altered shares its rows with the one before, and one whose columns or primary
 //! key change is written anew. Rows keep their stamps: no transaction changed them.

@@ -20,7 +20,7 @@ use crate::table::{SecondaryIndex, Table};
 /// What a scan calls per row: primary key, stamp, the columns asked for.
 pub type Visit<'a> = dyn FnMut(&[u8], Stamp, &[Value]) -> ControlFlow<()> + 'a;
 
-/// The same for who must know where the row lies: primary key, record, stamp, columns.
+/// The same for callers that must know where the row lies: primary key, record, stamp, columns.
 pub type VisitRecord<'a> = dyn FnMut(&[u8], Slot, Stamp, &[Value]) -> ControlFlow<()> + 'a;
 
 const FIRST_BATCH: usize = 16;

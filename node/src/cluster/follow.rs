@@ -1,10 +1,10 @@
 //! What follows from a change of the members in the ledger.
 //!
 //! ```text
-//! block 812 is released: member 4 is named       every node: the door opens for its key
+//! block 812 is released: member 4 is named       every node: its key is admitted
 //!                                                the leader: Raft sends it the log, then it votes
 //! block 990 is released: member 2 is not named   the leader: Raft goes on without it
-//!                                                every node: the door closes, once Raft has
+//!                                                every node: it is refused, once Raft has
 //! ```
 //!
 //! Nodes look at what they have released, and not at how it came there: a restart, a new leader, a

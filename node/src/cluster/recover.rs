@@ -10,7 +10,7 @@
 //! For what no majority can do: more members are lost than a cluster bears, or all, and a backup is
 //! there. What the lost ones acknowledged and this folder lacks stays lost, and nothing here can
 //! say what it was; the blocks that change the members say in the ledger from where on it goes on
-//! alone. The door is closed to the others from the start: one of them that comes back has another
+//! alone. The others are refused from the start: one of them that comes back has another
 //! ledger from there on, and joins as a new member or not at all.
 
 use std::sync::Arc;

@@ -146,8 +146,8 @@ settings! {
         /// beyond that it is turned away for some seconds, with the right password too. 0 means
         /// any.
         failed_logins_per_minute_max: u32 = "10";
-        /// `offer`: TLS for who asks for it. `require`: who comes by TCP without it is refused,
-        /// with SQLSTATE 28000. By the Unix-domain socket there is none.
+        /// `offer`: TLS for clients that ask for it. `require`: one that comes by TCP without it is
+        /// refused, with SQLSTATE 28000. By the Unix-domain socket there is none.
         tls: TlsUse = "offer";
         /// Certificate chain (PEM). TLS is offered when this and `tls_key` are set.
         tls_certificate: Option<PathBuf> = "";

@@ -90,7 +90,7 @@ fn a_full_disk_stops_the_node_and_loses_nothing() {
             }
             assert!(acknowledged < 100, "the limit is never met");
         };
-        // Whoever comes later is in no block, and what was durable can still be read.
+        // What comes later is in no block, and what was durable can still be read.
         let again = insert(&client, 1_000, 1).await.unwrap_err();
         let again = again.as_db_error().unwrap();
         assert_eq!(again.code().code(), "25006");

@@ -1,4 +1,4 @@
-//! Long statements over the wire: ended by their client or by a timeout, and in nobody's way.
+//! Long statements over the wire: ended by their client or by a timeout, and in no other's way.
 
 use std::time::Duration;
 

@@ -365,7 +365,7 @@ async fn sessions_see_no_anomaly_at_any_level_under_any_protocol() {
     assert_eq!(run(&["verify", path(folder.path())]).status.code(), Some(0));
 }
 
-/// Who leaves a transaction open is sent away, as he asked for, and nobody has waited for him.
+/// A client that leaves a transaction open is sent away, as it asked for, and no other has waited.
 #[tokio::test]
 async fn a_client_that_sleeps_in_a_transaction_hurts_nobody() {
     let folder = tempfile::tempdir().unwrap();

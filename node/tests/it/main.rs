@@ -211,7 +211,7 @@ async fn local_clients_come_in_by_the_data_folder() {
 fn a_killed_node_starts_again_on_the_same_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let mut node = Node::start(folder.path());
-    // A second node on the same folder is refused, and so is everybody who would read it.
+    // A second node on the same folder is refused, and so are all that would read it.
     let second = run(&["serve", "--data", path(folder.path()), "--listen", "127.0.0.1:0"]);
     assert_eq!(second.status.code(), Some(1));
     assert_eq!(run(&["verify", path(folder.path())]).status.code(), Some(1));

@@ -219,7 +219,7 @@ fn forge(data: &Path, to: &Path, height: u64, was: &[u8], is: &[u8]) {
 }
 
 /// A request and what came of it have to fit. Which alteration is found by what is a test of
-/// `recovery`, `adversary`: a keeper who also runs what he altered is found by another head alone.
+/// `recovery`, `adversary`: an owner that also runs what it altered is found by another head alone.
 #[test]
 fn forged_blocks_are_found_by_running_them_and_the_rows_are_named() {
     let folder = tempfile::tempdir().unwrap();

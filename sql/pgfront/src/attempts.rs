@@ -10,7 +10,7 @@
 //! Invariant: at most [`ADDRESSES_MAX`] addresses are remembered. Where there are more, it is the
 //! one that has failed least that is forgotten.
 //!
-//! Absence: nothing is counted by user, since then anybody could lock anybody out.
+//! Absence: nothing is counted by user, since then any client could lock any user out.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -89,7 +89,7 @@ impl Verifier {
     }
 
     /// PostgreSQL's text form, as in `pg_authid` and in `CREATE ROLE … PASSWORD`:
-    /// `SCRAM-SHA-256$iterations:salt$stored_key:server_key`. Whoever has it can play the server.
+    /// `SCRAM-SHA-256$iterations:salt$stored_key:server_key`. With it one can play the server.
     pub fn to_text(&self) -> String {
         format!(
             "{SCRAM_SHA_256}${}:{}${}:{}",

@@ -1,7 +1,7 @@
 //! A statement's rows on their way to the client: whole, or as they are made.
 //!
 //! The next rows of a stream are asked for when the ones before are in the output buffer, and that
-//! is sent whenever it is large: a slow client slows whoever makes the rows, and a result takes the
+//! is sent whenever it is large: a slow client slows what makes the rows, and a result takes the
 //! memory of some batches, whatever its size. A client that hangs up while rows are made ends their
 //! making there and then.
 

@@ -29,7 +29,7 @@ pub enum Listener {
     Unix(UnixSocket),
 }
 
-/// A listening socket and its file, which goes with it: nobody else's is ever removed.
+/// A listening socket and its file, which goes with it: no other's is ever removed.
 pub struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,

@@ -67,7 +67,7 @@ type Name = (String, Submission);
 pub struct Witness {
     replica: Replica,
     seen: Vec<Seen>,
-    /// The newest block, and the state before it with what overtakes into that.
+    /// The newest block, and the state before it with what of the newest comes before it.
     newest: Option<(Executed, State)>,
     names: BTreeMap<String, Vec<Run>>,
     /// Where each was ordered, and how it was decided.

@@ -141,7 +141,7 @@ pub(super) enum Then {
 impl Sequencer {
     /// Waits for calls, and runs blocks of them until none waits.
     pub(super) fn run_epochs(&mut self) -> Result<Then, Error> {
-        self.have_hands();
+        self.start_stages();
         self.run_errands();
         match self.shared.queue.wait() {
             Woken::Calls => {}

@@ -159,12 +159,12 @@ impl Sequencer {
             under_way: 0,
             asked: 0,
         };
-        sequencer.have_hands();
+        sequencer.start_stages();
         Ok(sequencer)
     }
 
     /// Threads for blocks that overlap, where they do.
-    pub(super) fn have_hands(&mut self) {
+    pub(super) fn start_stages(&mut self) {
         let workers = self.replica.pool().workers();
         let overlap = self.pipeline.rules().overlap() && workers > 1;
         if overlap != self.stages.is_some() {
@@ -209,7 +209,7 @@ impl Sequencer {
         while let Some(event) = self.happened()? {
             self.follow(event)?;
         }
-        self.have_hands();
+        self.start_stages();
         self.run_errands();
         let clock = Arc::clone(&self.shared.clock);
         let carried = self.replica.deferred_to_next();

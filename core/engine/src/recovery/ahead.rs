@@ -89,7 +89,7 @@ pub(super) struct Source<'a> {
     done: &'a Done,
 }
 
-/// What the follower has come to, for whoever reads ahead of it.
+/// What the follower has come to, for the thread that reads ahead of it.
 #[derive(Default)]
 pub(super) struct Done {
     /// The last block whose state is there.

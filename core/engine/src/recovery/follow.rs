@@ -119,7 +119,7 @@ pub(super) fn follow(
         if let Some(compared) = compared {
             scope.spawn(|| compare_all(compared, &fault));
         }
-        // Both threads end when nobody is at the other end of their channels.
+        // Both threads end when the other end of their channels is gone.
         if workers == 1 {
             return follower.follow(&mut || source.next());
         }
@@ -181,7 +181,7 @@ impl Follower<'_> {
         Ok(self.done)
     }
 
-    /// The block at the head, if somebody wants it.
+    /// The block at the head, if it is wanted.
     fn retain(&self) {
         let head = self.replica.head();
         if self.recovery.retain.contains(&head) {

@@ -16,7 +16,7 @@
 //!
 //! *Ad-hoc transactions.* The thesis logs them row by row, having no program to run again. The
 //! ledger has one for each: a statement's text, or what a client's COMMIT was lowered to. They are
-//! commands like any other (whoever [logs rows](Entry) has other reasons), and since texts that
+//! commands like any other (a node that [logs rows](Entry) has other reasons), and since texts that
 //! come once make programs that are analysed once, a part ends where it would have more than
 //! [`PROGRAMS_MAX`] of them; its next block is executed.
 

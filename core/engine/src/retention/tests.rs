@@ -84,7 +84,7 @@ fn what_is_overtaken_is_neither_shown_nor_retained() {
     let refused = |height| world.retention.snapshot_at(height).err().unwrap().code();
     assert_eq!(refused(10), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
     assert_eq!(world.retention.snapshot_at(12).unwrap().height(), 12);
-    assert_eq!(world.retention.block_at(109).unwrap(), 9, "block 10 was overtaken");
+    assert_eq!(world.retention.block_at(109).unwrap(), 9, "block 10 was reordered");
     assert_eq!(world.retention.block_at(1_000).unwrap(), 12, "the newest is in doubt");
     let pinned = world.retention.pin("newest", "me", None, None).unwrap();
     assert_eq!(pinned.head.height, 12);

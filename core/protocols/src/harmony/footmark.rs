@@ -111,7 +111,7 @@ impl Touching<'_> {
     }
 
     /// Whether the row was in the range at the snapshot or is now. What it was between the two is
-    /// tested as the after-image of whoever made it so.
+    /// tested as the after-image of the command that made it so.
     fn was_in(&self, table: &Table, range: &Range, key: &Key, columns: &[ColumnId]) -> bool {
         let mut values = vec![Value::Null; columns.len()];
         [self.before, LATEST].into_iter().any(|at| {

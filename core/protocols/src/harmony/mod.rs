@@ -12,7 +12,7 @@
 //!   Rule 2: apply the commands of the survivors, record by record, in the order (min_out, TID)
 //! ```
 //!
-//! No write-write conflict rejects anybody: the commands of a hot record are folded one after
+//! No write-write conflict rejects a transaction: the commands of a hot record are folded one after
 //! another in memory and the record is written once (coalescence).
 //!
 //! *Timeline.*
@@ -28,8 +28,8 @@
 //! ```
 //!
 //! *Options.* Each part can be switched off, to see what it is worth.
-//! - `reordering=off`: commands are applied in block order, so that everyone who read what an
-//!   earlier transaction writes must be rejected (an empty `max_in` saves nobody).
+//! - `reordering=off`: commands are applied in block order, so that all must be rejected that read
+//!   what an earlier transaction writes (an empty `max_in` saves none).
 //! - `coalescence=off`: each survivor's write is installed for itself, one after another.
 //! - `inter_block=on`: a block may be prepared on the snapshot before last, while the one before it
 //!   is being finished; [`previous`] has Rule 3 and why it suffices. Blocks that are prepared on
@@ -253,7 +253,7 @@ impl Harmony {
         self.spare.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Install the survivors; whoever has a command that fails is rejected first. Returns their
+    /// Install the survivors; one with a command that fails is rejected first. Returns their
     /// order.
     fn commit(
         &self,
@@ -307,7 +307,7 @@ impl Harmony {
         }
     }
 
-    /// Collect everybody's outcome.
+    /// Collect all outcomes.
     fn settle(
         &self,
         touched: Touched,

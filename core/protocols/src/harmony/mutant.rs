@@ -19,7 +19,7 @@ pub enum Mutant {
     ForgetsCommand,
     /// Coalescence folds from the last command to the first.
     FoldsBackwards,
-    /// Nobody looks at the block before.
+    /// The block before is not looked at.
     NoRule3,
     /// The later transaction stays, though the earlier one is decided already.
     Rule3SparesTheLater,

@@ -11,15 +11,15 @@
 //!   U1 ────► U2 ────► U3 ────► U4                T
 //!            ▲                                   │   T read what U2 wrote: T before U2
 //!            └───────────────────────────────────┘
-//!   T may take its place right before U2, if nobody from U2 on must come before T.
+//!   T may take its place right before U2, if none from U2 on must come before T.
 //! ```
 //!
 //! *The rule.* Number the transactions of H - 1 by their places in its serial order, below zero,
 //! and let `min_out` and `max_in` run over both blocks. Then Rule 1 reads as before, and rejects T
-//! 1. when T precedes U and somebody in H read what T writes (all of H is above U), and
-//! 2. when T precedes U, and somebody at U's place or behind it read or wrote what T writes.
+//! 1. when T precedes U and one in H read what T writes (all of H is above U), and
+//! 2. when T precedes U, and one at U's place or behind it read or wrote what T writes.
 //! 3. And T is rejected when the U that it precedes *overtook* itself, that is, has its own place
-//!    among the transactions of H - 2: U is decided already, and nobody may come before it who
+//!    among the transactions of H - 2: U is decided already, and none may come before it that
 //!    did not look at what happened there.
 //!
 //! Always the later one is rejected, so that a replica which has not seen it yet decides alike.
@@ -30,7 +30,7 @@
 //! `min_out` is not above T's as Rule 2 puts them first; or from H - 1, and then by (2) from before
 //! U; or from further back. From U the cycle must come back to there: within H - 1 it only moves on
 //! in the serial order, through a detour by H it re-enters behind where it left (2), and to get
-//! below H - 1 it must pass an overtaker of H - 1, which nobody of H may precede (3) and which
+//! below H - 1 it must pass an overtaker of H - 1, which none of H may precede (3) and which
 //! nothing in H - 1 or H - 2 from its place on leads to (1, 2). So there is none.
 //!
 //! *Departure.* The paper numbers H - 1 by TID and rejects T also when U has any edge backwards
@@ -244,7 +244,7 @@ impl Previous {
         self.changes(rank, of.writes(tid), catalog);
     }
 
-    /// One that ran again, on the newest state: it follows everybody.
+    /// One that ran again, on the newest state: it follows all others.
     pub fn rerun(
         &mut self,
         rank: Rank,
@@ -352,7 +352,7 @@ impl Previous {
     }
 
     /// Add the edges between the two blocks. Returns the transactions of the later one that precede
-    /// somebody who overtook.
+    /// one that did.
     pub fn add_edges(
         &self,
         simulation: &Simulation,

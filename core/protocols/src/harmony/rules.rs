@@ -23,8 +23,8 @@ enum Fate {
 }
 
 impl Verdict {
-    /// Without reordering, commands are applied in block order: then whoever read what an earlier
-    /// transaction writes cannot stay, whether or not anybody read what it writes.
+    /// Without reordering, commands are applied in block order: then one that read what an earlier
+    /// transaction writes cannot stay, whether or not another read what it writes.
     pub fn new(
         (min_out, max_in): (Vec<Place>, Vec<Place>),
         reordering: bool,
@@ -98,7 +98,7 @@ mod tests {
         assert!(rule_1(1, 0, 0));
     }
 
-    /// Lai 2023, 3.2: without an edge to an earlier transaction nobody is rejected.
+    /// Lai 2023, 3.2: without an edge to an earlier transaction none is rejected.
     #[test]
     fn a_transaction_without_backward_edge_survives() {
         assert!(!rule_1(1, 2, 5));

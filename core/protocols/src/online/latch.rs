@@ -92,7 +92,7 @@ impl<'a> Latch<'a> {
         self.bits(word) == 0 && self.exchange(word, taken)
     }
 
-    /// The same for who may be waited for, and may make the row go. `reading`: the caller is a
+    /// The same for one that may be waited for, and may make the row go. `reading`: the caller is a
     /// reader and gives that up for it.
     pub fn try_exclusive_as(self, age: Position, reading: bool) -> bool {
         let word = self.word.load(Ordering::Relaxed);

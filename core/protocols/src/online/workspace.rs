@@ -440,7 +440,7 @@ impl Workspace {
         (CommitSequenceNumber::of_writer(draw), Some(draw))
     }
 
-    /// Whether everything that was read is as it was, for who stands at `csn`.
+    /// Whether everything that was read is as it was, as of `csn`.
     pub fn reads_hold(&self, csn: CommitSequenceNumber) -> bool {
         trial::pause();
         let reads = self.reads.borrow();
@@ -460,7 +460,7 @@ impl Workspace {
         Some(self.row_state(row, csn)? == RowState::Holds)
     }
 
-    /// What has become of a row that was read, for who stands at `csn`. `None`: its table is
+    /// What has become of a row that was read, as of `csn`. `None`: its table is
     /// gone.
     #[inline]
     pub fn row_state(&self, row: &RowSeen, csn: CommitSequenceNumber) -> Option<RowState> {

@@ -17,9 +17,9 @@
 //! *Progress.* The oldest unfinished transaction has all queues before its fragments drained, and
 //! its fragments stand in an order that respects their dependencies; so one of them is at the head
 //! of a queue that is ready. A worker never waits inside a queue: it parks it, with its position,
-//! and takes another; it sleeps only when there is none. Whoever publishes a value wakes sleepers:
-//! either the sleeper, who counts himself before he looks a last time, sees the value, or the
-//! publisher sees the count.
+//! and takes another; it sleeps only when there is none. A worker that publishes a value wakes
+//! sleepers: either the sleeper, which counts itself before it looks a last time, sees the value,
+//! or the publisher sees the count.
 
 use kit::sync::atomic::{AtomicU32, Ordering, fence};
 use kit::sync::{self, Condvar, Mutex, MutexGuard};
@@ -164,7 +164,7 @@ impl Board {
         }
     }
 
-    /// Nobody may wait for a worker who is gone.
+    /// None may wait for a worker that is gone.
     pub fn stop(&self, why: String) {
         self.lock().stopped.get_or_insert(why);
         self.changed.notify_all();
@@ -188,7 +188,7 @@ mod schedules {
     const WAIT: Wait = Wait::Cell { share: 0, cell: 0 };
 
     /// Queue 0 needs a value that queue 1 publishes; queue 2 of the next planner overlaps both.
-    /// Whoever sleeps is woken, every queue is drained once, and the last one last.
+    /// Sleepers are woken, every queue is drained once, and the last one last.
     fn two_workers_and_a_value() {
         let queue = |sectors| Queue { sectors, entries: Vec::new() };
         let (first, second) = ([queue(0..4), queue(4..8)], [queue(2..6)]);

@@ -1,7 +1,7 @@
-//! The data path of a worker who owns the records that he touches: straight into the store.
+//! The data path of a worker that owns the records that it touches: straight into the store.
 //!
 //! No workspace, no validation, no lock: what a fragment writes is there at once, under the stamp
-//! of its transaction. Two notes are kept, and only while somebody may need them:
+//! of its transaction. Two notes are kept, and only while they may be needed:
 //!
 //! * the *undo log*: the image of a record before each write of a transaction that may still be
 //!   rolled back;
@@ -120,7 +120,7 @@ impl<'a> InPlace<'a> {
     }
 
     /// Run a whole transaction by `run`. On an error nothing of it is left. `Ok`: its answer, and
-    /// whether it depends on others that may be rolled back; if not, nobody will roll it back.
+    /// whether it depends on others that may be rolled back; if not, nothing will roll it back.
     pub fn whole<T>(
         &mut self,
         moment: Moment,
@@ -315,7 +315,7 @@ impl<'a> InPlace<'a> {
     }
 }
 
-/// Not to be told to anybody: who meets it runs again.
+/// Not to be told to clients: a transaction that meets it runs again.
 pub fn unforeseen() -> Stop {
     let why = "a fragment met what its plan did not foresee";
     Stop::Rejected(types::Error::new(types::SqlState::INTERNAL_ERROR, why))

@@ -3,8 +3,8 @@
 //!
 //! *Idea.* Before a block runs, planners turn its transactions into *queues* of fragments, each
 //! queue holding what happens in one part of the database, in order. Executors drain the queues.
-//! Nobody validates, locks or aborts for concurrency: of two fragments that touch one record the
-//! earlier stands before the later one, and that is the whole of it.
+//! Nothing is validated, locked or aborted for concurrency: of two fragments that touch one record
+//! the earlier stands before the later one, and that is the whole of it.
 //!
 //! ```text
 //!              planner 0 (T0 … T499)          planner 1 (T500 … T999)
@@ -39,9 +39,9 @@
 //!   One of which nothing is known in advance runs after the queues, as victims do: the thesis
 //!   does not say what becomes of either.
 //! - Whether an update of arguments fails (NOT NULL, CHECK) is found out while planning, so that
-//!   nobody need be ready to undo it.
+//!   none need be ready to undo it.
 //! - Executors take queues from a board as they become free, in place of a fixed assignment.
-//! - Early write visibility and conservative execution have no tokens of their own: what nobody may
+//! - Early write visibility and conservative execution have no tokens of their own: what none may
 //!   see runs in one piece, and its entries in the queues are the tokens. The thesis's queues of
 //!   read-only fragments are readers of the snapshot before the block, come first in the serial
 //!   order, and lose nothing of serializability.
@@ -113,7 +113,7 @@ const QUEUES_PER_WORKER: usize = 4;
 
 pub struct Quecc {
     modes: Modes,
-    /// By address; whoever is in here keeps his address taken.
+    /// By address; one that is in here keeps its address taken.
     compilations: Mutex<Addresses>,
     /// By planner: where its ranges started in the block before.
     starts: Mutex<Vec<Starts>>,
@@ -408,7 +408,7 @@ fn answer(batch: &Arc<Batch>, epilogues: &Arc<Epilogues>, pool: &WorkerPool) -> 
     }
 }
 
-/// Nobody may wait for the fragments of a worker that panicked.
+/// None may wait for the fragments of a worker that panicked.
 struct StopOnPanic<'a>(&'a Batch);
 
 impl Drop for StopOnPanic<'_> {

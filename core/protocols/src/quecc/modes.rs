@@ -67,7 +67,7 @@ impl Modes {
         }
     }
 
-    /// A transaction of which nobody may see anything before it is through runs in one piece: its
+    /// A transaction of which none may see anything before it is through runs in one piece: its
     /// entries are tokens, which hold their queues up until it is certain.
     pub fn may_cut(&self, program: &Program) -> bool {
         program.abortable <= self.cuts_up_to

@@ -8,7 +8,7 @@
 //!   plan names, and runs when it has come to the head of all of them;
 //! * *reader*, if reads are to take the snapshot: it needs no queue (the thesis's queues of
 //!   read-only fragments, for whole transactions, so that nothing is lost of serializability);
-//! * *tail*: nobody knows what it touches; it runs after the queues are drained.
+//! * *tail*: what it touches is not known; it runs after the queues are drained.
 //!
 //! Only tables that the block writes matter: what is never written may be read at any time.
 //!
@@ -501,7 +501,7 @@ impl<'a> Planner<'a> {
         let transaction = self.share.transactions.len() as u32;
         let mut entry = Entry { transaction, template: id, turn, slot: ABSENT, route: 0 };
         if matches!(template.action, Action::Insert { hidden_row_id: true, .. }) {
-            // A key that nobody else can know.
+            // A key that no other can know.
             entry.slot = *row_ids;
             entry.route = route(&u64::from(transaction).to_be_bytes());
             *row_ids += 1;

@@ -175,7 +175,7 @@ pub enum Publish {
     Nothing,
     /// One more turn of this reduction found its row.
     Count(u16),
-    /// Whether there was a row, and the columns of a read if somebody uses them.
+    /// Whether there was a row, and the columns of a read if they are used.
     Cell {
         columns: bool,
     },

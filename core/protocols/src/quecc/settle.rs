@@ -4,7 +4,7 @@
 //!   epilogues      in parallel       answers from what the fragments found; guards
 //!   closure        of the failed     along the edges of speculation
 //!   undo           of the victims    newest write first
-//!   tail           by ordered locks  victims and whoever could not be planned, in block order
+//!   tail           by ordered locks  victims and what could not be planned, in block order
 //! ```
 //!
 //! *Why that is a serial order.* Readers, if they take the snapshot, come before all. Survivors

@@ -190,7 +190,7 @@ struct Noting<'a> {
 /// A loop around the step at hand.
 struct Around {
     carried: Vec<Reg>,
-    /// Somebody may leave it, or its turn, and nobody knows whether.
+    /// Its steps may leave it, or its turn, and whether they do is not known.
     left: bool,
 }
 
@@ -269,12 +269,12 @@ impl Noting<'_> {
         expr.any(&mut |expr| matches!(expr, Expr::Reg(Reg(r)) if self.tainted[usize::from(*r)]))
     }
 
-    /// A recall of which nobody can tell how often it has run before.
+    /// A recall of which it is not known how often it has run before.
     fn is_out_of_step(&self, step: &Step) -> bool {
         self.uncertain > 0 && self.mutant != Some(Mutant::RecallsOutOfStep) && is_recall(step)
     }
 
-    /// Whoever gets here runs this step: nobody decided by own data, or left before.
+    /// All that get here run this step: no step before decided by own data, or left.
     fn is_certain(&self) -> bool {
         self.uncertain == 0 && !self.loops.iter().any(|around| around.left)
     }
@@ -298,7 +298,7 @@ impl Noting<'_> {
         out.push(step.clone());
     }
 
-    /// Somebody may leave the loop at `place` and those inside it, or not.
+    /// A step may leave the loop at `place` and those inside it, or not.
     fn may_leave(&mut self, place: usize) {
         self.loops[place..].iter_mut().for_each(|around| around.left = true);
     }

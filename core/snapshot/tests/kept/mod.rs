@@ -232,7 +232,7 @@ fn what_one_block_leaves_the_next_ones_bring() {
 }
 
 /// Blocks that touch more than is brought after each: what the lists of touched rows do not reach
-/// back to is for the next scan to build, and nothing is built for nobody.
+/// back to is for the next scan to build, and nothing is built for no reader.
 #[test]
 fn whoever_keeps_columns_builds_none() {
     let groups = 8;

@@ -143,7 +143,7 @@ async fn copy_in_and_out() {
     let sink = client.copy_in::<_, bytes::Bytes>("copy in").await;
     drop(sink.expect("a sink"));
     assert_eq!(client.query("rows 1", &[]).await.expect("a row").len(), 1);
-    // A stream that nobody reads to its end does not spoil what follows.
+    // A stream that is not read to its end does not spoil what follows.
     let mut lines = Box::pin(client.copy_out("copy out 50000").await.expect("a stream"));
     lines.next().await.expect("a line").expect("no error");
     drop(lines);

@@ -16,7 +16,7 @@ use crate::client::*;
 use crate::scram::initial_response;
 use crate::soon;
 
-/// Signed by itself, valid for a hundred years, known to everybody: for tests alone.
+/// Signed by itself, valid for a hundred years, known to all: for tests alone.
 pub const CERTIFICATE: &[u8] = include_bytes!("../tls/certificate.pem");
 pub const KEY: &[u8] = include_bytes!("../tls/key.pem");
 pub const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -180,7 +180,7 @@ async fn channel_binding_cannot_be_talked_away() {
         ("SCRAM-SHA-256-PLUS", "y"),
         ("SCRAM-SHA-256-PLUS", "p=tls-unique"),
         ("SCRAM-SHA-256", "p=tls-server-end-point"),
-        // "I could bind but you cannot": somebody removed the server's offer on the way.
+        // "I could bind but you cannot": the server's offer was removed on the way.
         ("SCRAM-SHA-256", "y"),
     ] {
         let mut client = encrypted(&server, "alice").await;

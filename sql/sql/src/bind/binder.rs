@@ -294,7 +294,7 @@ impl<'a> Binder<'a> {
         Ok(expr.clone())
     }
 
-    /// The parameter's number, if `typed` is one that nobody has given a type yet.
+    /// The parameter's number, if `typed` is one that has no type yet.
     pub(super) fn untyped_parameter(&self, typed: &Typed) -> Option<usize> {
         match &typed.expr {
             Expr::Reg(register) if typed.data_type == DataType::Unknown => {
@@ -418,7 +418,7 @@ impl<'a> Binder<'a> {
         self.coerce(typed, &DataType::Bool, CastContext::Implicit)
     }
 
-    /// A value that leaves the statement: what nobody has typed is text.
+    /// A value that leaves the statement: what has no type is text.
     pub fn resolved(&mut self, typed: Typed) -> Result<Typed> {
         match typed.data_type {
             DataType::Unknown => {

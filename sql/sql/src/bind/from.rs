@@ -89,7 +89,7 @@ impl Binder<'_> {
                 ));
             }
             J::Right(c) | J::RightOuter(c) if right == first + 1 => {
-                // The other way round: numbers of columns stay, so nobody else notices.
+                // The other way round: numbers of columns stay, so nothing else notices.
                 from.items.swap(first, right);
                 (c, true)
             }

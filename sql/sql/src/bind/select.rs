@@ -31,7 +31,7 @@ struct Output {
 }
 
 impl Binder<'_> {
-    /// Binds a query; columns that nobody has typed are text.
+    /// Binds a query; columns without a type are text.
     pub fn query(&mut self, query: &ast::Query) -> Result<BoundQuery> {
         self.query_into(query, &[])
     }

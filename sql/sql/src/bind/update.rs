@@ -357,8 +357,8 @@ fn rows_of_join(table: &Arc<Table>, from: From, columns: &[ColumnId]) -> Result<
     })
 }
 
-/// The values of a row whose columns `needed` are in registers; nobody looks at the others. What is
-/// `known` needs no register.
+/// The values of a row whose columns `needed` are in registers; the others are not looked at. What
+/// is `known` needs no register.
 fn old_values<'r>(
     needed: &'r [ColumnId],
     row: &'r [Reg],

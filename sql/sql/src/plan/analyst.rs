@@ -5,7 +5,7 @@
 //!   run:     plan, snapshot, parameters     ─► rows, some at a time               each time
 //! ```
 //!
-//! A plan belongs to a version of the schema and to no snapshot; it is shared by whoever asks the
+//! A plan belongs to a version of the schema and to no snapshot; it is shared by all that ask the
 //! same. Rows are made as they are asked for: an engine keeps a bounded number of them ahead of its
 //! client. Dropping them ends the run.
 //!
@@ -74,8 +74,8 @@ pub struct QueryRequest<'a> {
     pub parameter_types: &'a [Option<DataType>],
     /// Ends the planning.
     pub interrupt: Option<Arc<dyn Interrupt>>,
-    /// The fast path could run it, too, and nobody may see who has: what it would round on the way
-    /// is refused instead.
+    /// The fast path could run it, too, and it may not be seen which has: what it would round on
+    /// the way is refused instead.
     pub agreeing: bool,
     /// The tables that describe the schema, where the query names some beside users' own.
     pub system: Option<Arc<dyn SystemTables>>,
@@ -83,7 +83,7 @@ pub struct QueryRequest<'a> {
 
 impl QueryRequest<'_> {
     /// # Errors
-    /// Nobody waits for the plan any more: 57014.
+    /// The plan is not waited for any more: 57014.
     pub fn check(&self) -> Result<()> {
         self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check())
     }
@@ -139,9 +139,9 @@ pub struct Execution {
 /// What ends a run before its time, with 57014.
 #[derive(Clone, Default)]
 pub struct Limits {
-    /// Time that somebody waits for rows. What the client takes to read them does not count.
+    /// Time that a client waits for rows. What the client takes to read them does not count.
     pub timeout: Option<Duration>,
-    /// Time that rows may wait until somebody asks for them: what a run holds meanwhile, nobody
+    /// Time that rows may wait until they are asked for: what a run holds meanwhile, none
     /// else has.
     pub fetch_timeout: Option<Duration>,
     /// Becomes true when the client asks to cancel what it waits for.

@@ -126,7 +126,7 @@ pub fn rows(snapshot: &Snapshot, tables: &[TableId]) -> u64 {
     tables.iter().filter_map(|id| Some(snapshot.table(*id)?.slots())).sum()
 }
 
-/// Rows come out as they go in, so whoever stops early has read little.
+/// Rows come out as they go in, so a reader that stops early has read little.
 fn is_piecemeal(query: &Query) -> bool {
     match query {
         Query::Scan { filter, .. } => filter.is_none(),

@@ -317,7 +317,7 @@ impl Lowering<'_> {
         self.set_diagnostics(found, count)
     }
 
-    /// FOUND and ROW_COUNT, if anybody reads them.
+    /// FOUND and ROW_COUNT, if they are read.
     fn set_diagnostics(&mut self, found: Expr, count: Expr) -> Result<()> {
         if self.tracks_found {
             let found = self.binder.let_value(found)?;

@@ -172,7 +172,7 @@ impl Session {
             || is_of_none && text.contains("timestamp")
     }
 
-    /// `None` where there is nobody to ask, or nothing that could be asked.
+    /// `None` where there is no analyst, or nothing that it could be asked.
     fn plan(
         &self,
         versioned: &Versioned,

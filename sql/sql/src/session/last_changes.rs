@@ -9,7 +9,7 @@
 //! ```text
 //!   another table, view, index on another table      nothing that the transaction rests on
 //!   columns, keys, indexes, TRUNCATE of a table      who has read the table
-//!   a view that was there, any routine               everybody
+//!   a view that was there, any routine               all
 //! ```
 
 use std::collections::BTreeMap;

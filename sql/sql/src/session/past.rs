@@ -71,7 +71,7 @@ impl Session {
         self.seen(self.database.engine.store().lease())
     }
 
-    /// What has been answered to anybody is in it.
+    /// What has been answered to any client is in it.
     pub(super) fn newest_snapshot(&self) -> Result<Snapshot> {
         let engine = &self.database.engine;
         match engine.newest_at_once() {

@@ -1,7 +1,7 @@
 //! The schema as the engine sees it: compiles ledger transactions, applies schema changes.
 //!
 //! Two catalogs are at hand. *Next* is what the block in execution sees. Sessions compile against
-//! the one that came with their snapshot: it travels in the store's catalog, so that nobody reads
+//! the one that came with their snapshot: it travels in the store's catalog, so that none reads
 //! new data under an old schema or the other way round. A program compiled under an older version
 //! is compiled again by the sequencer, so a race costs time and never correctness.
 //!

@@ -88,7 +88,7 @@ pub struct OpenTransaction {
 pub enum AccessMode {
     ReadWrite,
     ReadOnly,
-    /// Of a past block, which nobody writes to.
+    /// Of a past block, which is not written to.
     ReadPast,
 }
 

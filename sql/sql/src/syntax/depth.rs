@@ -1,8 +1,8 @@
-//! How deep a statement nests, before anybody walks over it.
+//! How deep a statement nests, before it is walked over.
 //!
-//! Whoever walks over a syntax tree needs stack for each of its levels: binders and planners, and
+//! A walk over a syntax tree needs stack for each of its levels: binders and planners, and
 //! also those that clone a tree, write it out, or drop it. A thread's stack has an end, and beyond
-//! it the process is gone with everybody's sessions. So trees are measured twice:
+//! it the process is gone with all sessions. So trees are measured twice:
 //!
 //! ```text
 //! tokens ── an upper bound, by counting ─► sqlparser ── the true depth, by a walk ─► statement
@@ -23,7 +23,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{Error, Result, SqlState};
 
-/// Levels that a tree may have while nobody but its maker and the measuring walk has seen it.
+/// Levels that a tree may have while only its maker and the measuring walk have seen it.
 const OPERATORS_MAX: usize = 1000;
 
 /// Queries and expressions within each other.

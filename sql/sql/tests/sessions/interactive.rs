@@ -26,7 +26,7 @@ fn commit_changes_nothing_that_the_session_has_seen_unchanged() {
         (HIT, "SELECT target FROM u WHERE id = 2", ELSEWHERE, true),
         ("CALL hit()", "SELECT v FROM t WHERE id = 2", ELSEWHERE, false),
         ("CALL hit()", "SELECT target FROM u WHERE id = 2", ELSEWHERE, true),
-        // A hot counter that nobody looks at.
+        // A hot counter that is not looked at.
         (COUNT, "SELECT v FROM t WHERE id = 2", COUNT, true),
         (COUNT, "SELECT v FROM t WHERE id = 1", COUNT, false),
     ];

@@ -48,9 +48,9 @@ async fn numbers(client: &mut Client, query: &str) -> Vec<i64> {
     rows.iter().filter_map(|row| row[0].as_int()).collect()
 }
 
-/// Whoever was told the n-th value of a counter stands n-th in the ledger, and so do the rows that
-/// have no other order than that of their insertion. Executed again one by one, the ledger gives
-/// the same.
+/// A client that was told the n-th value of a counter stands n-th in the ledger, and so do the rows
+/// that have no other order than that of their insertion. Executed again one by one, the ledger
+/// gives the same.
 #[test]
 fn a_block_is_sealed_in_the_order_that_its_clients_were_told() {
     block_on(async {
@@ -197,7 +197,7 @@ async fn run_script(protocol: &str, resting: &str) -> Vec<Vec<Row>> {
     let node = Node::new(protocol);
     let mut client = node.session();
     for (number, statement) in SCRIPT.iter().enumerate() {
-        // Somebody else's block in between: tables are loaded again after it.
+        // Another client's block in between: tables are loaded again after it.
         let now = if number % 5 == 4 { resting } else { protocol };
         client.run(&format!("SET ledger.protocol = '{now}'")).await.unwrap();
         client.run(statement).await.unwrap_or_else(|e| panic!("{protocol}: {statement}: {e}"));
@@ -250,7 +250,7 @@ fn what_does_not_go_together_is_refused_by_name_with_a_hint() {
     });
 }
 
-/// Nobody could run a block of snapshot isolation again in some order and be sure of the same
+/// A block of snapshot isolation could not be run again in some order and be sure of the same
 /// rows, so they stand in it; and unique values stay so.
 #[test]
 fn blocks_of_plain_snapshot_isolation_hold_row_images() {
@@ -260,7 +260,7 @@ fn blocks_of_plain_snapshot_isolation_hold_row_images() {
         client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
         client.run("CREATE TABLE u (id int PRIMARY KEY, v int UNIQUE)").await.unwrap();
         client.run("INSERT INTO t SELECT n, 1 FROM generate_series(0, 99) n").await.unwrap();
-        // Whoever finds enough of the others takes one away: a skew, if two do so at once.
+        // A client that finds enough of the others takes one away: a skew, if two do so at once.
         let statements = (0..400).map(|n| match n % 4 {
             0 => format!("INSERT INTO u VALUES ({n}, {n} / 4)"),
             1 => format!("DELETE FROM t WHERE id = {} AND id > 90", n % 100),

@@ -54,7 +54,7 @@ impl Healer {
         }
     }
 
-    /// Look at all that was read again, for who stands at `csn`; `gaps_too`: also at what was
+    /// Look at all that was read again, as of `csn`; `gaps_too`: also at what was
     /// absent.
     pub fn validate(&mut self, csn: CommitSequenceNumber, gaps_too: bool) -> Validity {
         trial::pause();

@@ -1,6 +1,6 @@
 //! Programs that both engines answer alike, to the last digit.
 //!
-//! A query moves to the analyst when its tables grow, and nobody may see that in its answer. So a
+//! A query moves to the analyst when its tables grow, and its answer may not show that. So a
 //! program moves only if all that it is made of is on a short list of what was compared, operator
 //! by operator and type by type; whatever is not on it stays, however large the tables are.
 //!
@@ -581,7 +581,7 @@ fn is_pattern(pattern: &Expr) -> bool {
     }
 }
 
-/// A cast that nobody has written.
+/// A cast that the text does not have.
 fn cast(from: Kind, to: &DataType) -> Option<Kind> {
     match (from, to) {
         (Kind::Null, _) => column_kind(to),
