@@ -1,4 +1,4 @@
-//! What a node's own clients wait for, beside the envelopes that are theirs.
+//! Clients of this node: what stands beside a request in the replica until its answer is sent.
 
 use std::time::Instant;
 

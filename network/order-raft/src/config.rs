@@ -1,4 +1,4 @@
-//! What a node is told of itself and of the cluster.
+//! The settings of a node: its number, the members, times, bounds, its clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

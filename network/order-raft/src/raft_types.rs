@@ -1,4 +1,4 @@
-//! What openraft is made for here.
+//! The types that openraft is instantiated with: drafts as entries, members by number.
 
 use std::io;
 

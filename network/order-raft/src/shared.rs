@@ -1,4 +1,4 @@
-//! What the parts of a node share.
+//! The state of a node, which its pump, its messages, elections and recalls share.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What an engine tells, for the metrics and for the votes.
+//! The engine's observer on a member: blocks are counted for the metrics and voted on.
 
 use std::sync::Arc;
 use std::time::Duration;

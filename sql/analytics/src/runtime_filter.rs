@@ -1,4 +1,4 @@
-//! Filters that come from operators above a scan while the query runs.
+//! Runtime filters: what a join or a sort has found already drops rows at the scan below it.
 //!
 //! ```text
 //!            HashJoin ── has read its smaller side: keys 3, 17, 40 ──┐
@@ -6,14 +6,15 @@
 //!    57 orders     Repartition ◄── RuntimeFilter ◄── ImageScan: lineitem,  key IN (3, 17, 40)
 //! ```
 //!
-//! A join that has its keys, or a sort that has its first rows, knows of most others that they are
-//! in vain; a filter that says so spares them the way up, through other joins and from thread to
-//! thread. Who made it looks at all rows again, so a scan may let pass any number of them.
+//! A hash join that has read its build side knows the keys that can match; a sort with a LIMIT that
+//! has its first rows knows a bound. DataFusion makes a filter of it ([`is_dynamic`]), and the scan
+//! drops rows by it before they pass other joins and threads. The operator above compares all rows
+//! again, so the scan may let any number of them pass.
 //!
-//! *Cost.* Some 20 to 50 ns a row, as much as the way up that it spares. So it is worth its while
-//! only where few rows pass: after a batch of which more than one in [`ONE_IN`] did, the next one
-//! goes by unseen, after another such one the next two, then four, until it is one in
-//! [`PAUSE_MAX`]. What one filter has left, the next one looks at.
+//! *Cost.* Some 20 to 50 ns a row, as much as the way up costs. So a filter pays only where few
+//! rows pass: after a batch of which more than one row in [`ONE_IN`] passed, the next batch is not
+//! filtered, after another such one the next two, then four, up to [`PAUSE_MAX`]. Of several
+//! filters each sees what the one before let pass.
 
 use std::sync::Arc;
 

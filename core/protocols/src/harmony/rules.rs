@@ -1,4 +1,12 @@
-//! Rules 1 and 2: who stays, and in which order.
+//! Which transactions of a block commit, and in which serial order: Rules 1 and 2 of the paper.
+//!
+//! ```text
+//! min_out, max_in of each ─► Rule 1: rejected? ── no ─► Rule 2: by (min_out, TID) ─► serial order
+//! (edges)                          └─ yes ─► runs again, or is deferred
+//! a command that fails ───────────► fails: to try again would be in vain
+//! ```
+//!
+//! [The protocol's own page](super) has the rules, and why they suffice.
 
 use types::Position;
 

@@ -1,4 +1,4 @@
-//! What planning hands to execution.
+//! A planned block: the queues, programs and board that planners hand to the workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

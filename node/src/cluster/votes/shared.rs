@@ -1,4 +1,4 @@
-//! What the sequencer, the thread and the tasks share.
+//! The state of voting, which the sequencer, the voting thread and the senders share.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};

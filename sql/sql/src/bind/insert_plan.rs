@@ -1,4 +1,4 @@
-//! What an INSERT says beside its rows.
+//! The plan of an INSERT beside its rows: target columns, ON CONFLICT, RETURNING, OVERRIDING.
 
 use std::sync::Arc;
 

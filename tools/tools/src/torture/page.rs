@@ -1,4 +1,4 @@
-//! The report as text.
+//! The report of a torture run as text, for the terminal.
 
 use super::report::Report;
 use super::{cluster, disk, kills, mounts};

@@ -1,4 +1,13 @@
-//! What votes come to.
+//! The tally: members' votes are counted until enough of them certify a result.
+//!
+//! ```text
+//! a vote ─► of an elector? ─► signature, height ─► counted ─► enough for one result: a certificate
+//!             └─ of one to come: kept, few               └─► most differ from here: a divergence
+//! this node's results ─► compared with what is certified, now or when they are here
+//! ```
+//!
+//! Memory is bounded whatever members send: of each the newest votes, of this node the newest
+//! results, of certified results that are not here yet so many.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
