@@ -38,7 +38,7 @@ help:
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
 	@echo "make test            all tests of what make run has"
 	@echo "make test-long       the oracle's tests without gaps and with twenty times the seeds: an hour"
-	@echo "make test-components tests of analytics, a transaction through each driver, five verifiers"
+	@echo "make test-components tests of analytics, chained databases, each driver, five verifiers"
 	@echo "make test-kafka      the orderer over Kafka, and nodes by it, with a real broker that is killed and started"
 	@echo "make test-cometbft   the orderer over CometBFT with the real program, which is killed and started"
 	@echo "make console         the pages that browsers are shown, from their source, into network/web-console/dist"
@@ -84,9 +84,12 @@ dist-analytics:
 # Orderers that are no part of the default build: their libraries are half a hundred crates.
 ORDERERS = order-kafka order-comet
 
+# What brings a driver of another database along.
+APART = $(ORDERERS) chainify
+
 test:
 	scripts/install-deps psql pgbench python
-	scripts/run-tests --workspace $(addprefix --exclude ,analytics $(ORDERERS)) \
+	scripts/run-tests --workspace $(addprefix --exclude ,analytics $(APART)) \
 		--lib --bins --tests --examples
 	cargo test --doc --package procedure
 
@@ -105,9 +108,9 @@ WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disast
 test-components: WITH = --package analytics --package bench --package node --package tools \
 	--features node/analytics,tools/analytics
 test-components:
-	scripts/install-deps psql pgbench postgres drivers
+	scripts/install-deps psql pgbench postgres mariadb drivers
 	scripts/run-tests $(WITH) --lib --bins --tests -- $(WITHOUT)
-	scripts/run-tests $(addprefix --package ,$(ORDERERS)) --lib --tests
+	scripts/run-tests $(addprefix --package ,$(APART)) --lib --tests
 	cargo build $(WITH) --example tokio_client
 	PROGRAMS=$(PROGRAMS) timeout 1200 tests/clients/run.sh
 	cargo build --package ledger --example check_proofs

@@ -49,8 +49,8 @@ const WALLS: &[(&[&str], &[&str])] = &[
     // Bytes and hashes, whatever tree they are of.
     (BYTES, &["state_tree"]),
     // Orderers and members of a cluster move bytes, whatever these do.
-    (&["order-raft", "order-kafka", "order-comet", "cluster"], EXECUTION),
-    (&["order-raft", "order-kafka", "order-comet", "cluster"], MEETING),
+    (&["order-raft", "order-kafka", "order-comet", "cluster", "chainify"], EXECUTION),
+    (&["order-raft", "order-kafka", "order-comet", "cluster", "chainify"], MEETING),
     // A session is answered from images by an analyst that it does not know.
     (&["sql", "pgcatalog"], &["analytics", "snapshot"]),
     // Judges and worlds from a seed, without what they judge for.
@@ -77,19 +77,21 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("axum", &["web-console", "node"]),
     ("clap", &["node", "tools"]),
     ("ed25519-zebra", &["ledger"]),
+    ("mysql_async", &["chainify"]),
     ("openraft", &["order-raft"]),
     ("prost", &["order-comet"]),
     ("tendermint-proto", &["order-comet"]),
     ("pgwire", &["pgfront"]),
     ("prometheus-client", &["node"]),
     ("rskafka", &["order-kafka"]),
-    ("sqlparser", &["pgcatalog", "sql"]),
+    ("sqlparser", &["chainify", "pgcatalog", "sql"]),
     ("datafusion", &["analytics"]),
     (
         "tokio",
         &[
             "analytics",
             "bench",
+            "chainify",
             "cluster",
             "web-console",
             "engine",
@@ -103,7 +105,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ),
     ("proc-macro2", &["xtask"]),
     ("syn", &["xtask"]),
-    ("tokio-postgres", &["web-console", "tools"]),
+    ("tokio-postgres", &["chainify", "web-console", "tools"]),
     ("toml", &["cluster", "node"]),
 ];
 

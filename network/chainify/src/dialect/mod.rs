@@ -1,0 +1,105 @@
+//! The SQL that is sent: the same things said to PostgreSQL and to MariaDB.
+//!
+//! Triggers write what changes into the *digest table*, in the transaction that changes it:
+//!
+//! ```text
+//! digest      seq | tab, rowkey, serial | kind | before, after | place | writer
+//!              │    │                     I U D  image hashes    │       database user
+//!              │    serial counts a key's versions               block:index of the transaction
+//!              in the order of arrival                           of the ledger; NULL: of none
+//! progress    block, idx | ok, detail       a transaction's end, written with its changes
+//! state       name | value                  ledger, block (the last that is finished)
+//! ```
+//!
+//! A change of a key is a delete and an insert; an update that leaves a row as it was is nothing.
+
+pub mod mariadb;
+pub mod postgres;
+mod shared;
+
+use types::{Error, Result, SqlState};
+
+use crate::canonical::fields;
+use crate::schema::{Column, Table};
+
+pub use shared::Formless;
+
+/// Which system a database is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    Postgres,
+    MariaDb,
+}
+
+impl Dialect {
+    /// The name of one of this crate's own tables.
+    pub fn own(self, name: &str) -> String {
+        match self {
+            Dialect::Postgres => format!("tally_chainify.{name}"),
+            Dialect::MariaDb => format!("tally_chainify_{name}"),
+        }
+    }
+
+    /// The name of a user's table or column, which needs no quotes but where it is a keyword.
+    pub fn name(self, name: &str) -> String {
+        format!("\"{name}\"")
+    }
+
+    /// A literal of text.
+    pub fn text(self, text: &str) -> String {
+        format!("'{}'", text.replace('\'', "''"))
+    }
+
+    /// The expression of a row's canonical text, of the row that `row` names.
+    pub fn row_text(self, row: &str, table: &Table) -> String {
+        match self {
+            Dialect::Postgres => postgres::joined(row, table.columns.iter()),
+            Dialect::MariaDb => mariadb::joined(row, table.columns.iter()),
+        }
+    }
+
+    /// The expression of a key's canonical text.
+    pub fn key_text(self, row: &str, table: &Table) -> String {
+        match self {
+            Dialect::Postgres => postgres::joined(row, table.key()),
+            Dialect::MariaDb => mariadb::joined(row, table.key()),
+        }
+    }
+
+    /// The expression of a row's image hash, in hexadecimal.
+    pub fn image_hex(self, row: &str, table: &Table) -> String {
+        let text = self.row_text(row, table);
+        match self {
+            Dialect::Postgres => format!("encode({}, 'hex')", postgres::image(&text)),
+            Dialect::MariaDb => mariadb::image_hex(&text),
+        }
+    }
+
+    /// The statement that inserts rows of which these are the canonical texts.
+    pub fn insert(self, table: &Table, rows: &[String]) -> Result<String> {
+        let names: Vec<String> = table.columns.iter().map(|it| self.name(&it.name)).collect();
+        let mut values = Vec::with_capacity(rows.len());
+        for row in rows {
+            let fields = fields(row)?;
+            if fields.len() != table.columns.len() {
+                let what = format!("a row of {} has {} columns", table.name, fields.len());
+                return Err(Error::new(SqlState::DATA_CORRUPTED, what));
+            }
+            let columns = table.columns.iter().zip(fields);
+            let literals: Vec<String> =
+                columns.map(|(column, field)| self.literal(column, field)).collect();
+            values.push(format!("({})", literals.join(", ")));
+        }
+        let (table, names, values) = (self.name(&table.name), names.join(", "), values.join(", "));
+        Ok(format!("INSERT INTO {table} ({names}) VALUES {values}"))
+    }
+
+    /// The literal of a field's text, as the column takes it.
+    pub fn literal(self, column: &Column, field: Option<&str>) -> String {
+        let Some(field) = field else { return "NULL".to_owned() };
+        match self {
+            Dialect::Postgres => postgres::literal(column, field),
+            Dialect::MariaDb => mariadb::literal(column, field),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Databases that organisations have already, chained to one ledger by what blocks come to in them.
+//!
+//! ```text
+//! orderer ─► order ─┬─► organisation 1: PostgreSQL ─► result hash ─┐
+//!                   ├─► organisation 2: PostgreSQL ─► result hash ─┼─► votes ─► agreed, or recover
+//!                   └─► organisation 3: MariaDB    ─► result hash ─┘
+//! ```
+//!
+//! **No promise is believed.** Each organisation runs a block in the database that it has, by
+//! whatever means; what is agreed on is the effect: which rows changed from what to what
+//! ([`block`]). Triggers write that down ([`dialect`]) in a form that SQL of every system computes
+//! ([`canonical`]).
+//!
+//! `docs/chainify.md` has the forms and the rules for people.
+//!
+//! *Absence*: the engine of a node and its SQL, command lines, how orders come about.
+
+pub mod block;
+pub mod book;
+pub mod canonical;
+pub mod database;
+pub mod dialect;
+pub mod organisation;
+pub mod schema;
+pub mod statement;
+
+pub use block::{Net, Outcome};
+pub use book::{Book, Terms};
+pub use database::Database;
+pub use organisation::{Executed, Organisation};
+pub use schema::Schema;

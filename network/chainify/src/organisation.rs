@@ -1,0 +1,257 @@
+//! One organisation: its database and its book, block by block.
+//!
+//! ```text
+//! order durable ─► transactions, each with its place ─► digest table ─► result ─► (votes)
+//!   in the book      in the database, in its progress      read once               │
+//!                                      checkpoint ◄─ end in the database ◄─ result durable
+//! ```
+//!
+//! **A crash between any two of them** is resumed: the database's progress says which transactions
+//! of the block have ended, its last block whether it was ended; the book, what was agreed on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ledger::{Batch, BlockResult, Files, Hash, ZERO_HASH};
+use order::{Envelope, Proposal};
+use types::{Error, Height, Result, SqlState};
+
+use crate::block::{self, Net, Outcome};
+use crate::book::{Book, Terms};
+use crate::database::{Database, Done};
+use crate::statement;
+
+pub struct Organisation {
+    pub database: Database,
+    pub book: Book,
+    referred_first: Vec<String>,
+    /// Tables that changed since the last checkpoint.
+    changed: BTreeSet<u32>,
+}
+
+/// What a block has come to here.
+#[derive(Clone, Debug)]
+pub struct Executed {
+    pub result: BlockResult,
+    pub net: Vec<Net>,
+    /// Ends of those that were run.
+    pub done: Vec<Done>,
+}
+
+impl Organisation {
+    /// Chains a database: its tables must be those of the terms.
+    pub async fn create(files: Arc<dyn Files>, url: &str, terms: &Terms) -> Result<Organisation> {
+        let mut database = Database::connect(url).await?;
+        let names: Vec<String> =
+            terms.schema.tables.iter().map(|table| table.name.clone()).collect();
+        let inspected = database.inspect(&names).await?;
+        check_schema(&database, terms, &inspected.schema)?;
+        database.install(&terms.schema, terms.ledger_id).await?;
+        let root = database.state_root(&terms.schema).await?;
+        database.checkpoint(0, &terms.schema, &BTreeSet::new()).await?;
+        tracing::info!(database = database.name(), root = %ledger::hash::to_hex(&root), "chained");
+        let book = Book::create(files, terms)?;
+        Ok(Organisation {
+            database,
+            book,
+            referred_first: inspected.referred_first,
+            changed: BTreeSet::new(),
+        })
+    }
+
+    /// Goes on with a folder and a database that belong together.
+    pub async fn open(files: Arc<dyn Files>, url: &str) -> Result<Organisation> {
+        let book = Book::open(files)?;
+        let mut database = Database::connect(url).await?;
+        let terms = book.terms().clone();
+        match database.ledger().await? {
+            Some(id) if id == terms.ledger_id => {}
+            _ => {
+                let what = format!("{} is not chained to this ledger", database.name());
+                return Err(Error::new(SqlState::UNDEFINED_OBJECT, what)
+                    .with_hint("Chain it by `tally chainify init`."));
+            }
+        }
+        let names: Vec<String> =
+            terms.schema.tables.iter().map(|table| table.name.clone()).collect();
+        let inspected = database.inspect(&names).await?;
+        check_schema(&database, &terms, &inspected.schema)?;
+        // What changed is not known any more: all is copied once.
+        let changed = terms.schema.numbered().map(|(number, _)| number).collect();
+        let referred_first = inspected.referred_first;
+        let mut organisation = Organisation { database, book, referred_first, changed };
+        organisation.resume().await?;
+        Ok(organisation)
+    }
+
+    /// What a crash has left between database and book.
+    async fn resume(&mut self) -> Result<()> {
+        let (here, agreed) = (self.database.height().await?, self.book.agreed());
+        if here > agreed {
+            let what = format!("{} is ahead of its ledger", self.database.name());
+            let detail = format!("It has ended block {here}; the ledger ends with {agreed}.");
+            return Err(Error::new(SqlState::DATA_CORRUPTED, what)
+                .with_detail(detail)
+                .with_hint("The ledger's folder is an older copy: put the newest one back."));
+        }
+        if here < agreed {
+            tracing::warn!(here, agreed, "the database is behind its ledger and is brought up");
+        }
+        for height in here + 1..=agreed {
+            self.replay(height).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a block again that is agreed on.
+    async fn replay(&mut self, height: Height) -> Result<()> {
+        let (batch, agreed) = self.book.block(height)?;
+        let Some(agreed) = agreed else {
+            let what = format!("the ledger has no result of block {height}");
+            return Err(Error::new(SqlState::UNDEFINED_OBJECT, what));
+        };
+        let refused = |index: usize| {
+            agreed.outcomes().get(index).and_then(|it| Outcome::decode(it))
+                == Some(Outcome::Refused)
+        };
+        let envelopes = decoded(&batch).into_iter().enumerate();
+        let envelopes: Vec<Option<Envelope>> =
+            envelopes.map(|(index, it)| it.filter(|_| !refused(index))).collect();
+        let previous = agreed.header().previous_result_hash;
+        let executed = self.run(&batch, &envelopes, previous).await?;
+        if executed.result.hash() != agreed.hash() {
+            return Err(deviation(&self.database, &executed, &agreed));
+        }
+        self.end(&executed).await
+    }
+
+    pub fn terms(&self) -> &Terms {
+        self.book.terms()
+    }
+
+    /// The block that was ordered and not agreed on.
+    pub fn under_way(&self) -> Result<Option<Batch>> {
+        match self.book.ordered() > self.book.agreed() {
+            true => Ok(Some(self.book.block(self.book.ordered())?.0)),
+            false => Ok(None),
+        }
+    }
+
+    /// Makes the next block's order durable.
+    pub fn order(&mut self, proposal: Proposal) -> Result<Batch> {
+        let batch = self.book.seal(proposal)?;
+        self.order_sealed(&batch)?;
+        Ok(batch)
+    }
+
+    pub fn order_sealed(&mut self, batch: &Batch) -> Result<()> {
+        self.book.order(batch)
+    }
+
+    /// Runs what is left of a block, and reads what it came to.
+    pub async fn execute(&mut self, batch: &Batch) -> Result<Executed> {
+        if (self.book.ordered(), self.book.agreed() + 1) != (batch.height(), batch.height()) {
+            let what = format!("block {} is not the one under way", batch.height());
+            return Err(Error::new(SqlState::INTERNAL_ERROR, what));
+        }
+        let envelopes = self.book.admitted().to_vec();
+        let previous = self.book.head();
+        self.run(batch, &envelopes, previous).await
+    }
+
+    async fn run(
+        &mut self,
+        batch: &Batch,
+        envelopes: &[Option<Envelope>],
+        previous: Hash,
+    ) -> Result<Executed> {
+        let height = batch.height();
+        let schema = self.book.terms().schema.clone();
+        let mut done = self.database.progress(height).await?;
+        let mut outcomes = Vec::with_capacity(envelopes.len());
+        for (index, envelope) in (0..).zip(envelopes) {
+            let statements = envelope.as_ref().and_then(|it| statement::decode(&it.request).ok());
+            let statements = statements.filter(|all| statement::check(all, &schema).is_ok());
+            let Some(statements) = statements else {
+                outcomes.push(Outcome::Refused);
+                continue;
+            };
+            let known = done.iter().find(|done| done.index == index).cloned();
+            let ended = match known {
+                Some(known) => known,
+                None => {
+                    let ended = self.database.execute(height, index, &statements).await?;
+                    done.push(ended.clone());
+                    ended
+                }
+            };
+            outcomes.push(if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });
+        }
+        let net = block::net(height, &self.database.entries().await?)?;
+        let state_root = match self.book.terms().is_checkpoint(height) {
+            true => Some(self.database.state_root(&schema).await?),
+            false => None,
+        };
+        let result = block::result(batch, previous, &outcomes, &net, state_root)?;
+        Ok(Executed { result, net, done })
+    }
+
+    /// The block's result is the one that was agreed on: it gets into the book, then the block is
+    /// ended in the database.
+    pub async fn agree(&mut self, executed: &Executed) -> Result<()> {
+        self.book.agree(&executed.result)?;
+        self.end(executed).await
+    }
+
+    async fn end(&mut self, executed: &Executed) -> Result<()> {
+        let height = executed.result.height();
+        let entries = self.database.entries().await?;
+        let told = block::net(height, &entries)? == executed.net;
+        if !told || !self.database.finish(height, &entries).await? {
+            let what =
+                format!("rows of {} changed while block {height} ended", self.database.name());
+            return Err(Error::new(SqlState::SERIALIZATION_FAILURE, what).with_hint(
+                "Another session writes chained tables; it is named at the next block.",
+            ));
+        }
+        self.changed.extend(executed.net.iter().map(|net| net.table));
+        if executed.result.header().state_root != ZERO_HASH {
+            let schema = self.book.terms().schema.clone();
+            self.database.checkpoint(height, &schema, &self.changed).await?;
+            self.changed.clear();
+        }
+        Ok(())
+    }
+
+    /// Tables as foreign keys want them filled.
+    pub fn referred_first(&self) -> &[String] {
+        &self.referred_first
+    }
+}
+
+fn decoded(batch: &Batch) -> Vec<Option<Envelope>> {
+    batch.envelopes().iter().map(|bytes| Envelope::decode(bytes).ok()).collect()
+}
+
+fn check_schema(database: &Database, terms: &Terms, found: &crate::schema::Schema) -> Result<()> {
+    let Some(difference) = terms.schema.difference(found) else { return Ok(()) };
+    let what = format!("the tables of {} are not those of the ledger", database.name());
+    let detail = format!("The ledger has, and the database has: {difference}.");
+    Err(Error::new(SqlState::DATATYPE_MISMATCH, what)
+        .with_detail(detail)
+        .with_hint("Change the table to what the ledger's first block names."))
+}
+
+fn deviation(database: &Database, executed: &Executed, agreed: &BlockResult) -> Error {
+    let height = agreed.height();
+    let what = format!("block {height} comes to something else in {}", database.name());
+    let (here, there) = (executed.result.header(), agreed.header());
+    let which = match () {
+        () if here.outcomes_root != there.outcomes_root => {
+            "Other transactions have failed than did before."
+        }
+        () if here.effects_root != there.effects_root => "Its rows have changed to other values.",
+        () => "Rows differ that the block has not changed.",
+    };
+    Error::new(SqlState::DATA_CORRUPTED, what).with_detail(which)
+}

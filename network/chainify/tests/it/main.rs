@@ -1,0 +1,7 @@
+//! Against real servers, which each run starts for itself: see [`servers`].
+
+mod chain;
+mod digests;
+mod random;
+mod servers;
+mod single;
