@@ -17,7 +17,9 @@ use ledger::effects::{Effect, EffectsBuilder};
 use ledger::{Batch, BlockResult, Hash, ResultSeal, ZERO_HASH};
 use types::{Error, Height, Result, SqlState, TableId};
 
+use crate::canonical::row_name;
 use crate::database::{Change, Entry};
+use crate::schema::Schema;
 
 /// Of the meaning of blocks: canonical forms, statements that are taken.
 pub const EXECUTOR: u32 = 1;
@@ -84,6 +86,41 @@ pub fn net(height: Height, entries: &[Entry]) -> Result<Vec<Net>> {
         check(entry)?;
     }
     Ok(rows.into_values().filter(|net| net.before != net.after).collect())
+}
+
+/// Rows that a block has changed otherwise in two databases, for people.
+pub fn differences(schema: &Schema, own: &[Net], theirs: &[Net]) -> Vec<String> {
+    let by_row = |all: &[Net]| -> BTreeMap<(u32, String), Net> {
+        all.iter().map(|net| ((net.table, net.key.clone()), net.clone())).collect()
+    };
+    let (mut own, theirs) = (by_row(own), by_row(theirs));
+    let name = |net: &Net| match schema.by_number(net.table) {
+        Some(table) => row_name(table, &net.key),
+        None => format!("table {} {:?}", net.table, net.key),
+    };
+    let mut rows = Vec::new();
+    for (row, theirs) in &theirs {
+        let how = match own.remove(row) {
+            None => "is unchanged here",
+            Some(own) if own.before != theirs.before => "was another row before the block",
+            Some(own) if own.after != theirs.after => match own.outsider {
+                Some(user) => {
+                    rows.push(format!("{} was also changed by user {user}", name(theirs)));
+                    continue;
+                }
+                None => "came to other values",
+            },
+            Some(_) => continue,
+        };
+        rows.push(format!("{} {how}", name(theirs)));
+    }
+    for own in own.values() {
+        rows.push(match &own.outsider {
+            Some(user) => format!("{} was changed by user {user}", name(own)),
+            None => format!("{} is changed here alone", name(own)),
+        });
+    }
+    rows
 }
 
 fn check(entry: &Entry) -> Result<()> {

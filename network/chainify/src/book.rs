@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use ledger::hash::{hash_from_hex, to_hex};
 use ledger::votes::electors;
 use ledger::{
-    Batch, BlockReader, BlockResult, BlockWriter, ChainVerifier, Files, Genesis, Hash, LedgerId,
-    LogError, LogOptions, OrderSeal, Parameters, read_block,
+    Batch, BlockReader, BlockResult, BlockWriter, ChainVerifier, Electors, Files, Genesis, Hash,
+    LedgerId, LogError, LogOptions, OrderSeal, Parameters, read_block,
 };
 use order::{Envelope, Proposal, Remembered, Submissions};
 use types::{Error, Height, Origin, Result, SqlState};
@@ -22,6 +23,7 @@ use crate::schema::Schema;
 pub const PROTOCOL: &str = "chainify";
 pub const ROW_ENCODING: &str = "chainify-1";
 const TABLES: &str = "tables";
+const FIRST_ROOT: &str = "first_root";
 const CHECKPOINT_BLOCKS: &str = "checkpoint_blocks";
 
 /// What all organisations agree on before the first block.
@@ -30,6 +32,8 @@ pub struct Terms {
     pub ledger_id: LedgerId,
     pub time_us: i64,
     pub schema: Schema,
+    /// Of all rows before the first block.
+    pub first_root: Hash,
     /// All tables are hashed and copied behind every so many blocks.
     pub checkpoint_blocks: u64,
     /// Number, public key and address of each; none where an organisation keeps a ledger alone.
@@ -42,6 +46,7 @@ impl Terms {
     pub fn genesis(&self) -> Genesis {
         let mut others = BTreeMap::from([
             (TABLES.to_owned(), self.schema.to_string()),
+            (FIRST_ROOT.to_owned(), to_hex(&self.first_root)),
             (CHECKPOINT_BLOCKS.to_owned(), self.checkpoint_blocks.to_string()),
         ]);
         if !self.members.is_empty() {
@@ -74,10 +79,16 @@ impl Terms {
             ledger_id: genesis.ledger_id,
             time_us: genesis.time_us,
             schema: Schema::parse(named(TABLES))?,
+            first_root: hash_from_hex(named(FIRST_ROOT))?,
             checkpoint_blocks: number(CHECKPOINT_BLOCKS)?.max(1),
             members,
             votes,
         })
+    }
+
+    /// Who votes; `None`: an organisation keeps a ledger alone.
+    pub fn electors(&self) -> Result<Option<Electors>> {
+        Electors::of(self.ledger_id, &self.genesis().parameters)
     }
 
     pub fn is_checkpoint(&self, height: Height) -> bool {
@@ -217,6 +228,26 @@ impl Book {
     /// Envelopes of the last block that was ordered, those that are to run.
     pub fn admitted(&self) -> &[Option<Envelope>] {
         &self.admitted
+    }
+
+    /// Takes the last order back, which others do not have: nothing of it was run.
+    pub fn take_back(&mut self) -> Result<()> {
+        if self.ordered() == self.agreed() {
+            let what = "what was agreed on is not taken back";
+            return Err(Error::new(SqlState::INTERNAL_ERROR, what));
+        }
+        let cut = self.log.orders.cut(self.ordered());
+        cut.map_err(|error| disk("an order cannot be taken back", &error))?;
+        // What it has admitted, it has not.
+        let mut submissions = Submissions::new(self.terms.ledger_id, Remembered::default());
+        (self.admitted, self.time_us) = (Vec::new(), self.genesis.time_us);
+        for height in 1..=self.ordered() {
+            let (batch, _) = self.block(height)?;
+            self.admitted = admitted(&mut submissions, &batch);
+            self.time_us = batch.header().time_us;
+        }
+        self.submissions = submissions;
+        Ok(())
     }
 
     /// Makes the next block's result durable.

@@ -15,17 +15,26 @@
 //!
 //! *Absence*: the engine of a node and its SQL, command lines, how orders come about.
 
+pub mod ballot;
 pub mod block;
 pub mod book;
 pub mod canonical;
 pub mod database;
 pub mod dialect;
+pub mod member;
 pub mod organisation;
+mod recovery;
 pub mod schema;
+pub mod shared;
 pub mod statement;
+pub mod verify;
+pub mod wire;
 
 pub use block::{Net, Outcome};
 pub use book::{Book, Terms};
 pub use database::Database;
+pub use member::{Ended, Exchange, Joining, Member};
 pub use organisation::{Executed, Organisation};
 pub use schema::Schema;
+pub use shared::{Folders, Shared, Status};
+pub use verify::{Verified, verify};

@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ledger::hash::to_hex;
 use ledger::{Batch, BlockResult, Files, Hash, ZERO_HASH};
 use order::{Envelope, Proposal};
 use types::{Error, Height, Result, SqlState};
@@ -25,6 +26,8 @@ pub struct Organisation {
     pub database: Database,
     pub book: Book,
     referred_first: Vec<String>,
+    /// Why the database is not what its book says; it has to recover.
+    behind: Option<Error>,
     /// Tables that changed since the last checkpoint.
     changed: BTreeSet<u32>,
 }
@@ -48,13 +51,22 @@ impl Organisation {
         check_schema(&database, terms, &inspected.schema)?;
         database.install(&terms.schema, terms.ledger_id).await?;
         let root = database.state_root(&terms.schema).await?;
+        if root != terms.first_root {
+            database.uninstall().await?;
+            let what = format!("the rows of {} are not those of the ledger", database.name());
+            let (here, there) = (to_hex(&root), to_hex(&terms.first_root));
+            return Err(Error::new(SqlState::DATA_CORRUPTED, what)
+                .with_detail(format!("Their digest is {here}, and the ledger begins with {there}."))
+                .with_hint("All organisations begin with the same rows: copy those of another."));
+        }
         database.checkpoint(0, &terms.schema, &BTreeSet::new()).await?;
-        tracing::info!(database = database.name(), root = %ledger::hash::to_hex(&root), "chained");
+        tracing::info!(database = database.name(), "chained");
         let book = Book::create(files, terms)?;
         Ok(Organisation {
             database,
             book,
             referred_first: inspected.referred_first,
+            behind: None,
             changed: BTreeSet::new(),
         })
     }
@@ -79,9 +91,21 @@ impl Organisation {
         // What changed is not known any more: all is copied once.
         let changed = terms.schema.numbered().map(|(number, _)| number).collect();
         let referred_first = inspected.referred_first;
-        let mut organisation = Organisation { database, book, referred_first, changed };
+        let mut organisation =
+            Organisation { database, book, referred_first, behind: None, changed };
         organisation.resume().await?;
         Ok(organisation)
+    }
+
+    /// Goes on with a new connection: what was under way is found as after a crash.
+    pub async fn reconnect(&mut self, url: &str) -> Result<()> {
+        let mut database = Database::connect(url).await?;
+        if database.ledger().await? != Some(self.book.terms().ledger_id) {
+            let what = format!("{} is not chained to this ledger", database.name());
+            return Err(Error::new(SqlState::UNDEFINED_OBJECT, what));
+        }
+        self.database = database;
+        self.resume().await
     }
 
     /// What a crash has left between database and book.
@@ -98,13 +122,22 @@ impl Organisation {
             tracing::warn!(here, agreed, "the database is behind its ledger and is brought up");
         }
         for height in here + 1..=agreed {
-            self.replay(height).await?;
+            match self.replay(height).await {
+                Ok(()) => {}
+                // Another result, or rows that changed meanwhile: to be recovered.
+                Err(error) if is_deviation(&error) => {
+                    tracing::error!(%error, height, "the database deviates");
+                    self.behind = Some(error);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
 
     /// Runs a block again that is agreed on.
-    async fn replay(&mut self, height: Height) -> Result<()> {
+    pub(crate) async fn replay(&mut self, height: Height) -> Result<()> {
         let (batch, agreed) = self.book.block(height)?;
         let Some(agreed) = agreed else {
             let what = format!("the ledger has no result of block {height}");
@@ -123,6 +156,11 @@ impl Organisation {
             return Err(deviation(&self.database, &executed, &agreed));
         }
         self.end(&executed).await
+    }
+
+    /// Why the database is not what its book says.
+    pub fn behind(&self) -> Option<&Error> {
+        self.behind.as_ref()
     }
 
     pub fn terms(&self) -> &Terms {
@@ -206,13 +244,14 @@ impl Organisation {
     async fn end(&mut self, executed: &Executed) -> Result<()> {
         let height = executed.result.height();
         let entries = self.database.entries().await?;
-        let told = block::net(height, &entries)? == executed.net;
-        if !told || !self.database.finish(height, &entries).await? {
-            let what =
-                format!("rows of {} changed while block {height} ended", self.database.name());
-            return Err(Error::new(SqlState::SERIALIZATION_FAILURE, what).with_hint(
-                "Another session writes chained tables; it is named at the next block.",
-            ));
+        let net = block::net(height, &entries)?;
+        if net != executed.net || !self.database.finish(height, &entries).await? {
+            let name = self.database.name();
+            let what = format!("rows of {name} changed while block {height} ended");
+            let rows = block::differences(&self.book.terms().schema, &net, &executed.net);
+            return Err(Error::new(SqlState::SERIALIZATION_FAILURE, what)
+                .with_detail(rows.join("; "))
+                .with_hint("Another session writes chained tables."));
         }
         self.changed.extend(executed.net.iter().map(|net| net.table));
         if executed.result.header().state_root != ZERO_HASH {
@@ -220,6 +259,30 @@ impl Organisation {
             self.database.checkpoint(height, &schema, &self.changed).await?;
             self.changed.clear();
         }
+        Ok(())
+    }
+
+    /// All tables are what they were behind a checkpoint's block, which the ledger confirms. False:
+    /// the copy is not what the ledger says.
+    pub(crate) async fn back_to(&mut self, checkpoint: Height) -> Result<bool> {
+        let schema = self.book.terms().schema.clone();
+        self.database.restore(checkpoint, &schema, &self.referred_first).await?;
+        let root = match checkpoint {
+            0 => self.book.terms().first_root,
+            _ => self.book.block(checkpoint)?.1.map_or(ZERO_HASH, |it| it.header().state_root),
+        };
+        self.changed = schema.numbered().map(|(number, _)| number).collect();
+        self.behind = None;
+        Ok(self.database.state_root(&schema).await? == root)
+    }
+
+    /// All tables have been replaced by what they are behind a checkpoint's block.
+    pub(crate) async fn adopted(&mut self, checkpoint: Height) -> Result<()> {
+        let schema = self.book.terms().schema.clone();
+        self.changed = schema.numbered().map(|(number, _)| number).collect();
+        self.behind = None;
+        self.database.checkpoint(checkpoint, &schema, &self.changed.clone()).await?;
+        self.changed.clear();
         Ok(())
     }
 
@@ -240,6 +303,11 @@ fn check_schema(database: &Database, terms: &Terms, found: &crate::schema::Schem
     Err(Error::new(SqlState::DATATYPE_MISMATCH, what)
         .with_detail(detail)
         .with_hint("Change the table to what the ledger's first block names."))
+}
+
+/// Whether the database has come to something else, or rows were changed around the ledger.
+pub(crate) fn is_deviation(error: &Error) -> bool {
+    [SqlState::DATA_CORRUPTED, SqlState::SERIALIZATION_FAILURE].contains(&error.code())
 }
 
 fn deviation(database: &Database, executed: &Executed, agreed: &BlockResult) -> Error {

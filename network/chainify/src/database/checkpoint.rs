@@ -10,11 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ledger::Hash;
 use types::{Error, Height, Result, SqlState};
 
 use super::Database;
 use crate::dialect::Dialect;
-use crate::schema::{PREFIX, Schema};
+use crate::schema::{PREFIX, Schema, Table};
 
 /// Those that are kept, the newest.
 pub const KEPT: usize = 3;
@@ -120,6 +121,48 @@ impl Database {
         Ok(())
     }
 
+    /// The copy of a table in a checkpoint, for reading.
+    async fn copy_in(&mut self, height: Height, table: u32) -> Result<String> {
+        let listed = self.listed().await?;
+        let of = listed.get(&height).and_then(|copies| copies.get(&table));
+        let Some(of) = of else {
+            let what = format!("{} has no checkpoint of block {height}", self.name());
+            return Err(Error::new(SqlState::UNDEFINED_OBJECT, what));
+        };
+        Ok(self.dialect().own(&copy_name(*of, table)))
+    }
+
+    /// Keys and image hashes of a table as it was behind a checkpoint's block.
+    pub async fn images_in(
+        &mut self,
+        height: Height,
+        (number, table): (u32, &Table),
+    ) -> Result<Vec<(String, Hash)>> {
+        let copy = self.copy_in(height, number).await?;
+        let mut rows = Vec::new();
+        self.images_of(&copy, table, |key, image| rows.push((key, image))).await?;
+        Ok(rows)
+    }
+
+    /// Canonical texts of rows of such a table, those behind a key, by key.
+    pub async fn rows_in(
+        &mut self,
+        height: Height,
+        (number, table): (u32, &Table),
+        behind: &str,
+        most: usize,
+    ) -> Result<Vec<String>> {
+        let copy = self.copy_in(height, number).await?;
+        let dialect = self.dialect();
+        let (text, key) = (dialect.row_text("r", table), dialect.by_key("r", table));
+        let behind = dialect.text(behind);
+        let sql = format!(
+            "SELECT {text} FROM {copy} r WHERE {key} > {behind} ORDER BY {key} LIMIT {most}"
+        );
+        let rows = self.rows(&sql).await?;
+        Ok(rows.into_iter().filter_map(|row| row.into_iter().next()?).collect())
+    }
+
     /// Makes all chained tables what they were behind a checkpoint's block, and that the last one
     /// that is finished; later checkpoints are forgotten. Others read what was there before until
     /// it is done. `referred_first`: as [`super::inspect::Inspected`] has it.
@@ -157,7 +200,7 @@ impl Database {
     }
 
     /// Runs statements that the triggers do not see, and makes `height` the last block.
-    pub(super) async fn replaced(&mut self, height: Height, statements: Vec<String>) -> Result<()> {
+    pub async fn replaced(&mut self, height: Height, statements: Vec<String>) -> Result<()> {
         let [digest, progress, state] =
             ["digest", "progress", "state"].map(|name| self.dialect().own(name));
         let (on, off) = match self.dialect() {

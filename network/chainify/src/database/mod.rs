@@ -240,11 +240,20 @@ impl Database {
                 Err(trouble) => return Err(trouble.into_error(self.link.name())),
             }
         };
+        // Of a process that was killed, a session may have been about to commit.
+        if let Some(known) = self.known(height, index).await? {
+            return Ok(known);
+        }
         // Kept short: it stands beside the data, for people.
         let detail: String = detail.chars().take(500).filter(|it| *it != '\0').collect();
-        let failed = ended(false, &detail);
-        self.run(&failed).await?;
-        Ok(Done { index, succeeded: false, detail })
+        match self.run(&ended(false, &detail)).await {
+            Ok(_) => Ok(Done { index, succeeded: false, detail }),
+            Err(error) => self.known(height, index).await?.ok_or(error),
+        }
+    }
+
+    async fn known(&mut self, height: Height, index: u32) -> Result<Option<Done>> {
+        Ok(self.progress(height).await?.into_iter().find(|done| done.index == index))
     }
 
     /// What changed since the last block was finished, by table, key and serial.
@@ -296,18 +305,21 @@ impl Database {
     }
 
     /// The key and the image hash of each row of a table, by key.
-    pub async fn images(
+    pub async fn images(&mut self, table: &Table, take: impl FnMut(String, Hash)) -> Result<()> {
+        let name = self.dialect().name(&table.name);
+        self.images_of(&name, table, take).await
+    }
+
+    /// Those of a table's copy.
+    async fn images_of(
         &mut self,
+        name: &str,
         table: &Table,
         mut take: impl FnMut(String, Hash),
     ) -> Result<()> {
         let dialect = self.dialect();
         let (key, image) = (dialect.key_text("r", table), dialect.image_hex("r", table));
-        let by_key = match dialect {
-            Dialect::Postgres => format!("({key}) COLLATE \"C\""),
-            Dialect::MariaDb => format!("CAST({key} AS BINARY)"),
-        };
-        let name = dialect.name(&table.name);
+        let by_key = dialect.by_key("r", table);
         let sql = format!("SELECT {key}, {image} FROM {name} r ORDER BY {by_key}");
         self.each(&sql, |row| {
             let [Some(key), Some(image)] = &row[..] else {

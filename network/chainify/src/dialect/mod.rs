@@ -66,6 +66,15 @@ impl Dialect {
         }
     }
 
+    /// What sorts rows by the bytes of their keys' texts.
+    pub fn by_key(self, row: &str, table: &Table) -> String {
+        let key = self.key_text(row, table);
+        match self {
+            Dialect::Postgres => format!("({key}) COLLATE \"C\""),
+            Dialect::MariaDb => format!("CAST({key} AS BINARY)"),
+        }
+    }
+
     /// The expression of a row's image hash, in hexadecimal.
     pub fn image_hex(self, row: &str, table: &Table) -> String {
         let text = self.row_text(row, table);

@@ -2,6 +2,7 @@
 
 mod chain;
 mod digests;
+mod network;
 mod random;
 mod servers;
 mod single;

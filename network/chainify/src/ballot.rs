@@ -1,0 +1,210 @@
+//! Votes on one thing of one block: what comes of them, as they come.
+//!
+//! ```text
+//! order    each organisation signs the order hash that it was given, before it runs anything
+//! result   each signs the result hash that the block came to in its database
+//! ```
+//!
+//! Signatures are those of [`ledger::votes`]; those for orders are made for another ledger id, so
+//! that neither passes for the other. With c votes of k, 2 c > k, no two values can have enough.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ledger::hash::{Hash, tagged_hash, to_hex};
+use ledger::votes::{Said, Vote, holds};
+use ledger::{Certificate, Electors, LedgerId};
+use types::Height;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    Order,
+    Result,
+}
+
+impl Stage {
+    pub const ALL: [Stage; 2] = [Stage::Order, Stage::Result];
+
+    /// Under which signatures of this stage are made.
+    pub fn ledger_id(self, ledger_id: LedgerId) -> LedgerId {
+        match self {
+            Stage::Result => ledger_id,
+            Stage::Order => {
+                let hash = tagged_hash(b"tally chained v1", &ledger_id);
+                let mut id = [0; 16];
+                id.copy_from_slice(&hash[..16]);
+                id
+            }
+        }
+    }
+
+    pub fn electors(self, electors: &Electors) -> Electors {
+        Electors { ledger_id: self.ledger_id(electors.ledger_id), ..electors.clone() }
+    }
+}
+
+pub struct Ballot {
+    electors: Electors,
+    electors_hash: Hash,
+    height: Height,
+    votes: BTreeMap<u64, Vote>,
+    /// Members that have signed two values.
+    contradicting: BTreeSet<u64>,
+}
+
+/// What votes come to, seen from an organisation that has a value of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Others may still decide it.
+    Open,
+    /// Enough have this organisation's value.
+    Agreed(Certificate),
+    /// Enough have another one.
+    Other(Certificate),
+    /// No value can have enough any more.
+    Split,
+}
+
+impl Ballot {
+    /// `electors`: those of the stage.
+    pub fn new(electors: Electors, height: Height) -> Ballot {
+        let electors_hash = electors.hash();
+        let (votes, contradicting) = (BTreeMap::new(), BTreeSet::new());
+        Ballot { electors, electors_hash, height, votes, contradicting }
+    }
+
+    /// What a member says by signing a value.
+    pub fn said(&self, value: Hash) -> Said {
+        Said { height: self.height, result_hash: value, electors: self.electors_hash }
+    }
+
+    /// The first vote of each member counts; whether this one is its own and for this block.
+    pub fn count(&mut self, vote: Vote) -> bool {
+        let Some(key) = self.electors.keys.get(&vote.member) else { return false };
+        let said = self.said(vote.said.result_hash);
+        if vote.said != said || !holds(&vote, self.electors.ledger_id, key) {
+            return false;
+        }
+        let first = self.votes.entry(vote.member).or_insert(vote);
+        if first.said != vote.said {
+            self.contradicting.insert(vote.member);
+        }
+        true
+    }
+
+    /// Members that have not voted.
+    pub fn lacking(&self) -> Vec<u64> {
+        let all = self.electors.keys.keys();
+        all.filter(|member| !self.votes.contains_key(member)).copied().collect()
+    }
+
+    /// Members that have signed two values for this block: they lie.
+    pub fn contradicting(&self) -> &BTreeSet<u64> {
+        &self.contradicting
+    }
+
+    pub fn verdict(&self, own: Hash) -> Verdict {
+        let mut by_value: BTreeMap<Hash, Vec<&Vote>> = BTreeMap::new();
+        for vote in self.votes.values() {
+            by_value.entry(vote.said.result_hash).or_default().push(vote);
+        }
+        let enough = by_value.iter().find(|(_, votes)| votes.len() >= self.electors.votes);
+        if let Some((value, votes)) = enough {
+            let votes = votes.iter().map(|vote| (vote.member, vote.signature)).collect();
+            let (ledger_id, said) = (self.electors.ledger_id, self.said(*value));
+            let certificate = Certificate { ledger_id, said, votes };
+            return self.seen(certificate, own);
+        }
+        let most = by_value.values().map(Vec::len).max().unwrap_or(0);
+        match most + self.lacking().len() < self.electors.votes {
+            true => Verdict::Split,
+            false => Verdict::Open,
+        }
+    }
+
+    /// A certificate that another member keeps.
+    pub fn believe(&self, certificate: Certificate, own: Hash) -> Option<Verdict> {
+        let fits = certificate.said == self.said(certificate.said.result_hash)
+            && certificate.verify(&self.electors).is_ok();
+        fits.then(|| self.seen(certificate, own))
+    }
+
+    fn seen(&self, certificate: Certificate, own: Hash) -> Verdict {
+        match certificate.said.result_hash == own {
+            true => Verdict::Agreed(certificate),
+            false => Verdict::Other(certificate),
+        }
+    }
+
+    /// Who has which value, for people.
+    pub fn shown(&self) -> String {
+        let one = |vote: &Vote| format!("{}: {}", vote.member, to_hex(&vote.said.result_hash[..6]));
+        let votes: Vec<String> = self.votes.values().map(one).collect();
+        match votes.is_empty() {
+            true => "no votes".to_owned(),
+            false => votes.join(", "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::votes::VoteKey;
+
+    use super::*;
+
+    fn key(member: u64) -> VoteKey {
+        VoteKey::of_seed([member as u8; 32])
+    }
+
+    fn electors(members: u64, votes: usize) -> Electors {
+        let keys = (1..=members).map(|id| (id, key(id).public())).collect();
+        Electors { ledger_id: [7; 16], keys, votes, liars: 0, above: None }
+    }
+
+    fn ballot(votes: usize, cast: &[(u64, u8)]) -> Ballot {
+        let mut ballot = Ballot::new(electors(3, votes), 5);
+        for (member, value) in cast {
+            assert!(ballot.count(key(*member).sign([7; 16], *member, ballot.said([*value; 32]))));
+        }
+        ballot
+    }
+
+    #[test]
+    fn votes_come_to_agreement_deviation_or_none() {
+        let verdict = |votes, cast: &[(u64, u8)]| match ballot(votes, cast).verdict([1; 32]) {
+            Verdict::Open => "open",
+            Verdict::Agreed(certificate) => {
+                certificate.verify(&electors(3, votes)).unwrap();
+                "agreed"
+            }
+            Verdict::Other(_) => "other",
+            Verdict::Split => "split",
+        };
+        assert_eq!(verdict(2, &[(1, 1)]), "open");
+        assert_eq!(verdict(2, &[(1, 1), (3, 1)]), "agreed");
+        assert_eq!(verdict(2, &[(1, 1), (2, 2)]), "open");
+        assert_eq!(verdict(2, &[(1, 1), (2, 2), (3, 2)]), "other");
+        assert_eq!(verdict(2, &[(1, 1), (2, 2), (3, 3)]), "split");
+        assert_eq!(verdict(3, &[(1, 1), (2, 2)]), "split");
+        assert_eq!(verdict(3, &[(1, 1), (2, 1)]), "open");
+    }
+
+    #[test]
+    fn what_is_no_vote_does_not_count() {
+        let mut ballot = ballot(2, &[(1, 1)]);
+        let said = ballot.said([1; 32]);
+        let for_orders = Stage::Order.ledger_id([7; 16]);
+        assert!(!ballot.count(key(2).sign(for_orders, 2, said)), "of the other stage");
+        assert!(!ballot.count(key(3).sign([7; 16], 2, said)), "by another key");
+        assert!(!ballot.count(key(4).sign([7; 16], 4, said)), "no member");
+        assert!(
+            !ballot.count(key(2).sign([7; 16], 2, Said { height: 6, ..said })),
+            "of another block"
+        );
+        assert_eq!(ballot.lacking(), [2, 3]);
+        // The first one counts, and the second makes a liar.
+        assert!(ballot.count(key(1).sign([7; 16], 1, ballot.said([2; 32]))));
+        assert_eq!(ballot.contradicting().iter().copied().collect::<Vec<_>>(), [1]);
+        assert_eq!(ballot.verdict([1; 32]), Verdict::Open);
+    }
+}

@@ -1,0 +1,370 @@
+//! An organisation among others: orders are confirmed, blocks run, results agreed on.
+//!
+//! ```text
+//! order ─► durable ─► confirmed by c ─► run ─► result ─► votes ─┬─ enough for it: agreed
+//!                          │                                    ├─ enough for another: recover
+//!                          └─ another one was: taken back       └─ none can have enough: stop
+//! ```
+//!
+//! **Nothing is run that is not confirmed**, as a database of others cannot take a block back: an
+//! orderer that gives organisations different orders touches no row. **A slow one holds up nothing
+//! but itself**: c votes are enough, and one that comes later finds the certificate. **One that
+//! deviates** names the rows, goes back to a checkpoint and runs the blocks again; where
+//! it comes to something else once more, it takes the rows of the next checkpoint from another,
+//! which the ledger's certified state root confirms.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, join_all};
+use ledger::votes::{LastVote, VoteKey};
+use ledger::{Batch, Certificate, Hash};
+use order::Proposal;
+use types::{Error, Height, Result, SqlState};
+
+use crate::ballot::{Ballot, Stage, Verdict};
+use crate::book::Terms;
+use crate::organisation::{Executed, Organisation};
+use crate::shared::{Folders, Shared, short, unreadable};
+use crate::wire::{Request, Votes};
+
+/// The way to the other organisations.
+pub trait Exchange: Send + Sync + 'static {
+    fn call(&self, to: u64, request: Bytes) -> BoxFuture<'static, io::Result<Bytes>>;
+}
+
+/// Pauses between questions that had no answer.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+
+pub struct Member {
+    pub(crate) organisation: Organisation,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) exchange: Arc<dyn Exchange>,
+    url: String,
+    /// Microseconds since 2000-01-01.
+    clock: Arc<dyn Fn() -> i64 + Send + Sync>,
+    key: VoteKey,
+    last_order: LastVote,
+    last_result: LastVote,
+}
+
+/// How a block ended for this organisation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ended {
+    Agreed,
+    /// It deviated, and has recovered; so many blocks were taken from others, 0 if none.
+    Recovered {
+        adopted: u64,
+    },
+    /// Nothing was to be ordered yet.
+    Idle,
+}
+
+/// What it takes to be a member.
+pub struct Joining {
+    pub folders: Folders,
+    pub url: String,
+    pub member: u64,
+    pub key: VoteKey,
+    pub exchange: Arc<dyn Exchange>,
+    pub clock: Arc<dyn Fn() -> i64 + Send + Sync>,
+}
+
+impl Member {
+    /// Goes on where it stopped; with terms, begins.
+    pub async fn open(joining: Joining, first: Option<&Terms>) -> Result<Member> {
+        let Joining { folders, url, member, key, exchange, clock } = joining;
+        let book = Arc::clone(&folders.book);
+        let organisation = match first {
+            Some(terms) => Organisation::create(book, &url, terms).await?,
+            None => Organisation::open(book, &url).await?,
+        };
+        let terms = organisation.terms().clone();
+        let electors = terms.electors()?.ok_or_else(|| {
+            let what = "the ledger has one organisation, and no votes";
+            Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+        })?;
+        if electors.keys.get(&member) != Some(&key.public()) {
+            let what = format!("the key is not that of organisation {member}");
+            return Err(Error::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, what));
+        }
+        let last = |files| LastVote::open(files).map_err(|error| unreadable("votes", &error));
+        let (last_order, last_result) = (last(&folders.orders)?, last(&folders.book)?);
+        let shared = Arc::new(Shared::new(&folders, terms, electors, member, &url)?);
+        shared.reached(organisation.book.ordered(), organisation.book.agreed());
+        Ok(Member { organisation, shared, exchange, url, clock, key, last_order, last_result })
+    }
+
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub fn organisation(&mut self) -> &mut Organisation {
+        &mut self.organisation
+    }
+
+    /// Block after block, until an error stops it.
+    pub async fn run(mut self) -> Error {
+        loop {
+            let Err(mut error) = self.step().await else { continue };
+            if is_away(&error) {
+                self.shared.event(format!("{}: {}", error.message(), detail(&error)));
+                match self.reconnected().await {
+                    Ok(()) => continue,
+                    Err(other) => error = other,
+                }
+            }
+            self.shared.doing(format!("stopped: {}", error.message()));
+            return error;
+        }
+    }
+
+    /// When the database is back.
+    async fn reconnected(&mut self) -> Result<()> {
+        loop {
+            match self.organisation.reconnect(&self.url).await {
+                Ok(()) => return Ok(()),
+                Err(error) if is_away(&error) => {
+                    self.shared.doing(format!("waiting for the database: {}", detail(&error)));
+                    tokio::time::sleep(PAUSE_MAX).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// One block, or none if nothing is to be ordered yet.
+    pub async fn step(&mut self) -> Result<Ended> {
+        if let Some(why) = self.organisation.behind().cloned() {
+            self.shared.event(format!("{}: {}", why.message(), detail(&why)));
+            let adopted = self.recover(None).await?;
+            return Ok(Ended::Recovered { adopted });
+        }
+        let batch = match self.organisation.under_way()? {
+            Some(batch) => batch,
+            None => match self.next_order().await? {
+                Some(batch) => batch,
+                None => return Ok(Ended::Idle),
+            },
+        };
+        let batch = self.confirm(batch).await?;
+        self.shared.doing(format!("running block {}", batch.height()));
+        let executed = match self.organisation.execute(&batch).await {
+            Ok(executed) => {
+                // Before the vote: another may ask at once what differs.
+                self.shared.changed(batch.height(), executed.net.clone());
+                Some(executed)
+            }
+            // Rows that were changed around the triggers, as the digest table tells.
+            Err(error) if crate::organisation::is_deviation(&error) => {
+                self.shared.event(format!("{}: {}", error.message(), detail(&error)));
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let ended = self.agree(&batch, executed).await?;
+        self.shared.reached(self.organisation.book.ordered(), self.organisation.book.agreed());
+        Ok(ended)
+    }
+
+    /// The next order, durable here.
+    async fn next_order(&mut self) -> Result<Option<Batch>> {
+        let height = self.organisation.book.ordered() + 1;
+        self.shared.doing(format!("waiting for the order of block {height}"));
+        let proposal = match self.shared.orderer() == self.shared.member {
+            true => self.shared.cut((self.clock)()).await,
+            false => self.ask_order(height).await,
+        };
+        let Some(proposal) = proposal else { return Ok(None) };
+        let batch = self.organisation.order(proposal)?;
+        self.shared.reached(height, self.organisation.book.agreed());
+        Ok(Some(batch))
+    }
+
+    /// The orderer has it first; the others have it too, where they are ahead.
+    async fn ask_order(&self, height: Height) -> Option<Proposal> {
+        let orderer = self.shared.orderer();
+        let others = self.others().into_iter().filter(|other| *other != orderer);
+        for other in std::iter::once(orderer).chain(others) {
+            let answer = self.exchange.call(other, Request::Order { height }.encode()).await;
+            let proposal = answer.ok().filter(|it| !it.is_empty()).map(|it| Proposal::decode(&it));
+            if let Some(Ok(proposal)) = proposal {
+                return Some(proposal);
+            }
+        }
+        tokio::time::sleep(PAUSE_MIN).await;
+        None
+    }
+
+    fn others(&self) -> Vec<u64> {
+        let all = self.shared.electors().keys.keys().copied();
+        all.filter(|member| *member != self.shared.member).collect()
+    }
+
+    /// The order that enough organisations have for this block.
+    async fn confirm(&mut self, batch: Batch) -> Result<Batch> {
+        let (height, own) = (batch.height(), batch.hash());
+        match self.vote(Stage::Order, height, Some(own)).await? {
+            Verdict::Agreed(certificate) => {
+                self.shared.certified(Stage::Order, &certificate)?;
+                Ok(batch)
+            }
+            Verdict::Other(certificate) => {
+                let there = certificate.said.result_hash;
+                self.shared.event(format!(
+                    "the orderer (organisation {}) has given this one another order for block \
+                     {height} ({}) than to others ({}); nothing of it was run",
+                    self.shared.orderer(),
+                    short(&own),
+                    short(&there)
+                ));
+                self.organisation.book.take_back()?;
+                let batch = self.fetch_order(height, &certificate).await?;
+                self.shared.certified(Stage::Order, &certificate)?;
+                Ok(batch)
+            }
+            Verdict::Open | Verdict::Split => {
+                let what = format!("the orderer gave each organisation another block {height}");
+                Err(Error::new(SqlState::DATA_CORRUPTED, what).with_hint(
+                    "No row was touched. Have another organisation order: it is not to be trusted.",
+                ))
+            }
+        }
+    }
+
+    /// The order that a certificate names, from those who signed it.
+    async fn fetch_order(&mut self, height: Height, certificate: &Certificate) -> Result<Batch> {
+        loop {
+            for (member, _) in &certificate.votes {
+                let asked = Request::Order { height }.encode();
+                let Ok(answer) = self.exchange.call(*member, asked).await else { continue };
+                let Ok(proposal) = Proposal::decode(&answer) else { continue };
+                let batch = self.organisation.book.seal(proposal)?;
+                if batch.hash() == certificate.said.result_hash {
+                    self.organisation.order_sealed(&batch)?;
+                    return Ok(batch);
+                }
+            }
+            tokio::time::sleep(PAUSE_MAX).await;
+        }
+    }
+
+    /// Gives this organisation's vote, if it has a value, and asks the others for theirs until it
+    /// is decided.
+    async fn vote(&mut self, stage: Stage, height: Height, own: Option<Hash>) -> Result<Verdict> {
+        let electors = stage.electors(self.shared.electors());
+        let mut ballot = Ballot::new(electors, height);
+        if let Some(own) = own
+            && let Some(vote) = self.sign(stage, height, own, &ballot)?
+        {
+            ballot.count(vote);
+            self.shared.voted(stage, vote);
+        }
+        let own = own.unwrap_or_default();
+        let mut pause = PAUSE_MIN;
+        loop {
+            let verdict = ballot.verdict(own);
+            if verdict != Verdict::Open {
+                for member in ballot.contradicting() {
+                    self.shared.event(format!(
+                        "organisation {member} has signed two values for block {height}"
+                    ));
+                }
+                if verdict == Verdict::Split {
+                    self.shared.event(format!("block {height} has {}", ballot.shown()));
+                }
+                return Ok(verdict);
+            }
+            let lacking = ballot.lacking();
+            let what = if stage == Stage::Order { "order" } else { "result" };
+            self.shared
+                .doing(format!("waiting for votes on the {what} of block {height} by {lacking:?}"));
+            let asked = Request::Vote { stage, height, own: None }.encode();
+            let others = lacking.into_iter().filter(|member| *member != self.shared.member);
+            let calls = others.map(|member| self.exchange.call(member, asked.clone()));
+            for answer in join_all(calls).await.into_iter().flatten() {
+                let Ok(Votes { votes, certificate }) = Votes::decode(&answer) else { continue };
+                for vote in votes {
+                    ballot.count(vote);
+                }
+                if let Some(verdict) = certificate.and_then(|it| ballot.believe(it, own)) {
+                    return Ok(verdict);
+                }
+            }
+            if ballot.verdict(own) == Verdict::Open {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+
+    /// What it has signed before is signed again; another value for the same block never is.
+    fn sign(
+        &mut self,
+        stage: Stage,
+        height: Height,
+        own: Hash,
+        ballot: &Ballot,
+    ) -> Result<Option<ledger::Vote>> {
+        let last = match stage {
+            Stage::Order => &mut self.last_order,
+            Stage::Result => &mut self.last_result,
+        };
+        let said = ballot.said(own);
+        if last.may_sign(height) {
+            last.put(said).map_err(|error| unreadable("votes", &error))?;
+        } else if last.said() != Some(said) {
+            return Ok(None);
+        }
+        let ledger_id = stage.ledger_id(self.shared.terms.ledger_id);
+        Ok(Some(self.key.sign(ledger_id, self.shared.member, said)))
+    }
+
+    /// The end of a block that was run; `None`: its digest table does not even hold together.
+    async fn agree(&mut self, batch: &Batch, executed: Option<Executed>) -> Result<Ended> {
+        let height = batch.height();
+        let own = executed.as_ref().map(|executed| executed.result.hash());
+        let certificate = match self.vote(Stage::Result, height, own).await? {
+            Verdict::Agreed(certificate) => {
+                let Some(executed) = executed else { return Err(self.split(height)) };
+                self.shared.certified(Stage::Result, &certificate)?;
+                match self.organisation.agree(&executed).await {
+                    Ok(()) => return Ok(Ended::Agreed),
+                    // Rows changed between the vote and the end; the result is in the book.
+                    Err(error) if crate::organisation::is_deviation(&error) => {
+                        self.shared.event(format!("{}: {}", error.message(), detail(&error)));
+                        let adopted = self.recover(None).await?;
+                        return Ok(Ended::Recovered { adopted });
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Verdict::Other(certificate) => certificate,
+            Verdict::Open | Verdict::Split => return Err(self.split(height)),
+        };
+        let named = self.named(height, executed.as_ref(), &certificate).await;
+        self.shared.event(named);
+        let adopted = self.recover(Some((batch, &certificate))).await?;
+        Ok(Ended::Recovered { adopted })
+    }
+
+    fn split(&self, height: Height) -> Error {
+        let what = format!("block {height} comes to different results everywhere");
+        Error::new(SqlState::DATA_CORRUPTED, what).with_hint(
+            "No value can have enough votes. Compare the organisations' rows: `tally chainify \
+             status` names what each has noticed.",
+        )
+    }
+}
+
+/// Whether the database, or the way to it, is to be waited for.
+fn is_away(error: &Error) -> bool {
+    error.code() == SqlState::TRANSACTION_RESOLUTION_UNKNOWN
+}
+
+pub(crate) fn detail(error: &Error) -> &str {
+    error.fields().detail.as_deref().unwrap_or_default()
+}

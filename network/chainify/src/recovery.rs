@@ -1,0 +1,373 @@
+//! How an organisation that deviates comes back to what was agreed on.
+//!
+//! | | no transactions | transactions |
+//! |---|---|---|
+//! | the newest checkpoint holds | its rows | and the blocks behind it, run again |
+//! | an older one does | its rows | and more blocks |
+//! | none does, or the system comes to something else | rows of another's next checkpoint | |
+//!
+//! Each step is judged by the ledger alone: a checkpoint by the state root of its block, a block by
+//! its agreed result, rows of others by the certified state root.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use ledger::merkle::MerkleBuilder;
+use ledger::{Batch, BlockResult, Certificate, Hash, Record, Stream, ZERO_HASH, row_image_hash};
+use types::{Error, Height, Result, SqlState};
+
+use crate::ballot::Stage;
+use crate::block::differences;
+use crate::canonical::{fields, put, row_name};
+use crate::member::{Member, detail};
+use crate::organisation::{Executed, is_deviation};
+use crate::schema::{Schema, Table};
+use crate::shared::short;
+use crate::wire::{self, Request};
+
+/// Rows that are named of one block.
+const NAMED_MAX: usize = 20;
+/// Rows of one statement.
+const INSERTED: usize = 500;
+
+impl Member {
+    /// Back to what was agreed on, with the block under way, if it was decided otherwise than here.
+    /// How many blocks were taken from others.
+    pub(crate) async fn recover(&mut self, decided: Option<(&Batch, &Certificate)>) -> Result<u64> {
+        let agreed = self.organisation.book.agreed();
+        for checkpoint in self.organisation.database.checkpoints().await? {
+            if checkpoint > agreed {
+                continue;
+            }
+            self.shared.doing(format!("recovering from the checkpoint of block {checkpoint}"));
+            match self.from_checkpoint(checkpoint, decided).await {
+                Ok(true) => {
+                    let here = self.organisation.book.agreed();
+                    self.shared.event(format!(
+                        "recovered block {here} from the checkpoint of block {checkpoint}"
+                    ));
+                    self.shared.reached(self.organisation.book.ordered(), here);
+                    return Ok(0);
+                }
+                Ok(false) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let wanted = decided.map_or(agreed, |(batch, _)| batch.height());
+        self.adopt(wanted).await
+    }
+
+    /// Whether a checkpoint and the blocks behind it come to what was agreed on.
+    async fn from_checkpoint(
+        &mut self,
+        checkpoint: Height,
+        decided: Option<(&Batch, &Certificate)>,
+    ) -> Result<bool> {
+        let organisation = &mut self.organisation;
+        if !organisation.back_to(checkpoint).await? {
+            let what = "its rows are not those of the ledger's state root";
+            self.shared.event(format!("the checkpoint of block {checkpoint} is no good: {what}"));
+            return Ok(false);
+        }
+        for height in checkpoint + 1..=organisation.book.agreed() {
+            match organisation.replay(height).await {
+                Ok(()) => {}
+                Err(error) if is_deviation(&error) => return Ok(self.again(&error)),
+                Err(error) => return Err(error),
+            }
+        }
+        let Some((batch, certificate)) = decided else { return Ok(true) };
+        let executed = match organisation.execute(batch).await {
+            Ok(executed) => executed,
+            Err(error) if is_deviation(&error) => return Ok(self.again(&error)),
+            Err(error) => return Err(error),
+        };
+        if executed.result.hash() != certificate.said.result_hash {
+            let named = self.named(batch.height(), Some(&executed), certificate).await;
+            self.shared.event(format!("once more: {named}"));
+            return Ok(false);
+        }
+        self.shared.certified(Stage::Result, certificate)?;
+        self.shared.changed(batch.height(), executed.net.clone());
+        self.organisation.agree(&executed).await?;
+        Ok(true)
+    }
+
+    fn again(&self, error: &Error) -> bool {
+        self.shared.event(format!("once more: {}: {}", error.message(), detail(error)));
+        false
+    }
+
+    /// Takes the rows of a checkpoint at or above a height from another organisation, and the
+    /// blocks up to there.
+    async fn adopt(&mut self, wanted: Height) -> Result<u64> {
+        self.shared.event(format!(
+            "running blocks again does not lead to what was agreed on: the rows of the next \
+             checkpoint, at block {wanted} or above, are taken from another organisation"
+        ));
+        loop {
+            for member in self.shared.electors().keys.clone().into_keys() {
+                if member == self.shared.member {
+                    continue;
+                }
+                self.shared.doing(format!("waiting for a checkpoint of organisation {member}"));
+                match self.adopt_from(member, wanted).await {
+                    Ok(Some(blocks)) => return Ok(blocks),
+                    Ok(None) => {}
+                    Err(error) => {
+                        let why = detail(&error);
+                        tracing::warn!(member, %error, why, "its rows cannot be taken");
+                    }
+                }
+            }
+            // A block that nothing waits for leads to a checkpoint too.
+            let orderer = self.shared.orderer();
+            let _ = self.exchange.call(orderer, Request::Nudge.encode()).await;
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn ask(&self, member: u64, request: Request) -> Result<Bytes> {
+        let answer = self.exchange.call(member, request.encode()).await;
+        answer.map_err(|error| {
+            let what = format!("organisation {member} does not answer");
+            Error::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, what)
+                .with_detail(error.to_string())
+        })
+    }
+
+    /// `None`: it has no such checkpoint yet.
+    async fn adopt_from(&mut self, member: u64, wanted: Height) -> Result<Option<u64>> {
+        let answer = self.ask(member, Request::Checkpoint { height: wanted }).await?;
+        let Ok(checkpoint) = answer[..].try_into().map(Height::from_be_bytes) else {
+            return Ok(None);
+        };
+        let mut blocks = Vec::new();
+        for height in self.organisation.book.agreed() + 1..=checkpoint {
+            blocks.push(self.block_of(member, height).await?);
+        }
+        let root = match blocks.last() {
+            Some((_, result, _)) => result.header().state_root,
+            None => match self.organisation.book.block(checkpoint)?.1 {
+                Some(result) => result.header().state_root,
+                None => return Ok(None),
+            },
+        };
+        let schema = self.shared.terms.schema.clone();
+        let rows = self.rows_of(member, checkpoint, &schema).await?;
+        if state_root(&schema, &rows)? != root {
+            let what = format!("the rows of organisation {member} are not those of the ledger");
+            return Err(Error::new(SqlState::DATA_CORRUPTED, what));
+        }
+        // Orders and results first: a crash behind them is recovered like any other deviation.
+        let count = blocks.len() as u64;
+        for (batch, result, certificate) in blocks {
+            if self.organisation.book.ordered() < batch.height() {
+                self.organisation.order_sealed(&batch)?;
+            }
+            self.shared.certified(Stage::Result, &certificate)?;
+            self.organisation.book.agree(&result)?;
+        }
+        self.fill(checkpoint, &schema, &rows).await?;
+        self.organisation.adopted(checkpoint).await?;
+        self.shared.event(format!(
+            "took the rows of block {checkpoint} from organisation {member}: the ledger's \
+             certified state root confirms them"
+        ));
+        self.shared.reached(self.organisation.book.ordered(), checkpoint);
+        Ok(Some(count))
+    }
+
+    /// A block that was agreed on, with its certificate, all of which is checked.
+    async fn block_of(
+        &self,
+        member: u64,
+        height: Height,
+    ) -> Result<(Batch, BlockResult, Certificate)> {
+        let refused = |why: &str| {
+            let what = format!("organisation {member} gives no good block {height}");
+            Error::new(SqlState::DATA_CORRUPTED, what).with_detail(why.to_owned())
+        };
+        let answer = self.ask(member, Request::Block { height }).await?;
+        let pieces = wire::read_pieces(&answer).map_err(|error| refused(&error.to_string()))?;
+        let [order, result] = &pieces[..] else { return Err(refused("It has none yet.")) };
+        let record = |stream, bytes: &Bytes| Record::from_payload(stream, bytes.clone());
+        let batch = Batch::of(&record(Stream::Orders, order)?)?;
+        let result = BlockResult::of(&record(Stream::Results, result)?)?;
+        let asked = Request::Vote { stage: Stage::Result, height, own: None };
+        let votes = wire::Votes::decode(&self.ask(member, asked).await?);
+        let votes = votes.map_err(|error| refused(&error.to_string()))?;
+        let certificate = votes.certificate.ok_or_else(|| refused("It has no certificate."))?;
+        certificate.verify(&Stage::Result.electors(self.shared.electors()))?;
+        let fits = (certificate.said.height, certificate.said.result_hash)
+            == (height, result.hash())
+            && (batch.height(), result.header().order_hash) == (height, batch.hash())
+            && ledger::merkle::root(batch.envelopes()) == batch.header().envelopes_root;
+        if fits { Ok((batch, result, certificate)) } else { Err(refused("Its hashes differ.")) }
+    }
+
+    /// Rows of a checkpoint, table by table, by key.
+    async fn rows_of(
+        &self,
+        member: u64,
+        checkpoint: Height,
+        schema: &Schema,
+    ) -> Result<Vec<Vec<String>>> {
+        let mut all = Vec::new();
+        for (number, table) in schema.numbered() {
+            let mut rows: Vec<String> = Vec::new();
+            loop {
+                let behind = rows.last().map(|row| key_of(table, row)).transpose()?;
+                let behind = behind.unwrap_or_default();
+                let asked = Request::Rows { height: checkpoint, table: number, behind };
+                let answer = self.ask(member, asked).await?;
+                let pieces = wire::read_pieces(&answer).map_err(|error| {
+                    let what = format!("rows of organisation {member} cannot be read");
+                    Error::new(SqlState::PROTOCOL_VIOLATION, what).with_detail(error.to_string())
+                })?;
+                let count = pieces.len();
+                for piece in pieces {
+                    rows.push(String::from_utf8(piece.to_vec()).map_err(|_| {
+                        let what = format!("a row of organisation {member} is no UTF-8");
+                        Error::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, what)
+                    })?);
+                }
+                if count < wire::ROWS_MAX {
+                    break;
+                }
+            }
+            all.push(rows);
+        }
+        Ok(all)
+    }
+
+    async fn fill(
+        &mut self,
+        checkpoint: Height,
+        schema: &Schema,
+        rows: &[Vec<String>],
+    ) -> Result<()> {
+        let database = &mut self.organisation;
+        let dialect = database.database.dialect();
+        let mut all = Vec::new();
+        for name in database.referred_first().iter().rev() {
+            all.push(format!("DELETE FROM {}", dialect.name(name)));
+        }
+        for name in database.referred_first() {
+            let found = schema.tables.iter().zip(rows).find(|(table, _)| table.name == *name);
+            let Some((table, rows)) = found else { continue };
+            for some in rows.chunks(INSERTED) {
+                all.push(dialect.insert(table, some)?);
+            }
+        }
+        database.database.replaced(checkpoint, all).await
+    }
+
+    /// Rows that are other ones in a checkpoint of another organisation, whatever changed them.
+    async fn other_rows(&mut self, member: u64, height: Height) -> Result<Vec<String>> {
+        let schema = self.shared.terms.schema.clone();
+        let mut named = Vec::new();
+        for (number, table) in schema.numbered() {
+            let mut own = BTreeMap::new();
+            let images = self.organisation.database.images(table, |key, image| {
+                own.insert(key, image);
+            });
+            images.await?;
+            let asked = Request::Images { height, table: number };
+            let mut answer = self.ask(member, asked.clone()).await;
+            // It makes its checkpoint when it has agreed.
+            for _ in 0..40 {
+                if answer.is_ok() {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                answer = self.ask(member, asked.clone()).await;
+            }
+            let theirs = wire::read_images(&answer?).map_err(|error| {
+                let what = format!("images of organisation {member} cannot be read");
+                Error::new(SqlState::PROTOCOL_VIOLATION, what).with_detail(error.to_string())
+            })?;
+            for (key, image) in theirs {
+                match own.remove(&key) {
+                    Some(here) if here == image => {}
+                    Some(_) => named.push(format!("{} is another row here", row_name(table, &key))),
+                    None => named.push(format!("{} is missing here", row_name(table, &key))),
+                }
+            }
+            let more = own.keys().map(|key| format!("{} is here alone", row_name(table, key)));
+            named.extend(more);
+        }
+        Ok(named)
+    }
+
+    /// What deviates, with its rows, for people.
+    pub(crate) async fn named(
+        &mut self,
+        height: Height,
+        executed: Option<&Executed>,
+        certificate: &Certificate,
+    ) -> String {
+        let member = self.shared.member;
+        let there = short(&certificate.said.result_hash);
+        let agree: Vec<u64> = certificate.votes.iter().map(|(member, _)| *member).collect();
+        let Some(executed) = executed else {
+            return format!(
+                "organisation {member} has no result of block {height}: {agree:?} agree"
+            );
+        };
+        let here = short(&executed.result.hash());
+        let mut rows = Vec::new();
+        for other in agree.iter().filter(|other| **other != member) {
+            let Ok(answer) = self.ask(*other, Request::Effects { height }).await else { continue };
+            let Ok(theirs) = wire::read_effects(&answer) else { continue };
+            rows = differences(&self.shared.terms.schema, &executed.net, &theirs);
+            if rows.is_empty() && executed.result.header().state_root != ZERO_HASH {
+                rows = self.other_rows(*other, height).await.unwrap_or_default();
+            }
+            break;
+        }
+        let count = rows.len();
+        rows.truncate(NAMED_MAX);
+        let more = if count > NAMED_MAX {
+            format!(" and {} more", count - NAMED_MAX)
+        } else {
+            String::new()
+        };
+        let rows = match count {
+            0 => "in transactions that failed, or in rows that it did not change".to_owned(),
+            _ => format!("in {}{more}", rows.join("; ")),
+        };
+        format!(
+            "organisation {member} deviates at block {height} ({here}, {agree:?} have {there}) {rows}"
+        )
+    }
+}
+
+/// The key of a row's text.
+fn key_of(table: &Table, row: &str) -> Result<String> {
+    let mut key = String::new();
+    for (column, field) in table.columns.iter().zip(fields(row)?) {
+        if column.is_key {
+            put(field, &mut key);
+        }
+    }
+    Ok(key)
+}
+
+/// As a database computes it.
+fn state_root(schema: &Schema, rows: &[Vec<String>]) -> Result<Hash> {
+    let mut roots = MerkleBuilder::new();
+    for ((number, table), rows) in schema.numbered().zip(rows) {
+        let mut tree = MerkleBuilder::new();
+        for row in rows {
+            let mut leaf = key_of(table, row)?.into_bytes();
+            leaf.extend_from_slice(&row_image_hash(row.as_bytes()));
+            tree.push(&leaf);
+        }
+        let mut leaf = number.to_be_bytes().to_vec();
+        leaf.extend_from_slice(&tree.leaves().to_be_bytes());
+        leaf.extend_from_slice(&tree.root());
+        roots.push(&leaf);
+    }
+    Ok(roots.root())
+}

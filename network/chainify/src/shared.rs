@@ -1,0 +1,332 @@
+//! What an organisation tells the others: its votes, blocks, rows of checkpoints, and, where it
+//! orders, the order.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ledger::hash::to_hex;
+use ledger::votes::{Certificates, Vote};
+use ledger::{Batch, Certificate, Electors, Files, read_block};
+use order::{Envelope, Limits, Proposal, Solo};
+use tokio::sync::{Notify, watch};
+use types::{Error, Height, Result, SqlState};
+
+use crate::ballot::Stage;
+use crate::block::Net;
+use crate::book::Terms;
+use crate::database::Database;
+use crate::statement;
+use crate::wire::{self, ROWS_MAX, Request, Votes};
+
+/// Own votes, and blocks whose changes are known, that are kept in memory.
+const VOTES_MAX: usize = 4096;
+const EFFECTS_MAX: usize = 64;
+/// Lines of what went wrong.
+const EVENTS_MAX: usize = 256;
+/// How long a question for the next order waits for one.
+const ORDER_WAIT: Duration = Duration::from_millis(500);
+
+/// How far an organisation is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Status {
+    pub ordered: Height,
+    pub agreed: Height,
+    /// What it waits for, or does beside running blocks.
+    pub doing: String,
+    /// What deviated, whose rows, what was done about it; the newest last.
+    pub events: VecDeque<String>,
+}
+
+impl Status {
+    pub fn encode(&self) -> Bytes {
+        let heights = [self.ordered.to_be_bytes(), self.agreed.to_be_bytes()];
+        let texts = std::iter::once(&self.doing).chain(&self.events).map(String::as_bytes);
+        wire::pieces(heights.iter().map(|it| &it[..]).chain(texts))
+    }
+
+    pub fn decode(bytes: &Bytes) -> io::Result<Status> {
+        let pieces = wire::read_pieces(bytes)?;
+        let [ordered, agreed, doing, events @ ..] = &pieces[..] else {
+            return Err(io::Error::other("a status has too few pieces"));
+        };
+        let height = |piece: &Bytes| {
+            let bytes = piece[..].try_into().map_err(io::Error::other)?;
+            Ok::<_, io::Error>(Height::from_be_bytes(bytes))
+        };
+        let text = |piece: &Bytes| String::from_utf8_lossy(piece).into_owned();
+        Ok(Status {
+            ordered: height(ordered)?,
+            agreed: height(agreed)?,
+            doing: text(doing),
+            events: events.iter().map(text).collect(),
+        })
+    }
+}
+
+pub struct Shared {
+    pub member: u64,
+    pub terms: Terms,
+    electors: Electors,
+    url: String,
+    /// Of the book.
+    files: Arc<dyn Files>,
+    votes: Mutex<BTreeMap<(Stage, Height), Vote>>,
+    certificates: Mutex<BTreeMap<Stage, Certificates>>,
+    effects: Mutex<BTreeMap<Height, Vec<Net>>>,
+    /// Where this organisation orders.
+    orderer: Option<Mutex<Solo>>,
+    waiting: Notify,
+    status: watch::Sender<Status>,
+    /// For questions about rows; made when one comes.
+    database: tokio::sync::Mutex<Option<Database>>,
+}
+
+/// Where an organisation's files are.
+#[derive(Clone)]
+pub struct Folders {
+    pub book: Arc<dyn Files>,
+    /// What was signed of orders, apart from what was signed of results.
+    pub orders: Arc<dyn Files>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(crate) fn new(
+        folders: &Folders,
+        terms: Terms,
+        electors: Electors,
+        member: u64,
+        url: &str,
+    ) -> Result<Shared> {
+        let mut certificates = BTreeMap::new();
+        for (stage, files) in [(Stage::Order, &folders.orders), (Stage::Result, &folders.book)] {
+            let opened = Certificates::open(files, &stage.electors(&electors), 0);
+            let (kept, _) = opened.map_err(|error| unreadable("certificates", &error))?;
+            certificates.insert(stage, kept);
+        }
+        let is_orderer = electors.keys.keys().next() == Some(&member);
+        let orderer = is_orderer.then(|| Mutex::new(Solo::new(Limits::default(), [0; 32])));
+        Ok(Shared {
+            member,
+            terms,
+            electors,
+            url: url.to_owned(),
+            files: Arc::clone(&folders.book),
+            votes: Mutex::default(),
+            certificates: Mutex::new(certificates),
+            effects: Mutex::default(),
+            orderer,
+            waiting: Notify::new(),
+            status: watch::Sender::new(Status::default()),
+            database: tokio::sync::Mutex::new(None),
+        })
+    }
+
+    pub fn electors(&self) -> &Electors {
+        &self.electors
+    }
+
+    /// The organisation that orders: the first one.
+    pub fn orderer(&self) -> u64 {
+        self.electors.keys.keys().next().copied().unwrap_or(self.member)
+    }
+
+    pub fn status(&self) -> Status {
+        self.status.borrow().clone()
+    }
+
+    pub fn watch(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    pub(crate) fn doing(&self, what: impl Into<String>) {
+        self.status.send_modify(|status| status.doing = what.into());
+    }
+
+    pub(crate) fn reached(&self, ordered: Height, agreed: Height) {
+        self.status.send_modify(|status| (status.ordered, status.agreed) = (ordered, agreed));
+    }
+
+    pub(crate) fn event(&self, what: String) {
+        tracing::warn!(member = self.member, "{what}");
+        self.status.send_modify(|status| {
+            status.events.push_back(what);
+            if status.events.len() > EVENTS_MAX {
+                status.events.pop_front();
+            }
+        });
+    }
+
+    pub(crate) fn voted(&self, stage: Stage, vote: Vote) {
+        let mut votes = lock(&self.votes);
+        votes.insert((stage, vote.said.height), vote);
+        while votes.len() > VOTES_MAX {
+            votes.pop_first();
+        }
+    }
+
+    pub(crate) fn certified(&self, stage: Stage, certificate: &Certificate) -> Result<()> {
+        let mut kept = lock(&self.certificates);
+        let Some(kept) = kept.get_mut(&stage) else { return Ok(()) };
+        if kept.last().is_some_and(|last| last.height >= certificate.said.height) {
+            return Ok(());
+        }
+        kept.append(certificate).map_err(|error| unreadable("certificates", &error))
+    }
+
+    /// The certificate of just this block.
+    pub fn certificate(&self, stage: Stage, height: Height) -> Option<Certificate> {
+        let kept = lock(&self.certificates);
+        let found = kept.get(&stage)?.covering(height).ok()?;
+        found.filter(|it| it.said.height == height)
+    }
+
+    pub(crate) fn changed(&self, height: Height, net: Vec<Net>) {
+        let mut effects = lock(&self.effects);
+        effects.insert(height, net);
+        while effects.len() > EFFECTS_MAX {
+            effects.pop_first();
+        }
+    }
+
+    /// Takes an envelope to be ordered, if every organisation would run it.
+    pub fn submit(&self, envelope: Bytes) -> Result<()> {
+        let Some(orderer) = &self.orderer else {
+            let what = format!("organisation {} does not order", self.member);
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        };
+        let request = Envelope::decode(&envelope)?.request;
+        statement::check(&statement::decode(&request)?, &self.terms.schema)?;
+        lock(orderer).submit(envelope, ())?;
+        self.waiting.notify_waiters();
+        Ok(())
+    }
+
+    /// The next batch, where this organisation orders, when something waits.
+    pub(crate) async fn cut(&self, now_us: i64) -> Option<Proposal> {
+        let orderer = self.orderer.as_ref()?;
+        let notified = self.waiting.notified();
+        if let Some((proposal, _)) = lock(orderer).cut(now_us) {
+            return Some(proposal);
+        }
+        let _ = tokio::time::timeout(ORDER_WAIT, notified).await;
+        lock(orderer).cut(now_us).map(|(proposal, _)| proposal)
+    }
+
+    /// Answers another organisation.
+    pub async fn answer(self: Arc<Self>, request: Bytes) -> io::Result<Bytes> {
+        match Request::decode(&request)? {
+            Request::Vote { stage, height, .. } => {
+                let own = lock(&self.votes).get(&(stage, height)).copied();
+                let certificate = self.certificate(stage, height);
+                Ok(Votes { votes: own.into_iter().collect(), certificate }.encode())
+            }
+            Request::Order { height } => self.order(height).await,
+            Request::Submit { envelope } => match self.submit(envelope) {
+                Ok(()) => Ok(Bytes::new()),
+                Err(error) => Ok(Bytes::from(error.message().to_owned())),
+            },
+            Request::Nudge => {
+                if let Some(orderer) = &self.orderer {
+                    order::Orderer::nudge(&mut *lock(orderer));
+                    self.waiting.notify_waiters();
+                }
+                Ok(Bytes::new())
+            }
+            Request::Status => Ok(self.status().encode()),
+            Request::Block { height } => {
+                let block = read_block(&*self.files, height).map_err(io::Error::other)?;
+                match block.map(|it| (it.batch, it.result)) {
+                    Some((batch, Some(result))) => {
+                        Ok(wire::pieces([&batch.payload()[..], &result.payload()[..]]))
+                    }
+                    _ => Ok(Bytes::new()),
+                }
+            }
+            Request::Effects { height } => {
+                let effects = lock(&self.effects).get(&height).map(|net| wire::effects(net));
+                Ok(effects.unwrap_or_default())
+            }
+            Request::Checkpoint { .. } | Request::Images { .. } | Request::Rows { .. } => {
+                let request = Request::decode(&request)?;
+                self.rows(request).await.map_err(io::Error::other)
+            }
+        }
+    }
+
+    /// An order that is durable here, waited for a moment.
+    async fn order(&self, height: Height) -> io::Result<Bytes> {
+        let mut status = self.watch();
+        let there = status.wait_for(|status| status.ordered >= height);
+        if !matches!(tokio::time::timeout(ORDER_WAIT, there).await, Ok(Ok(_))) {
+            return Ok(Bytes::new());
+        }
+        let block = read_block(&*self.files, height).map_err(io::Error::other)?;
+        let Some(block) = block else { return Ok(Bytes::new()) };
+        let batch = Batch::of(&block.batch).map_err(io::Error::other)?;
+        let header = batch.header();
+        let (time_us, proposer) = (header.time_us, header.proposer);
+        let envelopes = batch.envelopes().to_vec();
+        Ok(Proposal { time_us, proposer, seen_height: 0, envelopes }.encode())
+    }
+
+    async fn rows(&self, request: Request) -> Result<Bytes> {
+        let mut kept = self.database.lock().await;
+        let mut database = match kept.take() {
+            Some(database) => database,
+            None => Database::connect(&self.url).await?,
+        };
+        let table = |number: u32| {
+            let table = self.terms.schema.by_number(number).map(|table| (number, table));
+            let what = || Error::new(SqlState::UNDEFINED_TABLE, format!("no table {number}"));
+            table.ok_or_else(what)
+        };
+        let answer = match request {
+            Request::Checkpoint { height } => {
+                let agreed = self.status().agreed;
+                let there = database.checkpoints().await?.into_iter();
+                let newest = there.filter(|it| (height..=agreed).contains(it)).max();
+                newest.map_or(Bytes::new(), |it| Bytes::copy_from_slice(&it.to_be_bytes()))
+            }
+            Request::Images { height, table: number } => {
+                wire::images(&database.images_in(height, table(number)?).await?)
+            }
+            Request::Rows { height, table: number, behind } => {
+                let rows = database.rows_in(height, table(number)?, &behind, ROWS_MAX).await?;
+                wire::pieces(rows.iter().map(|row| row.as_bytes()))
+            }
+            _ => Bytes::new(),
+        };
+        *kept = Some(database);
+        Ok(answer)
+    }
+}
+
+pub(crate) fn unreadable(what: &str, error: &io::Error) -> Error {
+    let message = format!("{what} of the ledger's folder cannot be kept");
+    Error::new(ledger::files::sqlstate_of(error), message).with_detail(error.to_string())
+}
+
+/// Of a hash, for people.
+pub(crate) fn short(hash: &[u8; 32]) -> String {
+    to_hex(&hash[..6])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_read_as_it_was_written() {
+        let events = VecDeque::from(["a".to_owned(), String::new()]);
+        let status = Status { ordered: 3, agreed: 2, doing: "waiting".to_owned(), events };
+        assert_eq!(Status::decode(&status.encode()).unwrap(), status);
+        assert!(Status::decode(&Bytes::from_static(b"\x01a")).is_err());
+    }
+}
