@@ -4,7 +4,7 @@
 //!   values   [ 5  0  2  0  7  1 ]    an area, written in place
 //!   stamps   [ 3  0  3  0  4  2 ]    an area: the commit that wrote the value
 //!   chains   versions, newest first (module `chains`)
-//!   waiting  requests of queries that nobody has frozen the column for yet
+//!   waiting  requests of queries for which the column is not frozen yet
 //!   newest   the last frozen state, kept until there is a newer one
 //! ```
 //!

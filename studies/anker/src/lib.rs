@@ -14,7 +14,7 @@
 //!
 //! ```text
 //!   transactions ─► values, stamps, chains       OLTP engine, written in place
-//!                       │ freeze, when a query waits and somebody comes by
+//!                       │ freeze, when a query waits and a commit comes by
 //!                       ▼
 //!   queries ──────► frozen values, stamps, chains     OLAP engine, read in tight loops
 //! ```

@@ -10,7 +10,7 @@
 //!     1. a snapshot waits for one of them?      → T gives its locks back and freezes first
 //!     2. a commit since T began wrote T's rows,
 //!        or something that T read?              → T aborts
-//!     3. T's before-images are what is in place (2 says that nobody is changing them)
+//!     3. T's before-images are what is in place (2 says that none is changing them)
 //!     4. timestamp := last + 1; T and its images join the recent commits
 //!
 //!   request(Q):  timestamp := last; joins the waiting of each of its columns

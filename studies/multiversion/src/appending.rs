@@ -1,13 +1,14 @@
 //! Rows under hidden ids, in the order in which their writers will stand.
 //!
 //! Such rows lie in the order of their ids, and an id names its writer's position in the block.
-//! While the block runs nobody knows the position, but scans show the order. So whoever adds such
-//! rows draws a *number*, which grows, and keeps the turn until it ends: numbers are ordered as
-//! their writers' places are, and a transaction's own rows lie behind all others, as they will when
-//! the block is replayed. The numbers become positions at the end ([`renumber`](crate::renumber)).
+//! While the block runs the position is not known, but scans show the order. So a transaction that
+//! adds such rows draws a *number*, which grows, and keeps the turn until it ends: numbers are
+//! ordered as their writers' places are, and a transaction's own rows lie behind all others, as
+//! they will when the block is replayed. The numbers become positions at the end
+//! ([`renumber`](crate::renumber)).
 //!
-//! Where no block is sealed, nobody asks for a turn, and ids are made of what the transaction was
-//! told.
+//! Where no block is sealed, no transaction asks for a turn, and ids are made of what the
+//! transaction was told.
 //!
 //! *Cost.* One writer at a time, database-wide, from its first such row to its commit.
 
@@ -17,7 +18,7 @@ use crate::clock::Timestamp;
 
 #[derive(Default)]
 pub(crate) struct Appending {
-    /// The worker whose turn it is, and one; 0: nobody.
+    /// The worker whose turn it is, and one; 0: none has it.
     turn: AtomicU64,
     number: AtomicU32,
     /// Where the last who committed stands.
@@ -25,7 +26,7 @@ pub(crate) struct Appending {
 }
 
 impl Appending {
-    /// A number, and the turn with it; `None`: it is somebody else's.
+    /// A number, and the turn with it; `None`: another worker has it.
     pub(crate) fn begin(&self, worker: usize) -> Option<u32> {
         let own = worker as u64 + 1;
         self.turn.compare_exchange(0, own, SeqCst, SeqCst).ok()?;

@@ -17,7 +17,7 @@
 //! stamps that need not follow the serial order inside one. A multi-version rule must read at a
 //! timestamp inside of its epoch, below changes of the same block.
 //!
-//! The tables are loaded again whenever somebody else has changed the store: another protocol's
+//! The tables are loaded again whenever the store was changed from elsewhere: by another protocol's
 //! block, or a schema change; and when old versions have left little room: that leaves them behind.
 
 use std::collections::BTreeSet;
@@ -354,7 +354,7 @@ impl<R: Rule> Protocol for Online<R> {
         let mut session = Session::<R>::open(&db, 0);
         session.log_changes();
         session.see(db.clock.newest());
-        // Alone nobody is in the way, but for a gap or two that were marked before.
+        // Alone no other worker is in the way, but for a gap or two that were marked before.
         all.push(work(&mut session, block, || left.take().unwrap_or_default(), u32::MAX));
         drop(session);
         let outcome = gather(&mut all, count)?;

@@ -5,7 +5,7 @@
 //! [0|        epoch: 29         |      sequence: 26       | worker: 8  ]   Timestamp
 //! ```
 //!
-//! **Epochs are blocks.** Whoever installs writes does so inside of the *gate*. [`Clock::turn`]
+//! **Epochs are blocks.** A transaction installs its writes inside of the *gate*. [`Clock::turn`]
 //! shuts it, waits until those inside have left, counts the epoch up and opens it again; so a block
 //! is closed at one moment and holds whole transactions. A writer whose place in the serial order
 //! would lie in a closed epoch is told so when it enters, and gets 40001.
@@ -17,9 +17,9 @@
 //! counter, and announce in a word of their own that they are about to; a snapshot is the counter's
 //! value, or one less than the lowest draw announced.
 //!
-//! **The horizon**: no version that ended at or before it can be seen by anybody, now or later.
-//! `floor` is raised first, so that whoever begins afterwards draws above it; then the active
-//! timestamps are read. Whoever is between the two has announced that it arrives, and then the
+//! **The horizon**: no version that ended at or before it can be seen by a transaction, now or
+//! later. `floor` is raised first, so that what begins afterwards draws above it; then the active
+//! timestamps are read. A transaction between the two has announced that it arrives, and then the
 //! horizon stays where it was.
 //!
 //! ```text
@@ -27,8 +27,8 @@
 //! collector                 floor := f ── read all active ── horizon := min(f, those - 1)
 //! ```
 //!
-//! **Settled** is what everybody who may write is above, and nobody begins below: a snapshot for
-//! those who declare that they only read, and the bound below which versions between two readers
+//! **Settled** is what all that may write are above, and none begins below: a snapshot for those
+//! that declare that they only read, and the bound below which versions between two readers
 //! can go ([`Sight`](crate::chains::Sight)). With central draws it is the floor itself.
 
 use crossbeam_utils::CachePadded;
@@ -59,9 +59,9 @@ impl Timestamp {
     }
 }
 
-/// Nobody is active here.
+/// No transaction is active here.
 const IDLE: u64 = u64::MAX;
-/// About to draw a timestamp: nobody knows yet which.
+/// About to draw a timestamp: which one is not known yet.
 const ARRIVING: u64 = 0;
 
 /// What one worker tells the others. Only it writes these words.
@@ -70,7 +70,7 @@ struct Desk {
     active: AtomicU64,
     /// Central draws: a bound that the draw under way is above; [`IDLE`] when there is none.
     announced: AtomicU64,
-    /// Whoever is active here writes nothing.
+    /// What is active here writes nothing.
     reads_only: AtomicBool,
     inside: AtomicBool,
     /// The newest timestamp that it drew.
@@ -165,7 +165,7 @@ impl Clock {
         Timestamp(snapshot)
     }
 
-    /// Begin where everybody who may write is above; `None` when that is too old for a session that
+    /// Begin where all that may write are above; `None` when that is too old for a session that
     /// has seen more.
     pub fn begin_settled(&self, worker: usize, must_see: Timestamp) -> Option<Timestamp> {
         self.raise_horizon_striped();
@@ -217,7 +217,7 @@ impl Clock {
         }
     }
 
-    /// Whoever waits for the gate, or shuts it.
+    /// Held to wait for the gate, or to shut it.
     fn door(&self) -> MutexGuard<'_, ()> {
         sync::lock(&self.door)
     }
@@ -233,7 +233,7 @@ impl Clock {
             }
         }
         let closed = self.epoch.load(SeqCst);
-        // Nobody is inside, so nobody draws.
+        // None is inside, so none draws.
         self.drawn.fetch_max(Timestamp::first_of(closed + 1).0, SeqCst);
         self.epoch.store(closed + 1, SeqCst);
         self.shut.store(false, SeqCst);
@@ -242,7 +242,7 @@ impl Clock {
         closed
     }
 
-    /// No version that ended at or before it is seen by anybody, as was found out last.
+    /// No version that ended at or before it is seen by a transaction, as was found out last.
     pub fn horizon(&self) -> Timestamp {
         Timestamp(self.horizon.load(SeqCst))
     }
@@ -280,14 +280,14 @@ impl Clock {
         Timestamp(self.horizon.fetch_max(horizon, SeqCst).max(horizon))
     }
 
-    /// Nobody who is active reads above it.
+    /// No active transaction reads above it.
     pub fn newest(&self) -> Timestamp {
         let striped = self.desks.iter().map(|desk| desk.newest.load(SeqCst)).max().unwrap_or(0);
         Timestamp(striped.max(self.drawn.load(SeqCst)))
     }
 
-    /// Every timestamp that somebody reads at, ascending, and a bound below which nobody begins any
-    /// more. `None` while somebody arrives.
+    /// Every timestamp that is read at, ascending, and a bound below which no transaction begins
+    /// any more. `None` while one arrives.
     pub fn readers(&self) -> Option<(Vec<Timestamp>, Timestamp)> {
         let settled = self.settled.load(SeqCst);
         let mut readers = Vec::new();

@@ -1,10 +1,10 @@
 //! Collecting in the foreground: what workers do about the versions that they superseded or met.
 //!
 //! * *By transaction* (section 5.5.2): a worker keeps, in the order of commits, which tuples it
-//!   changed, and prunes them once everybody is past that. (The thesis frees what transactions
+//!   changed, and prunes them once all are past that. (The thesis frees what transactions
 //!   *generated*; it must be what they superseded.)
-//! * *Cooperative*: whoever walked past expired versions takes them out; oldest first only. What
-//!   nobody walks by stays until a pass through all ([`Database::vacuum`]).
+//! * *Cooperative*: a transaction that walked past expired versions takes them out; oldest first
+//!   only. What no transaction walks by stays until a pass through all ([`Database::vacuum`]).
 //! * *In the background*: a worker only marks what it changed.
 //! * *By intervals*, the thesis's future work: as by transaction, but a version goes as soon as no
 //!   reader stands between its begin and its end. A reader of hours keeps one version of a tuple,
@@ -73,7 +73,7 @@ impl Retired {
         }
     }
 
-    /// Prunes what everybody, or everybody who matters, is past.
+    /// Prunes what all transactions, or all that matter, are past.
     pub fn collect(&mut self, db: &Database) {
         let by_horizon = db.sight(Collector::Transaction);
         self.horizon = by_horizon.horizon;

@@ -14,7 +14,8 @@ use crate::mutant::{self, Mutant, mutated};
 use crate::spec::{Collector, TableSpec};
 use crate::table::Table;
 
-/// Tables under one clock. Which rule runs on them is for whoever opens sessions; one at a time.
+/// Tables under one clock. Which rule runs on them is said where sessions are opened; one at a
+/// time.
 pub struct Database {
     tables: Vec<Option<Table>>,
     pub clock: Clock,

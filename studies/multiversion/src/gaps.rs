@@ -7,7 +7,7 @@
 //! A gap is named by a prefix of keys: a range's is what its two bounds have in common, an absent
 //! key's the whole key. Names are hashed to a fixed number of gaps (two names may share one, which
 //! costs a needless conflict, never a missed one). Writers must know under which lengths of prefix
-//! anybody looks: each index remembers the lengths in use in one word, and those are few.
+//! ranges are looked at: each index remembers the lengths in use in one word, and those are few.
 //!
 //! ```text
 //! range [w=3,d=7,o=0 … w=3,d=7,o=∞]   prefix w=3,d=7   length 16 ─┐
@@ -52,7 +52,7 @@ pub struct GapId(pub u32);
 
 pub struct Gaps {
     gaps: Box<[Gap]>,
-    /// Of each index: bit n = somebody looked under a prefix of n bytes.
+    /// Of each index: bit n = a transaction looked under a prefix of n bytes.
     lengths: Box<[AtomicU64]>,
 }
 

@@ -325,8 +325,8 @@ impl Layout {
         }
     }
 
-    /// A row that nobody else sees yet has the words of another version, all but the `owned`
-    /// columns, which are new: what lies beside it has one more version now.
+    /// A row that no other transaction sees yet has the words of another version, all but the
+    /// `owned` columns, which are new: what lies beside it has one more version now.
     pub fn share(&self, row: &[AtomicU64], owned: &ColumnSet, worker: usize) -> Result<(), Full> {
         for &(column, at) in &self.long {
             let low = row[at].load(Ordering::Relaxed);

@@ -20,7 +20,7 @@
 //! Better than the thesis where it stops: ranges are protected against phantoms ([`gaps`]); memory
 //! is freed while a reader of hours runs ([`spec::Collector::Interval`]); MVTO draws timestamps
 //! without a central counter; epochs are blocks, and every rule but plain SI names the serial order
-//! it took ([`rules::CommitSequenceNumber`]); nobody waits for readers to leave before memory is
+//! it took ([`rules::CommitSequenceNumber`]); no worker waits for readers to leave before memory is
 //! used again ([`pool`]).
 //!
 //! Left out: speculative reads and eager updates (section 5.3.5), which the thesis does not plot.

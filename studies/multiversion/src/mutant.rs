@@ -24,7 +24,7 @@ mutants! {
     LockIgnored = "lock_ignored";
     /// MVOCC: reads are not validated.
     ReadsUnvalidated = "reads_unvalidated";
-    /// MVOCC: a read that somebody is about to overwrite counts as valid.
+    /// MVOCC: a read that a transaction is about to overwrite counts as valid.
     CommittingIgnored = "committing_ignored";
     /// MV2PL: a reader takes no lock.
     NoReadLock = "no_read_lock";
@@ -42,9 +42,9 @@ mutants! {
     WindowIgnored = "window_ignored";
     /// SSN: commit order is claimed as serial order.
     CommitOrderClaimed = "commit_order_claimed";
-    /// Nobody minds rows that come into a range that was read.
+    /// Rows that come into a range that was read stop no transaction.
     PhantomsIgnored = "phantoms_ignored";
-    /// Nobody minds them where an insert that came to nothing has left the tuple.
+    /// They stop none where an insert that came to nothing has left the tuple.
     LeftoverFilled = "leftover_filled";
     /// A writer may precede members of a closed block.
     GateIgnored = "gate_ignored";
@@ -58,7 +58,7 @@ mutants! {
     FalsePositiveShown = "false_positive_shown";
     /// Entries of collected versions stay.
     EntryStays = "entry_stays";
-    /// A collector takes versions that somebody sees.
+    /// A collector takes versions that a transaction sees.
     CollectsVisible = "collects_visible";
     /// The background collector forgets what it could not take at once.
     DirtyForgotten = "dirty_forgotten";

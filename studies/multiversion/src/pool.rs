@@ -1,7 +1,7 @@
 //! Memory for versions: equal units in several spaces, taken and given back one by one.
 //!
 //! The thesis (section 5.4.4) splits each central structure into spaces, and a worker allocates
-//! from one of them, so that with as many spaces as workers nobody waits for an allocator. A space
+//! from one of them, so that with as many spaces as workers none waits for an allocator. A space
 //! is memory that never moves and is never given back while the pool lives
 //! ([`storage::parts::Words`]): a reader with a stale number reads a stale word and finds out by
 //! validating. So no reader ever holds up the reuse of memory, however long it runs.
@@ -41,7 +41,7 @@ impl Unit {
 }
 
 /// A space of a pool has no unit left. What a transaction asks for has nothing to do with it, and
-/// whoever runs the block again has room: so no transaction may be rejected for it.
+/// a node that runs the block again has room: so no transaction may be rejected for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 

@@ -3,8 +3,8 @@
 //! While transactions run, stamps name the positions at which they arrived and hidden row ids a
 //! [number](crate::appending); the block is sealed in the serial order that they took
 //! ([`concurrency::Sealed`]). So on their way back to the store rows of this block get the stamps
-//! that replaying it will give them, and before that those under hidden row ids another key. Nobody
-//! else is at work meanwhile.
+//! that replaying it will give them, and before that those under hidden row ids another key.
+//! Nothing else is at work meanwhile.
 
 use concurrency::Moment;
 use procedure::ProgramResult;

@@ -111,7 +111,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         }
         let seen = match R::read(&mut self.cx, table, tuple, hint) {
             Ok(seen) => seen,
-            // Whoever comes to have the key has another tuple, and an entry of its own.
+            // A row that comes to have the key has another tuple, and an entry of its own.
             Err(Miss::Gone) => return Ok(ControlFlow::Continue(())),
             Err(miss) => return Err(self.stop(miss)),
         };

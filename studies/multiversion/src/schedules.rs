@@ -5,7 +5,7 @@
 //!   reader walks; the reader must see the row of its own time, whole;
 //! * lock words, readers' marks, gaps: two transactions that would skew; what commits must be as
 //!   the places claim;
-//! * the gate: whoever is inside belongs to the epoch that it was told.
+//! * the gate: a transaction inside belongs to the epoch that it was told.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;

@@ -138,12 +138,12 @@ impl<'d, R: Rule> Session<'d, R> {
         self.transaction.begin(moment, self.seen, read_only);
     }
 
-    /// The newest that whoever uses the session knows of.
+    /// The newest that the session's user knows of.
     pub fn seen(&self) -> Timestamp {
         self.seen
     }
 
-    /// Whoever uses the session has been told of this elsewhere: it sees its own past.
+    /// The session's user has been told of this elsewhere: it sees its own past.
     pub fn see(&mut self, seen: Timestamp) {
         self.seen = self.seen.max(seen);
     }

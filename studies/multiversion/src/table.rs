@@ -56,7 +56,7 @@ macro_rules! with_chains {
 // Behind the macro, which it uses.
 mod reclaim;
 
-/// A lock word that nobody else uses: the tuple is about to be dead, or is.
+/// A lock word that no transaction has: the tuple is about to be dead, or is.
 pub const DEAD_LOCK: u64 = u64::MAX;
 
 const STRIPES: usize = 64;
@@ -82,7 +82,7 @@ pub struct Table {
 #[derive(Default)]
 struct Numbers {
     next: u32,
-    /// Dead tuples; whoever was active when one died reads at or below its timestamp.
+    /// Dead tuples; what was active when one died reads at or below its timestamp.
     buried: VecDeque<(Timestamp, u32)>,
 }
 

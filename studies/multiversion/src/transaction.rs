@@ -6,7 +6,7 @@
 //! ```
 //!
 //! * *Publish*: new index entries, and versions where those have places of their own, before
-//!   anybody is asked: what guards against phantoms relies on it ([`gaps`](crate::gaps)).
+//!   the rule is asked: what guards against phantoms relies on it ([`gaps`](crate::gaps)).
 //! * *Gate*: an epoch holds whole transactions ([`clock`](crate::clock)).
 //! * *Rejected* transactions are answers too: what they read is held to be valid by the same rules,
 //!   and they have a place in the serial order.
@@ -47,7 +47,7 @@ pub struct Transaction<'d, R: Rule> {
     fallen: Vec<(u32, Fallen)>,
     /// Of the block's room for row images.
     image_bytes: usize,
-    /// What was changed, where somebody wants to know.
+    /// What was changed, where that is to be known.
     pub(crate) log: Option<Log>,
     /// The number in its hidden row ids, and the turn to add such rows.
     number: Option<u32>,
@@ -161,7 +161,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
     fn absent(&mut self, table: &Table, key: &Key) -> Result<(), Miss> {
         let gap = table.gaps.look(0, key.as_bytes());
         R::read_gap(&mut self.cx, table, gap)?;
-        // Somebody may have come in between.
+        // Another may have come in between.
         if table.find(key).is_some() { Err(Miss::Gone) } else { Ok(()) }
     }
 
@@ -178,7 +178,7 @@ impl<'d, R: Rule> Transaction<'d, R> {
         Ok(if seen.exists() { Found::Below(seen) } else { Found::Nothing })
     }
 
-    /// Whoever walked past old versions may take them out.
+    /// A transaction that walked past old versions may take them out.
     pub(crate) fn cooperate(&mut self, table: &Table, tuple: u32, seen: &Seen<'_>) {
         if seen.passed > 0 && table.spec.collector == Collector::Cooperative {
             self.retired.cooperate(self.cx.db, table, tuple);

@@ -2,8 +2,8 @@
 //!
 //! Rows lie as words in one arena, copied from the version before when the tuple is locked, so an
 //! update that looks at nothing encodes what it assigns and no more. Commands stay unevaluated
-//! until somebody looks, exactly as in `concurrency::Overlay`: of several errors the same one is
-//! named.
+//! until a row is looked at, exactly as in `concurrency::Overlay`: of several errors the same one
+//! is named.
 
 use concurrency::own_rows::OwnRows;
 use procedure::access::Command;

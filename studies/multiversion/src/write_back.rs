@@ -73,7 +73,7 @@ struct Buffers {
     cells: Vec<(ColumnId, Value)>,
 }
 
-/// Writes the newest row of each tuple. Nobody else is at work on the tables.
+/// Writes the newest row of each tuple. Nothing else is at work on the tables.
 pub(crate) fn write_rows(
     db: &Arc<Database>,
     store: &Arc<Store>,

@@ -86,7 +86,7 @@ impl Source {
         &self.store
     }
 
-    /// The tables, for whoever keeps rows in a way of his own.
+    /// The tables, for an engine that keeps rows in a way of its own.
     pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
         self.store.tables()
     }
@@ -306,7 +306,7 @@ fn replica(protocol: &str, threads: usize) -> Result<(Replica, Arc<Schema>, Gene
     Ok((replica, language, genesis))
 }
 
-/// One transaction in a block of its own, and something that is done before anybody sees it.
+/// One transaction in a block of its own, and something that is done before any other sees it.
 fn submit(
     replica: &mut Replica,
     numbering: &mut Numbering,

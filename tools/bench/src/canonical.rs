@@ -4,7 +4,7 @@
 //! 1,000, on as many threads as there are cores up to two: what a replica that keeps a ledger gets
 //! out of a processor. One is YCSB at theta 0.9, which is short transactions with contention; the
 //! other is TPC-C's NewOrder and Payment on one warehouse, which is long ones with inserts and with
-//! rows that everybody writes. Compare machines and versions by them, and nothing else.
+//! rows that all write. Compare machines and versions by them, and nothing else.
 
 use anyhow::Result;
 use serde::Serialize;

@@ -44,7 +44,7 @@ pub struct Measurement {
     pub deferred_share: f64,
     /// Run again in the same block.
     pub rerun_share: f64,
-    /// Ended in SQLSTATE 40001: whoever sent it must send it again.
+    /// Ended in SQLSTATE 40001: its client must send it again.
     pub failed_share: f64,
     /// Ended in an error of the program's own, such as an overflow.
     pub rejected_share: f64,

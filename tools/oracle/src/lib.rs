@@ -22,7 +22,7 @@
 //! | random blocks, a [family](families) for each kind of conflict | [`world`] | both twins |
 //! | [texts] by commands whose work only the row decides | [`texts`] | both twins |
 //! | every [small] world | three transactions on two records | a specification of its own |
-//! | [histories](history) of lists | any number of blocks | nobody: its graph has no cycle |
+//! | [histories](history) of lists | any number of blocks | none: its graph has no cycle |
 //! | all of them on 1, 2 and 8 workers, [chosen or shaken](concurrency::trial) | | each other |
 //! | [every option](subjects) of every protocol | | as the default |
 //! | every seeded bug, of protocols and of what they share | | must be found |

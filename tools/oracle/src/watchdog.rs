@@ -1,7 +1,7 @@
-//! Nobody waits for ever: a run that does not end is named, with its world, and ends the process.
+//! No test waits for ever: a run that does not end is named, with its world, and ends the process.
 //!
 //! Threads that wait for each other cannot be ended from outside, so there is nothing to be saved;
-//! but whoever reads the log of the tests learns which protocol it was and on what.
+//! but the log of the tests says which protocol it was and on what.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard};

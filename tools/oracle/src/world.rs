@@ -45,7 +45,7 @@ pub struct Counts {
     pub deferred: usize,
     /// For good.
     pub retried: usize,
-    /// Blocks in which nobody committed or was rejected.
+    /// Blocks in which no transaction committed or was rejected.
     pub standstills: usize,
 }
 

@@ -144,7 +144,7 @@ impl Mapping {
         };
         let kind = libc::MAP_SHARED | libc::MAP_FIXED | populate;
         let offset = (file_page * PAGE_BYTES) as libc::off_t;
-        // SAFETY: only pages of this mapping are replaced. Whoever reads them meanwhile waits in
+        // SAFETY: only pages of this mapping are replaced. What reads them meanwhile waits in
         // the kernel and goes on with what the caller put into the file, which are the same words.
         let result = unsafe {
             let place = self.base.add(at * PAGE_BYTES).cast();

@@ -20,7 +20,7 @@
 //! 2. Owners, the free list and the table of the window change under one lock that a signal handler
 //!    can take: a flag, never held across anything that can fault or allocate.
 //! 3. Before a store, `admit` has seen room for the mappings that its signal may add; the handler
-//!    itself has nobody to report to.
+//!    itself has no caller to report to.
 //!
 //! # Cost
 //!
@@ -323,7 +323,7 @@ impl Drop for FrozenPages {
 
 impl Frozen for FrozenPages {
     fn zone(&self, zone: usize) -> Cow<'_, [i64]> {
-        // SAFETY: this view owns its pages of the file, so by invariant 1 nobody writes them.
+        // SAFETY: this view owns its pages of the file, so by invariant 1 no thread writes them.
         let words = unsafe { self.memory.frozen_words() };
         Cow::Borrowed(&words[zone_rows(zone, self.rows)])
     }
@@ -418,7 +418,7 @@ mod handler {
         }
     }
 
-    /// To whoever handled the signal before; by default that is the end of the process, when the
+    /// To the handler of the signal before; by default that is the end of the process, when the
     /// faulting instruction is tried again.
     unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: written by `install` before this handler could run; a handler other than the

@@ -88,7 +88,7 @@ impl Slabs {
         let place = &self.directory[at];
         match place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: the exchange took the directory's count of `old` out, once. It is given back
-            // when nobody is pinned any more who could have loaded it. An `Arc` of words and a
+            // when none is pinned any more that could have loaded it. An `Arc` of words and a
             // number may be dropped on any thread.
             Ok(_) => {
                 let old = old as usize;
@@ -149,7 +149,7 @@ impl Area for Slabs {
         self.generation.fetch_add(1, Ordering::Relaxed);
         let own = |place: &AtomicPtr<Slab>| {
             let slab = place.load(Ordering::Acquire);
-            // SAFETY: the directory owns a count of it, and nobody replaces it while no store
+            // SAFETY: the directory owns a count of it, and it is not replaced while no store
             // runs; so the count can be raised and belongs to the frozen directory.
             unsafe {
                 Arc::increment_strong_count(slab);
@@ -163,7 +163,7 @@ impl Area for Slabs {
 impl Drop for Slabs {
     fn drop(&mut self) {
         for place in &self.directory {
-            // SAFETY: the directory's own count; nobody else can load it from here any more.
+            // SAFETY: the directory's own count; it can't be loaded from here any more.
             drop(unsafe { Arc::from_raw(place.load(Ordering::Acquire)) });
         }
     }
@@ -178,8 +178,8 @@ impl Frozen for FrozenSlabs {
 
 #[cfg(not(shuttle))]
 fn frozen_words(words: &[AtomicI64]) -> Cow<'_, [i64]> {
-    // SAFETY: `AtomicI64` has the representation of `i64`, and by invariant 1 nobody stores into a
-    // slab that a frozen directory owns.
+    // SAFETY: `AtomicI64` has the representation of `i64`, and by invariant 1 no thread stores into
+    // a slab that a frozen directory owns.
     Cow::Borrowed(unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len()) })
 }
 

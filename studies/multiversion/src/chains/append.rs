@@ -1,9 +1,9 @@
 //! Append-only storage (section 5.4.1): every version is a whole row in the table's own space.
 //!
 //! *Newest first* the chain's head moves with every update and readers of the present find it at
-//! once; *oldest first* the head stays and readers walk past everything that nobody has collected.
+//! once; *oldest first* the head stays and readers walk past everything that is not collected yet.
 //! Chains are singly linked, so oldest first only whole prefixes and newest first any version can
-//! be taken out by whoever walks along.
+//! be taken out by a transaction that walks along.
 
 use kit::sync::Spin;
 use kit::sync::atomic::{AtomicU64, Ordering};

@@ -86,7 +86,7 @@ impl Mark {
         self.0 & 1 == 1
     }
 
-    /// The tuple is gone for good; whoever wants its key looks it up again.
+    /// The tuple is gone for good; a transaction that wants its key looks it up again.
     pub fn is_dead(self) -> bool {
         self == Mark::DEAD
     }
@@ -101,7 +101,7 @@ pub enum RowAt<'a> {
     Nowhere,
 }
 
-/// A version as somebody sees it.
+/// A version as one transaction sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     pub mark: Mark,
@@ -145,7 +145,7 @@ impl Seen<'_> {
         seen
     }
 
-    /// Whoever ended it stands elsewhere in the serial order than at its end.
+    /// The transaction that ended it stands elsewhere in the serial order than at its end.
     pub fn ended_early(&self) -> bool {
         self.end_order != self.end
     }
@@ -181,7 +181,7 @@ impl<'a> Head<'a> {
         self.0[CHAIN].load(Ordering::Acquire) & !LATCH
     }
 
-    /// Excludes everybody else who would change the chain.
+    /// Excludes all others that would change the chain.
     pub fn latch(self) -> Latched<'a> {
         let mut spin = Spin::new();
         loop {
@@ -195,7 +195,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// A tuple that nobody knows yet.
+    /// A tuple that no index names yet.
     pub fn reset(self, lock: u64) {
         for (at, word) in [(LOCK, lock), (READERS, 0), (CHAIN, 0), (FIRST, 0), (STAMP, 0)] {
             self.0[at].store(word, Ordering::Relaxed);
@@ -255,12 +255,12 @@ impl NewVersion<'_> {
 #[derive(Clone, Debug)]
 pub struct Sight {
     pub horizon: Timestamp,
-    /// For interval collection: all who read now, ascending, and what nobody begins below.
+    /// For interval collection: all that read now, ascending, and what no transaction begins below.
     pub readers: Option<(Vec<Timestamp>, Timestamp)>,
 }
 
 impl Sight {
-    /// Whether nobody sees what was there from `begin` until `end`.
+    /// Whether no transaction sees what was there from `begin` until `end`.
     pub fn is_garbage(&self, begin: Timestamp, end: Timestamp) -> bool {
         if end <= self.horizon {
             return true;
@@ -314,7 +314,7 @@ pub trait Chains: Send + Sync {
         worker: usize,
     ) -> Result<(), Full>;
 
-    /// Frees what nobody sees; gives how many versions that were.
+    /// Frees what no transaction sees; gives how many versions that were.
     fn prune(&self, layout: &Layout, latched: &Latched<'_>, tuple: u32, sight: &Sight) -> usize;
 
     /// Whether there are versions beside the newest.

@@ -40,7 +40,7 @@ pub(super) fn master_row<'a>(layout: &Layout, head: Head<'a>) -> &'a [AtomicU64]
     &head.0[head.0.len() - layout.words..]
 }
 
-/// Copies what stands in a head, once nobody is writing it.
+/// Copies what stands in a head, once no worker is writing it.
 #[inline]
 pub(super) fn read_master(layout: &Layout, head: Head<'_>, row: &mut Vec<u64>) -> Master {
     let mut spin = Spin::new();

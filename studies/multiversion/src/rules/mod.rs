@@ -36,7 +36,7 @@ use crate::workspace::Write;
 /// Why an access did not come to an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Miss {
-    /// Somebody was first: the transaction gives up and may be tried again.
+    /// Another was first: the transaction gives up and may be tried again.
     Conflict(&'static str),
     /// The tuple is dead: look its key up again.
     Gone,

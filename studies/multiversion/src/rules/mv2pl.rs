@@ -1,16 +1,16 @@
 //! Multi-version two-phase locking without waiting (section 5.3.3).
 //!
-//! *Idea.* Lock what is read and what is written, shared and exclusive, until the end; whoever does
-//! not get a lock at once gives up, so there is no deadlock and no detector. Versions serve those
-//! who declare that they only read: they take a snapshot and no lock. The serial order is that of
-//! the commit timestamps, drawn while every lock is held.
+//! *Idea.* Lock what is read and what is written, shared and exclusive, until the end; a
+//! transaction that does not get a lock at once gives up, so there is no deadlock and no detector.
+//! Versions serve those that declare that they only read: they take a snapshot and no lock. The
+//! serial order is that of the commit timestamps, drawn while every lock is held.
 //!
 //! ```text
 //! lock           [ writer's worker + 1: 32 | readers: 32 ]
 //! gap, readers   [ scans: 32 | inserts: 32 ]   either one or the other is under way
 //! ```
 //!
-//! A reader who is the only one may become the writer.
+//! A reader that is the only one may become the writer.
 //!
 //! *Cost.* Two writes to a shared word for every read.
 
@@ -95,7 +95,7 @@ impl Rule for Mv2pl {
     ) -> Result<Seen<'d>, Miss> {
         let word = table.head(tuple).lock_word();
         let this = (table.schema.id.0, tuple);
-        // As many as the word says, and mostly just now: whoever writes many rows has read more.
+        // As many as the word says, and mostly just now: one that writes many rows has read more.
         let shared = (word.load(SeqCst) & READERS_MASK) as usize;
         let own = cx.notes.reads.iter().rev().filter(|read| **read == this).take(shared);
         let own = own.count() as u64;

@@ -8,7 +8,7 @@
 //! lock    [ unused | committing: 1 at bit 32 | worker + 1 ]
 //! ```
 //!
-//! **Whoever is about to commit counts.** A writer sets the committing bits of its locks *before*
+//! **What is about to commit counts.** A writer sets the committing bits of its locks *before*
 //! it draws; a validator draws, then looks. If it sees no bit, the writer will draw a later
 //! timestamp and stand behind it. Inserts do the same with the pending counts of the gaps.
 //!

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! lock     0, or the timestamp of the transaction that writes the tuple
-//! readers  largest timestamp that has read the newest version (older ones need none: nobody can
-//!          put a version behind them any more)
+//! readers  largest timestamp that has read the newest version (older ones need none: no version
+//!          can be put behind them any more)
 //! ```
 //!
 //! **The race that the thesis leaves open**: between looking at the lock and leaving the timestamp
@@ -21,7 +21,7 @@
 //!
 //! **Blocks.** A transaction of a closed epoch must not write; it gets 40001 at the gate. A
 //! rejected one has read whether rows are there under its locks, so it leaves its timestamp there
-//! before it unlocks: nobody may undercut an answer that was given.
+//! before it unlocks: no writer may undercut an answer that was given.
 //!
 //! *Cost.* One draw that no other worker writes; one atomic maximum for each read of a newest
 //! version, unless a later reader has been there; one compare-and-swap for each write.

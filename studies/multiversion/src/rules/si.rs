@@ -7,7 +7,7 @@
 //!
 //! **Constraints** are steps of programs, so they can be skewed like everything else that is read.
 //! Unique values are not: of two who looked in one range of a unique index and both put an entry
-//! there, the first wins. Whoever did look decides alone, by the mutex that [`ssi`](super::ssi)
+//! there, the first wins. Having looked decides alone, by the mutex that [`ssi`](super::ssi)
 //! has. Foreign keys are: a parent may be deleted while a child of it is inserted.
 
 use kit::sync::MutexGuard;
@@ -32,7 +32,7 @@ pub struct Notes {
     unique: Vec<GapOf>,
 }
 
-/// When somebody last put an entry where the transaction looked and puts one too.
+/// When an entry was last put where the transaction looked and puts one too.
 fn taken<'a>(
     cx: &'a Context<'_, Notes>,
     fallen: &'a [(u32, Fallen)],

@@ -11,11 +11,11 @@
 //! ```text
 //!              snapshot S                      commit c
 //! no out   ─────┼───────────────────────────────●      what it read is what stands at c
-//! out      ─────●───────────────────────────────┼      nobody read what it overwrote
+//! out      ─────●───────────────────────────────┼      what it overwrote was not read
 //!                                                       between S and c
 //! ```
 //!
-//! So whoever missed something written by an *early* one gives up, as that would have to stand
+//! So one that missed something written by an *early* one gives up, as that would have to stand
 //! before it, and a writer whose snapshot is of a closed block must not be early.
 //!
 //! **Readers leave a mark when they commit**: the newest commit timestamp of those who read the

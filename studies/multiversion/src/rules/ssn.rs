@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! η(T) = max  creators of what it read, readers and creators of what it overwrote
-//! π(T) = min  c(T), π of whoever overwrote what it read
+//! π(T) = min  c(T), π of what overwrote what it read
 //!
 //! ──── η(T) ──────── π(T) ═══════ c(T) ───►   commits;  T stands at π(T)
 //! ```

@@ -1,6 +1,7 @@
-//! What collectors do to a table: versions that nobody sees go, and tuples that are gone for all.
+//! What collectors do to a table: versions that no transaction sees go, and tuples that are gone
+//! for all.
 //!
-//! A tuple whose newest version is a deletion that everybody sees is taken out of the indexes and
+//! A tuple whose newest version is a deletion that all see is taken out of the indexes and
 //! marked dead; its number is used again when all who were active then have ended.
 
 use kit::sync::atomic::Ordering;
@@ -57,8 +58,8 @@ impl Table {
         freed
     }
 
-    /// Frees what nobody sees of a tuple, the tuple itself if it is deleted for all. `now`: nobody
-    /// who is active reads above it.
+    /// Frees what no transaction sees of a tuple, the tuple itself if it is deleted for all. `now`:
+    /// no active one reads above it.
     pub fn prune(&self, tuple: u32, sight: &Sight, now: Timestamp) -> Pruned {
         let head = self.head(tuple);
         if head.newest().is_dead() {
@@ -89,7 +90,7 @@ impl Table {
         Pruned { versions, unfinished: has_older || skipped, skipped }
     }
 
-    /// Takes out a tuple that nobody sees a row of.
+    /// Takes out a tuple of which no transaction sees a row.
     fn bury(&self, latched: &Latched<'_>, tuple: u32, sight: &Sight, now: Timestamp) -> bool {
         let head = latched.0;
         let lock = head.lock_word();

@@ -35,7 +35,7 @@ const SCAN_BLOCKS: usize = 10;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beside {
     Nothing,
-    /// A snapshot of the changed columns after every block, that nobody reads.
+    /// A snapshot of the changed columns after every block, that is not read.
     Snapshots,
     /// A scan of one changed column after every tenth block.
     Scans,
@@ -127,7 +127,8 @@ impl<A: Area> Columnar<A> {
     }
 }
 
-/// Nobody reads old versions here, so all have the first timestamp and any collection frees them.
+/// No transaction reads old versions here, so all have the first timestamp and any collection frees
+/// them.
 const TIMESTAMP: anker::Timestamp = 0;
 
 impl<A: Area> Memory for Columnar<A> {

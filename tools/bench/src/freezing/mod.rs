@@ -8,8 +8,8 @@
 //!                     SCAN a frozen column, timed
 //! ```
 //!
-//! The older snapshot is there while pages are modified, so that whoever copies on write has
-//! copied; that it is dropped before the timed one bounds memory at twice the columns.
+//! The older snapshot is there while pages are modified, so that what is copied on write has
+//! been copied; that it is dropped before the timed one bounds memory at twice the columns.
 //!
 //! * [`layouts`]: transactions and scans on the product's layout and on the study's;
 //! * [`product`]: the same as here for heights and images;

@@ -58,7 +58,7 @@ impl Rows {
         filled
     }
 
-    /// One block that nobody has to read afterwards.
+    /// One block that is not read afterwards.
     pub fn block(&mut self, write: impl FnOnce(&Table, Stamp, &mut storage::UndoArena)) {
         self.height += 1;
         let mut block = self.store.begin_block(self.height, 1);

@@ -124,7 +124,7 @@ struct Shared {
     stop: AtomicBool,
     committed: AtomicU64,
     refused: AtomicU64,
-    /// Wakes whoever sleeps until the next query or collection.
+    /// Wakes the threads that sleep until the next query or collection.
     over: (Mutex<bool>, Condvar),
     queries: Mutex<Vec<QueryCost>>,
 }

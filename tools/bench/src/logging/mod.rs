@@ -12,7 +12,7 @@
 //! *Two loads.* **Saturated** is a closed loop: a full block is always there, and a transaction's
 //! latency is its block's time. In the **open** one transaction n arrives at n / rate, whether or
 //! not the engine is ready; a block takes all that have arrived, and latency counts from the
-//! arrival, so that whoever had to wait for a slow block is counted with his wait. Arrivals are
+//! arrival, so that one that had to wait for a slow block is counted with its wait. Arrivals are
 //! computed, not sent: no client's thread competes for the cores.
 //!
 //! *What a part cost.* Blocks during which a checkpoint was written are counted apart from the

@@ -19,7 +19,7 @@ pub struct Findings {
     pub claims: Vec<Claim>,
     /// Why no claim is judged: what the figure is about was not measured.
     pub refusals: Vec<String>,
-    /// What differs from the paper's experiment, for whoever compares.
+    /// What differs from the paper's experiment, for those that compare.
     pub remarks: Vec<String>,
     pub measurements: Vec<Measurement>,
 }

@@ -25,7 +25,7 @@ pub struct Graph {
 pub struct Cycle(pub Vec<(usize, Dependency, i64)>);
 
 impl Graph {
-    /// `before` comes before `after`; nobody comes before himself.
+    /// `before` comes before `after`; none comes before itself.
     pub fn add(&mut self, before: usize, after: usize, why: Dependency, key: i64) {
         if before != after {
             self.edges.entry(before).or_default().entry(after).or_insert((why, key));

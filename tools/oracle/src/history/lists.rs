@@ -151,7 +151,7 @@ impl Lists<'_> {
         Ok(())
     }
 
-    /// Whoever appends overwrites the list that was there before.
+    /// A transaction that appends overwrites the list that was there before.
     fn follow(&self, key: i64, life: &Life, graph: &mut Graph) {
         let writers: Vec<_> = life.elements.iter().map(|element| self.writer(element)).collect();
         for pair in writers.windows(2) {
@@ -164,7 +164,7 @@ impl Lists<'_> {
         }
     }
 
-    /// Whoever read a list comes after its last writer and before the next one.
+    /// What read a list comes after its last writer and before the next one.
     fn read(
         &self,
         key: i64,
@@ -187,7 +187,7 @@ impl Lists<'_> {
         Ok(())
     }
 
-    /// Whoever saw that a row was there or absent, where it is known which life or absence it was.
+    /// What saw that a row was there or absent, where it is known which life or absence it was.
     fn existence(
         &self,
         key: i64,

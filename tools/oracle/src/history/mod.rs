@@ -1,20 +1,20 @@
 //! Dependency cycles, found without asking for an order.
 //!
-//! *Idea.* The [twins](crate::Twin) believe the order that a protocol claims. Here nobody is asked:
-//! transactions are made so that what they answer tells whom they read from and whom they
-//! overwrote, and the history is serializable if the graph of these dependencies has no cycle
-//! (Adya, 1999). Histories that can be read this way are those of Elle (Kingsbury, Alvaro, VLDB
-//! 2020): every row holds a list, a write appends one element that no other write appends, and a
-//! reader gets the whole list.
+//! *Idea.* The [twins](crate::Twin) believe the order that a protocol claims. Here no protocol is
+//! asked: transactions are made so that what they answer tells from which ones they read and which
+//! ones they overwrote, and the history is serializable if the graph of these dependencies has no
+//! cycle (Adya, 1999). Histories that can be read this way are those of Elle (Kingsbury, Alvaro,
+//! VLDB 2020): every row holds a list, a write appends one element that no other write appends, and
+//! a reader gets the whole list.
 //!
 //! ```text
-//!   row 3, as somebody read it     3.5.0 , 3.2.1 , 3.8.0       key . transaction . step
+//!   row 3, as T read it            3.5.0 , 3.2.1 , 3.8.0       key . transaction . step
 //!                                    └ww──►└ww────►
 //!   T9 read 3.5.0 , 3.2.1          T2 ─wr─► T9 ─rw─► T8
 //! ```
 //!
-//! Lists come and go: a row is inserted with its first element, and whoever deletes a row reads it
-//! first, so that each list's last state is known. Whoever saw that a row is absent, by its key or
+//! Lists come and go: a row is inserted with its first element, and what deletes a row reads it
+//! first, so that each list's last state is known. What saw that a row is absent, by its key or
 //! because a range lacked it, comes after the one that deleted it and before the one that inserted
 //! it. Where a row went and came more than once in one block it is not known which absence was
 //! meant; there, and only there, edges are left out.

@@ -115,8 +115,8 @@ pub enum Operation {
     LogLast,
     CountLog,
     ListLog,
-    /// Reads the row whose key was read last: like the next four, it has a key that nobody can
-    /// tell from the arguments.
+    /// Reads the row whose key was read last: like the next four, it has a key that cannot
+    /// be told from the arguments.
     Follow,
     FollowAdd,
     FollowInsert,

@@ -30,7 +30,7 @@ fn reruns(block: Vec<Arc<Work>>) -> u32 {
     backwards(block).report.executed_again.0
 }
 
-/// Wherever a block begins, and whoever is faster: the outcome is the serial one.
+/// Wherever a block begins, and whichever worker is faster: the outcome is the serial one.
 #[test]
 fn blocks_executed_backwards_equal_the_serial_replay() {
     let protocol = Subject::named("block_stm+eager").protocol;
@@ -66,7 +66,7 @@ fn blocks_executed_backwards_equal_the_serial_replay() {
     }
 }
 
-/// Gelashvili et al., 3.1: whoever read an old version is executed again, and nobody else.
+/// Gelashvili et al., 3.1: what read an old version is executed again, and nothing else.
 #[test]
 fn a_chain_of_increments_runs_again_but_for_its_first() {
     let adds: Vec<_> = (0..20).map(|_| program(&[(Operation::Add, 0)])).collect();
@@ -115,7 +115,8 @@ fn a_range_reader_runs_again_for_rows_of_its_range_only() {
     }
 }
 
-/// Nobody fails for concurrency, however hot the row: what goes wrong is the transaction's own.
+/// No transaction fails for concurrency, however hot the row: what goes wrong is the transaction's
+/// own.
 #[test]
 fn a_hot_row_fails_nobody() {
     let hot = |at: u32| {

@@ -1,4 +1,5 @@
-//! What goes from block to block is a value: whoever has it and the store goes on as the others do.
+//! What goes from block to block is a value: a protocol that has it and the store goes on as the
+//! others do.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ fn twin(protocol: &Arc<dyn Protocol>, rows: u64) -> Twin {
     twin
 }
 
-/// However stale endorsements are, and however blocks are cut: whoever is valid saw what it would
+/// However stale endorsements are, and however blocks are cut: what is valid saw what it would
 /// have seen at its place.
 #[test]
 fn every_option_equals_the_serial_replay() {

@@ -81,7 +81,7 @@ fn keys_unknown_in_advance() {
     everywhere("keys unknown in advance");
 }
 
-/// Whoever commits was told what it would have been told at its place in the serial order.
+/// What commits was told what it would have been told at its place in the serial order.
 #[test]
 fn sessions_loads_and_calls_in_one_block() {
     everywhere("sessions, loads and calls");

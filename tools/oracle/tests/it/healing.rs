@@ -82,7 +82,7 @@ fn nobody_begins_again_and_no_update_is_lost() {
     assert_eq!(rows(&twin.subject, TABLE)[0].2[1], Value::Int(43));
 }
 
-/// Section 3.4.5: a row that has changed in columns that nobody looked at restores nothing.
+/// Section 3.4.5: a row that has changed in columns that were not looked at restores nothing.
 #[test]
 fn false_invalidations_are_filtered() {
     let readers = procedure(1, |p, x| {
@@ -183,7 +183,7 @@ fn ad_hoc_transactions_are_compatible() {
     assert_eq!(rows(&twin.subject, TABLE)[0].2[1], Value::Int(23));
 }
 
-/// Order within a block is a serial order: positions are where the replay has them, whoever was
+/// Order within a block is a serial order: positions are where the replay has them, whatever was
 /// healed how often, on several workers too.
 #[test]
 fn positions_are_a_serial_order() {

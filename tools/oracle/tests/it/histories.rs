@@ -42,7 +42,7 @@ fn with_any_option_histories_have_no_dependency_cycle() {
     }
 }
 
-/// Which seed shows a bug to somebody who is told no order.
+/// Which seed shows a bug where no order is told.
 fn found_by_cycles(subject: &Subject, mutant: Option<Mutant>) -> Option<u64> {
     let pool = WorkerPool::new(1);
     (0..300).find(|&seed| {

@@ -90,7 +90,7 @@ fn reruns_in_parallel_equal_reruns_one_by_one() {
     }
 }
 
-/// Lai 2023, 3.3: no write-write conflict rejects anybody.
+/// Lai 2023, 3.3: no write-write conflict rejects a transaction.
 #[test]
 fn commands_on_a_hot_record_all_survive() {
     let pool = WorkerPool::new(2);

@@ -78,7 +78,7 @@ fn run(twin: &mut Twin, protocol: &Arc<dyn Protocol>, pool: &WorkerPool, block: 
     }
 }
 
-/// A counter that everybody increments by a command loses nothing, and nobody is told to try
+/// A counter that all increment by a command loses nothing, and none is told to try
 /// again.
 #[test]
 fn a_hot_counter_counts_everybody() {

@@ -1,5 +1,5 @@
 //! The protocols that claim block order, in the order of execution that is hardest on them; and
-//! programs whose keys nobody can tell in advance, under all protocols.
+//! programs whose keys cannot be told in advance, under all protocols.
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ const CONFIGURATIONS: [&str; 6] = [
 
 /// One counter for each owner.
 const COUNTERS: TableId = TableId(1);
-/// Rows of an owner, numbered by his counter.
+/// Rows of an owner, numbered by the owner's counter.
 const ITEMS: TableId = TableId(2);
 
 fn owner_schemas() -> [Arc<TableSchema>; 2] {

@@ -26,7 +26,7 @@ const THREADS: usize = 2;
 pub(super) struct AnalyticalBed {
     store: Arc<Store>,
     analytics: Analytics,
-    /// Of whoever asks; queries have threads of their own.
+    /// Of those that ask; queries have threads of their own.
     runtime: Runtime,
 }
 

@@ -100,7 +100,7 @@ const WALL: usize = 0;
 const CPU: usize = 1;
 
 impl Took {
-    /// Asks everybody once.
+    /// Asks each once.
     fn round(
         &mut self,
         at: usize,

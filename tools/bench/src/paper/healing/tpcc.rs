@@ -293,7 +293,7 @@ fn shares(contenders: &[Contender], spent_ns: &[Vec<u64>]) -> Table {
 
 /// Table 3.4.
 pub fn overhead(lab: &mut Lab<'_>) -> Result<Findings> {
-    // One warehouse a thread, one transaction at a time: nobody meets anybody.
+    // One warehouse a thread, one transaction at a time: none meets another.
     let contenders = named(&["healing", "occ", "silo"]);
     let mut findings = Findings::default();
     let mut traces = Vec::new();

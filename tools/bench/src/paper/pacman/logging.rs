@@ -15,7 +15,7 @@ const TRACE_PLACES: usize = 12;
 
 const TRANSACTIONS: usize = 40_000;
 
-/// All settings once, again and again, so that a slower minute is everybody's.
+/// All settings once, again and again, so that a slower minute is that of all.
 pub fn alternate(
     lab: &mut Lab<'_>,
     workload: &Workload,

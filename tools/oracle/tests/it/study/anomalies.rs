@@ -197,7 +197,7 @@ fn unique_values_stay_unique_under_every_rule() {
     }
 }
 
-/// A skew over two blocks: whoever stands before one of a closed block must not write.
+/// A skew over two blocks: what stands before one of a closed block must not write.
 #[test]
 fn nobody_writes_into_a_closed_block() {
     let refused = refuses_closed_blocks::<multiversion::rules::mvto::Mvto>(None);

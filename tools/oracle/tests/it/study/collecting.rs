@@ -1,4 +1,4 @@
-//! Collectors take everything that nobody sees, and nothing else.
+//! Collectors take everything that no transaction sees, and nothing else.
 
 use multiversion::rules::mvto::Mvto;
 use multiversion::spec::{Collector, Storage};

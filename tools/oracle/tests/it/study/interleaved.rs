@@ -37,7 +37,7 @@ fn run_pairs<R: Rule>(spec: TableSpec, every: usize, offset: usize) -> usize {
     let starts = [Model::from([(0, 1)]), Model::from([(0, 1), (1, 2)])];
     let (programs, mut ended, mut number) = (programs(), 0, offset);
     for first in &programs {
-        // Chains that nobody collects get long.
+        // Chains that are not collected get long.
         let db = database::<R>(spec, 2);
         let mut stage = Stage::<R>::new(&db);
         for second in &programs {

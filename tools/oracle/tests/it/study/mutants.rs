@@ -103,8 +103,8 @@ fn found_step_by_step<R: Rule>(mutant: Mutant, spec: TableSpec) -> bool {
     found
 }
 
-/// What is left of versions, entries and tuples although nobody sees them; everything, if an old
-/// reader did not see the same twice.
+/// What is left of versions, entries and tuples although no transaction sees them; everything, if
+/// an old reader did not see the same twice.
 fn left_over<R: Rule>(mutant: Option<Mutant>, spec: TableSpec) -> usize {
     let mut db = database::<R>(spec, 1);
     db.mutant = mutant;

@@ -201,7 +201,7 @@ impl<'d, R: Rule> Stage<'d, R> {
         self.alone(&[Act::Keys(i64::MIN, i64::MAX)])[0].iter().copied().collect()
     }
 
-    /// Runs a transaction while nobody else does, by the last session.
+    /// Runs a transaction while no other does, by the last session.
     pub fn alone(&mut self, acts: &[Act]) -> Vec<Answer> {
         let who = self.sessions.len() - 1;
         self.share_what_was_seen();
