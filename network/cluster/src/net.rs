@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
@@ -174,15 +177,36 @@ impl Network for Peers {
             let peer = peer?;
             let room = Arc::clone(&peer.room).try_acquire_owned();
             let room = room.map_err(|_| io::Error::other("it has not answered earlier calls"))?;
-            // Who gives up an answer leaves the connection to the next call: one that is made anew
-            // for each try may never come so far.
-            let exchange = tokio::spawn(async move {
+            let exchange = async move {
                 let _room = room;
                 timeout(EXCHANGE_TIME, peer.call(request)).await.map_err(io::Error::other)?
-            });
-            exchange.await.map_err(io::Error::other)?
+            };
+            Lasting(Some(exchange.boxed())).await
         }
         .boxed()
+    }
+}
+
+/// Who gives up an answer leaves the connection to the next call: one that is made anew for each
+/// try may never come so far. So what is dropped before its end goes on in a task of its own.
+struct Lasting(Option<BoxFuture<'static, Answer>>);
+
+impl Future for Lasting {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        let Some(exchange) = &mut self.0 else { return Poll::Pending };
+        let answer = ready!(exchange.as_mut().poll(context));
+        self.0 = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        if let (Some(exchange), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(exchange);
+        }
     }
 }
 
@@ -228,13 +252,13 @@ impl Peer {
         stream.set_nodelay(true)?;
         let name = ServerName::try_from(server_name(self.id)).map_err(io::Error::other)?;
         let mut stream = self.connector.connect(name, stream).await?;
-        write_frame(&mut stream, self.greeting.as_bytes()).await?;
+        write_frame(&mut stream, &[self.greeting.as_bytes()]).await?;
         Ok(stream)
     }
 }
 
 async fn exchange(stream: &mut client::TlsStream<TcpStream>, request: &[u8]) -> io::Result<Bytes> {
-    write_frame(stream, request).await?;
+    write_frame(stream, &[request]).await?;
     let answer = read_frame(stream, FRAME_BYTES_MAX).await?;
     let refused = || io::Error::other("the peer could not answer");
     // The first byte: it could.
@@ -330,14 +354,14 @@ async fn answer_all(key: Key, mut stream: Served, members: &Members, answering: 
         let request = timeout(IDLE_TIME, read_frame(&mut stream, FRAME_BYTES_MAX)).await;
         let Ok(Ok(request)) = request else { return };
         let Some(member) = members.id_of(&key) else { return };
-        let framed = match answering.answer(member, request).await {
-            Ok(answer) => [&[0], &answer[..]].concat(),
+        let written = match answering.answer(member, request).await {
+            Ok(answer) => write_frame(&mut stream, &[&[0], &answer]).await,
             Err(error) => {
                 debug!(member, %error, "a request was not answered");
-                vec![1]
+                write_frame(&mut stream, &[&[1]]).await
             }
         };
-        if write_frame(&mut stream, &framed).await.is_err() {
+        if written.is_err() {
             return;
         }
     }
@@ -360,10 +384,14 @@ async fn read_frame(
     Ok(bytes.into())
 }
 
-async fn write_frame(stream: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
-    stream.write_all(&length.to_be_bytes()).await?;
-    stream.write_all(bytes).await?;
+/// In one write: TLS makes a record of each, the system a packet, and the other end wakes for each.
+async fn write_frame(stream: &mut (impl AsyncWriteExt + Unpin), parts: &[&[u8]]) -> io::Result<()> {
+    let bytes: usize = parts.iter().map(|part| part.len()).sum();
+    let length = u32::try_from(bytes).map_err(io::Error::other)?;
+    let mut frame = Vec::with_capacity(size_of_val(&length) + bytes);
+    frame.extend_from_slice(&length.to_be_bytes());
+    parts.iter().for_each(|part| frame.extend_from_slice(part));
+    stream.write_all(&frame).await?;
     stream.flush().await
 }
 
