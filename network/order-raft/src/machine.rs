@@ -52,6 +52,10 @@ impl RaftStateMachine<Types> for Machine {
         for entry in entries {
             let mut last = lock(&self.committed.last);
             last.0 = Some(entry.log_id);
+            // The pump of a leader waits for its own.
+            if !matches!(entry.payload, EntryPayload::Normal(_)) {
+                self.committed.pump.notify_one();
+            }
             if let EntryPayload::Membership(members) = entry.payload {
                 last.1 = StoredMembership::new(Some(entry.log_id), members);
             }

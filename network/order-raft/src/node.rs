@@ -61,6 +61,7 @@ impl Node {
             count: AtomicU64::new(after),
             last: Mutex::new(last),
             wake: Mutex::default(),
+            pump: Arc::default(),
         });
         let rules = Rules {
             id: config.id,
@@ -83,9 +84,9 @@ impl Node {
             raft: Mutex::default(),
             settings,
             leaving: AtomicBool::new(false),
+            pump: Arc::clone(&committed.pump),
             committed,
             state: Mutex::new(state),
-            pump: Notify::new(),
             runtime: Handle::current(),
             network: Arc::clone(&network),
             asking: Asking::default(),
@@ -286,12 +287,13 @@ impl Node {
     /// Does what there is to do; whether there may be more at once.
     async fn turn(&self, network: &Arc<dyn Network>) -> io::Result<bool> {
         let raft = self.raft()?;
-        let (term, leader, applied, voters) = {
-            let metrics = raft.metrics();
+        let (term, leader, voters) = {
+            let metrics = raft.server_metrics();
             let metrics = metrics.borrow();
             let voters = metrics.membership_config.membership().voter_ids().count();
-            (metrics.current_term, metrics.current_leader, metrics.last_applied, voters)
+            (metrics.vote.leader_id.term, metrics.current_leader, voters)
         };
+        let applied = lock(&self.0.committed.last).0;
         self.state().mailbox.enter((term, leader));
         let aside = self.stand_aside(&raft);
         let id = self.0.config.id;
@@ -361,9 +363,14 @@ async fn pump(node: Node, network: Arc<dyn Network>) {
 /// Until Raft ends.
 async fn pump_once(node: &Node, network: &Arc<dyn Network>) {
     let Ok(raft) = node.raft() else { return };
-    let mut metrics = raft.metrics();
+    // Those that say who leads: the others change with each entry.
+    let mut metrics = raft.server_metrics();
+    let mut looked: Option<Instant> = None;
     loop {
-        node.look();
+        if looked.is_none_or(|at| at.elapsed() >= LOOK_AGAIN) {
+            node.look();
+            looked = Some(Instant::now());
+        }
         match node.turn(network).await {
             Ok(true) => continue,
             Ok(false) => {}
@@ -375,7 +382,7 @@ async fn pump_once(node: &Node, network: &Arc<dyn Network>) {
             () = node.0.pump.notified() => false,
             () = sleep(LOOK_AGAIN) => false,
         };
-        if ended || metrics.borrow().running_state.is_err() {
+        if ended || raft.metrics().borrow().running_state.is_err() {
             return;
         }
     }

@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub committed: Arc<Committed>,
     pub state: Mutex<State>,
     /// For the pump.
-    pub pump: Notify,
+    pub pump: Arc<Notify>,
     /// That this node was started in.
     pub runtime: Handle,
     pub network: Arc<dyn Network>,
@@ -85,6 +85,8 @@ pub(crate) struct Committed {
     pub count: AtomicU64,
     pub last: Mutex<(Option<LogId<u64>>, StoredMembership<u64, EmptyNode>)>,
     pub wake: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    /// The pump's.
+    pub pump: Arc<Notify>,
 }
 
 impl Committed {
