@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use ledger::votes::{Succession, Vote};
 use ledger::{Certificate, Hash, Parameters};
@@ -21,6 +22,10 @@ pub struct Block {
 #[derive(Default)]
 pub struct Inbox {
     pub blocks: VecDeque<Block>,
+    /// When the last one came.
+    pub block_at: Option<Instant>,
+    /// The thread is to be woken for the next one: else it looks soon by itself.
+    pub awaits_block: bool,
     pub votes: BTreeMap<u64, VecDeque<Vote>>,
     pub certificates: BTreeMap<u64, VecDeque<Certificate>>,
     pub successions: VecDeque<Succession>,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::Answer;
@@ -70,8 +70,12 @@ impl Votes {
         if inbox.blocks.len() > BLOCKS_MAX {
             inbox.blocks.pop_front();
         }
+        inbox.block_at = Some(Instant::now());
+        let wakes = inbox.awaits_block;
         drop(inbox);
-        self.arrived.notify_one();
+        if wakes {
+            self.arrived.notify_one();
+        }
     }
 
     /// The engine that stops if it has diverged, and whose head is voted on.

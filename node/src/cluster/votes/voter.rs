@@ -75,9 +75,7 @@ impl Voter {
     pub fn run(mut self) {
         loop {
             let taken = self.wait();
-            if !taken.blocks.is_empty() {
-                self.block_at = Instant::now();
-            }
+            self.block_at = taken.block_at.unwrap_or(self.block_at);
             for block in taken.blocks {
                 self.executed(&block);
             }
@@ -115,16 +113,18 @@ impl Voter {
         let pending = self.signs() && self.signer.lacks_newest() || self.held.is_some();
         let quiet_in = QUIET.saturating_sub(self.block_at.elapsed()) + Duration::from_millis(1);
         let most = if pending { quiet_in } else { SYNC_EVERY };
-        let inbox = lock(&self.votes.inbox);
+        let mut inbox = lock(&self.votes.inbox);
+        inbox.awaits_block = !pending;
         let is_idle = |it: &mut Inbox| {
-            let empty = it.blocks.is_empty() && it.votes.values().all(VecDeque::is_empty);
+            let looks_later = pending || it.blocks.is_empty();
+            let empty = looks_later && it.votes.values().all(VecDeque::is_empty);
             let fetched = !it.certificates.is_empty() || !it.successions.is_empty();
             empty && !fetched && it.asked.is_empty() && !it.ends
         };
         let waited = self.votes.arrived.wait_timeout_while(inbox, most, is_idle);
         let (mut inbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let elsewhere = inbox.elsewhere.clone();
-        let (ends, rest) = (inbox.ends, Inbox { elsewhere, ..Inbox::default() });
+        let (elsewhere, block_at) = (inbox.elsewhere.clone(), inbox.block_at);
+        let (ends, rest) = (inbox.ends, Inbox { elsewhere, block_at, ..Inbox::default() });
         let mut taken = std::mem::replace(&mut *inbox, rest);
         inbox.ends = ends;
         taken.asked.sort_unstable();
