@@ -120,8 +120,12 @@ impl Mailbox {
         self.closed.get_or_insert(why);
     }
 
-    pub fn released(&mut self, released: Released) {
+    /// Whether there may be something to draft, which waited for it.
+    pub fn released(&mut self, released: Released) -> bool {
         self.released = released;
+        let waits = !self.inbox.is_empty() || self.outbox.next().is_some();
+        let leads = self.regime.1 == Some(self.rules.id);
+        leads && (waits || self.nudged || released.carried > 0)
     }
 
     /// Index of the entry that is to be delivered next.

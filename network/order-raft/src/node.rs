@@ -434,8 +434,9 @@ impl Orderer for Node {
     }
 
     fn released(&mut self, released: Released) {
-        self.state().mailbox.released(released);
-        self.0.pump.notify_one();
+        if self.state().mailbox.released(released) {
+            self.0.pump.notify_one();
+        }
     }
 
     fn recorded(&self, height: Height) -> Option<Recorded> {
