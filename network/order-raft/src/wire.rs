@@ -1,7 +1,9 @@
 //! Messages between nodes.
 //!
 //! ```text
-//! request  append   0 | length of the head: u32 | head: JSON | drafts, as long as the head says
+//! request  append   0 | vote: lead, 1 if it is committed | previous | committed
+//!                     | lives: count: u32, of each its member, number, salt: u64
+//!                     | entries: count: u32, each: its place | kind: 1 | length: u32 | content
 //!          vote     1 | JSON
 //!          forward  2 | envelopes: a proposal without more
 //!          nudge    3
@@ -12,11 +14,15 @@
 //!          recall   8 | JSON   what do you have? the sender, of this number, may have forgotten
 //! answer   JSON; of forward: how many were taken; of confirm: a height; of clock: its time; of
 //!          append and vote: Raft's, or newer lives than the lead counts for
+//! lead     term, member: u64                     place   lead, index: u64
+//! content  kind 0: none, 1: members, JSON, 2: a draft; previous, committed: 1, a place, or 0
 //! ```
+//!
+//! What comes with each batch is binary, and what is rare is JSON.
 
 use bytes::{Buf, BufMut, Bytes};
 use openraft::raft::AppendEntriesRequest;
-use openraft::{Entry, EntryPayload, LogId, Membership, Vote};
+use openraft::{CommittedLeaderId, Entry, EntryPayload, LeaderId, LogId, Vote};
 use order::Proposal;
 use serde::{Deserialize, Serialize};
 use types::{Error, Result, SqlState};
@@ -48,22 +54,9 @@ pub(crate) enum Counted<T> {
     Outdated(Lives),
 }
 
-#[derive(Serialize, Deserialize)]
-struct Head {
-    vote: Vote<u64>,
-    prev_log_id: Option<LogId<u64>>,
-    leader_commit: Option<LogId<u64>>,
-    entries: Vec<(LogId<u64>, What)>,
-    lives: Lives,
-}
-
-#[derive(Serialize, Deserialize)]
-enum What {
-    Blank,
-    Members(Membership<u64, openraft::EmptyNode>),
-    /// Its bytes.
-    Draft(usize),
-}
+const BLANK: u8 = 0;
+const MEMBERS: u8 = 1;
+const DRAFT: u8 = 2;
 
 impl Request {
     pub fn encode(&self) -> Result<Bytes> {
@@ -125,51 +118,105 @@ fn put_append(
     lives: &Lives,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut drafts = Vec::new();
-    let mut what = |payload: &EntryPayload<Types>| match payload {
-        EntryPayload::Blank => What::Blank,
-        EntryPayload::Membership(members) => What::Members(members.clone()),
-        EntryPayload::Normal(draft) => {
-            let bytes = draft.encode();
-            let length = bytes.len();
-            drafts.push(bytes);
-            What::Draft(length)
-        }
-    };
-    let entries = append.entries.iter().map(|entry| (entry.log_id, what(&entry.payload))).collect();
-    let AppendEntriesRequest { vote, prev_log_id, leader_commit, .. } = *append;
-    let lives = lives.clone();
-    let head = json(&Head { vote, prev_log_id, leader_commit, entries, lives })?;
-    out.put_u32(head.len() as u32);
-    out.extend_from_slice(&head);
-    drafts.iter().for_each(|draft| out.extend_from_slice(draft));
+    let AppendEntriesRequest { vote, prev_log_id, leader_commit, entries } = append;
+    put_lead(&vote.leader_id, out);
+    out.put_u8(u8::from(vote.committed));
+    for place in [prev_log_id, leader_commit] {
+        out.put_u8(u8::from(place.is_some()));
+        place.iter().for_each(|place| put_place(place, out));
+    }
+    out.put_u32(lives.0.len() as u32);
+    for (member, Life { number, salt }) in &lives.0 {
+        [member, number, salt].iter().for_each(|it| out.put_u64(**it));
+    }
+    out.put_u32(entries.len() as u32);
+    for Entry { log_id, payload } in entries {
+        put_place(log_id, out);
+        let (kind, content) = match payload {
+            EntryPayload::Blank => (BLANK, Bytes::new()),
+            EntryPayload::Membership(members) => (MEMBERS, json(members)?.into()),
+            EntryPayload::Normal(draft) => (DRAFT, draft.encode()),
+        };
+        out.put_u8(kind);
+        out.put_u32(content.len() as u32);
+        out.extend_from_slice(&content);
+    }
     Ok(())
 }
 
+fn put_lead(lead: &LeaderId<u64>, out: &mut Vec<u8>) {
+    out.put_u64(lead.term);
+    out.put_u64(lead.node_id);
+}
+
+fn put_place(place: &LogId<u64>, out: &mut Vec<u8>) {
+    put_lead(&place.leader_id, out);
+    out.put_u64(place.index);
+}
+
 fn append(mut rest: Bytes) -> Result<(AppendEntriesRequest<Types>, Lives)> {
-    let cut = || invalid("a message is cut");
-    let length = rest.try_get_u32().map_err(|_| cut())? as usize;
-    if length > rest.len() {
-        return Err(cut());
-    }
-    let Head { vote, prev_log_id, leader_commit, entries, lives } =
-        of_json(&rest.split_to(length))?;
-    let entries = entries.into_iter().map(|(log_id, what)| {
-        let payload = match what {
-            What::Blank => EntryPayload::Blank,
-            What::Members(members) => EntryPayload::Membership(members),
-            What::Draft(length) if length <= rest.len() => {
-                EntryPayload::Normal(Draft::decode(&rest.split_to(length))?)
-            }
-            What::Draft(_) => return Err(cut()),
-        };
-        Ok(Entry { log_id, payload })
+    let rest = &mut rest;
+    let leader_id = lead(rest)?;
+    let vote = Vote { leader_id, committed: flag(rest)? };
+    let mut known = || -> Result<Option<LogId<u64>>> {
+        if flag(rest)? { place(rest).map(Some) } else { Ok(None) }
+    };
+    let (prev_log_id, leader_commit) = (known()?, known()?);
+    let lives = (0..count(rest)?).map(|_| {
+        let (member, number, salt) = (number(rest)?, number(rest)?, number(rest)?);
+        Ok((member, Life { number, salt }))
     });
-    let entries = entries.collect::<Result<Vec<_>>>()?;
+    let lives = Lives(lives.collect::<Result<_>>()?);
+    let entries = (0..count(rest)?).map(|_| entry(rest)).collect::<Result<Vec<_>>>()?;
     if !rest.is_empty() {
         return Err(invalid("a message is longer than what it holds"));
     }
     Ok((AppendEntriesRequest { vote, prev_log_id, entries, leader_commit }, lives))
+}
+
+fn entry(rest: &mut Bytes) -> Result<Entry<Types>> {
+    let (log_id, kind) = (place(rest)?, rest.try_get_u8().map_err(|_| cut())?);
+    let length = count(rest)? as usize;
+    if length > rest.len() {
+        return Err(cut());
+    }
+    let content = rest.split_to(length);
+    let payload = match kind {
+        BLANK if content.is_empty() => EntryPayload::Blank,
+        MEMBERS => EntryPayload::Membership(of_json(&content)?),
+        DRAFT => EntryPayload::Normal(Draft::decode(&content)?),
+        _ => return Err(invalid("an entry of an unknown kind")),
+    };
+    Ok(Entry { log_id, payload })
+}
+
+fn lead(rest: &mut Bytes) -> Result<LeaderId<u64>> {
+    Ok(LeaderId::new(number(rest)?, number(rest)?))
+}
+
+fn place(rest: &mut Bytes) -> Result<LogId<u64>> {
+    let LeaderId { term, node_id } = lead(rest)?;
+    Ok(LogId::new(CommittedLeaderId::new(term, node_id), number(rest)?))
+}
+
+fn flag(rest: &mut Bytes) -> Result<bool> {
+    match rest.try_get_u8() {
+        Ok(flag @ 0..=1) => Ok(flag == 1),
+        Ok(_) => Err(invalid("neither yes nor no")),
+        Err(_) => Err(cut()),
+    }
+}
+
+fn count(rest: &mut Bytes) -> Result<u32> {
+    rest.try_get_u32().map_err(|_| cut())
+}
+
+fn number(rest: &mut Bytes) -> Result<u64> {
+    rest.try_get_u64().map_err(|_| cut())
+}
+
+fn cut() -> Error {
+    invalid("a message is cut")
 }
 
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
@@ -183,4 +230,52 @@ pub(crate) fn of_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
 fn invalid(what: &str) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, "a node sent what cannot be read")
         .with_detail(what.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use openraft::Membership;
+
+    use super::*;
+
+    fn request() -> Request {
+        let at = |term, index| LogId::new(CommittedLeaderId::new(term, 2), index);
+        let envelopes = vec![Bytes::from_static(b"one"), Bytes::new()];
+        let proposal = Proposal { time_us: -5, proposer: [7; 32], seen_height: 3, envelopes };
+        let payloads = [
+            EntryPayload::Blank,
+            EntryPayload::Membership(Membership::new(vec![BTreeSet::from([1, 2])], None)),
+            EntryPayload::Normal(Draft::new(4, [9; 32], proposal)),
+            EntryPayload::Normal(Draft::void()),
+        ];
+        let entries =
+            (8..).zip(payloads).map(|(index, payload)| Entry { log_id: at(4, index), payload });
+        let append = AppendEntriesRequest {
+            vote: Vote::new_committed(4, 2),
+            prev_log_id: Some(at(3, 7)),
+            entries: entries.collect(),
+            leader_commit: None,
+        };
+        let lives = Lives::default().with(1, Life { number: 3, salt: 9 });
+        Request::Append(append, lives.with(2, Life { number: 0, salt: u64::MAX }))
+    }
+
+    #[test]
+    fn an_append_reads_back_and_cut_or_longer_it_does_not() {
+        let bytes = request().encode().unwrap();
+        let (Request::Append(sent, counted), Ok(Request::Append(read, lives))) =
+            (request(), Request::decode(&bytes))
+        else {
+            panic!("it cannot be read");
+        };
+        assert_eq!((lives, read.vote, read.prev_log_id), (counted, sent.vote, sent.prev_log_id));
+        assert_eq!((read.leader_commit, read.entries), (sent.leader_commit, sent.entries));
+        for end in 0..bytes.len() {
+            assert!(Request::decode(&bytes.slice(..end)).is_err(), "{end} bytes");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert!(Request::decode(&longer.into()).is_err());
+    }
 }
