@@ -29,8 +29,9 @@ use super::{fetch, foreign, remote};
 use crate::config::Settings;
 use crate::metrics::Order;
 
-/// Threads that what orders runs on: one waits for the disk while the other answers.
-const THREADS: usize = 2;
+/// Threads that what orders runs on. With a second one each message would be handed from the one
+/// to the other, several times, and that costs more than what it holds.
+const THREADS: usize = 1;
 
 /// A node's place in a cluster.
 pub struct Enrolment {
