@@ -1,10 +1,8 @@
-//! Who waits for [what the cluster has ordered](crate::confirm), and what a leader remembers of the
-//! time before its process began.
+//! Who waits for [what the cluster has ordered](crate::confirm).
 
 use std::sync::{Mutex, MutexGuard};
 
 use order::Tell;
-use types::Height;
 
 /// Those who want to know.
 #[derive(Default)]
@@ -34,14 +32,4 @@ impl Asking {
     fn lock(&self) -> MutexGuard<'_, Questions> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
-}
-
-/// A lead that was this node's when its process began. Openraft takes it up again at once, and
-/// counts reads from the first entry of the term or what it knows to be committed. That is no more
-/// than the node had executed: what it had committed beyond, and acknowledged, is only in its log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Resumed {
-    pub term: u64,
-    /// The last block of its log.
-    pub height: Height,
 }

@@ -9,9 +9,8 @@
 //! The answer is at least as new as all that was acknowledged anywhere when the question was put:
 //! what was acknowledged before stands in the leader's log below its commit index, or under the
 //! entry that begins its term; and that it leads is said by more than half of the nodes *after*
-//! the question. A leader whose process began in its own term answers with the end of the log that
-//! it began with, if that is newer. A session that waits until its own node has executed so far
-//! misses nothing that was acknowledged before (a linearizable read).
+//! the question. A session that waits until its own node has executed so far misses nothing that
+//! was acknowledged before (a linearizable read).
 //!
 //! **Cost.** Two round trips, without a sync, from a follower; one from the leader. One question is
 //! under way at a time, and who asks meanwhile joins the next: joining the one under way would be
@@ -69,10 +68,7 @@ impl Node {
             return Err(io::Error::other(why));
         }
         let raft = self.raft()?;
-        let term = raft.metrics().borrow().current_term;
         let (read, _) = raft.get_read_log_id().await.map_err(io::Error::other)?;
-        let read = read.map_or(0, |read| self.0.store.height_at(read.index));
-        let resumed = self.0.resumed.get().copied().flatten();
-        Ok(resumed.filter(|it| term <= it.term).map_or(read, |it| read.max(it.height)))
+        Ok(read.map_or(0, |read| self.0.store.height_at(read.index)))
     }
 }

@@ -48,6 +48,11 @@ impl RaftStateMachine<Types> for Machine {
         I: IntoIterator<Item = Entry<Types>> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
+        let entries: Vec<Entry<Types>> = entries.into_iter().collect();
+        if let Some(last) = entries.last() {
+            let synced = self.store.sync_up_to(last.log_id.index);
+            synced.map_err(|error| failed(ErrorVerb::Write, error))?;
+        }
         let mut applied = Vec::new();
         for entry in entries {
             let mut last = lock(&self.committed.last);

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
@@ -20,7 +20,7 @@ use order::{
     Certificate, CertificateKind, Delivery, Network, Orderer, Recorded, Refused, Released, Tell,
 };
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, RwLock};
+use tokio::sync::RwLock;
 use tokio::time::{Instant, sleep, timeout};
 use types::{Error, Height, Result, SqlState};
 
@@ -90,7 +90,6 @@ impl Node {
             runtime: Handle::current(),
             network: Arc::clone(&network),
             asking: Asking::default(),
-            resumed: OnceLock::new(),
             clocks: Arc::default(),
             too_far: AtomicBool::new(false),
             waits: Mutex::default(),
@@ -109,6 +108,7 @@ impl Node {
     pub(crate) async fn take_part(&self) -> io::Result<()> {
         self.begin().await?;
         tokio::spawn(pump(self.clone(), Arc::clone(&self.0.network)));
+        tokio::spawn(sync_behind(self.0.store.clone()));
         if self.0.leaving.load(Ordering::Acquire) {
             self.halt().await;
         }
@@ -118,7 +118,7 @@ impl Node {
     /// Openraft, from what the store holds.
     pub(crate) async fn begin(&self) -> io::Result<Raft<Types>> {
         let Shared { config, store, network, settings, committed, lead, .. } = &*self.0;
-        self.0.resumed.get_or_init(|| store.resumes(config.id));
+        store.is_of(config.id);
         let machine = Machine { committed: Arc::clone(committed), store: store.clone() };
         let (network, lead) = (Arc::clone(network), Arc::clone(lead));
         let peers = Peers { id: config.id, network, store: store.clone(), lead };
@@ -165,13 +165,17 @@ impl Node {
                     self.state().refused = Some((Instant::now(), why.clone()));
                     return Err(io::Error::other(why));
                 }
-                json(&Counted::Answer(raft.append_entries(append).await))
+                let answer = raft.append_entries(append).await;
+                // What it has of its own lead, which is over, is acknowledged too.
+                self.0.store.sync()?;
+                json(&Counted::Answer(answer))
             }
             Request::Vote(vote, _) if !self.0.store.may_vote_for(vote.last_log_id) => {
                 return Err(io::Error::other(LACKS_LEAST));
             }
             Request::Vote(vote, lives) => {
                 let _answering = self.0.answering.read().await;
+                self.0.store.sync()?;
                 match self.outdates(&lives)? {
                     Some(newer) => return Ok(newer),
                     None => json(&Counted::Answer(raft.vote(vote).await)),
@@ -347,6 +351,15 @@ impl Node {
         let left = unsent.get(taken..).unwrap_or_default();
         self.state().mailbox.refused(left);
         Ok(left.is_empty())
+    }
+}
+
+/// Syncs a leader's entries when they are on their way to the others. Who needs them synced and
+/// comes earlier does it itself, and is told what stands in the way.
+async fn sync_behind(store: Store) {
+    loop {
+        store.written().await;
+        let _ = store.sync();
     }
 }
 

@@ -99,6 +99,11 @@ impl RaftNetwork<Types> for Peer {
         option: RPCOption,
     ) -> RaftResult<AppendEntriesResponse<u64>, openraft::error::Infallible> {
         let lead = rpc.vote.leader_id;
+        // Nothing is said to be committed before this member has it, too, if it was counted.
+        if let Some(committed) = rpc.leader_commit {
+            let synced = self.peers.store.sync_up_to(committed.index);
+            synced.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))?;
+        }
         let request = |lives| Request::Append(rpc, lives);
         let answer: Result<_, RaftError<u64>> = self.ask_for(lead, request, &option).await?;
         answer.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))
@@ -113,6 +118,8 @@ impl RaftNetwork<Types> for Peer {
             let lacks = io::Error::other(LACKS_LEAST);
             return Err(RPCError::Unreachable(Unreachable::new(&lacks)));
         }
+        let synced = self.peers.store.sync();
+        synced.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))?;
         let lead = rpc.vote.leader_id;
         let request = |lives| Request::Vote(rpc, lives);
         let answer: Result<_, RaftError<u64>> = self.ask_for(lead, request, &option).await?;

@@ -15,8 +15,12 @@ use openraft::{CommittedLeaderId, LogId, Vote};
 use crate::lives::{Life, Lives};
 use crate::recall::{Doubt, Recalled, judge, newer_life};
 
-/// Term and node. It names the entries that its lead wrote, too.
+/// Term and node.
 type Ballot = (u64, u64);
+
+/// The lead that wrote it, all that Raft compares beside its place; and what tells it from another
+/// one of that lead.
+type Entry = (Ballot, u64);
 
 /// Mutants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,12 +38,16 @@ enum Without {
     TheLeast,
     /// It adopts no vote.
     Votes,
+    /// A leader counts itself for what it has not synced.
+    OwnSync,
+    /// A leader that crashed goes on in its term.
+    AnotherTerm,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Kept {
     vote: Ballot,
-    log: Vec<Ballot>,
+    log: Vec<Entry>,
     life: Life,
     lives: Lives,
     least: Option<(Ballot, u64)>,
@@ -56,6 +64,8 @@ enum Loss {
 struct Member {
     kept: Kept,
     lead: Option<Lead>,
+    /// Entries at the end of the log that a crash takes.
+    unsynced: usize,
     heard: BTreeMap<u64, Kept>,
     copy: Option<Box<Kept>>,
 }
@@ -74,7 +84,7 @@ struct Lead {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Message {
     Vote { to: u64, ballot: Ballot, counted: Lives, last: Option<(Ballot, u64)> },
-    Append { to: u64, ballot: Ballot, counted: Lives, log: Vec<Ballot> },
+    Append { to: u64, ballot: Ballot, counted: Lives, log: Vec<Entry> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -82,6 +92,7 @@ enum Act {
     Campaign(u64),
     Solicit(u64, u64),
     Write(u64),
+    Sync(u64),
     Send(u64, u64),
     Deliver(usize),
     Crash(u64),
@@ -114,15 +125,19 @@ struct World {
     members: BTreeMap<u64, Rc<Member>>,
     messages: Vec<Message>,
     /// Entries that a majority has acknowledged, each with its place.
-    acknowledged: BTreeSet<(Ballot, usize)>,
+    acknowledged: BTreeSet<(Entry, usize)>,
     /// Logs of leaders when they were elected.
-    elected: BTreeMap<Ballot, Vec<Ballot>>,
+    elected: BTreeMap<Ballot, Vec<Entry>>,
     left: Left,
     salts: u64,
 }
 
-fn last_of(log: &[Ballot]) -> Option<(Ballot, u64)> {
-    log.last().map(|ballot| (*ballot, log.len() as u64 - 1))
+fn last_of(log: &[Entry]) -> Option<(Ballot, u64)> {
+    log.last().map(|(ballot, _)| (*ballot, log.len() as u64 - 1))
+}
+
+fn ballots(log: &[Entry]) -> impl Iterator<Item = Ballot> {
+    log.iter().map(|(ballot, _)| *ballot)
 }
 
 fn id_of((ballot, index): (Ballot, u64)) -> LogId<u64> {
@@ -168,7 +183,7 @@ impl World {
         let shaky = self.members.values().filter(|it| World::is_shaky(it)).count();
         let may_lose = self.left.losses > 0;
         for (id, member) in &self.members {
-            let (id, Member { kept, lead, heard, copy }) = (*id, &**member);
+            let (id, Member { kept, lead, unsynced, heard, copy }) = (*id, &**member);
             let others = || ids().filter(move |other| *other != id);
             let more = usize::from(!World::is_shaky(member));
             let may_lose = may_lose && shaky + more <= self.left.together;
@@ -192,8 +207,11 @@ impl World {
             if self.left.copies > 0 {
                 acts.push(Act::Copy(id));
             }
-            if self.left.crashes > 0 && lead.is_some() {
+            if self.left.crashes > 0 && (lead.is_some() || *unsynced > 0) {
                 acts.push(Act::Crash(id));
+            }
+            if *unsynced > 0 {
+                acts.push(Act::Sync(id));
             }
             match lead {
                 Some(lead) if lead.is_elected => {
@@ -227,6 +245,7 @@ impl World {
                 self.left.campaigns -= 1;
                 let size = self.members.len();
                 let member = self.of(id);
+                member.unsynced = 0;
                 let ballot = (member.kept.vote.0 + 1, id);
                 member.kept.vote = ballot;
                 let counted = member.kept.lives.with(id, member.kept.life);
@@ -243,10 +262,25 @@ impl World {
             }
             Act::Write(id) => {
                 self.left.entries -= 1;
+                self.salts += 1;
+                let salt = self.salts;
                 let member = self.of(id);
                 let lead = member.lead.as_mut().unwrap();
-                member.kept.log.push(lead.ballot);
+                member.kept.log.push((lead.ballot, salt));
+                member.unsynced += 1;
+                if without == Without::OwnSync {
+                    lead.has.insert(id, member.kept.log.len());
+                }
+            }
+            Act::Sync(id) => {
+                let member = self.of(id);
+                member.unsynced = 0;
+                let Some(lead) = member.lead.as_mut().filter(|lead| lead.is_elected) else {
+                    return Ok(());
+                };
                 lead.has.insert(id, member.kept.log.len());
+                let ballot = lead.ballot;
+                return self.advance(ballot);
             }
             Act::Send(id, to) => {
                 let Member { kept, lead, .. } = &*self.members[&id];
@@ -259,13 +293,15 @@ impl World {
             Act::Crash(id) => {
                 self.left.crashes -= 1;
                 let member = self.of(id);
-                // It resumes a lead that it had, and counts anew.
+                let left = member.kept.log.len() - std::mem::take(&mut member.unsynced);
+                member.kept.log.truncate(left);
                 let mut lead = member.lead.take().filter(|lead| lead.is_elected);
                 if let Some(lead) = &mut lead {
-                    lead.has = BTreeMap::from([(id, member.kept.log.len())]);
+                    lead.has = BTreeMap::from([(id, left)]);
                     lead.counted = member.kept.lives.with(id, member.kept.life);
                 }
-                member.lead = lead.filter(|lead| lead.ballot == member.kept.vote);
+                let goes_on = without == Without::AnotherTerm;
+                member.lead = lead.filter(|lead| goes_on && lead.ballot == member.kept.vote);
             }
             Act::Copy(id) => {
                 self.left.copies -= 1;
@@ -361,23 +397,37 @@ impl World {
                 if member.lead.as_ref().is_some_and(|lead| lead.ballot < ballot) {
                     member.lead = None;
                 }
+                member.unsynced = 0;
                 let kept = &mut self.of(to).kept;
-                if !kept.log.starts_with(&log) {
-                    kept.log.clone_from(&log);
+                let same = ballots(&kept.log).zip(ballots(&log)).take_while(|(a, b)| a == b);
+                let same = same.count();
+                if same < log.len() {
+                    kept.log.truncate(same);
+                    kept.log.extend_from_slice(&log[same..]);
                 }
-                let majority = self.majority();
                 let Some(lead) = self.lead(ballot) else { return Ok(()) };
                 let has = lead.has.entry(to).or_default();
                 *has = log.len().max(*has);
-                let ends: Vec<usize> = lead.has.values().copied().collect();
-                let all = |end: usize| ends.iter().filter(|has| **has >= end).count() >= majority;
-                let end = (1..=log.len()).rev().find(|end| all(*end)).unwrap_or(0);
-                // Of its own, and what comes before.
-                match log[..end].last() == Some(&ballot) {
-                    true => self.acknowledge(ballot, &log[..end]),
-                    false => Ok(()),
-                }
+                self.advance(ballot)
             }
+        }
+    }
+
+    /// What a majority has by now is acknowledged.
+    fn advance(&mut self, ballot: Ballot) -> Result<(), String> {
+        let majority = self.majority();
+        let member = &self.members[&ballot.1];
+        let Some(lead) = &member.lead else { return Ok(()) };
+        let log = &member.kept.log;
+        let all = |end: usize| lead.has.values().filter(|has| **has >= end).count() >= majority;
+        let end = (1..=log.len()).rev().find(|end| all(*end)).unwrap_or(0);
+        // Of its own, and what comes before.
+        match log[..end].last() {
+            Some((of, _)) if *of == ballot => {
+                let log = log[..end].to_vec();
+                self.acknowledge(ballot, &log)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -394,7 +444,7 @@ impl World {
         lead.has.insert(id, log.len());
         let ballot = lead.ballot;
         let lost =
-            |(entry, index): &&(Ballot, usize)| *entry < ballot && log.get(*index) != Some(entry);
+            |(entry, index): &&(Entry, usize)| entry.0 < ballot && log.get(*index) != Some(entry);
         if let Some(lost) = self.acknowledged.iter().find(lost) {
             return Err(format!("{ballot:?} is elected without {lost:?}"));
         }
@@ -402,9 +452,9 @@ impl World {
         Ok(())
     }
 
-    fn acknowledge(&mut self, ballot: Ballot, log: &[Ballot]) -> Result<(), String> {
+    fn acknowledge(&mut self, ballot: Ballot, log: &[Entry]) -> Result<(), String> {
         for (index, entry) in log.iter().enumerate() {
-            let lacks = |(later, of): &(&Ballot, &Vec<Ballot>)| {
+            let lacks = |(later, of): &(&Ballot, &Vec<Entry>)| {
                 **later > ballot && of.get(index) != Some(entry)
             };
             if let Some((later, _)) = self.elected.iter().find(lacks) {
@@ -418,6 +468,7 @@ impl World {
     fn ask(&mut self, id: u64, other: u64) {
         let (life, size) = (self.members[&id].kept.life, self.members.len() as u64);
         let asked = self.of(other);
+        asked.unsynced = 0;
         asked.kept.lives.learn(&Lives::default().with(id, life));
         let answer = asked.kept.clone();
         let member = self.of(id);
@@ -523,7 +574,7 @@ fn walk(mut world: World, seed: u64, steps: usize, without: Without) -> Result<(
             let kind = match act {
                 Act::Campaign(_) => 0,
                 Act::Solicit(..) => 1,
-                Act::Write(_) => 2,
+                Act::Write(_) | Act::Sync(_) => 2,
                 Act::Send(..) => 3,
                 Act::Deliver(_) => 4,
                 Act::Crash(_) => 5,
@@ -577,7 +628,7 @@ fn every_order_of_one_loss_keeps_what_was_acknowledged() {
 /// without which something is lost.
 #[test]
 fn every_order_behind_a_loss_keeps_what_was_acknowledged() {
-    use Act::{Campaign, Lose, Send, Solicit, Write};
+    use Act::{Campaign, Lose, Send, Solicit, Sync, Write};
     let cases: [(&[Act], &[Without]); 4] = [
         // One of two that have an entry forgets it; the others may have it yet.
         (
@@ -585,9 +636,9 @@ fn every_order_behind_a_loss_keeps_what_was_acknowledged() {
             &[Without::Refusals, Without::FixedLives, Without::AWitness],
         ),
         // One of three, so that it was acknowledged.
-        (&[Write(1), Send(1, 2), Send(1, 4), Lose(2, Some(3))], &[Without::TheLeast]),
+        (&[Write(1), Sync(1), Send(1, 2), Send(1, 4), Lose(2, Some(3))], &[Without::TheLeast]),
         (
-            &[Write(1), Send(1, 2), Send(1, 4), Lose(2, None), Lose(4, None)],
+            &[Write(1), Sync(1), Send(1, 2), Send(1, 4), Lose(2, None), Lose(4, None)],
             &[Without::DoubtOfWitnesses],
         ),
         // It has voted for another leader.
@@ -608,6 +659,24 @@ fn every_order_behind_a_loss_keeps_what_was_acknowledged() {
         for without in mutants {
             let found = explore(world.clone(), *without);
             assert!(found.is_err(), "{before:?}: {without:?} costs nothing");
+        }
+    }
+}
+
+/// A leader that crashes before it has synced what others have of it already.
+#[test]
+fn every_order_of_a_leader_that_crashes_keeps_what_was_acknowledged() {
+    for size in [2, 3] {
+        let left = Left { entries: 2, crashes: 1, losses: 0, campaigns: 2, ..LEFT };
+        let world = led(size, left);
+        let worlds = explore(world.clone(), Without::Nothing);
+        let worlds = worlds.unwrap_or_else(|lost| panic!("{size} members: {lost}"));
+        println!("{size} members: {worlds} worlds");
+        assert!(worlds > 1_000, "{worlds}");
+        // Of two, both are needed for anything.
+        let mutants = [Without::AnotherTerm, Without::OwnSync];
+        for without in &mutants[..size as usize - 1] {
+            assert!(explore(world.clone(), *without).is_err(), "{without:?} costs nothing");
         }
     }
 }

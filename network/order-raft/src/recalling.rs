@@ -27,6 +27,7 @@ impl Node {
         let recalled = {
             let _none_is_answered = self.0.answering.write().await;
             self.0.store.learn(&Lives::default().with(asking, life))?;
+            self.0.store.sync()?;
             self.0.store.recalled()
         };
         self.0.wake_pump();

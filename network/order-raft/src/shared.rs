@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 pub(crate) use kit::sync::lock;
@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, RwLock};
 use tokio::time::Instant;
 
-use crate::asking::{Asking, Resumed};
+use crate::asking::Asking;
 use crate::clocks::Clocks;
 use crate::config::Config;
 use crate::lives::Lead;
@@ -55,8 +55,6 @@ pub(crate) struct Shared {
     pub runtime: Handle,
     pub network: Arc<dyn Network>,
     pub asking: Asking,
-    /// Of a lead that it had when the process began.
-    pub resumed: OnceLock<Option<Resumed>>,
     pub clocks: Arc<Clocks>,
     /// The others have pruned what this node lacks.
     pub too_far: AtomicBool,

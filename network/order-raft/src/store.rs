@@ -6,15 +6,23 @@
 //! block              1    2         3         term: that of the own entry before it
 //! ```
 //!
-//! Each entry is on stable storage before those behind it are written to the other place. The
-//! newest entries are kept in memory, bounded in bytes; others are read from the segments, each by
+//! Each entry is on stable storage before those behind it are written to the other place.
+//!
+//! **A leader syncs its own entries while the others sync theirs.** Raft is told that they are
+//! appended when they are written, so that they are sent at once; [`Store::sync`] comes behind, and
+//! before anything is said that counts on them ([`Store::sync_up_to`]): that they are committed, to
+//! this node or another one, an answer to another leader or candidate, a campaign. So a crash may
+//! take entries that others have, of a lead that is over then: a lead is never taken up again
+//! ([`RaftLogStorage::read_vote`]), since other entries would come under their numbers.
+//!
+//! The newest entries are kept in memory, bounded in bytes; others are read from the segments, each by
 //! [its offset](Lookup), as several readers are at several places.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use kit::sync::lock;
 use ledger::files::is_full;
@@ -27,9 +35,9 @@ use openraft::{
     StoredMembership, Vote,
 };
 use order::Recorded;
+use tokio::sync::Notify;
 use types::Height;
 
-use crate::asking::Resumed;
 use crate::draft::Draft;
 use crate::lives::{Life, Lives};
 use crate::raft_types::Types;
@@ -64,6 +72,10 @@ pub struct Store {
     /// The own life and those of the others, as they are on the disk: asked for with each message,
     /// also while that writes.
     lives: Arc<Mutex<(Life, Arc<Lives>)>>,
+    /// Something was written that is to be synced.
+    written: Arc<Notify>,
+    /// This member's number, once its Raft has begun.
+    id: Arc<OnceLock<u64>>,
 }
 
 struct Kept {
@@ -74,6 +86,8 @@ struct Kept {
     /// Of the last order.
     time_us: i64,
     last: Option<LogId<u64>>,
+    /// So many entries are on stable storage.
+    durable: u64,
     /// The last entry that was pruned before this start.
     purged: Option<LogId<u64>>,
     recent: BTreeMap<u64, Entry<Types>>,
@@ -92,7 +106,8 @@ impl Store {
     /// Also where the two places do not fit each other.
     pub fn open(files: Arc<dyn Files>, orders: LogWriter) -> io::Result<Store> {
         let kept = Arc::new(Mutex::new(Kept::open(files, orders)?));
-        let store = Store { kept, full: Arc::default(), lives: Arc::default() };
+        let (full, lives, written, id) = Default::default();
+        let store = Store { kept, full, lives, written, id };
         store.show_lives(&store.kept());
         Ok(store)
     }
@@ -189,7 +204,7 @@ impl Store {
         serde_json::to_vec(&kept.side.state.own[..before]).map_err(io::Error::other)
     }
 
-    /// What is on the disk, for members in doubt.
+    /// What is on the disk once all is [synced](Store::sync), for members in doubt.
     pub(crate) fn recalled(&self) -> Recalled {
         let kept = self.kept();
         let State { vote, doubt, own, life, least, lives, .. } = &kept.side.state;
@@ -256,12 +271,38 @@ impl Store {
         index + 1 - kept.own_before(index + 1) as u64
     }
 
-    /// The lead that a process which begins with this takes up again.
-    pub(crate) fn resumes(&self, id: u64) -> Option<Resumed> {
-        let vote = self.kept().side.state.vote;
-        let vote = vote.filter(|vote| vote.committed && vote.leader_id.node_id == id)?;
-        let last = self.kept().last?;
-        Some(Resumed { term: vote.leader_id.term, height: self.height_at(last.index) })
+    /// Whose entries need not be synced at once where it leads.
+    pub(crate) fn is_of(&self, id: u64) {
+        let _ = self.id.set(id);
+    }
+
+    /// Whether the newest entry is of this member's own lead.
+    fn leads(&self, kept: &Kept) -> bool {
+        let vote = kept.side.state.vote.filter(|vote| vote.committed);
+        let lead = vote.map(|vote| vote.leader_id).filter(|it| Some(&it.node_id) == self.id.get());
+        let last = kept.last.map(|last| last.leader_id);
+        lead.zip(last)
+            .is_some_and(|(lead, last)| last.term == lead.term && last.node_id == lead.node_id)
+    }
+
+    /// Waits until all entries are on stable storage.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let synced = self.kept().sync();
+        self.noted(synced)
+    }
+
+    /// The same up to an entry.
+    pub(crate) fn sync_up_to(&self, index: u64) -> io::Result<()> {
+        let mut kept = self.kept();
+        let synced = if kept.durable > index { Ok(()) } else { kept.sync() };
+        drop(kept);
+        self.noted(synced)
+    }
+
+    /// Until there is something to sync, and what is ready has been sent.
+    pub(crate) async fn written(&self) {
+        self.written.notified().await;
+        tokio::task::yield_now().await;
     }
 
     /// How many its log has.
@@ -326,6 +367,7 @@ impl Kept {
         let (ledger_id, time_us) = (head.header().ledger_id, head.header().time_us);
         let first = ledger::first_block(&*files)?;
         let (last, purged, recent) = (None, None, BTreeMap::new());
+        let durable = 0;
         let lookup = Lookup::new(Stream::Orders);
         let (recent_bytes, newest) = (0, BTreeMap::new());
         let mut kept = Kept {
@@ -335,6 +377,7 @@ impl Kept {
             ledger_id,
             time_us,
             last,
+            durable,
             purged,
             recent,
             recent_bytes,
@@ -342,6 +385,7 @@ impl Kept {
             lookup,
         };
         kept.last = kept.find_last()?;
+        kept.is_synced();
         if first > 1 {
             let purged = kept.index_of(first).checked_sub(1);
             kept.purged = purged.and_then(|index| kept.id_of(index));
@@ -439,12 +483,31 @@ impl Kept {
                 EntryPayload::Normal(_) => What::Void,
             };
             self.write(&mut records)?;
+            self.sync()?;
             self.side.put_own(Own { id: entry.log_id, what: own })?;
             self.last = Some(entry.log_id);
+            self.is_synced();
         }
         self.write(&mut records)?;
         self.time_us = head.2;
         Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if self.durable < self.count() {
+            self.orders.sync()?;
+            self.is_synced();
+        }
+        Ok(())
+    }
+
+    fn is_synced(&mut self) {
+        self.durable = self.count();
+    }
+
+    /// Entries of the log.
+    fn count(&self) -> u64 {
+        self.last.map_or(0, |last| last.index + 1)
     }
 
     /// The entries of a term follow its leader's own.
@@ -460,7 +523,7 @@ impl Kept {
         if records.is_empty() {
             return Ok(());
         }
-        self.orders.append_and_sync(records)?;
+        self.orders.append_all_unsynced(records)?;
         records.clear();
         Ok(())
     }
@@ -479,6 +542,7 @@ impl Kept {
     }
 
     fn truncate(&mut self, index: u64) -> io::Result<()> {
+        self.sync()?;
         // Of the first batch at the index or behind it.
         let height = self.height_of(index).min(self.orders.next_height());
         self.lookup.forget();
@@ -489,6 +553,7 @@ impl Kept {
         self.orders.cut(height)?;
         self.side.put_done()?;
         self.last = index.checked_sub(1).and_then(|last| self.id_of(last));
+        self.is_synced();
         self.time_us = read_order(&*self.files, height - 1)?.header().time_us;
         Ok(())
     }
@@ -620,8 +685,12 @@ impl RaftLogStorage<Types> for Store {
         })
     }
 
+    /// Raft begins with it, and leads no more if it did: a crash may have taken what it had sent.
+    /// A follower's lead is another one's, and stands.
     async fn read_vote(&mut self) -> Result<Option<Vote<u64>>> {
-        Ok(self.kept().side.state.vote)
+        let vote = self.kept().side.state.vote;
+        let is_own = |vote: &Vote<u64>| Some(vote.leader_id.node_id) == self.id.get().copied();
+        Ok(vote.map(|vote| Vote { committed: vote.committed && !is_own(&vote), ..vote }))
     }
 
     async fn append<I>(&mut self, entries: I, callback: LogFlushed<Types>) -> Result<()>
@@ -629,7 +698,13 @@ impl RaftLogStorage<Types> for Store {
         I: IntoIterator<Item = Entry<Types>> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let appended = self.kept().append(entries.into_iter());
+        let appended = {
+            let mut kept = self.kept();
+            kept.append(entries.into_iter()).and_then(|()| match self.leads(&kept) {
+                true => Ok(self.written.notify_one()),
+                false => kept.sync(),
+            })
+        };
         let appended = self.noted(appended);
         appended.map_err(|error| failed(ErrorVerb::Write, error))?;
         callback.log_io_completed(Ok(()));

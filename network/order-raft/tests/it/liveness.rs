@@ -143,7 +143,7 @@ fn confirmed(cluster: &Cluster, node: usize) -> Arc<AtomicU64> {
 /// It was acknowledged by the leader and the one follower that is down, so the one that asks has
 /// not heard of it, and the leader has not executed it.
 #[test]
-fn a_leader_that_begins_again_in_its_term_hides_nothing_that_it_acknowledged() {
+fn a_leader_that_begins_again_hides_nothing_that_it_acknowledged() {
     for seed in 20..24 {
         let (cluster, leader) = settled(seed);
         let (follower, behind) = ((leader + 1) % 3, (leader + 2) % 3);
@@ -158,9 +158,13 @@ fn a_leader_that_begins_again_in_its_term_hides_nothing_that_it_acknowledged() {
         cluster.stop(follower);
         cluster.heal();
         cluster.begin(leader, 0);
-        let reported = confirmed(&cluster, behind);
-        cluster.pass(3_000);
-        assert_eq!(reported.load(Ordering::SeqCst), 1, "{seed}");
+        // Who is not told asks again.
+        let told = (0..30).find_map(|_| {
+            let reported = confirmed(&cluster, behind);
+            cluster.pass(100);
+            Some(reported.load(Ordering::SeqCst)).filter(|height| *height != u64::MAX)
+        });
+        assert_eq!(told, Some(1), "{seed}");
     }
 }
 
