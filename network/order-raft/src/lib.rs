@@ -50,6 +50,7 @@
 
 mod asking;
 pub mod clocks;
+mod commits;
 mod config;
 mod confirm;
 mod draft;

@@ -94,6 +94,7 @@ impl Node {
             too_far: AtomicBool::new(false),
             waits: Mutex::default(),
             lead: Arc::default(),
+            asked: Arc::default(),
             answering: RwLock::default(),
         }));
         match node.0.store.is_in_doubt() {
@@ -117,11 +118,11 @@ impl Node {
 
     /// Openraft, from what the store holds.
     pub(crate) async fn begin(&self) -> io::Result<Raft<Types>> {
-        let Shared { config, store, network, settings, committed, lead, .. } = &*self.0;
+        let Shared { config, store, network, settings, committed, lead, asked, .. } = &*self.0;
         store.is_of(config.id);
         let machine = Machine { committed: Arc::clone(committed), store: store.clone() };
-        let (network, lead) = (Arc::clone(network), Arc::clone(lead));
-        let peers = Peers { id: config.id, network, store: store.clone(), lead };
+        let (network, lead, asked) = (Arc::clone(network), Arc::clone(lead), Arc::clone(asked));
+        let peers = Peers { id: config.id, network, store: store.clone(), lead, asked };
         let raft = Raft::new(config.id, Arc::clone(settings), peers, store.clone(), machine);
         let raft = raft.await.map_err(io::Error::other)?;
         raft.runtime_config().elect(store.may_stand());
@@ -184,8 +185,12 @@ impl Node {
             Request::Recall(..) | Request::Clock => {
                 return Err(io::Error::other("it was answered"));
             }
-            Request::Forward(envelopes) => json(&self.take_forwarded(envelopes)),
+            Request::Forward(envelopes) => {
+                self.0.asked.note();
+                json(&self.take_forwarded(envelopes))
+            }
             Request::Nudge => {
+                self.0.asked.note();
                 self.state().mailbox.nudge();
                 self.0.pump.notify_one();
                 json(&0)
@@ -196,7 +201,10 @@ impl Node {
                 self.0.too_far.store(!has, Ordering::Release);
                 json(&has)
             }
-            Request::Confirm => json(&self.confirm_as_leader().await?),
+            Request::Confirm => {
+                self.0.asked.note();
+                json(&self.confirm_as_leader().await?)
+            }
             Request::Lead => json(&self.stand_for_election(&raft).await?),
         };
         Ok(answer.map_err(io::Error::other)?.into())

@@ -13,9 +13,10 @@ use openraft::raft::{
 use openraft::{EmptyNode, LeaderId, RaftNetwork, RaftNetworkFactory};
 use order::Network;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{sleep, sleep_until, timeout};
 use types::{Error, Result};
 
+use crate::commits::{Asked, Known, LATER, Verdict};
 use crate::lives::{Lead, Lives};
 use crate::machine::no_snapshots;
 use crate::raft_types::Types;
@@ -37,18 +38,21 @@ pub(crate) struct Peers {
     pub network: Arc<dyn Network>,
     pub store: Store,
     pub lead: Arc<Lead>,
+    pub asked: Arc<Asked>,
 }
 
+#[derive(Clone)]
 pub(crate) struct Peer {
     peers: Peers,
     to: u64,
+    known: Known,
 }
 
 impl RaftNetworkFactory<Types> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, to: u64, _node: &EmptyNode) -> Peer {
-        Peer { peers: self.clone(), to }
+        Peer { peers: self.clone(), to, known: Known::default() }
     }
 }
 
@@ -92,21 +96,52 @@ impl Peer {
     }
 }
 
+impl Peer {
+    async fn append(
+        &self,
+        rpc: AppendEntriesRequest<Types>,
+        option: &RPCOption,
+    ) -> RaftResult<AppendEntriesResponse<u64>, openraft::error::Infallible> {
+        let (lead, committed) = (rpc.vote, rpc.leader_commit);
+        let request = |lives| Request::Append(rpc, lives);
+        let answer = self.ask_for(lead.leader_id, request, option).await;
+        self.known.answered(lead, committed, answer.is_ok());
+        let answer: Result<_, RaftError<u64>> = answer?;
+        answer.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))
+    }
+
+    /// What was put off, until nothing is any more. A refusal is found out by the next heartbeat.
+    async fn tell_later(self, option: RPCOption) {
+        sleep(LATER).await;
+        while let Some(due) = self.known.due() {
+            match due {
+                Ok(append) => drop(self.append(append, &option).await),
+                Err(until) => sleep_until(until).await,
+            }
+        }
+    }
+}
+
 impl RaftNetwork<Types> for Peer {
     async fn append_entries(
         &mut self,
         rpc: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> RaftResult<AppendEntriesResponse<u64>, openraft::error::Infallible> {
-        let lead = rpc.vote.leader_id;
         // Nothing is said to be committed before this member has it, too, if it was counted.
         if let Some(committed) = rpc.leader_commit {
             let synced = self.peers.store.sync_up_to(committed.index);
             synced.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))?;
         }
-        let request = |lives| Request::Append(rpc, lives);
-        let answer: Result<_, RaftError<u64>> = self.ask_for(lead, request, &option).await?;
-        answer.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))
+        match self.known.judge(&rpc, &self.peers.asked) {
+            Verdict::Now => self.append(rpc, &option).await,
+            Verdict::Later { awaited } => {
+                if !awaited {
+                    tokio::spawn(self.clone().tell_later(option));
+                }
+                Ok(AppendEntriesResponse::Success)
+            }
+        }
     }
 
     async fn vote(

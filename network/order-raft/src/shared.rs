@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::asking::Asking;
 use crate::clocks::Clocks;
+use crate::commits::Asked;
 use crate::config::Config;
 use crate::lives::Lead;
 use crate::mailbox::Mailbox;
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     pub waits: Mutex<Option<String>>,
     /// The lives that this node's lead counts for.
     pub lead: Arc<Lead>,
+    /// By another member, of this one as its leader.
+    pub asked: Arc<Asked>,
     /// Held for reading while a leader or candidate is answered, so that what is told to a member
     /// in doubt holds all that was said to those before.
     pub answering: RwLock<()>,

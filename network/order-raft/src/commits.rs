@@ -1,0 +1,168 @@
+//! How the others learn what is committed: by the next entries, or a moment later.
+//!
+//! ```text
+//! leader      entry 7 ─► has it ─► entry 8, 7 is committed ─► has it ─►      … nothing comes
+//!                                                                       └ LATER ┘ 8 is committed
+//! ```
+//!
+//! Openraft tells each member of each commit at once, by a message of its own. One that is told of
+//! the next entries soon needs none: of two messages an entry one is left. The member itself waits
+//! for nothing then: its clients' envelopes are forwarded to the leader, and its readers ask the
+//! leader what is committed, and who has done either a [moment](PROMPT_FOR) ago is told at once.
+//!
+//! What is put off counts as told for openraft. It follows an entry that a majority has just
+//! acknowledged, so the leader knows no less of who answers it. Heartbeats that say nothing new are
+//! sent as ever.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kit::sync::lock;
+use openraft::raft::AppendEntriesRequest;
+use openraft::{LogId, Vote};
+use tokio::time::Instant;
+
+use crate::raft_types::Types;
+
+/// For what is not told by the next entries.
+pub(crate) const LATER: Duration = Duration::from_millis(2);
+/// Who has asked the leader for something is told of commits at once for so long.
+const PROMPT_FOR: Duration = Duration::from_secs(1);
+
+type Append = AppendEntriesRequest<Types>;
+
+/// When another member has forwarded envelopes, or asked what is committed.
+#[derive(Default)]
+pub(crate) struct Asked(Mutex<Option<Instant>>);
+
+impl Asked {
+    pub fn note(&self) {
+        *lock(&self.0) = Some(Instant::now());
+    }
+
+    fn lately(&self) -> bool {
+        lock(&self.0).is_some_and(|at| at.elapsed() < PROMPT_FOR)
+    }
+}
+
+/// What one member knows of a lead.
+#[derive(Clone, Default)]
+pub(crate) struct Known(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// The lead that has reached it, and the last commit that it was told of or is to be.
+    reached: Option<(Vote<u64>, Option<LogId<u64>>)>,
+    put_off: Option<(Instant, Append)>,
+    /// A task is about that tells it what was put off.
+    is_awaited: bool,
+}
+
+/// What becomes of a message.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It is sent.
+    Now,
+    /// It says no more than that something is committed.
+    Later { awaited: bool },
+}
+
+impl Known {
+    pub fn judge(&self, append: &Append, asked: &Asked) -> Verdict {
+        let mut state = lock(&self.0);
+        let news = match &state.reached {
+            Some((lead, told)) => *lead == append.vote && append.leader_commit > *told,
+            None => false,
+        };
+        if !append.entries.is_empty() || !news || asked.lately() {
+            state.put_off = None;
+            return Verdict::Now;
+        }
+        let commit = append.leader_commit;
+        state.reached = Some((append.vote, commit));
+        let since = state.put_off.take().map_or_else(Instant::now, |(since, _)| since);
+        state.put_off = Some((since, append.clone()));
+        Verdict::Later { awaited: std::mem::replace(&mut state.is_awaited, true) }
+    }
+
+    /// It has answered what was sent, or not.
+    pub fn answered(&self, lead: Vote<u64>, commit: Option<LogId<u64>>, is_reached: bool) {
+        lock(&self.0).reached = is_reached.then_some((lead, commit));
+    }
+
+    /// What was put off long enough, `None` if nothing is, for a task that ends then.
+    pub fn due(&self) -> Option<Result<Append, Instant>> {
+        let mut state = lock(&self.0);
+        match state.put_off.take() {
+            None => {
+                state.is_awaited = false;
+                None
+            }
+            Some((since, append)) if since.elapsed() < LATER => {
+                state.put_off = Some((since, append));
+                Some(Err(since + LATER))
+            }
+            Some((_, append)) => Some(Ok(append)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::{CommittedLeaderId, Entry, EntryPayload};
+
+    use super::*;
+
+    fn at(index: u64) -> LogId<u64> {
+        LogId::new(CommittedLeaderId::new(1, 1), index)
+    }
+
+    fn append(committed: u64, entry: Option<u64>) -> Append {
+        let blank = |index| Entry { log_id: at(index), payload: EntryPayload::Blank };
+        AppendEntriesRequest {
+            vote: Vote::new_committed(1, 1),
+            prev_log_id: None,
+            entries: entry.map(blank).into_iter().collect(),
+            leader_commit: Some(at(committed)),
+        }
+    }
+
+    fn told(known: &Known, append: &Append) {
+        known.answered(append.vote, append.leader_commit, true);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_commit_is_told_by_the_next_entry_or_a_moment_later() {
+        let (known, asked) = (Known::default(), Asked::default());
+        assert_eq!(known.judge(&append(3, None), &asked), Verdict::Now, "it was never reached");
+        let entry = append(3, Some(4));
+        assert_eq!(known.judge(&entry, &asked), Verdict::Now);
+        told(&known, &entry);
+        assert_eq!(known.judge(&append(4, None), &asked), Verdict::Later { awaited: false });
+        assert!(matches!(known.due(), Some(Err(_))), "too early");
+        let entry = append(4, Some(5));
+        assert_eq!(known.judge(&entry, &asked), Verdict::Now);
+        told(&known, &entry);
+        assert!(known.due().is_none(), "the entry has told it");
+        assert_eq!(known.judge(&append(5, None), &asked), Verdict::Later { awaited: false });
+        assert_eq!(known.judge(&append(6, None), &asked), Verdict::Later { awaited: true });
+        tokio::time::sleep(LATER).await;
+        assert_eq!(known.due().unwrap().unwrap().leader_commit, Some(at(6)));
+        assert_eq!(known.judge(&append(6, None), &asked), Verdict::Now, "a heartbeat");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_or_was_not_reached_is_told_at_once() {
+        let (known, asked) = (Known::default(), Asked::default());
+        told(&known, &append(3, Some(4)));
+        asked.note();
+        assert_eq!(known.judge(&append(4, None), &asked), Verdict::Now);
+        tokio::time::sleep(PROMPT_FOR).await;
+        assert_eq!(known.judge(&append(4, None), &asked), Verdict::Later { awaited: false });
+        known.answered(append(4, None).vote, None, false);
+        assert_eq!(known.judge(&append(5, None), &asked), Verdict::Now);
+        told(&known, &append(5, None));
+        let other = AppendEntriesRequest { vote: Vote::new_committed(2, 1), ..append(6, None) };
+        assert_eq!(known.judge(&other, &asked), Verdict::Now, "another lead");
+    }
+}
