@@ -26,7 +26,8 @@ use types::{Error, Height};
 use crate::draft::Draft;
 
 /// Blocks that a leader has drafted and not released: one is executed while another is ordered, and
-/// what comes meanwhile gathers for the next.
+/// what comes meanwhile gathers for the next. The other is drafted when it has come to as much as
+/// the one: two halves of what clients ask at a time cost twice the messages and syncs of a whole.
 const AHEAD_MAX: u64 = 2;
 const FORWARD_BYTES_MAX: usize = 1 << 20;
 
@@ -60,6 +61,8 @@ pub(crate) struct Mailbox {
     /// Nothing is drafted before this block was released.
     barrier: Height,
     drafts: usize,
+    /// Envelopes of the newest draft.
+    drafted: usize,
     /// What the outbox was sent in.
     regime: Regime,
     /// Index of the next entry to be delivered.
@@ -85,6 +88,7 @@ impl Mailbox {
             released,
             barrier: Height::MAX,
             drafts: 0,
+            drafted: 0,
             regime: (0, None),
             next: after,
         }
@@ -148,7 +152,7 @@ impl Mailbox {
         if self.regime == regime {
             return;
         }
-        self.regime = regime;
+        (self.regime, self.drafted) = (regime, 0);
         self.inbox.clear();
         self.barrier = Height::MAX;
         self.outbox.resend_all();
@@ -228,8 +232,11 @@ impl Mailbox {
         height: Height,
         time_us: impl FnOnce() -> i64,
     ) -> Option<Draft> {
-        let ahead = height.saturating_sub(self.released.height);
-        if ahead.max(self.drafts as u64) >= AHEAD_MAX || self.released.height < self.barrier {
+        let ahead = height.saturating_sub(self.released.height).max(self.drafts as u64);
+        if ahead >= AHEAD_MAX || self.released.height < self.barrier {
+            return None;
+        }
+        if ahead > 0 && self.inbox.len() < self.drafted && !self.nudged {
             return None;
         }
         let deferred = self.released.carried > 0 && self.released.height >= height;
@@ -251,8 +258,8 @@ impl Mailbox {
         let Released { height, parameters_hash, names_seen, .. } = self.released;
         let seen_height = if names_seen { height } else { 0 };
         let proposer = self.rules.proposer;
+        (self.drafts, self.drafted) = (self.drafts + 1, envelopes.len());
         let proposal = Proposal { time_us: time_us(), proposer, seen_height, envelopes };
-        self.drafts += 1;
         if stops {
             // Of the block that this will be, or a later one: until the draft has its height,
             // nothing follows it.
@@ -293,8 +300,8 @@ mod tests {
         Bytes::copy_from_slice(text.as_bytes())
     }
 
-    fn released(mailbox: &mut Mailbox, height: Height) {
-        mailbox.released(Released { height, ..mailbox.released });
+    fn released(mailbox: &mut Mailbox, height: Height) -> bool {
+        mailbox.released(Released { height, ..mailbox.released })
     }
 
     fn texts(draft: &Draft) -> Vec<String> {
@@ -318,6 +325,23 @@ mod tests {
         assert!(mailbox.cut(1, 2, || 9).is_none(), "two are in the log and not released");
         released(&mut mailbox, 1);
         assert!(mailbox.cut(1, 2, || 9).is_some());
+    }
+
+    #[test]
+    fn what_comes_beside_a_draft_gathers_until_it_is_as_much() {
+        let mut mailbox = leader();
+        assert_eq!(mailbox.take_forwarded(vec![envelope("a"), envelope("b")]), 2);
+        assert_eq!(texts(&mailbox.cut(1, 0, || 9).unwrap()), ["a", "b"]);
+        mailbox.drafted();
+        mailbox.take_forwarded(vec![envelope("c")]);
+        assert!(mailbox.cut(1, 1, || 9).is_none(), "half as much");
+        mailbox.take_forwarded(vec![envelope("d")]);
+        assert_eq!(texts(&mailbox.cut(1, 1, || 9).unwrap()), ["c", "d"]);
+        mailbox.drafted();
+        mailbox.take_forwarded(vec![envelope("e")]);
+        assert!(!released(&mut mailbox, 1) || mailbox.cut(1, 2, || 9).is_none());
+        assert!(released(&mut mailbox, 2), "it waits for that");
+        assert_eq!(texts(&mailbox.cut(1, 2, || 9).unwrap()), ["e"]);
     }
 
     #[test]
