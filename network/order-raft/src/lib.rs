@@ -43,8 +43,9 @@
 //! back from a copy, as long as the others are not ([`recall`]). Not: a disk that loses what it
 //! said was synced, nodes that lie.
 //!
-//! **Cost.** A lone batch takes a sync of the leader's, a round trip and a sync of a follower's.
-//! Syncs block a thread of the runtime that the node was started in: give it one of its own.
+//! **Cost.** A lone batch takes a round trip and a sync of a follower's; the leader's own one is
+//! beside that. Syncs block a thread of the runtime that the node was started in: give it one of
+//! its own, and not more, as messages are handed from task to task several times.
 //!
 //! *Absence*: sockets ([`order::Network`] is given), what an envelope means, execution.
 

@@ -29,8 +29,8 @@
 //!    acknowledged it before it was asked, since it refuses that lead afterwards; so it was in its
 //!    log when it answered. (A leader that is asked has the entry in its log before V could
 //!    acknowledge it, and syncs its log before it answers; one that was not synced when it crashed
-//!    has not counted itself, so it is not in C.) The log with the highest last entry among several has all committed entries
-//!    that any of them has (leader completeness).
+//!    has not counted itself, so it is not in C.) The log with the highest last entry among several
+//!    has all committed entries that any of them has (leader completeness).
 //! 2. *V votes for none that lacks it*: it grants no candidate whose last entry is below the least,
 //!    nor stands itself below it. Any leader that is elected without V's vote has the entry from
 //!    a majority that shares a member with the one that committed it.

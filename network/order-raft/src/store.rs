@@ -15,8 +15,8 @@
 //! take entries that others have, of a lead that is over then: a lead is never taken up again
 //! ([`RaftLogStorage::read_vote`]), since other entries would come under their numbers.
 //!
-//! The newest entries are kept in memory, bounded in bytes; others are read from the segments, each by
-//! [its offset](Lookup), as several readers are at several places.
+//! The newest entries are kept in memory, bounded in bytes; others are read from the segments, each
+//! by [its offset](Lookup), as several readers are at several places.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
