@@ -5,11 +5,11 @@
 //! told, and which lead they answer, is decided by [`judge`] and [`Lives`]. Each rule that is left
 //! out must cost something ([`Without`]).
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+mod orders;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use kit::random::Random;
 use openraft::{CommittedLeaderId, LogId, Vote};
 
 use crate::lives::{Life, Lives};
@@ -136,6 +136,15 @@ fn last_of(log: &[Entry]) -> Option<(Ballot, u64)> {
     log.last().map(|(ballot, _)| (*ballot, log.len() as u64 - 1))
 }
 
+/// As Raft does, which compares leads and places.
+fn take(log: &mut Vec<Entry>, sent: &[Entry]) {
+    let same = ballots(log).zip(ballots(sent)).take_while(|(a, b)| a == b).count();
+    if same < sent.len() {
+        log.truncate(same);
+        log.extend_from_slice(&sent[same..]);
+    }
+}
+
 fn ballots(log: &[Entry]) -> impl Iterator<Item = Ballot> {
     log.iter().map(|(ballot, _)| *ballot)
 }
@@ -260,28 +269,8 @@ impl World {
                 self.messages.push(Message::Vote { to, ballot, counted, last: last_of(&kept.log) });
                 return self.sent(without);
             }
-            Act::Write(id) => {
-                self.left.entries -= 1;
-                self.salts += 1;
-                let salt = self.salts;
-                let member = self.of(id);
-                let lead = member.lead.as_mut().unwrap();
-                member.kept.log.push((lead.ballot, salt));
-                member.unsynced += 1;
-                if without == Without::OwnSync {
-                    lead.has.insert(id, member.kept.log.len());
-                }
-            }
-            Act::Sync(id) => {
-                let member = self.of(id);
-                member.unsynced = 0;
-                let Some(lead) = member.lead.as_mut().filter(|lead| lead.is_elected) else {
-                    return Ok(());
-                };
-                lead.has.insert(id, member.kept.log.len());
-                let ballot = lead.ballot;
-                return self.advance(ballot);
-            }
+            Act::Write(id) => self.write(id, without),
+            Act::Sync(id) => return self.sync(id),
             Act::Send(id, to) => {
                 let Member { kept, lead, .. } = &*self.members[&id];
                 let Lead { ballot, counted, .. } = lead.clone().unwrap();
@@ -290,19 +279,7 @@ impl World {
                 return self.sent(without);
             }
             Act::Deliver(place) => return self.deliver(place, without),
-            Act::Crash(id) => {
-                self.left.crashes -= 1;
-                let member = self.of(id);
-                let left = member.kept.log.len() - std::mem::take(&mut member.unsynced);
-                member.kept.log.truncate(left);
-                let mut lead = member.lead.take().filter(|lead| lead.is_elected);
-                if let Some(lead) = &mut lead {
-                    lead.has = BTreeMap::from([(id, left)]);
-                    lead.counted = member.kept.lives.with(id, member.kept.life);
-                }
-                let goes_on = without == Without::AnotherTerm;
-                member.lead = lead.filter(|lead| goes_on && lead.ballot == member.kept.vote);
-            }
+            Act::Crash(id) => self.crash(id, without),
             Act::Copy(id) => {
                 self.left.copies -= 1;
                 let member = self.of(id);
@@ -329,6 +306,44 @@ impl World {
             Act::Settle(id) => self.settle(id, without),
         }
         Ok(())
+    }
+
+    fn write(&mut self, id: u64, without: Without) {
+        self.left.entries -= 1;
+        self.salts += 1;
+        let salt = self.salts;
+        let member = self.of(id);
+        let lead = member.lead.as_mut().unwrap();
+        member.kept.log.push((lead.ballot, salt));
+        member.unsynced += 1;
+        if without == Without::OwnSync {
+            lead.has.insert(id, member.kept.log.len());
+        }
+    }
+
+    fn sync(&mut self, id: u64) -> Result<(), String> {
+        let member = self.of(id);
+        member.unsynced = 0;
+        let Some(lead) = member.lead.as_mut().filter(|lead| lead.is_elected) else {
+            return Ok(());
+        };
+        lead.has.insert(id, member.kept.log.len());
+        let ballot = lead.ballot;
+        self.advance(ballot)
+    }
+
+    fn crash(&mut self, id: u64, without: Without) {
+        self.left.crashes -= 1;
+        let member = self.of(id);
+        let left = member.kept.log.len() - std::mem::take(&mut member.unsynced);
+        member.kept.log.truncate(left);
+        let mut lead = member.lead.take().filter(|lead| lead.is_elected);
+        if let Some(lead) = &mut lead {
+            lead.has = BTreeMap::from([(id, left)]);
+            lead.counted = member.kept.lives.with(id, member.kept.life);
+        }
+        let goes_on = without == Without::AnotherTerm;
+        member.lead = lead.filter(|lead| goes_on && lead.ballot == member.kept.vote);
     }
 
     fn sent(&mut self, without: Without) -> Result<(), String> {
@@ -398,13 +413,7 @@ impl World {
                     member.lead = None;
                 }
                 member.unsynced = 0;
-                let kept = &mut self.of(to).kept;
-                let same = ballots(&kept.log).zip(ballots(&log)).take_while(|(a, b)| a == b);
-                let same = same.count();
-                if same < log.len() {
-                    kept.log.truncate(same);
-                    kept.log.extend_from_slice(&log[same..]);
-                }
+                take(&mut member.kept.log, &log);
                 let Some(lead) = self.lead(ballot) else { return Ok(()) };
                 let has = lead.has.entry(to).or_default();
                 *has = log.len().max(*has);
@@ -532,170 +541,4 @@ fn recalled(kept: &Kept, size: u64) -> Recalled {
 
 fn recalled_of(heard: &BTreeMap<u64, Kept>, size: u64) -> BTreeMap<u64, Recalled> {
     heard.iter().map(|(member, kept)| (*member, recalled(kept, size))).collect()
-}
-
-/// One leader, elected by all.
-fn led(size: u64, left: Left) -> World {
-    let mut world = World::new(size, Left { campaigns: 1, under_way: 1, ..left.clone() });
-    world.step(Act::Campaign(1), Without::Nothing).unwrap();
-    for other in 2..=size {
-        world.step(Act::Solicit(1, other), Without::Nothing).unwrap();
-        world.step(Act::Deliver(0), Without::Nothing).unwrap();
-    }
-    assert!(world.members[&1].lead.as_ref().unwrap().is_elected);
-    world.left = left;
-    world
-}
-
-/// Every order of what is left to do. How many worlds there are, or how one of them loses
-/// something.
-fn explore(world: World, without: Without) -> Result<usize, String> {
-    let hasher = BuildHasherDefault::<DefaultHasher>::default();
-    let (mut seen, mut open) = (HashSet::new(), vec![world]);
-    while let Some(world) = open.pop() {
-        for act in world.acts() {
-            let mut next = world.clone();
-            next.step(act, without)?;
-            if seen.insert(hasher.hash_one(&next)) {
-                open.push(next);
-            }
-        }
-    }
-    Ok(seen.len())
-}
-
-/// A walk by chance: first what is done is drawn, then by which member.
-fn walk(mut world: World, seed: u64, steps: usize, without: Without) -> Result<(), String> {
-    let mut random = Random::new(seed);
-    let mut done = Vec::new();
-    for _ in 0..steps {
-        let mut kinds: BTreeMap<u8, Vec<Act>> = BTreeMap::new();
-        for act in world.acts() {
-            let kind = match act {
-                Act::Campaign(_) => 0,
-                Act::Solicit(..) => 1,
-                Act::Write(_) | Act::Sync(_) => 2,
-                Act::Send(..) => 3,
-                Act::Deliver(_) => 4,
-                Act::Crash(_) => 5,
-                Act::Copy(_) => 6,
-                Act::PutBack(_) => 7,
-                Act::Lose(..) => 8,
-                Act::Ask(..) => 9,
-                Act::Settle(_) => 10,
-            };
-            kinds.entry(kind).or_default().push(act);
-        }
-        let kinds: Vec<Vec<Act>> = kinds.into_values().collect();
-        if kinds.is_empty() {
-            return Ok(());
-        }
-        let kind = &kinds[random.below(kinds.len() as u64) as usize];
-        let act = kind[random.below(kind.len() as u64) as usize];
-        done.push(act);
-        world.step(act, without).map_err(|what| format!("seed {seed}: {what} by {done:?}"))?;
-    }
-    Ok(())
-}
-
-const LEFT: Left = Left {
-    campaigns: 1,
-    active: &[1, 2, 3, 4, 5],
-    entries: 1,
-    losses: 1,
-    copies: 0,
-    crashes: 0,
-    under_way: 0,
-    together: 1,
-};
-
-/// One member of two or three loses its data behind a leader that writes, and another one stands.
-#[test]
-fn every_order_of_one_loss_keeps_what_was_acknowledged() {
-    for (size, left) in [
-        (2, Left { losses: 2, under_way: 1, ..LEFT }),
-        (3, Left { crashes: 1, ..LEFT }),
-        (3, Left { under_way: 1, ..LEFT }),
-    ] {
-        let worlds = explore(led(size, left.clone()), Without::Nothing);
-        let worlds = worlds.unwrap_or_else(|lost| panic!("{size} members: {lost}"));
-        println!("{size} members, {left:?}: {worlds} worlds");
-        assert!(worlds > 1_000, "{worlds}");
-    }
-}
-
-/// Five members, 1 of which leads, and what may follow from there in every order; and the rules
-/// without which something is lost.
-#[test]
-fn every_order_behind_a_loss_keeps_what_was_acknowledged() {
-    use Act::{Campaign, Lose, Send, Solicit, Sync, Write};
-    let cases: [(&[Act], &[Without]); 4] = [
-        // One of two that have an entry forgets it; the others may have it yet.
-        (
-            &[Write(1), Send(1, 2), Lose(2, None)],
-            &[Without::Refusals, Without::FixedLives, Without::AWitness],
-        ),
-        // One of three, so that it was acknowledged.
-        (&[Write(1), Sync(1), Send(1, 2), Send(1, 4), Lose(2, Some(3))], &[Without::TheLeast]),
-        (
-            &[Write(1), Sync(1), Send(1, 2), Send(1, 4), Lose(2, None), Lose(4, None)],
-            &[Without::DoubtOfWitnesses],
-        ),
-        // It has voted for another leader.
-        (&[Campaign(3), Solicit(3, 2), Solicit(3, 4), Lose(2, None)], &[Without::Votes]),
-    ];
-    for (before, mutants) in cases {
-        let left = Left { campaigns: 2, losses: 2, together: 2, ..LEFT };
-        let mut world = led(5, left);
-        for act in before {
-            world.step(*act, Without::Nothing).unwrap();
-        }
-        let Left { entries, .. } = world.left;
-        // 4 and 5 are like 3, before they have done anything.
-        world.left = Left { entries, losses: 0, active: &[1, 2, 3], ..LEFT };
-        let worlds = explore(world.clone(), Without::Nothing);
-        let worlds = worlds.unwrap_or_else(|lost| panic!("{before:?}: {lost}"));
-        println!("{before:?}: {worlds} worlds");
-        for without in mutants {
-            let found = explore(world.clone(), *without);
-            assert!(found.is_err(), "{before:?}: {without:?} costs nothing");
-        }
-    }
-}
-
-/// A leader that crashes before it has synced what others have of it already.
-#[test]
-fn every_order_of_a_leader_that_crashes_keeps_what_was_acknowledged() {
-    for size in [2, 3] {
-        let left = Left { entries: 2, crashes: 1, losses: 0, campaigns: 2, ..LEFT };
-        let world = led(size, left);
-        let worlds = explore(world.clone(), Without::Nothing);
-        let worlds = worlds.unwrap_or_else(|lost| panic!("{size} members: {lost}"));
-        println!("{size} members: {worlds} worlds");
-        assert!(worlds > 1_000, "{worlds}");
-        // Of two, both are needed for anything.
-        let mutants = [Without::AnotherTerm, Without::OwnSync];
-        for without in &mutants[..size as usize - 1] {
-            assert!(explore(world.clone(), *without).is_err(), "{without:?} costs nothing");
-        }
-    }
-}
-
-/// Of three to five members no more are in doubt together than a minority.
-#[test]
-fn walks_by_chance_keep_what_was_acknowledged() {
-    for seed in 0..1_500 {
-        let size = 3 + seed % 3;
-        let left = Left {
-            campaigns: 6,
-            active: LEFT.active,
-            entries: 6,
-            losses: 3,
-            copies: 2,
-            crashes: 4,
-            under_way: 6,
-            together: (size as usize - 1) / 2,
-        };
-        walk(World::new(size, left), seed, 150, Without::Nothing).unwrap();
-    }
 }
