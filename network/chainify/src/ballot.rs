@@ -3,10 +3,11 @@
 //! ```text
 //! order    each organisation signs the order hash that it was given, before it runs anything
 //! result   each signs the result hash that the block came to in its database
+//! again    the same, where no result could have enough votes, behind each one's recovery
 //! ```
 //!
-//! Signatures are those of [`ledger::votes`]; those for orders are made for another ledger id, so
-//! that neither passes for the other. With c votes of k, 2 c > k, no two values can have enough.
+//! Signatures are those of [`ledger::votes`]; each stage's are made for another ledger id, so that
+//! none passes for another. With c votes of k, 2 c > k, no two values can have enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,21 +20,57 @@ use types::Height;
 pub enum Stage {
     Order,
     Result,
+    /// So many times, from 1.
+    Again(u8),
 }
 
-impl Stage {
-    pub const ALL: [Stage; 2] = [Stage::Order, Stage::Result];
+/// How often a block is voted on again.
+pub const AGAIN_MAX: u8 = 3;
 
+impl Stage {
     /// Under which signatures of this stage are made.
     pub fn ledger_id(self, ledger_id: LedgerId) -> LedgerId {
+        let tag = match self {
+            Stage::Result => return ledger_id,
+            Stage::Order => b"tally chained v1",
+            Stage::Again(_) => b"tally again v1\0\0",
+        };
+        let hash = tagged_hash(tag, &ledger_id);
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash[..16]);
+        id
+    }
+
+    /// What is signed for a block's height: it ascends from one vote of a stage to the next.
+    pub fn number(self, height: Height) -> Height {
         match self {
-            Stage::Result => ledger_id,
-            Stage::Order => {
-                let hash = tagged_hash(b"tally chained v1", &ledger_id);
-                let mut id = [0; 16];
-                id.copy_from_slice(&hash[..16]);
-                id
-            }
+            Stage::Order | Stage::Result => height,
+            Stage::Again(round) => height * 256 + Height::from(round),
+        }
+    }
+
+    /// Where what was signed is kept: all votes that are given again are in one place.
+    pub fn kept(self) -> Stage {
+        match self {
+            Stage::Again(_) => Stage::Again(0),
+            other => other,
+        }
+    }
+
+    pub fn encode(self) -> u8 {
+        match self {
+            Stage::Order => 0,
+            Stage::Result => 1,
+            Stage::Again(round) => round.saturating_add(1),
+        }
+    }
+
+    pub fn decode(byte: u8) -> Option<Stage> {
+        match byte {
+            0 => Some(Stage::Order),
+            1 => Some(Stage::Result),
+            more if more - 1 <= AGAIN_MAX => Some(Stage::Again(more - 1)),
+            _ => None,
         }
     }
 
@@ -45,7 +82,8 @@ impl Stage {
 pub struct Ballot {
     electors: Electors,
     electors_hash: Hash,
-    height: Height,
+    /// Of the stage, for the height.
+    number: Height,
     votes: BTreeMap<u64, Vote>,
     /// Members that have signed two values.
     contradicting: BTreeSet<u64>,
@@ -65,16 +103,16 @@ pub enum Verdict {
 }
 
 impl Ballot {
-    /// `electors`: those of the stage.
-    pub fn new(electors: Electors, height: Height) -> Ballot {
+    pub fn new(stage: Stage, electors: &Electors, height: Height) -> Ballot {
+        let (electors, number) = (stage.electors(electors), stage.number(height));
         let electors_hash = electors.hash();
         let (votes, contradicting) = (BTreeMap::new(), BTreeSet::new());
-        Ballot { electors, electors_hash, height, votes, contradicting }
+        Ballot { electors, electors_hash, number, votes, contradicting }
     }
 
     /// What a member says by signing a value.
     pub fn said(&self, value: Hash) -> Said {
-        Said { height: self.height, result_hash: value, electors: self.electors_hash }
+        Said { height: self.number, result_hash: value, electors: self.electors_hash }
     }
 
     /// The first vote of each member counts; whether this one is its own and for this block.
@@ -162,7 +200,7 @@ mod tests {
     }
 
     fn ballot(votes: usize, cast: &[(u64, u8)]) -> Ballot {
-        let mut ballot = Ballot::new(electors(3, votes), 5);
+        let mut ballot = Ballot::new(Stage::Result, &electors(3, votes), 5);
         for (member, value) in cast {
             assert!(ballot.count(key(*member).sign([7; 16], *member, ballot.said([*value; 32]))));
         }
@@ -187,6 +225,18 @@ mod tests {
         assert_eq!(verdict(2, &[(1, 1), (2, 2), (3, 3)]), "split");
         assert_eq!(verdict(3, &[(1, 1), (2, 2)]), "split");
         assert_eq!(verdict(3, &[(1, 1), (2, 1)]), "open");
+    }
+
+    #[test]
+    fn stages_are_told_apart() {
+        for byte in 0..=AGAIN_MAX + 1 {
+            let stage = Stage::decode(byte).unwrap();
+            assert_eq!(stage.encode(), byte);
+            assert_eq!(stage == Stage::Result, stage.ledger_id([7; 16]) == [7; 16]);
+        }
+        assert_eq!(Stage::decode(AGAIN_MAX + 2), None);
+        let (last, next) = (Stage::Again(AGAIN_MAX).number(5), Stage::Again(1).number(6));
+        assert!(last < next && Stage::Again(2).kept() == Stage::Again(1).kept());
     }
 
     #[test]

@@ -24,7 +24,7 @@ use ledger::{Batch, Certificate, Hash};
 use order::Proposal;
 use types::{Error, Height, Result, SqlState};
 
-use crate::ballot::{Ballot, Stage, Verdict};
+use crate::ballot::{AGAIN_MAX, Ballot, Stage, Verdict};
 use crate::book::Terms;
 use crate::organisation::{Executed, Organisation};
 use crate::shared::{Folders, Shared, short, unreadable};
@@ -49,6 +49,7 @@ pub struct Member {
     key: VoteKey,
     last_order: LastVote,
     last_result: LastVote,
+    last_again: LastVote,
 }
 
 /// How a block ended for this organisation.
@@ -93,9 +94,20 @@ impl Member {
         }
         let last = |files| LastVote::open(files).map_err(|error| unreadable("votes", &error));
         let (last_order, last_result) = (last(&folders.orders)?, last(&folders.book)?);
+        let last_again = last(&folders.again)?;
         let shared = Arc::new(Shared::new(&folders, terms, electors, member, &url)?);
         shared.reached(organisation.book.ordered(), organisation.book.agreed());
-        Ok(Member { organisation, shared, exchange, url, clock, key, last_order, last_result })
+        Ok(Member {
+            organisation,
+            shared,
+            exchange,
+            url,
+            clock,
+            key,
+            last_order,
+            last_result,
+            last_again,
+        })
     }
 
     pub fn shared(&self) -> &Arc<Shared> {
@@ -255,13 +267,12 @@ impl Member {
     /// Gives this organisation's vote, if it has a value, and asks the others for theirs until it
     /// is decided.
     async fn vote(&mut self, stage: Stage, height: Height, own: Option<Hash>) -> Result<Verdict> {
-        let electors = stage.electors(self.shared.electors());
-        let mut ballot = Ballot::new(electors, height);
+        let mut ballot = Ballot::new(stage, self.shared.electors(), height);
         if let Some(own) = own
-            && let Some(vote) = self.sign(stage, height, own, &ballot)?
+            && let Some(vote) = self.sign(stage, own, &ballot)?
         {
             ballot.count(vote);
-            self.shared.voted(stage, vote);
+            self.shared.voted(stage, height, vote);
         }
         let own = own.unwrap_or_default();
         let mut pause = PAUSE_MIN;
@@ -301,61 +312,78 @@ impl Member {
         }
     }
 
-    /// What it has signed before is signed again; another value for the same block never is.
-    fn sign(
-        &mut self,
-        stage: Stage,
-        height: Height,
-        own: Hash,
-        ballot: &Ballot,
-    ) -> Result<Option<ledger::Vote>> {
+    /// What it has signed before is signed again, whatever it would say now: another value for the
+    /// same block never is. `None`: it has signed for a later one.
+    fn sign(&mut self, stage: Stage, own: Hash, ballot: &Ballot) -> Result<Option<ledger::Vote>> {
         let last = match stage {
             Stage::Order => &mut self.last_order,
             Stage::Result => &mut self.last_result,
+            Stage::Again(_) => &mut self.last_again,
         };
-        let said = ballot.said(own);
-        if last.may_sign(height) {
+        let mut said = ballot.said(own);
+        if last.may_sign(said.height) {
             last.put(said).map_err(|error| unreadable("votes", &error))?;
-        } else if last.said() != Some(said) {
-            return Ok(None);
+        } else {
+            match last.said().filter(|last| last.height == said.height) {
+                Some(last) => said = last,
+                None => return Ok(None),
+            }
         }
         let ledger_id = stage.ledger_id(self.shared.terms.ledger_id);
         Ok(Some(self.key.sign(ledger_id, self.shared.member, said)))
     }
 
     /// The end of a block that was run; `None`: its digest table does not even hold together.
-    async fn agree(&mut self, batch: &Batch, executed: Option<Executed>) -> Result<Ended> {
+    async fn agree(&mut self, batch: &Batch, mut executed: Option<Executed>) -> Result<Ended> {
         let height = batch.height();
-        let own = executed.as_ref().map(|executed| executed.result.hash());
-        let certificate = match self.vote(Stage::Result, height, own).await? {
-            Verdict::Agreed(certificate) => {
-                let Some(executed) = executed else { return Err(self.split(height)) };
-                self.shared.certified(Stage::Result, &certificate)?;
-                match self.organisation.agree(&executed).await {
-                    Ok(()) => return Ok(Ended::Agreed),
-                    // Rows changed between the vote and the end; the result is in the book.
-                    Err(error) if crate::organisation::is_deviation(&error) => {
-                        self.shared.event(format!("{}: {}", error.message(), detail(&error)));
-                        let adopted = self.recover(None).await?;
-                        return Ok(Ended::Recovered { adopted });
-                    }
-                    Err(error) => return Err(error),
+        for round in 0..=AGAIN_MAX {
+            let stage = if round == 0 { Stage::Result } else { Stage::Again(round) };
+            let own = executed.as_ref().map(|executed| executed.result.hash());
+            match self.vote(stage, height, own).await? {
+                Verdict::Agreed(certificate) => {
+                    let Some(executed) = executed else { break };
+                    return self.end(stage, &executed, &certificate).await;
                 }
+                Verdict::Other(certificate) => {
+                    let named = self.named(height, executed.as_ref(), &certificate).await;
+                    self.shared.event(named);
+                    let adopted = self.recover(Some((batch, stage, &certificate))).await?;
+                    return Ok(Ended::Recovered { adopted });
+                }
+                // All recover, and vote on what they come to then.
+                Verdict::Open | Verdict::Split if round < AGAIN_MAX => {
+                    executed = self.run_again(batch).await?;
+                }
+                Verdict::Open | Verdict::Split => {}
             }
-            Verdict::Other(certificate) => certificate,
-            Verdict::Open | Verdict::Split => return Err(self.split(height)),
-        };
-        let named = self.named(height, executed.as_ref(), &certificate).await;
-        self.shared.event(named);
-        let adopted = self.recover(Some((batch, &certificate))).await?;
-        Ok(Ended::Recovered { adopted })
+        }
+        Err(self.split(height))
+    }
+
+    async fn end(
+        &mut self,
+        stage: Stage,
+        executed: &Executed,
+        certificate: &Certificate,
+    ) -> Result<Ended> {
+        self.shared.certified(stage, certificate)?;
+        match self.organisation.agree(executed).await {
+            Ok(()) => Ok(Ended::Agreed),
+            // Rows changed between the vote and the end; the result is in the book.
+            Err(error) if crate::organisation::is_deviation(&error) => {
+                self.shared.event(format!("{}: {}", error.message(), detail(&error)));
+                let adopted = self.recover(None).await?;
+                Ok(Ended::Recovered { adopted })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn split(&self, height: Height) -> Error {
         let what = format!("block {height} comes to different results everywhere");
         Error::new(SqlState::DATA_CORRUPTED, what).with_hint(
-            "No value can have enough votes. Compare the organisations' rows: `tally chainify \
-             status` names what each has noticed.",
+            "No value can have enough votes, also behind recovery. Compare the organisations' rows: \
+             `tally chainify status` names what each has noticed.",
         )
     }
 }

@@ -16,7 +16,7 @@ use ledger::merkle::MerkleBuilder;
 use ledger::{Batch, BlockResult, Certificate, Hash, Record, Stream, ZERO_HASH, row_image_hash};
 use types::{Error, Height, Result, SqlState};
 
-use crate::ballot::Stage;
+use crate::ballot::{AGAIN_MAX, Stage};
 use crate::block::differences;
 use crate::canonical::{fields, put, row_name};
 use crate::member::{Member, detail};
@@ -33,7 +33,10 @@ const INSERTED: usize = 500;
 impl Member {
     /// Back to what was agreed on, with the block under way, if it was decided otherwise than here.
     /// How many blocks were taken from others.
-    pub(crate) async fn recover(&mut self, decided: Option<(&Batch, &Certificate)>) -> Result<u64> {
+    pub(crate) async fn recover(
+        &mut self,
+        decided: Option<(&Batch, Stage, &Certificate)>,
+    ) -> Result<u64> {
         let agreed = self.organisation.book.agreed();
         for checkpoint in self.organisation.database.checkpoints().await? {
             if checkpoint > agreed {
@@ -53,7 +56,7 @@ impl Member {
                 Err(error) => return Err(error),
             }
         }
-        let wanted = decided.map_or(agreed, |(batch, _)| batch.height());
+        let wanted = decided.map_or(agreed, |(batch, _, _)| batch.height());
         self.adopt(wanted).await
     }
 
@@ -61,7 +64,7 @@ impl Member {
     async fn from_checkpoint(
         &mut self,
         checkpoint: Height,
-        decided: Option<(&Batch, &Certificate)>,
+        decided: Option<(&Batch, Stage, &Certificate)>,
     ) -> Result<bool> {
         let organisation = &mut self.organisation;
         if !organisation.back_to(checkpoint).await? {
@@ -76,7 +79,7 @@ impl Member {
                 Err(error) => return Err(error),
             }
         }
-        let Some((batch, certificate)) = decided else { return Ok(true) };
+        let Some((batch, stage, certificate)) = decided else { return Ok(true) };
         let executed = match organisation.execute(batch).await {
             Ok(executed) => executed,
             Err(error) if is_deviation(&error) => return Ok(self.again(&error)),
@@ -87,10 +90,38 @@ impl Member {
             self.shared.event(format!("once more: {named}"));
             return Ok(false);
         }
-        self.shared.certified(Stage::Result, certificate)?;
+        self.shared.certified(stage, certificate)?;
         self.shared.changed(batch.height(), executed.net.clone());
         self.organisation.agree(&executed).await?;
         Ok(true)
+    }
+
+    /// Back to the newest checkpoint that holds, to run a block once more on what was agreed on.
+    /// `None`: it comes to nothing that holds together.
+    pub(crate) async fn run_again(&mut self, batch: &Batch) -> Result<Option<Executed>> {
+        let height = batch.height();
+        for checkpoint in self.organisation.database.checkpoints().await? {
+            let what = format!("running block {height} again from the checkpoint of {checkpoint}");
+            self.shared.doing(what);
+            if !self.from_checkpoint(checkpoint, None).await? {
+                continue;
+            }
+            let executed = match self.organisation.execute(batch).await {
+                Ok(executed) => executed,
+                Err(error) if is_deviation(&error) => {
+                    self.again(&error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.shared.event(format!(
+                "ran block {height} again from the checkpoint of block {checkpoint}: {}",
+                short(&executed.result.hash())
+            ));
+            self.shared.changed(height, executed.net.clone());
+            return Ok(Some(executed));
+        }
+        Ok(None)
     }
 
     fn again(&self, error: &Error) -> bool {
@@ -147,7 +178,7 @@ impl Member {
             blocks.push(self.block_of(member, height).await?);
         }
         let root = match blocks.last() {
-            Some((_, result, _)) => result.header().state_root,
+            Some((_, result, _, _)) => result.header().state_root,
             None => match self.organisation.book.block(checkpoint)?.1 {
                 Some(result) => result.header().state_root,
                 None => return Ok(None),
@@ -161,11 +192,11 @@ impl Member {
         }
         // Orders and results first: a crash behind them is recovered like any other deviation.
         let count = blocks.len() as u64;
-        for (batch, result, certificate) in blocks {
+        for (batch, result, stage, certificate) in blocks {
             if self.organisation.book.ordered() < batch.height() {
                 self.organisation.order_sealed(&batch)?;
             }
-            self.shared.certified(Stage::Result, &certificate)?;
+            self.shared.certified(stage, &certificate)?;
             self.organisation.book.agree(&result)?;
         }
         self.fill(checkpoint, &schema, &rows).await?;
@@ -183,7 +214,7 @@ impl Member {
         &self,
         member: u64,
         height: Height,
-    ) -> Result<(Batch, BlockResult, Certificate)> {
+    ) -> Result<(Batch, BlockResult, Stage, Certificate)> {
         let refused = |why: &str| {
             let what = format!("organisation {member} gives no good block {height}");
             Error::new(SqlState::DATA_CORRUPTED, what).with_detail(why.to_owned())
@@ -194,16 +225,31 @@ impl Member {
         let record = |stream, bytes: &Bytes| Record::from_payload(stream, bytes.clone());
         let batch = Batch::of(&record(Stream::Orders, order)?)?;
         let result = BlockResult::of(&record(Stream::Results, result)?)?;
-        let asked = Request::Vote { stage: Stage::Result, height, own: None };
-        let votes = wire::Votes::decode(&self.ask(member, asked).await?);
-        let votes = votes.map_err(|error| refused(&error.to_string()))?;
-        let certificate = votes.certificate.ok_or_else(|| refused("It has no certificate."))?;
-        certificate.verify(&Stage::Result.electors(self.shared.electors()))?;
+        let (stage, certificate) = self.certificate_of(member, height).await?;
+        certificate.verify(&stage.electors(self.shared.electors()))?;
         let fits = (certificate.said.height, certificate.said.result_hash)
-            == (height, result.hash())
+            == (stage.number(height), result.hash())
             && (batch.height(), result.header().order_hash) == (height, batch.hash())
             && ledger::merkle::root(batch.envelopes()) == batch.header().envelopes_root;
-        if fits { Ok((batch, result, certificate)) } else { Err(refused("Its hashes differ.")) }
+        if fits {
+            Ok((batch, result, stage, certificate))
+        } else {
+            Err(refused("Its hashes differ."))
+        }
+    }
+
+    /// Of the votes by which a block was agreed on.
+    async fn certificate_of(&self, member: u64, height: Height) -> Result<(Stage, Certificate)> {
+        let again = (1..=AGAIN_MAX).map(Stage::Again);
+        for stage in std::iter::once(Stage::Result).chain(again) {
+            let asked = Request::Vote { stage, height, own: None };
+            let votes = wire::Votes::decode(&self.ask(member, asked).await?);
+            if let Ok(wire::Votes { certificate: Some(certificate), .. }) = votes {
+                return Ok((stage, certificate));
+            }
+        }
+        let what = format!("organisation {member} has no certificate of block {height}");
+        Err(Error::new(SqlState::UNDEFINED_OBJECT, what))
     }
 
     /// Rows of a checkpoint, table by table, by key.

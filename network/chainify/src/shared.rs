@@ -73,7 +73,7 @@ pub struct Shared {
     url: String,
     /// Of the book.
     files: Arc<dyn Files>,
-    votes: Mutex<BTreeMap<(Stage, Height), Vote>>,
+    votes: Mutex<BTreeMap<(Height, Stage), Vote>>,
     certificates: Mutex<BTreeMap<Stage, Certificates>>,
     effects: Mutex<BTreeMap<Height, Vec<Net>>>,
     /// Where this organisation orders.
@@ -90,6 +90,8 @@ pub struct Folders {
     pub book: Arc<dyn Files>,
     /// What was signed of orders, apart from what was signed of results.
     pub orders: Arc<dyn Files>,
+    /// What was signed of results again.
+    pub again: Arc<dyn Files>,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -105,7 +107,9 @@ impl Shared {
         url: &str,
     ) -> Result<Shared> {
         let mut certificates = BTreeMap::new();
-        for (stage, files) in [(Stage::Order, &folders.orders), (Stage::Result, &folders.book)] {
+        let Folders { book, orders, again } = folders;
+        let all = [(Stage::Order, orders), (Stage::Result, book), (Stage::Again(0), again)];
+        for (stage, files) in all {
             let opened = Certificates::open(files, &stage.electors(&electors), 0);
             let (kept, _) = opened.map_err(|error| unreadable("certificates", &error))?;
             certificates.insert(stage, kept);
@@ -163,9 +167,9 @@ impl Shared {
         });
     }
 
-    pub(crate) fn voted(&self, stage: Stage, vote: Vote) {
+    pub(crate) fn voted(&self, stage: Stage, height: Height, vote: Vote) {
         let mut votes = lock(&self.votes);
-        votes.insert((stage, vote.said.height), vote);
+        votes.insert((height, stage), vote);
         while votes.len() > VOTES_MAX {
             votes.pop_first();
         }
@@ -173,7 +177,7 @@ impl Shared {
 
     pub(crate) fn certified(&self, stage: Stage, certificate: &Certificate) -> Result<()> {
         let mut kept = lock(&self.certificates);
-        let Some(kept) = kept.get_mut(&stage) else { return Ok(()) };
+        let Some(kept) = kept.get_mut(&stage.kept()) else { return Ok(()) };
         if kept.last().is_some_and(|last| last.height >= certificate.said.height) {
             return Ok(());
         }
@@ -183,8 +187,9 @@ impl Shared {
     /// The certificate of just this block.
     pub fn certificate(&self, stage: Stage, height: Height) -> Option<Certificate> {
         let kept = lock(&self.certificates);
-        let found = kept.get(&stage)?.covering(height).ok()?;
-        found.filter(|it| it.said.height == height)
+        let number = stage.number(height);
+        let found = kept.get(&stage.kept())?.covering(number).ok()?;
+        found.filter(|it| it.said.height == number)
     }
 
     pub(crate) fn changed(&self, height: Height, net: Vec<Net>) {
@@ -223,7 +228,7 @@ impl Shared {
     pub async fn answer(self: Arc<Self>, request: Bytes) -> io::Result<Bytes> {
         match Request::decode(&request)? {
             Request::Vote { stage, height, .. } => {
-                let own = lock(&self.votes).get(&(stage, height)).copied();
+                let own = lock(&self.votes).get(&(height, stage)).copied();
                 let certificate = self.certificate(stage, height);
                 Ok(Votes { votes: own.into_iter().collect(), certificate }.encode())
             }

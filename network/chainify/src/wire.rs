@@ -47,7 +47,7 @@ impl Request {
         match self {
             Request::Vote { stage, height, own } => {
                 out.push(b'v');
-                out.push(*stage as u8);
+                out.push(stage.encode());
                 encode_u64(*height, &mut out);
                 put_votes(own.as_slice(), &mut out);
             }
@@ -93,11 +93,7 @@ impl Request {
         let kind = byte(&mut rest)?;
         let request = match kind {
             b'v' => {
-                let stage = match byte(&mut rest)? {
-                    0 => Stage::Order,
-                    1 => Stage::Result,
-                    _ => return Err(bad()),
-                };
+                let stage = Stage::decode(byte(&mut rest)?).ok_or_else(bad)?;
                 let height = number(&mut rest)?;
                 let own = read_votes(&mut rest)?.pop();
                 Request::Vote { stage, height, own }
@@ -272,6 +268,7 @@ mod tests {
         for request in [
             Request::Vote { stage: Stage::Order, height: 9, own: Some(vote) },
             Request::Vote { stage: Stage::Result, height: 300, own: None },
+            Request::Vote { stage: Stage::Again(2), height: 300, own: None },
             Request::Order { height: 1 },
             Request::Submit { envelope: Bytes::from_static(b"abc") },
             Request::Nudge,

@@ -1,6 +1,6 @@
 //! For MariaDB, 10.7 and later, which has UUIDs; tested with 10.11.
 
-use super::shared::{Formless, image_tag, numeric};
+use super::shared::{Formless, days_and_microseconds, image_tag, numeric};
 use crate::schema::{Column, Kind, PREFIX, Schema, Table};
 
 /// What a session of this crate's own has set. What text means is as in the standard: quotes of
@@ -54,9 +54,13 @@ pub(super) fn literal(column: &Column, field: &str) -> String {
         Kind::Bytes => format!("X'{field}'"),
         Kind::Boolean => if field == "t" { "1" } else { "0" }.to_owned(),
         Kind::Date => format!("DATE_ADD('2000-01-01', INTERVAL {field} DAY)"),
-        Kind::Timestamp { .. } => {
-            format!("TIMESTAMPADD(MICROSECOND, {field}, CAST('2000-01-01' AS DATETIME(6)))")
-        }
+        Kind::Timestamp { .. } => match days_and_microseconds(field) {
+            Some((days, microseconds)) => format!(
+                "TIMESTAMPADD(MICROSECOND, {microseconds}, \
+                 TIMESTAMPADD(DAY, {days}, CAST('2000-01-01' AS DATETIME(6))))"
+            ),
+            None => format!("'{}'", field.replace('\'', "''")),
+        },
         _ => format!("'{}'", field.replace('\'', "''")),
     }
 }

@@ -1,7 +1,7 @@
 //! For PostgreSQL, 13 and later: sha256() came with 11, exact numbers of extract() with 14, and
 //! what is used of both is there in 15, which is tested.
 
-use super::shared::{Formless, image_tag, numeric};
+use super::shared::{Formless, days_and_microseconds, image_tag, numeric};
 use crate::schema::{Column, Kind, Schema, Table};
 
 /// What a session of this crate's own has set.
@@ -44,9 +44,13 @@ pub(super) fn literal(column: &Column, field: &str) -> String {
     match column.kind {
         Kind::Bytes => format!("'\\x{field}'::bytea"),
         Kind::Date => format!("(date '2000-01-01' + {field})"),
-        Kind::Timestamp { .. } => {
-            format!("(timestamp '2000-01-01' + interval '1 microsecond' * {field})")
-        }
+        Kind::Timestamp { .. } => match days_and_microseconds(field) {
+            Some((days, microseconds)) => format!(
+                "(timestamp '2000-01-01' + interval '1 day' * {days} \
+                 + interval '1 microsecond' * {microseconds})"
+            ),
+            None => format!("'{}'", field.replace('\'', "''")),
+        },
         _ => format!("'{}'", field.replace('\'', "''")),
     }
 }

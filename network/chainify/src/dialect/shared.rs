@@ -21,3 +21,11 @@ pub fn numeric(precision: &str, scale: &str) -> Option<Kind> {
     let is_there = precision <= 65 && scale <= 38 && scale <= precision;
     is_there.then_some(Kind::Numeric { precision, scale })
 }
+
+/// Whole days and the rest of microseconds: each is exact in every system's arithmetic, which
+/// computes intervals in floating point. `None`: the text is no number.
+pub fn days_and_microseconds(text: &str) -> Option<(i64, i64)> {
+    const DAY_US: i64 = 86_400_000_000;
+    let all: i64 = text.parse().ok()?;
+    Some((all.div_euclid(DAY_US), all.rem_euclid(DAY_US)))
+}

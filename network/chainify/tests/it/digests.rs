@@ -3,9 +3,10 @@
 use chainify::Database;
 use chainify::database::Change;
 use chainify::dialect::Dialect;
+use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::random::{Model, Step, image, key_text, steps, table, told};
+use crate::random::{Model, Step, image, key_text, row, steps, table, told};
 use crate::servers::{Server, mariadb, postgres};
 
 /// Runs steps, each as a transaction; the model and the database come to the same.
@@ -56,6 +57,42 @@ fn triggers_of_postgresql_compute_what_rows_come_to() {
 #[test]
 fn triggers_of_mariadb_compute_what_rows_come_to() {
     random(mariadb());
+}
+
+/// Many rows at once, in both systems: the same digest of all, which is this test's own.
+/// `TALLY_CHAINIFY_ROWS` says how many.
+#[tokio::test]
+async fn both_systems_have_the_same_digest_of_many_rows() {
+    let most = std::env::var("TALLY_CHAINIFY_ROWS").map_or(2000, |text| text.parse().unwrap());
+    let mut runner = TestRunner::deterministic();
+    let (mut rows, mut model) = (Vec::new(), Vec::new());
+    for id in 0..most {
+        let row = row().new_tree(&mut runner).unwrap().current();
+        let key = (id, format!("p{}", id % 7));
+        model.push((key_text(&key), image(&key, &row)));
+        rows.push((key, row));
+    }
+    model.sort();
+    let mut roots = Vec::new();
+    for server in [postgres(), mariadb()] {
+        let dialect = server.dialect();
+        let url = server.database(table(dialect)).await;
+        let mut database = Database::connect(&url).await.unwrap();
+        let schema = database.inspect(&["things".to_owned()]).await.unwrap().schema;
+        for some in rows.chunks(200) {
+            let texts: Vec<String> = some.iter().map(|(key, row)| row.canonical(key)).collect();
+            let inserted = dialect.insert(&schema.tables[0], &texts).unwrap();
+            assert_eq!(database.run(&inserted).await.unwrap(), texts.len() as u64);
+        }
+        let mut images = Vec::with_capacity(model.len());
+        database.images(&schema.tables[0], |key, hash| images.push((key, hash))).await.unwrap();
+        let first = images.iter().zip(&model).position(|(there, here)| there != here);
+        let row = |at: usize| rows.iter().find(|(key, _)| key_text(key) == model[at].0);
+        assert_eq!(first.map(row), None, "{dialect:?}");
+        assert_eq!(images.len(), model.len(), "{dialect:?}");
+        roots.push(database.state_root(&schema).await.unwrap());
+    }
+    assert_eq!(roots[0], roots[1]);
 }
 
 /// What is no part of a table's text, but of the database, is left as it was.

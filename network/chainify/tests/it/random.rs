@@ -64,7 +64,7 @@ fn fourth_version(uid: u128) -> u128 {
     uid & !(0xf << 76) & !(0xc << 60) | (4 << 76) | (8 << 60)
 }
 
-fn row() -> impl Strategy<Value = Row> {
+pub fn row() -> impl Strategy<Value = Row> {
     let first_day = (NaiveDate::from_ymd_opt(2000, 1, 1), NaiveDate::from_ymd_opt(1, 1, 1));
     let (Some(epoch), Some(first)) = first_day else { unreachable!("they are dates") };
     let least = first.signed_duration_since(epoch).num_days() as i32;
