@@ -563,7 +563,8 @@ mod tests {
                       of the memory that it may take, each of the others a 256th.";
         assert_eq!(error.fields().detail.as_deref(), Some(detail));
         let longest = 64 << 20;
-        assert!(Budget::default().of_command(3).bytes_max > longest + 4096);
+        let first = Budget::default().of_command(3);
+        assert!(first.bytes_max > longest + 4096 && first.units_max > longest / 32 + 4096);
         assert!(Budget::default().of_command(4).bytes_max < longest);
     }
 

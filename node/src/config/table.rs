@@ -317,10 +317,11 @@ settings! {
         /// transactions. `ordered` and `online` stand for the best of each family.
         protocol: String = "harmony";
         /// Units of work that a transaction may take: a step, a row that is read, an operator,
-        /// about 40 for a row that is written. It holds up its block for about four seconds, at
-        /// most, by default; one that takes more is rejected with 54001 and says how to split it.
+        /// about 40 for a row that is written. It holds up its block, and every writer, for some
+        /// 1.6 seconds at most, by default (25,000,000 units are about one), or a million short
+        /// rows; one that takes more is rejected with 54001 and says how to split it.
         /// Later changes are ledger transactions: `SET ledger.transaction_units_max`.
-        transaction_units_max: u64 = "100000000";
+        transaction_units_max: u64 = "40000000";
         /// Bytes of rows that a transaction may gather, answer and write; one that holds more is
         /// rejected with 54000. Later changes: `SET ledger.transaction_bytes_max`.
         transaction_bytes_max: u64 = "1073741824";

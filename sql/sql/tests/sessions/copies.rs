@@ -18,6 +18,10 @@ async fn copy(client: &mut Client, copy: &str, data: &str) -> Result<u64, types:
     }
 }
 
+fn rows_of(count: u64, row: impl Fn(u64) -> String) -> String {
+    (0..count).map(row).collect()
+}
+
 fn rows(numbers: std::ops::Range<i64>) -> String {
     numbers.map(|n| format!("{n}\n")).collect()
 }
@@ -58,6 +62,35 @@ fn a_copy_is_one_transaction_unless_a_setting_cuts_it() {
         for wrong in ["many", "-1", "1.5"] {
             let set = format!("SET tally.copy_rows_per_block = '{wrong}'");
             assert_eq!(code(client.run(&set).await).as_str(), "22023");
+        }
+        node.verify();
+    });
+}
+
+/// What `pgbench -i` loads at once: a ledger's own bound allows a scale of 10, and not of 11.
+#[test]
+fn a_load_of_pgbench_fits_a_transaction_up_to_a_scale_of_10() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        let (part, rows_of_ten) = (200, 1_000_000 / 200);
+        let own = procedure::UNITS_MAX / part;
+        client.run(&format!("SET ledger.transaction_units_max = {own}")).await.unwrap();
+        let table = "CREATE TABLE pgbench_accounts (aid int PRIMARY KEY, bid int, abalance int,
+                     filler char(84))";
+        client.run(table).await.unwrap();
+        for (rows, fits) in [(rows_of_ten * 11 / 10, false), (rows_of_ten, true)] {
+            let data = rows_of(rows, |n| format!("{n}\t{}\t0\t\n", n / 1000));
+            client.run("BEGIN").await.unwrap();
+            client.run("TRUNCATE pgbench_accounts").await.unwrap();
+            let copied = copy(&mut client, "COPY pgbench_accounts FROM STDIN", &data).await;
+            let done = match copied {
+                Ok(_) => client.run("COMMIT").await.map(drop),
+                Err(error) => Err(error),
+            };
+            let expected = if fits { "00000" } else { "54001" };
+            assert_eq!(code(done).as_str(), expected, "{rows} of {part} parts");
+            client.run("ROLLBACK").await.unwrap();
         }
         node.verify();
     });
