@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use types::{ColumnId, ColumnSchema, Error, IndexId, Key, Stamp, Stop, TableId, Value};
 
-use crate::bound::{Metering, metering};
+use crate::bound::{Metering, long_columns, metering};
 use crate::expr::{Expr, Reg};
 use crate::meter::{Budget, WRITTEN_BYTES_PER_UNIT};
 
@@ -109,6 +109,9 @@ pub struct CommandCode {
     pub text_bytes: usize,
     /// What is to be paid beside that.
     pub metering: Metering,
+    /// Columns of the table that may hold long values, which are copied and hashed with the row
+    /// whatever the command changes.
+    pub long: Box<[ColumnId]>,
 }
 
 impl CommandCode {
@@ -145,7 +148,8 @@ impl CommandCode {
         }
         let assigned = assignments.iter().map(|(column, _)| *column);
         let metering = metering(expressions, table, assigned);
-        CommandCode { assignments, checks, columns: columns.into(), units, text_bytes, metering }
+        let (columns, long) = (columns.into(), long_columns(table));
+        CommandCode { assignments, checks, columns, units, text_bytes, metering, long }
     }
 }
 

@@ -31,6 +31,7 @@ use types::{ColumnId, DataType, Error, Result, SqlState, TableSchema, Value};
 
 use crate::access::CommandCode;
 use crate::analysis::Footprint;
+use crate::bound::long_columns;
 use crate::expr::{BinaryOp, Expr, Reg};
 use crate::functions::Function;
 use crate::query::Query;
@@ -245,7 +246,8 @@ impl<'t> Builder<'t> {
     pub fn delete(&mut self, table: &str, key: &[Expr]) -> Expr {
         let table = self.table(table);
         let found = self.new_register();
-        self.steps.push(Step::Delete { table: table.id, key: key.to_vec().into(), found });
+        let (key, long) = (key.to_vec().into(), long_columns(&table.columns));
+        self.steps.push(Step::Delete { table: table.id, key, long, found });
         Expr::Reg(found)
     }
 

@@ -26,11 +26,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use types::{Error, Key, SqlState, Stop, TableId, Value};
+use types::{ColumnId, Error, Key, SqlState, Stop, TableId, Value};
 
 use crate::access::{Access, Command, CommandCode, Inputs, Row};
 use crate::bound::Metering;
-use crate::expr::Reg;
+use crate::expr::{Expr, Reg};
 use crate::frame::{Counter, Frame, ProgramResult, Turn, null_bound, row_key};
 use crate::meter::{Budget, DELETE_UNITS, INSERT_UNITS, Meter};
 use crate::query::Query;
@@ -178,10 +178,13 @@ pub(crate) fn run_row_step<A: Access>(
             }
             frame.set(*inserted, Value::Bool(added));
         }
-        Step::Delete { table, key, found } => {
+        Step::Delete { table, key, long, found } => {
             let present = match frame.key(key)? {
                 Some(key) => {
                     frame.meter.spend(DELETE_UNITS)?;
+                    if !long.is_empty() && frame.meter.weighs() {
+                        weigh(*table, &key, (long, &[]), &frame.meter, access)?;
+                    }
                     access.delete(*table, &key)?
                 }
                 None => false,
@@ -227,6 +230,9 @@ fn issue<A: Access>(
     meter: &Meter,
     access: &mut A,
 ) -> Result<bool, Stop> {
+    if !code.long.is_empty() && meter.weighs() {
+        weigh(table, key, (&code.long, &code.assignments), meter, access)?;
+    }
     let mut share = Budget::default();
     match &code.metering {
         Metering::Brief => {}
@@ -238,6 +244,29 @@ fn issue<A: Access>(
     }
     let allowance = code.allowance(&inputs, share);
     access.update(table, key, Command { code: Arc::clone(code), inputs, allowance })
+}
+
+/// Pays for the long values of a row that is about to change, as it is and, but for those that are
+/// assigned, as it will be: both are hashed, and the row is copied.
+fn weigh<A: Access>(
+    table: TableId,
+    key: &Key,
+    (long, assignments): (&[ColumnId], &[(ColumnId, Expr)]),
+    meter: &Meter,
+    access: &mut A,
+) -> Result<(), Stop> {
+    let mut values: SmallVec<[Value; 4]> = SmallVec::from_elem(Value::Null, long.len());
+    meter.spend(1)?;
+    if access.read(table, key, long, &mut values)?.is_none() {
+        return Ok(());
+    }
+    meter.spend_write(0, &values)?;
+    for (column, value) in long.iter().zip(&values) {
+        if !assignments.is_empty() && !assignments.iter().any(|(assigned, _)| assigned == column) {
+            meter.spend_write(0, std::slice::from_ref(value))?;
+        }
+    }
+    Ok(())
 }
 
 /// What a command does, by a read and a command that only sets.

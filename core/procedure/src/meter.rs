@@ -17,7 +17,9 @@
 //!
 //! * [`INSERT_UNITS`], [`UPDATE_UNITS`] and [`DELETE_UNITS`] for a row that is written, which is
 //!   stored, indexed, hashed and logged, and a unit for [`WRITTEN_BYTES_PER_UNIT`] bytes of its
-//!   texts;
+//!   texts. Texts that stay as they are in a row that is updated or deleted are hashed and copied,
+//!   too: a unit for as many bytes of each image, where more than [`UNWEIGHED_MAX`] rows of such
+//!   tables are changed;
 //! * [`PAIR_UNITS`] for a pair of rows that a join makes.
 //!
 //! *Memory* is counted in [weights](Value::weight), which are the same on every machine. A row that
@@ -109,6 +111,12 @@ const SHARES: u64 = 256;
 /// something of what a transaction may do is left for what else it does.
 pub const COMMANDS_MAX: u32 = 64;
 
+/// Rows that a transaction may change by their keys without a look at them, in tables whose texts
+/// have no declared length: commands of a hot row stay commands. Of those behind them it pays for
+/// what they hold, by a read: else a loop over a table of documents would cost what one over
+/// numbers does, and take a thousand times as long.
+pub const UNWEIGHED_MAX: u32 = 16;
+
 /// What an expression may spend that no run pays for.
 pub const EXPRESSION_UNITS_MAX: u64 = 1 << 16;
 
@@ -177,6 +185,8 @@ pub struct Meter {
     taken: RefCell<SmallVec<[(TableId, u64); 1]>>,
     /// Metered commands that the transaction may still defer.
     commands_left: Cell<u32>,
+    /// Rows that the transaction may still change without a look at how long they are.
+    unweighed_left: Cell<u32>,
     /// Of an update command alone.
     is_command: bool,
 }
@@ -208,6 +218,7 @@ impl Meter {
             longest: Cell::new(0),
             taken: RefCell::default(),
             commands_left: Cell::new(0),
+            unweighed_left: Cell::new(0),
             is_command: false,
         };
         meter.refill();
@@ -248,6 +259,17 @@ impl Meter {
         self.divide(units);
         self.memory_left.set(bytes);
         Some(share)
+    }
+
+    /// Whether the next row that is updated or deleted by its key is to be looked at first, since
+    /// its texts may be long: behind so many that were not.
+    pub(crate) fn weighs(&self) -> bool {
+        let left = self.unweighed_left.get();
+        if left == 0 {
+            return self.budget() != Budget::UNBOUNDED;
+        }
+        self.unweighed_left.set(if left == u32::MAX { left } else { left - 1 });
+        false
     }
 
     /// From the next transaction on.
@@ -348,7 +370,13 @@ impl Meter {
     /// Another transaction begins.
     pub fn refill(&self) {
         self.divide(self.allowance.get());
-        self.commands_left.set(if self.interrupt.is_none() { COMMANDS_MAX } else { 0 });
+        let (commands, unweighed) = match self.interrupt {
+            None => (COMMANDS_MAX, UNWEIGHED_MAX),
+            // What is written outside of blocks is paid for in one.
+            Some(_) => (0, u32::MAX),
+        };
+        self.commands_left.set(commands);
+        self.unweighed_left.set(unweighed);
         self.taken.borrow_mut().clear();
         self.memory_left.set(self.memory.get());
         self.settle();

@@ -86,6 +86,8 @@ pub enum Step {
     Delete {
         table: TableId,
         key: Box<[Expr]>,
+        /// Columns of the table that may hold long values.
+        long: Box<[ColumnId]>,
         found: Reg,
     },
     /// First row of a query into registers; NULLs where there is none. `strict`: none is P0002,

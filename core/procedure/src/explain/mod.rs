@@ -340,7 +340,7 @@ impl Listing<'_> {
                 let text = namer.record(*table, key, &[]) + &namer.flag("found", *found);
                 self.head(id, depth, "exists", &text);
             }
-            Step::Delete { table, key, found } => {
+            Step::Delete { table, key, found, .. } => {
                 let text = namer.record(*table, key, &[]) + &namer.flag("found", *found);
                 self.head(id, depth, "delete", &text);
             }

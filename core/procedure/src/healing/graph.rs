@@ -11,6 +11,7 @@ use types::TableId;
 use crate::analysis::visit::{self, Use};
 use crate::bound::Metering;
 use crate::expr::{Expr, Reg};
+use crate::meter::UNWEIGHED_MAX;
 use crate::query::Query;
 use crate::step::{Block, Procedure, Step};
 
@@ -22,7 +23,7 @@ pub struct DependencyGraph {
     pub(super) queried: Vec<TableId>,
     /// Rows that are named by the order of their inserts.
     pub(super) hidden_row_ids: bool,
-    /// Some update command is metered.
+    /// Some update command is metered, or behind so many that rows are looked at first.
     pub(super) metered_commands: bool,
     pub(super) registers: usize,
     /// Tables whose rows supply keys of other tables: `(from, to)`.
@@ -111,14 +112,33 @@ impl DependencyGraph {
             hidden_row_ids: steps
                 .iter()
                 .any(|step| matches!(step, Step::Insert { hidden_row_id: true, .. })),
-            metered_commands: steps.iter().any(|step| match step {
-                Step::Update { code, .. } => matches!(code.metering, Metering::Metered(_)),
-                _ => false,
-            }),
+            metered_commands: may_weigh(&steps)
+                || steps.iter().any(|step| match step {
+                    Step::Update { code, .. } => matches!(code.metering, Metering::Metered(_)),
+                    _ => false,
+                }),
             registers,
             table_edges,
         }
     }
+}
+
+/// Whether a run may change so many rows that it reads those behind them first.
+fn may_weigh(steps: &[&Step]) -> bool {
+    let changes_long = |step: &Step| match step {
+        Step::Update { code, .. } => !code.long.is_empty(),
+        Step::Delete { long, .. } => !long.is_empty(),
+        _ => false,
+    };
+    let repeats = |step: &Step| {
+        visit::is_loop(step)
+            && visit::blocks(step)
+                .into_iter()
+                .flatten()
+                .any(|block| visit::numbered(block).into_iter().any(changes_long))
+    };
+    let changing = steps.iter().filter(|step| changes_long(step)).count();
+    changing > UNWEIGHED_MAX as usize || steps.iter().any(|step| repeats(step))
 }
 
 fn nodes(block: &Block, registers: usize, used: &Registers) -> Nodes {

@@ -26,12 +26,13 @@ use procedure::{CommandCode, Expr, Frame, Meter, eval_key};
 use storage::{Slot, Table, UndoArena};
 use types::{ColumnId, Stop, Value};
 
+use super::action::Action;
 use super::batch::Batch;
 use super::board::Wait;
 use super::in_place::{InPlace, unforeseen};
 use super::mutant::Mutant;
 use super::plan::{Counter, Cut, Kind, Output, Share, fill};
-use super::program::{Action, Program, Publish, Template, Turns};
+use super::program::{Program, Publish, Template, Turns};
 use super::queues::{ABSENT, Entry, WHOLE};
 use super::settle::Findings;
 
@@ -299,7 +300,7 @@ impl<'a> Worker<'a> {
                 let slot = self.slot(table, program, template, entry, arguments)?;
                 Ok(self.place.exists_at(table, slot))
             }
-            Action::Delete => {
+            Action::Delete { .. } => {
                 let slot = self.slot(table, program, template, entry, arguments)?;
                 Ok(self.place.delete_at(table, slot))
             }

@@ -62,6 +62,7 @@
 //! A transaction allocates its answer. One that runs in one piece costs what it costs under
 //! [`serial`](crate::serial), the workspace saved and the key plan added.
 
+mod action;
 mod batch;
 mod board;
 mod execute;

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Outcome, Statement, Work};
 use procedure::analysis::{Abortable, KeyPlan, PlannedAccesses, Planning};
-use procedure::meter::COMMANDS_MAX;
+use procedure::meter::{COMMANDS_MAX, UNWEIGHED_MAX};
 use procedure::step::Procedure;
 use procedure::{Expr, WRITTEN_BYTES_PER_UNIT, eval_key};
 use rustc_hash::FxHashMap;
@@ -33,9 +33,10 @@ use storage::{Catalog, KeyHash, Slot, Table};
 use types::key::decode_column;
 use types::{DataType, Height, Key, Position, TableId, Value};
 
+use super::action::Action;
 use super::modes::Modes;
 use super::mutant::Mutant;
-use super::program::{Action, Compiled, Part, Program, Template, Turns};
+use super::program::{Compiled, Part, Program, Template, Turns};
 use super::queues::{ABSENT, Entry, Queue, Queues, Starts, WHOLE, route};
 
 /// Look-ups that overlap.
@@ -398,7 +399,8 @@ impl<'a> Planner<'a> {
             return None;
         }
         let mut starts = SmallVec::new();
-        let (mut fragments, mut row_ids, mut metered, mut units) = (0, 0, 0, 0_u64);
+        let (mut fragments, mut row_ids, mut units) = (0, 0, 0_u64);
+        let (mut metered, mut unweighed) = (0, 0);
         let texts = program.texts.iter().map(|place| text_bytes(&arguments[usize::from(*place)]));
         let text: usize = texts.sum();
         let text_units = (text / WRITTEN_BYTES_PER_UNIT) as u64;
@@ -407,12 +409,13 @@ impl<'a> Planner<'a> {
             let turns = self.part(program, part, statement, &mut row_ids)?;
             fragments += turns * part.templates.len();
             metered += turns * part.metered;
+            unweighed += turns * part.unweighed;
             let of_texts = text_units.saturating_mul(part.templates.len() as u64);
             let of_turn = part.units.saturating_add(of_texts);
             units = units.saturating_add(of_turn.saturating_mul(turns as u64));
             // Behind so many, they read.
-            let is_metered_long = metered > COMMANDS_MAX as usize;
-            if fragments > FRAGMENTS_MAX || units > UNITS_MAX || is_metered_long {
+            let reads = metered > COMMANDS_MAX as usize || unweighed > UNWEIGHED_MAX as usize;
+            if fragments > FRAGMENTS_MAX || units > UNITS_MAX || reads {
                 return None;
             }
         }

@@ -22,12 +22,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use procedure::access::constant_bytes;
 use procedure::analysis::{Abortable, Analysis, CommandClass, CommandFacts, KeyPlan, visit};
 use procedure::step::{Block, Carried, Procedure, Step};
-use procedure::{BinaryOp, CommandCode, Expr, Query, Reg, WRITTEN_BYTES_PER_UNIT};
+use procedure::{BinaryOp, CommandCode, Expr, Query, Reg};
 use rustc_hash::FxHashMap;
-use types::{ColumnId, DataType, TableId, Value};
+use types::{DataType, TableId, Value};
+
+use super::action::Action;
 
 /// Expressions that grow beyond this by substitution are not worth it.
 const NODES_MAX: usize = 128;
@@ -35,9 +36,6 @@ const NODES_MAX: usize = 128;
 /// Starts of sums beyond this could overflow.
 const INITIAL_MAX: i64 = 1 << 40;
 const STEP_MAX: i64 = 1 << 20;
-
-/// What writing a row costs, with some steps around it.
-const FRAGMENT_UNITS: u64 = 48;
 
 /// What is kept of a procedure from block to block.
 pub struct Compiled {
@@ -118,6 +116,8 @@ pub struct Part {
     /// Of its templates, those that are update commands which are paid for by more than their text
     /// says.
     pub metered: usize,
+    /// Of their templates, those that change a row that may be long.
+    pub unweighed: usize,
     /// What a turn costs, about, beside the arguments' texts.
     pub units: u64,
 }
@@ -141,24 +141,6 @@ pub struct Template {
     pub publish: Publish,
     /// Where a turn's register is.
     pub turn: Option<Reg>,
-}
-
-pub enum Action {
-    Read {
-        columns: Box<[ColumnId]>,
-    },
-    Exists,
-    Update {
-        code: Arc<CommandCode>,
-        inputs: Box<[Expr]>,
-        /// Whether it fails follows from the arguments, so the planner has tried.
-        decided: bool,
-    },
-    Insert {
-        values: Box<[Expr]>,
-        hidden_row_id: bool,
-    },
-    Delete,
 }
 
 /// A register that another template fills: data dependency.
@@ -320,9 +302,10 @@ impl<'p> Cutter<'p> {
     fn part(&mut self, turns: Turns, first: u16) {
         let of_part = &self.templates[usize::from(first)..];
         let metered = of_part.iter().filter(|template| template.action.is_metered()).count();
+        let unweighed = of_part.iter().filter(|template| template.action.is_unweighed()).count();
         let units = of_part.iter().map(|template| template.action.units()).sum();
         let templates = first..self.templates.len() as u16;
-        self.parts.push(Part { turns, templates, metered, units });
+        self.parts.push(Part { turns, templates, metered, unweighed, units });
     }
 
     fn template(&mut self, step: &Step, turn: Option<Reg>) -> Option<()> {
@@ -376,7 +359,9 @@ impl<'p> Cutter<'p> {
                 (*table, self.all(key)?, Action::Read { columns: columns.clone() })
             }
             Step::Exists { table, key, .. } => (*table, self.all(key)?, Action::Exists),
-            Step::Delete { table, key, .. } => (*table, self.all(key)?, Action::Delete),
+            Step::Delete { table, key, long, .. } => {
+                (*table, self.all(key)?, Action::Delete { is_long: !long.is_empty() })
+            }
             Step::Update { table, key, code, inputs, .. } => {
                 let inputs = self.all(inputs)?;
                 let decided = self.is_decided(code, &inputs);
@@ -592,30 +577,6 @@ impl Residue {
 impl Base {
     fn is_output(self) -> bool {
         matches!(self, Base::Output { .. })
-    }
-}
-
-impl Action {
-    fn exprs(&self) -> impl Iterator<Item = &Expr> {
-        let exprs: &[Expr] = match self {
-            Action::Update { inputs, .. } => inputs,
-            Action::Insert { values, .. } => values,
-            Action::Read { .. } | Action::Exists | Action::Delete => &[],
-        };
-        exprs.iter()
-    }
-
-    fn is_metered(&self) -> bool {
-        matches!(self, Action::Update { code, .. } if !code.is_brief())
-    }
-
-    fn units(&self) -> u64 {
-        let text: usize = self.exprs().map(constant_bytes).sum();
-        let units = FRAGMENT_UNITS + (text / WRITTEN_BYTES_PER_UNIT) as u64;
-        match self {
-            Action::Update { code, .. } => units + code.units,
-            _ => units,
-        }
     }
 }
 

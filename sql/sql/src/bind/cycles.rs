@@ -26,6 +26,7 @@ use types::{ColumnId, DataType, Error, Result, TableId, Value};
 
 use super::binder::Binder;
 use super::constraints::{Moment, children_of, going_with};
+use super::dml::delete_step;
 use super::plan::{Item, Source, Wishes, plan};
 use super::row_functions::rows_of_arrays;
 use super::state::{Following, Waits};
@@ -225,7 +226,7 @@ impl Binder<'_> {
             binder.release_children(table, &old, None, depth, together)?;
             let key = table.schema.primary_key.iter().map(|c| old(*c)).collect();
             let found = binder.register()?;
-            binder.steps.push(Step::Delete { table: table.id(), key, found });
+            binder.steps.push(delete_step(table, key, found));
             Ok(())
         })?;
         let (query, row) = (rows_of_arrays(arrays), row.into());

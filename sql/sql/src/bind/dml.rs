@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use procedure::bound::long_columns;
 use procedure::step::{Carried, Phi};
 use procedure::{BinaryOp, Column, CommandCode, Expr, Query, Reg, Step};
 use sqlparser::ast::{self, Spanned};
@@ -378,7 +379,7 @@ impl Binder<'_> {
         let found = self.register()?;
         let moves = |c: &ColumnId| assigned.iter().any(|(a, _)| a == c);
         if table.schema.primary_key.iter().any(moves) {
-            self.steps.push(Step::Delete { table: table.id(), key: key.into(), found });
+            self.steps.push(delete_step(table, key.into(), found));
             if self.is_late() {
                 self.require(Expr::Reg(found), changed_already(table), None);
             }
@@ -387,7 +388,8 @@ impl Binder<'_> {
             return Ok(());
         }
         let assignments = assigned.iter().enumerate();
-        let code = CommandCode::new(
+        let code = CommandCode::on(
+            &table.schema.columns,
             assignments.map(|(i, (column, _))| (*column, Expr::Reg(Reg(i as u16)))).collect(),
             Box::default(),
         );
@@ -412,14 +414,15 @@ impl Binder<'_> {
         let together = self.goes_in_cycles(table, depth);
         self.release_children(table, old, None, depth, &together)?;
         let found = self.register()?;
-        self.steps.push(Step::Delete {
-            table: table.id(),
-            key: table.schema.primary_key.iter().map(|c| old(*c)).collect(),
-            found,
-        });
+        let key = table.schema.primary_key.iter().map(|c| old(*c)).collect();
+        self.steps.push(delete_step(table, key, found));
         self.descendants_follow(table, old, depth, &together)?;
         Ok(found)
     }
+}
+
+pub(super) fn delete_step(table: &Table, key: Box<[Expr]>, found: Reg) -> Step {
+    Step::Delete { table: table.id(), key, long: long_columns(&table.schema.columns), found }
 }
 
 /// A row that has gone since it was read, by another part of the statement.

@@ -291,7 +291,12 @@ impl Compiler {
             Act::Delete(key) => {
                 self.read(key);
                 let found = self.register();
-                self.steps.push(Step::Delete { table: TABLE, key: at(key), found });
+                self.steps.push(Step::Delete {
+                    table: TABLE,
+                    key: at(key),
+                    long: Box::default(),
+                    found,
+                });
             }
             Act::Exists(key) | Act::Need(key) => {
                 let found = self.register();

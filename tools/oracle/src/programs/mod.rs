@@ -232,11 +232,7 @@ impl Builder {
                 });
             }
             Operation::DeleteRange => {
-                self.for_keys(scan(1, number, number + 2), |key, found| Step::Delete {
-                    table: TABLE,
-                    key,
-                    found,
-                });
+                self.for_keys(scan(1, number, number + 2), delete);
             }
             Operation::Exists => {
                 let found = self.register();
@@ -381,7 +377,7 @@ impl Builder {
 
     fn delete(&mut self, key: Box<[Expr; 1]>) {
         let found = self.register();
-        self.steps.push(Step::Delete { table: TABLE, key, found });
+        self.steps.push(delete(key, found));
     }
 
     /// A key that only the data tell: what was read last, or `otherwise`.
@@ -539,6 +535,10 @@ fn scan_between(
         columns: Box::new([column]),
         filter: None,
     }
+}
+
+fn delete(key: Box<[Expr]>, found: Reg) -> Step {
+    Step::Delete { table: TABLE, key, long: Box::default(), found }
 }
 
 fn constant(number: i64) -> Expr {

@@ -314,7 +314,12 @@ fn pair_schema() -> Arc<TableSchema> {
 fn pair_program((x, y): (i64, i64), delete: bool) -> Arc<Work> {
     let pair = || Box::new([x, y].map(|n| Expr::Const(Value::Int(n))));
     let step = match delete {
-        true => Step::Delete { table: oracle::programs::TABLE, key: pair(), found: Reg(0) },
+        true => Step::Delete {
+            table: oracle::programs::TABLE,
+            key: pair(),
+            long: Box::default(),
+            found: Reg(0),
+        },
         false => Step::Insert {
             table: oracle::programs::TABLE,
             key: Box::new([0, 1]),

@@ -331,7 +331,7 @@ fn victims_leave_no_trace() {
         let key = || Box::new([register(0)]);
         let steps = vec![
             increment(COUNTERS, key(), 1, constant(5), 1),
-            Step::Delete { table: COUNTERS, key: key(), found: Reg(2) },
+            Step::Delete { table: COUNTERS, key: key(), long: Box::default(), found: Reg(2) },
             Step::Insert {
                 table: COUNTERS,
                 key: Box::new([0]),

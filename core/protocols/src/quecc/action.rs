@@ -1,0 +1,64 @@
+//! What a fragment does with its row, and what that costs about.
+
+use std::sync::Arc;
+
+use procedure::access::constant_bytes;
+use procedure::{CommandCode, Expr, WRITTEN_BYTES_PER_UNIT};
+use types::ColumnId;
+
+/// What writing a row costs, with some steps around it.
+const FRAGMENT_UNITS: u64 = 48;
+
+pub enum Action {
+    Read {
+        columns: Box<[ColumnId]>,
+    },
+    Exists,
+    Update {
+        code: Arc<CommandCode>,
+        inputs: Box<[Expr]>,
+        /// Whether it fails follows from the arguments, so the planner has tried.
+        decided: bool,
+    },
+    Insert {
+        values: Box<[Expr]>,
+        hidden_row_id: bool,
+    },
+    /// `is_long`: of a table whose rows may be long.
+    Delete {
+        is_long: bool,
+    },
+}
+
+impl Action {
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let exprs: &[Expr] = match self {
+            Action::Update { inputs, .. } => inputs,
+            Action::Insert { values, .. } => values,
+            Action::Read { .. } | Action::Exists | Action::Delete { .. } => &[],
+        };
+        exprs.iter()
+    }
+
+    pub fn is_metered(&self) -> bool {
+        matches!(self, Action::Update { code, .. } if !code.is_brief())
+    }
+
+    /// It changes a row that may be long, without a look at it.
+    pub fn is_unweighed(&self) -> bool {
+        match self {
+            Action::Update { code, .. } => !code.long.is_empty(),
+            Action::Delete { is_long } => *is_long,
+            Action::Read { .. } | Action::Exists | Action::Insert { .. } => false,
+        }
+    }
+
+    pub fn units(&self) -> u64 {
+        let text: usize = self.exprs().map(constant_bytes).sum();
+        let units = FRAGMENT_UNITS + (text / WRITTEN_BYTES_PER_UNIT) as u64;
+        match self {
+            Action::Update { code, .. } => units + code.units,
+            _ => units,
+        }
+    }
+}
