@@ -245,16 +245,30 @@ impl Acl {
                 grant.grantee = Grantee::Role(new);
             }
         }
-        for grant in all {
-            let same =
-                |one: &&mut Grant| one.grantee == grant.grantee && one.grantor == grant.grantor;
-            match self.0.iter_mut().find(same) {
-                Some(one) => {
-                    one.privileges |= grant.privileges;
-                    one.grantable |= grant.grantable;
-                }
-                None => self.0.push(grant),
+        all.into_iter().for_each(|grant| self.add(grant));
+    }
+
+    /// All that both say.
+    pub fn with(mut self, other: &Acl) -> Acl {
+        other.0.iter().for_each(|grant| self.add(*grant));
+        self
+    }
+
+    /// In the order of those that something was granted to, as PostgreSQL keeps what new objects
+    /// have.
+    pub fn sorted(mut self) -> Acl {
+        self.0.sort_by_key(|grant| (grant.grantee, grant.grantor));
+        self
+    }
+
+    fn add(&mut self, grant: Grant) {
+        let same = |one: &&mut Grant| one.grantee == grant.grantee && one.grantor == grant.grantor;
+        match self.0.iter_mut().find(same) {
+            Some(one) => {
+                one.privileges |= grant.privileges;
+                one.grantable |= grant.grantable;
             }
+            None => self.0.push(grant),
         }
     }
 

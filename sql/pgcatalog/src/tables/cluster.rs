@@ -1,9 +1,10 @@
 //! The database and what is around it: schemas, roles, settings, sessions.
 
+use identity::Kind;
 use sql::Commented;
 use types::Value;
 
-use super::{Facts, Rows, granted, oid, owner};
+use super::{Facts, Rows, granted, oid, owner, shown};
 use crate::memory::{Memory, Used};
 use crate::oid as number;
 use crate::world::Locked;
@@ -69,6 +70,26 @@ pub fn pg_auth_members(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             ("member", oid(membership.member.0)),
             ("grantor", oid(membership.grantor.0)),
             ("admin_option", Value::Bool(membership.admin)),
+        ]);
+    }
+}
+
+pub fn pg_default_acl(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    let namespaces = facts.world.namespaces();
+    for (number, (of, acl)) in (1..).zip(facts.world.catalog.defaults()) {
+        let schema = namespaces.iter().find(|(_, name)| Some(*name) == of.schema.as_deref());
+        let kind = match of.kind {
+            Kind::Sequence => "S",
+            Kind::Routine => "f",
+            Kind::Schema => "n",
+            Kind::Table | Kind::Column | Kind::Database => "r",
+        };
+        rows.row(&[
+            ("oid", oid(number)),
+            ("defaclrole", oid(of.role.0)),
+            ("defaclnamespace", oid(schema.map_or(0, |(number, _)| *number))),
+            ("defaclobjtype", Value::text(kind)),
+            ("defaclacl", shown(facts.world, acl)),
         ]);
     }
 }

@@ -53,6 +53,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_constraint", constraints::pg_constraint),
     ("pg_cursors", cluster::pg_cursors),
     ("pg_database", cluster::pg_database),
+    ("pg_default_acl", cluster::pg_default_acl),
     ("pg_depend", sequences::pg_depend),
     ("pg_description", comments::pg_description),
     ("pg_index", relations::pg_index),

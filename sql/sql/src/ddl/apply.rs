@@ -106,6 +106,9 @@ impl Transition {
             }
             Ddl::Role(statement) => return self.role_statement(statement),
             Ddl::Grant(statement) => return self.grant(statement),
+            Ddl::DefaultPrivileges(said) => return self.default_privileges(said),
+            Ddl::DropOwned { roles, cascade } => return self.drop_all_owned(roles, *cascade),
+            Ddl::ReassignOwned { roles, to } => return self.reassign_owned(roles, to),
             Ddl::ChangeOwner { owned, if_exists, name, role } => {
                 return self.change_owner(*owned, *if_exists, name, role);
             }
@@ -457,7 +460,7 @@ impl Transition {
     }
 
     /// Tables hold what points at them; it follows from the foreign keys.
-    fn link_references(&mut self) {
+    pub(super) fn link_references(&mut self) {
         let mut links: BTreeMap<TableId, Vec<Reference>> = BTreeMap::new();
         for table in self.catalog.tables.values() {
             for (key, foreign) in table.foreign_keys.iter().enumerate() {

@@ -17,7 +17,17 @@ use crate::syntax::grants::{GrantStatement, GrantTarget, GrantedPrivileges, Gran
 use crate::syntax::names::{DATABASES, bare, no_schema, object_name, schema_of, simple_name};
 use crate::syntax::roles::RoleSpec;
 
-const INVALID_GRANT_OPERATION: SqlState = SqlState(*b"0LP01");
+pub(super) const INVALID_GRANT_OPERATION: SqlState = SqlState(*b"0LP01");
+
+/// # Errors
+/// 0LP01: objects of the kind have no such privilege.
+pub(super) fn check_there_is(one: Privileges, kind: Kind, called: &str) -> Result<()> {
+    if kind.all().contains(one) {
+        return Ok(());
+    }
+    let what = format!("invalid privilege type {} for {called}", one.name());
+    Err(Error::new(INVALID_GRANT_OPERATION, what))
+}
 
 fn must_own(kind: &str, name: &str) -> Error {
     let what = format!("must be owner of {kind} {name}");
@@ -25,7 +35,7 @@ fn must_own(kind: &str, name: &str) -> Error {
 }
 
 impl Transition {
-    fn closure(&self) -> Closure {
+    pub(super) fn closure(&self) -> Closure {
         self.catalog.roles.closure(self.actor.current)
     }
 
@@ -84,7 +94,12 @@ impl Transition {
                 // It is said what is missing.
                 Err(_) => Ok(()),
             },
-            Ddl::Role(_) | Ddl::Grant(_) | Ddl::ChangeOwner { .. } => Ok(()),
+            Ddl::Role(_)
+            | Ddl::Grant(_)
+            | Ddl::DefaultPrivileges(_)
+            | Ddl::DropOwned { .. }
+            | Ddl::ReassignOwned { .. }
+            | Ddl::ChangeOwner { .. } => Ok(()),
         }
     }
 
@@ -126,13 +141,19 @@ impl Transition {
             }
         }
         let owner = self.actor.current;
-        if owner != identity::BOOTSTRAP {
-            let new = self.catalog.owned_objects().filter(|object| !before.has(object));
-            for object in new.collect::<Vec<_>>() {
-                access.entry(object).or_insert_with(|| Arc::new(Access::of(owner)));
+        if owner != identity::BOOTSTRAP || !self.catalog.defaults.is_empty() {
+            let is_new = |object: &Commented| !before.has(object) && !access.contains_key(object);
+            let new = self.catalog.owned_objects().filter(is_new).collect::<Vec<_>>();
+            for object in new {
+                let made =
+                    Access { acl: self.catalog.acl_of_new(&object, owner), ..Access::of(owner) };
+                if owner != identity::BOOTSTRAP || made.acl.is_some() {
+                    access.insert(object, Arc::new(made));
+                }
             }
         }
         self.catalog.access = access;
+        self.drop_defaults_of_nowhere();
     }
 
     fn access_mut(&mut self, object: &Commented) -> &mut Access {
@@ -141,6 +162,14 @@ impl Transition {
     }
 
     pub(super) fn grant(&mut self, statement: &GrantStatement) -> Result<()> {
+        let grantees = self.grantees(statement)?;
+        for object in self.targets(&statement.on)? {
+            self.grant_of(&object, statement, &grantees)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn grantees<On>(&self, statement: &GrantStatement<On>) -> Result<Vec<Grantee>> {
         let grantees = statement.grantees.iter().map(|grantee| match grantee {
             GranteeSpec::Public => Ok(Grantee::Public),
             GranteeSpec::Role(role) => self.role(role).map(Grantee::Role),
@@ -150,10 +179,7 @@ impl Transition {
             let what = "grant options can only be granted to roles";
             return Err(Error::new(INVALID_GRANT_OPERATION, what));
         }
-        for object in self.targets(&statement.on)? {
-            self.grant_of(&object, statement, &grantees)?;
-        }
-        Ok(())
+        Ok(grantees)
     }
 
     fn targets(&self, on: &GrantTarget) -> Result<Vec<Commented>> {
@@ -251,11 +277,7 @@ impl Transition {
             GrantedPrivileges::Some(some) => {
                 for (one, columns) in some {
                     let allowed = if columns.is_empty() { kind } else { Kind::Column };
-                    if !allowed.all().contains(*one) {
-                        let what =
-                            format!("invalid privilege type {} for {}", one.name(), allowed.word());
-                        return Err(Error::new(INVALID_GRANT_OPERATION, what));
-                    }
+                    check_there_is(*one, allowed, allowed.word())?;
                     match columns.is_empty() {
                         true => whole |= *one,
                         false => of_columns.extend(columns.iter().map(|c| (c.as_str(), *one))),
@@ -372,8 +394,14 @@ impl Transition {
                 }
             }
         }
-        self.give_to(&object, old, new);
-        if let Commented::Table(id) = object {
+        self.give_whole_to(&object, old, new);
+        Ok(())
+    }
+
+    /// A table with the sequences that its columns count by.
+    pub(super) fn give_whole_to(&mut self, object: &Commented, old: RoleId, new: RoleId) {
+        self.give_to(object, old, new);
+        if let Commented::Table(id) = *object {
             let owned = |sequence: &crate::schema::sequence::Sequence| {
                 sequence.owner.is_some_and(|owner| owner.table == id)
             };
@@ -382,10 +410,9 @@ impl Transition {
                 self.give_to(&Commented::Sequence(id), old, new);
             }
         }
-        Ok(())
     }
 
-    fn give_to(&mut self, object: &Commented, old: RoleId, new: RoleId) {
+    pub(super) fn give_to(&mut self, object: &Commented, old: RoleId, new: RoleId) {
         let access = self.access_mut(object);
         access.owner = new;
         let acls = access.acl.iter_mut().chain(access.columns.values_mut());
@@ -448,6 +475,7 @@ impl Transition {
                 details.push(format!("privileges for {kind} {called}"));
             }
         }
+        self.name_uses_by_defaults(role, &mut details);
         match details.is_empty() {
             true => Ok(()),
             false => {
@@ -557,7 +585,7 @@ impl Catalog {
     }
 
     /// The schema that an object is in; of a schema, it itself.
-    fn schema_of(&self, object: &Commented) -> String {
+    pub(crate) fn schema_of(&self, object: &Commented) -> String {
         let table = |id: &TableId| self.table_by_id(*id).map(|table| table.namespace());
         let found = match object {
             Commented::Table(id)

@@ -7,8 +7,10 @@
 mod alter;
 mod apply;
 mod comment;
+mod defaults;
 mod grants;
 mod options;
+mod owned;
 mod rename;
 mod retype;
 mod roles;

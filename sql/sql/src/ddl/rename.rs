@@ -10,6 +10,7 @@ use types::{Error, Result, SqlState};
 use super::StoreChange;
 use super::apply::{Transition, relation_exists};
 use super::table::Draft;
+use crate::schema::access::Access;
 use crate::schema::catalog::{Commented, View};
 use crate::syntax::ddl::Renamed;
 use crate::syntax::names::{bare, beside};
@@ -70,9 +71,10 @@ impl Transition {
             let view = View { name: new.to_owned(), ..(*view).clone() };
             self.catalog.views.insert(new.to_owned(), Arc::new(view));
         }
-        if let Some(access) = self.catalog.access.remove(&Commented::View(name.to_owned())) {
-            self.catalog.access.insert(Commented::View(new.to_owned()), access);
-        }
+        // It is not a new one, and its owner stays.
+        let access = self.catalog.access.remove(&Commented::View(name.to_owned()));
+        let access = access.unwrap_or_else(|| Arc::new(Access::of(identity::BOOTSTRAP)));
+        self.catalog.access.insert(Commented::View(new.to_owned()), access);
         if let Some(text) = self.catalog.comments.remove(&Commented::View(name.to_owned())) {
             self.catalog.comments.insert(Commented::View(new.to_owned()), text);
         }

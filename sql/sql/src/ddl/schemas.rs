@@ -49,7 +49,9 @@ impl Transition {
                 self.catalog.namespaces.insert(name.to_owned());
                 if let Some(owner) = owner {
                     let object = Commented::Schema(name.to_owned());
-                    self.catalog.access.insert(object, Arc::new(Access::of(owner)));
+                    let acl = self.catalog.acl_of_new(&object, owner);
+                    let made = Access { acl, ..Access::of(owner) };
+                    self.catalog.access.insert(object, Arc::new(made));
                 }
                 Ok(())
             }
@@ -117,11 +119,11 @@ impl Transition {
 }
 
 /// Keys as statements name them.
-fn named(keys: &[String]) -> Vec<ast::ObjectName> {
-    let named = |key: &String| {
+pub(super) fn named(keys: &[impl AsRef<str>]) -> Vec<ast::ObjectName> {
+    let named = |key: &str| {
         let (schema, name) = split(key);
         let parts = [schema, name].map(|part| ast::Ident::with_quote('"', part));
         ast::ObjectName::from(parts.to_vec())
     };
-    keys.iter().map(named).collect()
+    keys.iter().map(|key| named(key.as_ref())).collect()
 }

@@ -23,6 +23,25 @@ pub struct Access {
     pub columns: BTreeMap<ColumnId, Acl>,
 }
 
+/// Which objects default privileges are of: those that a role makes, of a kind, in a schema or
+/// anywhere.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DefaultsOf {
+    pub role: RoleId,
+    pub schema: Option<String>,
+    pub kind: Kind,
+}
+
+impl DefaultsOf {
+    /// What stands where nothing was said: of a schema no more than what is said of all.
+    pub(crate) fn usual(&self) -> Acl {
+        match self.schema {
+            Some(_) => Acl::default(),
+            None => Acl::of_new(self.role, self.kind.all(), self.kind.of_public()).sorted(),
+        }
+    }
+}
+
 impl Access {
     pub fn of(owner: RoleId) -> Access {
         Access { owner, acl: None, columns: BTreeMap::new() }
@@ -65,6 +84,28 @@ impl Catalog {
             Some(acl) => Cow::Borrowed(acl),
             None => Cow::Owned(first_acl(object, self.owner(object))),
         }
+    }
+
+    /// All default privileges.
+    pub fn defaults(&self) -> impl Iterator<Item = (&DefaultsOf, &Acl)> {
+        self.defaults.iter()
+    }
+
+    /// What default privileges give a new object of a role; `None`: no other than without them.
+    pub(crate) fn acl_of_new(&self, object: &Commented, owner: RoleId) -> Option<Acl> {
+        let kind = object.kind().filter(|_| !self.defaults.is_empty())?;
+        let schema = match object {
+            Commented::Schema(_) | Commented::Database => None,
+            object => Some(self.schema_of(object)),
+        };
+        let everywhere = DefaultsOf { role: owner, schema: None, kind };
+        let found = schema.and_then(|schema| {
+            self.defaults.get(&DefaultsOf { role: owner, schema: Some(schema), kind })
+        });
+        let usual = everywhere.usual();
+        let acl = self.defaults.get(&everywhere).unwrap_or(&usual).clone();
+        let acl = found.into_iter().fold(acl, Acl::with).sorted();
+        (acl != usual).then_some(acl)
     }
 
     /// What a role may do with an object, a column by itself left aside. An owner has no more than

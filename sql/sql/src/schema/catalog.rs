@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use identity::{Privileges, RoleId, Roles};
+use identity::{Acl, Privileges, RoleId, Roles};
 use parking_lot::Mutex;
 use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
 use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
 
-use crate::schema::access::Access;
+use crate::schema::access::{Access, DefaultsOf};
 use crate::schema::sequence::{Identity, Sequence};
 use crate::syntax::names::{self, PUBLIC};
 use crate::syntax::routine::{CreateFunction, parameter_columns, result_columns};
@@ -24,6 +24,8 @@ pub struct Catalog {
     pub(crate) next_table: u32,
     pub(crate) roles: Arc<Roles>,
     pub(crate) access: BTreeMap<Commented, Arc<Access>>,
+    /// What was granted of objects that are yet to be made.
+    pub(crate) defaults: Arc<BTreeMap<DefaultsOf, Acl>>,
     /// Schemas, but those of the system.
     pub(crate) namespaces: BTreeSet<String>,
     pub(crate) tables: BTreeMap<TableId, Arc<Table>>,

@@ -6,7 +6,7 @@
 use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
-use crate::syntax::grants::{GrantStatement, Owned};
+use crate::syntax::grants::{DefaultPrivileges, GrantStatement, Owned};
 use crate::syntax::names::{fold, simple_name};
 use crate::syntax::roles::{RoleSpec, RoleStatement};
 use crate::syntax::routine::{CreateFunction, RoutineKind};
@@ -90,6 +90,15 @@ pub enum Ddl {
     },
     Role(Box<RoleStatement>),
     Grant(Box<GrantStatement>),
+    DefaultPrivileges(Box<DefaultPrivileges>),
+    DropOwned {
+        roles: Vec<RoleSpec>,
+        cascade: bool,
+    },
+    ReassignOwned {
+        roles: Vec<RoleSpec>,
+        to: RoleSpec,
+    },
     ChangeOwner {
         owned: Owned,
         if_exists: bool,
@@ -118,6 +127,9 @@ impl Ddl {
             Ddl::Role(statement) => statement.tag(),
             Ddl::Grant(statement) if statement.grants => "GRANT",
             Ddl::Grant(_) => "REVOKE",
+            Ddl::DefaultPrivileges(_) => "ALTER DEFAULT PRIVILEGES",
+            Ddl::DropOwned { .. } => "DROP OWNED",
+            Ddl::ReassignOwned { .. } => "REASSIGN OWNED",
             Ddl::ChangeOwner { owned, .. } => owned.tag(),
             Ddl::CreateView(_) => "CREATE VIEW",
             Ddl::DropViews { .. } => "DROP VIEW",

@@ -1,6 +1,6 @@
-//! GRANT and REVOKE of privileges, and ALTER … OWNER TO.
+//! GRANT and REVOKE of privileges, of objects and of those to come, and ALTER … OWNER TO.
 
-use identity::Privileges;
+use identity::{Kind, Privileges};
 use sqlparser::ast;
 use sqlparser::keywords::Keyword as K;
 use sqlparser::parser::{Parser, ParserError};
@@ -8,20 +8,30 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::syntax::ddl::Ddl;
 use crate::syntax::names::fold;
-use crate::syntax::roles::{RoleSpec, granted_by, spec, word};
+use crate::syntax::roles::{RoleSpec, granted_by, spec, specs, word};
 
 type Read<T> = Result<T, ParserError>;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct GrantStatement {
+pub struct GrantStatement<On = GrantTarget> {
     /// Else it revokes.
     pub grants: bool,
     pub what: GrantedPrivileges,
-    pub on: GrantTarget,
+    pub on: On,
     pub grantees: Vec<GranteeSpec>,
     /// WITH GRANT OPTION, GRANT OPTION FOR.
     pub option: bool,
     pub cascade: bool,
+}
+
+/// ALTER DEFAULT PRIVILEGES: what objects have that are yet to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DefaultPrivileges {
+    /// Whose objects; its own, where none is named.
+    pub roles: Vec<RoleSpec>,
+    /// Where; everywhere, if none is named.
+    pub schemas: Vec<String>,
+    pub statement: GrantStatement<Kind>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -75,12 +85,79 @@ impl Owned {
     }
 }
 
+fn is_word(token: &TokenWithSpan, name: &str) -> bool {
+    matches!(&token.token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name))
+}
+
 fn fault(what: impl Into<String>) -> ParserError {
     ParserError::ParserError(what.into())
 }
 
-/// Behind GRANT or REVOKE, where it is of privileges.
-pub(crate) fn read(parser: &mut Parser<'_>, grants: bool) -> Read<GrantStatement> {
+/// Whether a statement of these first words, that grants no role, is read here.
+pub(crate) fn are_of_privileges(words: &[K], tokens: &[TokenWithSpan]) -> bool {
+    match words {
+        [K::GRANT | K::REVOKE, ..]
+        | [K::ALTER, K::DEFAULT, K::PRIVILEGES, ..]
+        | [K::DROP, K::OWNED, K::BY, ..] => true,
+        // sqlparser has no keyword for it.
+        [_, K::OWNED, K::BY, ..] => tokens.first().is_some_and(|first| is_word(first, "reassign")),
+        _ => false,
+    }
+}
+
+/// A statement that [`are_of_privileges`] has told.
+pub(crate) fn statement(words: &[K], parser: &mut Parser<'_>) -> Read<Ddl> {
+    let before = if let [K::GRANT | K::REVOKE, ..] = words { 1 } else { 3 };
+    (0..before).for_each(|_| drop(parser.next_token()));
+    match words.first() {
+        Some(kind @ (K::GRANT | K::REVOKE)) => {
+            let statement = read_on(parser, *kind == K::GRANT, target)?;
+            Ok(Ddl::Grant(Box::new(statement)))
+        }
+        Some(K::ALTER) => Ok(Ddl::DefaultPrivileges(Box::new(read_defaults(parser)?))),
+        Some(K::DROP) => drop_owned(parser),
+        _ => reassign_owned(parser),
+    }
+}
+
+/// Behind ALTER DEFAULT PRIVILEGES.
+fn read_defaults(parser: &mut Parser<'_>) -> Read<DefaultPrivileges> {
+    let (mut roles, mut schemas) = (Vec::new(), Vec::new());
+    loop {
+        if parser.parse_keyword(K::FOR) {
+            word(parser, &["role", "user"]).ok_or_else(|| fault("Expected: ROLE"))?;
+            roles.extend(specs(parser)?);
+        } else if parser.parse_keyword(K::IN) {
+            parser.expect_keyword_is(K::SCHEMA)?;
+            schemas.extend(identifiers(parser)?);
+        } else {
+            break;
+        }
+    }
+    let grants = word(parser, &["grant", "revoke"])
+        .ok_or_else(|| fault("Expected: GRANT or REVOKE"))?
+        == "grant";
+    let statement = read_on(parser, grants, kind_of_new)?;
+    Ok(DefaultPrivileges { roles, schemas, statement })
+}
+
+fn kind_of_new(parser: &mut Parser<'_>) -> Read<Kind> {
+    match word(parser, &["tables", "sequences", "functions", "routines", "schemas", "types"]) {
+        Some("tables") => Ok(Kind::Table),
+        Some("sequences") => Ok(Kind::Sequence),
+        Some("functions" | "routines") => Ok(Kind::Routine),
+        Some("schemas") => Ok(Kind::Schema),
+        Some(_) => Err(fault("no types can be made, and so none with default privileges")),
+        None => Err(fault("Expected: TABLES, SEQUENCES, FUNCTIONS or SCHEMAS")),
+    }
+}
+
+fn read_on<On>(
+    parser: &mut Parser<'_>,
+    grants: bool,
+    target: impl FnOnce(&mut Parser<'_>) -> Read<On>,
+) -> Read<GrantStatement<On>> {
     let mut option = false;
     if !grants && parser.parse_keyword(K::GRANT) {
         word(parser, &["option"]).ok_or_else(|| fault("Expected: OPTION FOR"))?;
@@ -196,6 +273,20 @@ fn routine(parser: &mut Parser<'_>) -> Read<ast::ObjectName> {
     Ok(name)
 }
 
+/// Behind DROP OWNED BY.
+fn drop_owned(parser: &mut Parser<'_>) -> Read<Ddl> {
+    let roles = specs(parser)?;
+    let cascade = parser.parse_one_of_keywords(&[K::CASCADE, K::RESTRICT]) == Some(K::CASCADE);
+    Ok(Ddl::DropOwned { roles, cascade })
+}
+
+/// Behind REASSIGN OWNED BY.
+fn reassign_owned(parser: &mut Parser<'_>) -> Read<Ddl> {
+    let roles = specs(parser)?;
+    parser.expect_keyword_is(K::TO)?;
+    Ok(Ddl::ReassignOwned { roles, to: spec(parser)? })
+}
+
 /// `ALTER kind [IF EXISTS] name OWNER TO role`.
 ///
 /// `None`: it says something else.
@@ -203,10 +294,7 @@ pub(crate) fn changed_owner(
     tokens: &[TokenWithSpan],
     parser: &mut Parser<'_>,
 ) -> Option<Read<Ddl>> {
-    let is = |token: &TokenWithSpan, name: &str| {
-        matches!(&token.token, Token::Word(word)
-            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name))
-    };
+    let is = is_word;
     let [alter, _, .., owner, to, _] = tokens else { return None };
     if !(is(alter, "alter") && is(owner, "owner") && is(to, "to")) {
         return None;

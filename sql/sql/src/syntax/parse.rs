@@ -314,17 +314,16 @@ fn of_roles(words: &[Keyword], tokens: &[TokenWithSpan], parser: &mut Parser<'_>
             skip(parser, 2);
             roles::drop_roles(parser).map(of_role)
         }
-        [kind @ (Keyword::GRANT | Keyword::REVOKE), ..] => {
+        [Keyword::GRANT, ..] if roles::grants_roles(tokens) => {
             skip(parser, 1);
-            let grants = *kind == Keyword::GRANT;
-            match (roles::grants_roles(tokens), grants) {
-                (true, true) => roles::grant(parser).map(of_role),
-                (true, false) => roles::revoke(parser).map(of_role),
-                (false, _) => {
-                    let read = grants::read(parser, grants);
-                    read.map(|statement| of_ddl(Ddl::Grant(Box::new(statement))))
-                }
-            }
+            roles::grant(parser).map(of_role)
+        }
+        [Keyword::REVOKE, ..] if roles::grants_roles(tokens) => {
+            skip(parser, 1);
+            roles::revoke(parser).map(of_role)
+        }
+        words if grants::are_of_privileges(words, tokens) => {
+            grants::statement(words, parser).map(of_ddl)
         }
         _ => return None,
     })
@@ -394,7 +393,7 @@ fn two_phases(tokens: &[TokenWithSpan]) -> Result<()> {
 /// Statements of PostgreSQL that sqlparser takes for no statement at all.
 fn unknown_to_sqlparser(tokens: &[TokenWithSpan]) -> Option<&'static str> {
     const NAMES: &[&str] =
-        &["CHECKPOINT", "CLUSTER", "IMPORT", "REASSIGN", "REFRESH", "REINDEX", "SECURITY", "TABLE"];
+        &["CHECKPOINT", "CLUSTER", "IMPORT", "REFRESH", "REINDEX", "SECURITY", "TABLE"];
     let word = |token: &TokenWithSpan| match &token.token {
         Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
         _ => None,
