@@ -172,7 +172,17 @@ fn sequence(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
 fn any_column(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 2)?;
     let catalog = &run.world.catalog;
-    let Some(Commented::Table(id)) = relation(run, &rest[0]) else { return table(run, a, &[]) };
+    let id = match relation(run, &rest[0]) {
+        Some(Commented::Table(id)) => id,
+        Some(Commented::View(name)) => {
+            let any = wanted(&rest[1], Kind::Column)?;
+            let may = |(one, _): &(Privileges, bool)| {
+                catalog.may_with_any_view_column(&closure, &name, *one)
+            };
+            return Ok(Value::Bool(any.iter().any(may)));
+        }
+        _ => return table(run, a, &[]),
+    };
     let Some(known) = catalog.table_by_id(id) else { return Ok(Value::Null) };
     let any = wanted(&rest[1], Kind::Column)?;
     let may = |(one, _): &(Privileges, bool)| catalog.may_with_any_column(&closure, known, *one);
@@ -182,8 +192,10 @@ fn any_column(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
 fn column(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 3)?;
     let catalog = &run.world.catalog;
-    let Some(Commented::Table(id)) = relation(run, &rest[0]) else {
-        return of_system(&closure, &rest[2]);
+    let id = match relation(run, &rest[0]) {
+        Some(Commented::Table(id)) => id,
+        Some(Commented::View(name)) => return view_column(run, &closure, &name, &rest[1..]),
+        _ => return of_system(&closure, &rest[2]),
     };
     let Some(known) = catalog.table_by_id(id) else { return Ok(Value::Null) };
     let place = match &rest[1] {
@@ -199,6 +211,32 @@ fn column(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
     };
     let has = catalog.column_privileges(&closure, id, place);
     let any = wanted(&rest[2], Kind::Column)?;
+    Ok(Value::Bool(any.iter().any(|(one, _)| has.contains(*one))))
+}
+
+fn view_column(run: &Run<'_>, closure: &Closure, view: &str, a: &[Value]) -> Result<Value> {
+    let known = run.world.views().iter().find(|known| known.name == view);
+    let Some(known) = known else { return Ok(Value::Null) };
+    let mut names = known.columns.iter().map(|column| column.name.as_str());
+    let name = match &a[0] {
+        name @ Value::Text(_) => {
+            let name = str_of(name);
+            names.find(|known| *known == name).ok_or_else(|| {
+                let (_, relation) = run.world.catalog.called(&Commented::View(view.to_owned()));
+                let what = format!("column \"{name}\" of relation \"{relation}\" does not exist");
+                Error::new(SqlState::UNDEFINED_COLUMN, what)
+            })?
+        }
+        number => {
+            let place = oid_of(number).checked_sub(1);
+            match place.and_then(|place| names.nth(place as usize)) {
+                Some(name) => name,
+                None => return Ok(Value::Null),
+            }
+        }
+    };
+    let has = run.world.catalog.view_column_privileges(closure, view, name);
+    let any = wanted(&a[1], Kind::Column)?;
     Ok(Value::Bool(any.iter().any(|(one, _)| has.contains(*one))))
 }
 

@@ -1,7 +1,7 @@
 //! Tables, views and indexes, and their columns.
 
 use sql::schema::sequence::Identity;
-use sql::{Commented, Table};
+use sql::{Commented, GrantedColumn, Table};
 use types::{ColumnId, DataType, IndexId, Layout, SystemType, Value};
 
 use super::{Facts, Rows, granted, ints, oid, owner, sequences, shown};
@@ -279,9 +279,8 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         let identities = facts.world.catalog.identities(table.id());
         for (id, column) in attributes(table) {
             let identity = identities.iter().find(|(column, _)| *column == id);
-            let grants = facts.world.catalog.column_grants(table.id());
-            let grants = grants.filter(|(column, _)| *column == id).map(|(_, acl)| acl);
-            let grants = grants.last().map_or(Value::Null, |acl| shown(facts.world, acl));
+            let column_grants = (Commented::Table(table.id()), GrantedColumn::OfTable(id));
+            let grants = column_granted(facts, &column_grants);
             let identity = identity.map(|(_, kind)| *kind);
             table_attribute((table, identity, grants), id, column, rows);
         }
@@ -301,9 +300,17 @@ pub fn pg_attribute(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     }
     for view in facts.world.views() {
         for (at, column) in (1..).zip(&view.columns) {
-            attribute(rows, view.numbers.relation, at, &column.name, &column.data_type, &[]);
+            let granted =
+                (Commented::View(view.name.clone()), GrantedColumn::OfView(column.name.clone()));
+            let more = [("attacl", column_granted(facts, &granted))];
+            attribute(rows, view.numbers.relation, at, &column.name, &column.data_type, &more);
         }
     }
+}
+
+fn column_granted(facts: &Facts<'_>, (of, column): &(Commented, GrantedColumn)) -> Value {
+    let grants = facts.world.catalog.column_grants(of, column);
+    grants.map_or(Value::Null, |acl| shown(facts.world, acl))
 }
 
 fn table_attribute(

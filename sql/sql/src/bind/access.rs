@@ -18,7 +18,7 @@ use procedure::{Expr, Step};
 use types::{ColumnId, Error, Result, TableId};
 
 use super::binder::Binder;
-use super::scope::Scope;
+use super::scope::{ReadView, Scope};
 use crate::schema::catalog::{Commented, Table, View};
 use crate::schema::sequence::Sequence;
 
@@ -132,9 +132,22 @@ impl Binder<'_> {
         let Some(relation) = relation.filter(|relation| relation.name != "excluded") else {
             return;
         };
+        let column = *place - relation.offset;
         if let Some(table) = relation.table.as_ref().map(|table| table.id()) {
-            let column = *place - relation.offset;
             self.needs_columns(table, Privileges::SELECT, [column]);
+        } else if let Some(view) = relation.view.clone() {
+            self.needs_view_column(&view, column);
+        }
+    }
+
+    fn needs_view_column(&mut self, view: &ReadView, column: ColumnId) {
+        if let (Some(checked), Some(name)) = (&self.checked, view.columns.get(usize::from(column)))
+            && !self
+                .catalog
+                .view_column_privileges(checked, &view.name, name)
+                .contains(Privileges::SELECT)
+        {
+            self.deny(&Commented::View(view.name.clone()));
         }
     }
 
@@ -144,8 +157,13 @@ impl Binder<'_> {
         view: &View,
         bind: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
+        // Which columns are read is not known yet.
         let object = Commented::View(view.name.clone());
-        self.needs(&object, Privileges::SELECT);
+        if let Some(checked) = &self.checked
+            && !self.catalog.may_with_any_view_column(checked, &view.name, Privileges::SELECT)
+        {
+            self.deny(&object);
+        }
         let reader = self.checked.take();
         if reader.is_some() {
             self.check_role(self.catalog.owner(&object));

@@ -10,7 +10,7 @@ use types::{DataType, Error, Result, SqlState};
 use super::binder::{Binder, Typed};
 use super::plan::{Item, Source, Wishes, conjuncts, plan};
 use super::row_functions::{each_input, gives_rows, needs, positional, side_by_side};
-use super::scope::{Scope, ScopeColumn};
+use super::scope::{ReadView, Scope, ScopeColumn};
 use super::state::Place;
 use super::with::returns_nothing;
 use crate::schema::catalog::{Commented, Table, View};
@@ -289,7 +289,14 @@ impl Binder<'_> {
         let given = view.columns.iter().cloned().map(Some).chain(std::iter::repeat(None));
         let columns = bound.columns.into_iter().zip(given);
         let columns = columns.map(|(c, given)| (given.unwrap_or(c.name), c.data_type));
-        add_derived(from, shown, columns.collect(), alias, bound.query)
+        let columns: Vec<(String, DataType)> = columns.collect();
+        let names = columns.iter().map(|(name, _)| name.clone()).collect();
+        let read = ReadView { name: view.name.clone(), columns: names };
+        add_derived(from, shown, columns, alias, bound.query)?;
+        if let Some(relation) = from.scope.relations.last_mut() {
+            relation.view = Some(Arc::new(read));
+        }
+        Ok(())
     }
 
     fn table_function(

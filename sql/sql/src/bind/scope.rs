@@ -24,6 +24,16 @@ pub struct Relation {
     pub offset: u16,
     /// The table it is, where it is one.
     pub table: Option<Arc<Table>>,
+    /// The view.
+    pub view: Option<Arc<ReadView>>,
+}
+
+/// A view that is read, whose columns may be granted one by one.
+#[derive(Debug)]
+pub struct ReadView {
+    pub name: String,
+    /// As it calls them, whatever they are called where it is read.
+    pub columns: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -73,7 +83,8 @@ impl Scope {
 
     pub fn add(&mut self, name: &str, columns: Vec<ScopeColumn>, table: Option<Arc<Table>>) {
         let offset = self.width();
-        self.relations.push(Relation { name: name.to_owned(), columns, offset, table });
+        let name = name.to_owned();
+        self.relations.push(Relation { name, columns, offset, table, view: None });
     }
 
     pub fn width(&self) -> u16 {

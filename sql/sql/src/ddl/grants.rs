@@ -10,8 +10,10 @@ use sqlparser::ast;
 use types::{ColumnId, Error, Result, SqlState, TableId};
 
 use super::apply::Transition;
-use crate::schema::access::Access;
+use crate::bind::Binder;
+use crate::schema::access::{Access, GrantedColumn, denied};
 use crate::schema::catalog::{Catalog, Commented};
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::{Ddl, Renamed};
 use crate::syntax::grants::{GrantStatement, GrantTarget, GrantedPrivileges, GranteeSpec, Owned};
 use crate::syntax::names::{DATABASES, bare, no_schema, object_name, schema_of, simple_name};
@@ -136,8 +138,11 @@ impl Transition {
                 && !access.columns.is_empty()
             {
                 let catalog = &self.catalog;
-                let columns = &mut Arc::make_mut(access).columns;
-                columns.retain(|column, _| catalog.has(&Commented::Column(*id, *column)));
+                let is_there = |column: &GrantedColumn| match column {
+                    GrantedColumn::OfTable(column) => catalog.has(&Commented::Column(*id, *column)),
+                    GrantedColumn::OfView(_) => false,
+                };
+                Arc::make_mut(access).columns.retain(|column, _| is_there(column));
             }
         }
         let owner = self.actor.current;
@@ -293,20 +298,50 @@ impl Transition {
             self.change_acl(object, None, whole, statement, grantees)?;
         }
         for (name, privileges) in of_columns {
-            let Commented::Table(id) = object else {
-                return Err(Error::unsupported("a privilege on a column of a view"));
-            };
-            let table = self.catalog.table_by_id(*id).cloned();
-            let column = table.map(|table| table.column_named(name)).transpose()?;
-            self.change_acl(object, column, privileges, statement, grantees)?;
+            let column = self.column_of(object, name)?;
+            self.change_acl(object, Some((name, column)), privileges, statement, grantees)?;
         }
         Ok(())
+    }
+
+    /// A column of a table or a view.
+    fn column_of(&self, object: &Commented, name: &str) -> Result<GrantedColumn> {
+        let missing = || {
+            let (_, relation) = self.catalog.called(object);
+            let what = format!("column \"{name}\" of relation \"{relation}\" does not exist");
+            Error::new(SqlState::UNDEFINED_COLUMN, what)
+        };
+        match object {
+            Commented::Table(id) => {
+                let table = self.catalog.table_by_id(*id).ok_or_else(missing)?;
+                table.column_named(name).map(GrantedColumn::OfTable)
+            }
+            Commented::View(view) => {
+                let view = self.catalog.view(view).ok_or_else(missing)?;
+                let session = SessionInfo::default();
+                let bound = Binder::new(&self.catalog, &session, Vec::new()).query(&view.query);
+                let bound = bound.map_err(|_| {
+                    Error::unsupported(
+                        "a privilege on a column of a view that only an analytical \
+                        engine reads",
+                    )
+                })?;
+                let given = view.columns.iter().map(String::as_str);
+                let own = bound.columns.iter().map(|column| column.name.as_str());
+                let mut names = given.chain(own.skip(view.columns.len()));
+                match names.any(|known| known == name) {
+                    true => Ok(GrantedColumn::OfView(name.to_owned())),
+                    false => Err(missing()),
+                }
+            }
+            _ => Err(missing()),
+        }
     }
 
     fn change_acl(
         &mut self,
         object: &Commented,
-        column: Option<ColumnId>,
+        column: Option<(&str, GrantedColumn)>,
         wanted: Privileges,
         statement: &GrantStatement,
         grantees: &[Grantee],
@@ -314,11 +349,10 @@ impl Transition {
         let closure = self.closure();
         let owner = self.catalog.owner(object);
         let whole = self.catalog.acl(object).into_owned();
-        let mut acl = match column {
+        let mut acl = match &column {
             None => whole.clone(),
-            Some(column) => {
-                let access = self.catalog.access.get(object);
-                access.and_then(|access| access.columns.get(&column)).cloned().unwrap_or_default()
+            Some((_, column)) => {
+                self.catalog.column_grants(object, column).cloned().unwrap_or_default()
             }
         };
         // A grant option on the table is one on each of its columns.
@@ -330,10 +364,15 @@ impl Transition {
         };
         if may.is_empty() {
             let has = self.catalog.privileges(&closure, object) | acl.privileges(&closure);
-            return match has.is_empty() {
-                true => Err(self.catalog.denied(object)),
+            return match (has.is_empty(), &column) {
+                (true, None) => Err(self.catalog.denied(object)),
+                (true, Some((name, _))) => {
+                    let (_, relation) = self.catalog.called(object);
+                    let name = format!("\"{name}\" of relation \"{relation}\"");
+                    Err(denied("column", &name))
+                }
                 // There is nothing that it could give.
-                false => Ok(()),
+                (false, _) => Ok(()),
             };
         }
         let privileges = wanted & may;
@@ -351,7 +390,7 @@ impl Transition {
         let access = self.access_mut(object);
         match column {
             None => access.acl = Some(acl),
-            Some(column) => _ = access.columns.insert(column, acl),
+            Some((_, column)) => _ = access.columns.insert(column, acl),
         }
         // What is taken back of a table is taken back of its columns.
         if columns_too {

@@ -19,8 +19,16 @@ pub struct Access {
     pub owner: RoleId,
     /// `None`: nothing was granted or revoked.
     pub acl: Option<Acl>,
-    /// Of a table, by column, beside what is granted of the table as a whole.
-    pub columns: BTreeMap<ColumnId, Acl>,
+    /// Of a table or a view, by column, beside what is granted of it as a whole.
+    pub columns: BTreeMap<GrantedColumn, Acl>,
+}
+
+/// A view's columns have no other name than their text: what CREATE OR REPLACE moves keeps its
+/// grants, and what takes its place gets none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GrantedColumn {
+    OfTable(ColumnId),
+    OfView(String),
 }
 
 /// Which objects default privileges are of: those that a role makes, of a kind, in a schema or
@@ -73,9 +81,9 @@ impl Catalog {
         self.access.get(object)?.acl.as_ref()
     }
 
-    pub fn column_grants(&self, table: TableId) -> impl Iterator<Item = (ColumnId, &Acl)> {
-        let access = self.access.get(&Commented::Table(table));
-        access.into_iter().flat_map(|access| access.columns.iter()).map(|(id, acl)| (*id, acl))
+    /// What was granted of a column beside what was granted of all.
+    pub fn column_grants(&self, object: &Commented, column: &GrantedColumn) -> Option<&Acl> {
+        self.access.get(object)?.columns.get(column)
     }
 
     /// All that is granted of it, what it has from the beginning too.
@@ -125,10 +133,47 @@ impl Catalog {
         table: TableId,
         column: ColumnId,
     ) -> Privileges {
-        let object = Commented::Table(table);
-        let own = self.access.get(&object).and_then(|access| access.columns.get(&column));
+        self.privileges_by_column(
+            closure,
+            &Commented::Table(table),
+            &GrantedColumn::OfTable(column),
+        )
+    }
+
+    /// The same of a view's column.
+    pub fn view_column_privileges(
+        &self,
+        closure: &Closure,
+        view: &str,
+        column: &str,
+    ) -> Privileges {
+        let column = GrantedColumn::OfView(column.to_owned());
+        self.privileges_by_column(closure, &Commented::View(view.to_owned()), &column)
+    }
+
+    fn privileges_by_column(
+        &self,
+        closure: &Closure,
+        object: &Commented,
+        column: &GrantedColumn,
+    ) -> Privileges {
+        let own = self.column_grants(object, column);
         let own = own.map_or(Privileges::NONE, |acl| acl.privileges(closure));
-        self.privileges(closure, &object) | own
+        self.privileges(closure, object) | own
+    }
+
+    /// Whether a role may do this with one column of a view at least.
+    pub fn may_with_any_view_column(
+        &self,
+        closure: &Closure,
+        view: &str,
+        wanted: Privileges,
+    ) -> bool {
+        let object = Commented::View(view.to_owned());
+        let by_column = self.access.get(&object).into_iter().flat_map(|a| a.columns.values());
+        let mut by_column = by_column.map(|acl| acl.privileges(closure));
+        self.privileges(closure, &object).contains(wanted)
+            || by_column.any(|own| own.contains(wanted))
     }
 
     /// Whether a role may do this with one column at least.
