@@ -133,7 +133,7 @@ impl pgfront::Database for ClientListener {
             return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message)
                 .with_hint("A node has one database, \"tally\"."));
         }
-        self.roles().principal(&options.user)?;
+        self.database.schema.newest().catalog.check_connects(&options.user)?;
         let info = SessionInfo {
             user: options.user,
             role: None,

@@ -73,6 +73,26 @@ fn psql_logs_in_by_what_the_ledger_says_of_a_role() {
                    JOIN pg_roles r ON r.oid = a.roleid JOIN pg_roles m ON m.oid = a.member";
     assert_eq!(say(members), "staff|ada|f");
 
+    say("REVOKE CONNECT ON DATABASE tally FROM PUBLIC");
+    let (admitted, why) = ada("staple");
+    assert!(!admitted && why.contains("permission denied for database \"tally\""), "{why}");
+    assert!(why.contains("User does not have CONNECT privilege."), "{why}");
+    say("GRANT CONNECT ON DATABASE tally TO staff");
+    assert!(ada("staple").0, "by what it is a member of");
+    assert!(!psql_by(&connection(&node, "eve", ""), "SELECT 1").0);
+
+    say("CREATE TABLE notes (id int PRIMARY KEY, note text); GRANT SELECT ON notes TO staff");
+    say("CREATE VIEW ids AS SELECT id FROM notes; GRANT SELECT (id) ON ids TO eve");
+    let shown = psql_by(&owner, "\\z").1;
+    let table = "public|notes|table|tally=arwdDxt/tally\nstaff=r/tally||";
+    assert!(
+        shown.contains(table) && shown.contains("public|ids|view||id:\n  eve=r/tally|"),
+        "{shown}"
+    );
+    say("ALTER DEFAULT PRIVILEGES FOR ROLE ada GRANT SELECT ON TABLES TO eve");
+    let shown = psql_by(&owner, "\\ddp").1;
+    assert_eq!(shown, "ada||table|ada=arwdDxt/ada\neve=r/ada");
+
     node.signal(Signal::TERM);
     drop(node);
     for secret in ["correct horse", "staple", "battery"] {

@@ -189,6 +189,22 @@ impl Catalog {
             || columns.any(|(column, _)| may(column))
     }
 
+    /// Who may begin a session.
+    ///
+    /// # Errors
+    /// 28000: it is no role that logs in; 42501: it may not connect to the database.
+    pub fn check_connects(&self, user: &str) -> Result<(), Error> {
+        let closure = self.roles.closure(self.roles.principal(user)?.id);
+        match self.privileges(&closure, &Commented::Database).contains(Privileges::CONNECT) {
+            true => Ok(()),
+            false => {
+                let (kind, name) = self.called(&Commented::Database);
+                Err(denied(kind, &format!("\"{name}\""))
+                    .with_detail("User does not have CONNECT privilege."))
+            }
+        }
+    }
+
     /// What a role may give to others of an object.
     pub fn grantable(&self, closure: &Closure, object: &Commented) -> Privileges {
         match closure.has(self.owner(object)) {
