@@ -62,7 +62,7 @@ impl Catalog {
 impl Transition {
     fn run(&mut self, ddl: &Ddl) -> Result<()> {
         match ddl {
-            Ddl::CreateTable(create) => self.create_table(create)?,
+            Ddl::CreateTable(create) => return self.create_table(create),
             Ddl::AlterTable(alter) => self.alter_table(alter)?,
             Ddl::DropTables { names, if_exists, cascade } => {
                 self.drop_tables(names, *if_exists, *cascade)?
@@ -140,8 +140,13 @@ impl Transition {
         let table = Draft::create(&self.catalog, id, &name, create)?;
         self.store.push(StoreChange::CreateTable((*table.schema).clone()));
         self.set_layout(id, Layout::Row, table.layout);
+        let parents: Vec<TableId> = table.foreign_keys.iter().map(|key| key.parent).collect();
         self.catalog.table_names.insert(name, id);
         self.catalog.tables.insert(id, Arc::new(table));
+        // No table has a higher number, so this is where links are that are made for all at once.
+        for (key, parent) in parents.into_iter().enumerate() {
+            self.edit(parent, |parent| parent.referenced_by.push(Reference { child: id, key }));
+        }
         Ok(())
     }
 

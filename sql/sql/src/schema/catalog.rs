@@ -381,15 +381,17 @@ impl Catalog {
     /// The index of that name and its table; primary keys count as index 0.
     pub fn find_index(&self, name: &str) -> Option<(&Arc<Table>, IndexId)> {
         let (namespace, name) = names::split(name);
-        let mut tables = self.tables.values().filter(|table| table.namespace() == namespace);
-        tables.find_map(|table| {
+        // Names differ more often than schemas do, and are told apart in less time.
+        let is_it = |table: &Table| {
             if !table.schema.hidden_row_id && table.primary_key_name == name {
-                return Some((table, 0));
+                return Some(0);
             }
             let mut indexes = table.schema.indexes.iter();
             let place = indexes.position(|i| !i.dropped && i.name == name)?;
-            Some((table, place as IndexId + 1))
-        })
+            Some(place as IndexId + 1)
+        };
+        let mut found = self.tables.values().filter_map(|table| Some((table, is_it(table)?)));
+        found.find(|(table, _)| table.namespace() == namespace)
     }
 
     /// Whether a table, a view, a sequence or an index already has this name.
