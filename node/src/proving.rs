@@ -23,6 +23,7 @@ use ledger::{
     Anchor, Body, Files, Hash, HeadTree, LogReader, Proof, Receipt, ResultHeader, SignedHead,
     Signer, Stream, Trust, first_record, read_record,
 };
+use order::EnvelopeBytes;
 use parking_lot::{Mutex, MutexGuard};
 use sql::session::ledger_proofs::LedgerProofs;
 use types::{Error, Height, Result, SqlState};
@@ -156,16 +157,19 @@ impl LedgerProofs for Keeper {
         Ok(self.checked(Proof { body, anchor })?.anchor)
     }
 
-    fn receipt(&self, height: Height, index: u32) -> Result<Receipt> {
+    fn receipt(&self, height: Height, index: u32) -> Result<(Receipt, Option<String>)> {
         self.engine.written()?;
         let receipt = receipts::receipt_of(&self.files, height, index);
-        receipt.map_err(|error| match error.downcast::<Error>() {
+        let receipt = receipt.map_err(|error| match error.downcast::<Error>() {
             Ok(error) => error,
             Err(error) => {
                 let what = error.root_cause().to_string();
                 Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
             }
-        })
+        })?;
+        let envelope = EnvelopeBytes::read(receipt.envelope.clone().into());
+        let user = envelope.view().ok().map(|view| view.principal.to_owned());
+        Ok((receipt, user))
     }
 
     fn consistency(&self, old: u64, new: u64) -> Result<Proof> {

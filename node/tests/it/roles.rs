@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rustix::process::Signal;
+use tokio_postgres::{Client, NoTls};
 
 use super::doors::psql_by;
 use super::{Node, path, run};
@@ -102,4 +103,52 @@ fn psql_logs_in_by_what_the_ledger_says_of_a_role() {
     assert!(run(&["verify", path(&data)]).status.success());
     let node = Node::start(&data);
     assert!(psql_by(&connection(&node, "ada", "staple"), "SET ROLE staff").0);
+}
+
+async fn session(node: &Node, user: &str) -> Client {
+    let (client, connection) =
+        tokio_postgres::connect(&connection(node, user, ""), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+async fn last_commit(client: &Client) -> String {
+    let row = client.query_one("SELECT * FROM tally_last_commit()", &[]).await.unwrap();
+    let (block, index): (i64, i64) = (row.get("block"), row.get("index"));
+    format!("SELECT tally_receipt({block}, {index})")
+}
+
+/// A receipt has the text and the arguments of its transaction.
+#[tokio::test]
+async fn a_receipt_is_for_the_user_whose_transaction_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path());
+    let owner = session(&node, "tally").await;
+    let made = "CREATE USER ada; CREATE USER eve; CREATE TABLE notes (id int PRIMARY KEY);
+                GRANT INSERT ON notes TO ada";
+    owner.batch_execute(made).await.unwrap();
+    let (ada, eve) = (session(&node, "ada").await, session(&node, "eve").await);
+    owner.batch_execute("INSERT INTO notes VALUES (1)").await.unwrap();
+    ada.batch_execute("INSERT INTO notes VALUES (2)").await.unwrap();
+    let (of_owner, of_ada) = (last_commit(&owner).await, last_commit(&ada).await);
+    let code = |taken: Result<_, tokio_postgres::Error>| match taken {
+        Ok(_) => "00000".to_owned(),
+        Err(error) => error.code().map_or_else(|| error.to_string(), |c| c.code().to_owned()),
+    };
+    for (client, receipt, expected) in [
+        (&owner, &of_owner, "00000"),
+        (&owner, &of_ada, "00000"),
+        (&ada, &of_ada, "00000"),
+        (&ada, &of_owner, "42501"),
+        (&eve, &of_ada, "42501"),
+        (&eve, &"SELECT tally_receipt(0, 0)".to_owned(), "42501"),
+    ] {
+        assert_eq!(code(client.query_one(receipt, &[]).await), expected, "{receipt}");
+    }
+    owner.batch_execute("GRANT pg_read_all_data TO eve").await.unwrap();
+    assert_eq!(code(eve.query_one(&of_ada, &[]).await), "00000");
+    // A role that may read everything is enough.
+    owner.batch_execute("GRANT eve TO ada").await.unwrap();
+    ada.batch_execute("SET ROLE eve").await.unwrap();
+    assert_eq!(code(ada.query_one(&of_owner, &[]).await), "00000");
 }

@@ -18,8 +18,8 @@ pub trait LedgerProofs: Send + Sync {
     /// From a block to the newest signed head.
     fn anchor(&self, height: Height) -> Result<Anchor>;
 
-    /// Of a transaction, by where it was ordered.
-    fn receipt(&self, height: Height, index: u32) -> Result<Receipt>;
+    /// Of a transaction, by where it was ordered, with the user whose it is; `None`: no user's.
+    fn receipt(&self, height: Height, index: u32) -> Result<(Receipt, Option<String>)>;
 
     /// That the first `new` blocks begin with the first `old` ones.
     fn consistency(&self, old: u64, new: u64) -> Result<Proof>;

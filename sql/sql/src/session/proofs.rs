@@ -2,10 +2,13 @@
 //! ([`LedgerProofs`]).
 //!
 //! A proof of rows is of the newest state that is durable, and so of no older one than what its
-//! session has been told; never of what an open transaction sees or has written.
+//! session has been told; never of what an open transaction sees or has written. A receipt holds
+//! the text and the arguments of its transaction, so it is for the user who sent that, and for
+//! those who may read everything.
 
 use std::sync::Arc;
 
+use identity::RoleId;
 use ledger::hash::to_hex;
 use ledger::{Body, KeyRange, Proof};
 use procedure::Expr;
@@ -56,7 +59,11 @@ impl Session {
                     let what = format!("block {block} has no transaction {index}");
                     Error::new(SqlState::INVALID_PARAMETER_VALUE, what)
                 })?;
-                let receipt = aside(false, || keeper.receipt(block, index))?;
+                let (receipt, user) = aside(false, || keeper.receipt(block, index))?;
+                if user.as_deref() != Some(self.info.party().principal) {
+                    let what = "take the receipt of another user's transaction";
+                    self.check_must_be(RoleId::READ_ALL_DATA, what)?;
+                }
                 self.anchored(Body::Receipt(Box::new(receipt)))
             }
             ProofQuery::Head { block } => {
