@@ -208,6 +208,15 @@ pub enum ClusterAction {
         #[arg(long)]
         yes: bool,
     },
+    /// Replace the key of a member, while its node and the others run.
+    Rotate {
+        /// The folder that init has made.
+        #[arg(long, value_name = "DIR", default_value = "tally-cluster")]
+        folder: PathBuf,
+        /// Its number.
+        #[arg(long, value_name = "N")]
+        member: u16,
+    },
     /// Have one folder go on alone, where no majority is left: what only others had is lost.
     Recover(ClusterRecover),
     /// Put a stopped member's damaged ledger aside: its next start takes it from the others.

@@ -153,7 +153,15 @@ async fn change_members(
     let (Some(engine), Some(owner)) = (observed.engine(), observed.owner.get()) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
-    match cluster::by_request(engine, owner, &request.unwrap_or_default()).await {
+    let request = request.unwrap_or_default();
+    let changed = match request.strip_prefix("rotate=") {
+        Some(member) => match observed.rotation.get() {
+            Some(rotation) => rotation.begin(engine, owner, member).await,
+            None => Err(anyhow::anyhow!("this node is no member of a cluster")),
+        },
+        None => cluster::by_request(engine, owner, &request).await,
+    };
+    match changed {
         Ok(shown) => json_page(&shown),
         Err(error) => {
             let hint = folders::hint_of(&error).unwrap_or_default();

@@ -8,7 +8,7 @@ use engine::Engine;
 use ledger::Files;
 use web_console::WayIn;
 
-use crate::cluster::Forks;
+use crate::cluster::{Forks, Rotation};
 use crate::config::Settings;
 use crate::metrics::Metrics;
 
@@ -32,6 +32,8 @@ pub struct Observed {
     pub folder: OnceLock<Folder>,
     /// Members of the cluster whose ledger has parted from this one's.
     pub forks: OnceLock<Arc<Forks>>,
+    /// How this member's key is replaced.
+    pub rotation: OnceLock<Arc<Rotation>>,
     /// How this process reaches its own PostgreSQL port; set when sessions are admitted.
     pub way_in: OnceLock<WayIn>,
     /// Whether there is a password file.

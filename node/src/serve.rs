@@ -82,6 +82,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     observed.watch(database.engine.clone());
     if let Some(joined) = &joined {
         let _ = observed.forks.set(joined.forks().clone());
+        let _ = observed.rotation.set(joined.rotation().clone());
     }
     observed.enter(Phase::Ready);
     tokio::spawn(prune::watch(observed.clone(), settings.prune_keep_blocks));

@@ -6,9 +6,9 @@
 //!
 //! The parameter says who the members are from the next block on; what follows (whose connections
 //! are taken, who orders) is the nodes' business. A change adds one member, removes one, or gives
-//! one another address: two that go at once could be a majority. One that observes does so for
-//! good, and one that orders is left. A number that a member had is
-//! never given to another one, so `last_member` is kept.
+//! one another key or address: two that go at once could be a majority. One that observes does so
+//! for good, and one that orders is left. A number that a member had is never given to another one,
+//! so `last_member` is kept.
 
 use ledger::{Electors, LedgerId, Parameters};
 use order::{Known, Membership};
@@ -58,10 +58,6 @@ fn check_one(id: u64, before: Option<&Known>, next: Option<&Known>, newest: u64)
         (None, Some(_)) if id <= newest => {
             let what = format!("a member has had the number {id}");
             Err(invalid(&what).with_hint(format!("The next free number is {}.", newest + 1)))
-        }
-        (Some(before), Some(next)) if before.key != next.key => {
-            let what = format!("member {id} cannot be given another key");
-            Err(invalid(&what).with_hint("Add a new member, then remove the old one."))
         }
         (Some(before), Some(next)) if before.observes != next.observes => {
             let what = format!("whether member {id} observes cannot be changed");
@@ -122,8 +118,10 @@ mod tests {
         let five = changed(&three, &membership(&[1, 2, 3, 5])).unwrap();
         let moved = membership(&[1, 2, 3, 5]).replace("host:5", "elsewhere:5");
         assert!(changed(&five, &moved).is_ok(), "another address");
-        let forged = membership(&[1, 2, 3, 5]).replace(&"05".repeat(32), &"06".repeat(32));
-        assert!(changed(&five, &forged).is_err(), "another key");
+        let rotated = membership(&[1, 2, 3, 5]).replace(&"05".repeat(32), &"06".repeat(32));
+        assert!(changed(&five, &rotated).is_ok(), "another key");
+        let twice = membership(&[1, 2, 3, 5]).replace(&"05".repeat(32), &"03".repeat(32));
+        assert!(changed(&five, &twice).is_err(), "another member's key");
         assert!(changed(&Parameters::new("harmony"), &membership(&[1])).is_err(), "a lone node");
         let observed = format!("{}, {} observer", membership(&[1, 2, 3, 5]), member(6));
         let six = changed(&five, &observed).unwrap();

@@ -20,10 +20,12 @@
 mod keys;
 pub mod members;
 pub mod net;
+pub mod own;
 pub mod plan;
 mod seldom;
 
 pub use members::{Members, Membership};
 pub use net::{Answer, Answering, Peers, serve};
+pub use own::{Identity, Own};
 pub use plan::{Member, Plan, Secrets};
 pub use seldom::Seldom;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use order::Network;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,7 +26,8 @@ use tracing::{debug, warn};
 
 use crate::keys::{ByKey, Expected, key_of};
 use crate::members::{Key, Known, Members};
-use crate::plan::{Plan, Secrets, server_name};
+use crate::own::{Called, Calls, Own, called};
+use crate::plan::{Plan, Secrets};
 use crate::seldom::Seldom;
 
 /// Of a message, which may hold one envelope of any size.
@@ -59,8 +61,7 @@ pub type Answer = io::Result<Bytes>;
 
 /// The way to the other members.
 pub struct Peers {
-    own: CertificateDer<'static>,
-    key: PrivateKeyDer<'static>,
+    own: Arc<Own>,
     greeting: String,
     members: Arc<Members>,
     /// Those that were called.
@@ -73,6 +74,9 @@ struct Peer {
     known: Known,
     greeting: String,
     connector: TlsConnector,
+    own: Arc<Own>,
+    /// Which key of this node the next connection shows.
+    turn: Arc<AtomicUsize>,
     /// For calls that are not answered yet.
     room: Arc<Semaphore>,
     kept: Mutex<Vec<client::TlsStream<TcpStream>>>,
@@ -115,9 +119,8 @@ fn jittered(pause: Duration) -> Duration {
 
 impl Peers {
     pub fn new(plan: &Plan, secrets: &Secrets, members: Arc<Members>) -> io::Result<Peers> {
-        let own = plan.certificate(secrets.id)?;
-        let (key, greeting) = (secrets.key.clone_key(), greeting(plan));
-        Ok(Peers { own, key, greeting, members, peers: Mutex::default(), dials: Arc::default() })
+        let (own, greeting) = (Arc::clone(&secrets.own), greeting(plan));
+        Ok(Peers { own, greeting, members, peers: Mutex::default(), dials: Arc::default() })
     }
 
     /// Connections to members that were tried.
@@ -151,19 +154,22 @@ impl Peers {
             return Ok(Arc::clone(peer));
         }
         let expected = Expected::One(known.key);
+        let (own, turn) = (Arc::clone(&self.own), Arc::<AtomicUsize>::default());
+        let calls = Calls { own: Arc::clone(&own), turn: Arc::clone(&turn) };
         let verifier = Arc::new(ByKey { expected, provider: provider() });
-        let config = ClientConfig::builder_with_provider(provider())
+        let mut config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(io::Error::other)?
             .dangerous()
             .with_custom_certificate_verifier(verifier)
-            .with_client_auth_cert(vec![self.own.clone()], self.key.clone_key())
-            .map_err(io::Error::other)?;
+            .with_client_cert_resolver(Arc::new(calls));
+        // A session that goes on shows the key that it began with.
+        config.resumption = Resumption::disabled();
         let connector = TlsConnector::from(Arc::new(config));
         let (greeting, kept) = (self.greeting.clone(), Mutex::default());
         let room = Arc::new(Semaphore::new(CALLS_MAX));
         let (dialling, dials) = (tokio::sync::Mutex::default(), Arc::clone(&self.dials));
-        let peer = Peer { id, known, greeting, connector, room, kept, dialling, dials };
+        let peer = Peer { id, known, greeting, connector, own, turn, room, kept, dialling, dials };
         let peer = Arc::new(peer);
         peers.insert(id, Arc::clone(&peer));
         Ok(peer)
@@ -220,8 +226,18 @@ impl Peer {
             self.keep(kept);
             return Ok(answer);
         }
+        let first = self.call_anew(&request).await;
+        // An end that does not want the key says so when it is read from.
+        if first.is_ok() || self.own.next().is_none() {
+            return first;
+        }
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        self.call_anew(&request).await
+    }
+
+    async fn call_anew(&self, request: &Bytes) -> io::Result<Bytes> {
         let mut fresh = self.dial().await?;
-        let answer = exchange(&mut fresh, &request).await?;
+        let answer = exchange(&mut fresh, request).await?;
         self.keep(fresh);
         Ok(answer)
     }
@@ -250,7 +266,8 @@ impl Peer {
     async fn connect(&self) -> io::Result<client::TlsStream<TcpStream>> {
         let stream = TcpStream::connect(&self.known.address).await?;
         stream.set_nodelay(true)?;
-        let name = ServerName::try_from(server_name(self.id)).map_err(io::Error::other)?;
+        let name =
+            ServerName::try_from(called(self.id, &self.known.key)).map_err(io::Error::other)?;
         let mut stream = self.connector.connect(name, stream).await?;
         write_frame(&mut stream, &[self.greeting.as_bytes()]).await?;
         Ok(stream)
@@ -276,15 +293,13 @@ pub async fn serve(
     members: Arc<Members>,
     answering: Arc<dyn Answering>,
 ) -> io::Result<()> {
-    let own = plan.certificate(secrets.id)?;
     let expected = Expected::Any(Arc::clone(&members));
     let verifier = Arc::new(ByKey { expected, provider: provider() });
     let config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(io::Error::other)?
         .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![own], secrets.key.clone_key())
-        .map_err(io::Error::other)?;
+        .with_cert_resolver(Arc::new(Called(Arc::clone(&secrets.own))));
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let room = Arc::new(Semaphore::new(SERVED_MAX * MEMBERS_MAX));
     let greeting = greeting(plan);
@@ -410,6 +425,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::members::Membership;
     use crate::plan::Made;
 
     struct Echo;
@@ -531,6 +547,55 @@ mod tests {
         }
         assert!(peers.call(1, Bytes::from("a")).await.is_ok());
         assert_eq!(peers.dials() - dials, 1, "a connection is kept");
+    }
+
+    /// Some know the new key already, others the old one alone, at both ends.
+    #[tokio::test]
+    async fn a_key_is_replaced_while_members_differ_about_it() {
+        let held = [TcpListener::bind("127.0.0.1:0").await.unwrap(), {
+            TcpListener::bind("127.0.0.1:0").await.unwrap()
+        }];
+        let addresses = [0, 1].map(|at: usize| held[at].local_addr().unwrap().to_string());
+        let (plan, secrets) = plan("ours", &addresses);
+        let data = tempfile::tempdir().unwrap();
+        std::fs::create_dir(data.path().join(crate::plan::FOLDER)).unwrap();
+        let (before, own) = (plan.membership().unwrap(), Arc::clone(&secrets[1].own));
+        let next = own.draw(data.path(), 2).unwrap();
+        assert_eq!(own.draw(data.path(), 2).unwrap().public, next.public, "it was drawn");
+        let mut after = before.clone();
+        after.0.get_mut(&2).unwrap().key = next.public;
+
+        let listeners = [0, 1].map(|_| Arc::new(Members::new(before.clone())));
+        let calls = |at: usize, membership: &Membership| {
+            let members = Arc::new(Members::new(membership.clone()));
+            Peers::new(&plan, &secrets[at], members).unwrap()
+        };
+        let mut peers = [calls(0, &before), calls(1, &before)];
+        let [first, second] = held;
+        for (at, listener) in [(0, first), (1, second)] {
+            let secrets = Secrets { id: at as u64 + 1, own: Arc::clone(&secrets[at].own) };
+            let (plan, known) = (plan.clone(), Arc::clone(&listeners[at]));
+            tokio::spawn(async move {
+                serve(listener, &plan, &secrets, known, Arc::new(Echo)).await.unwrap();
+            });
+        }
+        let ask = async |peers: &Peers, to| peers.call(to, Bytes::from("a")).await.is_ok();
+        assert!(ask(&peers[1], 1).await, "member 1 knows the old one");
+        assert!(ask(&peers[0], 2).await);
+        listeners[0].set(after.clone());
+        assert!(ask(&peers[1], 1).await, "member 1 knows the new one");
+        peers[0].members().set(after.clone());
+        assert!(ask(&peers[0], 2).await);
+        // The old one is gone: it opens nothing, also where it is all that is known.
+        own.take(data.path()).unwrap();
+        assert!(own.next().is_none());
+        assert!(ask(&peers[1], 1).await);
+        listeners[0].set(before.clone());
+        assert!(!ask(&peers[1], 1).await);
+        peers[0] = calls(0, &before);
+        assert!(!ask(&peers[0], 2).await);
+        let read = crate::own::Own::read(data.path(), "").unwrap().now();
+        assert_eq!((read.len(), read[0].public), (1, next.public));
     }
 
     #[tokio::test]

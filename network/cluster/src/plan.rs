@@ -3,7 +3,7 @@
 //! ```text
 //! cluster/plan.toml         the same for all: ledger id, members with address and certificate
 //! cluster/node.toml         which of them this is
-//! cluster/key.pem           its key, for its owner's eyes only
+//! cluster/key.pem           its key, for its owner's eyes only; see [`own`](crate::own)
 //! ```
 
 use std::collections::BTreeMap;
@@ -11,20 +11,20 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ED25519};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
 
-use crate::members::Membership;
+use crate::members::{Known, Membership};
+use crate::own::Own;
 
 /// The folder of these files, in the data folder.
 pub const FOLDER: &str = "cluster";
 
 const PLAN: &str = "plan.toml";
 const NODE: &str = "node.toml";
-const KEY: &str = "key.pem";
+pub(crate) const KEY: &str = "key.pem";
 
 /// What all members agree on.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub struct Member {
 /// What a node alone knows, and which member it is.
 pub struct Secrets {
     pub id: u64,
-    pub key: PrivateKeyDer<'static>,
+    pub own: Arc<Own>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -119,12 +119,42 @@ impl Plan {
         }
         let plan: Plan = read_toml(&folder.join(PLAN))?;
         let node: Node = read_toml(&folder.join(NODE))?;
-        let path = folder.join(KEY);
-        let key = fs::read(&path).map_err(|error| at(&path, error))?;
-        let key = PrivateKeyDer::from_pem_slice(&key);
-        let key = key.map_err(|error| at(&path, io::Error::other(error.to_string())))?;
         plan.check(node.id).map_err(|error| at(&folder, error))?;
-        Ok(Some((plan, Secrets { id: node.id, key })))
+        let certificate = plan.member(node.id).map_or("", |member| &member.certificate);
+        let own = Arc::new(Own::read(data, certificate)?);
+        Ok(Some((plan, Secrets { id: node.id, own })))
+    }
+
+    /// Has the file name the members that the ledger names, so that a start without a ledger finds
+    /// them, under their addresses and by their keys. Whether it did not.
+    pub fn follow(data: &Path, membership: &Membership) -> io::Result<bool> {
+        let folder = data.join(FOLDER);
+        let path = folder.join(PLAN);
+        let before: Plan = read_toml(&path)?;
+        let member = |(id, Known { key, address, .. }): (&u64, &Known)| {
+            let certificate = before.member(*id).map(|member| member.certificate.clone());
+            let certificate = certificate.unwrap_or_default();
+            Member {
+                id: *id,
+                address: address.clone(),
+                key: ledger::hash::to_hex(key),
+                certificate,
+            }
+        };
+        let members: Vec<Member> = membership.0.iter().map(member).collect();
+        if members == before.members {
+            return Ok(false);
+        }
+        let text = toml::to_string(&Plan { members, ..before }).map_err(io::Error::other)?;
+        let written = folder.join(format!("{PLAN}.new"));
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.create(true).truncate(true).write(true).mode(0o600).open(&written)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&written, &path)?;
+        fs::File::open(&folder)?.sync_all()?;
+        Ok(true)
     }
 
     fn check(&self, id: u64) -> io::Result<()> {
@@ -150,12 +180,6 @@ impl Plan {
             Ok((member.id, key.map_err(|_| what())?))
         };
         self.members.iter().map(key).collect()
-    }
-
-    pub(crate) fn certificate(&self, id: u64) -> io::Result<CertificateDer<'static>> {
-        let member = self.member(id).ok_or_else(|| io::Error::other("it is not a member"))?;
-        let read = CertificateDer::from_pem_slice(member.certificate.as_bytes());
-        read.map_err(|error| io::Error::other(format!("the certificate of member {id}: {error}")))
     }
 
     pub fn membership(&self) -> io::Result<Membership> {

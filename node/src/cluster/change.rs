@@ -79,7 +79,7 @@ pub fn remove(folder: &Path, member: u64, yes: bool, output: Output) -> Result<E
 }
 
 /// Where what orders knows the founders alone.
-fn refuse_for_good(shown: &Json) -> Result<()> {
+pub fn refuse_for_good(shown: &Json) -> Result<()> {
     let what = "the validators of a cluster by CometBFT are its founders, for good";
     ensure!(shown["orderer"] != "cometbft", "{what}");
     Ok(())
@@ -199,6 +199,11 @@ pub async fn by_request(engine: &Engine, owner: &str, request: &str) -> Result<J
         }
         _ => bail!("add, key and address are needed, or remove"),
     }
+    name(engine, owner, &membership).await
+}
+
+/// Has the ledger name these members.
+pub async fn name(engine: &Engine, owner: &str, membership: &Membership) -> Result<Json> {
     let body = Body::Parameter { name: MEMBERS.to_owned(), value: membership.to_string() };
     let submitter = Submitter { principal: owner, role: None, key: None, seed: [0; 16] };
     let asked = Asked::from(&body);

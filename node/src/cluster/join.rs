@@ -13,7 +13,7 @@ use engine::{BlockLimits, Elsewhere, Engine, Head, Journal, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::{from_hex, to_hex};
-use ledger::{Batch, BlockWriter, Electors, Files, Hash, Parameters, Stream, VoteKey, read_record};
+use ledger::{Batch, BlockWriter, Electors, Files, Hash, Parameters, Stream, read_record};
 use pgcatalog::{Member, Misbehaviour};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -24,6 +24,7 @@ use super::neighbours::Neighbours;
 use super::orderers::{Beginning, Kind, Place};
 use super::pending::Pending;
 use super::report::{Report, STATUS};
+use super::rotate::Rotation;
 use super::votes::{self, Block, Votes};
 use super::{fetch, foreign, remote};
 use crate::config::Settings;
@@ -47,6 +48,7 @@ pub struct Joined {
     votes: Arc<Votes>,
     forks: Arc<Forks>,
     neighbours: Arc<Neighbours>,
+    rotation: Arc<Rotation>,
     voter: Option<JoinHandle<()>>,
 }
 
@@ -66,18 +68,13 @@ impl Enrolment {
         let kind = kind.context("the ledger is that of a lone node: it cannot join a cluster")?;
         let (name, planned) = (kind.name(), &self.plan.orderer);
         ensure!(name == planned, "the ledger is ordered by {name}, and the plan says {planned}");
-        let (id, own) = (self.secrets.id, self.own_key()?);
+        let (id, own) = (self.secrets.id, self.secrets.own.now());
         match membership_of(parameters)?.0.get(&id) {
-            Some(known) if known.key != own => {
+            Some(known) if own.iter().all(|own| own.public != known.key) => {
                 bail!("the key of this folder is not that of the ledger's member {id}")
             }
             _ => Ok(kind),
         }
-    }
-
-    fn own_key(&self) -> Result<[u8; 32]> {
-        let own = self.plan.keys()?.remove(&self.secrets.id);
-        own.context("this node is not among the members")
     }
 
     /// Takes the ledger from another member, where the folder has none that the others can go on
@@ -122,6 +119,14 @@ impl Enrolment {
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let forks: Arc<Forks> = Arc::default();
+        let rotation = Arc::new(Rotation {
+            data: settings.data.clone(),
+            id,
+            own: Arc::clone(&secrets.own),
+            votes: Arc::clone(&votes),
+            engine: Arc::clone(&engine),
+            peers: Arc::clone(&peers),
+        });
         let (place, journal, neighbours) = runtime.block_on(async {
             let listener = TcpListener::bind(&address).await;
             let listener =
@@ -161,12 +166,14 @@ impl Enrolment {
             };
             tokio::spawn(comparing.run());
             let neighbours = face.neighbours(&peers);
+            tokio::spawn(Arc::clone(&rotation).run());
             tokio::spawn(answer(listener, plan, secrets, members, face));
             anyhow::Ok((place, journal, neighbours))
         })?;
         info!(id, order = kind.name(), address, "this node is a member of a cluster");
         let (runtime, voter) = (Some(runtime), Some(voter));
-        Ok((Joined { runtime, place, engine, votes, forks, neighbours, voter }, journal))
+        let joined = Joined { runtime, place, engine, votes, forks, neighbours, rotation, voter };
+        Ok((joined, journal))
     }
 }
 
@@ -218,9 +225,8 @@ fn start_votes(
 ) -> Result<(Arc<Votes>, JoinHandle<()>)> {
     let electors = Electors::of(replica.ledger_id(), replica.parameters())?;
     let electors = electors.context("the ledger names no members")?;
-    let key = VoteKey::of_pkcs8(secrets.key.secret_der())?;
     let parameters = replica.parameters();
-    let started = votes::start(files, electors, secrets.id, key, parameters);
+    let started = votes::start(files, electors, (secrets.id, &secrets.own), parameters);
     let (votes, voter) = started.context("cannot go on voting")?;
     let head = replica.head();
     if let Some(order) = read_record(&**files, Stream::Orders, head.height)? {
@@ -265,6 +271,10 @@ impl Joined {
 
     pub fn forks(&self) -> &Arc<Forks> {
         &self.forks
+    }
+
+    pub fn rotation(&self) -> &Arc<Rotation> {
+        &self.rotation
     }
 
     pub fn votes(&self) -> &Arc<Votes> {

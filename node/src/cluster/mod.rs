@@ -21,6 +21,7 @@ mod recover;
 mod rejoin;
 mod remote;
 mod report;
+mod rotate;
 mod status;
 mod votes;
 
@@ -36,6 +37,7 @@ pub use join::{Enrolment, Joined};
 pub use ledgers::{REJOIN, refuse_alone};
 pub use observer::Telling;
 pub use orderers::{Kind, is_of_member};
+pub use rotate::Rotation;
 pub use votes::heard::{Heard, Standing};
 
 pub fn run(action: &ClusterAction, output: Output) -> Result<Exit> {
@@ -47,6 +49,7 @@ pub fn run(action: &ClusterAction, output: Output) -> Result<Exit> {
         ClusterAction::Remove { folder, member, yes } => {
             change::remove(folder, *member, *yes, output)
         }
+        ClusterAction::Rotate { folder, member } => rotate::run(folder, *member, output),
         ClusterAction::Recover(arguments) => recover::run(arguments, output),
         ClusterAction::Rejoin { data } => rejoin::run(data, output),
     }

@@ -33,6 +33,7 @@ mod proofs;
 mod protocols;
 mod reported;
 mod roles;
+mod rotation;
 mod skips;
 mod tools;
 mod undecided;

@@ -47,7 +47,7 @@ fn certified(status: &Value, node: usize) -> Option<(u64, String)> {
 }
 
 /// The newest block is certified at these nodes.
-fn all_certified(trial: &Trial, nodes: &[usize]) -> (u64, String) {
+pub fn all_certified(trial: &Trial, nodes: &[usize]) -> (u64, String) {
     let holds = |status: &Value| {
         let members = status["members"].as_array().unwrap();
         let newest = members.iter().filter_map(|it| it["height"].as_u64()).max();

@@ -85,7 +85,7 @@ pub fn begin_anew(data: &Path, plan: &Plan, secrets: &Secrets) -> Result<()> {
     if home.exists() {
         std::fs::remove_dir_all(&home)?;
     }
-    make(data, plan, secrets.id, secrets.key.secret_der())?;
+    make(data, plan, secrets.id, secrets.own.now()[0].key.secret_der())?;
     if let Some(signed) = signed {
         std::fs::write(home.join(SIGNED), signed)?;
         std::fs::File::open(home.join(SIGNED))?.sync_all()?;

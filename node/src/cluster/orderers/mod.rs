@@ -81,7 +81,7 @@ impl Kind {
                 folders::create_private(&folder)?;
                 first(&folder)?;
                 let (_, secrets) = Plan::read(data)?.context("the keys were not written")?;
-                cometbft::make(data, plan, made.member.id, secrets.key.secret_der())
+                cometbft::make(data, plan, made.member.id, secrets.own.now()[0].key.secret_der())
             }
             #[cfg(not(feature = "cometbft"))]
             Kind::CometBft => {

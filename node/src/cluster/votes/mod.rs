@@ -23,21 +23,24 @@
 mod fetching;
 pub mod heard;
 mod inbox;
+mod keys;
 mod shared;
 mod voter;
 mod voters;
 pub mod vouched;
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use anyhow::Result;
+use cluster::Own;
 use ledger::votes::counting::{Found, Signer, Tally};
-use ledger::votes::{KeptCertificates, Vote, VoteKey};
+use ledger::votes::{KeptCertificates, Vote};
 use ledger::{Electors, Files, Parameters};
 use tracing::info;
 
+use keys::OwnKeys;
 use voter::Voter;
 use voters::Voters;
 
@@ -48,24 +51,25 @@ pub use shared::Votes;
 pub fn start(
     files: &Arc<dyn Files>,
     electors: Electors,
-    me: u64,
-    key: VoteKey,
+    (me, own): (u64, &Arc<Own>),
     parameters: &Arc<Parameters>,
-) -> io::Result<(Arc<Votes>, JoinHandle<()>)> {
-    let own_key = key.public();
+) -> Result<(Arc<Votes>, JoinHandle<()>)> {
     let mut voters = Voters::new(electors.ledger_id);
     voters.follow(parameters);
-    let signer = Signer::open(files, electors.ledger_id, me, key)?;
+    let mut signer = Signer::open(files, electors.ledger_id, me)?;
     let (kept, cut) = KeptCertificates::open(files, &electors)?;
     if cut > 0 {
         info!(bytes = cut, "the end of votes/certificates could not be read and was cut off");
     }
+    let mut own_keys = OwnKeys::new(me, own);
+    let named = own_keys.choose(kept.all().electors(), voters.newest())?;
+    signer.use_keys(named.unwrap_or_default());
     let mut tally = Tally::new(kept.all().electors().clone(), kept.all().last());
     voters.newest().into_iter().for_each(|next| tally.expect(next.clone()));
     let signed: VecDeque<Vote> = signer.again().into_iter().collect();
     let found: Vec<Found> = signed.iter().flat_map(|vote| tally.count(*vote)).collect();
     let votes = Arc::new(Votes::new(me, kept, signed));
-    let mut voter = Voter::new(Arc::clone(&votes), signer, tally, voters, own_key);
+    let mut voter = Voter::new(Arc::clone(&votes), signer, tally, voters, own_keys);
     voter.found(found);
     voter.tell();
     let thread = std::thread::Builder::new().name("votes".into()).spawn(move || voter.run())?;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::Answer;
 use engine::{BlockEvent, Engine};
+use ledger::Hash;
 use ledger::votes::counting::wire;
 use ledger::votes::{KeptCertificates, Vote};
 use tokio::sync::watch;
@@ -133,6 +134,11 @@ impl Votes {
 
     pub(super) fn certified(&self) -> Height {
         lock(&self.kept).all().last().map_or(0, |said| said.height)
+    }
+
+    /// Whether a member votes by this key, and those before have said so.
+    pub fn is_elector(&self, member: u64, key: &Hash) -> bool {
+        lock(&self.kept).all().electors().keys.get(&member) == Some(key)
     }
 
     pub(super) fn take(&self, from: u64, certified: Height, votes: Vec<Vote>) {

@@ -8,12 +8,13 @@ use cluster::Seldom;
 use ledger::hash::to_hex;
 use ledger::votes::counting::{Counts, Divergence, Found, Signer, Tally, wire};
 use ledger::votes::{Said, Succession, Vote};
-use ledger::{Certificate, Electors, Hash, ZERO_HASH};
+use ledger::{Certificate, ZERO_HASH};
 use tracing::{error, info, warn};
 use types::{Error, Height};
 
 use super::heard::{Heard, Standing};
 use super::inbox::{Block, Inbox};
+use super::keys::OwnKeys;
 use super::shared::{PATIENCE, Votes, lock};
 use super::voters::Voters;
 
@@ -39,7 +40,7 @@ pub struct Voter {
     synced_at: Instant,
     seldom: Seldom,
     is_synced: bool,
-    own_key: Hash,
+    own_keys: OwnKeys,
     voters: Voters,
     /// For electors that no block has named here yet.
     early: Option<Certificate>,
@@ -53,7 +54,7 @@ impl Voter {
         signer: Signer,
         tally: Tally,
         voters: Voters,
-        own_key: Hash,
+        own_keys: OwnKeys,
     ) -> Voter {
         Voter {
             votes,
@@ -65,7 +66,7 @@ impl Voter {
             synced_at: Instant::now(),
             seldom: Seldom::default(),
             is_synced: true,
-            own_key,
+            own_keys,
             voters,
             early: None,
             is_mute: false,
@@ -76,6 +77,7 @@ impl Voter {
         loop {
             let taken = self.wait();
             self.block_at = taken.block_at.unwrap_or(self.block_at);
+            self.choose_keys();
             for block in taken.blocks {
                 self.executed(&block);
             }
@@ -131,11 +133,21 @@ impl Voter {
         taken
     }
 
-    /// An elector signs, and a member that will be one: those before do until they are followed.
     fn signs(&self) -> bool {
-        let is_in = |electors: &Electors| electors.keys.get(&self.votes.me) == Some(&self.own_key);
-        let is_next = self.voters.newest().is_some_and(is_in);
-        !self.is_mute && (is_next || is_in(lock(&self.votes.kept).all().electors()))
+        !self.is_mute && self.own_keys.are_named()
+    }
+
+    /// By which keys it signs follows from who the electors are, and who will be.
+    fn choose_keys(&mut self) {
+        let chosen = {
+            let kept = lock(&self.votes.kept);
+            self.own_keys.choose(kept.all().electors(), self.voters.newest())
+        };
+        match chosen {
+            Ok(Some(keys)) => self.signer.use_keys(keys),
+            Ok(None) => {}
+            Err(error) => warn!("this node's key cannot be used: {error:#}"),
+        }
     }
 
     fn executed(&mut self, block: &Block) {
@@ -154,6 +166,7 @@ impl Voter {
         if let Some(next) = self.voters.newest() {
             self.tally.expect(next.clone());
         }
+        self.choose_keys();
         if let Some(certificate) = self.early.take() {
             self.hand_over(certificate);
         }

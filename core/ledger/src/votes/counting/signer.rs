@@ -16,7 +16,8 @@ const DUE_MAX: usize = 64;
 pub struct Signer {
     ledger_id: LedgerId,
     member: u64,
-    key: VoteKey,
+    /// More than one while a key is being replaced.
+    keys: Vec<VoteKey>,
     last: LastVote,
     span: Option<i64>,
     due: VecDeque<Said>,
@@ -24,14 +25,14 @@ pub struct Signer {
 }
 
 impl Signer {
-    pub fn open(
-        files: &Arc<dyn Files>,
-        ledger_id: LedgerId,
-        member: u64,
-        key: VoteKey,
-    ) -> io::Result<Signer> {
+    pub fn open(files: &Arc<dyn Files>, ledger_id: LedgerId, member: u64) -> io::Result<Signer> {
         let (last, due) = (LastVote::open(files)?, VecDeque::new());
-        Ok(Signer { ledger_id, member, key, last, span: None, due, newest: None })
+        Ok(Signer { ledger_id, member, keys: Vec::new(), last, span: None, due, newest: None })
+    }
+
+    /// Signs by these from now on.
+    pub fn use_keys(&mut self, keys: Vec<VoteKey>) {
+        self.keys = keys;
     }
 
     /// What was signed last, in this run or before.
@@ -40,8 +41,12 @@ impl Signer {
     }
 
     /// The last vote once more: a crash may have come before it was sent.
-    pub fn again(&self) -> Option<Vote> {
-        self.last.said().map(|said| self.key.sign(self.ledger_id, self.member, said))
+    pub fn again(&self) -> Vec<Vote> {
+        self.last.said().into_iter().flat_map(|said| self.votes_for(said)).collect()
+    }
+
+    fn votes_for(&self, said: Said) -> impl Iterator<Item = Vote> {
+        self.keys.iter().map(move |key| key.sign(self.ledger_id, self.member, said))
     }
 
     /// A block was executed, behind all before.
@@ -70,7 +75,6 @@ impl Signer {
         due.retain(|said| self.last.may_sign(said.height));
         let Some(highest) = due.last() else { return Ok(Vec::new()) };
         self.last.put(*highest)?;
-        let sign = |said: &Said| self.key.sign(self.ledger_id, self.member, *said);
-        Ok(due.iter().map(sign).collect())
+        Ok(due.iter().flat_map(|said| self.votes_for(*said)).collect())
     }
 }

@@ -228,9 +228,10 @@ struct Node {
 impl Node {
     fn start(id: u64, files: MemoryFiles, electors: &Electors, is_faulty: bool) -> Node {
         let shared: Arc<dyn Files> = Arc::new(files.clone());
-        let signer = Signer::open(&shared, LEDGER, id, key(id)).unwrap();
+        let mut signer = Signer::open(&shared, LEDGER, id).unwrap();
+        signer.use_keys(vec![key(id)]);
         let mut tally = Tally::new(electors.clone(), None);
-        signer.again().map(|vote| tally.count(vote));
+        signer.again().into_iter().for_each(|vote| drop(tally.count(vote)));
         Node { id, files, signer, tally, height: 0, is_faulty, diverged: false }
     }
 
