@@ -131,15 +131,15 @@ impl Topic {
         log: Drawn,
         cuts: Cuts,
     ) -> Result<bool, Refusal> {
-        let partitions = self.partitions().await.map_err(|error| self.unreached(&error))?;
-        let is_made = partitions.is_none();
-        match partitions {
-            None => self.create().await.map_err(|error| self.unreached(&error))?,
-            Some(1) => {}
-            Some(many) => {
-                let what = format!("it has {many} partitions, and one order needs one");
-                return Err(self.unfit(&what));
-            }
+        let unreached = |error| self.unreached(&error);
+        let mut partitions = self.partitions().await.map_err(unreached)?;
+        let is_made = partitions.is_none() && self.make().await.map_err(unreached)?;
+        if partitions.is_none() && !is_made {
+            partitions = self.until_listed().await.map_err(unreached)?;
+        }
+        if let Some(many) = partitions.filter(|count| *count != 1) {
+            let what = format!("it has {many} partitions, and one order needs one");
+            return Err(self.unfit(&what));
         }
         let end = self.until_led().await.map_err(|error| self.unreached(&error))?;
         if end > 0 {
@@ -164,6 +164,36 @@ impl Topic {
         let client = self.client().await?;
         let all = timeout(PATIENCE, client.list_topics()).await.map_err(late)?.map_err(failed)?;
         Ok(all.iter().find(|topic| topic.name == self.0.name).map(|it| it.partitions.len()))
+    }
+
+    /// How many a topic has that is there, which brokers may list a moment later.
+    async fn until_listed(&self) -> Result<Option<usize>, LogError> {
+        let deadline = Instant::now() + MADE_PATIENCE;
+        loop {
+            match self.partitions().await? {
+                None if Instant::now() < deadline => sleep(AGAIN).await,
+                found => return Ok(found),
+            }
+        }
+    }
+
+    /// Makes the topic. False: it was there.
+    async fn make(&self) -> Result<bool, LogError> {
+        let client = self.client().await?;
+        let controller = client.controller_client().map_err(failed)?;
+        let mut made = Ok(true);
+        for replicas in REPLICAS {
+            let making = controller.create_topic(&self.0.name, 1, replicas, 2_000);
+            made = match timeout(PATIENCE, making).await.map_err(late)? {
+                Ok(()) => return Ok(true),
+                Err(Error::ServerError {
+                    protocol_error: ProtocolError::TopicAlreadyExists,
+                    ..
+                }) => return Ok(false),
+                Err(error) => Err(failed(error)),
+            };
+        }
+        made
     }
 
     /// The end of a topic that may have been made a moment ago.
@@ -283,20 +313,7 @@ impl Log for Topic {
 
     fn create(&self) -> BoxFuture<'static, Result<(), LogError>> {
         let topic = self.clone();
-        async move {
-            let client = topic.client().await?;
-            let controller = client.controller_client().map_err(failed)?;
-            let mut made = Ok(());
-            for replicas in REPLICAS {
-                let making = controller.create_topic(&topic.0.name, 1, replicas, 2_000);
-                made = timeout(PATIENCE, making).await.map_err(late)?.map_err(failed);
-                if made.is_ok() {
-                    break;
-                }
-            }
-            made
-        }
-        .boxed()
+        async move { topic.make().await.map(drop) }.boxed()
     }
 }
 

@@ -92,8 +92,10 @@ impl Drop for Broker {
 }
 
 fn run(folder: &Path, port: u16, how: &str) -> Child {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kafka");
-    let mut command = Command::new(script);
+    // Packages lie at different depths.
+    let roots = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let script = roots.map(|root| root.join("scripts/kafka")).find(|script| script.is_file());
+    let mut command = Command::new(script.expect("scripts/kafka is gone"));
     command.arg("run").arg(folder).arg(port.to_string()).arg(how);
     // What is missing is said on stderr.
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
