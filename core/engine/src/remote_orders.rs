@@ -23,6 +23,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
+use ledger::Parameters;
 use order::{Orderer, Recorded, Refused, Released, Tell};
 use types::{Error, Height, SqlState};
 
@@ -105,6 +106,10 @@ impl RemoteOrders {
     /// See [`Orderer::hindrance`].
     pub fn hindrance(&self) -> Option<String> {
         lock(&self.orderer).hindrance()
+    }
+
+    pub fn governed(&self, height: Height, parameters: &Parameters) {
+        lock(&self.orderer).governed(height, parameters);
     }
 
     pub fn released(&self, released: Released) {

@@ -33,7 +33,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ledger::{Hash, OrderHeader};
+use ledger::{Hash, OrderHeader, Parameters};
 use types::error::TEXT_BYTES_MAX;
 use types::{Error, Height, Result, SqlState};
 
@@ -79,6 +79,9 @@ pub trait Orderer {
 
     /// Refuses envelopes from now on, with this cause. What was accepted is still delivered.
     fn close(&mut self, why: Error);
+
+    /// From behind a block on other parameters are in force. Before that block is told released.
+    fn governed(&mut self, _height: Height, _parameters: &Parameters) {}
 
     /// Its node has released a block, and this is what it knows then. An orderer whose leader fills
     /// in what a batch is executed under cuts none behind a change before that was released.

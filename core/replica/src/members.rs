@@ -8,19 +8,26 @@
 //! are taken, who orders) is the nodes' business. A change adds one member, removes one, or gives
 //! one another key or address: two that go at once could be a majority. One that observes does so
 //! for good, and one that orders is left. A number that a member had is never given to another one,
-//! so `last_member` is kept.
+//! so `last_member` is kept; and so are, for some blocks, the members before a change
+//! (`former_members`), as what orders may follow some blocks behind, and go on there after a start.
 
 use ledger::{Electors, LedgerId, Parameters};
 use order::{Known, Membership};
-use types::{Error, Result, SqlState};
+use types::{Error, Height, Result, SqlState};
 
 use crate::limits::{Limits, MEMBERS};
 
 /// The highest number that a member has had.
 pub const LAST_MEMBER: &str = "last_member";
 
-/// The parameters with other members.
-pub(crate) fn changed(parameters: &Parameters, value: &str) -> Result<Parameters> {
+/// The members before the last changes: `BLOCK MEMBERS; BLOCK MEMBERS`, those before that block.
+pub const FORMER_MEMBERS: &str = "former_members";
+
+/// So many blocks back from the last change it is known who the members were.
+pub const FORMER_BLOCKS: Height = 8;
+
+/// The parameters with other members, by a transaction of the block `height`.
+pub(crate) fn changed(parameters: &Parameters, height: Height, value: &str) -> Result<Parameters> {
     if Limits::orderer(parameters).is_none() {
         let what = "a ledger that one node keeps has no members";
         return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
@@ -48,9 +55,40 @@ pub(crate) fn changed(parameters: &Parameters, value: &str) -> Result<Parameters
     let last = newest.max(next.0.keys().last().copied().unwrap_or(0));
     changed.others.insert(MEMBERS.to_owned(), next.to_string());
     changed.others.insert(LAST_MEMBER.to_owned(), last.to_string());
+    if !differing.is_empty() {
+        changed.others.insert(FORMER_MEMBERS.to_owned(), former_with(parameters, height, &before));
+    }
     // Who votes on results follows from it.
     Electors::under(LedgerId::default(), &changed)?;
     Ok(changed)
+}
+
+/// Each block by which members were changed, with those before it.
+fn former(parameters: &Parameters) -> impl Iterator<Item = (Height, &str)> {
+    let all = parameters.others.get(FORMER_MEMBERS).map_or("", String::as_str);
+    all.split("; ").filter_map(|one| {
+        let (height, members) = one.split_once(' ')?;
+        Some((height.parse().ok()?, members))
+    })
+}
+
+fn former_with(parameters: &Parameters, height: Height, before: &Membership) -> String {
+    let kept = former(parameters).filter(|(at, _)| at + FORMER_BLOCKS > height);
+    let mut all: Vec<String> = kept.map(|(at, members)| format!("{at} {members}")).collect();
+    // Of several changes by one block the first one says it.
+    if former(parameters).all(|(at, _)| at != height) {
+        all.push(format!("{height} {before}"));
+    }
+    all.join("; ")
+}
+
+/// The members behind a block that is one of the last [`FORMER_BLOCKS`] before these parameters.
+pub fn behind(parameters: &Parameters, height: Height) -> Result<Membership> {
+    let changed = former(parameters).find(|(at, _)| *at > height);
+    match changed {
+        Some((_, before)) => Membership::parse(before),
+        None => Membership::parse(&shown(parameters)),
+    }
 }
 
 fn check_one(id: u64, before: Option<&Known>, next: Option<&Known>, newest: u64) -> Result<()> {
@@ -103,6 +141,37 @@ mod tests {
         parameters.others.insert(ORDERER.to_owned(), "raft".to_owned());
         parameters.others.insert(MEMBERS.to_owned(), membership(ids));
         parameters
+    }
+
+    fn changed(parameters: &Parameters, value: &str) -> Result<Parameters> {
+        super::changed(parameters, 7, value)
+    }
+
+    #[test]
+    fn who_was_a_member_some_blocks_ago_is_known() {
+        let change = |parameters: &Parameters, height, ids: &[u64]| {
+            super::changed(parameters, height, &membership(ids)).unwrap()
+        };
+        let founded = cluster(&[1, 2, 3]);
+        let is = |parameters: &Parameters, height, ids: &[u64]| {
+            assert_eq!(
+                behind(parameters, height).unwrap().to_string(),
+                membership(ids),
+                "{height}"
+            );
+        };
+        is(&founded, 0, &[1, 2, 3]);
+        let four = change(&founded, 20, &[1, 2, 3, 4]);
+        let five = change(&change(&four, 22, &[1, 2, 3, 4, 5]), 22, &[2, 3, 4, 5]);
+        is(&five, 19, &[1, 2, 3]);
+        is(&five, 20, &[1, 2, 3, 4]);
+        is(&five, 21, &[1, 2, 3, 4]);
+        is(&five, 22, &[2, 3, 4, 5]);
+        let same = change(&five, 23, &[2, 3, 4, 5]);
+        assert_eq!(same.others[FORMER_MEMBERS], five.others[FORMER_MEMBERS]);
+        let three = change(&five, 20 + FORMER_BLOCKS, &[3, 4, 5]);
+        is(&three, 22, &[2, 3, 4, 5]);
+        assert_eq!(former(&three).map(|(at, _)| at).collect::<Vec<_>>(), [22, 28]);
     }
 
     #[test]

@@ -594,7 +594,7 @@ mod tests {
         assert!(!ask(&peers[1], 1).await);
         peers[0] = calls(0, &before);
         assert!(!ask(&peers[0], 2).await);
-        let read = crate::own::Own::read(data.path(), "").unwrap().now();
+        let read = Own::read(data.path(), "").unwrap().now();
         assert_eq!((read.len(), read[0].public), (1, next.public));
     }
 

@@ -26,13 +26,15 @@ use tendermint_proto::v0_38::abci::{
     ExecTxResult, Misbehavior, MisbehaviorType, Request, RequestFinalizeBlock, RequestInitChain,
     RequestQuery, Response, ResponseCheckTx, ResponseCommit, ResponseEcho, ResponseException,
     ResponseFinalizeBlock, ResponseFlush, ResponseInfo, ResponseInitChain, ResponseListSnapshots,
-    ResponsePrepareProposal, ResponseProcessProposal, ResponseQuery,
+    ResponsePrepareProposal, ResponseProcessProposal, ResponseQuery, ValidatorUpdate,
 };
+use tendermint_proto::v0_38::crypto::{PublicKey, public_key::Sum};
 use tracing::{error, warn};
 
-use crate::app::{Address, Block};
+use crate::app::{Address, Block, Outcome};
 use crate::misbehaviour::{Kind, Misbehaviour};
 use crate::node::Shared;
+use crate::validators::Update;
 
 /// Of a message; a block has fewer.
 const MESSAGE_BYTES_MAX: u64 = 100 << 20;
@@ -163,8 +165,13 @@ fn init(shared: &Shared, asked: &RequestInitChain) -> Result<ResponseInitChain, 
 }
 
 fn finalize(shared: &Shared, asked: RequestFinalizeBlock) -> Result<ResponseFinalizeBlock, String> {
+    let mut convicted = Vec::with_capacity(asked.misbehavior.len());
     for evidence in &asked.misbehavior {
-        shared.convict(conviction(shared, evidence));
+        let who = evidence.validator.as_ref().map_or(&[][..], |it| &it.address);
+        let validator = address(who)?;
+        let found = conviction(shared, evidence, validator, asked.height.unsigned_abs());
+        convicted.push(validator);
+        shared.convict(found).map_err(|error| format!("a conviction is not kept: {error}"))?;
     }
     let tx_results = vec![ExecTxResult::default(); asked.txs.len()];
     let block = Block {
@@ -173,15 +180,31 @@ fn finalize(shared: &Shared, asked: RequestFinalizeBlock) -> Result<ResponseFina
         time_us: micros(asked.time.unwrap_or_default()),
         proposer: address(&asked.proposer_address)?,
         txs: asked.txs,
+        convicted,
     };
-    let hash = shared.finalize(&block)?;
-    let app_hash = owned(&hash);
-    Ok(ResponseFinalizeBlock { tx_results, app_hash, ..ResponseFinalizeBlock::default() })
+    let Outcome { app_hash, updates } = shared.finalize(&block)?;
+    let (app_hash, updates) = (owned(&app_hash), updates.iter().map(update).collect());
+    Ok(ResponseFinalizeBlock {
+        tx_results,
+        app_hash,
+        validator_updates: updates,
+        ..ResponseFinalizeBlock::default()
+    })
+}
+
+fn update(update: &Update) -> ValidatorUpdate {
+    let key = PublicKey { sum: Some(Sum::Ed25519(update.key.to_vec())) };
+    ValidatorUpdate { pub_key: Some(key), power: update.power.into() }
 }
 
 /// The evidence that CometBFT has put into a block.
-fn conviction(shared: &Shared, evidence: &Misbehavior) -> Misbehaviour {
-    let who = evidence.validator.as_ref().map(|it| shared.who(&it.address));
+fn conviction(
+    shared: &Shared,
+    evidence: &Misbehavior,
+    validator: Address,
+    found: u64,
+) -> Misbehaviour {
+    let member = shared.who(&validator);
     let kind = match MisbehaviorType::try_from(evidence.r#type) {
         Ok(MisbehaviorType::DuplicateVote) => Kind::DuplicateVote,
         Ok(MisbehaviorType::LightClientAttack) => Kind::LightClientAttack,
@@ -189,7 +212,7 @@ fn conviction(shared: &Shared, evidence: &Misbehavior) -> Misbehaviour {
     };
     let time_us = micros(evidence.time.unwrap_or_default());
     let height = evidence.height.unsigned_abs();
-    Misbehaviour { member: who.unwrap_or_default(), height, kind, time_us }
+    Misbehaviour { member, validator, found, height, kind, time_us }
 }
 
 /// Since 2000-01-01 UTC.
@@ -201,7 +224,7 @@ fn micros(time: Timestamp) -> i64 {
 /// Other nodes of CometBFT are known by their keys, which are the members'.
 fn query(shared: &Shared, asked: &RequestQuery) -> ResponseQuery {
     let id = asked.path.strip_prefix("/p2p/filter/id/");
-    let is_refused = id.is_some_and(|id| !shared.settings.is_member(id));
+    let is_refused = id.is_some_and(|id| !shared.is_member(id));
     if is_refused {
         warn!(id, "CometBFT of a stranger is refused");
     }

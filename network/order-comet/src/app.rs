@@ -22,6 +22,12 @@
 //! block at once, and has its answer when that result is there: with lag 1 a block is executed
 //! while the next one is agreed on, and no more than `lag` of them wait to be executed.
 //!
+//! **Who validates** follows the ledger's members, as they were behind block n - lag, too: the
+//! answer to a block says by whom CometBFT's blocks behind the next one are signed. A member that
+//! evidence in CometBFT's blocks convicts is none of them from the block on that holds the
+//! evidence. Behind a change of the members a node wants a block more, as an idle ledger would keep
+//! the change from coming into force.
+//!
 //! **What was committed** is one block behind what was finalized until CometBFT says so, and what
 //! [`App::info`] tells: of a block whose finalization was never answered CometBFT has kept no
 //! answer, and it asks again. A block that comes again is compared with what is there, and is not
@@ -43,6 +49,7 @@ use order::{
 use types::{Error, Height, Result, SqlState};
 
 use crate::bundle::{BUNDLE_BYTES_MAX, Bundle, Kind, Name, OVERHEAD_BYTES};
+use crate::validators::{Keys, Update, Validators};
 
 /// Bundles of envelopes of this node that are under way: one is being agreed on while what comes
 /// meanwhile gathers.
@@ -77,6 +84,7 @@ pub struct Start {
     pub last: Option<Proposal>,
     /// Result hashes of the last blocks: `lag` + 2 of them, or all.
     pub results: BTreeMap<Height, Hash>,
+    pub validators: Validators,
 }
 
 /// A block that CometBFT has decided.
@@ -87,6 +95,16 @@ pub struct Block {
     pub time_us: i64,
     pub proposer: Address,
     pub txs: Vec<Bytes>,
+    /// Validators that evidence in it convicts.
+    pub convicted: Vec<Address>,
+}
+
+/// What a block comes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    pub app_hash: Hash,
+    /// Who validates, and who does not any more, from the block behind the next one on.
+    pub updates: Vec<Update>,
 }
 
 /// An answer, if it is there already.
@@ -121,6 +139,7 @@ pub struct App {
     /// Sequence and ledger height of the last block that CometBFT has committed.
     committed: (u64, Height),
     results: BTreeMap<Height, Hash>,
+    validators: Validators,
     deliveries: VecDeque<Delivery>,
     carried: usize,
     /// Marked with the bundle that it was sent in.
@@ -138,7 +157,9 @@ pub struct App {
 
 impl App {
     pub fn new(config: Config, start: Start) -> App {
-        let Start { sequence, height, time_us, last, results } = start;
+        let Start { sequence, height, time_us, last, results, validators } = start;
+        // A change that is not in force yet.
+        let nudged = validators.newest() > Some(height.saturating_sub(config.lag));
         let before = if last.is_some() { height - 1 } else { height };
         let finalized = Finalized { sequence, height, time_us, hash: None, content: last };
         App {
@@ -146,12 +167,13 @@ impl App {
             finalized,
             committed: (sequence.saturating_sub(1), before),
             results,
+            validators,
             deliveries: VecDeque::new(),
             carried: 0,
             outbox: Outbox::default(),
             under_way: BTreeMap::new(),
             number: 0,
-            nudged: false,
+            nudged,
             tells: Vec::new(),
             closed: None,
             proposer: None,
@@ -256,7 +278,7 @@ impl App {
     /// # Errors
     ///
     /// A block of another chain, or one that does not follow.
-    pub fn finalize(&mut self, block: &Block) -> Result<Answer<Hash>, String> {
+    pub fn finalize(&mut self, block: &Block) -> Result<Answer<Outcome>, String> {
         let last = self.finalized.sequence;
         if block.height == last + 1 {
             if self.deliveries.len() >= DELIVERIES_MAX {
@@ -270,7 +292,39 @@ impl App {
         } else {
             return Err(format!("CometBFT's block {} follows its block {last}", block.height));
         }
-        Ok(self.hash_behind(self.finalized.height).map_or(Answer::Later, Answer::Now))
+        let outcome = self.hash_behind(self.finalized.height).map(|app_hash| {
+            let updates = self.updates();
+            Outcome { app_hash, updates }
+        });
+        Ok(outcome.map_or(Answer::Later, Answer::Now))
+    }
+
+    /// Whether blocks from the next one on are signed by this key: what the block before the last
+    /// one came to is in force then.
+    pub fn validates(&self, key: &[u8; 32]) -> bool {
+        self.validators.behind(self.before_last()).contains(key)
+    }
+
+    fn executed(&self, height: Height) -> Height {
+        height.saturating_sub(self.config.lag)
+    }
+
+    /// The block before the last one, and the ledger's block that it goes by.
+    fn before_last(&self) -> (u64, Height) {
+        let Finalized { sequence, height, content, .. } = &self.finalized;
+        let before = height.saturating_sub(u64::from(content.is_some()));
+        (sequence.saturating_sub(1), self.executed(before))
+    }
+
+    /// What the last block changes about who validates.
+    fn updates(&self) -> Vec<Update> {
+        let Finalized { sequence, height, .. } = self.finalized;
+        self.validators.updates(self.before_last(), (sequence, self.executed(height)))
+    }
+
+    /// The ledger names these members from behind a block on, of which the result comes next.
+    pub fn validate(&mut self, height: Height, keys: Keys) {
+        self.nudged |= self.validators.change(height, keys);
     }
 
     /// CometBFT has kept the answer to the last block.
@@ -280,6 +334,7 @@ impl App {
 
     fn take(&mut self, block: &Block) {
         self.proposer = Some(block.proposer);
+        self.validators.convict(block.height, &block.convicted);
         let (content, names) = content(block);
         let content = content.map(|mut content| {
             if !mutated("comet_time_as_given") {
@@ -330,6 +385,7 @@ impl App {
     fn forget_results(&mut self) {
         let needed = self.committed.1.saturating_sub(self.config.lag);
         self.results.retain(|height, _| *height >= needed);
+        self.validators.forget(needed.saturating_sub(1));
     }
 
     /// The next transaction to send, with its number. `now_ms`: of a clock that does not run back.

@@ -46,6 +46,10 @@ pub(crate) fn keep(shared: &Shared, home: &Path, program: &Path) {
                 if shared.has_ended() {
                     return;
                 }
+                if shared.takes_restart() {
+                    info!("CometBFT was ended, to begin anew by its files");
+                    continue;
+                }
                 let status = ended.map_or_else(|error| error.to_string(), |it| it.to_string());
                 let why = cause(&tail(home));
                 warn!(status, "CometBFT has ended, and is started again: {why}");
@@ -128,7 +132,7 @@ fn wait(shared: &Shared, child: &mut Child) -> io::Result<std::process::ExitStat
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if shared.has_ended() {
+        if shared.has_ended() || shared.wants_restart() {
             let since = *asked.get_or_insert_with(|| {
                 signal(child);
                 Instant::now()

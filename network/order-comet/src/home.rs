@@ -10,10 +10,10 @@
 //! cometbft/cometbft.log                    what it says
 //! ```
 //!
-//! **One key.** Who validates are the ledger's founders, under the keys by which the ledger knows
-//! them: so the genesis follows from the ledger, and evidence names a member. What is signed cannot
-//! be taken for one another: TLS puts 64 spaces first, votes on results a tag, CometBFT's votes the
-//! length of their message, and its handshakes sign 32 bytes alone.
+//! **One key.** Who validates at first are the ledger's founders, under the keys by which the
+//! ledger knows them: so the genesis follows from its first block, and evidence names a member.
+//! What is signed cannot be taken for one another: TLS puts 64 spaces first, votes on results a
+//! tag, CometBFT's votes the length of their message, and its handshakes sign 32 bytes alone.
 //!
 //! Sockets are in the folder, which is its owner's alone, and not ports: a process that can ask
 //! CometBFT can fill its mempool.
@@ -47,9 +47,9 @@ const BLOCK_BYTES_MAX: usize = 4 * BUNDLE_BYTES_MAX;
 /// The socket path that the system takes at most.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// A founder.
+/// A member.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Founder {
+pub struct Member {
     pub id: u64,
     /// Its public key.
     pub key: [u8; 32],
@@ -79,34 +79,27 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Makes the folder of one of the founders. `seed`: its private key.
+/// Makes the folder of a member. `founders`: of the ledger; `members`: those that it connects to;
+/// `seed`: its private key.
 pub fn make(
     data: &Path,
     chain_id: &str,
-    founders: &[Founder],
-    own: &Founder,
+    founders: &[Member],
+    members: &[Member],
+    own: &Member,
     seed: &[u8; 32],
 ) -> io::Result<()> {
     let home = data.join(FOLDER);
     for folder in [home.clone(), home.join("config"), home.join("data")] {
         fs::DirBuilder::new().mode(0o700).create(folder)?;
     }
-    let private = BASE64_STANDARD.encode([&seed[..], &own.key].concat());
-    let private = json!({"type": "tendermint/PrivKeyEd25519", "value": private});
-    let validator_key = json!({
-        "address": hex(&address_of(&own.key)).to_uppercase(),
-        "pub_key": public(&own.key),
-        "priv_key": private,
-    });
-    let others = founders.iter().filter(|it| it.id != own.id);
-    let peers: Vec<String> =
-        others.map(|it| format!("{}@{}", node_id(&it.key), it.address)).collect();
+    let [node_key, validator_key] = keys(own, seed);
     for (name, text) in [
         (GENESIS, genesis(chain_id, founders).to_string()),
-        (VALIDATOR_KEY, validator_key.to_string()),
-        (NODE_KEY, json!({ "priv_key": private }).to_string()),
+        validator_key,
+        node_key,
         (VALIDATOR_STATE, json!({"height": "0", "round": 0, "step": 0}).to_string()),
-        (CONFIG, config(own, &peers.join(","))),
+        (CONFIG, config(own, &peers(members, own))),
     ] {
         let mut options = OpenOptions::new();
         let file = options.create_new(true).write(true).mode(0o600).open(home.join(name));
@@ -117,13 +110,59 @@ pub fn make(
     fs::File::open(&home)?.sync_all()
 }
 
+/// What holds a member's key, with the file's name: the one that it signs by comes last.
+fn keys(own: &Member, seed: &[u8; 32]) -> [(&'static str, String); 2] {
+    let private = BASE64_STANDARD.encode([&seed[..], &own.key].concat());
+    let private = json!({"type": "tendermint/PrivKeyEd25519", "value": private});
+    let validator_key = json!({
+        "address": hex(&address_of(&own.key)).to_uppercase(),
+        "pub_key": public(&own.key),
+        "priv_key": private,
+    });
+    let node_key = json!({ "priv_key": private });
+    [(NODE_KEY, node_key.to_string()), (VALIDATOR_KEY, validator_key.to_string())]
+}
+
+fn peers(members: &[Member], own: &Member) -> String {
+    let others = members.iter().filter(|it| it.id != own.id);
+    let peer = |it: &Member| format!("{}@{}", node_id(&it.key), it.address);
+    others.map(peer).collect::<Vec<_>>().join(",")
+}
+
+/// Has CometBFT be known by another key from its next start on, and connect to these members.
+pub fn rekey(home: &Path, members: &[Member], own: &Member, seed: &[u8; 32]) -> io::Result<()> {
+    let config = fs::read_to_string(home.join(CONFIG))?;
+    let line = |line: &str| match line.starts_with("persistent_peers =") {
+        true => format!("persistent_peers = \"{}\"\n", peers(members, own)),
+        false => format!("{line}\n"),
+    };
+    let config = (CONFIG, config.lines().map(line).collect());
+    for (name, text) in std::iter::once(config).chain(keys(own, seed)) {
+        let (path, written) = (home.join(name), home.join(format!("{name}.new")));
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(true).write(true).mode(0o600).open(&written);
+        let mut file = file?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&written, &path)?;
+        fs::File::open(home.join("config"))?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Whether CometBFT signs by this key from its next start on.
+pub fn has_key(home: &Path, key: &[u8; 32]) -> bool {
+    let held = fs::read(home.join(VALIDATOR_KEY)).unwrap_or_default();
+    serde_json::from_slice::<Value>(&held).is_ok_and(|held| held["pub_key"] == public(key))
+}
+
 fn public(key: &[u8; 32]) -> Value {
     json!({"type": "tendermint/PubKeyEd25519", "value": BASE64_STANDARD.encode(key)})
 }
 
 /// The time is that of CometBFT's first block, and of none of the ledger's.
-fn genesis(chain_id: &str, founders: &[Founder]) -> Value {
-    let validator = |it: &Founder| {
+fn genesis(chain_id: &str, founders: &[Member]) -> Value {
+    let validator = |it: &Member| {
         json!({
             "address": hex(&address_of(&it.key)).to_uppercase(),
             "pub_key": public(&it.key),
@@ -154,7 +193,7 @@ fn genesis(chain_id: &str, founders: &[Founder]) -> Value {
 
 /// What is not said is CometBFT's default. Blocks follow one another at once, as what comes
 /// meanwhile gathers for the next; gossip looks every 5 ms, as each look is a part of each block.
-fn config(own: &Founder, peers: &str) -> String {
+fn config(own: &Member, peers: &str) -> String {
     let body_bytes_max = 2 * BUNDLE_BYTES_MAX;
     let (id, address) = (own.id, &own.address);
     format!(
@@ -206,7 +245,8 @@ indexer = "null"
 }
 
 /// A folder that a node can go on with. `founders`: number and key of each, as the ledger names
-/// them. `sequence`: CometBFT's height of the ledger's last block.
+/// them; `own`: the key of this member, or two while one is being replaced; `sequence`: CometBFT's
+/// height of the ledger's last block.
 ///
 /// # Errors
 ///
@@ -215,7 +255,7 @@ pub fn check(
     data: &Path,
     chain_id: &str,
     founders: &[(u64, [u8; 32])],
-    own: &[u8; 32],
+    own: &[[u8; 32]],
     sequence: u64,
 ) -> io::Result<PathBuf> {
     let home = fs::canonicalize(data)?.join(FOLDER);
@@ -246,7 +286,8 @@ pub fn check(
              members: put the file back as `tally cluster init` made it"
         )));
     }
-    if read(VALIDATOR_KEY)?["pub_key"] != public(own) {
+    let held = read(VALIDATOR_KEY)?;
+    if own.iter().all(|own| held["pub_key"] != public(own)) {
         return Err(invalid(format!(
             "{folder}/{VALIDATOR_KEY} is another key than that of this member: put the folder \
              back that belongs to this node"

@@ -26,7 +26,7 @@
 //! app hash changes CometBFT makes a block more, without transactions, that proves it; under load
 //! that is the next block anyway.
 //!
-//! *Absence*: what an envelope means, execution, changes of the validators.
+//! *Absence*: what an envelope means, execution, who may be a member.
 
 mod abci;
 mod app;
@@ -36,12 +36,14 @@ pub mod home;
 mod misbehaviour;
 mod node;
 mod rpc;
+mod validators;
 
-pub use app::{Address, Answer, App, Block, Config, Start, height_of};
+pub use app::{Address, Answer, App, Block, Config, Outcome, Start, height_of};
 pub use bundle::BUNDLE_BYTES_MAX;
 pub use child::find;
 pub use misbehaviour::{Kind as MisbehaviourKind, Misbehaviour};
-pub use node::{Comet, Settings, Standing};
+pub use node::{Comet, Members, Settings, Standing, keys_of};
+pub use validators::{Keys, Update, Validators};
 
 /// What the ledger's first block names this order by.
 pub const NAME: &str = "cometbft";

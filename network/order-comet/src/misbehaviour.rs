@@ -11,15 +11,21 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::Address;
+
 const FILE: &str = "misbehaviour.json";
-/// The newest ones; the others stand in CometBFT's blocks.
-const KEPT_MAX: usize = 1_000;
+/// Of a validator, the first ones; the others stand in CometBFT's blocks.
+const KEPT_MAX: usize = 100;
 
 /// Of a member, as more than two thirds of the validators have verified.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Misbehaviour {
-    /// 0: one that the ledger's first block does not name.
+    /// 0: one that the ledger does not name.
     pub member: u64,
+    /// CometBFT's name of it.
+    pub validator: Address,
+    /// CometBFT's height of the block that holds the evidence.
+    pub found: u64,
     /// CometBFT's, of what it signed.
     pub height: u64,
     pub kind: Kind,
@@ -76,8 +82,10 @@ impl Kept {
         if self.all.contains(&found) {
             return Ok(false);
         }
+        if self.all.iter().filter(|it| it.validator == found.validator).count() >= KEPT_MAX {
+            return Ok(false);
+        }
         self.all.push(found);
-        self.all.drain(..self.all.len().saturating_sub(KEPT_MAX));
         let made = self.path.with_extension("new");
         let mut file = File::create(&made)?;
         file.write_all(&serde_json::to_vec(&self.all).map_err(io::Error::other)?)?;
@@ -94,9 +102,9 @@ mod tests {
     #[test]
     fn what_was_found_is_known_after_a_restart_and_once() {
         let home = tempfile::tempdir().unwrap();
-        let of = |member, height| {
-            let kind = Kind::DuplicateVote;
-            Misbehaviour { member, height, kind, time_us: 5 }
+        let of = |member: u64, height| {
+            let (kind, validator) = (Kind::DuplicateVote, [member as u8; 20]);
+            Misbehaviour { member, validator, found: height + 2, height, kind, time_us: 5 }
         };
         let mut kept = Kept::open(home.path()).unwrap();
         assert!(kept.add(of(4, 9)).unwrap() && kept.add(of(4, 10)).unwrap());
@@ -106,8 +114,9 @@ mod tests {
         for height in 11..11 + KEPT_MAX as u64 {
             assert!(kept.add(of(1, height)).unwrap());
         }
-        assert_eq!(kept.all().len(), KEPT_MAX);
-        assert_eq!(kept.all()[0], of(1, 11));
+        assert!(!kept.add(of(1, 9_999)).unwrap() && kept.add(of(2, 9_999)).unwrap());
+        assert_eq!(kept.all().len(), 2 + KEPT_MAX + 1);
+        assert_eq!(kept.all()[0], of(4, 9));
         fs::write(home.path().join(FILE), "[{").unwrap();
         let damaged = Kept::open(home.path()).err().unwrap().to_string();
         assert!(damaged.contains("misbehaviour.json is damaged"), "{damaged}");

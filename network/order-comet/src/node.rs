@@ -16,14 +16,16 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ledger::Hash;
-use order::{Delivery, Orderer, Refused, Released, Tell};
+use ledger::Parameters;
+use ledger::votes::electors::MEMBERS;
+use order::{Delivery, Membership, Orderer, Refused, Released, Tell};
 use tracing::{debug, error, warn};
-use types::{Error, Result};
+use types::{Error, Height, Result};
 
-use crate::app::{Answer, App, Block, Config, Start};
+use crate::app::{Address, Answer, App, Block, Config, Outcome, Start};
 use crate::home::{address_of, node_id};
 use crate::misbehaviour::{Kept, Misbehaviour};
+use crate::validators::Keys;
 use crate::{abci, child, rpc};
 
 type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -41,13 +43,25 @@ pub struct Settings {
     pub home: PathBuf,
     pub program: PathBuf,
     pub chain_id: String,
-    /// Public keys of the members, by number.
-    pub members: BTreeMap<u64, [u8; 32]>,
+    /// Those that this node knows at its start.
+    pub members: Members,
 }
 
-impl Settings {
-    pub(crate) fn is_member(&self, id: &str) -> bool {
-        self.members.values().any(|key| node_id(key) == id)
+/// Public keys of the members, by number.
+pub type Members = BTreeMap<u64, [u8; 32]>;
+
+/// Members as CometBFT names them.
+#[derive(Default)]
+struct Known {
+    now: Members,
+    /// Of all that were members since this start: evidence comes later than what it is about.
+    numbers: BTreeMap<Address, u64>,
+}
+
+impl Known {
+    fn set(&mut self, now: Members) {
+        self.numbers.extend(now.iter().map(|(id, key)| (address_of(key), *id)));
+        self.now = now;
     }
 }
 
@@ -66,12 +80,15 @@ pub(crate) struct Shared {
     /// Something was submitted, released, polled, or it is the end.
     changed: Condvar,
     ended: AtomicBool,
+    /// CometBFT is to be started again.
+    restarts: AtomicBool,
     began: Instant,
     wake: Mutex<Option<Wake>>,
     /// Connections that are open, to be closed at the end.
     streams: Mutex<Vec<UnixStream>>,
     complaint: Mutex<Option<String>>,
     misbehaviour: Mutex<Kept>,
+    known: Mutex<Known>,
 }
 
 /// How a node stands, for people.
@@ -87,24 +104,30 @@ pub struct Standing {
 
 impl Comet {
     /// Takes part from now on.
-    pub fn start(settings: Settings, config: Config, start: Start) -> io::Result<Comet> {
+    pub fn start(settings: Settings, config: Config, mut start: Start) -> io::Result<Comet> {
         let socket = settings.home.join("app.sock");
         match std::fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let listener = UnixListener::bind(&socket)?;
-        let misbehaviour = Mutex::new(Kept::open(&settings.home)?);
+        let kept = Kept::open(&settings.home)?;
+        kept.all().iter().for_each(|it| start.validators.convict(it.found, &[it.validator]));
+        let misbehaviour = Mutex::new(kept);
+        let mut known = Known::default();
+        known.set(settings.members.clone());
         let shared = Arc::new(Shared {
             settings,
             app: Mutex::new(App::new(config, start)),
             changed: Condvar::new(),
             ended: AtomicBool::new(false),
+            restarts: AtomicBool::new(false),
             began: Instant::now(),
             wake: Mutex::default(),
             streams: Mutex::default(),
             complaint: Mutex::default(),
             misbehaviour,
+            known: Mutex::new(known),
         });
         let running = Running { shared: Arc::clone(&shared), threads: Mutex::default() };
         let comet = Comet(Arc::new(running));
@@ -125,10 +148,31 @@ impl Comet {
     pub fn standing(&self) -> Standing {
         let shared = &self.0.shared;
         let (height, proposer) = shared.app().standing();
-        let members = &shared.settings.members;
-        let is_it = |key: &[u8; 32]| Some(address_of(key)) == proposer;
-        let proposer = members.iter().find(|(_, key)| is_it(key)).map(|(id, _)| *id);
+        let proposer = proposer.map(|it| shared.who(&it)).filter(|id| *id > 0);
         Standing { height, proposer, complaint: lock(&shared.complaint).clone() }
+    }
+
+    /// Whether blocks from the next one on are signed by this key.
+    pub fn validates(&self, key: &[u8; 32]) -> bool {
+        self.0.shared.app().validates(key)
+    }
+
+    /// Whether CometBFT is connected to one that is no member: it asks about that when a connection
+    /// is made, and not later.
+    pub fn has_strangers(&self) -> bool {
+        let shared = &self.0.shared;
+        let peers = rpc::peers(&shared.settings.home.join("rpc.sock")).unwrap_or_default();
+        peers.iter().any(|id| !shared.is_member(id))
+    }
+
+    /// Has CometBFT begin anew by what its home says now.
+    pub fn restart(&self) {
+        self.0.shared.restarts.store(true, Ordering::SeqCst);
+    }
+
+    /// Members are these from now on: CometBFT of others is refused.
+    pub fn know(&self, members: Members) {
+        lock(&self.0.shared.known).set(members);
     }
 
     /// What members were convicted of, in the order in which that was found.
@@ -160,6 +204,15 @@ impl Shared {
         self.ended.load(Ordering::SeqCst)
     }
 
+    pub fn wants_restart(&self) -> bool {
+        self.restarts.load(Ordering::SeqCst)
+    }
+
+    /// Whether CometBFT is to be started again; once.
+    pub fn takes_restart(&self) -> bool {
+        self.restarts.swap(false, Ordering::SeqCst)
+    }
+
     /// Is told to people until a block comes.
     pub fn complain(&self, what: &str) {
         *lock(&self.complaint) = Some(what.to_owned());
@@ -184,23 +237,24 @@ impl Shared {
         })
     }
 
-    /// CometBFT has put evidence into a block.
-    pub fn convict(&self, found: Misbehaviour) {
+    /// CometBFT has put evidence into a block. What follows from it follows after each start.
+    pub fn convict(&self, found: Misbehaviour) -> io::Result<()> {
         let Misbehaviour { member, height, kind, .. } = found;
-        match lock(&self.misbehaviour).add(found) {
-            Ok(true) => {
-                let what = kind.name();
-                error!(member, height, "a member has signed what contradicts itself: {what}");
-            }
-            Ok(false) => {}
-            Err(error) => warn!(%error, member, height, "a conviction cannot be kept"),
+        if lock(&self.misbehaviour).add(found)? {
+            let what = kind.name();
+            error!(member, height, "a member has signed what contradicts itself: {what}");
         }
+        Ok(())
+    }
+
+    pub fn is_member(&self, id: &str) -> bool {
+        lock(&self.known).now.values().any(|key| node_id(key) == id)
     }
 
     /// The number of the member that a validator is.
     pub fn who(&self, address: &[u8]) -> u64 {
-        let members = self.settings.members.iter();
-        members.into_iter().find(|(_, key)| address_of(key) == address).map_or(0, |(id, _)| *id)
+        let address = Address::try_from(address);
+        address.ok().and_then(|it| lock(&self.known).numbers.get(&it).copied()).unwrap_or(0)
     }
 
     /// Until there is an answer. It depends on blocks that this node executes, of which no more
@@ -222,14 +276,14 @@ impl Shared {
         }
     }
 
-    pub fn finalize(&self, block: &Block) -> Result<Hash, String> {
+    pub fn finalize(&self, block: &Block) -> Result<Outcome, String> {
         // It is delivered before its answer is there.
         let answer = self.app().finalize(block)?;
         *lock(&self.complaint) = None;
         self.wake();
         self.changed.notify_all();
         match answer {
-            Answer::Now(hash) => Ok(hash),
+            Answer::Now(outcome) => Ok(outcome),
             Answer::Later => self.wait(|app| {
                 let answer = app.finalize(block);
                 self.wake();
@@ -248,6 +302,11 @@ impl Shared {
     fn now_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
+}
+
+/// The keys of members.
+pub fn keys_of(members: &Membership) -> Keys {
+    members.0.values().map(|known| known.key).collect()
 }
 
 fn listen(shared: &Arc<Shared>, listener: &UnixListener) {
@@ -333,6 +392,15 @@ impl Orderer for Comet {
 
     fn close(&mut self, why: Error) {
         self.0.shared.app().close(why);
+    }
+
+    fn governed(&mut self, height: Height, parameters: &Parameters) {
+        let members = parameters.others.get(MEMBERS).map_or("", String::as_str);
+        match Membership::parse(members) {
+            Ok(members) => self.0.shared.app().validate(height, keys_of(&members)),
+            // No change of parameters is taken that would lead here.
+            Err(error) => error!(%error, "who validates from now on cannot be read"),
+        }
     }
 
     fn released(&mut self, released: Released) {

@@ -1,4 +1,4 @@
-//! A transaction is handed to CometBFT: one request of its RPC over a socket in its folder.
+//! What is asked of CometBFT: one request of its RPC over a socket in its folder.
 //!
 //! HTTP 1.0, so that a connection holds one answer and ends with it.
 
@@ -22,6 +22,13 @@ pub(crate) fn broadcast(socket: &Path, tx: &[u8]) -> io::Result<()> {
         Some(0) => Ok(()),
         _ => Err(io::Error::other(format!("CometBFT does not take a transaction: {answer}"))),
     }
+}
+
+/// Names of the nodes that it is connected to.
+pub(crate) fn peers(socket: &Path) -> io::Result<Vec<String>> {
+    let answer = call(socket, "net_info", json!({}))?;
+    let peers = answer["peers"].as_array().into_iter().flatten();
+    Ok(peers.filter_map(|it| it["node_info"]["id"].as_str().map(str::to_owned)).collect())
 }
 
 fn call(socket: &Path, method: &str, params: Value) -> io::Result<Value> {

@@ -26,6 +26,7 @@ use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 
 use super::folders::{node_folder, node_folders, write_settings};
+use super::orderers::Kind;
 use super::status::without_certificates;
 use crate::backup::node_address;
 use crate::cli::{self, ClusterAdd, Exit, Output};
@@ -35,19 +36,19 @@ use crate::{configure, folders, http, secrets};
 pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
     let ClusterAdd { folder, host, port, observer } = arguments;
     let shown = ask(folder, None)?;
-    refuse_for_good(&shown)?;
     if *observer {
         refuse_observers(&shown)?;
     }
     let id = shown["next"].as_u64().and_then(|id| u16::try_from(id).ok());
     let id = id.context("the node does not tell the next number")?;
-    let data = node_folder(folder, id);
+    let (data, other) = (node_folder(folder, id), node_folders(folder)?.remove(0));
     ensure!(!data.exists(), "{} is there already", data.display());
     let made = Made::new(id.into(), format!("{host}:{}", port + 2))?;
     let plan = plan_of(&shown, &made.member)?;
     folders::create_private(&data)?;
     write_settings(&data, host, *port, port + 1, &shared_settings(folder)?)?;
     made.write(&data, &plan)?;
+    Kind::named(&plan.orderer)?.make_beside(&data, &plan, &made, &other)?;
     let Member { key, address, .. } = &made.member;
     let observes = if *observer { "&observer=on" } else { "" };
     ask(folder, Some(&format!("add={id}&key={key}&address={address}{observes}")))?;
@@ -64,7 +65,6 @@ pub fn add(arguments: &ClusterAdd, output: Output) -> Result<Exit> {
 
 pub fn remove(folder: &Path, member: u64, yes: bool, output: Output) -> Result<Exit> {
     let shown = ask(folder, None)?;
-    refuse_for_good(&shown)?;
     if !yes {
         refuse_to_end_certificates(&shown, member)?;
     }
@@ -78,16 +78,9 @@ pub fn remove(folder: &Path, member: u64, yes: bool, output: Output) -> Result<E
     Ok(Exit::Ok)
 }
 
-/// Where what orders knows the founders alone.
-pub fn refuse_for_good(shown: &Json) -> Result<()> {
-    let what = "the validators of a cluster by CometBFT are its founders, for good";
-    ensure!(shown["orderer"] != "cometbft", "{what}");
-    Ok(())
-}
-
 /// Where each member that reaches what orders has its say.
 fn refuse_observers(shown: &Json) -> Result<()> {
-    let what = "members of a cluster by Kafka order alike: none of them only observes";
+    let what = "members order alike where Kafka or CometBFT does: none of them only observes";
     ensure!(shown["orderer"] == "raft", "{what}");
     Ok(())
 }

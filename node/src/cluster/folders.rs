@@ -59,6 +59,7 @@ pub fn init(arguments: &ClusterInit, output: Output) -> Result<Exit> {
         write_settings(&data, host, port_of(id, 0)?, port_of(id, 1)?, set)?;
         made.write(&data, &plan)?;
         let begin = |folder: &Path| {
+            folders::create_private(folder)?;
             let files = Arc::new(RealFiles::open(folder)?);
             database::found(files, &genesis, LogOptions::default())
         };

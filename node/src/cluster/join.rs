@@ -34,6 +34,8 @@ use crate::metrics::Order;
 /// to the other, several times, and that costs more than what it holds.
 const THREADS: usize = 1;
 
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// A node's place in a cluster.
 pub struct Enrolment {
     plan: Plan,
@@ -126,6 +128,7 @@ impl Enrolment {
             votes: Arc::clone(&votes),
             engine: Arc::clone(&engine),
             peers: Arc::clone(&peers),
+            place: OnceLock::new(),
         });
         let (place, journal, neighbours) = runtime.block_on(async {
             let listener = TcpListener::bind(&address).await;
@@ -140,6 +143,7 @@ impl Enrolment {
                     replica,
                     limits,
                     settings,
+                    own: Arc::clone(&secrets.own),
                     ahead_max,
                     peers: Arc::clone(&peers),
                     members: Arc::clone(&members),
@@ -157,6 +161,7 @@ impl Enrolment {
                 forks: Arc::clone(&forks),
             });
             tokio::spawn(Arc::clone(&votes).send_to_all(peers.clone()));
+            tokio::spawn(distrust(Arc::clone(&place), Arc::clone(&votes)));
             let comparing = Comparing {
                 id,
                 place: Arc::clone(&place),
@@ -166,6 +171,7 @@ impl Enrolment {
             };
             tokio::spawn(comparing.run());
             let neighbours = face.neighbours(&peers);
+            let _ = rotation.place.set(Arc::clone(&place));
             tokio::spawn(Arc::clone(&rotation).run());
             tokio::spawn(answer(listener, plan, secrets, members, face));
             anyhow::Ok((place, journal, neighbours))
@@ -202,6 +208,15 @@ fn start_threads() -> Result<Runtime> {
         .enable_all()
         .build()
         .context("cannot start the threads of what orders")
+}
+
+/// What the order convicts members of is known to the votes, until the runtime ends.
+async fn distrust(place: Arc<dyn Place>, votes: Arc<Votes>) {
+    loop {
+        let convicted = place.misbehaviour().into_iter().map(|found| found.member);
+        votes.distrust(convicted.filter(|member| *member > 0).collect());
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Answers members until the runtime ends.

@@ -31,6 +31,7 @@ use tracing::{info, warn};
 
 use super::change;
 use super::folders::node_folder;
+use super::orderers::Place;
 use super::report::{Report, STATUS};
 use super::votes::Votes;
 use crate::backup::node_address;
@@ -67,6 +68,7 @@ pub struct Rotation {
     pub votes: Arc<Votes>,
     pub engine: Arc<OnceLock<Arc<Engine>>>,
     pub peers: Arc<Peers>,
+    pub place: OnceLock<Arc<dyn Place>>,
 }
 
 impl Rotation {
@@ -74,7 +76,6 @@ impl Rotation {
     pub async fn begin(&self, engine: &Engine, owner: &str, member: &str) -> Result<Json> {
         let id = self.id;
         ensure!(member == id.to_string(), "this is the node of member {id}, not of {member}");
-        change::refuse_for_good(&change::shown(engine)?)?;
         let mut membership = Membership::parse(&engine.parameter(MEMBERS)?)?;
         let known = membership.0.get_mut(&id).context("the ledger does not name this node")?;
         let next = self.own.draw(&self.data, id).context("cannot draw a key")?;
@@ -93,7 +94,7 @@ impl Rotation {
             let Ok(membership) = Membership::parse(&now) else { continue };
             // One that was removed keeps the members that it had.
             let Some(known) = membership.0.get(&self.id) else { continue };
-            if now != named {
+            if now != named && self.is_newest(&membership, &now, engine.head().height).await {
                 if let Err(error) = Plan::follow(&self.data, &membership) {
                     warn!(%error, "the file of the members is not up to date");
                 }
@@ -105,7 +106,8 @@ impl Rotation {
             };
             let since = *since.get_or_insert_with(|| engine.head().height);
             let is_said = self.votes.is_elector(self.id, &next.public);
-            if is_said && self.all_have(&membership, since).await {
+            let is_used = self.place.get().is_some_and(|place| place.has_key(&next.public));
+            if is_said && is_used && self.all_have(&membership, since).await {
                 match self.own.take(&self.data) {
                     Ok(()) => info!(id = self.id, "the old key of this node is gone"),
                     Err(error) => warn!(%error, "the old key of this node stays"),
@@ -114,15 +116,27 @@ impl Rotation {
         }
     }
 
+    /// Whether no other member that answers, and is further, names other members: one that executes
+    /// the ledger from its beginning passes by those of old.
+    async fn is_newest(&self, membership: &Membership, named: &str, height: u64) -> bool {
+        let reports = self.reports(membership).await;
+        reports.iter().flatten().all(|report| report.height <= height || report.members == named)
+    }
+
     /// Whether every other member has executed a block.
     async fn all_have(&self, membership: &Membership, height: u64) -> bool {
+        let reports = self.reports(membership).await;
+        reports.iter().all(|it| it.as_ref().is_some_and(|report| report.height >= height))
+    }
+
+    /// What the other members say of themselves, those that answer.
+    async fn reports(&self, membership: &Membership) -> Vec<Option<Report>> {
         let others = membership.0.keys().copied().filter(|id| *id != self.id);
         let asked = others.map(async |member| {
             let call = timeout(PATIENCE, self.peers.call(member, Bytes::from_static(STATUS)));
             let answer = call.await.ok()?.ok()?;
             serde_json::from_slice::<Report>(&answer).ok()
         });
-        let reports = futures::future::join_all(asked).await;
-        reports.iter().all(|it| it.as_ref().is_some_and(|report| report.height >= height))
+        futures::future::join_all(asked).await
     }
 }

@@ -41,7 +41,9 @@ pub fn run(folder: &Path, output: Output) -> Result<Exit> {
     let leader = leader_of(&reports);
     match output {
         Output::Json => {
-            println!("{}", json!({"leader": leader, "members": reports, "silent": silent}));
+            let ids: Vec<u64> = membership.0.keys().copied().collect();
+            let all = json!({"leader": leader, "ids": ids, "members": reports, "silent": silent});
+            println!("{all}");
         }
         Output::Text => {
             println!(

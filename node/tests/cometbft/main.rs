@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use orderers::{Load, Trial, init};
 
@@ -106,6 +107,111 @@ async fn half_of_the_validators_order_nothing_and_say_so() {
     trial.settle();
     trial.stop();
     trial.verify();
+}
+
+/// What it says of itself.
+fn member(trial: &Trial, node: usize) -> Value {
+    let status = trial.status();
+    let found = orderers::members_of(&status).find(|(of, _)| *of == node);
+    found.map(|(_, says)| says.clone()).unwrap_or_default()
+}
+
+/// With as few of the others as are needed besides, blocks come: so its word counts.
+async fn counts(trial: &mut Trial, without: usize, load: &Load) {
+    trial.kill(without);
+    load.until_more(10).await;
+    trial.start_one(without, &[]);
+    trial.settle();
+}
+
+/// Five validators need four, and four of them three.
+#[tokio::test(flavor = "multi_thread")]
+async fn validators_follow_the_members() {
+    let mut trial = trial(4);
+    trial.start();
+    let client = trial.node(1).connect().await;
+    client.batch_execute("CREATE TABLE notes (id bigint PRIMARY KEY)").await.unwrap();
+    let load = Load::start(trial.node(1), 0);
+    load.until_more(10).await;
+
+    // One is added. It begins with the first block, and is sent all others.
+    let fifth = trial.add();
+    trial.settle_certified();
+    assert_eq!(member(&trial, fifth)["votes"]["needed"], 4, "{:#}", trial.status());
+    counts(&mut trial, 3, &load).await;
+
+    // Another key, on a node that goes on.
+    let next_key = trial.data(2).join("cluster/next-key.pem");
+    let old_key = std::fs::read(trial.data(2).join("cluster/key.pem")).unwrap();
+    trial.change("rotate", 2);
+    let replaced = || !next_key.exists();
+    orderers::until("the key to be replaced", replaced, || trial.node(2).says());
+    assert_ne!(std::fs::read(trial.data(2).join("cluster/key.pem")).unwrap(), old_key);
+    counts(&mut trial, 3, &load).await;
+    // It goes on with it behind a start.
+    trial.nodes[2].take().unwrap().end(Signal::TERM);
+    trial.start_one(2, &[]);
+    counts(&mut trial, fifth, &load).await;
+
+    // A founder is removed. Of the four that are left three are enough.
+    trial.change("remove", 0);
+    load.until_more(10).await;
+    trial.nodes[0].take().unwrap().end(Signal::TERM);
+    counts(&mut trial, 3, &load).await;
+    // None of them is left without the others: the newcomer's blocks come from those who are there.
+    trial.nodes[fifth].take().unwrap().end(Signal::TERM);
+    trial.empty(fifth);
+    trial.start_one(fifth, &[]);
+    let scratch = Load::start(trial.node(fifth), 1_000_000);
+    scratch.until_more(10).await;
+    counts(&mut trial, 2, &load).await;
+
+    let mut acknowledged = load.end().await;
+    acknowledged.extend(scratch.end().await);
+    trial.settle_certified();
+    for node in 1..=fifth {
+        let there = trial.ids(node).await;
+        let lost: Vec<_> = acknowledged.difference(&there).collect();
+        assert!(lost.is_empty(), "node {node} has lost {lost:?}");
+    }
+    trial.stop();
+    trial.verify_of(1..=fifth);
+}
+
+/// Its memory was changed behind the ledger's back: what it comes to is another result.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_validator_whose_results_lie_is_named_and_the_others_go_on() {
+    let mut trial = trial(4);
+    trial.start();
+    let client = trial.node(0).connect().await;
+    let rows = "CREATE TABLE accounts (id int PRIMARY KEY, balance int);
+                CREATE TABLE needles (a text PRIMARY KEY)";
+    client.batch_execute(rows).await.unwrap();
+    client.batch_execute("INSERT INTO accounts VALUES (1, 10), (2, 20)").await.unwrap();
+    trial.settle();
+    trial.nodes[3].take().unwrap().end(Signal::TERM);
+    trial.start_tampered(3, "a needle");
+    // It takes part again.
+    trial.node(3).connect().await.execute("DELETE FROM needles", &[]).await.unwrap();
+    client.batch_execute("INSERT INTO needles VALUES ('a needle')").await.unwrap();
+    for _ in 0..5 {
+        client.batch_execute("UPDATE accounts SET balance = balance * 2").await.unwrap();
+    }
+    // By the result that it has signed, or, where it was told before it had signed, by its own word.
+    let named = "SELECT count(*) FROM tally_cluster WHERE member = 4
+                 AND (deviating_height IS NOT NULL OR trouble LIKE '%another result of block%')";
+    for node in 0..3 {
+        let (other, since) = (trial.node(node).connect().await, std::time::Instant::now());
+        while other.query_one(named, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            assert!(since.elapsed() < orderers::PATIENCE, "{:#}", trial.status());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    assert!(member(&trial, 3)["votes"]["diverged"].is_string(), "{:#}", trial.status());
+    let stopped = trial.node(3).connect().await;
+    let refused = stopped.execute("DELETE FROM needles", &[]).await.unwrap_err();
+    assert_eq!(refused.code().map(|code| code.code()), Some("25006"), "{refused:?}");
+    client.execute("DELETE FROM needles", &[]).await.unwrap();
 }
 
 #[test]

@@ -40,10 +40,13 @@ pub struct Node {
 
 impl Node {
     fn start(data: &Path, more: &[&str]) -> Node {
+        Node::start_with(Command::new(env!("CARGO_BIN_EXE_tally")), data, more)
+    }
+
+    fn start_with(mut command: Command, data: &Path, more: &[&str]) -> Node {
         let log = data.with_extension("log");
         let mut options = File::options();
         let stderr = options.create(true).append(true).open(&log).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
         command.args(["--output", "json", "serve", "--data", data.to_str().unwrap()]);
         command.args(more);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn();
@@ -141,6 +144,13 @@ pub fn until(what: &str, so: impl Fn() -> bool, reported: impl Fn() -> String) {
     }
 }
 
+/// What each member says of itself, with the place of its node.
+pub fn members_of(status: &Value) -> impl Iterator<Item = (usize, &Value)> {
+    let ids = status["ids"].as_array().unwrap_or_else(|| panic!("{status:#}")).iter();
+    let nodes = ids.map(|id| id.as_u64().unwrap() as usize - 1);
+    nodes.zip(status["members"].as_array().unwrap())
+}
+
 /// The folders of a cluster, and those of its nodes that run.
 pub struct Trial {
     folder: tempfile::TempDir,
@@ -176,6 +186,38 @@ impl Trial {
         self.nodes[node] = Some(Node::start(&self.data(node), more));
     }
 
+    /// Of which a row is changed in memory, behind the ledger's back, when this text comes.
+    #[allow(dead_code)]
+    pub fn start_tampered(&mut self, node: usize, text: &str) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
+        command.env("TEST_TAMPERS_ON", text);
+        self.nodes[node] = Some(Node::start_with(command, &self.data(node), &[]));
+    }
+
+    /// Makes a folder for the next member, whom the ledger names from then on, and starts it.
+    #[allow(dead_code)]
+    pub fn add(&mut self) -> usize {
+        let (all, port) = (self.all(), free_ports(4).to_string());
+        let all = all.to_str().unwrap();
+        let added = ["--output", "json", "cluster", "add", "--folder", all, "--port", &port];
+        let added = tally(&added);
+        assert_eq!(added.status.code(), Some(0), "{added:?}");
+        let node = self.nodes.len();
+        assert_eq!(json(&added)["member"], node as u64 + 1);
+        self.nodes.push(None);
+        self.start_one(node, &[]);
+        node
+    }
+
+    /// `remove` or `rotate` of a member.
+    #[allow(dead_code)]
+    pub fn change(&self, how: &str, node: usize) {
+        let (all, id) = (self.all(), (node + 1).to_string());
+        let all = all.to_str().unwrap();
+        let done = tally(&["cluster", how, "--folder", all, "--member", &id]);
+        assert_eq!(done.status.code(), Some(0), "{done:?}");
+    }
+
     pub fn node(&self, node: usize) -> &Node {
         self.nodes[node].as_ref().unwrap()
     }
@@ -203,11 +245,17 @@ impl Trial {
         json(&tally(&["--output", "json", "cluster", "status", "--folder", all.to_str().unwrap()]))
     }
 
-    /// Until all nodes have come to the same.
+    /// What those say that run.
+    fn running<'a>(&self, status: &'a Value) -> Vec<&'a Value> {
+        let runs = |node: &usize| self.nodes[*node].is_some();
+        members_of(status).filter(|(node, _)| runs(node)).map(|(_, says)| says).collect()
+    }
+
+    /// Until all nodes that run have come to the same.
     pub fn settle(&self) {
         let is_settled = || {
             let status = self.status();
-            let members = status["members"].as_array().unwrap();
+            let members = self.running(&status);
             let heads: BTreeSet<&str> =
                 members.iter().filter_map(|it| it["head"].as_str()).collect();
             heads.len() == 1 && members.iter().all(|it| it["head"].is_string())
@@ -220,8 +268,7 @@ impl Trial {
         self.settle();
         let is_certified = || {
             let status = self.status();
-            let members = status["members"].as_array().unwrap();
-            members.iter().all(|it| it["votes"]["certified"][0] == it["height"])
+            self.running(&status).iter().all(|it| it["votes"]["certified"][0] == it["height"])
         };
         until("a certificate", is_certified, || format!("{:#}", self.status()));
     }
@@ -238,6 +285,10 @@ impl Trial {
 
     /// Each folder's blocks are sound, and come to one head.
     pub fn verify(&self) {
+        self.verify_of(0..self.nodes.len());
+    }
+
+    pub fn verify_of(&self, nodes: impl IntoIterator<Item = usize>) {
         let verify = |node| {
             let data = self.data(node);
             let done = tally(&["--output", "json", "verify", data.to_str().unwrap()]);
@@ -246,7 +297,7 @@ impl Trial {
             assert_eq!(found["unconfirmed"], 0, "{found:#}");
             found["head"].as_str().unwrap().to_owned()
         };
-        let heads: BTreeSet<String> = (0..self.nodes.len()).map(verify).collect();
+        let heads: BTreeSet<String> = nodes.into_iter().map(verify).collect();
         assert_eq!(heads.len(), 1, "{heads:?}");
     }
 

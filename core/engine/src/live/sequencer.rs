@@ -470,7 +470,16 @@ impl Sequencer {
             shared.retention.set_overlaps(false);
         }
         match &shared.queue.remote {
-            Some(remote) => remote.released(self.replica.released()),
+            Some(remote) => {
+                let parameters = self.replica.parameters();
+                let known = shared.parameters.lock().unwrap_or_else(|e| e.into_inner());
+                let is_other = !Arc::ptr_eq(&known, parameters);
+                drop(known);
+                if is_other {
+                    remote.governed(head.height, parameters);
+                }
+                remote.released(self.replica.released());
+            }
             None => shared.queue.released(head.height),
         }
         let before = shared.released.load(Ordering::Relaxed);

@@ -9,7 +9,7 @@ use types::{Error, SqlState};
 
 use crate::images;
 use crate::limits::{Limits, MEMBERS, ORDERER, OWNER};
-use crate::members::LAST_MEMBER;
+use crate::members::{FORMER_MEMBERS, LAST_MEMBER};
 
 use super::halt::Halt;
 
@@ -77,7 +77,7 @@ pub fn shown_parameter(parameters: &Parameters, name: &str) -> Option<String> {
         "protocol" => Some(parameters.protocol.clone()),
         ORDERER => Some(Limits::orderer(parameters).unwrap_or("solo").to_owned()),
         OWNER => parameters.others.get(name).cloned().or_else(|| Some("tally".to_owned())),
-        MEMBERS | LAST_MEMBER | ELECTORS => parameters.others.get(name).cloned(),
+        MEMBERS | LAST_MEMBER | FORMER_MEMBERS | ELECTORS => parameters.others.get(name).cloned(),
         VOTES | LIARS => {
             // The rule for as many members as there are now.
             let rule = Electors::under(LedgerId::default(), parameters).ok()?;

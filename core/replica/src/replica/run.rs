@@ -302,7 +302,7 @@ impl<T> Replica<T> {
                 self.language.apply((party, text), &self.store, height, time_us)
             }
             Ok((Body::Parameter { name, value }, Ok(party))) => {
-                self.change_parameter(party, name, value)
+                self.change_parameter(height, party, name, value)
             }
             Ok((Body::Checkpoint { height: of, digest }, _)) => vouch(height, *of, digest),
             Ok((Body::Skip { first, reason, .. }, Ok(party))) => {
@@ -394,6 +394,7 @@ impl<T> Replica<T> {
 
     fn change_parameter(
         &mut self,
+        height: Height,
         party: Party<'_>,
         name: &str,
         value: &str,
@@ -412,7 +413,7 @@ impl<T> Replica<T> {
                 self.check_follows_deferred(value)?;
                 next
             }
-            (MEMBERS, _) => members::changed(&self.parameters, value)?,
+            (MEMBERS, _) => members::changed(&self.parameters, height, value)?,
             (_, Some(next)) => next?,
             _ => return Err(unknown_parameter(name)),
         };

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! It holds an application to what CometBFT does: a height that it names is one whose answer was
-//! kept, all nodes answer a block alike, and a block comes again after a start.
+//! kept, all nodes answer a block alike, and a block comes again after a start; a validator that
+//! comes was none, and one that goes was one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,7 +18,8 @@ use kit::random::Random;
 use ledger::Hash;
 use order::conformance::Harness;
 use order::{Delivery, Limits, Orderer, Proposal, Released};
-use order_comet::{Answer, App, Block, Config, Start};
+use order_comet::home::address_of;
+use order_comet::{Answer, App, Block, Config, Keys, Outcome, Start, Update, Validators};
 use sha2::{Digest, Sha256};
 use types::Result;
 
@@ -32,8 +34,9 @@ pub struct Fake {
     now_ms: u64,
     now_us: i64,
     chain: Vec<Block>,
-    /// App hashes behind the blocks, as the first node answered.
-    answers: BTreeMap<u64, Hash>,
+    /// Behind the blocks, as the first node answered.
+    answers: BTreeMap<u64, Outcome>,
+    validators: Keys,
     places: Vec<Place>,
     instances: u64,
 }
@@ -63,6 +66,7 @@ impl Fake {
             now_us: 0,
             chain: Vec::new(),
             answers: BTreeMap::new(),
+            validators: Keys::new(),
             places: Vec::new(),
             instances: 0,
         }
@@ -121,7 +125,7 @@ impl Fake {
         let height = self.chain.len() as u64 + 1;
         let proposer = self.random.below(self.nodes as u64) as usize;
         let waiting: Vec<Bytes> = self.places[proposer].mempool.iter().cloned().collect();
-        let answer = |height| self.answers.get(&height);
+        let answer = |height| self.answers.get(&height).map(|it| it.app_hash);
         let changed = height > 1 && answer(height - 1) != answer(height - 2);
         if waiting.is_empty() && !(changed && self.random.chance(2)) {
             return;
@@ -141,7 +145,14 @@ impl Fake {
         txs.iter().for_each(|tx| hash.update(tx));
         let hash = Bytes::from(hash.finalize().to_vec());
         let proposer = [proposer as u8 + 1; 20];
-        self.chain.push(Block { height, hash, time_us: self.now_us, proposer, txs });
+        // Each of two is convicted, and comes up once more.
+        let convicted = match height {
+            8 | 20 => vec![address_of(&[2; 32])],
+            14 => vec![address_of(&[3; 32]), address_of(&[99; 32])],
+            _ => Vec::new(),
+        };
+        let time_us = self.now_us;
+        self.chain.push(Block { height, hash, time_us, proposer, txs, convicted });
     }
 
     /// One step of a node's CometBFT; whether there was one.
@@ -154,9 +165,20 @@ impl Fake {
         }
         let Some(block) = self.chain.get(place.answered as usize) else { return false };
         match place.app.finalize(block).unwrap() {
-            Answer::Now(hash) => {
-                let known = *self.answers.entry(block.height).or_insert(hash);
-                assert_eq!(hash, known, "node {node} answers block {} otherwise", block.height);
+            Answer::Now(outcome) => {
+                if !self.answers.contains_key(&block.height) {
+                    for Update { key, power } in &outcome.updates {
+                        let changed = match power {
+                            0 => self.validators.remove(key),
+                            _ => self.validators.insert(*key),
+                        };
+                        assert!(changed, "{key:?} has the power {power} already");
+                    }
+                    assert!(!self.validators.is_empty());
+                    self.answers.insert(block.height, outcome.clone());
+                }
+                let known = &self.answers[&block.height];
+                assert_eq!(outcome, *known, "node {node} answers block {} otherwise", block.height);
                 place.answered += 1;
                 true
             }
@@ -171,7 +193,8 @@ impl Fake {
             panic!("node {node} does not know its app hash")
         };
         assert!(height <= place.answered, "of block {height} no answer was kept");
-        assert!(height == 0 || self.answers[&height] == hash, "another app hash at {height}");
+        let is_it = height == 0 || self.answers[&height].app_hash == hash;
+        assert!(is_it, "another app hash at {height}");
         if height == 0 {
             place.app.first_hash().unwrap();
         }
@@ -181,6 +204,19 @@ impl Fake {
     fn content(delivery: &Delivery) -> Option<&Proposal> {
         delivery.content.as_ref()
     }
+}
+
+/// Whom the ledger names behind a block: the last of four is another one every five blocks, until
+/// there were enough.
+fn named(height: u64) -> Keys {
+    let last = 4 + height.min(40) / 5;
+    [1, 2, 3, last as u8].map(|key| [key; 32]).into()
+}
+
+/// For a node that begins behind this block.
+fn validators(height: u64, lag: u64) -> Validators {
+    let first = height.saturating_sub(lag + 1);
+    Validators::new((first..=height).map(|height| (height, named(height))).collect(), [])
 }
 
 /// The result of executing a block behind another one.
@@ -196,12 +232,16 @@ impl Harness for Fake {
         self.limits = limits;
         self.disturbed = false;
         self.now_us = 0;
-        (self.chain, self.answers) = (Vec::new(), BTreeMap::from([(0, [9; 32])]));
+        let first = Outcome { app_hash: [9; 32], updates: Vec::new() };
+        (self.chain, self.answers) = (Vec::new(), BTreeMap::from([(0, first)]));
+        self.validators = named(0);
         self.places = Vec::new();
         for _ in 0..self.nodes {
             let config = self.config();
             let results = BTreeMap::from([(0, [9; 32])]);
-            let start = Start { sequence: 0, height: 0, time_us: i64::MIN, last: None, results };
+            let validators = validators(0, self.lag);
+            let (sequence, height, time_us, last) = (0, 0, i64::MIN, None);
+            let start = Start { sequence, height, time_us, last, results, validators };
             self.places.push(Place {
                 app: App::new(config, start),
                 mempool: VecDeque::new(),
@@ -270,7 +310,12 @@ impl Harness for Fake {
         let known = (height as u64).saturating_sub(lag + 1)..=height as u64;
         let results = known.map(|height| (height, place.results[height as usize])).collect();
         let last = place.given.last().and_then(Fake::content).cloned();
-        let start = Start { sequence: after, height: height as u64, time_us, last, results };
+        let mut validators = validators(height as u64, lag);
+        for block in &self.chain[..after as usize] {
+            validators.convict(block.height, &block.convicted);
+        }
+        let (sequence, height) = (after, height as u64);
+        let start = Start { sequence, height, time_us, last, results, validators };
         place.app = App::new(config, start);
         self.shake_hands(node);
         self.places[node].app.resume(after, time_us)
@@ -285,6 +330,7 @@ impl Harness for Fake {
             let result_hash = result(place.results.last().unwrap(), content);
             place.results.push(result_hash);
             let height = place.results.len() as u64 - 1;
+            place.app.validate(height, named(height));
             let (parameters_hash, names_seen, carried) = ([7; 32], false, 0);
             let released = Released { height, result_hash, parameters_hash, names_seen, carried };
             place.app.released(released);

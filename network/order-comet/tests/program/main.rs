@@ -18,8 +18,10 @@ use bytes::Bytes;
 use ed25519_zebra::{SigningKey, VerificationKey};
 use ledger::Hash;
 use order::{Limits, Orderer, Proposal, Released};
-use order_comet::home::{self, Founder};
-use order_comet::{Comet, Config, LAG, MisbehaviourKind, Settings, Start, height_of};
+use order_comet::home::{self, Member as Founder};
+use order_comet::{
+    Comet, Config, Keys, LAG, MisbehaviourKind, Settings, Start, Validators, height_of,
+};
 use prost::Message;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -58,7 +60,7 @@ impl Ledger {
         self.results.truncate(blocks + 1);
     }
 
-    fn start(&self) -> Start {
+    fn start(&self, keys: &Keys) -> Start {
         let height = self.contents.len() as u64;
         let known = height.saturating_sub(LAG + 1)..=height;
         let last = self.contents.last().cloned();
@@ -68,6 +70,7 @@ impl Ledger {
             time_us: last.as_ref().map_or(i64::MIN, |last| last.time_us),
             last,
             results: known.map(|height| (height, self.results[height as usize])).collect(),
+            validators: Validators::new(BTreeMap::from([(0, keys.clone())]), []),
         }
     }
 
@@ -133,7 +136,7 @@ impl Cluster {
     fn make_home(&self, node: usize) {
         let Member { own, data, .. } = &self.members[node];
         let chain = home::chain_id(&LEDGER);
-        home::make(data, &chain, &self.founders, own, &seed_of(own.id)).unwrap();
+        home::make(data, &chain, &self.founders, &self.founders, own, &seed_of(own.id)).unwrap();
     }
 
     fn run(&mut self, node: usize) {
@@ -141,8 +144,8 @@ impl Cluster {
         let Member { own, data, ledger, .. } = &self.members[node];
         let chain_id = home::chain_id(&LEDGER);
         let keys: Vec<(u64, [u8; 32])> = self.founders.iter().map(|it| (it.id, it.key)).collect();
-        let start = ledger.start();
-        let home = home::check(data, &chain_id, &keys, &own.key, start.sequence).unwrap();
+        let start = ledger.start(&keys.iter().map(|(_, key)| *key).collect());
+        let home = home::check(data, &chain_id, &keys, &[own.key], start.sequence).unwrap();
         let instance = STARTS.fetch_add(1, Ordering::SeqCst);
         let config = Config { limits: Limits::default(), lag: LAG, instance, patience_ms: 5_000 };
         let members = keys.into_iter().collect::<BTreeMap<_, _>>();
@@ -369,6 +372,27 @@ fn a_validator_that_signs_twice_is_named_by_all() {
     cluster.stop(1);
     cluster.run(1);
     cluster.until("it to be remembered", convicted);
+
+    // It has no word any more: the others are all that are needed, and they go on.
+    let left = |data: &Path| {
+        let found = ask(data, "validators", json!({}));
+        let found = found["validators"].as_array().unwrap().clone();
+        found.iter().map(|it| it["address"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    cluster.submit(10);
+    cluster.settle();
+    assert!(left(&data).len() == 3 && !left(&data).contains(&address), "{:?}", left(&data));
+    cluster.stop(3);
+    cluster.submit(10);
+    cluster.settle();
+    // One that begins again comes to the same validators, or its blocks would not be the others'.
+    cluster.stop(1);
+    std::fs::remove_dir_all(cluster.members[1].data.join(home::FOLDER)).unwrap();
+    cluster.members[1].ledger = Ledger::new();
+    cluster.make_home(1);
+    cluster.run(1);
+    cluster.submit(10);
+    cluster.settle();
 }
 
 #[test]

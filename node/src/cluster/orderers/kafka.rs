@@ -126,7 +126,9 @@ pub async fn begin(beginning: Beginning<'_>) -> Result<(Arc<dyn Place>, Journal)
     let after = replica.head().height;
     let node = Node::start(config, log_of_topic, Arc::clone(&files), after);
     let node = node.context("cannot keep where this node stands in the topic")?;
-    tokio::spawn(Listener { id, members, engine: Arc::clone(&engine) }.run());
+    tokio::spawn(
+        Listener { id, members, engine: Arc::clone(&engine), followed: Box::new(|_| ()) }.run(),
+    );
     tokio::spawn(halt_with(node.clone(), engine));
     tokio::spawn(tell_of(node.clone()));
     Ok((Arc::new(Kafka { node, files, topic, brokers, time }), Journal::from(log)))

@@ -18,12 +18,14 @@ pub struct Listener {
     pub id: u64,
     pub members: Arc<Members>,
     pub engine: Arc<OnceLock<Arc<Engine>>>,
+    /// What else is told of other members.
+    pub followed: Box<dyn FnMut(&Membership) + Send>,
 }
 
 impl Listener {
     /// Until the runtime ends.
-    pub async fn run(self) {
-        let mut named = String::new();
+    pub async fn run(mut self) {
+        let (mut named, mut was_member) = (String::new(), false);
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let Some(Ok(now)) = self.engine.get().map(|engine| engine.parameter(MEMBERS)) else {
@@ -36,8 +38,10 @@ impl Listener {
             info!(members = now, "the ledger's members");
             // A node that the ledger does not name yet goes on with those that it knows.
             if membership.0.contains_key(&self.id) {
+                was_member = true;
+                (self.followed)(&membership);
                 self.members.set(membership);
-            } else if !named.is_empty() {
+            } else if was_member {
                 let what = "the ledger does not name this node any more: it was removed, and is \
                             to be stopped";
                 error!(id = self.id, "{what}");

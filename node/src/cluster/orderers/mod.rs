@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `raft` | that of more than half of the members; one of them leads | |
 //! | `kafka` | that of the records of a topic, on the user's own brokers | `kafka` |
-//! | `cometbft` | that of blocks that over two thirds of the founders have signed | `cometbft` |
+//! | `cometbft` | that of blocks that over two thirds of the members have signed | `cometbft` |
 //!
 //! The ledger's first block names it, for good. Here it is told which is which; the rest of the
 //! program knows a [`Place`], and a [`Standing`] for people. What a member keeps beside the ledger
@@ -34,8 +34,6 @@ use cluster::{Plan, Secrets};
 use engine::Journal;
 
 use crate::config::Settings;
-#[cfg(feature = "cometbft")]
-use crate::folders;
 
 pub use kind::Kind;
 pub use place::{Beginning, Place};
@@ -64,8 +62,8 @@ impl Kind {
         }
     }
 
-    /// What a member of a new ledger has in its folder beside its keys. `first`: writes the
-    /// ledger's first block into a folder.
+    /// What a member has in its folder beside its keys. `first`: writes the ledger's first block
+    /// into a folder, which is new.
     pub fn make(
         self,
         data: &Path,
@@ -77,9 +75,7 @@ impl Kind {
             Kind::Raft | Kind::Kafka => Ok(()),
             #[cfg(feature = "cometbft")]
             Kind::CometBft => {
-                let folder = data.join(cluster::plan::FOLDER).join(cometbft::FIRST_BLOCK);
-                folders::create_private(&folder)?;
-                first(&folder)?;
+                first(&cometbft::first_block_of(data))?;
                 let (_, secrets) = Plan::read(data)?.context("the keys were not written")?;
                 cometbft::make(data, plan, made.member.id, secrets.own.now()[0].key.secret_der())
             }
@@ -89,6 +85,18 @@ impl Kind {
                 Err(self.is_missing())
             }
         }
+    }
+
+    /// The same for a member that comes to a ledger, of which `other` is a member's folder.
+    pub fn make_beside(self, data: &Path, plan: &Plan, made: &Made, other: &Path) -> Result<()> {
+        #[cfg(feature = "cometbft")]
+        let first = |to: &Path| cometbft::copy_first_block(&cometbft::first_block_of(other), to);
+        #[cfg(not(feature = "cometbft"))]
+        let first = |_: &Path| {
+            let _ = other;
+            Ok(())
+        };
+        self.make(data, plan, made, first)
     }
 
     /// Takes part behind the last block that the replica has executed. In a runtime of its own.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster::{Answer, Members, Peers, Plan};
+use cluster::{Answer, Members, Own, Peers, Plan};
 use engine::{BlockLimits, Elsewhere, Engine, Replica};
 use futures::future::BoxFuture;
 use ledger::{BlockWriter, Files, Hash};
@@ -43,6 +43,11 @@ pub trait Place: Send + Sync {
     /// Why this member is no one to lead by its clock.
     fn clock_trouble(&self) -> Option<String>;
 
+    /// Whether what orders knows this node by this key.
+    fn has_key(&self, _key: &[u8; 32]) -> bool {
+        true
+    }
+
     /// What members were convicted of, by an order that holds evidence of it.
     fn misbehaviour(&self) -> Vec<Misbehaviour> {
         Vec::new()
@@ -77,6 +82,8 @@ pub struct Beginning<'a> {
     pub replica: &'a Replica,
     pub limits: BlockLimits,
     pub settings: &'a Settings,
+    /// The keys of this node.
+    pub own: Arc<Own>,
     pub ahead_max: Option<Duration>,
     pub peers: Arc<Peers>,
     pub members: Arc<Members>,

@@ -1,6 +1,6 @@
 //! What waits for the thread that votes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,5 +33,7 @@ pub struct Inbox {
     pub elsewhere: BTreeMap<u64, Height>,
     /// Members that were asked for certificates since they were wanted, and had no more.
     pub asked: Vec<u64>,
+    /// Members that were convicted of what contradicts itself.
+    pub convicted: BTreeSet<u64>,
     pub ends: bool,
 }

@@ -1,6 +1,6 @@
 //! The state of voting, which the sequencer, the voting thread and the senders share.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -77,6 +77,11 @@ impl Votes {
         if wakes {
             self.arrived.notify_one();
         }
+    }
+
+    /// Votes of these members count no more.
+    pub fn distrust(&self, members: BTreeSet<u64>) {
+        lock(&self.inbox).convicted = members;
     }
 
     /// The engine that stops if it has diverged, and whose head is voted on.

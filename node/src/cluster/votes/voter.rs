@@ -78,6 +78,7 @@ impl Voter {
             let taken = self.wait();
             self.block_at = taken.block_at.unwrap_or(self.block_at);
             self.choose_keys();
+            self.tally.distrust(taken.convicted);
             for block in taken.blocks {
                 self.executed(&block);
             }
@@ -125,8 +126,13 @@ impl Voter {
         };
         let waited = self.votes.arrived.wait_timeout_while(inbox, most, is_idle);
         let (mut inbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let (elsewhere, block_at) = (inbox.elsewhere.clone(), inbox.block_at);
-        let (ends, rest) = (inbox.ends, Inbox { elsewhere, block_at, ..Inbox::default() });
+        let kept = Inbox {
+            elsewhere: inbox.elsewhere.clone(),
+            block_at: inbox.block_at,
+            convicted: inbox.convicted.clone(),
+            ..Inbox::default()
+        };
+        let (ends, rest) = (inbox.ends, kept);
         let mut taken = std::mem::replace(&mut *inbox, rest);
         inbox.ends = ends;
         taken.asked.sort_unstable();

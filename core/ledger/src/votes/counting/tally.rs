@@ -46,6 +46,8 @@ pub struct Tally {
     members: BTreeMap<u64, Member>,
     certified: Option<Said>,
     awaited: BTreeSet<(Height, Hash)>,
+    /// Members whose votes count for nothing, as what they sign contradicts itself.
+    distrusted: BTreeSet<u64>,
 }
 
 #[derive(Default)]
@@ -98,7 +100,13 @@ impl Tally {
             members,
             certified,
             awaited: BTreeSet::new(),
+            distrusted: BTreeSet::new(),
         }
+    }
+
+    /// Votes of these members count no more in what is certified here.
+    pub fn distrust(&mut self, members: BTreeSet<u64>) {
+        self.distrusted = members;
     }
 
     /// Who will vote, when the electors have said so.
@@ -255,7 +263,8 @@ impl Tally {
 
     /// What the votes for one block come to.
     fn judge(&mut self, height: Height) -> Vec<Found> {
-        let votes = self.members.values().filter_map(|member| member.votes.get(&height));
+        let trusted = self.members.iter().filter(|(id, _)| !self.distrusted.contains(id));
+        let votes = trusted.filter_map(|(_, member)| member.votes.get(&height));
         let votes: Vec<Vote> = votes.copied().collect();
         if self.result_of(height).is_some() {
             votes.iter().for_each(|vote| self.compare_newest(vote));

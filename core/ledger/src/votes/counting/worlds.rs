@@ -456,3 +456,21 @@ fn a_key_that_changes_counts_from_then_on() {
     assert!(tally.count(forged).is_empty());
     assert_eq!(tally.counts_of(2).refused, 1);
 }
+
+/// What the order has convicted a member of says nothing about its results; it has no say in them.
+#[test]
+fn votes_of_a_convicted_member_count_no_more() {
+    let all = Electors { votes: 3, liars: 1, ..electors(4) };
+    let mut tally = Tally::new(all.clone(), None);
+    tally.distrust(BTreeSet::from([4]));
+    for member in [1, 2, 4] {
+        assert!(tally.count(vote_for(&all, member, 6)).is_empty());
+    }
+    let found = tally.count(vote_for(&all, 3, 6));
+    assert_eq!(certificate_in(&found), (6, all.hash(), vec![1, 2, 3]));
+    // Others may have counted it: what has enough votes holds.
+    let votes = [1, 2, 4].map(|member| (member, vote_for(&all, member, 7).signature));
+    let said = said_for(&all, 7, 1);
+    let certificate = Certificate { ledger_id: LEDGER, said, votes: votes.to_vec() };
+    assert!(!tally.believe(&certificate).unwrap().is_empty());
+}
