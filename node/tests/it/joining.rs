@@ -293,3 +293,62 @@ fn other_place(other: &Path, all: &Path) -> std::path::PathBuf {
     std::fs::rename(other.join("node-3"), &place).unwrap();
     place
 }
+
+/// As [`start`], with its log in a file, and not waited for.
+fn start_logged(data: &Path, log: &Path) -> Child {
+    let mut command = tally(&["--output", "json", "serve", "--data", path(data)]);
+    command.stdout(Stdio::piped()).stderr(std::fs::File::create(log).unwrap()).spawn().unwrap()
+}
+
+/// Member 3 goes on alone, against the others, with more blocks than they have: a joiner asks it
+/// first, and believes the certificate instead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_joiner_takes_nothing_from_a_donor_that_lies() {
+    let mut trial = Trial::as_configured_with(3, &["--votes", "2", "--liars", "0"]);
+    let client = trial.connect(0).await;
+    client.batch_execute(TABLE).await.unwrap();
+    insert(&client, 0..20).await;
+    trial.settle();
+    let (all, liar) = (trial.all(), trial.data(2));
+    trial.nodes[2].take().unwrap().signal(Signal::TERM);
+    let recovered = run(&["cluster", "recover", "--data", path(&liar), "--yes"]);
+    assert_eq!(recovered.status.code(), Some(0), "{recovered:?}");
+    insert(&client, 20..40).await;
+    votes::all_certified(&trial, &[0, 1]);
+
+    // Both ledgers name the fourth.
+    let port = free_ports(3).to_string();
+    let added = run(&["cluster", "add", "--folder", path(&all), "--port", &port]);
+    assert_eq!(added.status.code(), Some(0), "{added:?}");
+    let shown = async |client: &Client| {
+        client.query_one("SHOW ledger.members", &[]).await.unwrap().get::<_, String>(0)
+    };
+    let named = shown(&client).await;
+    let fourth = named.split(", ").find(|member| member.starts_with("4 ")).unwrap();
+    let mut alone = start(&liar);
+    let told = alone.connect().await;
+    insert(&told, 1_000..1_200).await;
+    let both = format!("SET ledger.members = '{}, {fourth}'", shown(&told).await);
+    told.batch_execute(&both).await.unwrap();
+
+    let (data, log) = (trial.data(3), all.join("joiner.log"));
+    let mut joiner = start_logged(&data, &log);
+    let said = || std::fs::read_to_string(&log).unwrap();
+    let began = Instant::now();
+    while !said().contains("the ledger was not taken") {
+        assert!(began.elapsed() < Duration::from_secs(60), "{}", said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    alone.signal(Signal::KILL);
+    let mut line = String::new();
+    BufReader::new(joiner.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ready = serde_json::from_str(&line).unwrap_or_default();
+    trial.nodes.push(Some(Node { child: joiner, ready }));
+    let refused = said();
+    let refused = refused.lines().find(|line| line.contains("the ledger was not taken")).unwrap();
+    assert!(refused.contains("from=3") && refused.contains("is certified"), "{refused}");
+    assert_eq!(count(&trial.connect(3).await).await, 40);
+    insert(&trial.connect(3).await, 40..50).await;
+    votes::all_certified(&trial, &[0, 1, 3]);
+    assert_eq!(count(&client).await, 50);
+}
