@@ -22,10 +22,12 @@ pub mod members;
 pub mod net;
 pub mod own;
 pub mod plan;
+mod secrets;
 mod seldom;
 
 pub use members::{Members, Membership};
 pub use net::{Answer, Answering, Peers, serve};
 pub use own::{Identity, Own};
-pub use plan::{Member, Plan, Secrets};
+pub use plan::{Member, Plan};
+pub use secrets::Secrets;
 pub use seldom::Seldom;

@@ -27,7 +27,8 @@ use tracing::{debug, warn};
 use crate::keys::{ByKey, Expected, key_of};
 use crate::members::{Key, Known, Members};
 use crate::own::{Called, Calls, Own, called};
-use crate::plan::{Plan, Secrets};
+use crate::plan::Plan;
+use crate::secrets::Secrets;
 use crate::seldom::Seldom;
 
 /// Of a message, which may hold one envelope of any size.

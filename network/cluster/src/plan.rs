@@ -11,13 +11,11 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
 
 use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ED25519};
 use serde::{Deserialize, Serialize};
 
 use crate::members::{Known, Membership};
-use crate::own::Own;
 
 /// The folder of these files, in the data folder.
 pub const FOLDER: &str = "cluster";
@@ -50,12 +48,6 @@ pub struct Member {
     /// In PEM. Only its own is of use to a node.
     #[serde(default)]
     pub certificate: String,
-}
-
-/// What a node alone knows, and which member it is.
-pub struct Secrets {
-    pub id: u64,
-    pub own: Arc<Own>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -111,8 +103,8 @@ pub(crate) fn server_name(id: u64) -> String {
 }
 
 impl Plan {
-    /// Of a node's data folder; `None`: it is in no cluster.
-    pub fn read(data: &Path) -> io::Result<Option<(Plan, Secrets)>> {
+    /// Of a node's data folder, with its number; `None`: it is in no cluster.
+    pub(crate) fn read_of_node(data: &Path) -> io::Result<Option<(Plan, u64)>> {
         let folder = data.join(FOLDER);
         if !folder.exists() {
             return Ok(None);
@@ -120,9 +112,7 @@ impl Plan {
         let plan: Plan = read_toml(&folder.join(PLAN))?;
         let node: Node = read_toml(&folder.join(NODE))?;
         plan.check(node.id).map_err(|error| at(&folder, error))?;
-        let certificate = plan.member(node.id).map_or("", |member| &member.certificate);
-        let own = Arc::new(Own::read(data, certificate)?);
-        Ok(Some((plan, Secrets { id: node.id, own })))
+        Ok(Some((plan, node.id)))
     }
 
     /// Has the file name the members that the ledger names, so that a start without a ledger finds

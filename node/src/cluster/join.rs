@@ -121,19 +121,8 @@ impl Enrolment {
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let forks: Arc<Forks> = Arc::default();
-        let rotation = Arc::new(Rotation {
-            data: settings.data.clone(),
-            id,
-            own: Arc::clone(&secrets.own),
-            votes: Arc::clone(&votes),
-            engine: Arc::clone(&engine),
-            peers: Arc::clone(&peers),
-            place: OnceLock::new(),
-        });
-        let (place, journal, neighbours) = runtime.block_on(async {
-            let listener = TcpListener::bind(&address).await;
-            let listener =
-                listener.with_context(|| format!("cannot listen on {address} for members"))?;
+        let (place, journal, neighbours, rotation) = runtime.block_on(async {
+            let listener = listen(&address).await?;
             let (place, journal) = kind
                 .begin(Beginning {
                     plan: &plan,
@@ -162,19 +151,19 @@ impl Enrolment {
             });
             tokio::spawn(Arc::clone(&votes).send_to_all(peers.clone()));
             tokio::spawn(distrust(Arc::clone(&place), Arc::clone(&votes)));
-            let comparing = Comparing {
-                id,
-                place: Arc::clone(&place),
-                engine: Arc::clone(&engine),
-                peers: peers.clone(),
-                forks: Arc::clone(&forks),
-            };
-            tokio::spawn(comparing.run());
+            compare((id, &place), &engine, &peers, &forks);
             let neighbours = face.neighbours(&peers);
-            let _ = rotation.place.set(Arc::clone(&place));
-            tokio::spawn(Arc::clone(&rotation).run());
+            let rotation = Rotation {
+                data: settings.data.clone(),
+                id,
+                own: Arc::clone(&secrets.own),
+                votes: Arc::clone(&votes),
+                engine: Arc::clone(&engine),
+                peers,
+                place: Arc::clone(&place),
+            };
             tokio::spawn(answer(listener, plan, secrets, members, face));
-            anyhow::Ok((place, journal, neighbours))
+            anyhow::Ok((place, journal, neighbours, rotation.begin_to_run()))
         })?;
         info!(id, order = kind.name(), address, "this node is a member of a cluster");
         let (runtime, voter) = (Some(runtime), Some(voter));
@@ -208,6 +197,28 @@ fn start_threads() -> Result<Runtime> {
         .enable_all()
         .build()
         .context("cannot start the threads of what orders")
+}
+
+async fn listen(address: &str) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("cannot listen on {address} for members"))
+}
+
+/// Compares this node's orders with the others' until the runtime ends.
+fn compare(
+    (id, place): (u64, &Arc<dyn Place>),
+    engine: &Arc<OnceLock<Arc<Engine>>>,
+    peers: &Arc<Peers>,
+    forks: &Arc<Forks>,
+) {
+    let comparing = Comparing {
+        id,
+        place: Arc::clone(place),
+        engine: Arc::clone(engine),
+        peers: Arc::clone(peers),
+        forks: Arc::clone(forks),
+    };
+    tokio::spawn(comparing.run());
 }
 
 /// What the order convicts members of is known to the votes, until the runtime ends.

@@ -68,7 +68,7 @@ pub struct Rotation {
     pub votes: Arc<Votes>,
     pub engine: Arc<OnceLock<Arc<Engine>>>,
     pub peers: Arc<Peers>,
-    pub place: OnceLock<Arc<dyn Place>>,
+    pub place: Arc<dyn Place>,
 }
 
 impl Rotation {
@@ -84,8 +84,15 @@ impl Rotation {
         change::name(engine, owner, &membership).await
     }
 
+    /// In the runtime that is entered.
+    pub fn begin_to_run(self) -> Arc<Rotation> {
+        let rotation = Arc::new(self);
+        tokio::spawn(Arc::clone(&rotation).run());
+        rotation
+    }
+
     /// Until the runtime ends.
-    pub async fn run(self: Arc<Self>) {
+    async fn run(self: Arc<Self>) {
         let (mut named, mut since) = (String::new(), None);
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -106,7 +113,7 @@ impl Rotation {
             };
             let since = *since.get_or_insert_with(|| engine.head().height);
             let is_said = self.votes.is_elector(self.id, &next.public);
-            let is_used = self.place.get().is_some_and(|place| place.has_key(&next.public));
+            let is_used = self.place.has_key(&next.public);
             if is_said && is_used && self.all_have(&membership, since).await {
                 match self.own.take(&self.data) {
                     Ok(()) => info!(id = self.id, "the old key of this node is gone"),
