@@ -38,7 +38,7 @@ help:
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
 	@echo "make test            all tests of what make run has"
 	@echo "make test-long       the oracle's tests without gaps and with twenty times the seeds: an hour"
-	@echo "make test-components tests of analytics, chained databases, each driver, five verifiers"
+	@echo "make test-components tests of analytics, Kafka, CometBFT, chained databases, drivers, five verifiers"
 	@echo "make test-kafka      the orderer over Kafka, and nodes by it, with a real broker that is killed and started"
 	@echo "make test-cometbft   the orderer over CometBFT with the real program, which is killed and started"
 	@echo "make console         the pages that browsers are shown, from their source, into network/web-console/dist"
@@ -105,12 +105,17 @@ test-long:
 WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disasters doors failover \
 	fuzz joining log_schemes losses pages proofs skips torture undecided votes))
 
+# With a broker of Kafka and CometBFT, which come from their registries, and are built once.
+test-components: export COMETBFT ?= $(shell scripts/cometbft path)
 test-components: WITH = --package analytics --package bench --package node --package tools \
-	--features node/analytics,tools/analytics
+	$(addprefix --package ,$(ORDERERS)) --features node/analytics,tools/analytics \
+	--features node/kafka,node/cometbft,order-kafka/broker,order-comet/program
 test-components:
-	scripts/install-deps psql pgbench postgres mariadb drivers
+	scripts/install-deps psql pgbench postgres mariadb drivers kafka cometbft
+	scripts/kafka fetch
+	scripts/cometbft fetch
 	scripts/run-tests $(WITH) --lib --bins --tests -- $(WITHOUT)
-	scripts/run-tests $(addprefix --package ,$(APART)) --lib --tests
+	scripts/run-tests --package chainify --lib --tests
 	cargo build $(WITH) --example tokio_client
 	PROGRAMS=$(PROGRAMS) timeout 1200 tests/clients/run.sh
 	cargo build --package ledger --example check_proofs
