@@ -46,6 +46,7 @@ pub mod record;
 pub mod result;
 pub mod row_receipt;
 pub mod segment;
+pub mod signatures;
 pub mod stream;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -6,9 +6,11 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use ledger::signatures::SecretKey;
+use order::signed::check_together;
 use order::{
-    Ended, Envelope, Limits, Proposal, Remembered, Solo, Submission, Submissions, View,
-    id_of_encoded,
+    Ended, Envelope, EnvelopeBytes, Limits, Proposal, Remembered, Solo, Submission, Submissions,
+    View, id_of_encoded,
 };
 use types::Origin;
 
@@ -39,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let keyed: Vec<View<'_>> = names.iter().map(|name| keyed(name.as_str())).collect();
     report("admit and settle by key", measure(|| admit(&keyed)));
     report("the same, and encode the state", measure(|| admit(&keyed).encode()));
+    report_signatures();
     Ok(())
 }
 
@@ -99,4 +102,49 @@ fn measure<T>(mut run: impl FnMut() -> T) -> Duration {
         start.elapsed()
     };
     (0..30).map(time).min().unwrap_or_default()
+}
+
+/// Envelopes that bear one signature each, by as many keys as there are users.
+fn signed(users: usize) -> Vec<EnvelopeBytes> {
+    let request = [1; 100];
+    let keys: Vec<SecretKey> = (0..users)
+        .map(|user| {
+            let mut seed = [7; 32];
+            seed[..8].copy_from_slice(&(user as u64).to_be_bytes());
+            SecretKey::of_seed(seed)
+        })
+        .collect();
+    let one = |number: u64| {
+        let (mut view, mut room) = (usual(number, &request), [0; 64]);
+        view.sign(&keys[number as usize % users], &mut room).expect("an envelope");
+        EnvelopeBytes::read(view.encode().expect("an envelope"))
+    };
+    (0..1_000).map(one).collect()
+}
+
+fn report_signatures() {
+    for users in [1, 1_000] {
+        let alone = signed(users);
+        let begun = Instant::now();
+        assert!(alone.iter().all(|envelope| envelope.check_signatures().is_ok()));
+        per_signature(&format!("check a signature alone, {users} keys"), begun, alone.len());
+        for size in [16, 100, 1_000] {
+            let together = signed(users);
+            let begun = Instant::now();
+            together.chunks(size).for_each(|some| check_together(some.iter()));
+            let what = format!("check signatures {size} together, {users} keys");
+            per_signature(&what, begun, together.len());
+            assert!(together.iter().all(|envelope| envelope.check_signatures().is_ok()));
+        }
+    }
+    let key = SecretKey::of_seed([7; 32]);
+    let begun = Instant::now();
+    for _ in 0..1_000 {
+        black_box(key.sign(&[3; 48]));
+    }
+    per_signature("sign", begun, 1_000);
+}
+
+fn per_signature(what: &str, begun: Instant, count: usize) {
+    println!("{what}: {:.1} us", begun.elapsed().as_secs_f64() * 1e6 / count as f64);
 }

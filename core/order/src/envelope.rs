@@ -29,16 +29,19 @@
 //! beside its request, a seed 16 more. Encoding allocates once.
 
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 use bytes::{BufMut, Bytes};
 use ledger::LedgerId;
-use ledger::hash::{Hash, Tag, tagged_hash};
+use ledger::hash::{Hash, tagged_hash};
+use ledger::signatures::TAG_ENVELOPE;
 use types::codec::{
     decode_bytes, decode_i64, decode_str, decode_u64, encode_bytes, encode_i64, encode_str,
     encode_u64,
 };
 use types::{Error, Height, Result, SqlState};
 
+use crate::signed::Fault;
 use crate::wire::{corrupt, finish, i64_bytes, string_bytes, take, u64_bytes};
 
 /// Bytes of a principal, of a key, of a setting's name.
@@ -51,8 +54,6 @@ pub const SIGNATURE_BYTES_MAX: usize = 8192;
 pub const LIST_MAX: usize = 64;
 
 pub type Seed = [u8; 16];
-
-const TAG_ENVELOPE: &Tag = b"tally envelope 1";
 
 const FORMAT: u8 = 0x10;
 const WITH_KEY: u8 = 1;
@@ -311,6 +312,8 @@ pub struct EnvelopeBytes {
     bytes: Bytes,
     /// Beside the parts, how many bytes the id covers. `Err`: why they are no envelope.
     parts: Result<(Envelope<Span, Span>, usize)>,
+    /// What is wrong with its signatures, once that was looked at.
+    pub(crate) faults: OnceLock<Option<Fault>>,
 }
 
 impl EnvelopeBytes {
@@ -320,7 +323,7 @@ impl EnvelopeBytes {
             let text = |part: &str| Span::of(part.as_bytes(), &bytes);
             (view.with_parts(text, |part| Span::of(part, &bytes)), body.len())
         });
-        EnvelopeBytes { bytes, parts }
+        EnvelopeBytes { bytes, parts, faults: OnceLock::new() }
     }
 
     pub fn bytes(&self) -> &Bytes {
@@ -335,6 +338,11 @@ impl EnvelopeBytes {
     pub fn view(&self) -> Result<View<'_>> {
         let (parts, _) = self.parts.as_ref().map_err(Error::clone)?;
         Ok(parts.clone().with_parts(|it| it.of_text(&self.bytes), |it| it.of_bytes(&self.bytes)))
+    }
+
+    pub fn is_signed(&self) -> bool {
+        let parts = self.parts.as_ref();
+        parts.is_ok_and(|(it, _)| !it.signatures.is_empty() || !it.approvals.is_empty())
     }
 
     /// What signatures and approvals sign.

@@ -24,6 +24,7 @@ mod network;
 mod orderer;
 mod outbox;
 mod proposal;
+pub mod signed;
 mod solo;
 pub mod submissions;
 mod wire;

@@ -4,6 +4,7 @@ mod envelopes;
 mod orderers;
 mod reader;
 mod samples;
+mod signed;
 mod solo;
 mod submissions;
 mod vectors;

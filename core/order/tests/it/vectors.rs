@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use ledger::hash::{from_hex, to_hex};
+use ledger::signatures::SecretKey;
 use order::{
     Certificate, CertificateKind, Ended, Envelope, Proposal, Remembered, Signature, Submission,
     Submissions, View, id_of_encoded,
@@ -170,7 +171,30 @@ fn all() -> Value {
         "proposal": proposal(),
         "certificate": certificate(),
         "submissions": submissions(),
+        "signed": signed(),
     })
+}
+
+/// The body of an envelope, and the whole of it with one signature.
+fn signed() -> Vec<Value> {
+    let one = |(seed, view): (u8, View<'_>)| {
+        let (mut view, mut room, key) = (view, [0; 64], SecretKey::of_seed([seed; 32]));
+        let body = view.encode().unwrap();
+        view.sign(&key, &mut room).unwrap();
+        json!({
+            "seed": to_hex(&[seed; 32]),
+            "key": to_hex(&key.public()),
+            "body": to_hex(&body),
+            "envelope": to_hex(&view.encode().unwrap()),
+        })
+    };
+    let named = View {
+        principal: "Zoë",
+        submission: Submission::Key("rent of March"),
+        settings: vec![("role", "payers")],
+        ..usual(b"\x02\x03pay\x00")
+    };
+    [(1, usual(b"\x01\x08SELECT 1\x00")), (2, named)].into_iter().map(one).collect()
 }
 
 pub fn path() -> PathBuf {

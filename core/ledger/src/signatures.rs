@@ -1,0 +1,314 @@
+//! Signatures over transactions: ed25519 as ZIP-215 has it, so that one alone and many together are
+//! judged alike, on every replica.
+//!
+//! *Many together* are checked by one equation, whose factors are drawn from a hash of all of them:
+//! a batch is a function of its bytes, as is all that a block comes to. Where the equation does not
+//! hold, halves are checked, down to those that are wrong; a batch with one wrong signature costs
+//! its own check and those of some pieces.
+
+use std::convert::Infallible;
+
+use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes, batch};
+use rand_core::{TryCryptoRng, TryRng};
+use sha2::{Digest, Sha256};
+use types::codec::decode_u64;
+
+use crate::hash::{Tag, tagged_hash};
+
+/// An ed25519 public key.
+pub type PublicKey = [u8; 32];
+
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// Below that, one by one is as quick.
+const TOGETHER_MIN: usize = 3;
+
+/// What signs transactions.
+pub struct SecretKey(SigningKey);
+
+impl SecretKey {
+    pub fn of_seed(seed: [u8; 32]) -> SecretKey {
+        SecretKey(SigningKey::from(seed))
+    }
+
+    pub fn public(&self) -> PublicKey {
+        VerificationKey::from(&self.0).into()
+    }
+
+    pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        self.0.sign(message).to_bytes()
+    }
+}
+
+impl std::fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretKey")
+    }
+}
+
+/// Whether bytes are a key that signatures can be checked by: a point, and none of those few that
+/// any signature could be made for.
+pub fn is_public_key(bytes: &PublicKey) -> bool {
+    let Ok(key) = VerificationKey::try_from(*bytes) else { return false };
+    // R the neutral element, s zero: holds for all messages if the key is of small order, and
+    // otherwise for none that could be found.
+    let mut neutral = [0; SIGNATURE_BYTES];
+    neutral[0] = 1;
+    key.verify(&Signature::from(neutral), b"").is_err()
+}
+
+/// One signature to be checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    pub key: &'a PublicKey,
+    pub message: &'a [u8],
+    pub signature: &'a [u8],
+}
+
+impl Claim<'_> {
+    pub fn holds(&self) -> bool {
+        self.item().is_some_and(|item| item.verify_single().is_ok())
+    }
+
+    fn item(&self) -> Option<batch::Item> {
+        let signature = <[u8; SIGNATURE_BYTES]>::try_from(self.signature).ok()?;
+        let key = VerificationKeyBytes::from(*self.key);
+        Some(batch::Item::from((key, Signature::from(signature), self.message)))
+    }
+}
+
+/// Which of them hold.
+pub fn check_all(claims: &[Claim<'_>]) -> Vec<bool> {
+    let mut held = vec![false; claims.len()];
+    let items: Vec<(usize, batch::Item)> =
+        claims.iter().enumerate().filter_map(|(at, claim)| Some((at, claim.item()?))).collect();
+    let factors = Factors::of(claims);
+    check_pieces(&items, &factors, &mut held);
+    held
+}
+
+fn check_pieces(items: &[(usize, batch::Item)], factors: &Factors, held: &mut [bool]) {
+    if items.len() < TOGETHER_MIN {
+        for (at, item) in items {
+            held[*at] = item.clone().verify_single().is_ok();
+        }
+        return;
+    }
+    let mut together = batch::Verifier::new();
+    items.iter().for_each(|(_, item)| together.queue(item.clone()));
+    if together.verify(factors.beginning_at(items[0].0)).is_ok() {
+        items.iter().for_each(|(at, _)| held[*at] = true);
+        return;
+    }
+    let (left, right) = items.split_at(items.len() / 2);
+    check_pieces(left, factors, held);
+    check_pieces(right, factors, held);
+}
+
+/// Factors of an equation, known only when all signatures are.
+struct Factors([u8; 32]);
+
+impl Factors {
+    fn of(claims: &[Claim<'_>]) -> Factors {
+        let mut hash = Sha256::new();
+        hash.update(b"tally batch v1\0\0");
+        for Claim { key, message, signature } in claims {
+            hash.update(key);
+            for part in [message, signature] {
+                hash.update((part.len() as u64).to_be_bytes());
+                hash.update(part);
+            }
+        }
+        Factors(hash.finalize().into())
+    }
+
+    fn beginning_at(&self, place: usize) -> Drawn {
+        Drawn { seed: self.0, place: place as u64, drawn: 0 }
+    }
+}
+
+struct Drawn {
+    seed: [u8; 32],
+    place: u64,
+    drawn: u64,
+}
+
+impl Drawn {
+    fn next(&mut self) -> [u8; 32] {
+        let hash = Sha256::new()
+            .chain_update(self.seed)
+            .chain_update(self.place.to_be_bytes())
+            .chain_update(self.drawn.to_be_bytes());
+        self.drawn += 1;
+        hash.finalize().into()
+    }
+}
+
+impl TryRng for Drawn {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        self.try_next_u64().map(|word| word as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut word = [0; 8];
+        self.try_fill_bytes(&mut word)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
+        for piece in out.chunks_mut(32) {
+            let hash = self.next();
+            piece.copy_from_slice(&hash[..piece.len()]);
+        }
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Drawn {}
+
+/// What an envelope's id is hashed with.
+pub const TAG_ENVELOPE: &Tag = b"tally envelope 1";
+
+/// What its signatures are over, in front of its id.
+pub const TAG_SIGNATURE: &Tag = b"tally signature1";
+
+/// Signatures of an envelope, and approvals.
+const LIST_MAX: u64 = 64;
+
+/// The keys whose signatures over an envelope are right; none of bytes that are no envelope.
+///
+/// Of an envelope (`docs/order-format.md`, section 2) no more is read than that takes: a receipt
+/// holds bytes of any ledger, whatever has become of them.
+pub fn signers_of(envelope: &[u8]) -> Vec<PublicKey> {
+    let Some((body, signatures)) = signed_parts(envelope) else { return Vec::new() };
+    let id = tagged_hash(TAG_ENVELOPE, body);
+    let message = [&TAG_SIGNATURE[..], &id].concat();
+    let right = |(key, signature): &(&PublicKey, &[u8])| {
+        Claim { key, message: &message, signature }.holds()
+    };
+    signatures.into_iter().filter(right).map(|(key, _)| *key).collect()
+}
+
+type Signatures<'e> = Vec<(&'e PublicKey, &'e [u8])>;
+
+fn signed_parts(envelope: &[u8]) -> Option<(&[u8], Signatures<'_>)> {
+    let rest = &mut &*envelope;
+    let form = *take(rest, 1)?.first()?;
+    if form >> 3 != 2 {
+        return None;
+    }
+    take(rest, 16)?;
+    string(rest)?;
+    if form & 1 != 0 {
+        string(rest)?;
+    } else {
+        take(rest, 16)?;
+        decode_u64(rest).ok()?;
+    }
+    decode_u64(rest).ok()?;
+    decode_u64(rest).ok()?;
+    if form & 2 != 0 {
+        for _ in 0..count(rest)? {
+            string(rest)?;
+            string(rest)?;
+        }
+    }
+    if form & 4 != 0 {
+        take(rest, 16)?;
+    }
+    string(rest)?;
+    let body = &envelope[..envelope.len() - rest.len()];
+    if rest.is_empty() {
+        return Some((body, Vec::new()));
+    }
+    let [signatures, _approvals] = [signatures(rest)?, signatures(rest)?];
+    rest.is_empty().then_some((body, signatures))
+}
+
+fn take<'e>(rest: &mut &'e [u8], count: u64) -> Option<&'e [u8]> {
+    let (taken, behind) = rest.split_at_checked(usize::try_from(count).ok()?)?;
+    *rest = behind;
+    Some(taken)
+}
+
+fn string<'e>(rest: &mut &'e [u8]) -> Option<&'e [u8]> {
+    let length = decode_u64(rest).ok()?;
+    take(rest, length)
+}
+
+fn count(rest: &mut &[u8]) -> Option<u64> {
+    decode_u64(rest).ok().filter(|count| *count <= LIST_MAX)
+}
+
+fn signatures<'e>(rest: &mut &'e [u8]) -> Option<Signatures<'e>> {
+    let count = count(rest)?;
+    (0..count).map(|_| Some((take(rest, 32)?.first_chunk()?, string(rest)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Made = (PublicKey, Vec<u8>, Vec<u8>);
+
+    fn made(count: usize) -> Vec<Made> {
+        let one = |n: usize| {
+            let secret = SecretKey::of_seed([n as u8 % 5 + 1; 32]);
+            let message = format!("message {n}").into_bytes();
+            let signature = secret.sign(&message).to_vec();
+            (secret.public(), message, signature)
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn claims(made: &[Made]) -> Vec<Claim<'_>> {
+        made.iter().map(|(key, message, signature)| Claim { key, message, signature }).collect()
+    }
+
+    #[test]
+    fn together_and_alone_are_judged_alike() {
+        for count in [0, 1, 2, 3, 7, 64] {
+            assert!(check_all(&claims(&made(count))).iter().all(|held| *held));
+        }
+        // Each kind of fault, alone and beside others, at every place.
+        let faults: [fn(&mut Made); 7] = [
+            |(key, ..)| key[5] ^= 1,
+            |(key, ..)| *key = SecretKey::of_seed([99; 32]).public(),
+            |(_, message, _)| message.push(0),
+            |(.., signature)| signature[3] ^= 1,
+            |(.., signature)| signature[40] ^= 1,
+            |(.., signature)| signature.truncate(63),
+            |(.., signature)| signature.clear(),
+        ];
+        for at in 0..9 {
+            for (which, fault) in faults.iter().enumerate() {
+                let mut all = made(9);
+                fault(&mut all[at]);
+                faults[(which + 1) % faults.len()](&mut all[(at + 4) % 9]);
+                let claims = claims(&all);
+                let alone: Vec<bool> = claims.iter().map(Claim::holds).collect();
+                assert_eq!(check_all(&claims), alone);
+                assert_eq!(alone.iter().filter(|held| !**held).count(), 2);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_that_sign_anything_are_none() {
+        assert!(is_public_key(&SecretKey::of_seed([7; 32]).public()));
+        let mut neutral = [0; 32];
+        neutral[0] = 1;
+        let mut of_order_two = [0xff; 32];
+        (of_order_two[0], of_order_two[31]) = (0xec, 0x7f);
+        for weak in [[0; 32], neutral, of_order_two, [0xff; 32], [2; 32]] {
+            assert!(!is_public_key(&weak), "{weak:?}");
+        }
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        assert_eq!(format!("{:?}", SecretKey::of_seed([7; 32])), "SecretKey");
+    }
+}

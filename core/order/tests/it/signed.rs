@@ -1,0 +1,94 @@
+//! Signatures over envelopes, and `clients/tally_sign.py`, which makes them.
+
+use std::process::Command;
+
+use bytes::Bytes;
+use ledger::signatures::SecretKey;
+use order::signed::{SIGNERS_MAX, check_together};
+use order::{EnvelopeBytes, Signature, View};
+use serde_json::Value;
+
+use crate::samples::usual;
+use crate::vectors::path;
+
+fn signed(request: &[u8], seeds: &[u8]) -> Bytes {
+    let mut view = usual(request);
+    let mut rooms = vec![[0; 64]; seeds.len()];
+    for (seed, room) in seeds.iter().zip(&mut rooms) {
+        view.sign(&SecretKey::of_seed([*seed; 32]), room).unwrap();
+    }
+    view.encode().unwrap()
+}
+
+fn code(envelope: &EnvelopeBytes) -> String {
+    envelope.check_signatures().err().map_or("00000".to_owned(), |e| e.code().to_string())
+}
+
+/// Each with the code that it is refused with.
+fn cases() -> Vec<(Bytes, &'static str)> {
+    let changed = |at: usize| {
+        let mut bytes = signed(b"SELECT 1", &[1]).to_vec();
+        let place = bytes.len() - at;
+        bytes[place] ^= 1;
+        Bytes::from(bytes)
+    };
+    let short = Signature { key_id: SecretKey::of_seed([1; 32]).public(), bytes: &[1; 63][..] };
+    let empty = Signature { bytes: &[][..], ..short.clone() };
+    let approved = Signature { key_id: [3; 32], bytes: &[4; 64][..] };
+    vec![
+        (usual(b"SELECT 1").encode().unwrap(), "00000"),
+        (signed(b"SELECT 1", &[1]), "00000"),
+        (signed(b"SELECT 1", &[1, 2]), "00000"),
+        (signed(b"SELECT 1", &[2, 1, 2]), "00000"),
+        (signed(b"SELECT 1", &[1, 2, 3]), "54000"),
+        // The last byte of the signature, its first, the key's, the request's.
+        (changed(2), "28000"),
+        (changed(65), "28000"),
+        (changed(70), "28000"),
+        (changed(102), "28000"),
+        (View { signatures: vec![short], ..usual(b"") }.encode().unwrap(), "28000"),
+        (View { signatures: vec![empty], ..usual(b"") }.encode().unwrap(), "28000"),
+        (View { approvals: vec![approved], ..usual(b"") }.encode().unwrap(), "0A000"),
+        (Bytes::from_static(b"no envelope"), "00000"),
+    ]
+}
+
+#[test]
+fn signatures_are_judged_alike_alone_and_together() {
+    let cases = cases();
+    let alone = cases.iter().map(|(bytes, _)| EnvelopeBytes::read(bytes.clone()));
+    for (envelope, (_, expected)) in alone.zip(&cases) {
+        assert_eq!(code(&envelope), *expected, "{:?}", envelope.view());
+    }
+    for first in 0..cases.len() {
+        let read = |(bytes, _): &(Bytes, _)| EnvelopeBytes::read(bytes.clone());
+        let together: Vec<_> = cases[first..].iter().map(read).collect();
+        check_together(together.iter());
+        // What is known is kept, whatever it is looked at beside.
+        check_together(together.iter().rev());
+        for (envelope, (_, expected)) in together.iter().zip(&cases[first..]) {
+            assert_eq!(code(envelope), *expected);
+        }
+    }
+    assert_eq!(SIGNERS_MAX, 2);
+}
+
+#[test]
+fn the_client_signs_the_vectors() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/tally_sign.py");
+    let run = |vectors: &std::path::Path| {
+        let mut command = Command::new("python3");
+        command.arg(script).arg("vectors").arg(vectors);
+        command.output().expect("python3, which this test needs")
+    };
+    let output = run(&path());
+    assert!(output.status.success(), "{output:?}");
+    // A vector that is changed is found, or the comparison would compare nothing.
+    let text = std::fs::read_to_string(path()).unwrap();
+    let mut vectors: Value = serde_json::from_str(&text).unwrap();
+    vectors["signed"][1]["envelope"] = vectors["signed"][0]["envelope"].clone();
+    let changed = std::env::temp_dir().join(format!("signed-vectors-{}", std::process::id()));
+    std::fs::write(&changed, vectors.to_string()).unwrap();
+    assert!(!run(&changed).status.success());
+    std::fs::remove_file(changed).unwrap();
+}
