@@ -48,10 +48,10 @@ pub use order::{Seed, Status as KeyStatus};
 pub use queue::BlockLimits;
 pub use remote_orders::Elsewhere;
 pub use replica::{
-    Action, Body, Boundary, ChangedRow, Compiled, Completion, EXECUTOR, Effects, Halt, Head,
-    KeyStanding, Language, Migrated, Numbering, ObjectChange, ParameterTypes, Party, Repeat,
-    SCHEMA_TABLE, SchemaChange, Skipped, Transaction, check_first_order, check_protocol, describe,
-    is_barrier, limits, members, recorded_name, skip, transaction,
+    Action, AskedChange, Body, Boundary, ChangedRow, Compiled, Completion, EXECUTOR, Effects, Halt,
+    Head, KeyId, KeyStanding, Language, Migrated, Numbering, ObjectChange, ParameterTypes, Party,
+    Repeat, SCHEMA_TABLE, SchemaChange, Skipped, Transaction, Wanted, check_first_order,
+    check_protocol, describe, is_barrier, limits, members, recorded_name, skip, transaction,
 };
 pub use retention::{Retention, RetentionSettings};
 pub use stopped::Stopped;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use concurrency::{Outcome, Work};
 use engine::transaction::Asked;
 use engine::{
-    BlockLimits, Body, Clock, Completion, EXECUTOR, Engine, Language, NoObserver, Party, Replayed,
-    SchemaChange, Submitter, Transaction, recover, replay, resume_writing,
+    AskedChange, BlockLimits, Body, Clock, Completion, EXECUTOR, Engine, Language, NoObserver,
+    Replayed, SchemaChange, Submitter, Transaction, recover, replay, resume_writing,
 };
 use kit::random::Random;
 use ledger::memory_files::Failure;
@@ -79,12 +79,12 @@ impl Language for Slow {
     }
     fn apply(
         &self,
-        (party, text): (Party<'_>, &str),
+        asked: AskedChange<'_>,
         store: &Arc<Store>,
         at: Height,
         us: i64,
     ) -> Result<SchemaChange> {
-        self.calls.apply((party, text), store, at, us)
+        self.calls.apply(asked, store, at, us)
     }
     fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
         self.calls.schema_image(snapshot)

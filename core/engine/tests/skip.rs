@@ -12,8 +12,8 @@ use concurrency::Work;
 use engine::skip::{self, BLOCKS_MAX};
 use engine::transaction::Asked;
 use engine::{
-    Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Fault, KeyStatus, Language, NoObserver,
-    Party, Recovery, Replayed, SchemaChange, Stopped, Submitter, Transaction, Watchdog,
+    AskedChange, Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Fault, KeyStatus, Language,
+    NoObserver, Recovery, Replayed, SchemaChange, Stopped, Submitter, Transaction, Watchdog,
     WatchdogSettings, recover_by, replay, resume_writing,
 };
 use ledger::{
@@ -76,13 +76,13 @@ impl Language for Broken {
     }
     fn apply(
         &self,
-        (party, text): (Party<'_>, &str),
+        asked: AskedChange<'_>,
         store: &Arc<Store>,
         at: Height,
         us: i64,
     ) -> Result<SchemaChange> {
-        self.meets(text == POISON_SCHEMA);
-        self.calls.apply((party, text), store, at, us)
+        self.meets(asked.text == POISON_SCHEMA);
+        self.calls.apply(asked, store, at, us)
     }
     fn schema_image(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
         self.calls.schema_image(snapshot)

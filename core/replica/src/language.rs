@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use concurrency::{PendingWrite, Work};
+use identity::{KeyId, Wanted};
 use ledger::Parameters;
+use order::Envelope;
 use procedure::ProgramResult;
 use storage::{Snapshot, Store};
 use types::{Error, Height, Position, Result, Stop};
@@ -28,6 +30,26 @@ pub trait Language: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether there may be a party whose transactions have to bear a signature. As long as there
+    /// is none, those without one are not asked about.
+    fn asks_for_signatures(&self) -> bool {
+        false
+    }
+
+    /// Whose signature transactions of a party have to bear.
+    fn wanted_signature(&self, _: Party<'_>) -> Wanted {
+        Wanted::Nothing
+    }
+
+    /// Whether the signers of a transaction, whose signatures are right, may speak for its party,
+    /// behind the blocks so far.
+    ///
+    /// # Errors
+    /// 28000: one may not, or one is missing.
+    fn check_signers(&self, _: Party<'_>, _: &[KeyId]) -> Result<()> {
+        Ok(())
+    }
+
     /// What a ledger without blocks has from its parameters. Called before any block is run.
     fn begin(&self, _: &Parameters) {}
 
@@ -36,7 +58,7 @@ pub trait Language: Send + Sync + 'static {
     /// together.
     fn apply(
         &self,
-        asked: (Party<'_>, &str),
+        asked: AskedChange<'_>,
         store: &Arc<Store>,
         height: Height,
         time_us: i64,
@@ -62,6 +84,34 @@ pub trait Language: Send + Sync + 'static {
     /// Brings a language that has seen no block, and an empty store, to a schema. The store's
     /// tables have no rows yet.
     fn restore(&self, schema_image: &[u8], store: &Arc<Store>) -> Result<()>;
+}
+
+/// A schema change, and who asks for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AskedChange<'a> {
+    pub party: Party<'a>,
+    /// Their signatures are right, and they may speak for the party.
+    pub signers: &'a [KeyId],
+    pub text: &'a str,
+}
+
+/// Whether an envelope's signers may speak for its party; whether they have signed it is another
+/// question, which [`order::EnvelopeBytes::check_signatures`] answers.
+///
+/// # Errors
+/// 28000: they may not. 42704: its settings name no party.
+pub fn signers_may<S: AsRef<str>, B>(
+    language: &dyn Language,
+    envelope: &Envelope<S, B>,
+) -> Result<()> {
+    let settings = envelope.settings.iter();
+    let party = Party::named(
+        envelope.principal.as_ref(),
+        settings.map(|(name, value)| (name.as_ref(), value.as_ref())),
+    )?;
+    let signers: Vec<KeyId> =
+        envelope.signatures.iter().map(|signature| signature.key_id).collect();
+    language.check_signers(party, &signers)
 }
 
 /// What concerns the ledger as a whole.

@@ -31,9 +31,12 @@ pub use self::replica::{
     Opened, PlannedBlock, RanBlock, ReadyBlock, Repeat, Replica, Spread, check_first_order,
     check_protocol, compile_request, protocol_of, shown_parameter, too_large, unknown_parameter,
 };
+pub use identity::{KeyId, Wanted};
+
 pub use effects::{ChangedRow, Effects};
 pub use language::{
-    Action, Language, MakeLanguage, Migrated, ObjectChange, SCHEMA_TABLE, SchemaChange,
+    Action, AskedChange, Language, MakeLanguage, Migrated, ObjectChange, SCHEMA_TABLE,
+    SchemaChange, signers_may,
 };
 pub use limits::EXECUTOR;
 pub use parameter_types::ParameterTypes;

@@ -25,8 +25,8 @@
 //! its release; that its own clients had no answer is what the deaths of the node that ordered it
 //! say, and what the owner confirms.
 //!
-//! *Who decides*: a user who can write the folder, under a name that they give: principals have no
-//! keys yet. A session cannot: the engine takes no such request from a client.
+//! *Who decides*: a user who can write the folder, under a name that they give, whose key signs
+//! nothing. A session cannot: the engine takes no such request from a client.
 
 use ledger::{Batch, Hash};
 use order::View;

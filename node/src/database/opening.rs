@@ -12,6 +12,7 @@ use engine::{
     RetentionSettings, RowFolders, Stopped, Watchdog, resume_writing,
 };
 use kit::pool::Pool;
+use ledger::signatures::SecretKey;
 use ledger::{BlockWriter, Files, RealFiles, first_block};
 use recovery::schemes::beside::{RowLogOptions, RowLoggers, remove_unused};
 use sql::session::commons::Commons;
@@ -96,6 +97,7 @@ pub fn open(
         elsewhere: joined.as_ref().map(Joined::orderer),
         waits_for_room: true,
         submitter: joined.as_ref().map(|_| secrets::random()).transpose()?,
+        signer: Some(SecretKey::of_seed(secrets::node_key(&settings.data)?)),
     };
     let (language, limits): (Arc<dyn Language>, _) = (schema.clone(), block_limits(settings));
     let observer = Arc::new(observer(&metrics, joined.as_ref()));

@@ -278,6 +278,7 @@ impl Bed {
             user: USER.to_owned(),
             settings: Vec::new(),
             seed: [0; 16],
+            signers: Vec::new(),
             body,
         })? {
             Work::Statement(statement) => Ok(statement.procedure),

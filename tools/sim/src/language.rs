@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use concurrency::{Statement, Work};
-use engine::{Language, ObjectChange, Party, SchemaChange, Transaction};
+use engine::{AskedChange, Language, ObjectChange, SchemaChange, Transaction};
 use procedure::build::Tables;
 use procedure::step::Procedure;
 use storage::{Snapshot, Store};
@@ -147,7 +147,7 @@ impl Language for Calls {
 
     fn apply(
         &self,
-        (_, text): (Party<'_>, &str),
+        AskedChange { text, .. }: AskedChange<'_>,
         store: &Arc<Store>,
         _: Height,
         _: i64,

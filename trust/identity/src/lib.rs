@@ -1,4 +1,5 @@
-//! Who is who: the roles of a ledger, who is a member of which, and what they may do with what.
+//! Who is who: the roles of a ledger, who is a member of which, what they may do with what, and
+//! which keys sign for them.
 //!
 //! A value, and a function of the transactions before it. No network, no clock, no file and no hash
 //! of a name on the way of a transaction: a compiler of one asks once, for the schema version in
@@ -8,6 +9,7 @@
 //! Roles ── role ─► attributes (SUPERUSER, LOGIN, …), verifier of a password
 //!   └ members ─► closure: all roles whose privileges one has
 //! Acl ── grants of one object ─► Privileges that a closure of roles has
+//! Organisations ── users, keys ─► who stands behind a transaction
 //! ```
 //!
 //! *PostgreSQL 15's rules*, in its words and with its SQLSTATEs, but for two departures. A role is
@@ -17,12 +19,16 @@
 
 mod acl;
 mod closure;
+mod organisations;
 mod privilege;
 mod role;
 mod roles;
 
 pub use acl::{Acl, Grant, Grantee};
 pub use closure::Closure;
+pub use organisations::{
+    Holder, Key, KeyId, Organisation, Organisations, SignedBy, User, Wanted, shown,
+};
 pub use privilege::{ALL_OF, Kind, Privileges};
 pub use role::{Attributes, BOOTSTRAP, Membership, Role, RoleId};
 pub use roles::{Actor, NAME_BYTES_MAX, Roles, check_name};

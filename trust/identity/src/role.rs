@@ -101,6 +101,8 @@ impl RoleId {
     pub const SKIP_BLOCKS: RoleId = RoleId(9103);
     /// Keeps old blocks readable.
     pub const PIN_BLOCKS: RoleId = RoleId(9104);
+    /// Makes and ends organisations.
+    pub const MANAGE_ORGANISATIONS: RoleId = RoleId(9105);
 }
 
 const PREDEFINED: &[(RoleId, &str)] = &[
@@ -111,4 +113,5 @@ const PREDEFINED: &[(RoleId, &str)] = &[
     (RoleId::CHANGE_MEMBERS, "tally_change_members"),
     (RoleId::SKIP_BLOCKS, "tally_skip_blocks"),
     (RoleId::PIN_BLOCKS, "tally_pin_blocks"),
+    (RoleId::MANAGE_ORGANISATIONS, "tally_manage_organisations"),
 ];

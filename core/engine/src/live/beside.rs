@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ledger::signatures::SecretKey;
 use types::Error;
 
 use crate::checkpoint::{Checkpointer, ServiceSettings};
@@ -44,4 +45,6 @@ pub struct Beside {
     /// What this start's envelopes are numbered under, where the head is no name for it since other
     /// nodes have the same: 16 bytes that were never used.
     pub submitter: Option<[u8; 16]>,
+    /// What this node signs by for users of its organisation.
+    pub signer: Option<SecretKey>,
 }

@@ -184,6 +184,11 @@ impl Engine {
         self.shared.submit(submitter, asked, compiled)
     }
 
+    /// The same of an envelope that its user has signed.
+    pub fn submit_signed(&self, envelope: &[u8]) -> Result<Submitted, Error> {
+        self.shared.submit_signed(envelope)
+    }
+
     /// Takes a transaction back, if that can be done.
     pub fn withdraw(&self, submitted: &Submitted) -> Withdrawal {
         let queue = &self.shared.queue;
@@ -272,6 +277,9 @@ impl Engine {
 
     /// What is in force of a parameter of the ledger.
     pub fn parameter(&self, name: &str) -> Result<String, Error> {
+        if name == "id" {
+            return Ok(ledger::hash::to_hex(&self.shared.ledger_id));
+        }
         let parameters = self.shared.parameters();
         shown_parameter(&parameters, name).ok_or_else(|| unknown_parameter(name))
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use concurrency::Outcome;
+use ledger::signatures::SecretKey;
 use ledger::{LedgerId, Parameters};
 use order::{EnvelopeBytes, Seed, Submission, View, WINDOW};
 use pipeline::Barrier;
@@ -13,8 +14,8 @@ use replica::limits::Limits;
 use replica::request::EXPIRY_US;
 use replica::transaction::{Asked, ROLE};
 use replica::{
-    Body, Compiled, Completion, Head, KeyStanding, Language, ProvableState, Skipped,
-    check_first_order, too_large,
+    Body, Compiled, Completion, Head, KeyStanding, Language, Party, ProvableState, Skipped, Wanted,
+    check_first_order, signers_may, too_large,
 };
 use storage::Store;
 use tokio::sync::{oneshot, watch};
@@ -112,6 +113,8 @@ pub(super) struct Shared {
     pub watchdog: Option<Arc<Watchdog>>,
     /// None is added while a node runs.
     pub skips: Vec<Skipped>,
+    /// Signs for users of the node's organisation.
+    pub signer: Option<SecretKey>,
 }
 
 /// What an engine is given to start with, beside a replica and where its blocks go.
@@ -173,6 +176,7 @@ impl Shared {
             locks: Arc::default(),
             watchdog: beside.watchdog,
             skips: replica.skips().to_vec(),
+            signer: beside.signer,
         };
         shared.locks.set_protocol(&replica.parameters().protocol);
         Ok(shared)
@@ -217,7 +221,63 @@ impl Shared {
         asked: &Asked,
         compiled: Option<Compiled>,
     ) -> Result<Submitted, Error> {
+        self.check_takes(asked)?;
         let Asked { request, barrier, .. } = asked;
+        // Replay tells such a transaction by its bytes, so it must never run as a program here.
+        let compiled = compiled.filter(|_| *barrier == Barrier::None);
+        let shared = self;
+        let number = shared.draw();
+        let read = |number| shared.envelope(submitter, number, request);
+        let envelope = read(number)?;
+        let in_time = |envelope| match shared.is_recent(number) {
+            true => Ok(envelope),
+            false => read(shared.draw()),
+        };
+        let (ticket, submitted) = ticket(number, envelope, compiled, *barrier);
+        shared.queue.push(ticket, in_time)?;
+        Ok(submitted)
+    }
+
+    /// Hands in what its user has signed, as it is.
+    pub fn submit_signed(&self, envelope: &[u8]) -> Result<Submitted, Error> {
+        let most = self.envelope_bytes_max.load(Ordering::Acquire);
+        if envelope.len() > most {
+            return Err(too_large(envelope.len(), most));
+        }
+        let envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(envelope));
+        let view = envelope.view()?;
+        if view.ledger_id != self.ledger_id {
+            return Err(Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                "the envelope is for another ledger",
+            ));
+        }
+        if !envelope.is_signed() {
+            let what = "the envelope bears no signature";
+            return Err(Error::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, what));
+        }
+        let asked = Asked::from(&Body::from_request(view.request)?);
+        if Body::is_checkpoint(view.request) || Body::is_skip(view.request) {
+            let what = "no client can ask for this";
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
+        }
+        self.check_takes(&asked)?;
+        let now_us = (self.clock)().max(self.released_us.load(Ordering::Acquire));
+        if view.expires_us < now_us {
+            let what = "the transaction expired before it was ordered";
+            return Err(Error::new(SqlState::QUERY_CANCELED, what));
+        }
+        envelope.check_signatures()?;
+        signers_may(&*self.language, &view)?;
+        drop(view);
+        let (ticket, submitted) = ticket(self.draw(), envelope, None, asked.barrier);
+        self.queue.push(ticket, Ok)?;
+        Ok(submitted)
+    }
+
+    /// Whether there is room for it now.
+    fn check_takes(&self, asked: &Asked) -> Result<(), Error> {
+        let Asked { request, .. } = asked;
         if let Some(why) = self.ledger.fullness() {
             let hint = "Make room on the disk; the node goes on by itself then.";
             return Err(Error::new(SqlState::DISK_FULL, "the disk is full")
@@ -228,28 +288,13 @@ impl Shared {
             let what = "no session can skip a block";
             return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
         }
-        let barrier = *barrier;
         if asked.takes() {
             self.memory.check(&self.store)?;
         }
-        if let Some(guard) = &self.clock_guard {
-            guard.check((self.clock)(), self.released_us.load(Ordering::Acquire))?;
+        match &self.clock_guard {
+            Some(guard) => guard.check((self.clock)(), self.released_us.load(Ordering::Acquire)),
+            None => Ok(()),
         }
-        // Replay tells such a transaction by its bytes, so it must never run as a program here.
-        let compiled = compiled.filter(|_| barrier == Barrier::None);
-        let shared = self;
-        let number = shared.draw();
-        let read = |number| shared.envelope(submitter, number, request).map(EnvelopeBytes::read);
-        let envelope = read(number)?;
-        let (reply, answer) = oneshot::channel();
-        let waiting = Waiting { arrived: Instant::now(), reply };
-        let in_time = |envelope| match shared.is_recent(number) {
-            true => Ok(envelope),
-            false => read(shared.draw()),
-        };
-        let ticket = Ticket { number, envelope, compiled, barrier, waiting };
-        shared.queue.push(ticket, in_time)?;
-        Ok(Submitted { answer, number })
     }
 
     /// Has the ledger say what the digest of a checkpoint is; returns when it does.
@@ -309,14 +354,14 @@ impl Shared {
         submitter: Submitter<'_>,
         sequence: u64,
         request: &[u8],
-    ) -> Result<bytes::Bytes, Error> {
+    ) -> Result<EnvelopeBytes, Error> {
         let submission = match submitter.key {
             Some(key) => Submission::Key(key),
             None => Submission::Sequence { submitter: self.submitter, sequence },
         };
         // The times of blocks do not run back with the clock.
         let now_us = (self.clock)().max(self.released_us.load(Ordering::Acquire));
-        let envelope = View {
+        let mut envelope = View {
             ledger_id: self.ledger_id,
             principal: submitter.principal,
             submission,
@@ -327,12 +372,26 @@ impl Shared {
             request,
             signatures: Vec::new(),
             approvals: Vec::new(),
+        };
+        let mut room = [0; 64];
+        if self.language.asks_for_signatures() {
+            let party = Party { principal: submitter.principal, role: submitter.role };
+            if let (Wanted::Node, Some(signer)) =
+                (self.language.wanted_signature(party), &self.signer)
+            {
+                envelope.sign(signer, &mut room)?;
+            }
+            // Said at once what each replica would say.
+            signers_may(&*self.language, &envelope)?;
         }
-        .encode()?;
-        match self.envelope_bytes_max.load(Ordering::Acquire) {
-            most if envelope.len() > most => Err(too_large(envelope.len(), most)),
-            _ => Ok(envelope),
+        let is_signed = !envelope.signatures.is_empty();
+        let envelope = envelope.encode()?;
+        let most = self.envelope_bytes_max.load(Ordering::Acquire);
+        if envelope.len() > most {
+            return Err(too_large(envelope.len(), most));
         }
+        let envelope = EnvelopeBytes::read(envelope);
+        Ok(if is_signed { envelope.signed_here() } else { envelope })
     }
 
     pub fn store_budget(&self, budget: Budget) {
@@ -367,6 +426,17 @@ impl Shared {
             tracing::error!(%error, "blocks that were held back cannot be written");
         }
     }
+}
+
+fn ticket(
+    number: u64,
+    envelope: EnvelopeBytes,
+    compiled: Option<Compiled>,
+    barrier: Barrier,
+) -> (Ticket, Submitted) {
+    let (reply, answer) = oneshot::channel();
+    let waiting = Waiting { arrived: Instant::now(), reply };
+    (Ticket { number, envelope, compiled, barrier, waiting }, Submitted { answer, number })
 }
 
 pub(super) fn shutting_down() -> Error {

@@ -9,6 +9,10 @@
 //!   one too old;
 //! * those that may not run stand behind them, since they take part in nothing, and are asked about
 //!   once more when all that run have their places.
+//!
+//! *Signatures come before names*: an envelope with a wrong signature, or one by a key that may
+//! not speak for its principal as the roles and keys are before the block, uses up no name of that
+//! principal. What a schema change of the block itself takes away is found out behind that change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -19,6 +23,7 @@ use ledger::LedgerId;
 use order::{Admission, EnvelopeBytes, Remembered, Submission, Submissions, WINDOW};
 use types::{Error, Height, Origin, SqlState};
 
+use crate::language::{Language, signers_may};
 use crate::limits::Limits;
 use crate::request::{Member, Request, Verdict};
 
@@ -31,6 +36,9 @@ pub struct AdmissionControl {
     pub(super) submissions: Submissions,
     /// What blocks decided about keys, until it counts.
     pub(super) undecided: Undecided,
+    language: Arc<dyn Language>,
+    /// Whether envelopes without a signature are asked about, before the block.
+    asks_for_signatures: bool,
     /// The block that is open, until something comes to it: one that is withdrawn leaves no trace.
     opened: Option<Opened>,
 }
@@ -47,8 +55,18 @@ impl AdmissionControl {
         limits: Limits,
         submissions: Submissions,
         undecided: Undecided,
+        language: Arc<dyn Language>,
     ) -> AdmissionControl {
-        AdmissionControl { ledger_id, limits, submissions, undecided, opened: None }
+        let (asks_for_signatures, opened) = (false, None);
+        AdmissionControl {
+            ledger_id,
+            limits,
+            submissions,
+            undecided,
+            language,
+            asks_for_signatures,
+            opened,
+        }
     }
 
     /// A block is open, which [begins](Self::begin) when something comes to it.
@@ -85,6 +103,7 @@ impl AdmissionControl {
             }
         }
         self.submissions.advance(time_us);
+        self.asks_for_signatures = self.language.asks_for_signatures();
         Ok(())
     }
 
@@ -103,6 +122,10 @@ impl AdmissionControl {
         }
         if view.seen_height >= origin.height {
             return Err(refused("the envelope has seen a block that does not exist yet"));
+        }
+        if self.asks_for_signatures || envelope.is_signed() {
+            envelope.check_signatures()?;
+            signers_may(&*self.language, &view)?;
         }
         // Only keys are compared by their bytes.
         let run = Verdict::to_run(&view.submission);

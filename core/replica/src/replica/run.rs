@@ -6,13 +6,14 @@ use bytes::Bytes;
 use concurrency::{Block, Carried, Outcome, Work};
 use kit::mutant::mutated;
 use ledger::{BlockResult, CarriedOutcome, EffectsDigest, ResultSeal};
+use order::signed::check_together;
 use order::{Ended, EnvelopeBytes, Proposer};
 use pipeline::{Barrier, Decided, Decision, Finished, Task};
 use types::{Error, Height, Origin, Position, SqlState, Stamp};
 
 use crate::effects::{Effects, Step};
 use crate::images;
-use crate::language::{Action, Language, ObjectChange, SchemaChange};
+use crate::language::{Action, AskedChange, Language, ObjectChange, SchemaChange, signers_may};
 use crate::limits::{Limits, MEMBERS};
 use crate::members;
 use crate::request::{Compiled, Member, Request, Verdict};
@@ -73,6 +74,7 @@ impl<T> Replica<T> {
         ordered: &mut Ordered<T>,
     ) -> Result<Vec<Member<T>>, Halt> {
         let lag = self.rules().carry_lag();
+        check_together(requests.iter().map(|request| &request.envelope));
         let admission = Arc::clone(&self.admission);
         let mut admission = admission.lock();
         admission.begin(height, ordered.time_us, lag)?;
@@ -115,6 +117,7 @@ impl<T> Replica<T> {
         requests: Vec<Request<T>>,
     ) -> Result<Vec<Member<T>>, Halt> {
         let lag = self.rules().carry_lag();
+        check_together(requests.iter().map(|request| &request.envelope));
         let mut admission = self.admission.lock();
         admission.begin(height, time_us, lag)?;
         let admitted = (0..)
@@ -295,11 +298,13 @@ impl<T> Replica<T> {
         member: Member<T>,
         ran: &mut Ran<T>,
     ) -> Result<(), Halt> {
-        let asked = asked(&member.request.envelope);
+        let asked = asked(&*self.language, &member.request.envelope);
         let applied = match asked.as_ref().map(|asked| (&asked.body, asked.party())) {
             Ok((_, Err(error))) => Err(error),
             Ok((Body::Schema { text }, Ok(party))) => {
-                self.language.apply((party, text), &self.store, height, time_us)
+                let signers = asked.as_ref().map_or(&[][..], |asked| &asked.signers);
+                let asked = AskedChange { party, signers, text };
+                self.language.apply(asked, &self.store, height, time_us)
             }
             Ok((Body::Parameter { name, value }, Ok(party))) => {
                 self.change_parameter(height, party, name, value)
@@ -571,6 +576,9 @@ fn key_decision<T>(decided: &Decided<Member<T>>) -> Option<KeyDecision> {
 /// A transaction's program, or why it has none, which is what it comes to.
 pub fn compile_request(language: &dyn Language, envelope: &EnvelopeBytes) -> Work {
     let work = envelope.view().and_then(|view| {
+        if envelope.is_signed() || language.asks_for_signatures() {
+            signers_may(language, &view)?;
+        }
         let transaction = Transaction::of(&view)?;
         match transaction.body.barrier() {
             Barrier::None => language.compile(transaction),
@@ -580,8 +588,13 @@ pub fn compile_request(language: &dyn Language, envelope: &EnvelopeBytes) -> Wor
     work.unwrap_or_else(Work::Void)
 }
 
-fn asked(envelope: &EnvelopeBytes) -> Result<Transaction, Error> {
-    Transaction::of(&envelope.view()?)
+/// What an envelope asks for behind the changes before it, which may have taken its signers away.
+fn asked(language: &dyn Language, envelope: &EnvelopeBytes) -> Result<Transaction, Error> {
+    let view = envelope.view()?;
+    if envelope.is_signed() || language.asks_for_signatures() {
+        signers_may(language, &view)?;
+    }
+    Transaction::of(&view)
 }
 
 /// What a block of these envelopes may hold beside them.

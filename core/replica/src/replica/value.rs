@@ -95,7 +95,8 @@ impl<T> Replica<T> {
         let carry::State { submissions, undecided, deferred, carried, skips } =
             carry::State::decode(&carried, order.ledger_id, &*protocol, &limits)?;
         let ledger_id = order.ledger_id;
-        let admission = AdmissionControl::new(ledger_id, limits, submissions, undecided);
+        let admission =
+            AdmissionControl::new(ledger_id, limits, submissions, undecided, Arc::clone(&language));
         let named = (order.height, result.state_root);
         let roots = Roots::at(&store, named, limits.state_root, workers)?;
         let floor = past.from().unwrap_or(order.height);

@@ -25,6 +25,7 @@
 use concurrency::{
     Expectation, Interactive, Load, RangeDigest, RangeRequirement, RowRequirement, Statement,
 };
+use identity::KeyId;
 use ledger::Hash;
 use order::{Envelope, Seed};
 use pipeline::Barrier;
@@ -55,6 +56,8 @@ pub struct Transaction {
     pub settings: Vec<(String, String)>,
     /// What its random values are drawn from; zeros where it came without one.
     pub seed: Seed,
+    /// Whose signatures it bears.
+    pub signers: Vec<KeyId>,
     pub body: Body,
 }
 
@@ -186,7 +189,8 @@ impl Transaction {
         let owned = |text: &S| text.as_ref().to_owned();
         let settings = envelope.settings.iter().map(|(name, value)| (owned(name), owned(value)));
         let (user, settings) = (owned(&envelope.principal), settings.collect());
-        Ok(Transaction { user, settings, seed: envelope.seed, body })
+        let signers = envelope.signatures.iter().map(|signature| signature.key_id).collect();
+        Ok(Transaction { user, settings, seed: envelope.seed, signers, body })
     }
 }
 
@@ -216,6 +220,13 @@ impl<'a> Party<'a> {
     /// # Errors
     /// As for [`Transaction::party`].
     pub fn of(principal: &'a str, settings: &'a [(String, String)]) -> Result<Party<'a>> {
+        Party::named(principal, settings.iter().map(|(name, value)| (&**name, &**value)))
+    }
+
+    pub(crate) fn named(
+        principal: &'a str,
+        settings: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Party<'a>> {
         let mut role = None;
         for (name, value) in settings {
             if name != ROLE {
@@ -224,7 +235,7 @@ impl<'a> Party<'a> {
                     "Send the transaction without it: it means the same under any setting.",
                 ));
             }
-            role = Some(&**value);
+            role = Some(value);
         }
         Ok(Party { principal, role })
     }

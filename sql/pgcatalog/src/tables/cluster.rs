@@ -1,8 +1,8 @@
 //! The database and what is around it: schemas, roles, settings, sessions.
 
-use identity::Kind;
+use identity::{Holder, Kind};
 use sql::Commented;
-use types::Value;
+use types::{Height, Value};
 
 use super::{Facts, Rows, granted, oid, owner, shown};
 use crate::memory::{Memory, Used};
@@ -203,5 +203,58 @@ pub fn pg_locks(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             ("granted", Value::Bool(lock.granted)),
         ];
         rows.row(&[&all[..], &on].concat());
+    }
+}
+
+fn counted(number: usize) -> Value {
+    Value::Int(number as i64)
+}
+
+fn block(height: Height) -> Value {
+    Value::Int(height.cast_signed())
+}
+
+pub fn tally_organisations(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    let organisations = facts.world.catalog.organisations();
+    for organisation in organisations.all() {
+        let name = &organisation.name;
+        let in_force = || organisation.keys().filter(|(_, key)| key.revoked.is_none());
+        let nodes = in_force().filter(|(_, key)| matches!(key.holder, Holder::Node(_))).count();
+        let users = organisations.users().filter(|(_, user)| user.organisation == *name).count();
+        rows.row(&[
+            ("organisation", Value::text(name)),
+            ("root_key", Value::from(identity::shown(&organisation.root))),
+            ("users", counted(users)),
+            ("nodes", counted(nodes)),
+            ("keys", counted(in_force().count())),
+        ]);
+    }
+}
+
+pub fn tally_keys(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    let catalog = &facts.world.catalog;
+    let (organisations, roles) = (catalog.organisations(), catalog.roles());
+    for organisation in organisations.all() {
+        for (id, key) in organisation.keys() {
+            let (kind, holder, client) = match &key.holder {
+                Holder::Root => ("root", Value::Null, Value::Null),
+                Holder::Node(name) => ("node", Value::text(name), Value::Null),
+                Holder::Former(name) => ("user", Value::text(name), Value::Null),
+                Holder::User(role) => {
+                    let user = organisations.user(*role);
+                    let client = user.map(|user| Value::Bool(user.client_signature));
+                    ("user", Value::text(roles.name(*role)), client.unwrap_or(Value::Null))
+                }
+            };
+            rows.row(&[
+                ("organisation", Value::text(&organisation.name)),
+                ("key", Value::from(identity::shown(id))),
+                ("kind", Value::text(kind)),
+                ("holder", holder),
+                ("client_signature", client),
+                ("since_block", block(key.since)),
+                ("revoked_block", key.revoked.map_or(Value::Null, block)),
+            ]);
+        }
     }
 }

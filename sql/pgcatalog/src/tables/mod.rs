@@ -67,8 +67,10 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_stat_activity", cluster::pg_stat_activity),
     ("pg_type", types::pg_type),
     ("tally_cluster", cluster::tally_cluster),
+    ("tally_keys", cluster::tally_keys),
     ("tally_memory", cluster::tally_memory),
     ("tally_misbehaviour", cluster::tally_misbehaviour),
+    ("tally_organisations", cluster::tally_organisations),
 ];
 
 pub fn fill(facts: &Facts<'_>, relation: &'static Relation) -> Result<Vec<Row>> {

@@ -1,5 +1,6 @@
 //! Functions about the past, which are statements of their own: `tally_pin`, `tally_unpin`,
-//! `tally_pins`, `tally_snapshot`, `tally_history`, `tally_outcome` and `tally_skips`.
+//! `tally_pins`, `tally_snapshot`, `tally_history`, `tally_outcome` and `tally_skips`;
+//! and `tally_submit_signed`.
 //!
 //! They stand alone, as `SELECT f(…)` or `SELECT * FROM f(…)`, since what they answer is no value
 //! that a block could compute again.
@@ -55,6 +56,11 @@ impl Binder<'_> {
                 let [key] = self.past_arguments(call, &[DataType::Text])?;
                 let key = key.ok_or_else(|| wanted("tally_outcome(key text)"))?;
                 (PastQuery::Outcome { key }, outcome_columns())
+            }
+            "tally_submit_signed" => {
+                let [envelope] = self.past_arguments(call, &[DataType::Bytea])?;
+                let envelope = envelope.ok_or_else(|| wanted("tally_submit_signed(bytea)"))?;
+                (PastQuery::SubmitSigned { envelope }, submitted_columns())
             }
             "tally_history" => self.history_call(call)?,
             _ => return self.proof_call(name, call),
@@ -189,6 +195,15 @@ pub(super) fn literal(argument: &ast::FunctionArg) -> Option<String> {
 
 pub(super) fn wanted(usage: &str) -> Error {
     Error::new(SqlState::UNDEFINED_FUNCTION, "no such call").with_hint(format!("Use {usage}."))
+}
+
+fn submitted_columns() -> Vec<Column> {
+    vec![
+        column("block", DataType::Int8),
+        column("index", DataType::Int8),
+        column("count", DataType::Int8),
+        column("rows", DataType::Text),
+    ]
 }
 
 fn outcome_columns() -> Vec<Column> {

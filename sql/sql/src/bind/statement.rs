@@ -225,6 +225,10 @@ pub enum PastQuery {
         key: Vec<Expr>,
     },
     Proof(ProofQuery),
+    /// A transaction that its user has signed.
+    SubmitSigned {
+        envelope: Expr,
+    },
     /// Some columns of what it answers.
     Columns {
         of: Box<PastQuery>,

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use identity::Actor;
+use identity::{Actor, KeyId};
 use parking_lot::Mutex;
 use procedure::{Output, Procedure, Step};
 use sqlparser::ast;
-use types::{Error, IndexSchema, Layout, Result, SqlState, TableId};
+use types::{Error, Height, IndexSchema, Layout, Result, SqlState, TableId};
 
 use super::sequence::counted_columns;
 use super::table::Draft;
-use super::{ColumnSource, StoreChange, Validation};
+use super::{Brought, ColumnSource, StoreChange, Validation};
 use crate::bind::{Binder, is_missing, parameter_defaults};
 use crate::compile::compile_routine;
 use crate::schema::catalog::{Catalog, Reference, Routine, Table};
@@ -25,6 +25,9 @@ use crate::syntax::routine::{CreateFunction, RoutineKind};
 pub(super) struct Transition {
     /// Who asks for it.
     pub actor: Actor,
+    pub signers: Vec<KeyId>,
+    /// Of its block.
+    pub height: Height,
     pub catalog: Catalog,
     pub store: Vec<StoreChange>,
     pub validations: Vec<Validation>,
@@ -46,8 +49,19 @@ impl Catalog {
         actor: Actor,
         ddl: &Ddl,
     ) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
+        self.apply_brought(actor, Brought::default(), ddl)
+    }
+
+    /// The same of what came to a block.
+    pub fn apply_brought(
+        &self,
+        actor: Actor,
+        Brought { signers, height }: Brought<'_>,
+        ddl: &Ddl,
+    ) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
         let (store, validations) = Default::default();
-        let mut transition = Transition { actor, catalog: self.clone(), store, validations };
+        let (signers, catalog) = (signers.to_vec(), self.clone());
+        let mut transition = Transition { actor, signers, height, catalog, store, validations };
         transition.check_may(ddl)?;
         transition.run(ddl)?;
         transition.check_references(self)?;
@@ -105,6 +119,7 @@ impl Transition {
                 self.drop_schemas(names, *if_exists, *cascade)?;
             }
             Ddl::Role(statement) => return self.role_statement(statement),
+            Ddl::Organisation(statement) => return self.organisation_statement(statement),
             Ddl::Grant(statement) => return self.grant(statement),
             Ddl::DefaultPrivileges(said) => return self.default_privileges(said),
             Ddl::DropOwned { roles, cascade } => return self.drop_all_owned(roles, *cascade),

@@ -97,6 +97,7 @@ impl Transition {
                 Err(_) => Ok(()),
             },
             Ddl::Role(_)
+            | Ddl::Organisation(_)
             | Ddl::Grant(_)
             | Ddl::DefaultPrivileges(_)
             | Ddl::DropOwned { .. }

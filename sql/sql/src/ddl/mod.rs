@@ -10,6 +10,7 @@ mod comment;
 mod defaults;
 mod grants;
 mod options;
+mod organisations;
 mod owned;
 mod rename;
 mod retype;
@@ -23,10 +24,19 @@ mod view;
 
 use std::sync::Arc;
 
+use identity::KeyId;
 use procedure::{Expr, Procedure};
-use types::{ColumnId, Error, IndexId, IndexSchema, Layout, TableId, TableSchema, Value};
+use types::{ColumnId, Error, Height, IndexId, IndexSchema, Layout, TableId, TableSchema, Value};
 
 use crate::schema::sequence::Sequence;
+
+/// How a schema change came to its block.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Brought<'a> {
+    /// Whose signatures its transaction bears: they are right.
+    pub signers: &'a [KeyId],
+    pub height: Height,
+}
 
 /// What storage must do, in order.
 #[derive(Clone, Debug, PartialEq)]

@@ -66,7 +66,7 @@ impl Transition {
         self.catalog.roles.is_superuser(self.actor.current)
     }
 
-    fn creates_roles(&self) -> bool {
+    pub(super) fn creates_roles(&self) -> bool {
         let role = self.catalog.roles.role(self.actor.current);
         self.is_superuser() || role.is_some_and(|role| role.attributes.creates_roles)
     }
@@ -155,7 +155,7 @@ impl Transition {
     }
 
     /// Those that every ledger has are what they are.
-    fn check_is_no_system_role(&self, id: RoleId) -> Result<()> {
+    pub(super) fn check_is_no_system_role(&self, id: RoleId) -> Result<()> {
         match self.catalog.roles.role(id) {
             Some(role) if role.is_predefined() => {
                 let what = format!("role name \"{}\" is reserved", role.name);
@@ -215,6 +215,8 @@ impl Transition {
                 return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what));
             }
             self.check_is_unused(id, name)?;
+            let height = self.height;
+            self.organisations_mut().forget((id, name), height);
             self.roles_mut().drop(id);
         }
         Ok(())

@@ -8,6 +8,7 @@ use types::{Error, SqlState};
 use crate::schema::catalog::{Catalog, Table};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::names::{bare, beside, fold, object_name, simple_name, split};
+use crate::syntax::organisations::OrganisationStatement;
 use crate::syntax::roles::{RoleSpec, RoleStatement};
 use crate::syntax::routine::RoutineKind;
 
@@ -67,6 +68,13 @@ impl Skipped<'_> {
             }
             Ddl::AlterTable(alter) => self.alter_table(alter),
             Ddl::Role(statement) => self.roles(statement),
+            Ddl::Organisation(statement) => {
+                if let OrganisationStatement::Drop { name, if_exists: true } = &**statement
+                    && catalog.organisations.named(name).is_err()
+                {
+                    self.is_missing(&format!("organisation \"{name}\""));
+                }
+            }
             Ddl::CreateTable(create) if create.if_not_exists => self.relation(&create.name),
             Ddl::CreateSequence { name, if_not_exists: true, .. } => self.relation(name),
             Ddl::CreateIndex(create) if create.if_not_exists => {

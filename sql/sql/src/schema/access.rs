@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use identity::{Acl, BOOTSTRAP, Closure, Grant, Grantee, Kind, Privileges, RoleId};
+use identity::{Acl, BOOTSTRAP, Closure, Grant, Grantee, Kind, Privileges, RoleId, Roles};
 use types::{ColumnId, Error, SqlState, TableId};
 
 use crate::schema::catalog::{Catalog, Commented, Table};
-use crate::syntax::names::{PUBLIC, bare, schema_of};
+use crate::syntax::names::{PUBLIC, bare, quoted_if_needed, schema_of};
 
 /// Whose an object is, and what was granted of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -267,6 +267,19 @@ impl Catalog {
         let (kind, name) = self.called(object);
         denied(kind, &name)
     }
+}
+
+/// # Errors
+/// 42501: a role is neither a superuser nor a member of the one that may do this.
+pub fn must_be(roles: &Roles, role: RoleId, needed: RoleId, what: &str) -> Result<(), Error> {
+    if roles.has_privileges_of(role, needed) {
+        return Ok(());
+    }
+    let (role, needed) = (roles.name(role), roles.name(needed));
+    let message = format!("permission denied to {what}");
+    Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+        .with_detail(format!("Role \"{role}\" is neither a superuser nor a member of {needed}."))
+        .with_hint(format!("A superuser can say: GRANT {needed} TO {}.", quoted_if_needed(role))))
 }
 
 /// 42501 in PostgreSQL's words.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use identity::{Acl, Privileges, RoleId, Roles};
+use identity::{Acl, Organisations, Privileges, RoleId, Roles};
 use parking_lot::Mutex;
 use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
@@ -23,6 +23,7 @@ pub struct Catalog {
     pub version: u64,
     pub(crate) next_table: u32,
     pub(crate) roles: Arc<Roles>,
+    pub(crate) organisations: Arc<Organisations>,
     pub(crate) access: BTreeMap<Commented, Arc<Access>>,
     /// What was granted of objects that are yet to be made.
     pub(crate) defaults: Arc<BTreeMap<DefaultsOf, Acl>>,
@@ -283,6 +284,10 @@ impl Catalog {
     /// The same, with a superuser of that name.
     pub fn genesis_of(owner: &str) -> Catalog {
         Catalog { roles: Arc::new(Roles::bootstrap(owner)), ..Catalog::genesis() }
+    }
+
+    pub fn organisations(&self) -> &Arc<Organisations> {
+        &self.organisations
     }
 
     pub fn roles(&self) -> &Arc<Roles> {

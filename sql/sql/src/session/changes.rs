@@ -18,14 +18,14 @@ use std::sync::Arc;
 
 use concurrency::overlay::Convert;
 use concurrency::{Overlay, Recorder};
-use engine::Party;
+use engine::{AskedChange, KeyId, Party};
 use procedure::access::Access;
 use procedure::{Frame, Meter, Procedure, run, run_within};
 use storage::{CatalogChange, Store};
 use types::{Error, IndexSchema, Key, Result, SqlState, Stamp, Stop, TableId, TableSchema, Value};
 
 use super::versioned::{Stated, Versioned};
-use crate::ddl::{ColumnSource, StoreChange, Validation};
+use crate::ddl::{Brought, ColumnSource, StoreChange, Validation};
 use crate::schema::sequence::Sequence;
 use crate::syntax::ddl::Ddl;
 
@@ -36,6 +36,7 @@ const CHANGED_ROW_UNITS: u64 = 32;
 #[derive(Clone, Copy)]
 pub struct SchemaText<'t> {
     pub party: Party<'t>,
+    pub signers: &'t [KeyId],
     pub ddl: &'t Ddl,
     pub text: &'t str,
 }
@@ -52,7 +53,10 @@ pub fn change_schema<R: Recorder>(
 ) -> Result<Arc<Versioned>, Stop> {
     let Party { principal, role } = change.party;
     let actor = before.catalog.roles().actor(principal, role)?;
-    let (catalog, changes, validations) = before.catalog.apply_as(actor, change.ddl)?;
+    let height = overlay.moment().height;
+    let brought = Brought { signers: change.signers, height };
+    let (catalog, changes, validations) =
+        before.catalog.apply_brought(actor, brought, change.ddl)?;
     let mut validations = validations.iter().peekable();
     for made in 0..=changes.len() {
         while let Some(Validation { query, error, .. }) =
@@ -69,7 +73,8 @@ pub fn change_schema<R: Recorder>(
     }
     let mut statements = before.statements.clone();
     if !matches!(change.ddl, Ddl::Truncate { restart_identity: false, .. }) {
-        statements.push(Stated::new(change.party, change.text));
+        let SchemaText { party, signers, text, .. } = change;
+        statements.push(Stated::new(AskedChange { party, signers, text }, height));
     }
     let emptied = changes.iter().filter_map(|change| match change {
         StoreChange::Truncate(table) => Some(*table),

@@ -50,6 +50,7 @@ mod release;
 mod roles;
 pub mod schema;
 mod sequences;
+mod signed;
 mod stocks;
 mod table_as;
 pub mod transaction;
@@ -508,7 +509,7 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             let party = self.info.party();
             transaction.writes_as(party.role)?;
-            let change = SchemaText { party, ddl, text };
+            let change = SchemaText { party, signers: &[], ddl, text };
             transaction.change_schema(change, self.database.engine.store())?;
             return Ok(plain(tag));
         }

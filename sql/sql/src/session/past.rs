@@ -167,6 +167,7 @@ impl Session {
         match query {
             PastQuery::Outcome { key } => self.run_outcome(key, parameters).await,
             PastQuery::Proof(query) => self.run_proof(query, parameters).await,
+            PastQuery::SubmitSigned { envelope } => self.submit_signed(envelope, parameters).await,
             query => self.run_past(query, parameters, view),
         }
     }
@@ -226,7 +227,10 @@ impl Session {
                 });
                 skips.collect()
             }
-            PastQuery::Outcome { .. } | PastQuery::Proof(_) | PastQuery::Columns { .. } => {
+            PastQuery::Outcome { .. }
+            | PastQuery::Proof(_)
+            | PastQuery::SubmitSigned { .. }
+            | PastQuery::Columns { .. } => {
                 let what = "outcomes and proofs are answered by the sequencer";
                 return Err(Error::new(SqlState::INTERNAL_ERROR, what));
             }

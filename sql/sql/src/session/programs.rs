@@ -352,7 +352,16 @@ impl Session {
         if ended.withdrawn {
             self.settings.put_transaction_key_back(key.clone());
         }
-        let answer = ended.answer;
+        self.acknowledge(ended.answer, certified, key.as_deref()).await
+    }
+
+    /// A transaction's end is known; it is answered when it is as certain as the session asks for.
+    pub(super) async fn acknowledge(
+        &mut self,
+        answer: Result<Completion>,
+        certified: Option<watch::Receiver<Height>>,
+        key: Option<&str>,
+    ) -> Result<Completion> {
         if let Ok(completion) = &answer {
             self.has_seen(completion.height);
             if matches!(completion.outcome, Outcome::Committed(_)) {
@@ -363,13 +372,14 @@ impl Session {
             && matches!(completion.outcome, Outcome::Committed(_))
         {
             let height = completion.height;
-            decided::certified(&guard, limit, certified, height, key.as_deref()).await?;
+            let (guard, limit) = (Arc::clone(&self.guard), self.settings.commit_timeout());
+            decided::certified(&guard, limit, certified, height, key).await?;
         }
         answer
     }
 
     /// Where a transaction is acknowledged by its certificate: what tells of them.
-    fn certificates(&self) -> Result<Option<watch::Receiver<Height>>> {
+    pub(super) fn certificates(&self) -> Result<Option<watch::Receiver<Height>>> {
         if !self.settings.acknowledges_certified() {
             return Ok(None);
         }

@@ -18,7 +18,8 @@ use types::{Error, Result, SqlState};
 
 use super::Session;
 use super::guard::aside;
-use super::schema::{may_act, must_be};
+use super::schema::may_act;
+use crate::schema::access::must_be;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::path::SearchPath;

@@ -25,8 +25,8 @@ use concurrency::work::failed_since;
 use concurrency::{Interactive, Load, Moment, NoRecord, Overlay, Statement, Work};
 use engine::transaction::{SchemaSeen, StatementText};
 use engine::{
-    Action, Body, Language, Migrated, ObjectChange, ParameterTypes, Party, SchemaChange, Seed,
-    Transaction,
+    Action, AskedChange, Body, KeyId, Language, Migrated, ObjectChange, ParameterTypes, Party,
+    SchemaChange, Seed, Transaction, Wanted,
 };
 use hashbrown::HashTable;
 use identity::{RoleId, Roles};
@@ -41,6 +41,7 @@ use types::{DataType, Error, Height, Position, Result, SqlState, Stop, Value};
 
 use crate::bind::statement::{Bound, Program, Statement as BoundStatement};
 use crate::compile::bind_in_session;
+use crate::schema::access::must_be;
 use crate::schema::catalog::Catalog;
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::guard::error_of;
@@ -49,7 +50,6 @@ use crate::session::stocks::Stocks;
 use crate::session::versioned::{Stated, Versioned};
 use crate::settings::session_info::{OWNER, SessionInfo};
 use crate::syntax::ddl::Ddl;
-use crate::syntax::names::quoted_if_needed;
 use crate::syntax::parse::parse;
 use crate::syntax::path::SearchPath;
 
@@ -327,7 +327,7 @@ fn not_a_write(text: &str) -> Error {
 
 impl Language for Schema {
     fn compile(&self, transaction: Transaction) -> Result<Work> {
-        let Transaction { user, settings, seed, body } = transaction;
+        let Transaction { user, settings, seed, body, .. } = transaction;
         let party = Party::of(&user, &settings)?;
         let mut draws = Draws::new(seed);
         let work = self.compile_body(party, body, &mut draws)?;
@@ -343,7 +343,32 @@ impl Language for Schema {
         let next = self.next.load();
         let roles = next.catalog.roles();
         let actor = roles.actor(party.principal, party.role)?;
+        if action == Action::SkipBlocks
+            && let Some(user) = next.catalog.organisations.user(actor.session)
+        {
+            let what = "permission denied to skip blocks";
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what).with_detail(format!(
+                "Role \"{}\" is one of organisation \"{}\", and a skip bears no signature.",
+                party.principal, user.organisation
+            )));
+        }
         may_act(roles, actor.current, action)
+    }
+
+    fn asks_for_signatures(&self) -> bool {
+        !self.next.load().catalog.organisations.is_empty()
+    }
+
+    fn wanted_signature(&self, party: Party<'_>) -> Wanted {
+        let next = self.next.load();
+        let (organisations, roles) = (&next.catalog.organisations, next.catalog.roles());
+        organisations.wanted(roles, party.principal, party.role)
+    }
+
+    fn check_signers(&self, party: Party<'_>, signers: &[KeyId]) -> Result<()> {
+        let next = self.next.load();
+        let (organisations, roles) = (&next.catalog.organisations, next.catalog.roles());
+        organisations.check(roles, (party.principal, party.role), signers).map(drop)
     }
 
     fn begin(&self, parameters: &Parameters) {
@@ -356,14 +381,14 @@ impl Language for Schema {
 
     fn apply(
         &self,
-        (party, text): (Party<'_>, &str),
+        AskedChange { party, signers, text }: AskedChange<'_>,
         store: &Arc<Store>,
         height: Height,
         time_us: i64,
     ) -> Result<SchemaChange> {
         let current = self.next.load_full();
         let ddl = parse_ddl(&current.catalog, text)?;
-        let change = SchemaText { party, ddl: &ddl, text };
+        let change = SchemaText { party, signers, ddl: &ddl, text };
         let moment = Moment { height, position: 0, now_us: time_us };
         let mut overlay = Overlay::new(store.catalog(), LATEST, moment, NoRecord);
         let version = current.version + 1;
@@ -379,7 +404,7 @@ impl Language for Schema {
         position: Position,
         height: Height,
     ) -> Result<Migrated, Stop> {
-        let Transaction { user, settings, seed, body } = transaction;
+        let Transaction { user, settings, seed, signers, body } = transaction;
         let party = Party::of(&user, &settings)?;
         let Body::Interactive { seen, transaction } = body else {
             return Err(not_a_write("migration").into());
@@ -397,7 +422,7 @@ impl Language for Schema {
         for (write, expected) in transaction.writes {
             if let Body::Schema { text } = &write {
                 let ddl = parse_ddl(&current.catalog, text)?;
-                let change = SchemaText { party, ddl: &ddl, text };
+                let change = SchemaText { party, signers: &signers, ddl: &ddl, text };
                 let version = current.version + 1;
                 let workspace = (&mut overlay, &**store);
                 let next = change_schema(&current, change, version, workspace, Some(&mut frame));
@@ -442,7 +467,7 @@ impl Language for Schema {
         let last_changes = LastChanges::decode(&mut texts)?;
         while !texts.is_empty() {
             let stated = Stated::decode(&mut texts)?;
-            self.apply((stated.party(), &stated.text), store, 0, 0)?;
+            self.apply(stated.asked(), store, stated.height, 0)?;
         }
         let Versioned { catalog, statements, .. } = &*self.next.load_full();
         let (catalog, statements) = (catalog.clone(), statements.clone());
@@ -478,19 +503,6 @@ pub(super) fn may_act(roles: &Roles, role: RoleId, action: Action<'_>) -> Result
         Action::SkipBlocks => (RoleId::SKIP_BLOCKS, "skip blocks".to_owned()),
     };
     must_be(roles, role, needed, &what)
-}
-
-/// # Errors
-/// 42501: a role is neither a superuser nor a member of the one that may do this.
-pub(super) fn must_be(roles: &Roles, role: RoleId, needed: RoleId, what: &str) -> Result<()> {
-    if roles.has_privileges_of(role, needed) {
-        return Ok(());
-    }
-    let (role, needed) = (roles.name(role), roles.name(needed));
-    let message = format!("permission denied to {what}");
-    Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
-        .with_detail(format!("Role \"{role}\" is neither a superuser nor a member of {needed}."))
-        .with_hint(format!("A superuser can say: GRANT {needed} TO {}.", quoted_if_needed(role))))
 }
 
 fn parse_ddl(catalog: &Catalog, text: &str) -> Result<Ddl> {

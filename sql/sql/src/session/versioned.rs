@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::Party;
-use types::Result;
-use types::codec::{decode_str, encode_str};
+use engine::{AskedChange, KeyId, Party};
+use types::codec::{decode_str, decode_u64, encode_str, encode_u64};
+use types::{Error, Height, Result, SqlState};
 
 use super::last_changes::LastChanges;
 use crate::schema::catalog::Catalog;
@@ -20,22 +20,31 @@ pub struct Versioned {
     pub(super) last_changes: LastChanges,
 }
 
-/// A schema change, and whose it was.
+/// A schema change, whose it was, and how it came to its block.
 #[derive(Clone, Debug)]
 pub(super) struct Stated {
     pub principal: Arc<str>,
     pub role: Option<Arc<str>>,
     pub text: Arc<str>,
+    pub signers: Arc<[KeyId]>,
+    pub height: Height,
 }
 
 impl Stated {
-    pub fn new(party: Party<'_>, text: &str) -> Stated {
+    pub fn new(AskedChange { party, signers, text }: AskedChange<'_>, height: Height) -> Stated {
         let Party { principal, role } = party;
-        Stated { principal: principal.into(), role: role.map(Arc::from), text: text.into() }
+        Stated {
+            principal: principal.into(),
+            role: role.map(Arc::from),
+            text: text.into(),
+            signers: signers.into(),
+            height,
+        }
     }
 
-    pub fn party(&self) -> Party<'_> {
-        Party { principal: &self.principal, role: self.role.as_deref() }
+    pub fn asked(&self) -> AskedChange<'_> {
+        let party = Party { principal: &self.principal, role: self.role.as_deref() };
+        AskedChange { party, signers: &self.signers, text: &self.text }
     }
 
     /// No role's name is empty.
@@ -43,11 +52,25 @@ impl Stated {
         encode_str(&self.principal, out);
         encode_str(self.role.as_deref().unwrap_or_default(), out);
         encode_str(&self.text, out);
+        encode_u64(self.height, out);
+        encode_u64(self.signers.len() as u64, out);
+        self.signers.iter().for_each(|signer| out.extend_from_slice(signer));
     }
 
     pub fn decode(input: &mut &[u8]) -> Result<Stated> {
         let mut text = || decode_str(input).map(Arc::from);
         let (principal, role, text) = (text()?, text()?, text()?);
-        Ok(Stated { principal, role: Some(role).filter(|role: &Arc<str>| !role.is_empty()), text })
+        let role = Some(role).filter(|role: &Arc<str>| !role.is_empty());
+        let (height, count) = (decode_u64(input)?, decode_u64(input)?);
+        let mut signers = Vec::new();
+        for _ in 0..count {
+            let Some((signer, rest)) = input.split_first_chunk::<32>() else {
+                let what = "a signer of a schema change is cut short";
+                return Err(Error::new(SqlState::DATA_CORRUPTED, what));
+            };
+            signers.push(*signer);
+            *input = rest;
+        }
+        Ok(Stated { principal, role, text, signers: signers.into(), height })
     }
 }

@@ -8,6 +8,7 @@ use types::{Error, Result, SqlState};
 
 use crate::syntax::grants::{DefaultPrivileges, GrantStatement, Owned};
 use crate::syntax::names::{fold, simple_name};
+use crate::syntax::organisations::OrganisationStatement;
 use crate::syntax::roles::{RoleSpec, RoleStatement};
 use crate::syntax::routine::{CreateFunction, RoutineKind};
 
@@ -89,6 +90,7 @@ pub enum Ddl {
         text: Option<String>,
     },
     Role(Box<RoleStatement>),
+    Organisation(Box<OrganisationStatement>),
     Grant(Box<GrantStatement>),
     DefaultPrivileges(Box<DefaultPrivileges>),
     DropOwned {
@@ -125,6 +127,7 @@ impl Ddl {
             Ddl::CreateIndex(_) => "CREATE INDEX",
             Ddl::DropIndexes { .. } => "DROP INDEX",
             Ddl::Role(statement) => statement.tag(),
+            Ddl::Organisation(statement) => statement.tag(),
             Ddl::Grant(statement) if statement.grants => "GRANT",
             Ddl::Grant(_) => "REVOKE",
             Ddl::DefaultPrivileges(_) => "ALTER DEFAULT PRIVILEGES",

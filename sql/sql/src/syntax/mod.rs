@@ -21,6 +21,7 @@ pub mod grants;
 pub(crate) mod merge;
 pub mod names;
 pub mod normalise;
+pub mod organisations;
 pub mod parse;
 pub mod parsed;
 pub mod path;

@@ -25,6 +25,7 @@ use crate::syntax::errors::{Place, parser_error, syntax_error, unexpected};
 use crate::syntax::grants;
 use crate::syntax::merge;
 use crate::syntax::names::fold;
+use crate::syntax::organisations;
 use crate::syntax::parsed::{Body, Cover, Parsed};
 use crate::syntax::place::Start;
 use crate::syntax::rewrites;
@@ -189,6 +190,9 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
     two_phases(tokens)?;
     if let Some(read) = cursor::read(sql, tokens, parse_statement) {
         return read;
+    }
+    if let Some(read) = organisations::read(sql, tokens) {
+        return read.map(|it| Body::Ddl(Box::new(Ddl::Organisation(Box::new(it)))));
     }
     match words.as_slice() {
         [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),

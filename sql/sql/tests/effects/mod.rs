@@ -20,8 +20,8 @@ use ::types::{Error, Height, Position, Result, Stamp, Stop, TableId};
 use concurrency::{Expectation, Interactive, Work};
 use engine::transaction::SchemaSeen;
 use engine::{
-    Body, EXECUTOR, Language, Migrated, Numbering, ObjectChange, ParameterTypes, Party, Replica,
-    Request, SCHEMA_TABLE, SchemaChange, Transaction,
+    AskedChange, Body, EXECUTOR, Language, Migrated, Numbering, ObjectChange, ParameterTypes,
+    Replica, Request, SCHEMA_TABLE, SchemaChange, Transaction,
 };
 use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
 use ledger::{EffectsDigest, Genesis, Hash, Parameters};
@@ -76,7 +76,7 @@ impl Language for Watched {
 
     fn apply(
         &self,
-        asked: (Party<'_>, &str),
+        asked: AskedChange<'_>,
         store: &Arc<Store>,
         height: Height,
         time_us: i64,

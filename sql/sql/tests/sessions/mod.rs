@@ -23,6 +23,7 @@ mod schema_changes;
 mod schemas;
 mod sequences;
 mod settings;
+mod signed;
 mod tables_as;
 mod types;
 mod zones;
@@ -37,6 +38,7 @@ use engine::{
     Beside, BlockLimits, Body, Clock, EXECUTOR, Engine, Language, NoObserver, RetentionSettings,
     Submitter, replay, replay_watched, resume_writing,
 };
+use ledger::signatures::SecretKey;
 use ledger::{BlockReader, BlockResult, BlockWriter, Genesis, LogOptions, MemoryFiles, Parameters};
 use sql::SessionInfo;
 use sql::session::schema::Schema;
@@ -47,6 +49,9 @@ pub type Row = Box<[Value]>;
 
 /// Where the answer to a transaction comes from.
 pub type Submitted = tokio::sync::oneshot::Receiver<Result<engine::Completion>>;
+
+/// Of the key that nodes sign by.
+pub const NODE_SEED: [u8; 32] = [200; 32];
 
 /// What any protocol must bring about is tested under each of them.
 pub fn protocols() -> impl Iterator<Item = &'static str> {
@@ -112,7 +117,7 @@ impl Node {
             BlockLimits::default(),
             clock,
             Arc::new(NoObserver),
-            Beside { retention, ..Beside::default() },
+            Beside { retention, signer: Some(SecretKey::of_seed(NODE_SEED)), ..Beside::default() },
         );
         Node {
             files,
