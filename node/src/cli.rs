@@ -113,6 +113,10 @@ pub enum Command {
     Receipt(Receipt),
     /// Check a proof that a node gave, or show the key that its heads are signed with.
     Proof(Proof),
+    /// Make a key that signs transactions, or show the public half of one.
+    Identity(Identity),
+    /// Sign a transaction of a user, for SELECT tally_submit_signed(…) on any node.
+    Sign(Sign),
     /// Write, check or show the configuration.
     Config(Config),
     #[command(flatten)]
@@ -465,6 +469,72 @@ pub enum ReceiptCheck {
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
     },
+}
+
+#[derive(Args, Debug)]
+pub struct Identity {
+    #[command(subcommand)]
+    pub action: IdentityAction,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum IdentityAction {
+    /// Make a key in a new file that only its owner can read, and print its public half.
+    New {
+        /// A file that does not exist.
+        file: PathBuf,
+    },
+    /// Print the public half of a key.
+    Show {
+        /// A file that `tally identity new` has made.
+        file: PathBuf,
+    },
+    /// Print the public half of the key that a node signs by, which is made if there is none.
+    Node {
+        /// The node's data folder.
+        #[arg(long, value_name = "DIR", default_value = "tally-data")]
+        data: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct Sign {
+    /// A file that `tally identity new` has made.
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Whose transaction it is.
+    #[arg(long, value_name = "NAME")]
+    pub user: String,
+    /// Id of the ledger, 32 hexadecimal digits: SHOW ledger.id tells it.
+    #[arg(long, value_name = "HEX", value_parser = crate::signing::ledger_id)]
+    pub ledger: [u8; 16],
+    /// The role that the user acts as, where that is another.
+    #[arg(long, value_name = "NAME")]
+    pub role: Option<String>,
+    /// Names the transaction, which then runs at most once under that name.
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+    /// Seconds until it can be ordered no more.
+    #[arg(long, value_name = "SECONDS", default_value = "300")]
+    pub expires: u32,
+    #[command(subcommand)]
+    pub action: SignAction,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum SignAction {
+    /// A procedure or function.
+    Call {
+        procedure: String,
+        /// An integer, a number with a point, true, false, null; else a text, in single quotes
+        /// where it looks like one of these.
+        #[arg(allow_negative_numbers = true)]
+        arguments: Vec<String>,
+    },
+    /// One INSERT, UPDATE, DELETE or MERGE.
+    Statement { text: String },
+    /// A schema change, such as ALTER ORGANISATION.
+    Schema { text: String },
 }
 
 #[derive(Args, Debug)]

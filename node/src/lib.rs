@@ -35,6 +35,7 @@ mod restore;
 pub mod secrets;
 mod serve;
 mod sessions;
+mod signing;
 mod skip;
 mod tools;
 mod users;
@@ -99,6 +100,8 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Export(arguments) => export::run(arguments, cli.output),
         Command::Receipt(arguments) => inspect::receipt(arguments, cli.output),
         Command::Proof(arguments) => proof::run(&arguments.action, cli.output),
+        Command::Identity(arguments) => signing::identity(&arguments.action, cli.output),
+        Command::Sign(arguments) => signing::sign(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
         Command::Cluster(arguments) => cluster::run(&arguments.action, cli.output),
         Command::Tool(tool) => Err(tools::run(tool, cli.output == Output::Json)),

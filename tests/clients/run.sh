@@ -105,7 +105,10 @@ run_python() { # CLIENT SCRIPT
     "$venv/bin/python" "$here/$1/$2"
 }
 
-run_psycopg() { run_python psycopg transaction.py; }
+run_psycopg() {
+    run_python psycopg transaction.py
+    [ -z "$is_own" ] || run_python psycopg signed.py
+}
 
 run_asyncpg() { run_python asyncpg transaction.py; }
 
@@ -131,6 +134,8 @@ run_node_postgres() {
     cp "$here"/node-postgres/* "$folder/"
     [ -d "$folder/node_modules/pg" ] || (cd "$folder" && npm ci --silent --no-audit --no-fund)
     node "$folder/transaction.js"
+    [ -z "$is_own" ] || SIGNING="$root/clients/js" node "$folder/signed.js"
+    node "$root/clients/js/tally_sign.mjs" vectors "$root/docs/vectors/envelopes.json"
 }
 
 run_tokio_postgres() {

@@ -27,6 +27,7 @@ mod mixed;
 mod mixed_sizes;
 mod neighbours;
 mod observers;
+mod organisations;
 mod pages;
 mod promises;
 mod proofs;

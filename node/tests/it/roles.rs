@@ -9,12 +9,12 @@ use tokio_postgres::{Client, NoTls};
 use super::doors::psql_by;
 use super::{Node, path, run};
 
-fn connection(node: &Node, user: &str, password: &str) -> String {
+pub fn connection(node: &Node, user: &str, password: &str) -> String {
     let port = node.ready["listen"].as_str().unwrap().rsplit(':').next().unwrap();
     format!("host=127.0.0.1 port={port} dbname=tally user={user} password='{password}'")
 }
 
-fn files_hold(folder: &Path, text: &str) -> bool {
+pub fn files_hold(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
         match path.is_dir() {

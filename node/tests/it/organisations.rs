@@ -1,0 +1,119 @@
+//! Organisations by psql, `tally identity` and `tally sign`.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use super::doors::psql_by;
+use super::roles::{connection, files_hold};
+use super::{Node, path, run};
+
+/// What a command prints, which has to succeed.
+fn printed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn users_of_an_organisation_sign_by_keys_that_go_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let log = folder.path().join("log");
+    let file = |name: &str| folder.path().join(name);
+    let (root, ada) = (file("root.key"), file("ada.key"));
+    let new = |file: &Path| printed(&["identity", "new", path(file)]);
+    let (root_key, ada_key) = (new(&root), new(&ada));
+    assert_eq!(printed(&["identity", "show", path(&ada)]), ada_key);
+    assert!(!run(&["identity", "new", path(&ada)]).status.success(), "there is one");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&ada).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+
+    let opened = fs::File::create(&log).unwrap();
+    let mut node = Node::start_logging(super::tally(&[]), &data, &[], opened);
+    let owner = connection(&node, "tally", "");
+    let say = |text: &str| {
+        let (done, answered) = psql_by(&owner, text);
+        assert!(done, "{text}: {answered}");
+        answered
+    };
+    let ledger = say("SHOW ledger.id");
+    let sign = |key: &Path, user: &str, what: &[&str]| {
+        let by = ["sign", "--key", path(key), "--user", user, "--ledger", &ledger];
+        printed(&[&by[..], what].concat())
+    };
+    let submit = |bytes: &str| {
+        psql_by(&owner, &format!("SELECT count, rows FROM tally_submit_signed('{bytes}')"))
+    };
+    let enrol = |text: &str| {
+        let signed = sign(&root, "tally", &["schema", &format!("ALTER ORGANISATION bank {text}")]);
+        assert_eq!(submit(&signed), (true, "0|[]".into()), "{text}");
+    };
+    say("CREATE TABLE paid (id int PRIMARY KEY, v numeric, note text)");
+    say("CREATE FUNCTION pay(i int, v numeric, n text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN \
+         INSERT INTO paid VALUES (i, v, n); RETURN 'paid ' || n; END $$");
+    say("CREATE USER ada; GRANT INSERT, SELECT ON paid TO ada");
+    say(&format!("CREATE ORGANISATION bank KEY '{root_key}'"));
+    enrol("ADD USER ada WITH CLIENT SIGNATURE");
+    enrol(&format!("ADD KEY '{ada_key}' FOR USER ada"));
+    let node_key = printed(&["identity", "node", "--data", path(&data)]);
+    enrol(&format!("ADD KEY '{node_key}' FOR NODE \"one of two\""));
+
+    let call = sign(&ada, "ada", &["call", "pay", "1", "2.50", "rent"]);
+    assert_eq!(submit(&call), (true, "0|[[\"paid rent\"]]".into()));
+    let (done, why) = submit(&call);
+    assert!(!done && why.contains("was used before"), "{why}");
+    let statement = sign(&ada, "ada", &["statement", "INSERT INTO paid VALUES (2, 1, 'x')"]);
+    assert_eq!(submit(&statement), (true, "1|[]".into()));
+    let named = ["--name", "three", "call", "pay", "3", "-1.0", "'4'"];
+    assert!(submit(&sign(&ada, "ada", &named)).0);
+    let (done, why) = submit(&sign(&root, "tally", &["statement", "DELETE FROM paid"]));
+    assert!(done, "a root key may stand beside any: {why}");
+    let forged = sign(&ada, "tally", &["statement", "DELETE FROM paid"]);
+    let (done, why) = submit(&forged);
+    assert!(!done && why.contains("is none of role \"tally\""), "{why}");
+    let as_ada = connection(&node, "ada", "");
+    let (done, why) = psql_by(&as_ada, "INSERT INTO paid VALUES (9)");
+    assert!(!done && why.contains("has to sign its transactions itself"), "{why}");
+    let late = ["--expires", "0", "statement", "INSERT INTO paid VALUES (8)"];
+    let late = sign(&ada, "ada", &late);
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let (done, why) = submit(&late);
+    assert!(!done && why.contains("expired"), "{why}");
+    enrol("ALTER USER ada WITHOUT CLIENT SIGNATURE");
+    assert!(psql_by(&as_ada, "INSERT INTO paid VALUES (9)").0, "its node signs");
+
+    let keys = "SELECT kind, holder, client_signature, revoked_block IS NOT NULL FROM tally_keys \
+                ORDER BY kind";
+    let expected = "node|one of two||f\nroot|||f\nuser|ada|f|f";
+    assert_eq!(say(keys), expected);
+    let all = "SELECT organisation, users, nodes, keys FROM tally_organisations";
+    assert_eq!(say(all), "bank|1|1|3");
+    let since = "SELECT string_agg(since_block::text, ' ' ORDER BY key) FROM tally_keys";
+    let before = say(since);
+
+    node.signal(Signal::TERM);
+    drop(node);
+    for key in [&root, &ada] {
+        let seed = fs::read_to_string(key).unwrap();
+        let half = &seed[..32];
+        assert!(!files_hold(&data, half), "a private key is in the folder");
+        assert!(!fs::read_to_string(&log).unwrap().contains(half), "or in the log");
+    }
+    assert!(run(&["verify", path(&data)]).status.success());
+    assert!(run(&["checkpoint", "--data", path(&data)]).status.success());
+    let node = Node::start(&data);
+    let owner = connection(&node, "tally", "");
+    assert_eq!(psql_by(&owner, keys).1, expected);
+    assert_eq!(psql_by(&owner, since).1, before, "of a checkpoint");
+    let again = sign(&ada, "ada", &["call", "pay", "10", "1.0", "y"]);
+    let text = format!("SELECT rows FROM tally_submit_signed('{again}')");
+    assert_eq!(psql_by(&owner, &text), (true, "[[\"paid y\"]]".into()));
+    // What is no key is not shown.
+    fs::write(&ada, "hunter2").unwrap();
+    let refused = run(&["identity", "show", path(&ada)]);
+    assert!(!refused.status.success());
+    assert!(!String::from_utf8_lossy(&refused.stderr).contains("hunter2"));
+}
