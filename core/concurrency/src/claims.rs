@@ -102,6 +102,22 @@ impl Footprint {
         self.ranges.truncate(mark.ranges);
         self.release(rows, ranges);
     }
+
+    /// Forgets what was read since in some tables, where all reads are required.
+    pub fn forget_tables(&mut self, mark: FootprintMark, of: &dyn Fn(TableId) -> bool) {
+        let (rows, ranges) = (self.rows.len(), self.ranges.len());
+        let mut at = 0;
+        self.rows.retain(|row| {
+            at += 1;
+            at <= mark.rows || !of(row.table)
+        });
+        at = 0;
+        self.ranges.retain(|read| {
+            at += 1;
+            at <= mark.ranges || !of(read.range.table)
+        });
+        self.release(rows - self.rows.len(), ranges - self.ranges.len());
+    }
 }
 
 impl Overlay<Footprint> {

@@ -17,6 +17,9 @@
 //! *Deadlocks* within the table are its own to find ([`table`]), those through other locks of
 //! sessions are found with them ([`cycles`]).
 //!
+//! *Rows that a query locks.* Under other protocols the table has the locks of statements that ask
+//! for them, FOR UPDATE and its kin, and concerns no others: their owners announce nothing.
+//!
 //! *Cost.* Under other protocols: one load for each transaction that is begun or request that is
 //! made. Under `2pl` a request that passes counts itself in and out. A lock: see [`table`].
 
@@ -34,7 +37,7 @@ use concurrency::claims::{Claim, Place};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time;
-use types::{Error, SqlState, TableId};
+use types::{Error, Key, SqlState, TableId};
 
 pub use cycles::{Cycles, Waits};
 pub use table::{Answer, Blocked, Bounds, LockTable, OwnerId, Shown};
@@ -223,6 +226,11 @@ impl Drop for Wait<'_> {
 }
 
 impl LockOwner {
+    /// Rows of a table that others have locked, or wait for.
+    pub fn taken_from(&self, table: TableId, exclusive: bool) -> BTreeSet<Key> {
+        self.locks.state.lock().table.taken_from(self.id, table, exclusive)
+    }
+
     /// Locks all claims, one after the other. What was locked before an error stays locked.
     pub async fn lock(
         &mut self,

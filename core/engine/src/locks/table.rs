@@ -254,6 +254,21 @@ impl LockTable {
                 .any(|(grant, range)| enough(grant) && contains(range, &claim.place))
     }
 
+    /// Rows of a table that a claim of this owner would have to wait for.
+    pub fn taken_from(&self, owner: OwnerId, table: TableId, exclusive: bool) -> BTreeSet<Key> {
+        let against = |other: OwnerId, is: bool| other != owner && (is || exclusive);
+        let held = self.lines.get(&(table, 0)).into_iter().flat_map(|held| &held.keys);
+        let held = held.filter(|(_, grants)| grants.iter().any(|g| against(g.owner, g.exclusive)));
+        let awaited = self.queue.values().filter(|waiter| {
+            waiter.claim.table == table && against(waiter.owner, waiter.claim.exclusive)
+        });
+        let awaited = awaited.filter_map(|waiter| match &waiter.claim.place {
+            Place::Key(key) if waiter.claim.index == 0 => Some(key),
+            _ => None,
+        });
+        held.map(|(key, _)| key).chain(awaited).cloned().collect()
+    }
+
     /// Other owners whose locks conflict with a claim.
     fn holders(&self, owner: OwnerId, claim: &Claim) -> Vec<OwnerId> {
         let Some(held) = self.lines.get(&(claim.table, claim.index)) else { return Vec::new() };

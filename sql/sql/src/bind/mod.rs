@@ -36,7 +36,7 @@ mod refused;
 mod routine;
 mod row_functions;
 mod rows;
-mod scope;
+pub(crate) mod scope;
 mod select;
 mod sequences;
 mod session;

@@ -57,6 +57,9 @@ pub struct Variable {
     pub qualified_only: bool,
 }
 
+/// What statements that a session words itself call a hidden row id.
+pub const ROW_ID_NAME: &str = "\0row id";
+
 impl Scope {
     /// One table under its own name, its columns numbered as in the table.
     pub fn of_table(table: &Arc<Table>) -> Scope {
@@ -72,8 +75,12 @@ impl Scope {
         };
         let columns = table.schema.columns.iter().enumerate();
         let columns = columns.map(|(i, column)| ScopeColumn {
-            // No SQL name is empty, so what is invisible cannot be named.
-            name: if visible(i) { column.name.clone() } else { String::new() },
+            // No SQL name is empty or has a NUL, so what is invisible cannot be named.
+            name: match visible(i) {
+                true => column.name.clone(),
+                false if column.dropped => String::new(),
+                false => ROW_ID_NAME.to_owned(),
+            },
             data_type: column.data_type.clone(),
             hidden: !visible(i),
         });

@@ -12,7 +12,7 @@ use super::from::From;
 use super::output_names::output_name;
 use super::plan::{Planned, Wishes, conjuncts, plan};
 use super::row_functions::{check_calls, needs};
-use super::scope::Scope;
+use super::scope::{ROW_ID_NAME, Scope};
 use super::state::{Aggregates, BoundQuery, Place};
 use crate::syntax::names::fold;
 
@@ -600,7 +600,8 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Resul
         }
         for (i, column) in relation.columns.iter().enumerate() {
             // What USING has merged away is a column of its table still.
-            let is_shown = !column.hidden || (only.is_some() && !column.name.is_empty());
+            let can_be_named = !column.name.is_empty() && column.name != ROW_ID_NAME;
+            let is_shown = !column.hidden || (only.is_some() && can_be_named);
             if is_shown {
                 let place = Expr::Column(relation.offset + i as u16);
                 outputs.push(Output {

@@ -1,8 +1,9 @@
-//! What a SELECT says about locks: FOR UPDATE, FOR SHARE, NOWAIT.
+//! What a SELECT says about locks: FOR UPDATE, FOR SHARE, NOWAIT, SKIP LOCKED.
 
 use sqlparser::ast::{self, LockType, NonBlock};
 use types::{Error, Result, SqlState, TableId};
 
+use super::locked_subqueries::locking_queries;
 use crate::schema::catalog::Catalog;
 use crate::syntax::names::{fold, object_name};
 use crate::syntax::parsed::Parsed;
@@ -10,11 +11,18 @@ use crate::syntax::parsed::Parsed;
 /// What a SELECT says about locks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Locking {
+    /// There is a clause.
+    pub rows: bool,
     pub exclusive: Exclusive,
+    pub shared: Exclusive,
     pub nowait: bool,
+    /// SKIP LOCKED.
+    pub skips: bool,
+    /// It writes, and there are clauses in queries within it.
+    pub within: bool,
 }
 
-/// What FOR UPDATE concerns.
+/// What a clause concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Exclusive {
     #[default]
@@ -28,43 +36,100 @@ impl Locking {
     /// # Errors
     /// 42P01 for FOR UPDATE OF what is not in FROM.
     pub fn of(parsed: &Parsed, catalog: &Catalog) -> Result<Locking> {
-        let Some(query) = parsed.query() else { return Ok(Locking::default()) };
         let mut locking = Locking::default();
+        let Some(query) = parsed.query() else {
+            locking.within = !locking_queries(parsed).is_empty();
+            return Ok(locking);
+        };
+        if let Some(clause) = query.locks.first() {
+            locking.rows = true;
+            check_rows(query, &clause.lock_type)?;
+        }
         for clause in &query.locks {
             locking.nowait |= clause.nonblock == Some(NonBlock::Nowait);
+            locking.skips |= clause.nonblock == Some(NonBlock::SkipLocked);
             let concerned = match &clause.of {
                 None => Exclusive::All,
                 Some(name) => locked_relation(query, name, catalog)?,
             };
-            if clause.lock_type == LockType::Update {
-                locking.exclusive = match locking.exclusive {
-                    Exclusive::Nothing => concerned,
-                    known if known == concerned => known,
-                    _ => Exclusive::All,
-                };
+            match clause.lock_type {
+                LockType::Update => locking.exclusive = locking.exclusive.and(concerned),
+                LockType::Share => locking.shared = locking.shared.and(concerned),
             }
         }
         Ok(locking)
     }
 
     pub fn is_exclusive(self, table: TableId) -> bool {
-        match self.exclusive {
+        self.exclusive.concerns(table)
+    }
+
+    /// NOWAIT where rows are locked by nobody's statement but those of [`row_locks`].
+    ///
+    /// [`row_locks`]: super::row_locks
+    pub fn check_without_locks(self) -> Result<()> {
+        match self.nowait {
+            false => Ok(()),
+            true => Err(Error::unsupported("NOWAIT in a query whose rows cannot be locked")
+                .with_hint("Rows of tables can be, in a transaction that may write.")),
+        }
+    }
+}
+
+impl Exclusive {
+    fn and(self, other: Exclusive) -> Exclusive {
+        match (self, other) {
+            (Exclusive::Nothing, other) => other,
+            (known, other) if known == other => known,
+            _ => Exclusive::All,
+        }
+    }
+
+    pub fn concerns(self, table: TableId) -> bool {
+        match self {
             Exclusive::Nothing => false,
             Exclusive::Table(only) => only == table,
             Exclusive::All => true,
         }
     }
+}
 
-    /// Every read of a transaction is validated, so a lock would add nothing; but an answer at
-    /// once that the rows are locked cannot be given.
-    pub fn check_without_locks(self) -> Result<()> {
-        match self.nowait {
-            false => Ok(()),
-            true => Err(Error::unsupported("NOWAIT where no rows are locked").with_hint(
-                "Transactions that write lock rows under the protocol 2pl, and no others.",
-            )),
+/// # Errors
+/// 0A000 where what is answered are no rows of tables.
+fn check_rows(query: &ast::Query, lock: &LockType) -> Result<()> {
+    let clause = match &*query.body {
+        ast::SetExpr::Select(select) => {
+            let is_grouped = match &select.group_by {
+                ast::GroupByExpr::All(_) => true,
+                ast::GroupByExpr::Expressions(by, _) => !by.is_empty(),
+            };
+            match (&select.distinct, is_grouped, &select.having) {
+                (Some(ast::Distinct::Distinct | ast::Distinct::On(_)), ..) => "DISTINCT clause",
+                (_, true, _) => "GROUP BY clause",
+                (_, _, Some(_)) => "HAVING clause",
+                _ => return Ok(()),
+            }
         }
-    }
+        ast::SetExpr::SetOperation { .. } => "UNION/INTERSECT/EXCEPT",
+        ast::SetExpr::Values(_) => "VALUES",
+        _ => return Ok(()),
+    };
+    Err(refused_with(lock, clause))
+}
+
+/// The error of a query that answers no rows of tables.
+pub(super) fn is_not_of_rows(locking: Locking, what: &str) -> Error {
+    let is_update = locking.exclusive != Exclusive::Nothing;
+    refused_with(if is_update { &LockType::Update } else { &LockType::Share }, what)
+}
+
+fn refused_with(lock: &LockType, what: &str) -> Error {
+    let lock = match lock {
+        LockType::Update => "UPDATE",
+        LockType::Share => "SHARE",
+    };
+    let what = format!("FOR {lock} is not allowed with {what}");
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
 }
 
 /// The table behind a name of a query's FROM; all that is read, where it is no table.

@@ -38,7 +38,7 @@ use super::transaction::Attempt;
 use crate::bind::statement::TableLock;
 
 /// Runs of one statement that meet other rows than those it has locked.
-const ATTEMPTS_MAX: usize = 32;
+pub(super) const ATTEMPTS_MAX: usize = 32;
 
 /// Held while a request is under way.
 pub(super) enum Respected {
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    fn newest(&self) -> Result<(Snapshot, Head)> {
+    pub(super) fn newest(&self) -> Result<(Snapshot, Head)> {
         let snapshot = self.newest_snapshot()?;
         let head = self.head_of(&snapshot)?;
         Ok((snapshot, head))
@@ -207,7 +207,7 @@ impl Session {
         Ok(plain("LOCK TABLE"))
     }
 
-    fn waiting(
+    pub(super) fn waiting(
         &self,
     ) -> Waiting<impl Fn() -> Result<()> + use<>, impl Fn(TableId) -> String + use<>> {
         let (guard, store) = (Arc::clone(&self.guard), Arc::clone(self.database.engine.store()));
@@ -224,16 +224,16 @@ impl Session {
 }
 
 /// What a wait is told, apart from the session, which is busy with it.
-struct Waiting<G, N> {
-    guard: G,
-    names: N,
-    lock_timeout: Option<std::time::Duration>,
+pub(super) struct Waiting<G, N> {
+    pub guard: G,
+    pub names: N,
+    pub lock_timeout: Option<std::time::Duration>,
 }
 
-fn no_transaction() -> Error {
+pub(super) fn no_transaction() -> Error {
     Error::new(SqlState::INTERNAL_ERROR, "no transaction holds locks")
 }
 
-fn unsettled() -> Error {
+pub(super) fn unsettled() -> Error {
     Error::serialization("The statement met other rows each time that it had locked those it met.")
 }

@@ -38,6 +38,7 @@ mod last_changes;
 pub mod ledger_proofs;
 mod lifted;
 mod lock_clauses;
+mod locked_subqueries;
 mod locking;
 mod named;
 mod parameters;
@@ -48,6 +49,7 @@ mod programs;
 mod proofs;
 mod release;
 mod roles;
+mod row_locks;
 pub mod schema;
 mod sequences;
 mod signed;
@@ -372,14 +374,26 @@ impl Session {
             }
             _ => Box::default(),
         };
-        let (version, broad) = (versioned.version, OnceLock::new());
+        let (version, keyed, broad) = (versioned.version, OnceLock::new(), OnceLock::new());
         let locking = Locking::of(&parsed, &versioned.catalog)?;
         let origins = match &bound.output {
             Output::Rows(columns) => origins::of(&versioned.catalog, &parsed, columns.len()),
             Output::Tag => Box::default(),
         };
         let (zone, role) = (self.info.zone.clone(), Arc::from(self.info.current_user()));
-        Ok(Prepared { parsed, bound, types, version, zone, role, origins, scanned, locking, broad })
+        Ok(Prepared {
+            parsed,
+            bound,
+            types,
+            version,
+            zone,
+            role,
+            origins,
+            scanned,
+            locking,
+            keyed,
+            broad,
+        })
     }
 
     /// What the ledger is asked for speaks of moments, and not of what clocks show.

@@ -7,6 +7,7 @@ use procedure::{Column, Output};
 use types::{TableId, Value, Zone};
 
 use super::lock_clauses::Locking;
+use super::row_locks::Keyed;
 use crate::bind::origins::Origin;
 use crate::bind::statement::{Bound, Command, Program, Statement};
 use crate::copy::CopyOptions;
@@ -101,6 +102,8 @@ pub struct Prepared {
     /// have none.
     pub(super) scanned: Box<[TableId]>,
     pub(super) locking: Locking,
+    /// What locks its rows, once that was wanted; `None` in it: nothing does.
+    pub(super) keyed: OnceLock<Option<Arc<Keyed>>>,
     /// The analyst's plan, once it was wanted; `None` in it: the fast path stays.
     pub(super) broad: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
 }
@@ -147,8 +150,21 @@ impl Prepared {
         let statement = statement(Arc::new(of));
         let session_dependent = true;
         let bound = Bound { statement, parameters, output, session_dependent, zone_dependent };
-        let (scanned, origins, broad) = (Box::default(), Box::default(), OnceLock::new());
-        Prepared { parsed, bound, types, version, zone, role, origins, scanned, locking, broad }
+        let (scanned, origins) = (Box::default(), Box::default());
+        let (keyed, broad) = (OnceLock::new(), OnceLock::new());
+        Prepared {
+            parsed,
+            bound,
+            types,
+            version,
+            zone,
+            role,
+            origins,
+            scanned,
+            locking,
+            keyed,
+            broad,
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use super::prepared::Prepared;
 use super::sequences::{ATTEMPTS_MAX, is_too_few};
 use super::{Session, View, schema};
 use crate::bind::PastQuery;
-use crate::bind::statement::{Bound, Program};
+use crate::bind::statement::Program;
 use crate::compile::bind_in_session;
 use crate::copy::{CopyFormatter, CopyOptions};
 use crate::plan::analyst::held;
@@ -92,11 +92,31 @@ impl Session {
         parameters: &[Value],
         view: View,
     ) -> Result<Answer> {
+        let types = &prepared.bound.parameters;
+        if let Some(keyed) = self.row_locks(prepared, &view)? {
+            check_kinds(types, parameters)?;
+            return self.answer_locking_rows(&keyed, prepared, parameters).await;
+        }
+        check_kinds(types, parameters)?;
+        if prepared.locking.within
+            && let Some(answer) = self.answer_with_locked_rows(prepared, parameters).await?
+        {
+            return Ok(answer);
+        }
         if let Some(answer) = self.answer_broad(prepared, None, parameters, &view).await? {
             return Ok(answer);
         }
-        let Bound { parameters: types, output, .. } = &prepared.bound;
-        check_kinds(types, parameters)?;
+        self.run_and_answer(procedure, prepared, parameters, view).await
+    }
+
+    pub(super) async fn run_and_answer(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        let output = &prepared.bound.output;
         // Rows that a block answers cannot be refused any more when they are there.
         if !procedure.read_only && matches!(output, Output::Rows(_)) {
             self.guard.pool().check()?;
@@ -404,6 +424,7 @@ impl Session {
             return Ok(plain("COMMIT"));
         };
         transaction.confirm()?;
+        let _row_locks = transaction.row_locks.take();
         let locks = transaction.take_locks();
         let _passing = match &locks {
             Some(_) => None,

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use concurrency::overlay::{Mark, StatementMark};
+use concurrency::sparing::{Spared, Sparing};
 use concurrency::{
     Claim, Expectation, Footprint, FootprintMark, Interactive, Moment, NoRecord, Overlay,
     RangeDigest, RangeRequirement, Work,
@@ -32,7 +33,7 @@ use procedure::access::Range;
 use procedure::draws::Draws;
 use procedure::{Frame, ProgramResult};
 use storage::{Snapshot, Store};
-use types::{Error, Result, SqlState, Stamp, TableId};
+use types::{Error, Key, Result, SqlState, Stamp, TableId};
 
 use crate::schema::sequence::Sequence;
 use crate::session::beside::{Beside, BesideMark};
@@ -61,6 +62,10 @@ pub struct OpenTransaction {
     now_us: i64,
     /// Where sessions lock.
     locks: Option<LockOwner>,
+    /// Of rows that statements have locked where sessions do not ([`row_locks`]).
+    ///
+    /// [`row_locks`]: super::row_locks
+    pub row_locks: Option<LockOwner>,
     /// It has read more than one block.
     moved: bool,
     access: AccessMode,
@@ -151,6 +156,7 @@ impl OpenTransaction {
             head,
             now_us,
             locks: None,
+            row_locks: None,
             moved: false,
             access,
             implicit,
@@ -256,7 +262,7 @@ impl OpenTransaction {
     pub fn fail(&mut self) {
         self.rests_on_schema = true;
         if self.savepoints.is_empty() {
-            self.locks = None;
+            (self.locks, self.row_locks) = (None, None);
         }
     }
 
@@ -299,6 +305,43 @@ impl OpenTransaction {
         self.check()?;
         let answered = answered.map_err(error_of);
         Ok(Attempt { answered, footprint, statement, units_left, memory_left })
+    }
+
+    /// The same of a query that does not see some rows. What it reads is required at COMMIT, and
+    /// what writing statements have read before, so that the attempt can be undone.
+    pub fn attempt_sparing(&mut self, work: &Work, spared: &Spared) -> Result<Attempt> {
+        self.overlay.recorder.require_all();
+        self.overlay.recorder.enabled = true;
+        self.queried = true;
+        let (units_left, memory_left) = (self.frame.meter().left(), self.memory_left());
+        let footprint = self.overlay.recorder.mark();
+        let statement = self.overlay.begin_statement();
+        let (frame, overlay) = (&mut self.frame, &mut self.overlay);
+        let answered = aside(work.is_short(), || {
+            let mut sparing = Sparing { inner: overlay, spared };
+            work.run_within(frame, &mut sparing)
+        });
+        self.overlay.recorder.enabled = false;
+        self.check()?;
+        let answered = answered.map_err(error_of);
+        Ok(Attempt { answered, footprint, statement, units_left, memory_left })
+    }
+
+    /// Of what such an attempt has read of tables whose rows it may not have seen, only those rows
+    /// are required that it has answered.
+    pub fn require_only(
+        &mut self,
+        attempt: &Attempt,
+        spared: &Spared,
+        answered: &[(TableId, Key)],
+    ) -> Result<()> {
+        self.overlay.recorder.enabled = true;
+        let rows = answered.iter().map(|(table, key)| (*table, key));
+        let rows = rows.filter(|(table, _)| spared.contains_key(table));
+        let required = self.overlay.require_only(attempt.footprint, spared, rows);
+        self.overlay.recorder.enabled = false;
+        self.check()?;
+        required.map_err(error_of)
     }
 
     /// What has to be locked so that an attempt stays true.

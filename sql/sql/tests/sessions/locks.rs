@@ -286,7 +286,7 @@ fn select_says_how_it_locks() {
         a.run("COMMIT").await.unwrap();
         for (statement, protocol) in [
             ("SELECT v FROM (SELECT v FROM t FOR UPDATE NOWAIT) AS u", "2pl"),
-            ("BEGIN; SELECT v FROM t FOR UPDATE NOWAIT", "silo"),
+            ("BEGIN READ ONLY; SELECT v FROM t FOR UPDATE NOWAIT", "silo"),
         ] {
             b.run(&format!("SET ledger.protocol = '{protocol}'")).await.unwrap();
             let refused = b.run(statement).await;

@@ -19,6 +19,7 @@ mod past;
 mod privileges;
 mod references;
 mod roles;
+mod row_locks;
 mod schema_changes;
 mod schemas;
 mod sequences;

@@ -1,0 +1,107 @@
+//! Reads that pass over rows: what SKIP LOCKED sees.
+//!
+//! Which rows those are is no part of the ledger, so no block runs under this; a session does, in
+//! its own workspace. What it read of the tables concerned is not required at COMMIT
+//! ([`Overlay::require_only`]), apart from the rows that it answered: others that come, go or were
+//! passed over are what the client said that it does not mind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use procedure::access::{Access, Command, Range, Row};
+use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
+
+use crate::claims::FootprintMark;
+use crate::footprint::Footprint;
+use crate::overlay::Overlay;
+
+/// Rows that are passed over, by table; a table without any is one that is looked at so.
+pub type Spared = BTreeMap<TableId, BTreeSet<Key>>;
+
+/// An access that does not see some rows.
+pub struct Sparing<'a, A> {
+    pub inner: &'a mut A,
+    pub spared: &'a Spared,
+}
+
+impl<A> Sparing<'_, A> {
+    fn spares(&self, table: TableId, key: &Key) -> bool {
+        self.spared.get(&table).is_some_and(|keys| keys.contains(key))
+    }
+}
+
+impl<A: Access> Access for Sparing<'_, A> {
+    fn read(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        columns: &[ColumnId],
+        out: &mut [Value],
+    ) -> Result<Option<Stamp>, Stop> {
+        match self.spares(table, key) {
+            true => Ok(None),
+            false => self.inner.read(table, key, columns, out),
+        }
+    }
+
+    fn exists(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        Ok(!self.spares(table, key) && self.inner.exists(table, key)?)
+    }
+
+    fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
+        self.inner.update(table, key, command)
+    }
+
+    fn insert(&mut self, table: TableId, key: Key, row: Row) -> Result<bool, Stop> {
+        self.inner.insert(table, key, row)
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        self.inner.delete(table, key)
+    }
+
+    fn scan<V>(&mut self, range: &Range, columns: &[ColumnId], mut visit: V) -> Result<(), Stop>
+    where
+        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
+    {
+        let spared = self.spared.get(&range.table).filter(|keys| !keys.is_empty());
+        self.inner.scan(range, columns, |key, stamp, values| {
+            match spared.is_some_and(|keys| keys.contains(key)) {
+                true => Ok(ControlFlow::Continue(())),
+                false => visit(key, stamp, values),
+            }
+        })
+    }
+
+    fn take_passed_over(&mut self) -> u64 {
+        self.inner.take_passed_over()
+    }
+
+    fn next_row_id(&mut self) -> [u8; 16] {
+        self.inner.next_row_id()
+    }
+
+    fn now_us(&self) -> i64 {
+        self.inner.now_us()
+    }
+
+    fn prefetch(&mut self, table: TableId, key: &Key) {
+        self.inner.prefetch(table, key);
+    }
+}
+
+impl Overlay<Footprint> {
+    /// Of what was read since `mark` in the tables of `spared`, only `rows` are required.
+    pub fn require_only<'k>(
+        &mut self,
+        mark: FootprintMark,
+        spared: &Spared,
+        rows: impl Iterator<Item = (TableId, &'k Key)>,
+    ) -> Result<(), Stop> {
+        self.recorder.forget_tables(mark, &|table| spared.contains_key(&table));
+        for (table, key) in rows {
+            self.read(table, key, &[], &mut [])?;
+        }
+        Ok(())
+    }
+}
