@@ -17,6 +17,10 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     tokens::drop_only(statement);
     tokens::plain_operators(statement);
     drop_concurrently(statement);
+    drop_unlogged(statement);
+    spell_table(statement);
+    drop_key_locks(statement);
+    put_locks_last(statement);
 }
 
 /// `a ISNULL` is `a IS NULL`. A function may be called so, and what AS names.
@@ -51,6 +55,94 @@ fn drop_concurrently(tokens: &mut Vec<TokenWithSpan>) {
     if begins(tokens, &["drop", "index", "concurrently"]) {
         tokens.remove(2);
     }
+}
+
+/// Every table is logged: UNLOGGED asks for less than there is.
+fn drop_unlogged(tokens: &mut Vec<TokenWithSpan>) {
+    if begins(tokens, &["create", "unlogged", "table"]) {
+        tokens.remove(1);
+    }
+}
+
+/// `TABLE t` is `SELECT * FROM t`.
+fn spell_table(tokens: &mut Vec<TokenWithSpan>) {
+    if begins(tokens, &["table"]) && tokens.len() > 1 {
+        let span = tokens[0].span;
+        let spelt = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+        tokens.splice(..1, spelt.map(|token| TokenWithSpan { token, span }));
+    }
+}
+
+/// `FOR NO KEY UPDATE` and `FOR KEY SHARE` are weaker, which a lock of a whole row is not: it is
+/// what comes nearest.
+fn drop_key_locks(tokens: &mut Vec<TokenWithSpan>) {
+    let weaker = |tokens: &[TokenWithSpan]| match tokens {
+        _ if begins(tokens, &["for", "no", "key", "update"]) => 2,
+        _ if begins(tokens, &["for", "key", "share"]) => 1,
+        _ => 0,
+    };
+    let mut at = 0;
+    while at < tokens.len() {
+        let words = weaker(&tokens[at..]);
+        tokens.drain(at + 1..at + 1 + words);
+        at += 1;
+    }
+}
+
+/// `FOR UPDATE LIMIT 1` is `LIMIT 1 FOR UPDATE`: PostgreSQL takes the clauses in either order.
+fn put_locks_last(tokens: &mut [TokenWithSpan]) {
+    let mut at = 0;
+    while at < tokens.len() {
+        let locks = locks_at(&tokens[at..]);
+        let is_early = |rest: &[TokenWithSpan]| {
+            [["limit"], ["offset"], ["fetch"]].iter().any(|word| begins(rest, word))
+        };
+        if locks > 0 && is_early(&tokens[at + locks..]) {
+            let end = at + locks + rest_of_query(&tokens[at + locks..]);
+            tokens[at..end].rotate_left(locks);
+            at = end;
+        } else {
+            at += locks.max(1);
+        }
+    }
+}
+
+/// Tokens of the locking clauses that begin here.
+fn locks_at(tokens: &[TokenWithSpan]) -> usize {
+    let mut end = 0;
+    while begins(&tokens[end..], &["for", "update"]) || begins(&tokens[end..], &["for", "share"]) {
+        end += 2;
+        if begins(&tokens[end..], &["of"]) {
+            let is_name = |token: &Token| {
+                matches!(token, Token::Word(word) if word.quote_style.is_some()
+                    || !matches!(word.keyword, Keyword::NOWAIT | Keyword::SKIP | Keyword::LIMIT
+                        | Keyword::OFFSET | Keyword::FETCH | Keyword::FOR))
+                    || matches!(token, Token::Comma | Token::Period)
+            };
+            end += 1 + tokens[end + 1..].iter().take_while(|it| is_name(&it.token)).count();
+        }
+        if begins(&tokens[end..], &["nowait"]) {
+            end += 1;
+        } else if begins(&tokens[end..], &["skip", "locked"]) {
+            end += 2;
+        }
+    }
+    end
+}
+
+/// Tokens up to the end of a query.
+fn rest_of_query(tokens: &[TokenWithSpan]) -> usize {
+    let mut depth = 0;
+    let ends = tokens.iter().position(|it| {
+        match it.token {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 0 => return true,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        false
+    });
+    ends.unwrap_or(tokens.len())
 }
 
 fn begins(tokens: &[TokenWithSpan], words: &[&str]) -> bool {
@@ -114,5 +206,38 @@ pub(crate) fn set_constraints(parser: &mut Parser<'_>) -> Read<(Vec<ast::ObjectN
     match parser.parse_one_of_keywords(&[Keyword::DEFERRED, Keyword::IMMEDIATE]) {
         Some(word) => Ok((names, word == Keyword::DEFERRED)),
         None => parser.expected("DEFERRED or IMMEDIATE", parser.peek_token()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::syntax::parse::parse;
+
+    /// Each is read as the one behind it.
+    #[test]
+    fn spellings_of_one_statement_are_one_tree() {
+        for (text, plain) in [
+            ("TABLE t", "SELECT * FROM t"),
+            ("CREATE UNLOGGED TABLE t (a int)", "CREATE TABLE t (a int)"),
+            ("SELECT a FROM t FOR NO KEY UPDATE", "SELECT a FROM t FOR UPDATE"),
+            ("SELECT a FROM t FOR KEY SHARE OF t", "SELECT a FROM t FOR SHARE OF t"),
+            ("SELECT a FROM t FOR UPDATE LIMIT 1", "SELECT a FROM t LIMIT 1 FOR UPDATE"),
+            (
+                "UPDATE t SET a = 1 WHERE a = (SELECT a FROM t FOR NO KEY UPDATE OF t, \"u\" \
+                 SKIP LOCKED LIMIT (1) OFFSET 2) AND b = (2)",
+                "UPDATE t SET a = 1 WHERE a = (SELECT a FROM t LIMIT (1) OFFSET 2 FOR UPDATE OF t, \
+                 \"u\" SKIP LOCKED) AND b = (2)",
+            ),
+            (
+                "SELECT 1 FROM t, u FOR UPDATE OF t FOR SHARE OF u NOWAIT FETCH FIRST ROW ONLY",
+                "SELECT 1 FROM t, u FETCH FIRST ROW ONLY FOR UPDATE OF t FOR SHARE OF u NOWAIT",
+            ),
+        ] {
+            let [read, expected] = [text, plain].map(|text| parse(text).map_err(|e| e.to_string()));
+            match (read, expected) {
+                (Ok(read), Ok(expected)) => assert_eq!(read[0].body, expected[0].body, "{text}"),
+                (read, expected) => assert_eq!(read.map(drop), expected.map(drop), "{text}"),
+            }
+        }
     }
 }
