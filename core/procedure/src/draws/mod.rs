@@ -36,7 +36,7 @@ use crate::analysis::visit;
 use crate::chance::{self, Seed};
 use crate::expr::{BinaryOp, Expr, Reg};
 use crate::functions::Function;
-use crate::query::Query;
+use crate::query::{Aggregate, AggregateFunction, Query};
 use crate::step::{Block, Carried, Column, Phi, Procedure, SequenceNeed, SequenceUse, Step};
 use registers::{each_query_expr_mut, each_step_expr_mut};
 
@@ -227,7 +227,7 @@ fn place_all(procedure: &mut Procedure, source: Source, hidden: &[(&str, DataTyp
     let hidden = (first..first + count).map(|register| Expr::Reg(Reg(register))).collect();
     let filling = Filling { source, hidden };
     let mut placing = Placing { filling, registers: procedure.registers, loops: Vec::new() };
-    placing.block(&mut procedure.body, Place { register: None, offset: 0 })?;
+    placing.block(&mut procedure.body, Place { base: None, offset: 0 })?;
     procedure.registers = placing.registers;
     Ok(())
 }
@@ -260,17 +260,21 @@ fn query_draws(query: &Query, source: Source) -> bool {
     draws
 }
 
-/// How many places lie before: what a register says, and `offset` more.
-#[derive(Clone, Copy)]
+/// How many places lie before: what registers say, and `offset` more.
+#[derive(Clone)]
 struct Place {
-    register: Option<Reg>,
+    base: Option<Expr>,
     offset: i64,
 }
 
 impl Place {
-    fn expr(self) -> Expr {
-        match self.register {
-            Some(register) => plus(&Expr::Reg(register), self.offset),
+    fn at(register: Reg) -> Place {
+        Place { base: Some(Expr::Reg(register)), offset: 0 }
+    }
+
+    fn expr(&self) -> Expr {
+        match &self.base {
+            Some(base) => plus(base, self.offset),
             None => Expr::Const(Value::Int(self.offset)),
         }
     }
@@ -280,16 +284,40 @@ impl Place {
     }
 }
 
+fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
+    Expr::Binary { op, left: Box::new(left), right: Box::new(right), result: DataType::Int8 }
+}
+
+/// How many rows an array was made of that is NULL where there was none.
+fn rows_of(array: Reg) -> Expr {
+    let length = Expr::Call {
+        function: Function::Cardinality,
+        arguments: [Expr::Reg(array)].into(),
+        result: DataType::Int8,
+    };
+    Expr::Coalesce([length, Expr::Const(Value::Int(0))].into())
+}
+
+/// A query that makes an array of a value of each row, and draws for each of these rows alone: how
+/// often for one.
+fn draws_for_an_array(query: &Query, source: Source) -> Option<i64> {
+    let Query::Aggregate { input, groups, aggregates } = query else { return None };
+    let whole = |aggregate: &Aggregate| {
+        aggregate.function == AggregateFunction::ArrayAgg
+            && !aggregate.distinct
+            && aggregate.filter.is_none()
+    };
+    let Query::Project { input, .. } = &**input else { return None };
+    let Query::Numbered { input, step, .. } = &**input else { return None };
+    let is_it = groups.is_empty() && aggregates.first().is_some_and(whole);
+    (is_it && count::rows_max(input).is_none() && !query_draws(input, source)).then_some(*step)
+}
+
 fn plus(base: &Expr, more: i64) -> Expr {
     match base {
         _ if more == 0 => base.clone(),
         Expr::Const(Value::Int(base)) => Expr::Const(Value::Int(base + more)),
-        base => Expr::Binary {
-            op: BinaryOp::Add,
-            left: Box::new(base.clone()),
-            right: Box::new(Expr::Const(Value::Int(more))),
-            result: DataType::Int8,
-        },
+        base => binary(BinaryOp::Add, base.clone(), Expr::Const(Value::Int(more))),
     }
 }
 
@@ -348,7 +376,7 @@ impl Placing {
     fn fill<'e>(&self, exprs: impl Iterator<Item = &'e mut Expr>, at: Place) -> Result<Place> {
         match self.filling.fill(exprs, &at.expr()) {
             0 => Ok(at),
-            places => self.counted(at).map(|at| at.after(places)),
+            places => Ok(self.counted(at)?.after(places)),
         }
     }
 
@@ -387,13 +415,31 @@ impl Placing {
             | Step::ForRange { .. }
             | Step::ForEach { .. }
             | Step::While { .. } => self.turns(step, at),
-            Step::Fetch { query, .. } | Step::EmitQuery { query } => self.query(query, at),
+            Step::Fetch { query, outputs, .. } => {
+                let first = at.clone();
+                let behind = self.query(query, at)?;
+                let places = match self.filling.source {
+                    Source::Sequence(_) => draws_for_an_array(query, self.filling.source),
+                    _ => None,
+                };
+                // Where it ends is known once it has run.
+                Ok(match places.zip(outputs.first()) {
+                    Some((places, array)) => {
+                        let times = Expr::Const(Value::Int(places));
+                        let drawn = binary(BinaryOp::Multiply, times, rows_of(*array));
+                        let base = Some(binary(BinaryOp::Add, first.expr(), drawn));
+                        Place { base, offset: 0 }
+                    }
+                    None => behind,
+                })
+            }
+            Step::EmitQuery { query } => self.query(query, at),
             Step::Exit { depth, values } | Step::Continue { depth, values } => {
                 let at = self.fill(values.iter_mut(), at)?;
                 let around = self.loops.len().checked_sub(usize::from(*depth) + 1);
                 if around.is_some_and(|around| self.loops[around]) {
                     let mut more = std::mem::take(values).into_vec();
-                    more.push(self.counted(at)?.expr());
+                    more.push(self.counted(at.clone())?.expr());
                     *values = more.into();
                 }
                 Ok(at)
@@ -409,10 +455,10 @@ impl Placing {
     fn branch(&mut self, step: &mut Step, at: Place) -> Result<Place> {
         let Step::If { condition, then, otherwise, phis } = step else { return Ok(at) };
         let at = self.fill([condition].into_iter(), at)?;
-        let (one, other) = (self.block(then, at)?, self.block(otherwise, at)?);
+        let (one, other) = (self.block(then, at.clone())?, self.block(otherwise, at)?);
         let one = self.fill(phis.iter_mut().map(|phi| &mut phi.then), one)?;
         let other = self.fill(phis.iter_mut().map(|phi| &mut phi.otherwise), other)?;
-        if one.register == other.register {
+        if one.base == other.base {
             return Ok(Place { offset: one.offset.max(other.offset), ..one });
         }
         let out = self.register()?;
@@ -420,16 +466,14 @@ impl Placing {
         let (then, otherwise) = (self.counted(one)?.expr(), self.counted(other)?.expr());
         more.push(Phi { out, then, otherwise });
         *phis = more.into();
-        Ok(Place { register: Some(out), offset: 0 })
+        Ok(Place::at(out))
     }
 
     fn turns(&mut self, step: &mut Step, at: Place) -> Result<Place> {
         let counts = each_turn_draws(step, self.filling.source);
         let at = self.entry(step, at)?;
-        let inside = match counts {
-            true => Place { register: Some(self.register()?), offset: 0 },
-            false => at,
-        };
+        let position = counts.then(|| self.register()).transpose()?;
+        let inside = position.map_or(at.clone(), Place::at);
         let turn = match step {
             Step::While { condition, .. } => self.fill([condition].into_iter(), inside)?,
             _ => inside,
@@ -439,13 +483,13 @@ impl Placing {
             Step::ForRows { body, .. }
             | Step::ForRange { body, .. }
             | Step::ForEach { body, .. }
-            | Step::While { body, .. } => self.block(body, turn),
-            _ => Ok(turn),
+            | Step::While { body, .. } => self.block(body, turn.clone()),
+            _ => Ok(turn.clone()),
         };
         self.loops.pop();
         let Some(carried) = registers::carried_mut(step) else { return end };
         let end = self.fill(carried.iter_mut().map(|one| &mut one.next), end?)?;
-        if let (true, Some(register)) = (counts, inside.register) {
+        if let Some(register) = position {
             let mut more = std::mem::take(carried).into_vec();
             let (initial, next) = (self.counted(at)?.expr(), self.counted(end)?.expr());
             more.push(Carried { register, initial, next });

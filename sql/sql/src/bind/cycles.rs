@@ -22,7 +22,7 @@ use std::sync::Arc;
 use procedure::query::Repeats;
 use procedure::step::Carried;
 use procedure::{BinaryOp, Expr, Function, Query, Reg, Step};
-use types::{ColumnId, DataType, Error, Result, TableId, Value};
+use types::{ColumnId, DataType, Result, TableId, Value};
 
 use super::binder::Binder;
 use super::constraints::{Moment, children_of, going_with};
@@ -490,12 +490,6 @@ impl Binder<'_> {
                     ReferenceAction::SetDefault => self.default_of(child, column),
                     _ => Expr::Const(Value::Null),
                 };
-                if value.draws() {
-                    return Err(Error::unsupported(
-                        "a default that is drawn, for ON UPDATE actions \
-                        that come back to a table",
-                    ));
-                }
                 whens.push((is_matched, value));
             }
             let otherwise = Box::new(Expr::Column(column));

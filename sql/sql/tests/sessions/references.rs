@@ -305,3 +305,57 @@ fn long_lists_end_by_what_a_transaction_may_do() {
         node.verify();
     });
 }
+
+/// A default that is drawn is drawn for each row that it is set in, however the actions come back.
+#[test]
+fn drawn_defaults_are_set_in_circles_under_every_protocol() {
+    block_on(async {
+        for protocol in super::protocols() {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            for text in [
+                "CREATE SEQUENCE turns",
+                "CREATE TABLE d (id int PRIMARY KEY,
+                 up int DEFAULT nextval('turns') REFERENCES d ON UPDATE SET DEFAULT)",
+                "INSERT INTO d VALUES (1, 1), (2, 1), (3, 2), (10, 10), (11, 10)",
+                "UPDATE d SET id = 100 WHERE id = 10",
+            ] {
+                client.run(text).await.unwrap_or_else(|e| panic!("{protocol}: {text}: {e:?}"));
+            }
+            let of = |what: &str| format!("SELECT {what}(up) FROM d WHERE id IN (11, 100)");
+            for (what, expected) in [("min", 1), ("max", 2), ("count", 2)] {
+                assert_eq!(client.number(&of(what)).await, expected, "{protocol}");
+            }
+            // Two rows get values that follow, of which one is no row's.
+            let refused = client.run("UPDATE d SET id = 12 WHERE id = 1").await;
+            assert_eq!(code(refused).as_str(), "23503", "{protocol}");
+            assert_eq!(client.number("SELECT count(*) FROM d WHERE id = 12").await, 0);
+            for text in [
+                "CREATE TABLE chance (id int PRIMARY KEY,
+                 up int DEFAULT 1 + floor(random()) REFERENCES chance ON UPDATE SET DEFAULT)",
+                "INSERT INTO chance VALUES (1, NULL), (2, 2), (3, 2), (4, 3)",
+                "UPDATE chance SET id = id + 10 WHERE id > 1",
+            ] {
+                client.run(text).await.unwrap_or_else(|e| panic!("{protocol}: {text}: {e:?}"));
+            }
+            assert_eq!(client.number("SELECT sum(up) FROM chance WHERE id > 11").await, 3);
+            let refused = client.run("UPDATE chance SET id = 5 WHERE id = 1").await;
+            assert_eq!(code(refused).as_str(), "23503", "{protocol}");
+            // What is drawn is a key that others follow.
+            for text in [
+                "CREATE SEQUENCE keys START 8",
+                "CREATE TABLE chained (id int PRIMARY KEY, up int UNIQUE DEFAULT nextval('keys')
+                 REFERENCES chained ON UPDATE SET DEFAULT,
+                 above int REFERENCES chained (up) ON UPDATE CASCADE)",
+                "INSERT INTO chained VALUES (1, NULL, NULL), (7, 1, 1), (8, 7, 1), (9, NULL, 7)",
+                "UPDATE chained SET id = 6 WHERE id = 7",
+            ] {
+                client.run(text).await.unwrap_or_else(|e| panic!("{protocol}: {text}: {e:?}"));
+            }
+            assert_eq!(client.number("SELECT up FROM chained WHERE id = 8").await, 8);
+            assert_eq!(client.number("SELECT above FROM chained WHERE id = 9").await, 8);
+            assert_eq!(client.number("SELECT nextval('keys')").await, 9, "{protocol}");
+            node.verify();
+        }
+    });
+}
