@@ -16,6 +16,7 @@ import hashlib
 import json
 import sys
 
+import canonical
 from check_state import Range, tree_key
 from check_state import Refused as StateRefused
 from check_state import verify as verify_state
@@ -266,6 +267,49 @@ def are_consistent(old, new, proof):
     return last == 0 and a == root and b == new_root
 
 
+# Envelopes, docs/order-format.md, section 2: as much of them as tells who has signed one
+
+
+class Envelope(canonical.Reader):
+    def signed(self):
+        """Keys and signatures, and the id that they are over."""
+        form = self.byte()
+        if form >> 3 != 2:
+            raise ValueError("an unknown form")
+        self.take(16)
+        self.string()
+        if form & 1:
+            self.string()
+        else:
+            self.take(16)
+            self.varint()
+        self.varint()
+        self.varint()
+        if form & 2:
+            self.list(lambda: (self.string(), self.string()), 64)
+        if form & 4:
+            self.take(16)
+        self.string()
+        body = self.data[: self.at]
+        signatures = []
+        if self.left():
+            signatures = self.list(lambda: (self.take(32), self.string()), 64)
+            self.list(lambda: (self.take(32), self.string()), 64)
+        self.finish()
+        return signatures, sha256(b"tally envelope 1" + body)
+
+
+def signers(envelope):
+    """The keys whose signatures over it are right; none of bytes that are no envelope."""
+    try:
+        signatures, envelope_id = Envelope(envelope).signed()
+    except ValueError:
+        return []
+    message = b"tally signature1" + envelope_id
+    return [key for key, signature in signatures
+            if len(signature) == 64 and is_signed(key, message, signature)]
+
+
 # 2. and 3. The bodies, each with what it says if it holds
 
 
@@ -306,8 +350,9 @@ class Receipt:
     def check(self, _trust):
         if not self.holds():
             raise Refused("receipt")
-        return (f"receipt {self.header.height} {self.orders[-1].height} {self.index} "
+        said = (f"receipt {self.header.height} {self.orders[-1].height} {self.index} "
                 f"{self.envelope.hex()}:{self.outcome.hex()}")
+        return " ".join([said, *(key.hex() for key in signers(self.envelope))])
 
 
 class Rows:

@@ -505,8 +505,12 @@ func readReceipt(data []byte) (body, error) {
 		if !holds {
 			return "", Refused("receipt")
 		}
-		return fmt.Sprintf("receipt %d %d %d %x:%x", head.height, origin.height, index, envelope,
-			outcome), nil
+		said := fmt.Sprintf("receipt %d %d %d %x:%x", head.height, origin.height, index, envelope,
+			outcome)
+		for _, key := range signers(envelope) {
+			said += fmt.Sprintf(" %x", key)
+		}
+		return said, nil
 	}
 	return body{&head, check}, nil
 }

@@ -125,6 +125,10 @@ public final class CheckProof {
             return hashes;
         }
 
+        int left() {
+            return data.remaining();
+        }
+
         boolean isAtEnd() {
             return !data.hasRemaining();
         }
@@ -394,6 +398,14 @@ public final class CheckProof {
             throw new Refused("key");
         }
 
+        static boolean isSigned(byte[] raw, byte[] message, byte[] signature) {
+            try {
+                return isValid(publicKey(raw), message, signature);
+            } catch (GeneralSecurityException none) {
+                return false;
+            }
+        }
+
         static boolean isValid(PublicKey key, byte[] message, byte[] signature) {
             try {
                 Signature check = Signature.getInstance("Ed25519");
@@ -472,6 +484,75 @@ public final class CheckProof {
         return last == 0 && Arrays.equals(was, old.root) && Arrays.equals(is, recent.root);
     }
 
+    // Envelopes, docs/order-format.md, section 2: as much of them as tells who has signed one
+
+    static long varint(Reader reader) throws Refused {
+        long number = 0;
+        for (int shift = 0; ; shift += 7) {
+            int taken = reader.u8();
+            long part = taken & 0x7f;
+            require(shift <= 63 && part << shift >>> shift == part, "malformed");
+            require(taken != 0 || shift == 0, "malformed");
+            number |= part << shift;
+            if (taken < 0x80) return number;
+        }
+    }
+
+    static byte[] part(Reader reader) throws Refused {
+        long length = varint(reader);
+        require(length >= 0, "malformed");
+        return reader.take(length);
+    }
+
+    /** Keys and signatures. */
+    static List<byte[][]> pairs(Reader reader, boolean keys) throws Refused {
+        long count = varint(reader);
+        require(Long.compareUnsigned(count, 64) <= 0, "malformed");
+        List<byte[][]> pairs = new ArrayList<>();
+        for (; count > 0; count--) {
+            pairs.add(new byte[][] {keys ? reader.take(32) : part(reader), part(reader)});
+        }
+        return pairs;
+    }
+
+    /** The keys whose signatures over it are right; none of bytes that are no envelope. */
+    static List<byte[]> signers(byte[] envelope) {
+        List<byte[]> right = new ArrayList<>();
+        try {
+            Reader reader = new Reader(envelope, "malformed");
+            int form = reader.u8();
+            require(form >> 3 == 2, "malformed");
+            reader.take(16);
+            part(reader);
+            if ((form & 1) != 0) {
+                part(reader);
+            } else {
+                reader.take(16);
+                varint(reader);
+            }
+            varint(reader);
+            varint(reader);
+            if ((form & 2) != 0) pairs(reader, false);
+            if ((form & 4) != 0) reader.take(16);
+            part(reader);
+            byte[] body = start(envelope, envelope.length - reader.left());
+            byte[] id = sha256(ascii("tally envelope 1"), body);
+            byte[] message = joined(ascii("tally signature1"), id);
+            List<byte[][]> signatures = List.of();
+            if (!reader.isAtEnd()) {
+                signatures = pairs(reader, true);
+                pairs(reader, true);
+            }
+            require(reader.isAtEnd(), "malformed");
+            for (byte[][] pair : signatures) {
+                if (Key.isSigned(pair[0], message, pair[1])) right.add(pair[0]);
+            }
+            return right;
+        } catch (Refused none) {
+            return List.of();
+        }
+    }
+
     // 2. and 3. The bodies
 
     /** What is trusted: a head, a key, or a first block. */
@@ -521,9 +602,12 @@ public final class CheckProof {
                 && climbs(leaf, outcomeIndex, header.outcomes + header.carried, outcomeProof,
                     header.outcomesRoot);
             require(holds, "receipt");
-            return "receipt " + Long.toUnsignedString(header.height) + " "
-                + Long.toUnsignedString(origin.height) + " " + index + " "
-                + HEX.formatHex(envelope) + ":" + HEX.formatHex(outcome);
+            StringBuilder said = new StringBuilder("receipt ")
+                .append(Long.toUnsignedString(header.height)).append(" ")
+                .append(Long.toUnsignedString(origin.height)).append(" ").append(index).append(" ")
+                .append(HEX.formatHex(envelope)).append(":").append(HEX.formatHex(outcome));
+            for (byte[] key : signers(envelope)) said.append(" ").append(HEX.formatHex(key));
+            return said.toString();
         }
     }
 

@@ -298,6 +298,71 @@ function areConsistent(old, recent, proof) {
   return last === 0n && same(was, old.root) && same(is, recent.root);
 }
 
+// Envelopes, docs/order-format.md, section 2: as much of them as tells who has signed one
+
+class EnvelopeReader extends Reader {
+  varint() {
+    let number = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = BigInt(this.u8());
+      number |= (byte & 0x7fn) << shift;
+      if (number >= 1n << 64n) throw new Refused("malformed");
+      if (byte < 0x80n) {
+        if (byte === 0n && shift > 0n) throw new Refused("malformed");
+        return number;
+      }
+    }
+  }
+
+  string() { return this.take(Number(this.varint())); }
+
+  list(item) {
+    const count = this.varint();
+    if (count > 64n) throw new Refused("malformed");
+    return Array.from({ length: Number(count) }, item);
+  }
+
+  /** Keys and signatures, and what they are over. */
+  signed() {
+    const form = this.u8();
+    if (form >> 3 !== 2) throw new Refused("malformed");
+    this.take(16);
+    this.string();
+    if (form & 1) this.string();
+    else {
+      this.take(16);
+      this.varint();
+    }
+    this.varint();
+    this.varint();
+    if (form & 2) this.list(() => [this.string(), this.string()]);
+    if (form & 4) this.take(16);
+    this.string();
+    const id = sha256(bytes("tally envelope 1"), this.data.subarray(0, this.at));
+    const keys = () => this.list(() => [this.take(32), this.string()]);
+    let signatures = [];
+    if (this.left > 0) {
+      signatures = keys();
+      keys();
+    }
+    this.finish();
+    return { signatures, message: Buffer.concat([bytes("tally signature1"), id]) };
+  }
+}
+
+/** The keys whose signatures over it are right; none of bytes that are no envelope. */
+function signers(envelope) {
+  try {
+    const { signatures, message } = new EnvelopeReader(envelope).signed();
+    const right = ([key, signature]) =>
+      signature.length === 64 && isSigned(key, message, signature);
+    return signatures.filter(right).map(([key]) => key.toString("hex"));
+  } catch (error) {
+    if (error instanceof Refused) return [];
+    throw error;
+  }
+}
+
 // 2. and 3. The bodies: read, then checked
 
 function readReceipt(data) {
@@ -336,7 +401,8 @@ function readReceipt(data) {
       climbs(leaf, BigInt(outcomeIndex), outcomes, outcomeProof, header.outcomesRoot);
     if (!holds) throw new Refused("receipt");
     const proven = `${envelope.toString("hex")}:${outcome.toString("hex")}`;
-    return `receipt ${header.height} ${origin.height} ${index} ${proven}`;
+    const said = `receipt ${header.height} ${origin.height} ${index} ${proven}`;
+    return [said, ...signers(envelope)].join(" ");
   };
   return { header, check };
 }

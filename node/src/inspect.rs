@@ -227,7 +227,8 @@ fn print_receipt(summary: &Summary, state: &str, output: Output) {
         Output::Json => {
             let page = json!({
                 "receipt": state, "height": height, "index": index, "decided": decided,
-                "head": head, "user": user, "transaction": transaction, "outcome": outcome,
+                "head": head, "user": user, "signers": summary.signers,
+                "transaction": transaction, "outcome": outcome,
                 "certified": certified.as_ref().map(|it| json!({
                     "height": it.height, "votes": it.members, "members": it.of,
                 })),
@@ -250,6 +251,9 @@ fn receipt_text(summary: &Summary, state: &str) -> String {
         "head         {head}\nuser         {user}\ntransaction  {transaction}\n\
          outcome      {outcome}\n"
     );
+    for key in &summary.signers {
+        text += &format!("signed       by {key}\n");
+    }
     if let Some(Certified { height, members, of }) = &summary.certified {
         let members: Vec<String> = members.iter().map(u64::to_string).collect();
         let members = members.join(", ");
@@ -315,12 +319,13 @@ mod tests {
             decided: 3,
             head: [1; 32],
             user: evil(),
+            signers: vec!["01".repeat(32)],
             transaction: evil(),
             outcome: evil(),
             certified: None,
         };
         let shown = receipt_text(&summary, "taken");
-        assert_eq!(shown.lines().count(), 8, "{shown}");
+        assert_eq!(shown.lines().count(), 9, "{shown}");
         assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown}");
     }
 

@@ -15,6 +15,8 @@ use anyhow::{Context, Result, bail};
 use engine::Transaction;
 use engine::describe::describe_outcome;
 use engine::transaction::outcome::Reported;
+use ledger::hash::to_hex;
+use ledger::signatures::signers_of;
 use ledger::votes::{CertificateSets, CertifiedAnchor};
 use ledger::{
     Batch, Block, BlockReader, BlockResult, CertifiedReceipt, Electors, Files, Genesis, Hash,
@@ -36,6 +38,8 @@ pub struct Summary {
     pub decided: u64,
     pub head: Hash,
     pub user: String,
+    /// Keys whose signatures over it are right, in hexadecimal digits.
+    pub signers: Vec<String>,
     pub transaction: String,
     pub outcome: String,
     /// By whom, where the receipt has a certificate that was checked.
@@ -314,6 +318,7 @@ fn summary(receipt: &Receipt) -> Summary {
         decided: receipt.height(),
         head: receipt.result.hash(),
         user,
+        signers: signers_of(&receipt.envelope).iter().map(|key| to_hex(key)).collect(),
         transaction,
         outcome,
         certified: None,

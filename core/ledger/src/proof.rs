@@ -44,6 +44,7 @@ use crate::heads::consistent;
 use crate::merkle::{leaf_hash, verify_inclusion};
 use crate::note::{NoteFault, SignedHead, Verifier, origin};
 use crate::receipt::Receipt;
+use crate::signatures::signers_of;
 use crate::votes::anchor::{AnchorFault, CertifiedAnchor, last_of};
 use crate::wire::{Cursor, put_prefixed};
 
@@ -271,7 +272,9 @@ impl std::fmt::Display for Proven {
                 let (ordered, index) = (receipt.ordered_at().unwrap_or_default(), receipt.index);
                 let [envelope, outcome] = [&receipt.envelope, &receipt.outcome].map(|b| to_hex(b));
                 let decided = receipt.height();
-                write!(f, "receipt {decided} {ordered} {index} {envelope}:{outcome}")
+                write!(f, "receipt {decided} {ordered} {index} {envelope}:{outcome}")?;
+                let signers = signers_of(&receipt.envelope);
+                signers.iter().try_for_each(|key| write!(f, " {}", to_hex(key)))
             }
             Proven::Rows { height, range, rows } => {
                 let KeyRange { table, first, last, extends } = range;

@@ -1,6 +1,9 @@
 //! `docs/vectors/proofs.json`: proofs that hold, and some hundred that do not, each with why. The
 //! verifiers in `clients` are run on it by `tests/clients/verifiers`.
 
+#[path = "proof_signed_tests.rs"]
+mod signed;
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -243,6 +246,7 @@ fn valid(world: &World) -> Vec<Case> {
         let name = format!("{old} blocks and {new}");
         cases.push(case(name, &key, &world.consistency(old, new)));
     }
+    cases.extend(signed::receipts());
     cases
 }
 

@@ -1,0 +1,78 @@
+package main
+
+// Envelopes, docs/order-format.md, section 2: as much of them as tells who has signed one.
+
+import "crypto/ed25519"
+
+func (r *reader) varint() uint64 {
+	var number uint64
+	for shift := 0; !r.cut; shift += 7 {
+		taken := r.take(1)
+		if r.cut {
+			break
+		}
+		part := uint64(taken[0] & 0x7f)
+		if shift > 63 || part<<shift>>shift != part || taken[0] == 0 && shift > 0 {
+			r.cut = true
+			break
+		}
+		number |= part << shift
+		if taken[0] < 0x80 {
+			break
+		}
+	}
+	return number
+}
+
+func (r *reader) part() []byte { return r.take(r.varint()) }
+
+func (r *reader) list(item func()) {
+	count := r.varint()
+	r.cut = r.cut || count > 64
+	for ; count > 0 && !r.cut; count-- {
+		item()
+	}
+}
+
+// signers are the keys whose signatures over an envelope are right; none of bytes that are none.
+func signers(envelope []byte) [][]byte {
+	r := &reader{data: envelope}
+	form := r.number(1)
+	r.cut = r.cut || form>>3 != 2
+	r.take(16)
+	r.part()
+	if form&1 != 0 {
+		r.part()
+	} else {
+		r.take(16)
+		r.varint()
+	}
+	r.varint()
+	r.varint()
+	if form&2 != 0 {
+		r.list(func() { r.part(); r.part() })
+	}
+	if form&4 != 0 {
+		r.take(16)
+	}
+	r.part()
+	if r.cut {
+		return nil
+	}
+	id := tagged("tally envelope 1", envelope[:len(envelope)-len(r.data)])
+	message := append([]byte("tally signature1"), id...)
+	var right [][]byte
+	if len(r.data) > 0 {
+		r.list(func() {
+			key, signature := r.take(32), r.part()
+			if !r.cut && len(signature) == 64 && ed25519.Verify(key, message, signature) {
+				right = append(right, key)
+			}
+		})
+		r.list(func() { r.take(32); r.part() })
+	}
+	if !r.whole() {
+		return nil
+	}
+	return right
+}
