@@ -18,14 +18,12 @@
 //! would suspend once more; but not where rows are made as they are fetched.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::{Either, select};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time;
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
@@ -33,41 +31,17 @@ use crate::backend::{Prepared, Response, Session, Tag, TransactionStatus};
 use crate::cancel::{Cancel, Registration};
 use crate::copy;
 use crate::encoding::Encoding;
+use crate::failure::{Failure, aside};
 use crate::fetch::{Fetch, Shape};
 use crate::message::decode_text;
 use crate::message::{Bind, Execute, Format, Formats, Parse, Target, kind, utf8};
+use crate::options::Options;
 use crate::reply::{self, RowDescription, Severity};
-use crate::server::Options;
 use crate::store::{Portal, PortalState, Statement, Store};
 use crate::wire::{Closed, Frame, Wire, malformed};
 
 /// The values of a longer Bind, or a longer text, take a while to be read.
 const SHORT_MESSAGE_BYTES: usize = 64 << 10;
-
-/// What ends a statement early: an error to report, or the end of the connection.
-#[derive(Debug)]
-pub enum Failure {
-    Statement(Error),
-    Connection(Closed),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure::Statement(error)
-    }
-}
-
-impl From<Closed> for Failure {
-    fn from(closed: Closed) -> Self {
-        Failure::Connection(closed)
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Failure::Connection(Closed::Io(error))
-    }
-}
 
 /// A finished statement: its tag, and how many rows this Execute sent.
 struct Completion {
@@ -619,15 +593,6 @@ where
     cancel.request();
     _ = work.await;
     Err(closed.into())
-}
-
-/// Runs what takes a while where it holds up no other session.
-pub fn aside<T>(run: impl FnOnce() -> T) -> T {
-    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
-    match flavor {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
-        _ => run(),
-    }
 }
 
 async fn after(patience: Option<Duration>) {

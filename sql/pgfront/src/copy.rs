@@ -11,7 +11,7 @@ use types::{Error, SqlState};
 
 use crate::backend::{CopyChunks, Response, Session};
 use crate::cancel::{Cancel, canceled};
-use crate::connection::Failure;
+use crate::failure::Failure;
 use crate::fetch::next;
 use crate::message::{Format, decode_text, kind};
 use crate::reply;

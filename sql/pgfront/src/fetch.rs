@@ -14,7 +14,7 @@ use types::{Result, Zone};
 
 use crate::backend::{ColumnDescription, Row, RowStream};
 use crate::cancel::Cancel;
-use crate::connection::{Failure, aside};
+use crate::failure::{Failure, aside};
 use crate::message::Formats;
 use crate::reply;
 use crate::wire::{Closed, Wire};

@@ -29,8 +29,9 @@ use crate::backend::{Authentication, Database, SessionOptions};
 use crate::cancel::{Backends, Registration, RegistrationRefused};
 use crate::listener::Peer;
 use crate::message::Body;
+use crate::options::ClientCertificates;
 use crate::reply;
-use crate::server::{ClientCertificates, Server};
+use crate::server::Server;
 use crate::tls::{ALPN, Loaded, Tls, common_name};
 use crate::wire::{Closed, Wire, malformed};
 

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use types::{Error, Result, SqlState, Value};
 
 use crate::backend::{Prepared, Tag};
-use crate::connection::aside;
+use crate::failure::aside;
 use crate::fetch::Fetch;
 use crate::message::Formats;
 
