@@ -53,33 +53,16 @@
 mod access;
 mod batch;
 mod dynamic;
+mod pieces;
 pub mod pipelined;
 mod pool;
 pub mod serial;
 pub mod static_only;
 pub mod synchronous;
+mod task;
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use concurrency::WorkerPool;
-use concurrency::schedule::Preference;
-use storage::{BlockWrites, Changes, Store};
-use types::Height;
-
-use crate::analysis::{Analysis, Options};
-use crate::log::{LoggedBlock, heights, subject};
-use batch::Prepared;
 pub(crate) use dynamic::Spaces;
-use pool::{Mode, Pool};
-
-/// A way to replay a log.
-pub struct Strategy {
-    pub name: &'static str,
-    /// One line for people.
-    pub about: &'static str,
-    pub replay: fn(&Task, &Arc<Store>, &WorkerPool) -> Result<Replayed, String>,
-}
+pub use task::{BlockChanges, Breakdown, Replayed, Strategy, Task};
 
 /// Every strategy; the first is what the others are compared with.
 pub static ALL: &[Strategy] =
@@ -87,121 +70,4 @@ pub static ALL: &[Strategy] =
 
 pub fn by_name(name: &str) -> Option<&'static Strategy> {
     ALL.iter().find(|strategy| strategy.name == name)
-}
-
-/// A few milliseconds of work: what handing over costs is little beside it.
-const BATCH_TRANSACTIONS_MAX: usize = 4_000;
-const BATCH_TRANSACTIONS_MIN: usize = 250;
-/// Batches that a log has at least, so that they can overlap.
-const BATCHES_MIN: usize = 16;
-
-/// What is replayed, and how.
-#[derive(Clone)]
-pub struct Task {
-    /// Blocks that follow each other; the first one follows the store's newest snapshot, whose
-    /// catalog is that of all of them.
-    pub log: Arc<[LoggedBlock]>,
-    /// A batch is as many blocks as it takes to have so many.
-    pub batch_transactions: usize,
-    pub options: Options,
-    /// Which of several things is done first; for tests.
-    pub preference: Preference,
-    /// Where to put what each block changed, if the caller wants it; it costs a version of each row
-    /// for each block that changed it.
-    pub changes: Option<BlockChanges>,
-}
-
-/// What blocks changed, in their order; those that changed nothing are left out.
-pub type BlockChanges = Arc<Mutex<Vec<Changes>>>;
-
-impl Task {
-    pub fn new(log: impl Into<Arc<[LoggedBlock]>>) -> Task {
-        let log: Arc<[LoggedBlock]> = log.into();
-        let transactions: usize = log.iter().map(|logged| logged.commits.len()).sum();
-        let batch_transactions =
-            (transactions / BATCHES_MIN).clamp(BATCH_TRANSACTIONS_MIN, BATCH_TRANSACTIONS_MAX);
-        let preference = Preference::Earliest;
-        let options = Options::default();
-        Task { log, batch_transactions, options, preference, changes: None }
-    }
-
-    fn begin(&self, store: &Store, (first, last): (Height, Height), workers: usize) -> BlockWrites {
-        match &self.changes {
-            None => store.begin_blocks(first, last, workers),
-            Some(_) => store.begin_each_block(first, last, workers),
-        }
-    }
-
-    fn finish(&self, store: &Store, writes: BlockWrites) {
-        match &self.changes {
-            None => store.finish_unread(writes),
-            Some(changes) => {
-                *changes.lock().unwrap_or_else(|e| e.into_inner()) = store.finish_each(writes);
-            }
-        }
-    }
-}
-
-/// What a replay did.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Replayed {
-    pub transactions: u64,
-    /// Static analysis.
-    pub prepared: Duration,
-    pub replayed: Duration,
-    /// Of all workers together.
-    pub spent: Breakdown,
-}
-
-/// What the workers' time was spent on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Breakdown {
-    /// Cutting transactions into pieces.
-    pub loading: Duration,
-    /// Telling key spaces.
-    pub analysis: Duration,
-    /// Finding out what to do next, waiting included.
-    pub scheduling: Duration,
-    pub execution: Duration,
-}
-
-/// Static analysis, then the pieces on the pool's workers.
-fn replay_pieces(
-    task: &Task,
-    store: &Arc<Store>,
-    pool: &WorkerPool,
-    plans: bool,
-    window: usize,
-) -> Result<Replayed, String> {
-    let Some((first, last)) = heights(&task.log, store.newest())? else {
-        return Ok(Replayed::default());
-    };
-    let start = Instant::now();
-    let catalog = store.catalog();
-    let (subject, known) = subject(&task.log, &catalog);
-    let analysis = Analysis::of(&subject, task.options);
-    let log = Arc::clone(&task.log);
-    let prepared = Prepared { log, analysis, known, catalog, mutant: task.options.mutant };
-    let analysed = start.elapsed();
-    let (batch_transactions, preference) = (task.batch_transactions, task.preference);
-    let mode = Mode { plans, window, batch_transactions, preference };
-    let mut writes = task.begin(store, (first, last), pool.workers());
-    let pieces = Arc::new(Pool::new(prepared, mode, writes.take()));
-    let shared = Arc::clone(&pieces);
-    pool.run(move |worker| shared.work(worker));
-    let (arenas, result) = pieces.finish();
-    arenas.into_iter().for_each(|arena| writes.give(arena));
-    task.finish(store, writes);
-    let spent = result?;
-    store.publish(last);
-    Ok(Replayed {
-        transactions: transactions(task),
-        prepared: analysed,
-        replayed: start.elapsed() - analysed,
-        spent,
-    })
-}
-
-fn transactions(task: &Task) -> u64 {
-    task.log.iter().map(|logged| logged.commits.len() as u64).sum()
 }

@@ -2,7 +2,8 @@
 //! it is done with this one and the blocks before it are done with the next. Batches in flight are
 //! few, since each is in memory as a whole.
 
-use super::{Strategy, replay_pieces};
+use super::pieces::replay_pieces;
+use super::task::Strategy;
 
 /// Batches in flight.
 const WINDOW: usize = 4;

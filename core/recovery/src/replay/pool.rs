@@ -35,9 +35,9 @@ use concurrency::schedule::Preference;
 use concurrency::{prefetching, trial};
 use storage::UndoArena;
 
-use super::Breakdown;
 use super::batch::{Batch, Prepared, Tools};
 use super::dynamic::Plan;
+use super::task::Breakdown;
 use crate::log::LoggedBlock;
 use crate::mutant::Mutant;
 

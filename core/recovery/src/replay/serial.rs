@@ -8,7 +8,8 @@ use storage::{BlockWrites, Store};
 use types::Stamp;
 
 use super::access::PieceAccess;
-use super::{Breakdown, Replayed, Spaces, Strategy, Task, transactions};
+use super::dynamic::Spaces;
+use super::task::{Breakdown, Replayed, Strategy, Task, transactions};
 use crate::log::{Commit, Entry, LoggedBlock, heights};
 
 pub const STRATEGY: Strategy =

@@ -1,7 +1,8 @@
 //! Static analysis alone (Fig. 4.18): no more runs in parallel than the graph has blocks side by
 //! side.
 
-use super::{Strategy, replay_pieces};
+use super::pieces::replay_pieces;
+use super::task::Strategy;
 
 pub const STRATEGY: Strategy = Strategy {
     name: "static-only",

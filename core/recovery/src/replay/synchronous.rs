@@ -1,7 +1,8 @@
 //! With dynamic analysis (Fig. 4.19, synchronous): a piece-set keeps several workers busy, and
 //! between batches all wait for the last.
 
-use super::{Strategy, replay_pieces};
+use super::pieces::replay_pieces;
+use super::task::Strategy;
 
 pub const STRATEGY: Strategy = Strategy {
     name: "synchronous",
