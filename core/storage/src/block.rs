@@ -16,7 +16,7 @@ use std::sync::Arc;
 use types::{Height, Key, Result, Stamp, TableId, Value};
 
 use crate::pins::Pin;
-use crate::record::{Slot, load_words};
+use crate::slot::{Slot, load_words};
 use crate::store::Catalog;
 use crate::table::Table;
 use crate::undo::{Garbage, GarbageKind, Overwritten, Touched, UndoArena, UndoSpace};

@@ -25,7 +25,7 @@ use types::{
     ColumnId, Error, Height, Layout, Result, SqlState, Stamp, TableId, TableSchema, Value,
 };
 
-use crate::record::LATEST;
+use crate::slot::LATEST;
 use crate::store::{Annotation, Catalog, Store};
 use crate::table::Table;
 

@@ -29,15 +29,10 @@ use types::{ColumnId, Stamp, Value};
 use crate::hash::KeyHash;
 use crate::header::{StampWord, State};
 use crate::layout::STAMP;
-use crate::record::Slot;
+use crate::slot::Slot;
 use crate::table::Table;
 use crate::undo::UndoArena;
-use crate::words;
-
-pub(crate) const WORDS_PER_LINE: usize = 8;
-
-/// Lines of a row that are worth fetching at once; what lies behind follows in order.
-pub(crate) const LINES_MAX: usize = 6;
+use crate::words::{self, LINES_MAX, WORDS_PER_LINE};
 
 impl Table {
     #[inline]

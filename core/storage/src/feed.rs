@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 use types::{Height, TableId};
 
-use crate::record::Slot;
+use crate::slot::Slot;
 use crate::undo::Touched;
 
 /// Records that wait for a reader who does not come: 16 MiB.

@@ -6,7 +6,8 @@
 use types::{ColumnId, Height};
 
 use crate::layout::Cell;
-use crate::record::{GROUP_ROWS_LOG2, Slot};
+use crate::record::GROUP_ROWS_LOG2;
+use crate::slot::Slot;
 use crate::table::{Table, load_cell};
 
 /// Slots of a row group.

@@ -51,7 +51,7 @@ use crossbeam_utils::CachePadded;
 use kit::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
-use crate::record::Slot;
+use crate::slot::Slot;
 use crate::words::{self, Zeroed};
 
 const SHARD_BITS: u32 = 4;

@@ -44,11 +44,11 @@
 //! stamp any more. So (b) loads the stamp once more behind `newest`, and begins again if it is
 //! another block's: the sweep comes after the block, and so behind the old stamp.
 //!
-//! A reader at [`LATEST`] sees the state inside the block. It is for the block's own workers, which
-//! their protocol orders against the record's writer; the stamp alone cannot tell them apart two
-//! writes of one transaction. Where each transaction writes a record once, as a commit that
-//! installs buffered writes does, it can: then a row and its stamp are read as one, without any
-//! order.
+//! A reader at [`LATEST`](crate::LATEST) sees the state inside the block. It is for the block's own
+//! workers, which their protocol orders against the record's writer; the stamp alone cannot tell
+//! them apart two writes of one transaction. Where each transaction writes a record once, as a
+//! commit that installs buffered writes does, it can: then a row and its stamp are read as one,
+//! without any order.
 //!
 //! # Slots
 //!
@@ -70,11 +70,9 @@ use crate::header::{StampWord, State};
 use crate::heap::{Heap, View};
 use crate::layout::{KeyPlace, Layout, NEWEST, PROTOCOL, STAMP, key_of_words, words_are};
 use crate::pins::Readable;
+use crate::slot::{Slot, load_words, store_words};
 use crate::undo::{Recycled, Touched, UndoArena, UndoSpace, Version};
 use crate::words::Words;
-
-/// The current state inside the block being written, for the block's own workers.
-pub const LATEST: Height = Height::MAX;
 
 /// Rows of a row group, the unit of what is built per group.
 pub const GROUP_ROWS_LOG2: u32 = 13;
@@ -96,10 +94,6 @@ const HANDLE: u64 = (1 << 44) - 1;
 const TAKEN_BACK_ONCE: u64 = HANDLE + 1;
 
 const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
-
-/// Where a record lies in its table. Never shown outside of the engine.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Slot(pub u32);
 
 /// The rows of one table, with the strings they refer to.
 pub(crate) struct Records {
@@ -252,7 +246,8 @@ impl Records {
         }
     }
 
-    /// When the row visible at [`LATEST`] was last changed: one word, which needs no second look.
+    /// When the row visible at [`LATEST`](crate::LATEST) was last changed: one word, which needs no
+    /// second look.
     #[inline]
     pub(crate) fn latest_stamp(&self, slot: Slot) -> Option<Stamp> {
         let record = self.record(slot)?;
@@ -579,19 +574,6 @@ impl Records {
 fn key_view(header: &[AtomicU64]) -> View {
     let [.., low, high] = header else { return [0; 2] };
     [low.load(Ordering::Relaxed), high.load(Ordering::Relaxed)]
-}
-
-#[inline]
-pub(crate) fn store_words(to: &[AtomicU64], from: &[u64]) {
-    for (to, from) in to.iter().zip(from) {
-        to.store(*from, Ordering::Relaxed);
-    }
-}
-
-#[inline]
-pub(crate) fn load_words(from: &[AtomicU64], to: &mut Vec<u64>) {
-    to.clear();
-    to.extend(from.iter().map(|word| word.load(Ordering::Relaxed)));
 }
 
 #[cfg(all(test, any(shuttle, miri)))]

@@ -18,7 +18,7 @@ use types::{Height, Key, Position, Stamp, TableId, Value};
 use crate::block::BlockWrites;
 use crate::header::StampWord;
 use crate::layout::STAMP;
-use crate::record::Slot;
+use crate::slot::Slot;
 use crate::store::Catalog;
 use crate::table::Table;
 use crate::undo::GarbageKind;

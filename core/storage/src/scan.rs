@@ -14,7 +14,7 @@ use types::{ColumnId, Height, IndexId, Key, Stamp, Value};
 
 use crate::entry;
 use crate::ordered::OrderedIndex;
-use crate::record::Slot;
+use crate::slot::Slot;
 use crate::table::{SecondaryIndex, Table};
 
 /// What a scan calls per row: primary key, stamp, the columns asked for.

@@ -24,7 +24,7 @@ use crate::block::{BlockWrites, Changes, ChangesPins};
 use crate::change::CatalogChange;
 use crate::feed::ChangeFeed;
 use crate::pins::{Pin, Pins, Readable, SharedPin};
-use crate::record::LATEST;
+use crate::slot::LATEST;
 use crate::superfluous::Superfluous;
 use crate::table::Table;
 use crate::undo::{Touched, UndoSpace};

@@ -17,7 +17,7 @@ use types::{Height, IndexId, Key, TableId};
 
 use crate::heap::View;
 use crate::pins::Readable;
-use crate::record::Slot;
+use crate::slot::Slot;
 use crate::undo::{Garbage, GarbageKind};
 
 #[derive(Default)]

@@ -43,7 +43,8 @@
 use types::Height;
 
 use crate::pins::Readable;
-use crate::record::{Link, Records, Slot};
+use crate::record::{Link, Records};
+use crate::slot::Slot;
 use crate::undo::{Chunk, Handle, OwnersAtHand, UndoSpace, VERSION_HEADER_WORDS, Version};
 
 /// Chunks that a collection looks at though few have come: one megabyte.

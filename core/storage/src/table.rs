@@ -54,7 +54,8 @@ use crate::heap::View;
 use crate::layout::{Cell, Column, IMAGE_WORDS};
 use crate::ordered::OrderedIndex;
 use crate::pins::Readable;
-use crate::record::{LATEST, Records, Slot, load_words, store_words};
+use crate::record::Records;
+use crate::slot::{LATEST, Slot, load_words, store_words};
 use crate::undo::{Garbage, GarbageKind, Overwritten, UndoArena, UndoSpace};
 
 /// Up to so many columns are picked out of a record one by one; of more, the whole record is taken.

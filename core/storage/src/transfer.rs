@@ -16,8 +16,8 @@ use types::key::primary_key;
 use types::row::decode_row;
 use types::{Error, Height, Key, Result, SqlState, Stamp, Value};
 
-use crate::record::Slot;
 use crate::scan::each_entry;
+use crate::slot::Slot;
 use crate::table::Table;
 
 /// What [`Table::each_row`] calls per row: primary key, slot, stamp.

@@ -59,11 +59,11 @@ use kit::sync::atomic::{AtomicU64, Ordering, fence};
 use parking_lot::{Mutex, RwLock};
 use types::{Height, IndexId, Key, Stamp, TableId};
 
-use crate::exclusive::{LINES_MAX, WORDS_PER_LINE};
 use crate::header::{StampWord, State};
 use crate::heap::View;
-use crate::record::{Records, Slot};
-use crate::words::{self, Words};
+use crate::record::Records;
+use crate::slot::Slot;
+use crate::words::{self, LINES_MAX, WORDS_PER_LINE, Words};
 
 /// Tests fill many.
 const CHUNK_WORDS_LOG2: u32 = match (cfg!(any(shuttle, miri)), cfg!(test)) {

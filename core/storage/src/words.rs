@@ -21,7 +21,10 @@ use std::sync::OnceLock;
 
 use kit::sync::atomic::AtomicU64;
 
-const WORDS_PER_LINE: usize = 8;
+pub(crate) const WORDS_PER_LINE: usize = 8;
+/// Lines of a row that are worth fetching at once; what lies behind follows in order.
+pub(crate) const LINES_MAX: usize = 6;
+
 const SEGMENTS_MAX: usize = 33;
 const UNITS_MAX: u64 = 1 << 40;
 

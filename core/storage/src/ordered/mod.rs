@@ -45,7 +45,7 @@ use smallvec::SmallVec;
 use types::Key;
 
 use crate::heap::{Heap, View};
-use crate::record::Slot;
+use crate::slot::Slot;
 use crate::words::Words;
 use node::{Attempt, Locked, NODE_WORDS, Node, Restart, SearchKey, Seen};
 
