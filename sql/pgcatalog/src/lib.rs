@@ -32,6 +32,7 @@
 mod agreement;
 mod analyst;
 mod describe;
+mod filling;
 mod memory;
 pub mod oid;
 pub mod query;

@@ -9,13 +9,11 @@ use sql::Catalog;
 use sql::names;
 use sql::settings::CursorSeen;
 use sql::syntax::path::SearchPath;
-use types::{Result, TableId, Value};
+use types::{TableId, Value};
 
 use crate::memory::Memory;
 use crate::oid::{self, Numbers, ViewNumbers};
-use crate::relation::{self, Relation};
-use crate::tables::{self, Facts};
-use crate::views;
+use crate::relation;
 
 pub type Row = Box<[Value]>;
 
@@ -152,10 +150,10 @@ pub struct World {
     pub path: SearchPath,
     pub numbers: Numbers,
     /// By place in [`relation::all`].
-    contents: Vec<OnceLock<Arc<Contents>>>,
-    names: OnceLock<Names>,
-    comments: OnceLock<Comments>,
-    views: OnceLock<Vec<ViewColumns>>,
+    pub(crate) contents: Vec<OnceLock<Arc<Contents>>>,
+    pub(crate) names: OnceLock<Names>,
+    pub(crate) comments: OnceLock<Comments>,
+    pub(crate) views: OnceLock<Vec<ViewColumns>>,
 }
 
 /// A user's view and its columns; none if only another engine knows its query.
@@ -217,48 +215,6 @@ impl World {
         World { catalog, path, numbers, contents, names, comments, views }
     }
 
-    /// The rows of the relation at this place of [`relation::all`].
-    pub fn contents(&self, place: usize, session: &Session) -> Result<Arc<Contents>> {
-        let relation = &relation::all()[place];
-        if depends_on_session(relation) {
-            return self.fill(relation, session).map(Arc::new);
-        }
-        if let Some(contents) = self.contents[place].get() {
-            return Ok(Arc::clone(contents));
-        }
-        let made = Arc::new(self.fill(relation, session)?);
-        Ok(Arc::clone(self.contents[place].get_or_init(|| made)))
-    }
-
-    fn fill(&self, relation: &'static Relation, session: &Session) -> Result<Contents> {
-        let rows = match views::definition(relation) {
-            Some(text) => crate::query::view_rows(self, session, text, relation)?,
-            None => tables::fill(&Facts { world: self, session }, relation)?,
-        };
-        Ok(Contents::new(rows))
-    }
-
-    pub fn names(&self) -> &Names {
-        self.names.get_or_init(|| tables::names(self))
-    }
-
-    /// What people have said of objects.
-    pub fn comments(&self) -> &Comments {
-        self.comments.get_or_init(|| tables::comments(self))
-    }
-
-    /// Users' views, by name.
-    pub fn views(&self) -> &[ViewColumns] {
-        self.views.get_or_init(|| {
-            let views = self.catalog.views().filter_map(|view| {
-                let numbers = self.numbers.view(&view.name)?;
-                let columns = crate::query::columns_of_view(self, view).unwrap_or_default();
-                Some(ViewColumns { name: view.name.clone(), columns, numbers })
-            });
-            views.collect()
-        })
-    }
-
     /// A relation by name; `pg_catalog` is looked through before the search path.
     pub fn relation_oid(&self, schema: Option<&str>, name: &str) -> Option<u32> {
         let system = |schema| relation::place(schema, name).map(|p| relation::all()[p].oid);
@@ -290,15 +246,5 @@ impl World {
             [(oid::PG_CATALOG, "pg_catalog"), (oid::INFORMATION_SCHEMA, "information_schema")];
         let users = self.catalog.namespaces().map(|name| (self.numbers.namespace(name), name));
         system.into_iter().chain(users).collect()
-    }
-}
-
-fn depends_on_session(relation: &Relation) -> bool {
-    match views::definition(relation) {
-        None => tables::SESSION_TABLES.contains(&relation.name),
-        Some(text) => {
-            let mentions = |name: &&str| text.contains(*name);
-            text.contains("current_user") || tables::SESSION_TABLES.iter().any(mentions)
-        }
     }
 }

@@ -8,8 +8,8 @@ use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use super::plan::*;
+use super::refused::no_calls;
 use super::scope::Scope;
-use super::select::no_calls;
 use super::{Typed, matched};
 use crate::world::World;
 use sql::names::fold;

@@ -7,7 +7,9 @@ use super::bind::{Binder, direction, settled};
 use super::expression::{array_of, negate, quantifier};
 use super::functions;
 use super::plan::*;
+use super::refused::{FROM_HINT, sets_not_allowed};
 use super::scope::parts;
+use super::signature::Takes;
 use super::{Typed, matched, sets};
 
 impl Binder<'_> {
@@ -205,12 +207,12 @@ impl Binder<'_> {
     fn typed_arguments(
         &mut self,
         arguments: Vec<Typed>,
-        takes: &[functions::Takes],
+        takes: &[Takes],
     ) -> Result<(Vec<Expr>, Vec<DataType>)> {
         let (mut exprs, mut types) = (Vec::new(), Vec::new());
         for (place, argument) in arguments.into_iter().enumerate() {
             let takes = takes.get(place).or(takes.last()).copied();
-            let to = takes.and_then(functions::Takes::data_type);
+            let to = takes.and_then(Takes::data_type);
             let to = to.unwrap_or_else(|| settled(&argument.data_type));
             exprs.push(self.coerce(argument, &to)?);
             types.push(to);
@@ -496,14 +498,6 @@ fn aggregate_type(aggregate: &Aggregate) -> Result<DataType> {
         A::Array => array_of(of)?,
         A::Json => DataType::System(SystemType::Json),
     })
-}
-
-const FROM_HINT: &str =
-    "You might be able to move the set-returning function into a LATERAL FROM item.";
-
-pub fn sets_not_allowed(place: &str) -> Error {
-    let what = format!("set-returning functions are not allowed {place}");
-    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(FROM_HINT)
 }
 
 fn one_column() -> Error {

@@ -6,7 +6,7 @@
 //! PostgreSQL orders records: a NULL within is above everything, and equals another.
 
 use sqlparser::ast;
-use types::{DataType, Error, Result, SqlState, SystemType, Value};
+use types::{DataType, Error, Result, SqlState, SystemType};
 
 use super::bind::Binder;
 use super::expression::negate;
@@ -219,35 +219,4 @@ pub fn comparable_type(side: &DataType, other: &DataType) -> DataType {
         (DataType::Unknown, other) => other.without_modifier(),
         (side, _) => side.clone(),
     }
-}
-
-/// Whether a row is NULL, which is all of its fields; NOT NULL is that none is.
-pub fn is_row_null(row: &Value, negated: bool) -> bool {
-    match row.as_array() {
-        Some(fields) => fields.iter().all(|field| field.is_null() != negated),
-        None => row.is_null() != negated,
-    }
-}
-
-/// Rows by their fields: the first that are not the same decide, or are unknown.
-pub fn compared_rows(op: CompareOp, left: &Value, right: &Value) -> Option<bool> {
-    let (left, right) = (left.as_array()?, right.as_array()?);
-    if let CompareOp::Equal | CompareOp::NotEqual = op {
-        // One pair that differs is enough, whatever the others are.
-        let pairs = left.iter().zip(right);
-        let equal = pairs.map(|(a, b)| super::eval::compared(CompareOp::Equal, a, b));
-        let mut all = Some(true);
-        for equal in equal {
-            match equal {
-                Some(false) => return Some(op == CompareOp::NotEqual),
-                None => all = None,
-                Some(true) => {}
-            }
-        }
-        return all.map(|all| all == (op == CompareOp::Equal));
-    }
-    let mut pairs = left.iter().zip(right).map(|(a, b)| types::compare::compare(a, b));
-    let decisive = pairs.find(|ordering| *ordering != Some(std::cmp::Ordering::Equal));
-    let ordering = decisive.unwrap_or(Some(std::cmp::Ordering::Equal))?;
-    Some(super::eval::satisfies(op, ordering))
 }

@@ -1,81 +1,16 @@
 //! Values of expressions.
 
-use std::cell::{Cell, RefCell};
-use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::rc::Rc;
 
-use kit::pool::Lease;
 use procedure::Meter;
 use procedure::like::like;
 use regex::Regex;
-use sql::analyst::row_bytes;
-use types::compare::{compare, sort_cmp};
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::cast::Names;
-use super::compare::{compared_rows, is_row_null};
 use super::plan::*;
-use super::users::Users;
-use crate::world::{Row, Session, World};
-
-/// One execution of a statement.
-pub struct Run<'a> {
-    pub world: &'a World,
-    pub session: &'a Session,
-    pub parameters: &'a [Value],
-    /// Rows of common table expressions, by number.
-    pub ctes: RefCell<HashMap<usize, Rc<Vec<Row>>>>,
-    /// Values of subqueries that do not depend on the rows around them.
-    cached: RefCell<Vec<Option<Value>>>,
-    /// Operands that are at hand, by number.
-    given: RefCell<Vec<Value>>,
-    /// By text, and whether case does not matter.
-    patterns: RefCell<HashMap<(String, bool), Rc<Regex>>>,
-    /// What users' tables are read from, and what was read of them.
-    pub users: Users<'a>,
-    interrupted: &'a dyn Fn() -> Result<()>,
-    steps: Cell<u32>,
-    /// Covers the rows of the largest step, of which the next is made, and those of users' tables.
-    pub lease: RefCell<Option<Lease>>,
-    largest_bytes: Cell<usize>,
-}
-
-/// A row at hand, and the rows that the queries around it are at.
-#[derive(Clone, Copy)]
-pub struct Env<'a> {
-    pub row: &'a [Value],
-    pub outer: Option<&'a Env<'a>>,
-}
-
-/// Rows of one step of an evaluation, and what they take.
-#[derive(Default)]
-pub struct Kept {
-    pub rows: Vec<Row>,
-    bytes: usize,
-}
-
-/// What a value may take that a query over catalogs makes. Nested calls that double what they are
-/// given reach it soon.
-const TEXT_BYTES_MAX: usize = 8 << 20;
-
-/// # Errors
-/// 54000 for a value that is too long to be made.
-pub fn check_text_bytes(bytes: usize) -> Result<()> {
-    match bytes <= TEXT_BYTES_MAX {
-        true => Ok(()),
-        false => Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
-            .with_detail(format!(
-                "A value of {bytes} bytes; a query over catalogs makes {TEXT_BYTES_MAX}."
-            ))),
-    }
-}
-
-/// What the rows of one step may take, long strings included.
-pub const ROWS_BYTES_MAX: usize = 128 << 20;
-
-/// Steps whose rows are there at a time: one is made of another's.
-const STEPS_AT_A_TIME: usize = 2;
+use super::run::{Env, Run, check_text_bytes, internal};
+use super::values::{compared, compared_rows, is_row_null, truth};
 
 const LONG_BYTES: usize = 64 << 10;
 
@@ -99,83 +34,7 @@ fn check_matched_bytes(text: &str) -> Result<()> {
     }
 }
 
-/// How often a long evaluation asks whether it should go on.
-const STEPS_BETWEEN_CHECKS: u32 = 1024;
-
-impl<'a> Run<'a> {
-    pub fn new(
-        world: &'a World,
-        session: &'a Session,
-        parameters: &'a [Value],
-        cached: usize,
-        interrupted: &'a dyn Fn() -> Result<()>,
-    ) -> Run<'a> {
-        Run {
-            world,
-            session,
-            parameters,
-            ctes: RefCell::default(),
-            cached: RefCell::new(vec![None; cached]),
-            given: RefCell::default(),
-            patterns: RefCell::default(),
-            users: Users::default(),
-            interrupted,
-            steps: Cell::new(0),
-            lease: RefCell::default(),
-            largest_bytes: Cell::new(0),
-        }
-    }
-
-    /// Whether the evaluation should go on.
-    pub fn check(&self) -> Result<()> {
-        (self.interrupted)()
-    }
-
-    fn cover(&self, bytes: usize) -> Result<()> {
-        if bytes > self.largest_bytes.get() {
-            self.largest_bytes.set(bytes);
-            self.cover_all()?;
-        }
-        Ok(())
-    }
-
-    pub fn cover_all(&self) -> Result<()> {
-        let bytes = STEPS_AT_A_TIME * self.largest_bytes.get() + self.users.bytes();
-        match self.lease.borrow_mut().as_mut() {
-            Some(lease) => lease.cover(bytes as u64).map_err(Error::from),
-            None => Ok(()),
-        }
-    }
-
-    pub fn step(&self) -> Result<()> {
-        let steps = self.steps.get().wrapping_add(1);
-        self.steps.set(steps);
-        match steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
-            true => (self.interrupted)(),
-            false => Ok(()),
-        }
-    }
-
-    /// Adds a row to some, of which there may not be any number at once.
-    pub fn keep(&self, kept: &mut Kept, row: Row) -> Result<()> {
-        self.step()?;
-        kept.bytes += row_bytes(&row);
-        if kept.bytes > ROWS_BYTES_MAX {
-            return Err(Error::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
-                "the query joins too many rows of catalogs",
-            )
-            .with_detail(format!("They would take more than {ROWS_BYTES_MAX} bytes.")));
-        }
-        self.cover(kept.bytes)?;
-        kept.rows.push(row);
-        Ok(())
-    }
-
-    pub fn names(&self) -> Names<'_> {
-        Names { world: self.world }
-    }
-
+impl Run<'_> {
     pub fn values(&self, exprs: &[Expr], env: &Env<'_>) -> Result<Vec<Value>> {
         exprs.iter().map(|expr| self.eval(expr, env)).collect()
     }
@@ -460,36 +319,8 @@ impl<'a> Run<'a> {
     }
 }
 
-pub fn truth(truth: Option<bool>) -> Value {
-    truth.map_or(Value::Null, Value::Bool)
-}
-
-pub fn compared(op: CompareOp, left: &Value, right: &Value) -> Option<bool> {
-    match op {
-        CompareOp::Distinct => return Some(sort_cmp(left, right) != Ordering::Equal),
-        CompareOp::NotDistinct => return Some(sort_cmp(left, right) == Ordering::Equal),
-        _ => {}
-    }
-    compare(left, right).map(|ordering| satisfies(op, ordering))
-}
-
-pub fn satisfies(op: CompareOp, ordering: Ordering) -> bool {
-    match op {
-        CompareOp::Equal | CompareOp::NotDistinct => ordering.is_eq(),
-        CompareOp::NotEqual | CompareOp::Distinct => ordering.is_ne(),
-        CompareOp::Less => ordering.is_lt(),
-        CompareOp::LessOrEqual => ordering.is_le(),
-        CompareOp::Greater => ordering.is_gt(),
-        CompareOp::GreaterOrEqual => ordering.is_ge(),
-    }
-}
-
 fn missing_parameter(number: usize) -> Error {
     Error::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter ${}", number + 1))
-}
-
-pub fn internal(what: &str) -> Error {
-    Error::new(SqlState::INTERNAL_ERROR, what)
 }
 
 impl Names<'_> {
@@ -528,21 +359,5 @@ impl Names<'_> {
             _ => {}
         }
         Ok(())
-    }
-}
-
-/// A text that is made piece by piece, and may not become too long.
-#[derive(Default)]
-pub struct Made(String);
-
-impl Made {
-    pub fn push(&mut self, piece: &str) -> Result<()> {
-        check_text_bytes(self.0.len() + piece.len())?;
-        self.0.push_str(piece);
-        Ok(())
-    }
-
-    pub fn into_value(self) -> Value {
-        Value::text(self.0)
     }
 }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use types::compare::sort_cmp;
 use types::{Error, Result, SqlState, Value};
 
-use super::eval::{Env, Kept, Run};
 use super::plan::*;
+use super::run::{Env, Kept, Run};
 use crate::world::Row;
 
 /// Rows that are sorted between two looks at whether to go on.

@@ -5,10 +5,9 @@ use types::arithmetic::{ArithmeticOp, concat_type, result_type};
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::bind::{Binder, settled};
-use super::calls::sets_not_allowed;
 use super::plan::*;
+use super::refused::{missing_column, sets_not_allowed};
 use super::scope::{parts, resolve};
-use super::select::missing_column;
 use super::{Typed, fast, matched};
 use crate::relation::internal_type;
 use sql::names::fold;

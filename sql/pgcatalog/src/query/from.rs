@@ -11,8 +11,8 @@ use types::{DataType, Error, Result, SystemType};
 
 use super::bind::{Binder, rename};
 use super::plan::*;
+use super::refused::{missing_table, no_calls};
 use super::scope::{ScopeColumn, ScopeTable, Visible, parts};
-use super::select::{missing_table, no_calls, split};
 use super::{Typed, matched, sets};
 use crate::relation;
 use sql::catalog::View;

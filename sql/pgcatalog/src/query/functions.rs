@@ -9,61 +9,13 @@ use types::value::VALUE_WEIGHT;
 use types::{DataType, Result, SystemType, Value};
 
 use super::cast::Names;
-use super::eval::{Made, Run, check_text_bytes};
 use super::privileges::PRIVILEGES;
+use super::run::{Made, Run, check_text_bytes};
+use super::signature::{Function, Gives, Takes, function, lax, oid_of, str_of, yes};
 use super::text_functions as text;
 use crate::describe;
 use crate::oid;
 use crate::relation;
-
-/// What an argument is converted to before the call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Takes {
-    Any,
-    Text,
-    Int,
-    Bool,
-    Oid,
-    Reg(SystemType),
-}
-
-/// The type of a result.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Gives {
-    Text,
-    Name,
-    Names,
-    Texts,
-    Bool,
-    Int4,
-    Int8,
-    Ints,
-    Oid,
-    Float8,
-    Timestamptz,
-    Date,
-    Inet,
-    Json,
-    Reg(SystemType),
-    /// Of the first argument, of the elements of the first argument.
-    First,
-    Element,
-}
-
-pub type Eval = fn(&Run<'_>, &[Value], &[DataType]) -> Result<Value>;
-
-#[derive(Debug)]
-pub struct Function {
-    pub name: &'static str,
-    pub least: usize,
-    /// The last one may be repeated if this says so.
-    pub takes: &'static [Takes],
-    pub variadic: bool,
-    pub gives: Gives,
-    /// NULL for a NULL argument.
-    pub strict: bool,
-    pub eval: Eval,
-}
 
 impl Takes {
     pub fn data_type(self) -> Option<DataType> {
@@ -121,32 +73,7 @@ fn all() -> impl Iterator<Item = &'static Function> {
     own.chain(ARRAYS).chain(text::TEXT)
 }
 
-pub const fn function(
-    name: &'static str,
-    least: usize,
-    takes: &'static [Takes],
-    gives: Gives,
-    eval: Eval,
-) -> Function {
-    Function { name, least, takes, variadic: false, gives, strict: true, eval }
-}
-
-/// A function that looks at NULLs itself, and may take any number of its last argument.
-pub const fn lax(
-    name: &'static str,
-    least: usize,
-    takes: &'static [Takes],
-    gives: Gives,
-    eval: Eval,
-) -> Function {
-    Function { name, least, takes, variadic: true, gives, strict: false, eval }
-}
-
 use Takes::{Any, Bool, Int, Oid, Reg, Text};
-
-pub(super) fn oid_of(value: &Value) -> u32 {
-    value.as_int().and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
-}
 
 fn text_or_null(text: Option<String>) -> Result<Value> {
     Ok(text.map_or(Value::Null, Value::text))
@@ -172,10 +99,6 @@ fn comment(run: &Run<'_>, catalog: Option<&str>, object: &Value, column: i32) ->
 
 fn nothing(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Null)
-}
-
-pub(super) fn yes(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
-    Ok(Value::Bool(true))
 }
 
 fn no(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
@@ -338,10 +261,6 @@ static CATALOG: &[Function] = &[
     }),
     lax("acldefault", 2, &[Any, Any], Gives::Texts, nothing),
 ];
-
-pub(super) fn str_of(value: &Value) -> &str {
-    value.as_text().unwrap_or_default()
-}
 
 fn to_reg(run: &Run<'_>, a: &[Value], system: SystemType) -> Result<Value> {
     let found = Names { world: run.world }.find(str_of(&a[0]), system);

@@ -6,10 +6,10 @@ use std::collections::{HashMap, HashSet};
 use types::compare::{compare, sort_cmp};
 use types::{DataType, Result, Value};
 
-use super::eval::{Env, Made, Run};
 use super::execute::sorted;
 use super::functions::json;
 use super::plan::*;
+use super::run::{Env, Made, Run};
 use crate::world::Row;
 
 impl Run<'_> {

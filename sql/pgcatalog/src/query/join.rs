@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use types::{DataType, Result, Value};
 
-use super::eval::{Env, Kept, Run};
 use super::plan::*;
+use super::run::{Env, Kept, Run};
 use crate::relation;
 use crate::world::{Contents, Row};
 

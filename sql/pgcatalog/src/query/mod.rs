@@ -29,13 +29,19 @@ mod from;
 pub(crate) mod functions;
 mod group;
 mod join;
+mod keywords;
 mod plan;
 mod privileges;
+mod refused;
+mod run;
 mod scope;
 mod select;
 pub(crate) mod sets;
+mod signature;
 mod text_functions;
+mod typed;
 pub(crate) mod users;
+mod values;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -47,79 +53,16 @@ use procedure::Interrupt;
 use sql::Catalog;
 use sqlparser::ast;
 use storage::Snapshot;
-use types::{DataType, Error, Result, SqlState, SystemType, TableId, Value};
+use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use crate::relation::Relation;
 use crate::world::{Row, Session, World};
 use bind::Binder;
-use plan::{Expr, Query};
+use plan::Query;
+use run::Run;
 
-/// A bound expression, and what its values are.
-#[derive(Clone, Debug)]
-pub struct Typed {
-    pub expr: Expr,
-    pub data_type: DataType,
-    /// Of a composite value.
-    pub fields: &'static [(&'static str, DataType)],
-    /// Types of the fields of a row that is spelled out.
-    pub items: Vec<DataType>,
-}
-
-impl Typed {
-    pub fn new(expr: Expr, data_type: DataType) -> Typed {
-        Typed { expr, data_type, fields: &[], items: Vec::new() }
-    }
-
-    pub fn bool(expr: Expr) -> Typed {
-        Typed::new(expr, DataType::Bool)
-    }
-
-    /// Text in quotes, or NULL: of the type that its use gives it.
-    pub fn literal(value: Value) -> Typed {
-        Typed::new(Expr::Value(value), DataType::Unknown)
-    }
-
-    pub fn row(items: Vec<Typed>) -> Typed {
-        let types = items.iter().map(|item| item.data_type.clone()).collect();
-        let items = items.into_iter().map(|item| item.expr).collect();
-        let record = DataType::System(SystemType::Record);
-        Typed { items: types, ..Typed::new(Expr::Array(items), record) }
-    }
-
-    pub fn is_row(&self) -> bool {
-        self.data_type == DataType::System(SystemType::Record)
-    }
-}
-
-/// The type that two branches meet in.
-///
-/// # Errors
-/// 42804 where there is none.
-pub fn matched(a: &DataType, b: &DataType) -> Result<DataType> {
-    match (a, b) {
-        (a, b) if a == b => Ok(a.clone()),
-        (DataType::Unknown, other) | (other, DataType::Unknown) => Ok(other.clone()),
-        (a, b) => meeting_type(a, b).ok_or_else(|| {
-            let message = format!("types {a} and {b} cannot be matched");
-            Error::new(SqlState::DATATYPE_MISMATCH, message)
-        }),
-    }
-}
-
-/// Two types' common one: the first, unless its values go into the second's and not back.
-pub fn meeting_type(a: &DataType, b: &DataType) -> Option<DataType> {
-    match (a, b) {
-        (DataType::System(SystemType::Name), b) if b.is_string() => Some(a.clone()),
-        (DataType::Text, DataType::System(SystemType::Name)) => Some(DataType::Text),
-        (a, DataType::System(SystemType::Name)) if a.is_string() => Some(b.clone()),
-        (DataType::Varchar(_), DataType::Text | DataType::Char(_)) => Some(DataType::Varchar(None)),
-        // Numbers of objects and integers meet in the former.
-        (DataType::System(SystemType::Oid), b) if b.is_integer() => Some(a.clone()),
-        (a, DataType::System(SystemType::Oid)) if a.is_integer() => Some(b.clone()),
-        (DataType::System(a), DataType::System(b)) if a == b => Some(DataType::System(*a)),
-        (a, b) => types::cast::common_type(a, b),
-    }
-}
+pub use keywords::KEYWORDS;
+pub use typed::{Typed, matched, meeting_type};
 
 /// A query over system tables, ready to run.
 #[derive(Debug)]
@@ -170,7 +113,7 @@ impl Prepared {
         // Objects may come by name.
         let values = values.map(|(value, to)| names.cast(value, to, to));
         let parameters = values.collect::<Result<Vec<_>>>()?;
-        let mut run = eval::Run::new(&self.world, session, &parameters, self.cached, interrupted);
+        let mut run = Run::new(&self.world, session, &parameters, self.cached, interrupted);
         run.users.snapshot = snapshot;
         run.lease = RefCell::new(memory.map(Pool::lease));
         let mut rows = run.query(&self.query, None)?;
@@ -303,7 +246,7 @@ pub fn view_rows(
         place.map(|place| (place, bound.columns[place].data_type.clone()))
     });
     let order: Vec<Option<(usize, DataType)>> = order.collect();
-    let run = eval::Run::new(world, session, &[], binder.cached, &|| Ok(()));
+    let run = Run::new(world, session, &[], binder.cached, &|| Ok(()));
     let names = cast::Names { world };
     let in_order = |row: Row| {
         let values = order.iter().zip(&view.columns).map(|(from, attribute)| match from {
@@ -318,14 +261,3 @@ pub fn view_rows(
 fn broken(view: &Relation) -> Error {
     Error::new(SqlState::INTERNAL_ERROR, format!("the view {} is no query", view.name))
 }
-
-/// Words that cannot be names without quotes.
-pub const KEYWORDS: &str = "all analyse analyze and any array as asc asymmetric authorization \
-    binary both case cast check collate collation column concurrently constraint create cross \
-    current_catalog current_date current_role current_schema current_time current_timestamp \
-    current_user default deferrable desc distinct do else end except false fetch for foreign \
-    freeze from full grant group having ilike in initially inner intersect into is isnull join \
-    lateral leading left like limit localtime localtimestamp natural not notnull null offset on \
-    only or order outer overlaps placing primary references returning right select session_user \
-    similar some symmetric system_user table tablesample then to trailing true union unique user \
-    using variadic verbose when where window with";

@@ -12,9 +12,7 @@
 
 use types::{ColumnId, DataType, TableId, Value};
 
-use super::Typed;
-use super::functions::Function;
-use super::sets::SetFunction;
+use super::signature::{Function, SetFunction};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
@@ -27,11 +25,6 @@ pub struct Column {
 impl Column {
     pub fn new(name: impl Into<String>, data_type: DataType) -> Column {
         Column { name: name.into(), data_type, fields: &[] }
-    }
-
-    /// What an expression that has its values is.
-    pub fn typed(&self, expr: Expr) -> Typed {
-        Typed { fields: self.fields, ..Typed::new(expr, self.data_type.clone()) }
     }
 }
 
@@ -496,5 +489,13 @@ impl Source {
             Source::Product { items, .. } => items.iter().any(|item| item.has(place)),
             Source::Outer { left, right, .. } => left.has(place) || right.has(place),
         }
+    }
+}
+
+/// The conditions whose conjunction it is.
+pub fn split(condition: Expr, into: &mut Vec<Expr>) {
+    match condition {
+        Expr::And(list) => list.into_iter().for_each(|part| split(part, into)),
+        other => into.push(other),
     }
 }

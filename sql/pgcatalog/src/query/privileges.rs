@@ -4,8 +4,8 @@ use identity::{Closure, Kind, Privileges, RoleId, Roles};
 use sql::Commented;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
-use super::eval::Run;
-use super::functions::{Function, Gives, Takes, function, oid_of, str_of, yes};
+use super::run::Run;
+use super::signature::{Function, Gives, Takes, function, oid_of, str_of, yes};
 use crate::oid;
 
 const CLASS: Takes = Takes::Reg(SystemType::Regclass);

@@ -5,8 +5,8 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::Typed;
 use super::bind::{Binder, check_position, direction, output_named, settled};
-use super::calls::sets_not_allowed;
 use super::plan::*;
+use super::refused::{missing_table, no_calls, sets_not_allowed};
 use super::scope::{Scope, ScopeTable, parts};
 use sql::names::fold;
 
@@ -297,21 +297,6 @@ fn check_names(scope: &Scope) -> Result<()> {
 }
 
 /// # Errors
-/// What is not of one row has been called where only one is at hand.
-pub fn no_calls(scope: &Scope, clause: &str) -> Result<()> {
-    let (code, what) = match scope {
-        scope if !scope.aggregates.is_empty() => (*b"42803", "aggregate"),
-        scope if !scope.windows.is_empty() => (*b"42P20", "window"),
-        scope if !scope.sets.is_empty() => {
-            return Err(sets_not_allowed(&format!("in {clause}")));
-        }
-        _ => return Ok(()),
-    };
-    let message = format!("{what} functions are not allowed in {clause}");
-    Err(Error::new(SqlState(code), message))
-}
-
-/// # Errors
 /// 42702 for a name that two outputs have which are not the same.
 fn check_unambiguous(name: &str, columns: &[Column], outputs: &[Expr]) -> Result<()> {
     let mut texts = columns.iter().zip(outputs).filter(|(column, _)| column.name == name);
@@ -389,20 +374,4 @@ fn check_grouped(expr: &Expr, keys: &[Expr], scope: &Scope, width: usize) -> Res
             children.try_for_each(|child| check_grouped(child, keys, scope, width))
         }
     }
-}
-
-/// The conditions whose conjunction it is.
-pub fn split(condition: Expr, into: &mut Vec<Expr>) {
-    match condition {
-        Expr::And(list) => list.into_iter().for_each(|part| split(part, into)),
-        other => into.push(other),
-    }
-}
-
-pub fn missing_table(name: &str) -> Error {
-    Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
-}
-
-pub fn missing_column(name: &str) -> Error {
-    Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
 }

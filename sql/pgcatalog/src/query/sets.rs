@@ -3,37 +3,11 @@
 use types::compare::sort_cmp;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
-use super::eval::{Kept, Run};
-use super::functions::{Takes, bounds};
+use super::functions::bounds;
 use super::plan::Column;
+use super::run::{Kept, Run};
+use super::signature::{EvalSet, Of, SetFunction, SystemOr, Takes};
 use crate::world::Row;
-
-pub type EvalSet = fn(&Run<'_>, &[Value], &[DataType]) -> Result<Vec<Row>>;
-
-#[derive(Debug)]
-pub struct SetFunction {
-    pub name: &'static str,
-    pub takes: &'static [Takes],
-    /// Of its rows; none: one column, of the type that `of` says.
-    pub fields: fn() -> &'static [(&'static str, DataType)],
-    pub of: Of,
-    pub eval: EvalSet,
-}
-
-/// The type of the only column.
-#[derive(Clone, Copy, Debug)]
-pub enum Of {
-    Type(SystemOr),
-    First,
-    Element,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum SystemOr {
-    Text,
-    Int4,
-    System(SystemType),
-}
 
 use SystemOr::{Int4, System, Text};
 

@@ -2,8 +2,8 @@
 
 use types::{Result, Value};
 
-use super::eval::{Made, check_text_bytes};
-use super::functions::{Function, Gives, Takes, function, lax};
+use super::run::{Made, check_text_bytes};
+use super::signature::{Function, Gives, Takes, function, lax};
 use crate::describe;
 use Takes::{Any, Int, Text};
 
@@ -252,6 +252,6 @@ pub static TEXT: &[Function] = &[
     }),
 ];
 
-fn length(_: &super::eval::Run<'_>, a: &[Value], _: &[types::DataType]) -> Result<Value> {
+fn length(_: &super::run::Run<'_>, a: &[Value], _: &[types::DataType]) -> Result<Value> {
     Ok(Value::Int(text(&a[0]).chars().count() as i64))
 }

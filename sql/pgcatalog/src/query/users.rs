@@ -5,57 +5,16 @@
 //! what a run reads is [bounded](ROWS_MAX), and larger tables are for the engine over columns,
 //! where there is one and it knows the query.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sql::analyst::row_bytes;
-use storage::Snapshot;
-use types::{ColumnId, Error, Result, SqlState, TableId, Value};
+use types::{ColumnId, Error, Result, SqlState, TableId};
 
-use super::eval::{ROWS_BYTES_MAX, Run};
+use super::run::Run;
 use crate::world::{Contents, Row};
 
-/// Rows of users' tables that one run may read.
-pub const ROWS_MAX: usize = 200_000;
-
-/// The tables that a run has read so far.
-#[derive(Default)]
-pub struct Users<'a> {
-    pub snapshot: Option<&'a Snapshot>,
-    read: RefCell<HashMap<TableId, Rc<Contents>>>,
-    rows: Cell<usize>,
-    bytes: Cell<usize>,
-}
-
-fn too_large(detail: String) -> Error {
-    let what = "the query reads too much of users' tables beside system catalogs";
-    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what).with_detail(detail).with_hint(
-        "Aggregate or filter in a query over users' tables alone, or leave out functions that only \
-         system catalogs know.",
-    )
-}
-
-impl Users<'_> {
-    /// What the rows that were read take.
-    pub fn bytes(&self) -> usize {
-        self.bytes.get()
-    }
-
-    fn count(&self, row: &[Value]) -> Result<()> {
-        self.rows.set(self.rows.get() + 1);
-        self.bytes.set(self.bytes.get() + row_bytes(row));
-        if self.rows.get() > ROWS_MAX {
-            return Err(too_large(format!("It may read {ROWS_MAX} of their rows.")));
-        }
-        if self.bytes.get() > ROWS_BYTES_MAX {
-            return Err(too_large(format!("Their rows may take {ROWS_BYTES_MAX} bytes.")));
-        }
-        Ok(())
-    }
-}
+pub use super::run::ROWS_MAX;
 
 impl Run<'_> {
     /// A table's rows, in the order of its primary key.

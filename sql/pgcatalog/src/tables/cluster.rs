@@ -4,7 +4,7 @@ use identity::{Holder, Kind};
 use sql::Commented;
 use types::{Height, Value};
 
-use super::{Facts, Rows, granted, oid, owner, shown};
+use super::facts::{Facts, Rows, granted, oid, owner, shown};
 use crate::memory::{Memory, Used};
 use crate::oid as number;
 use crate::world::Locked;

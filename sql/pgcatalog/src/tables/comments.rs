@@ -3,7 +3,7 @@
 use sql::Commented;
 use types::Value;
 
-use super::{Facts, Rows, oid};
+use super::facts::{Facts, Rows, oid};
 use crate::oid as number;
 use crate::relation;
 use crate::world::{Comments, World};

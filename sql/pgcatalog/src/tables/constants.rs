@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use types::{DataType, SystemType, Value};
 
-use super::Rows;
+use super::facts::Rows;
 use crate::relation;
 use crate::world::Names;
 

@@ -4,8 +4,8 @@ use sql::Table;
 use sql::catalog::{ForeignKey, ReferenceAction};
 use types::{ColumnId, Value};
 
+use super::facts::{Facts, Rows, ints, oid};
 use super::relations::{attribute_number, indexes};
-use super::{Facts, Rows, ints, oid};
 use crate::oid as number;
 
 /// The operator `=` of integers, which stands for that of the columns' types.

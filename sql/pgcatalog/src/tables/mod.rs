@@ -7,6 +7,7 @@ mod cluster;
 mod comments;
 mod constants;
 mod constraints;
+mod facts;
 mod relations;
 mod routines;
 mod sequences;
@@ -14,13 +15,13 @@ mod types;
 
 pub use comments::comments;
 pub use constants::ELEMENTS;
+pub use facts::Facts;
 
-use ::identity::Acl;
-use ::types::{DataType, Error, Result, SqlState, SystemType, Value};
-use sql::Commented;
+use ::types::Result;
 
-use crate::relation::{self, Attribute, Relation};
-use crate::world::{Names, Row, Session, World};
+use crate::relation::{self, Relation};
+use crate::world::{Names, Row, World};
+use facts::{Fill, Rows};
 
 /// Tables whose rows are not the same for every session.
 pub const SESSION_TABLES: &[&str] = &[
@@ -34,14 +35,6 @@ pub const SESSION_TABLES: &[&str] = &[
     "tally_memory",
     "tally_misbehaviour",
 ];
-
-/// What rows are made of.
-pub struct Facts<'a> {
-    pub world: &'a World,
-    pub session: &'a Session,
-}
-
-pub type Fill = fn(&Facts<'_>, &mut Rows<'_>);
 
 /// The tables that have rows.
 const FILLED: &[(&str, Fill)] = &[
@@ -83,47 +76,6 @@ pub fn fill(facts: &Facts<'_>, relation: &'static Relation) -> Result<Vec<Row>> 
     rows.error.map_or(Ok(rows.rows), Err)
 }
 
-/// A table on its way.
-pub struct Rows<'a> {
-    relation: &'a Relation,
-    rows: Vec<Row>,
-    error: Option<Error>,
-}
-
-impl Rows<'_> {
-    /// Adds a row with these columns.
-    pub fn row(&mut self, columns: &[(&str, Value)]) {
-        let mut row: Row = self.relation.columns.iter().map(none).collect();
-        for (name, value) in columns {
-            match self.relation.column(name) {
-                Some(place) => row[place] = value.clone(),
-                None => {
-                    let message = format!("{} has no column {name}", self.relation.name);
-                    self.error = Some(Error::new(SqlState::INTERNAL_ERROR, message));
-                }
-            }
-        }
-        self.rows.push(row);
-    }
-}
-
-/// What stands where there is nothing to say.
-fn none(attribute: &Attribute) -> Value {
-    if !attribute.not_null {
-        return Value::Null;
-    }
-    match &attribute.data_type {
-        DataType::Bool => Value::Bool(false),
-        DataType::Array(_) | DataType::System(SystemType::Int2Vector | SystemType::OidVector) => {
-            Value::array([])
-        }
-        DataType::Float8 | DataType::System(SystemType::Float4) => Value::Float(0.0),
-        DataType::Int2 | DataType::Int4 | DataType::Int8 => Value::Int(0),
-        DataType::System(system) if system.storage() == DataType::Int8 => Value::Int(0),
-        _ => Value::text(""),
-    }
-}
-
 /// What numbers of relations, routines and types are called.
 pub fn names(world: &World) -> Names {
     let mut names = Names::default();
@@ -140,35 +92,12 @@ pub fn names(world: &World) -> Names {
     names
 }
 
-/// The number of an object's owner.
-fn owner(world: &World, object: &Commented) -> Value {
-    oid(world.catalog.owner(object).0)
-}
-
-/// What was granted of an object; NULL where it has what a new one has.
-fn granted(world: &World, object: &Commented) -> Value {
-    world.catalog.granted(object).map_or(Value::Null, |acl| shown(world, acl))
-}
-
-fn shown(world: &World, acl: &Acl) -> Value {
-    let name = |role| sql::names::quoted_if_needed(world.catalog.roles().name(role));
-    Value::from(acl.texts(name).into_iter().map(Value::from).collect::<Vec<_>>())
-}
-
-/// A number of an object.
-fn oid(number: u32) -> Value {
-    Value::Int(number.into())
-}
-
-fn ints<T: Into<i64>>(numbers: impl IntoIterator<Item = T>) -> Value {
-    Value::from(numbers.into_iter().map(|n| Value::Int(n.into())).collect::<Vec<_>>())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::world::Session;
 
     #[test]
     fn every_filler_names_columns_that_there_are() {

@@ -4,7 +4,8 @@ use sql::schema::sequence::Identity;
 use sql::{Commented, GrantedColumn, Table};
 use types::{ColumnId, DataType, IndexId, Layout, SystemType, Value};
 
-use super::{Facts, Rows, granted, ints, oid, owner, sequences, shown};
+use super::facts::{Facts, Rows, granted, ints, oid, owner, shown};
+use super::sequences;
 use crate::describe;
 use crate::oid as number;
 use crate::relation::{self, Relation};

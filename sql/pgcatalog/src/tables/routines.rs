@@ -5,7 +5,7 @@ use sql::syntax::routine::{ParameterMode, Returns, RoutineKind};
 use sql::{Commented, Routine};
 use types::{DataType, SystemType, Value};
 
-use super::{Facts, Rows, granted, ints, oid, owner};
+use super::facts::{Facts, Rows, granted, ints, oid, owner};
 use crate::describe;
 use crate::world::World;
 

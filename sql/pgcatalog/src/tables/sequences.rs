@@ -5,8 +5,8 @@ use sql::names::split;
 use sql::schema::sequence::Sequence;
 use types::Value;
 
+use super::facts::{Facts, Rows, granted, oid, owner};
 use super::relations::attribute_number;
-use super::{Facts, Rows, granted, oid, owner};
 use crate::describe::next_value;
 use crate::oid as number;
 use crate::world::World;
