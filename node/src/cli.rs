@@ -10,6 +10,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use crate::tools::{self, Tool};
 
 use crate::cluster::Kind;
+use crate::config::BadValue;
 
 /// What a script learns from a run. Documented in `--help`; never renumbered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,10 +170,10 @@ impl Settings {
     }
 }
 
-fn key_and_value(text: &str) -> Result<(String, String), String> {
+fn key_and_value(text: &str) -> Result<(String, String), BadValue> {
     match text.split_once('=') {
         Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
-        None => Err("KEY=VALUE is expected".into()),
+        None => Err(BadValue("KEY=VALUE is expected".to_owned())),
     }
 }
 
@@ -587,9 +588,9 @@ fn iterations() -> RangedU64ValueParser<u32> {
         .range(u64::from(SCRAM_ITERATIONS_MIN)..=u64::from(SCRAM_ITERATIONS_MAX))
 }
 
-fn hash(text: &str) -> Result<ledger::Hash, String> {
+fn hash(text: &str) -> Result<ledger::Hash, BadValue> {
     let hash = ledger::hash::hash_from_hex(text);
-    hash.map_err(|_| "64 lower-case hexadecimal digits are expected".into())
+    hash.map_err(|_| BadValue("64 lower-case hexadecimal digits are expected".to_owned()))
 }
 
 #[derive(Args, Debug)]

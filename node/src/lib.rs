@@ -86,7 +86,7 @@ fn run(cli: &Cli) -> Result<Exit> {
     match &cli.command {
         Command::Serve(flags) => {
             let settings = configure::resolve(flags)?.settings;
-            logs::start(&settings).map_err(|fault| anyhow!(config::ConfigError(vec![fault])))?;
+            logs::start(&settings).map_err(|fault| anyhow!(config::ConfigError(vec![fault.0])))?;
             serve::run(&settings, cli.output)
         }
         Command::Checkpoint(flags) => {

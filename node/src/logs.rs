@@ -15,16 +15,17 @@ use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-use crate::config::{LogFormat, Settings};
+use crate::config::{BadValue, LogFormat, Settings};
 
 /// Starts logging for the rest of the process.
-pub fn start(settings: &Settings) -> Result<(), String> {
+pub fn start(settings: &Settings) -> Result<(), BadValue> {
     // A member that is down makes Raft tell of each try, ten times a second; `openraft=info` in the
     // setting has it back.
     let filter = format!("openraft=off,{}", settings.log_level);
-    let filter = EnvFilter::try_new(filter).map_err(|error| format!("`log_level`: {error}"))?;
+    let filter =
+        EnvFilter::try_new(filter).map_err(|error| BadValue(format!("`log_level`: {error}")))?;
     let logger = logger(filter, settings.log_format, std::io::stderr);
-    logger.try_init().map_err(|error| error.to_string())
+    logger.try_init().map_err(|error| BadValue(error.to_string()))
 }
 
 fn logger<W>(filter: EnvFilter, format: LogFormat, writer: W) -> impl Subscriber + Send + Sync

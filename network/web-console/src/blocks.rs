@@ -58,7 +58,7 @@ pub async fn find(
 async fn read(
     console: &Console,
     headers: &HeaderMap,
-    read: impl FnOnce(&dyn Node) -> Result<Option<Json>, String> + Send + 'static,
+    read: impl FnOnce(&dyn Node) -> anyhow::Result<Option<Json>> + Send + 'static,
 ) -> Response {
     let session = match console.session(headers) {
         Ok(session) => session,
@@ -77,7 +77,7 @@ async fn read(
     match aside(move || read(&*node)).await {
         Ok(Ok(Some(found))) => answer(StatusCode::OK, &found),
         Ok(Ok(None)) => refuse(StatusCode::NOT_FOUND, "there is no such block", ""),
-        Ok(Err(why)) => refuse(StatusCode::CONFLICT, &why, ""),
+        Ok(Err(error)) => refuse(StatusCode::CONFLICT, &format!("{error:#}"), ""),
         Err(stopping) => stopping,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::Result;
 use serde_json::Value as Json;
 
 /// How a process of the same machine reaches the PostgreSQL port.
@@ -32,12 +33,12 @@ pub trait Node: Send + Sync + 'static {
     fn overview(&self) -> Json;
 
     /// Blocks below a height (`None`: the newest), newest first. Reads files.
-    fn blocks(&self, below: Option<u64>, count: usize) -> Result<Json, String>;
+    fn blocks(&self, below: Option<u64>, count: usize) -> Result<Json>;
 
     /// A block and some of its transactions; `None`: there is no such block. Reads files.
-    fn block(&self, height: u64, from: usize, count: usize) -> Result<Option<Json>, String>;
+    fn block(&self, height: u64, from: usize, count: usize) -> Result<Option<Json>>;
 
     /// The block of this hash, or of the transaction with this id, as far as it is among those
     /// that are looked through. Reads files.
-    fn find(&self, hash: &str) -> Result<Json, String>;
+    fn find(&self, hash: &str) -> Result<Json>;
 }

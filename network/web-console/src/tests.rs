@@ -44,15 +44,15 @@ impl Node for Alone {
         json!({"phase": "ready"})
     }
 
-    fn blocks(&self, _: Option<u64>, _: usize) -> Result<Json, String> {
+    fn blocks(&self, _: Option<u64>, _: usize) -> anyhow::Result<Json> {
         panic!("there is no session")
     }
 
-    fn block(&self, _: u64, _: usize, _: usize) -> Result<Option<Json>, String> {
+    fn block(&self, _: u64, _: usize, _: usize) -> anyhow::Result<Option<Json>> {
         panic!("there is no session")
     }
 
-    fn find(&self, _: &str) -> Result<Json, String> {
+    fn find(&self, _: &str) -> anyhow::Result<Json> {
         panic!("there is no session")
     }
 }

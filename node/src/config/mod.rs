@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 pub use table::{SETTINGS, Settings};
 pub use value::{
-    ClientCertificate, Durability, FileModes, KafkaSasl, LogFormat, LogScheme, RecoveryReplay,
-    TlsUse,
+    BadValue, ClientCertificate, Durability, FileModes, KafkaSasl, LogFormat, LogScheme,
+    RecoveryReplay, TlsUse,
 };
 
 pub const FILE_NAME: &str = "tally.toml";
@@ -78,7 +78,7 @@ pub struct Resolved {
 
 /// Applies default, file, environment and flags, in this order, and checks the result.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, ConfigError> {
-    let settings = Settings::defaults().map_err(|fault| ConfigError(vec![fault]))?;
+    let settings = Settings::defaults().map_err(|fault| ConfigError(vec![fault.0]))?;
     let sources = SETTINGS.iter().map(|s| (s.key, Source::Default)).collect();
     let mut resolved = Resolved { settings, sources, file: None };
     let mut faults = Vec::new();

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use engine::retention::Policy;
 
 use super::value::{
-    ClientCertificate, Durability, FileModes, Folders, KafkaSasl, LogFormat, LogScheme, Names,
-    RecoveryReplay, SettingValue, TlsUse, TlsVersion,
+    BadValue, ClientCertificate, Durability, FileModes, Folders, KafkaSasl, LogFormat, LogScheme,
+    Names, RecoveryReplay, SettingValue, TlsUse, TlsVersion,
 };
 
 /// When a setting is read.
@@ -63,16 +63,16 @@ macro_rules! settings {
 
         impl Settings {
             /// Every setting at its default.
-            pub fn defaults() -> Result<Settings, String> {
+            pub fn defaults() -> Result<Settings, BadValue> {
                 Ok(Settings { $($( $key: SettingValue::parse($default)?, )+)+ })
             }
 
             /// Sets one by the text that a flag, a variable or the file gave.
             /// The key must be in [`SETTINGS`].
-            pub(super) fn assign(&mut self, key: &str, text: &str) -> Result<(), String> {
+            pub(super) fn assign(&mut self, key: &str, text: &str) -> Result<(), BadValue> {
                 match key {
                     $($( stringify!($key) => self.$key = SettingValue::parse(text)?, )+)+
-                    _ => return Err(format!("unknown setting `{key}`")),
+                    _ => return Err(BadValue(format!("unknown setting `{key}`"))),
                 }
                 Ok(())
             }

@@ -6,22 +6,40 @@ use std::path::PathBuf;
 
 use engine::retention::Policy;
 
+/// Why a text is no value of a setting.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadValue(pub String);
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadValue {}
+
+impl From<String> for BadValue {
+    fn from(why: String) -> BadValue {
+        BadValue(why)
+    }
+}
+
 /// A type that a setting can have. Flags, variables and the file all pass through `parse`, so that
 /// a value means the same wherever it stands.
 pub trait SettingValue: Sized {
     const KIND: &'static str;
-    fn parse(text: &str) -> Result<Self, String>;
+    fn parse(text: &str) -> Result<Self, BadValue>;
     fn to_toml(&self) -> toml::Value;
 }
 
-fn parse_integer<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+fn parse_integer<T: std::str::FromStr>(text: &str) -> Result<T, BadValue> {
     let digits: String = text.chars().filter(|&c| c != '_').collect();
-    digits.parse().map_err(|_| format!("`{text}` is not a whole number in range"))
+    digits.parse().map_err(|_| BadValue(format!("`{text}` is not a whole number in range")))
 }
 
 impl SettingValue for u32 {
     const KIND: &'static str = "integer";
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, BadValue> {
         parse_integer(text)
     }
     fn to_toml(&self) -> toml::Value {
@@ -32,8 +50,9 @@ impl SettingValue for u32 {
 impl SettingValue for u64 {
     const KIND: &'static str = "integer";
     /// TOML's integers are signed; the ceiling is theirs.
-    fn parse(text: &str) -> Result<Self, String> {
-        parse_integer::<i64>(text)?.try_into().map_err(|_| format!("`{text}` is negative"))
+    fn parse(text: &str) -> Result<Self, BadValue> {
+        let number = parse_integer::<i64>(text)?;
+        number.try_into().map_err(|_| BadValue(format!("`{text}` is negative")))
     }
     fn to_toml(&self) -> toml::Value {
         toml::Value::Integer(i64::try_from(*self).unwrap_or(i64::MAX))
@@ -42,7 +61,7 @@ impl SettingValue for u64 {
 
 impl SettingValue for String {
     const KIND: &'static str = "text";
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, BadValue> {
         Ok(text.to_owned())
     }
     fn to_toml(&self) -> toml::Value {
@@ -52,9 +71,9 @@ impl SettingValue for String {
 
 impl SettingValue for PathBuf {
     const KIND: &'static str = "path";
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, BadValue> {
         if text.is_empty() {
-            return Err("a path is needed".into());
+            return Err(BadValue("a path is needed".to_owned()));
         }
         Ok(PathBuf::from(text))
     }
@@ -65,9 +84,10 @@ impl SettingValue for PathBuf {
 
 impl SettingValue for SocketAddr {
     const KIND: &'static str = "address";
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, BadValue> {
         let literal = text.replacen("localhost:", "127.0.0.1:", 1);
-        literal.parse().map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:5460"))
+        let bad = || BadValue(format!("`{text}` is not an address such as 127.0.0.1:5460"));
+        literal.parse().map_err(|_| bad())
     }
     fn to_toml(&self) -> toml::Value {
         toml::Value::String(self.to_string())
@@ -77,7 +97,7 @@ impl SettingValue for SocketAddr {
 /// Empty text means "not set".
 impl<T: SettingValue> SettingValue for Option<T> {
     const KIND: &'static str = T::KIND;
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, BadValue> {
         if text.is_empty() {
             return Ok(None);
         }
@@ -93,8 +113,8 @@ impl<T: SettingValue> SettingValue for Option<T> {
 
 impl SettingValue for Policy {
     const KIND: &'static str = "rules";
-    fn parse(text: &str) -> Result<Self, String> {
-        text.parse()
+    fn parse(text: &str) -> Result<Self, BadValue> {
+        text.parse().map_err(BadValue)
     }
     fn to_toml(&self) -> toml::Value {
         toml::Value::String(self.to_string())
@@ -115,10 +135,10 @@ macro_rules! choice {
 
         impl SettingValue for $name {
             const KIND: &'static str = concat!("one of"$(, " ", $text)+);
-            fn parse(text: &str) -> Result<Self, String> {
+            fn parse(text: &str) -> Result<Self, BadValue> {
                 match text {
                     $($text => Ok($name::$variant),)+
-                    _ => Err(format!("`{text}` is not {}", Self::KIND)),
+                    _ => Err(BadValue(format!("`{text}` is not {}", Self::KIND))),
                 }
             }
             fn to_toml(&self) -> toml::Value {
@@ -196,11 +216,13 @@ pub struct Names(pub Vec<String>);
 
 impl SettingValue for Names {
     const KIND: &'static str = "names";
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, BadValue> {
         let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
         match text.trim() {
             "" => Ok(Names(Vec::new())),
-            _ if names.iter().any(String::is_empty) => Err(format!("`{text}` is no list of names")),
+            _ if names.iter().any(String::is_empty) => {
+                Err(BadValue(format!("`{text}` is no list of names")))
+            }
             _ => Ok(Names(names)),
         }
     }
@@ -215,13 +237,14 @@ pub struct Folders(pub Vec<PathBuf>);
 
 impl SettingValue for Folders {
     const KIND: &'static str = "paths";
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, BadValue> {
         let folders: Vec<&str> = text.split(',').map(str::trim).collect();
         let twice = folders.iter().enumerate().any(|(at, one)| folders[..at].contains(one));
         match text.trim() {
             "" => Ok(Folders(Vec::new())),
             _ if folders.contains(&"") || twice => {
-                Err(format!("`{text}` is not a list of different folders such as `/a/log, /b/log`"))
+                let what = "is not a list of different folders such as `/a/log, /b/log`";
+                Err(BadValue(format!("`{text}` {what}")))
             }
             _ => Ok(Folders(folders.into_iter().map(PathBuf::from).collect())),
         }

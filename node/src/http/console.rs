@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anyhow::Result;
 use ledger::hash::to_hex;
 use serde_json::{Value as Json, json};
 use web_console::WayIn;
@@ -75,17 +76,15 @@ impl web_console::Node for Shown {
         overview
     }
 
-    fn blocks(&self, below: Option<u64>, count: usize) -> Result<Json, String> {
+    fn blocks(&self, below: Option<u64>, count: usize) -> Result<Json> {
         blocks::list(&self.observed, &self.places, below, count)
-            .map_err(|error| format!("{error:#}"))
     }
 
-    fn block(&self, height: u64, from: usize, count: usize) -> Result<Option<Json>, String> {
+    fn block(&self, height: u64, from: usize, count: usize) -> Result<Option<Json>> {
         blocks::one(&self.observed, &self.places, height, from, count)
-            .map_err(|error| format!("{error:#}"))
     }
 
-    fn find(&self, hash: &str) -> Result<Json, String> {
-        blocks::find(&self.observed, &self.places, hash).map_err(|error| format!("{error:#}"))
+    fn find(&self, hash: &str) -> Result<Json> {
+        blocks::find(&self.observed, &self.places, hash)
     }
 }
