@@ -34,11 +34,11 @@ impl Model {
         &mut self,
         block: &Block,
         outcome: &BlockOutcome,
-        put_off: &dyn Fn(usize) -> bool,
+        is_deferred: &dyn Fn(usize) -> bool,
     ) -> Result<Vec<NetChange>, String> {
         let before = self.memory.clone();
         for &position in &outcome.serial_order {
-            if !put_off(position as usize) {
+            if !is_deferred(position as usize) {
                 self.run_one(block, outcome, position)?;
             }
         }

@@ -198,11 +198,11 @@ impl Twin {
         check_order(protocol, outcome, block.transactions.len())?;
         check_progress(protocol, block, outcome)?;
         let may_retry = protocol.info().may_retry;
-        let put_off = |at: usize| {
+        let is_deferred = |at: usize| {
             let retries = matches!(outcome.outcomes[at], Outcome::Retry(_));
             retries && (may_retry || outcome.deferred.contains(&(at as Position)))
         };
-        let (replayed, serial) = self.replay(ran, &put_off)?;
+        let (replayed, serial) = self.replay(ran, &is_deferred)?;
         for (position, (ours, theirs)) in outcome.outcomes.iter().zip(&replayed).enumerate() {
             if ours != theirs {
                 return Err(format!(
@@ -211,7 +211,7 @@ impl Twin {
             }
         }
         compare_states(&self.subject, &self.specification)?;
-        let plain = self.model.run(block, outcome, &put_off)?;
+        let plain = self.model.run(block, outcome, &is_deferred)?;
         let changes = net_changes(&ran.changes);
         for (who, others) in [("serially", serial), ("on plain maps", plain)] {
             compare_changes(&changes, &others, who)?;
@@ -241,14 +241,14 @@ impl Twin {
     fn replay(
         &self,
         Ran { block, sealed: outcome, tasks, .. }: &Ran<Item>,
-        put_off: &dyn Fn(usize) -> bool,
+        is_deferred: &dyn Fn(usize) -> bool,
     ) -> Result<(Vec<Outcome>, Vec<NetChange>), String> {
         let store = &self.specification;
         let mut writes = store.begin_block(block.height, 1);
         let mut runner = Runner::new(store.catalog());
         let mut outcomes: Vec<Option<Outcome>> = vec![None; block.transactions.len()];
         for &position in &outcome.serial_order {
-            if put_off(position as usize) {
+            if is_deferred(position as usize) {
                 outcomes[position as usize] = Some(outcome.outcomes[position as usize].clone());
                 continue;
             }

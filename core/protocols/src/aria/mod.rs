@@ -177,7 +177,7 @@ impl Protocol for Aria {
         let mut ways = Ways::default();
         let again = match self.fallback {
             true => ordered_locks::run(block, &conflicting, store, writes, pool, &mut ways)?,
-            false => vec![put_off(); conflicting.len()],
+            false => vec![deferral(); conflicting.len()],
         };
         for (&position, outcome) in conflicting.iter().zip(again) {
             outcomes[position as usize] = Some(outcome);
@@ -194,7 +194,7 @@ impl Protocol for Aria {
     }
 }
 
-fn put_off() -> Outcome {
+fn deferral() -> Outcome {
     Outcome::Retry(Error::serialization(
         "The transaction conflicts with an earlier one of its block and was deferred.",
     ))

@@ -212,8 +212,9 @@ impl Protocol for Harmony {
         let order = self.commit(&mut verdict, &touched, block, writes, pool)?;
         let touched = Arc::into_inner(touched).ok_or("a worker kept a finished block")?;
         let rejected = verdict.rejected();
-        let put_off = |tid: Position| self.defers && !verdict.fails(tid);
-        let reruns: Vec<Position> = rejected.iter().copied().filter(|&tid| !put_off(tid)).collect();
+        let is_deferred = |tid: Position| self.defers && !verdict.fails(tid);
+        let reruns: Vec<Position> =
+            rejected.iter().copied().filter(|&tid| !is_deferred(tid)).collect();
         let (mut inter_block_reorderings, mut carried) = (Vec::new(), Carried::default());
         let mut ways = Ways::default();
         if touched.simulation.snapshot_height + 1 < block.height {
@@ -231,7 +232,7 @@ impl Protocol for Harmony {
         } else {
             ordered_locks::run(block, &reruns, store, writes, pool, &mut ways)?
         };
-        let deferred = rejected.iter().copied().filter(|&tid| put_off(tid)).collect();
+        let deferred = rejected.iter().copied().filter(|&tid| is_deferred(tid)).collect();
         let outcome = self.settle(touched, order, (reruns, reran), deferred)?;
         let report = BlockReport { ways, ..outcome.report };
         Ok(BlockOutcome { inter_block_reorderings, carried, report, ..outcome })
@@ -321,7 +322,7 @@ impl Harmony {
         let mut off = deferred.iter().peekable();
         let outcomes = transactions.into_iter().zip(0..).map(|(simulated, tid)| {
             if off.next_if_eq(&&tid).is_some() {
-                return Ok(Outcome::Retry(put_off()));
+                return Ok(Outcome::Retry(deferral()));
             }
             match again.next_if(|(rerun, _)| **rerun == tid) {
                 Some((_, outcome)) => Ok(outcome),
@@ -385,6 +386,6 @@ fn remember(
     Ok((reran, previous))
 }
 
-fn put_off() -> Error {
+fn deferral() -> Error {
     Error::serialization("The transaction is deferred to a later block.")
 }
