@@ -83,6 +83,7 @@ impl Batch {
     ) -> Result<Batch, Vec<Bytes>> {
         let is_it = header.envelope_count as usize == envelopes.len()
             && seal.header(header.envelope_count, header.envelopes_root) == *header;
+        debug_assert!(!is_it || merkle::root(&envelopes) == header.envelopes_root);
         match is_it {
             true => Ok(Batch::unchecked(header.clone(), envelopes)),
             false => Err(envelopes),
@@ -123,6 +124,7 @@ impl Batch {
         for envelope in &self.envelopes {
             put_prefixed(&mut payload, envelope)?;
         }
+        debug_assert_eq!(payload.len(), size, "what was checked against the bound");
         Ok(Record {
             stream: Stream::Orders,
             height: self.header.height,

@@ -163,6 +163,9 @@ impl<H: Header> HeaderPiece<H> {
         }
         let hash = tagged_hash(TAG_HEADERS, &bytes);
         bytes.extend_from_slice(&hash);
+        debug_assert!(
+            HeaderPiece::<H>::decode(&bytes).is_ok_and(|read| read.last() == self.last())
+        );
         Ok(bytes)
     }
 
@@ -218,6 +221,8 @@ fn short_bytes_min<H: Header>() -> usize {
 }
 
 fn put_short(out: &mut Vec<u8>, repeated: &[usize], before: &[u8], header: &[u8]) {
+    debug_assert_eq!(before.len(), header.len(), "headers of one kind have one length");
+    debug_assert!(repeated.len() < 8 && repeated.is_sorted(), "a bit for each, in their order");
     let field = |at: usize| at..at + size_of::<Hash>();
     let changed = |at: usize| before[field(at)] != header[field(at)];
     let bits = repeated.iter().enumerate().map(|(bit, at)| u8::from(changed(*at)) << bit);

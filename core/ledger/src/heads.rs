@@ -82,8 +82,14 @@ impl HeadTree {
             node = node_hash(&left, &node);
             bytes.extend_from_slice(&node);
         }
-        self.slots.write_at(&bytes, slots_of(self.leaves) * SLOT_BYTES)?;
+        let place = slots_of(self.leaves) * SLOT_BYTES;
+        self.slots.write_at(&bytes, place)?;
         self.leaves += 1;
+        debug_assert_eq!(
+            place + bytes.len() as u64,
+            slots_of(self.leaves) * SLOT_BYTES,
+            "slots follow one another without gaps"
+        );
         Ok(())
     }
 
@@ -109,6 +115,7 @@ impl HeadTree {
                 from = middle;
             }
         }
+        debug_assert_eq!((from, to), (height, height + 1), "what is left is the block itself");
         proof.reverse();
         Ok(proof)
     }
@@ -131,6 +138,7 @@ impl HeadTree {
                 from = middle;
             }
         }
+        debug_assert_eq!(to, old, "the old ledger ends with a whole subtree of the new one");
         if from > 0 {
             proof.push(self.over(from, to)?);
         }
@@ -148,6 +156,7 @@ impl HeadTree {
         let mut at = from;
         while at < to {
             let level = (to - at).ilog2();
+            debug_assert_eq!(at % (1 << level), 0, "no perfect subtree begins there");
             peaks.push(self.node(level, at >> level)?);
             at += 1 << level;
         }
@@ -212,6 +221,7 @@ fn leaves_of(slots: u64) -> u64 {
     while slots_of(leaves + 1) <= slots {
         leaves += 1;
     }
+    debug_assert!(slots_of(leaves) <= slots, "a leaf without its slots");
     leaves
 }
 

@@ -112,6 +112,11 @@ pub fn inclusion_proof(leaf_hashes: &[Hash], index: usize) -> Option<Vec<Hash>> 
         level = above;
         position /= 2;
     }
+    debug_assert_eq!(
+        root_from_proof(leaf_hashes[index], index as u64, leaf_hashes.len() as u64, &proof),
+        level.first().copied(),
+        "a proof leads to the root"
+    );
     Some(proof)
 }
 

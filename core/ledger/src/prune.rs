@@ -131,6 +131,10 @@ pub fn prune(files: &dyn Files, to_block: Height, checkpoint: Height) -> Result<
     going.retain(|segment| segment.last < orders.first_block && segment.last <= checkpoint);
     keep_headers::<ResultHeader>(files, &going)?;
     let results = complete_stream::<ResultHeader>(files, Some(checkpoint))?;
+    debug_assert!(
+        orders.first_block.max(results.first_block) <= checkpoint + 1,
+        "what is behind the checkpoint can be executed"
+    );
     Ok(orders.and(results).and(before))
 }
 

@@ -159,6 +159,7 @@ impl BlockResult {
             payload.extend_from_slice(&index.to_be_bytes());
             put_prefixed(&mut payload, outcome)?;
         }
+        debug_assert_eq!(payload.len(), size, "what was checked against the bound");
         Ok(Record {
             stream: Stream::Results,
             height: self.header.height,

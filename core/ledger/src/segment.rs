@@ -51,7 +51,8 @@
 use types::Height;
 
 use crate::hash::Hash;
-use crate::header::LedgerId;
+use crate::header::{LedgerId, ORDER_HEADER_BYTES, RESULT_HEADER_BYTES};
+use crate::record::RECORD_BYTES_MAX;
 use crate::stream::Stream;
 
 pub const SEGMENT_HEADER_BYTES: usize = 52;
@@ -62,6 +63,10 @@ const SEGMENT_MAGIC: [u8; 8] = *b"TALLYSEG";
 const RECORD_MAGIC: [u8; 4] = *b"TREC";
 
 pub const MARK_BYTES: usize = RECORD_HEADER_BYTES + 32;
+
+// A record overwrites the mark that it comes in place of.
+const _: () = assert!(RECORD_HEADER_BYTES + ORDER_HEADER_BYTES >= MARK_BYTES);
+const _: () = assert!(RECORD_HEADER_BYTES + RESULT_HEADER_BYTES >= MARK_BYTES);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
@@ -229,8 +234,9 @@ pub(crate) fn put_record(
     durable_below: Height,
     payload: &[u8],
 ) {
+    assert!(payload.len() <= RECORD_BYTES_MAX, "its length would not be its length");
+    debug_assert!(durable_below <= height, "a record cannot vouch for itself");
     let header = RecordHeader {
-        // A payload is bounded by `RECORD_BYTES_MAX`, far below 32 bits.
         length: payload.len() as u32,
         height,
         durable_below,

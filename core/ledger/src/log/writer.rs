@@ -128,6 +128,7 @@ impl LogWriter {
         if is_cut {
             file.set_size(size)?;
         }
+        assert!(last.proven <= last.offset && last.offset <= size, "records end within the file");
         // What was read, and the very name of the file, may only be in the page cache, if the
         // process that wrote them was killed before it synced. If its sync failed, the cache holds
         // pages that it takes for clean though the disk has never had them: write them again.
@@ -240,6 +241,7 @@ impl LogWriter {
         self.next_height = last.height() + 1;
         self.head_hash = last.hash();
         self.rests = false;
+        debug_assert!(self.durable_below <= self.next_height, "nothing is there to be durable");
         Ok(())
     }
 
@@ -253,6 +255,7 @@ impl LogWriter {
         if self.durable_below < self.next_height {
             self.sync()?;
         }
+        assert_eq!(self.durable_below, self.next_height, "the mark would vouch for what is not");
         let marked = self.put_rest_mark();
         self.or_poison(marked)?;
         self.rests = true;
@@ -262,6 +265,7 @@ impl LogWriter {
     fn put_rest_mark(&mut self) -> io::Result<()> {
         let mark = self.mark(MarkKind::Rest);
         let Some(segment) = &mut self.segment else { return Ok(()) };
+        debug_assert!(segment.offset <= segment.size, "records end within the file");
         let end = segment.offset + MARK_BYTES as u64;
         if end > segment.size {
             segment.size = filled_size(&self.options, end);
@@ -347,6 +351,7 @@ impl LogWriter {
             put_record(&mut pages.bytes, segment.salt, height, self.durable_below, payload);
         }
         segment.file.write_at(pages.fill(written_end), begin)?;
+        debug_assert_eq!(pages.end, end, "a group has the bytes that room was made for");
         segment.offset = end;
         Ok(())
     }
@@ -367,6 +372,7 @@ impl LogWriter {
         }
         let next = self.create_segment(ledger_id)?;
         if let Some(full) = self.segment.replace(next) {
+            assert_eq!(self.durable_below, self.next_height, "a closed segment is all durable");
             self.close(&*full.file, full.salt, full.offset)?;
         }
         Ok(())
@@ -455,6 +461,7 @@ impl Pages {
     /// pages do not come from the group before.
     fn begin(&mut self, file: &dyn StorageFile, offset: u64, written_end: u64) -> io::Result<u64> {
         let begin = offset - offset % self.page_bytes;
+        debug_assert!(offset <= written_end, "what is written comes behind what is there");
         let mut head = [0; DIRECT_ALIGNMENT];
         let head = &mut head[..(offset - begin) as usize];
         if self.end == offset && self.begin <= begin {
@@ -490,7 +497,9 @@ fn rewrite(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
 /// The size to which a segment is filled with zeros when its data ends at `end`.
 fn filled_size(options: &LogOptions, end: u64) -> u64 {
     let step = options.zero_fill_bytes.max(1);
-    end.next_multiple_of(step).min(options.segment_bytes).max(end)
+    let size = end.next_multiple_of(step).min(options.segment_bytes).max(end);
+    debug_assert!(size - end < step, "one step of zeros at most");
+    size
 }
 
 fn invalid(what: String) -> io::Error {

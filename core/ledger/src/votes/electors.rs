@@ -61,8 +61,7 @@ impl Electors {
         let members = keys.len();
         let votes = number(parameters, VOTES)?.unwrap_or(votes_of(members));
         let liars = number(parameters, LIARS)?.unwrap_or(liars_of(members));
-        check(members, votes, liars)?;
-        Ok(Some(Electors { ledger_id, keys, votes, liars, above: None }))
+        Electors { ledger_id, keys, votes, liars, above: None }.checked().map(Some)
     }
 
     /// Those of the blocks for which these parameters are in force.
@@ -76,8 +75,7 @@ impl Electors {
             Some(named) => named.max(least).min(members),
             None => votes_of(members),
         };
-        check(members, votes, liars)?;
-        Ok(Electors { ledger_id, keys, votes, liars, above: None })
+        Electors { ledger_id, keys, votes, liars, above: None }.checked()
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -114,6 +112,13 @@ impl Electors {
     /// More than half of the members: so many cannot be wrong where the rest can be right.
     pub fn majority(&self) -> usize {
         self.keys.len() / 2 + 1
+    }
+
+    fn checked(self) -> Result<Electors> {
+        check(self.keys.len(), self.votes, self.liars)?;
+        // Two sets of votes share more members than may lie.
+        debug_assert!(2 * self.votes - self.keys.len() > self.liars);
+        Ok(self)
     }
 }
 

@@ -167,6 +167,7 @@ impl Certificates {
                 false => high = middle,
             }
         }
+        debug_assert!(low <= self.count && low == high, "a place, or the one behind all");
         Ok(low)
     }
 

@@ -37,6 +37,9 @@ const APART: u64 = 4096;
 const SLOTS: u64 = 2;
 const COPIES: u64 = 2;
 
+// A torn write loses one slot of one copy.
+const _: () = assert!(SLOT_BYTES as u64 <= APART);
+
 pub struct LastVote {
     file: Box<dyn StorageFile>,
     sequence: u64,

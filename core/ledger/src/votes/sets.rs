@@ -66,7 +66,9 @@ impl CertificateSets {
     }
 
     fn add(&mut self, by: usize, succession: Succession, kept: Certificates) {
+        assert!(by < self.sets.len(), "electors follow others that are known");
         let (electors, by) = (succession.next.clone(), Some((by, succession)));
+        debug_assert!(self.electors().above < electors.above, "successions ascend");
         self.sets.push(Set { electors, kept, by });
     }
 
@@ -116,6 +118,10 @@ impl CertificateSets {
             at = self.sets.get(*by);
         }
         path.reverse();
+        debug_assert!(
+            path.is_sorted_by_key(Succession::height),
+            "each leads on from the one before"
+        );
         path
     }
 
@@ -160,6 +166,8 @@ impl CertificateSets {
             let room = most - found.len() as u64;
             found.extend(set.kept.after(height, room)?);
         }
+        let heights = found.iter().map(|certificate| certificate.said.height);
+        debug_assert!(heights.is_sorted(), "sets, and certificates in each, ascend");
         Ok(found)
     }
 }
