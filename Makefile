@@ -1,6 +1,6 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo run run-analytics test test-long test-components test-kafka test-cometbft schedules miri \
+.PHONY: help demo demo-cluster run run-analytics test test-long test-components test-kafka test-cometbft schedules miri \
 	other-architecture compatibility console test-console overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics clean
 
@@ -11,6 +11,7 @@ DIST = --profile dist --package node
 # What measures and breaks a node lies beside it: all of it, and the demonstration alone.
 TOOLS = $(LEAN) --package tools
 DEMO = $(TOOLS) --no-default-features
+DEMO_CLUSTER = $(DEMO) --features node/cometbft,node/faults
 ANALYTICS_TOOLS = $(ANALYTICS) --package tools --features tools/analytics
 TALLY = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tally
 
@@ -33,6 +34,7 @@ SOAK_SECONDS ?= 7200
 
 help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
+	@echo "make demo-cluster    four organisations over CometBFT: kill, cut off, a liar, a fifth; all verified"
 	@echo "make run             start a node to play with, and print the psql line for it"
 	@echo "make run-analytics   the same with DataFusion for large queries, which takes longer to build"
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
@@ -64,6 +66,15 @@ demo:
 	scripts/install-deps pgbench
 	cargo build $(DEMO)
 	$(TALLY) demo
+
+# In a folder of its own: a program that can be told to lie is not left where others start it.
+demo-cluster: export COMETBFT ?= $(shell scripts/cometbft path)
+demo-cluster: export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/faults
+demo-cluster:
+	scripts/install-deps cometbft
+	scripts/cometbft fetch
+	cargo build $(DEMO_CLUSTER)
+	$(CARGO_TARGET_DIR)/release/tally demo --cluster --customers 10000
 
 run:
 	scripts/install-deps psql

@@ -37,10 +37,13 @@ use crate::secrets;
 /// 2000-01-01 UTC, where the ledger's time begins, in seconds of Unix time.
 const EPOCH_S: u64 = 946_684_800;
 
-/// With the faults that a test of a debug build wants.
+/// Whether this build can be told to fail, as tests and a demonstration want it.
+pub const HAS_FAULTS: bool = cfg!(any(debug_assertions, feature = "faults"));
+
+/// With the faults that a test wants, or a demonstration.
 pub fn watchdog_settings() -> WatchdogSettings {
     let wanted = |name| {
-        let text = cfg!(debug_assertions).then(|| std::env::var(name).ok()).flatten();
+        let text = HAS_FAULTS.then(|| std::env::var(name).ok()).flatten();
         text.map(|text| &*text.leak())
     };
     let (aborts_on, tampers_on) = (wanted("TEST_ABORTS_ON"), wanted("TEST_TAMPERS_ON"));

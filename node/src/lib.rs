@@ -46,7 +46,7 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow};
 use types::printable::printable_page;
 
-pub use database::CLOCK_FILE;
+pub use database::{CLOCK_FILE, HAS_FAULTS};
 pub use inspect::exit_of;
 
 use cli::{Cli, Command, Exit, Output};

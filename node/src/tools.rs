@@ -30,6 +30,9 @@ pub enum Tool {
     /// Show the whole of it in a minute: load, run, kill, recover, prove.
     #[command(hide = true, disable_help_flag = true)]
     Demo(Passed),
+    /// Kill a cluster's leader again and again, and say how long writes were away.
+    #[command(hide = true, disable_help_flag = true)]
+    Failover(Passed),
     /// Kill nodes, cut files and flip bytes until something is lost.
     #[command(hide = true, disable_help_flag = true)]
     Torture(Passed),
@@ -56,6 +59,7 @@ impl Tool {
         let (name, Passed { arguments }) = match self {
             Tool::Bench(passed) => ("bench", passed),
             Tool::Demo(passed) => ("demo", passed),
+            Tool::Failover(passed) => ("failover", passed),
             Tool::Torture(passed) => ("torture", passed),
             Tool::Soak(passed) => ("soak", passed),
             Tool::Sim(passed) => ("sim", passed),

@@ -261,9 +261,9 @@ impl Watchdog {
     }
 }
 
-/// Whether a request of a block holds a test's text. Not in a release build.
+/// Whether a request of a block holds a test's text, which a release build takes from none.
 fn holds(batch: &Batch, text: Option<&str>) -> bool {
-    let Some(text) = text.filter(|_| cfg!(debug_assertions)) else { return false };
+    let Some(text) = text else { return false };
     let has = |envelope: &[u8]| envelope.windows(text.len()).any(|part| part == text.as_bytes());
     batch.envelopes().iter().any(|envelope| has(envelope))
 }

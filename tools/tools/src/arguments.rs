@@ -13,6 +13,8 @@ pub enum Tool {
     Bench(Bench),
     /// Show the whole of it in a minute: load, run, kill, recover, prove.
     Demo(Demo),
+    /// Kill a cluster's leader again and again, and say how long writes were away.
+    Failover(Failover),
     /// Kill nodes, cut files and flip bytes until something is lost.
     #[cfg(feature = "torture")]
     Torture(Torture),
@@ -41,9 +43,31 @@ pub struct Demo {
     /// Keep the data folder, the logs and the receipt, and say where they are.
     #[arg(long)]
     pub keep: bool,
+    /// Four organisations over CometBFT instead: one is killed, one cut off, one lies.
+    #[arg(long)]
+    pub cluster: bool,
+    /// CometBFT's program, for that [default: the one in PATH].
+    #[arg(long, value_name = "FILE", env = "COMETBFT", default_value = "cometbft")]
+    pub cometbft: std::path::PathBuf,
     /// Run against this PostgreSQL-compatible server instead, without the ledger's steps.
     #[arg(long, value_name = "URL", hide = true)]
     pub against: Option<String>,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Failover {
+    /// What orders: `raft`, or `cometbft`, where the last block's proposer is killed.
+    #[arg(long, value_name = "NAME", default_value = "raft")]
+    pub order: String,
+    /// Members.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub nodes: u16,
+    /// Kills, one after the other.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub kills: u32,
+    /// CometBFT's program [default: the one in PATH].
+    #[arg(long, value_name = "FILE", env = "COMETBFT", default_value = "cometbft")]
+    pub cometbft: std::path::PathBuf,
 }
 
 #[cfg(feature = "torture")]

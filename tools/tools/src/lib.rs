@@ -3,6 +3,7 @@
 //! ```text
 //! demo       the whole promise in a minute                                  always there
 //! bench      protocols on the engine alone, figures of papers, dashboards   feature `bench`
+//! failover   how long writes are away when a leader is killed                  always there
 //! torture    kills, disks, hostile bytes                                    feature `torture`
 //! soak       hours of load                                                  feature `soak`
 //! sim        whole nodes in one thread                                      feature `sim`
@@ -20,8 +21,10 @@ pub mod arguments;
 #[cfg(feature = "bench")]
 pub mod benchmark;
 pub mod demo;
+mod failover;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+mod members;
 pub mod node_process;
 #[cfg(feature = "sim")]
 mod simulate;
@@ -92,6 +95,7 @@ fn run_tool(tool: &Tool, output: Output) -> Result<Exit> {
         #[cfg(feature = "bench")]
         Tool::Bench(arguments) => benchmark::run(arguments, output),
         Tool::Demo(arguments) => demo::run(arguments, output),
+        Tool::Failover(arguments) => failover::run(arguments, output),
         #[cfg(feature = "torture")]
         Tool::Torture(arguments) => torture::run(arguments, output),
         #[cfg(feature = "soak")]

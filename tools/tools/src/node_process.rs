@@ -233,6 +233,11 @@ pub fn spawn_tally(arguments: &[&str]) -> Result<Child> {
     command.spawn().context("cannot start `tally`")
 }
 
+/// As an argument of `tally`.
+pub fn path(path: &Path) -> Result<&str> {
+    path.to_str().context("the temporary folder's name is not UTF-8")
+}
+
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

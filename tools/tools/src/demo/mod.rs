@@ -12,6 +12,8 @@
 //! reaches into the engine.
 
 pub mod bank;
+mod cluster;
+mod forgeries;
 mod page;
 pub mod pgbench;
 mod recorders;
@@ -20,16 +22,18 @@ mod report;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use workloads::skew::Skew;
 use workloads::smallbank;
 
 use crate::arguments;
-use crate::node_process::{NodeProcess, run_tally};
+use crate::node_process::{NodeProcess, path, run_tally};
 use bank::Bank;
+use forgeries::forgeries_are_refused;
 use node::cli::{Exit, Output};
 use node::progress::Progress;
 use pgbench::{Measured, Target};
+use recorders::Ends;
 use report::{Checkpoint, Ledger, Report};
 
 /// How long the load runs before a checkpoint is asked for, and before the node is killed.
@@ -38,6 +42,9 @@ const KILL_AFTER: Duration = Duration::from_secs(4);
 const RECORDING_CLIENTS: u32 = 8;
 
 pub fn run(arguments: &arguments::Demo, output: Output) -> Result<Exit> {
+    if arguments.cluster {
+        return cluster::run(arguments, output);
+    }
     let began = Instant::now();
     pgbench::require_tools()?;
     if arguments.customers < 2 || arguments.clients == 0 || arguments.seconds == 0 {
@@ -86,7 +93,8 @@ fn with_node(
 
     let step = Progress::begin("the same load again, with payments recorded by their clients");
     let load = pgbench::Load::start(&node.target, arguments.clients, &scripts)?;
-    let recording = recorders::start(runtime, &node.target, RECORDING_CLIENTS, bank.customers);
+    let recording =
+        recorders::start(runtime, &node.target, 0..RECORDING_CLIENTS, bank.customers, Ends::Broken);
     let begun = Instant::now();
     std::thread::sleep(CHECKPOINT_AFTER);
     report.checkpoint = Some(checkpoint(&node, folder)?);
@@ -144,7 +152,8 @@ fn against(
     let scripts = scripts(bank.customers, folder)?;
     report.measured = measure(arguments, &target, &scripts, folder)?;
     let load = pgbench::Load::start(&target, arguments.clients, &scripts)?;
-    let recording = recorders::start(runtime, &target, RECORDING_CLIENTS, bank.customers);
+    let recording =
+        recorders::start(runtime, &target, 0..RECORDING_CLIENTS, bank.customers, Ends::Broken);
     std::thread::sleep(KILL_AFTER);
     load.end();
     recording.stop();
@@ -295,7 +304,7 @@ fn prove(folder: &Path, report: &mut Report) -> Result<()> {
         format!("{} {}", taken.output, held.output)
     };
     report.check("a receipt proves a transaction offline", fits, detail);
-    let refused = forgeries_are_refused(&bytes, hash, folder)?;
+    let refused = forgeries_are_refused(&bytes, ["--head", hash], folder)?;
     report.check(
         "a forged receipt is refused",
         refused,
@@ -303,26 +312,4 @@ fn prove(folder: &Path, report: &mut Report) -> Result<()> {
     );
     step.end("");
     Ok(())
-}
-
-/// Flips one bit at a handful of places; each copy must be refused.
-fn forgeries_are_refused(receipt: &[u8], hash: &str, folder: &Path) -> Result<bool> {
-    let forged = folder.join("forged-receipt");
-    for part in 0..5 {
-        let mut bytes = receipt.to_vec();
-        let place = (bytes.len() * part / 5 + bytes.len() / 10).min(bytes.len().saturating_sub(1));
-        match bytes.get_mut(place) {
-            Some(byte) => *byte ^= 1,
-            None => return Ok(false),
-        }
-        std::fs::write(&forged, &bytes)?;
-        if run_tally(&["receipt", "verify", path(&forged)?, "--head", hash])?.success {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn path(path: &Path) -> Result<&str> {
-    path.to_str().context("the temporary folder's name is not UTF-8")
 }

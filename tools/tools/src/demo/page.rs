@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::report::{Checkpoint, Report};
+use super::report::{Check, Checkpoint, Report};
 
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
@@ -74,15 +74,20 @@ pub fn text(report: &Report) -> String {
             format!("{recovery_s:.2} s from the start after SIGKILL until it serves again{from}"),
         );
     }
-    out.push('\n');
-    for check in &report.checks {
+    out + &verdicts(&report.checks)
+}
+
+/// A line for each, and one for all.
+pub fn verdicts(checks: &[Check]) -> String {
+    let mut out = String::from("\n");
+    for check in checks {
         let mark = if check.holds { '✓' } else { '✗' };
-        let _ = writeln!(out, "  {mark} {:<40} {}", check.claim, check.detail);
+        let _ = writeln!(out, "  {mark} {:<44} {}", check.claim, check.detail);
     }
-    let failed = report.checks.iter().filter(|check| !check.holds).count();
+    let failed = checks.iter().filter(|check| !check.holds).count();
     let _ = match failed {
         0 => writeln!(out, "\n  Everything holds."),
-        _ => writeln!(out, "\n  {failed} of {} do NOT hold.", report.checks.len()),
+        _ => writeln!(out, "\n  {failed} of {} do NOT hold.", checks.len()),
     };
     out
 }

@@ -5,8 +5,10 @@
 //! killed. After a crash the journal must hold, for every client, all that was acknowledged and at
 //! most the one payment whose answer was still to come.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use kit::random::Random;
@@ -15,23 +17,57 @@ use tokio::task::JoinHandle;
 
 use super::pgbench::Target;
 
+/// Before a node is asked once more that takes no session.
+const PAUSE: Duration = Duration::from_millis(100);
+
 pub struct Recording {
     clients: Vec<JoinHandle<Result<u64>>>,
     stop: Arc<AtomicBool>,
+    seen: Arc<Seen>,
 }
 
-/// Starts the clients; they go on until the connection breaks or they are stopped.
-pub fn start(runtime: &Runtime, target: &Target, clients: u32, customers: u64) -> Recording {
+/// What all of its clients saw together.
+#[derive(Default)]
+pub struct Seen {
+    pub acknowledged: AtomicU64,
+    /// The longest wait for an answer, in microseconds.
+    pub slowest_us: AtomicU64,
+}
+
+/// What ends a client, beside its being stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// A connection that breaks. An error that the node says is a failure of all.
+    Broken,
+    /// An error, too: its node may be stopped, cut off or sick.
+    Refused,
+}
+
+/// Starts the clients, each with its number.
+pub fn start(
+    runtime: &Runtime,
+    target: &Target,
+    clients: Range<u32>,
+    customers: u64,
+    ends: Ends,
+) -> Recording {
     let stop = Arc::new(AtomicBool::new(false));
-    let clients = (0..clients)
-        .map(|client| runtime.spawn(pay(target.clone(), client, customers, stop.clone())))
-        .collect();
-    Recording { clients, stop }
+    let seen = Arc::<Seen>::default();
+    let clients = clients.map(|client| {
+        let recorder =
+            Recorder { client, customers, ends, stop: Arc::clone(&stop), seen: Arc::clone(&seen) };
+        runtime.spawn(recorder.pay(target.clone()))
+    });
+    Recording { clients: clients.collect(), stop, seen }
 }
 
 impl Recording {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     /// How many payments each client saw acknowledged.
@@ -41,34 +77,60 @@ impl Recording {
     }
 }
 
-async fn pay(target: Target, client: u32, customers: u64, stop: Arc<AtomicBool>) -> Result<u64> {
-    let connection = target.connect().await?;
-    let payment = connection.prepare("SELECT sb_recorded_payment($1, $2, $3, $4, $5)").await?;
-    let mut random = Random::new(u64::from(client));
-    let mut acknowledged = 0u64;
-    while !stop.load(Ordering::Relaxed) {
-        let sequence = (acknowledged + 1) as i64;
-        let sender = random.below(customers);
-        let receiver = (sender + 1 + random.below(customers - 1)) % customers;
-        let arguments = [
-            i64::from(client),
-            sequence,
-            sender as i64 + 1,
-            receiver as i64 + 1,
-            random.below(10_000) as i64,
-        ];
-        let parameters = arguments.each_ref().map(|a| a as _);
-        match connection.query_one(&payment, &parameters).await {
-            Ok(row) if row.try_get::<_, i64>(0)? == sequence => acknowledged += 1,
-            Ok(_) => bail!("client {client}: an answer belongs to another payment"),
-            // The killed node's silence ends a client; an error that the node says is a failure.
-            Err(error) => match error.as_db_error() {
-                None => break,
-                Some(said) => bail!("client {client}: {}: {}", said.code().code(), said.message()),
-            },
+struct Recorder {
+    client: u32,
+    customers: u64,
+    ends: Ends,
+    stop: Arc<AtomicBool>,
+    seen: Arc<Seen>,
+}
+
+impl Recorder {
+    async fn pay(self, target: Target) -> Result<u64> {
+        let Recorder { client, customers, ends, stop, seen } = self;
+        let connection = loop {
+            match target.connect().await {
+                Ok(connection) => break connection,
+                Err(error) if ends == Ends::Broken => return Err(error),
+                // Its node may have to catch up first.
+                Err(_) if stop.load(Ordering::Relaxed) => return Ok(0),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        };
+        let payment = connection.prepare("SELECT sb_recorded_payment($1, $2, $3, $4, $5)").await?;
+        let mut random = Random::new(u64::from(client));
+        let mut acknowledged = 0u64;
+        while !stop.load(Ordering::Relaxed) {
+            let sequence = (acknowledged + 1) as i64;
+            let sender = random.below(customers);
+            let receiver = (sender + 1 + random.below(customers - 1)) % customers;
+            let arguments = [
+                i64::from(client),
+                sequence,
+                sender as i64 + 1,
+                receiver as i64 + 1,
+                random.below(10_000) as i64,
+            ];
+            let parameters = arguments.each_ref().map(|a| a as _);
+            let began = Instant::now();
+            let answer = connection.query_one(&payment, &parameters).await;
+            seen.slowest_us.fetch_max(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+            match answer {
+                Ok(row) if row.try_get::<_, i64>(0)? == sequence => {
+                    acknowledged += 1;
+                    seen.acknowledged.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(_) => bail!("client {client}: an answer belongs to another payment"),
+                Err(error) => match error.as_db_error() {
+                    Some(said) if ends == Ends::Broken => {
+                        bail!("client {client}: {}: {}", said.code().code(), said.message())
+                    }
+                    _ => break,
+                },
+            }
         }
+        Ok(acknowledged)
     }
-    Ok(acknowledged)
 }
 
 /// The journal against what was acknowledged.
