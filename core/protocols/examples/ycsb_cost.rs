@@ -48,7 +48,7 @@ fn main() {
         let released = stepper.release(&pool, Halves::Together).expect("no halt");
         let Some(finished) = released else { break };
         rerun += finished.report.rerun as usize;
-        committed += finished.settled.iter().filter(|one| one.outcome.is_committed()).count();
+        committed += finished.decided.iter().filter(|one| one.outcome.is_committed()).count();
     }
     let (wall, cpu) = (began.elapsed(), cpu_time() - cpu);
     println!(
