@@ -106,6 +106,7 @@ impl Footprint {
     /// Forgets what was read since in some tables, where all reads are required.
     pub fn forget_tables(&mut self, mark: FootprintMark, of: &dyn Fn(TableId) -> bool) {
         let (rows, ranges) = (self.rows.len(), self.ranges.len());
+        debug_assert!(mark.rows <= rows && mark.ranges <= ranges, "reads only come behind a mark");
         let mut at = 0;
         self.rows.retain(|row| {
             at += 1;

@@ -6,8 +6,8 @@
 //! * [`Work`]: what one transaction of a block runs; every kind runs through the same `Access`.
 //! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial
 //!   execution, simulation and interactive sessions share.
-//! * [`Claim`]: what a statement of a session has to lock; [`sparing`]: how it passes over rows that
-//!   others have locked.
+//! * [`Claim`]: what a statement of a session has to lock; [`sparing`]: how it passes over rows
+//!   that others have locked.
 //! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
 //! * [`simulation`]: every transaction on one snapshot, with what it read and would write;
 //!   [`phantoms`]: who wrote into a range that another read.

@@ -49,6 +49,7 @@ impl<A: Access> Access for Sparing<'_, A> {
     }
 
     fn update(&mut self, table: TableId, key: &Key, command: Command) -> Result<bool, Stop> {
+        debug_assert!(!self.spares(table, key), "what is passed over is not written");
         self.inner.update(table, key, command)
     }
 
@@ -57,6 +58,7 @@ impl<A: Access> Access for Sparing<'_, A> {
     }
 
     fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Stop> {
+        debug_assert!(!self.spares(table, key), "what is passed over is not written");
         self.inner.delete(table, key)
     }
 

@@ -358,8 +358,8 @@ const ENVELOPE_CASES: [EnvelopeCase; 20] = [
     ("request", PLAIN, 1, |it| it.request = request("DELETE FROM t WHERE id = 2"), Execution),
     ("request", PLAIN, 4, |it| it.request = request("DELETE FROM t WHERE id = 7"), Execution),
     ("request", PLAIN, 4, |it| it.request = request("DELETE FROM t WHERE 6 = id"), OutsideHead),
-    ("signatures", PLAIN, 1, |it| it.signatures = vec![signature()], OutsideHead),
-    ("approvals", PLAIN, 1, |it| it.approvals = vec![signature()], OutsideHead),
+    ("signatures", PLAIN, 1, |it| it.signatures = vec![signature()], Execution),
+    ("approvals", PLAIN, 1, |it| it.approvals = vec![signature()], Execution),
 ];
 
 fn sequence(sequence: usize) -> Submission {
