@@ -46,9 +46,15 @@ impl std::fmt::Debug for SecretKey {
     }
 }
 
-/// Whether bytes are a key that signatures can be checked by: a point, and none of those few that
-/// any signature could be made for.
+/// Whether bytes are a key that signatures can be checked by: a point in its one spelling, which all
+/// libraries take, and none of those few that any signature could be made for.
 pub fn is_public_key(bytes: &PublicKey) -> bool {
+    // The coordinate is below 2^255 - 19; the topmost bit is a sign.
+    let [first, middle @ .., last] = bytes;
+    let is_below = *first < 0xed || middle.iter().any(|byte| *byte != 0xff) || last & 0x7f != 0x7f;
+    if !is_below {
+        return false;
+    }
     let Ok(key) = VerificationKey::try_from(*bytes) else { return false };
     // R the neutral element, s zero: holds for all messages if the key is of small order, and
     // otherwise for none that could be found.
@@ -302,7 +308,11 @@ mod tests {
         neutral[0] = 1;
         let mut of_order_two = [0xff; 32];
         (of_order_two[0], of_order_two[31]) = (0xec, 0x7f);
-        for weak in [[0; 32], neutral, of_order_two, [0xff; 32], [2; 32]] {
+        // Of a point that is no weak one, the second spelling; and the largest coordinate.
+        let (mut second_spelling, mut largest) = ([0xff; 32], [0xff; 32]);
+        (second_spelling[31], largest[0]) = (0x7f, 0xec);
+        for weak in [[0; 32], neutral, of_order_two, [0xff; 32], second_spelling, largest, [2; 32]]
+        {
             assert!(!is_public_key(&weak), "{weak:?}");
         }
     }
