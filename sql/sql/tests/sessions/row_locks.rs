@@ -223,7 +223,7 @@ fn what_is_locked_are_rows_of_tables_by_name() {
             ("SELECT DISTINCT v FROM t FOR UPDATE", "UPDATE is not allowed with DISTINCT clause"),
             ("SELECT v FROM t GROUP BY v FOR SHARE", "SHARE is not allowed with GROUP BY clause"),
             (
-                "SELECT 1 FROM t UNION SELECT 2 FOR UPDATE",
+                "SELECT v FROM t UNION SELECT id FROM t FOR UPDATE",
                 "UPDATE is not allowed with UNION/INTERSECT/EXCEPT",
             ),
             ("SELECT count(*) FROM t FOR UPDATE", "UPDATE is not allowed with aggregate functions"),
