@@ -46,8 +46,8 @@ impl std::fmt::Debug for SecretKey {
     }
 }
 
-/// Whether bytes are a key that signatures can be checked by: a point in its one spelling, which all
-/// libraries take, and none of those few that any signature could be made for.
+/// Whether bytes are a key that signatures can be checked by: a point in its one spelling, which
+/// all libraries take, and none of those few that any signature could be made for.
 pub fn is_public_key(bytes: &PublicKey) -> bool {
     // The coordinate is below 2^255 - 19; the topmost bit is a sign.
     let [first, middle @ .., last] = bytes;

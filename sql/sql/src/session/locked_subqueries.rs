@@ -6,10 +6,10 @@
 //!   2. UPDATE jobs SET taken = true WHERE id = (SELECT * FROM (VALUES ($1)) AS locked (id))
 //! ```
 //!
-//! What such a query answers depends on what sessions of this node have locked, which no replica can
-//! know. So it is a statement of its own, and the other one is recorded with the rows that it got,
-//! as parameters. Outside of a transaction both are one, which begins anew where something else than a
-//! lock came between.
+//! What such a query answers depends on what sessions of this node have locked, which no replica
+//! can know. So it is a statement of its own, and the other one is recorded with the rows that it
+//! got, as parameters. Outside of a transaction both are one, which begins anew where something
+//! else than a lock came between.
 //!
 //! A query that needs what is around it (a correlated one) or that reads no tables by name stays
 //! where it is, and locks nothing.
