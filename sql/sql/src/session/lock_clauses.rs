@@ -1,12 +1,13 @@
 //! What a SELECT says about locks: FOR UPDATE, FOR SHARE, NOWAIT, SKIP LOCKED.
 
-use sqlparser::ast::{self, LockType, NonBlock};
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{self, LockType, NonBlock, Visit};
 use types::{Error, Result, SqlState, TableId};
 
-use super::locked_subqueries::locking_queries;
 use crate::schema::catalog::Catalog;
 use crate::syntax::names::{fold, object_name};
-use crate::syntax::parsed::Parsed;
+use crate::syntax::parsed::{Body, Parsed};
 
 /// What a SELECT says about locks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -159,4 +160,42 @@ fn locked_relation(
     }
     let what = format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
     Err(Error::new(SqlState::UNDEFINED_TABLE, what))
+}
+
+/// Queries within a statement that writes which lock rows, in the order of the text; none if one is
+/// within another.
+pub(super) fn locking_queries(parsed: &Parsed) -> Vec<ast::Query> {
+    #[derive(Default)]
+    struct Find {
+        found: Vec<ast::Query>,
+        depth: usize,
+        nested: bool,
+    }
+    impl ast::Visitor for Find {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+            if !query.locks.is_empty() {
+                self.nested |= self.depth > 0;
+                self.depth += 1;
+                self.found.push(query.clone());
+            }
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+            self.depth -= usize::from(!query.locks.is_empty());
+            ControlFlow::Continue(())
+        }
+    }
+    use ast::Statement as S;
+    let Body::Statement(statement) = &parsed.body else { return Vec::new() };
+    match &**statement {
+        S::Update(_) | S::Delete(_) | S::Insert(_) => {}
+        S::Query(query) if query.locks.is_empty() => {}
+        _ => return Vec::new(),
+    }
+    let mut find = Find::default();
+    _ = statement.visit(&mut find);
+    if find.nested { Vec::new() } else { find.found }
 }

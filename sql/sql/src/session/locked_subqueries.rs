@@ -18,10 +18,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use procedure::{Output, Row};
-use sqlparser::ast::{self, Visit, VisitMut};
+use sqlparser::ast::{self, VisitMut};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::answer::Answer;
+use super::lock_clauses::locking_queries;
 use super::prepared::{Action, Prepared};
 use super::{Session, View};
 use crate::bind::statement::Program;
@@ -166,44 +167,6 @@ fn in_its_place(
     let text = format!("SELECT * FROM (VALUES {values}) AS locked ({names}){condition}");
     parse_query(&text)?
         .ok_or_else(|| Error::new(SqlState::INTERNAL_ERROR, "rows that were locked are no query"))
-}
-
-/// Queries within a statement that writes which lock rows, in the order of the text; none if one is
-/// within another.
-pub(super) fn locking_queries(parsed: &Parsed) -> Vec<ast::Query> {
-    #[derive(Default)]
-    struct Find {
-        found: Vec<ast::Query>,
-        depth: usize,
-        nested: bool,
-    }
-    impl ast::Visitor for Find {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
-            if !query.locks.is_empty() {
-                self.nested |= self.depth > 0;
-                self.depth += 1;
-                self.found.push(query.clone());
-            }
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
-            self.depth -= usize::from(!query.locks.is_empty());
-            ControlFlow::Continue(())
-        }
-    }
-    use ast::Statement as S;
-    let Body::Statement(statement) = &parsed.body else { return Vec::new() };
-    match &**statement {
-        S::Update(_) | S::Delete(_) | S::Insert(_) => {}
-        S::Query(query) if query.locks.is_empty() => {}
-        _ => return Vec::new(),
-    }
-    let mut find = Find::default();
-    _ = statement.visit(&mut find);
-    if find.nested { Vec::new() } else { find.found }
 }
 
 /// The statement with other queries in place of those that lock.

@@ -34,6 +34,7 @@ mod decided;
 mod explained;
 mod fetching;
 mod guard;
+mod keyed;
 mod last_changes;
 pub mod ledger_proofs;
 mod lifted;

@@ -6,8 +6,8 @@ use engine::ParameterTypes;
 use procedure::{Column, Output};
 use types::{TableId, Value, Zone};
 
+use super::keyed::Keyed;
 use super::lock_clauses::Locking;
-use super::row_locks::Keyed;
 use crate::bind::origins::Origin;
 use crate::bind::statement::{Bound, Command, Program, Statement};
 use crate::copy::CopyOptions;
