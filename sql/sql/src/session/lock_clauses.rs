@@ -65,7 +65,7 @@ impl Locking {
         self.exclusive.concerns(table)
     }
 
-    /// NOWAIT where rows are locked by nobody's statement but those of [`row_locks`].
+    /// NOWAIT where only statements of [`row_locks`] lock rows, and this is none of them.
     ///
     /// [`row_locks`]: super::row_locks
     pub fn check_without_locks(self) -> Result<()> {
