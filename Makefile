@@ -1,6 +1,6 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo demo-cluster run run-analytics test test-long test-components test-kafka test-cometbft schedules miri \
+.PHONY: help demo demo-cluster run run-analytics test test-long test-components test-kafka test-cometbft test-chainify schedules miri \
 	other-architecture compatibility console test-console overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics clean
 
@@ -42,6 +42,7 @@ help:
 	@echo "make test-long       the oracle's tests without gaps and with twenty times the seeds: an hour"
 	@echo "make test-components tests of analytics, Kafka, CometBFT, chained databases, drivers, five verifiers"
 	@echo "make test-kafka      the orderer over Kafka, and nodes by it, with a real broker that is killed and started"
+	@echo "make test-chainify  the digests, votes and recovery of chained PostgreSQL and MariaDB servers"
 	@echo "make test-cometbft   the orderer over CometBFT with the real program, which is killed and started"
 	@echo "make console         the pages that browsers are shown, from their source, into network/web-console/dist"
 	@echo "make test-console    those pages in Chromium, before a node that lies and one that goes away"
@@ -126,11 +127,15 @@ test-components:
 	scripts/kafka fetch
 	scripts/cometbft fetch
 	scripts/run-tests $(WITH) --lib --bins --tests -- $(WITHOUT)
-	scripts/run-tests --package chainify --lib --tests
 	cargo build $(WITH) --example tokio_client
 	PROGRAMS=$(PROGRAMS) timeout 1200 tests/clients/run.sh
 	cargo build --package ledger --example check_proofs
 	PROGRAMS=$(PROGRAMS) timeout 1200 tests/clients/verifiers $(PROOF_EDITS)
+
+# PostgreSQL and MariaDB, started by the tests.
+test-chainify:
+	scripts/install-deps postgres mariadb
+	scripts/run-tests --package chainify --lib --tests
 
 # A broker from its registry, killed and started again.
 test-kafka:
