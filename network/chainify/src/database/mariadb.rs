@@ -67,7 +67,8 @@ impl Link {
         Ok(taken)
     }
 
-    /// Clients' statements are prepared, which takes one statement each, however it is read.
+    /// EXECUTE IMMEDIATE takes one statement, however it is read. The driver's own prepared
+    /// statements would take a `:name` within a text for a parameter.
     pub(super) async fn transaction(
         &mut self,
         place: &str,
@@ -79,7 +80,7 @@ impl Link {
             self.conn.query_drop(place).await?;
             self.conn.query_drop("BEGIN").await?;
             for statement in statements {
-                self.conn.exec_drop(statement, ()).await?;
+                self.conn.query_drop(immediately(statement)).await?;
             }
             self.conn.query_drop(ended).await?;
             self.conn.query_drop("COMMIT").await
@@ -96,6 +97,11 @@ impl Link {
         // them changes no chained table.
         Ok(())
     }
+}
+
+/// The bytes in hexadecimal need no quoting.
+fn immediately(statement: &str) -> String {
+    format!("EXECUTE IMMEDIATE _utf8mb4 0x{}", ledger::hash::to_hex(statement.as_bytes()))
 }
 
 fn row_of(row: Row) -> Result<Vec<Option<String>>> {
