@@ -350,7 +350,7 @@ async fn sessions_see_no_anomaly_at_any_level_under_any_protocol() {
             let patience = if protocol == "2pl" { 100 } else { 60_000 };
             let patience = Duration::from_millis(patience);
             let story = stage.side_by_side(script, level, patience).await;
-            assert!(!story.reported.is_empty(), "{protocol}, {}: nobody committed", script.name);
+            assert!(!story.reported.is_empty(), "{protocol}, {}: no client committed", script.name);
             let committed: Vec<usize> = story.reported.keys().copied().collect();
             let key = (script.name, committed.clone());
             if !serial.contains_key(&key) {

@@ -17,8 +17,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
             name: "execution",
             values: OptionValues::OneOf(&["speculative", "early", "conservative"]),
             needs: &[],
-            what: "whose tentative writes others may see: anybody's, those which only an overflow \
-                   can undo, nobody's",
+            what: "which tentative writes others may see: all, those that only an overflow can undo, \
+                   none",
         },
         ProtocolOption {
             name: "reads",

@@ -42,13 +42,15 @@ use crate::bind::statement::Program;
 impl Session {
     /// What locks the rows of a query, if some are to be locked.
     pub(super) fn row_locks(&self, prepared: &Prepared, view: &View) -> Result<Option<Arc<Keyed>>> {
+        if !prepared.locking.rows || self.database.engine.locks().are_in_force() {
+            return Ok(None);
+        }
         let may_lock = match &self.transaction {
             Some(transaction) => !transaction.is_read_only() && !transaction.has_own_schema(),
             None => !self.settings.read_only() && view.snapshot.is_some(),
         };
         let is_past = prepared.parsed.as_of.is_some() || self.settings.as_of_block().is_some();
-        let locks = prepared.locking.rows && !self.database.engine.locks().are_in_force();
-        if !locks || !may_lock || is_past {
+        if !may_lock || is_past {
             return Ok(None);
         }
         if let Some(keyed) = prepared.keyed.get() {

@@ -33,7 +33,7 @@ use procedure::access::Range;
 use procedure::draws::Draws;
 use procedure::{Frame, ProgramResult};
 use storage::{Snapshot, Store};
-use types::{Error, Key, Result, SqlState, Stamp, TableId};
+use types::{Error, Key, Result, SqlState, Stamp, Stop, TableId};
 
 use crate::schema::sequence::Sequence;
 use crate::session::beside::{Beside, BesideMark};
@@ -293,18 +293,10 @@ impl OpenTransaction {
 
     /// Runs a statement that may have to be run again on a newer state.
     pub fn attempt(&mut self, work: &Work) -> Result<Attempt> {
-        self.queried = true;
-        let (units_left, memory_left) = (self.frame.meter().left(), self.memory_left());
-        let footprint = self.overlay.recorder.mark();
-        let statement = self.overlay.begin_statement();
-        let (frame, overlay) = (&mut self.frame, &mut self.overlay);
-        let answered = aside(work.is_short(), || {
+        self.attempt_by(work.is_short(), |frame, overlay| {
             let answered = work.run_within(frame, overlay)?;
             overlay.evaluate_all().map(|()| answered)
-        });
-        self.check()?;
-        let answered = answered.map_err(error_of);
-        Ok(Attempt { answered, footprint, statement, units_left, memory_left })
+        })
     }
 
     /// The same of a query that does not see some rows. What it reads is required at COMMIT, and
@@ -312,18 +304,25 @@ impl OpenTransaction {
     pub fn attempt_sparing(&mut self, work: &Work, spared: &Spared) -> Result<Attempt> {
         self.overlay.recorder.require_all();
         self.overlay.recorder.enabled = true;
+        let attempt = self.attempt_by(work.is_short(), |frame, overlay| {
+            work.run_within(frame, &mut Sparing { inner: overlay, spared })
+        });
+        self.overlay.recorder.enabled = false;
+        attempt
+    }
+
+    fn attempt_by(
+        &mut self,
+        is_short: bool,
+        run: impl FnOnce(&mut Frame, &mut Overlay<Footprint>) -> Result<ProgramResult, Stop>,
+    ) -> Result<Attempt> {
         self.queried = true;
         let (units_left, memory_left) = (self.frame.meter().left(), self.memory_left());
         let footprint = self.overlay.recorder.mark();
         let statement = self.overlay.begin_statement();
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
-        let answered = aside(work.is_short(), || {
-            let mut sparing = Sparing { inner: overlay, spared };
-            work.run_within(frame, &mut sparing)
-        });
-        self.overlay.recorder.enabled = false;
+        let answered = aside(is_short, || run(frame, overlay)).map_err(error_of);
         self.check()?;
-        let answered = answered.map_err(error_of);
         Ok(Attempt { answered, footprint, statement, units_left, memory_left })
     }
 

@@ -19,8 +19,13 @@ pub(crate) fn rewrite(statement: &mut Vec<TokenWithSpan>) {
     drop_concurrently(statement);
     drop_unlogged(statement);
     spell_table(statement);
-    drop_key_locks(statement);
-    put_locks_last(statement);
+    let may_lock = statement
+        .iter()
+        .any(|it| matches!(&it.token, Token::Word(word) if word.keyword == Keyword::FOR));
+    if may_lock {
+        drop_key_locks(statement);
+        put_locks_last(statement);
+    }
 }
 
 /// `a ISNULL` is `a IS NULL`. A function may be called so, and what AS names.
