@@ -128,6 +128,18 @@ impl Node {
         ahead_max.is_none() || 2 * self.0.clocks.among(clock()).known > voters
     }
 
+    /// Whether a leader's log differs in what is committed here, which Raft takes to be impossible:
+    /// a member that went on alone leads its own entries, and may know this one.
+    pub(crate) fn contradicts(&self, append: &AppendEntriesRequest<Types>) -> Option<String> {
+        let committed = self.0.committed_count();
+        let entries = append.entries.iter().map(|entry| entry.log_id);
+        let known = append.prev_log_id.into_iter().chain(entries);
+        let mut known = known.filter(|id| id.index < committed);
+        let other = known.find(|id| self.0.store.differs(id))?;
+        let (leader, index) = (append.vote.leader_id.node_id, other.index);
+        Some(format!("member {leader} leads another history: entry {index} differs"))
+    }
+
     /// Whether a leader has drafted what bears a time ahead of most clocks. What is committed is
     /// taken as it is.
     pub(crate) fn is_early(&self, append: &AppendEntriesRequest<Types>) -> Option<String> {

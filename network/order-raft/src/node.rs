@@ -161,6 +161,9 @@ impl Node {
                 if let Some(newer) = self.outdates(&lives)? {
                     return Ok(newer);
                 }
+                if let Some(why) = self.contradicts(&append) {
+                    return Err(io::Error::other(why));
+                }
                 self.state().heard = Instant::now();
                 if let Some(why) = self.is_early(&append) {
                     self.state().refused = Some((Instant::now(), why.clone()));

@@ -253,6 +253,13 @@ impl Store {
         kept.last.is_some_and(|last| last.index >= id.index) && kept.id_of(id.index) == Some(*id)
     }
 
+    /// Whether another entry is known at this index than this one.
+    pub(crate) fn differs(&self, id: &LogId<u64>) -> bool {
+        let kept = self.kept();
+        let is_within = kept.last.is_some_and(|last| last.index >= id.index);
+        is_within && kept.id_of(id.index).is_some_and(|known| known != *id)
+    }
+
     /// The last entry of which the order is not in the folder any more.
     pub(crate) fn purged(&self) -> Option<LogId<u64>> {
         self.kept().purged

@@ -300,6 +300,27 @@ fn start_logged(data: &Path, log: &Path) -> Child {
     command.stdout(Stdio::piped()).stderr(std::fs::File::create(log).unwrap()).spawn().unwrap()
 }
 
+/// Once it has said so.
+fn ready(mut child: Child) -> Node {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ready = serde_json::from_str(&line).unwrap_or_default();
+    Node { child, ready }
+}
+
+/// What a log says, as soon as it has these words.
+fn said(log: &Path, words: &str) -> String {
+    let began = Instant::now();
+    loop {
+        let said = std::fs::read_to_string(log).unwrap();
+        if said.contains(words) {
+            return said;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{words}: {said}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Member 3 goes on alone, against the others, with more blocks than they have: a joiner asks it
 /// first, and believes the certificate instead.
 #[tokio::test(flavor = "multi_thread")]
@@ -325,30 +346,25 @@ async fn a_joiner_takes_nothing_from_a_donor_that_lies() {
     };
     let named = shown(&client).await;
     let fourth = named.split(", ").find(|member| member.starts_with("4 ")).unwrap();
-    let mut alone = start(&liar);
+    let log = all.join("alone.log");
+    let mut alone = ready(start_logged(&liar, &log));
     let told = alone.connect().await;
     insert(&told, 1_000..1_200).await;
     let both = format!("SET ledger.members = '{}, {fourth}'", shown(&told).await);
     told.batch_execute(&both).await.unwrap();
+    // From then on it answers the fourth.
+    said(&log, &fourth[..20]);
 
     let (data, log) = (trial.data(3), all.join("joiner.log"));
-    let mut joiner = start_logged(&data, &log);
-    let said = || std::fs::read_to_string(&log).unwrap();
-    let began = Instant::now();
-    while !said().contains("the ledger was not taken") {
-        assert!(began.elapsed() < Duration::from_secs(60), "{}", said());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    alone.signal(Signal::KILL);
-    let mut line = String::new();
-    BufReader::new(joiner.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let ready = serde_json::from_str(&line).unwrap_or_default();
-    trial.nodes.push(Some(Node { child: joiner, ready }));
-    let refused = said();
+    let joiner = start_logged(&data, &log);
+    let refused = said(&log, "the ledger was not taken");
+    // The third leads the fourth too, by its own log and with a higher term, all the time.
+    trial.nodes.push(Some(ready(joiner)));
     let refused = refused.lines().find(|line| line.contains("the ledger was not taken")).unwrap();
     assert!(refused.contains("from=3") && refused.contains("is certified"), "{refused}");
     assert_eq!(count(&trial.connect(3).await).await, 40);
     insert(&trial.connect(3).await, 40..50).await;
     votes::all_certified(&trial, &[0, 1, 3]);
     assert_eq!(count(&client).await, 50);
+    alone.signal(Signal::KILL);
 }
