@@ -10,6 +10,7 @@
 //!   └ members ─► closure: all roles whose privileges one has
 //! Acl ── grants of one object ─► Privileges that a closure of roles has
 //! Organisations ── users, keys ─► who stands behind a transaction
+//!   └ Agreed ── signatures, approvals ─► whether they are what a Policy asks for
 //! ```
 //!
 //! *PostgreSQL 15's rules*, in its words and with its SQLSTATEs, but for two departures. A role is
@@ -18,17 +19,21 @@
 //! has no transaction committed behind that one.
 
 mod acl;
+mod agreed;
 mod closure;
 mod organisations;
+mod policy;
 mod privilege;
 mod role;
 mod roles;
 
 pub use acl::{Acl, Grant, Grantee};
+pub use agreed::Agreed;
 pub use closure::Closure;
 pub use organisations::{
     Holder, Key, KeyId, Organisation, Organisations, SignedBy, User, Wanted, shown,
 };
+pub use policy::{APPROVAL_MISSING, APPROVALS_MAX, Party, Policy};
 pub use privilege::{ALL_OF, Kind, Privileges};
 pub use role::{Attributes, BOOTSTRAP, Membership, Role, RoleId};
 pub use roles::{Actor, NAME_BYTES_MAX, Roles, check_name};

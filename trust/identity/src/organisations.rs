@@ -108,6 +108,10 @@ impl Organisation {
         self.keys.iter()
     }
 
+    pub(crate) fn key(&self, id: &KeyId) -> Option<&Key> {
+        self.keys.get(id)
+    }
+
     fn add(&mut self, id: KeyId, holder: Holder, since: Height) -> Result<()> {
         if let Some(known) = self.keys.get(&id) {
             let what = format!("organisation \"{}\" has had the key {}", self.name, shown(&id));

@@ -174,6 +174,21 @@ impl Roles {
         reached
     }
 
+    /// A role and all its members, however far away.
+    pub(crate) fn with_members(&self, role: RoleId) -> BTreeSet<RoleId> {
+        let mut all = BTreeSet::from([role]);
+        let mut open = vec![role];
+        while let Some(role) = open.pop() {
+            let members = self.memberships.range((role, RoleId(0))..=(role, RoleId(u32::MAX)));
+            for membership in members.map(|(_, membership)| membership) {
+                if all.insert(membership.member) {
+                    open.push(membership.member);
+                }
+            }
+        }
+        all
+    }
+
     /// Whether it may make others members of that role.
     pub fn is_admin(&self, member: RoleId, role: RoleId) -> bool {
         let reached = self.reached(member, false);
