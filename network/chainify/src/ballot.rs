@@ -9,6 +9,7 @@
 //! Signatures are those of [`ledger::votes`]; each stage's are made for another ledger id, so that
 //! none passes for another. With c votes of k, 2 c > k, no two values can have enough.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::hash::{Hash, tagged_hash, to_hex};
@@ -89,6 +90,19 @@ pub struct Ballot {
     contradicting: BTreeSet<u64>,
 }
 
+/// What became of a vote that was given to a ballot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// Its member's first one.
+    First,
+    /// The same as before.
+    Again,
+    /// For another value than its member's first one, which stays: the member lies.
+    Contradicting,
+    /// It is for another block, by another key, or none of the electors'.
+    Foreign,
+}
+
 /// What votes come to, seen from an organisation that has a value of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
@@ -115,18 +129,27 @@ impl Ballot {
         Said { height: self.number, result_hash: value, electors: self.electors_hash }
     }
 
-    /// The first vote of each member counts; whether this one is its own and for this block.
-    pub fn count(&mut self, vote: Vote) -> bool {
-        let Some(key) = self.electors.keys.get(&vote.member) else { return false };
+    /// The first vote of each member counts.
+    pub fn count(&mut self, vote: Vote) -> Taken {
+        let Some(key) = self.electors.keys.get(&vote.member) else { return Taken::Foreign };
+        if self.votes.get(&vote.member) == Some(&vote) {
+            return Taken::Again;
+        }
         let said = self.said(vote.said.result_hash);
         if vote.said != said || !holds(&vote, self.electors.ledger_id, key) {
-            return false;
+            return Taken::Foreign;
         }
-        let first = self.votes.entry(vote.member).or_insert(vote);
-        if first.said != vote.said {
-            self.contradicting.insert(vote.member);
+        match self.votes.entry(vote.member) {
+            Entry::Vacant(place) => {
+                place.insert(vote);
+                Taken::First
+            }
+            Entry::Occupied(first) if first.get().said == vote.said => Taken::Again,
+            Entry::Occupied(_) => {
+                self.contradicting.insert(vote.member);
+                Taken::Contradicting
+            }
         }
-        true
     }
 
     /// Members that have not voted.
@@ -173,15 +196,20 @@ impl Ballot {
         }
     }
 
-    /// Who has which value, for people.
-    pub fn shown(&self) -> String {
-        let one = |vote: &Vote| format!("{}: {}", vote.member, to_hex(&vote.said.result_hash[..6]));
-        let votes: Vec<String> = self.votes.values().map(one).collect();
-        match votes.is_empty() {
-            true => "no votes".to_owned(),
-            false => votes.join(", "),
-        }
+    /// Who has said what, by member.
+    pub fn values(&self) -> impl Iterator<Item = (u64, Hash)> + '_ {
+        self.votes.values().map(|vote| (vote.member, vote.said.result_hash))
     }
+
+    /// Votes that a value needs.
+    pub fn enough(&self) -> usize {
+        self.electors.votes
+    }
+}
+
+/// Of a hash, for people.
+pub(crate) fn short(hash: &Hash) -> String {
+    to_hex(&hash[..6])
 }
 
 #[cfg(test)]
@@ -202,7 +230,9 @@ mod tests {
     fn ballot(votes: usize, cast: &[(u64, u8)]) -> Ballot {
         let mut ballot = Ballot::new(Stage::Result, &electors(3, votes), 5);
         for (member, value) in cast {
-            assert!(ballot.count(key(*member).sign([7; 16], *member, ballot.said([*value; 32]))));
+            let vote = key(*member).sign([7; 16], *member, ballot.said([*value; 32]));
+            assert_eq!(ballot.count(vote), Taken::First);
+            assert_eq!(ballot.count(vote), Taken::Again);
         }
         ballot
     }
@@ -244,16 +274,18 @@ mod tests {
         let mut ballot = ballot(2, &[(1, 1)]);
         let said = ballot.said([1; 32]);
         let for_orders = Stage::Order.ledger_id([7; 16]);
-        assert!(!ballot.count(key(2).sign(for_orders, 2, said)), "of the other stage");
-        assert!(!ballot.count(key(3).sign([7; 16], 2, said)), "by another key");
-        assert!(!ballot.count(key(4).sign([7; 16], 4, said)), "no member");
-        assert!(
-            !ballot.count(key(2).sign([7; 16], 2, Said { height: 6, ..said })),
-            "of another block"
-        );
+        for (what, vote) in [
+            ("of the other stage", key(2).sign(for_orders, 2, said)),
+            ("by another key", key(3).sign([7; 16], 2, said)),
+            ("no member", key(4).sign([7; 16], 4, said)),
+            ("of another block", key(2).sign([7; 16], 2, Said { height: 6, ..said })),
+        ] {
+            assert_eq!(ballot.count(vote), Taken::Foreign, "{what}");
+        }
         assert_eq!(ballot.lacking(), [2, 3]);
         // The first one counts, and the second makes a liar.
-        assert!(ballot.count(key(1).sign([7; 16], 1, ballot.said([2; 32]))));
+        let other = key(1).sign([7; 16], 1, ballot.said([2; 32]));
+        assert_eq!(ballot.count(other), Taken::Contradicting);
         assert_eq!(ballot.contradicting().iter().copied().collect::<Vec<_>>(), [1]);
         assert_eq!(ballot.verdict([1; 32]), Verdict::Open);
     }

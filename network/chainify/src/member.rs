@@ -13,27 +13,25 @@
 //! it comes to something else once more, it takes the rows of the next checkpoint from another,
 //! which the ledger's certified state root confirms.
 
-use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::{BoxFuture, join_all};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use ledger::votes::{LastVote, VoteKey};
 use ledger::{Batch, Certificate, Hash};
 use order::Proposal;
 use types::{Error, Height, Result, SqlState};
 
-use crate::ballot::{AGAIN_MAX, Ballot, Stage, Verdict};
+use crate::ballot::{AGAIN_MAX, Ballot, Stage, Verdict, short};
 use crate::book::Terms;
+use crate::exchange::{Couriers, Exchange};
 use crate::organisation::{Executed, Organisation};
-use crate::shared::{Folders, Shared, short, unreadable};
+use crate::polls::stage_name;
+use crate::shared::{Folders, Shared, unreadable};
 use crate::wire::{Request, Votes};
-
-/// The way to the other organisations.
-pub trait Exchange: Send + Sync + 'static {
-    fn call(&self, to: u64, request: Bytes) -> BoxFuture<'static, io::Result<Bytes>>;
-}
 
 /// Pauses between questions that had no answer.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
@@ -50,6 +48,7 @@ pub struct Member {
     last_order: LastVote,
     last_result: LastVote,
     last_again: LastVote,
+    couriers: Couriers,
 }
 
 /// How a block ended for this organisation.
@@ -97,6 +96,8 @@ impl Member {
         let last_again = last(&folders.again)?;
         let shared = Arc::new(Shared::new(&folders, terms, electors, member, &url)?);
         shared.reached(organisation.book.ordered(), organisation.book.agreed());
+        let others = shared.electors().keys.keys().copied().filter(|it| *it != member).collect();
+        let couriers = Couriers::new(others, &exchange);
         Ok(Member {
             organisation,
             shared,
@@ -107,6 +108,7 @@ impl Member {
             last_order,
             last_result,
             last_again,
+            couriers,
         })
     }
 
@@ -267,60 +269,68 @@ impl Member {
     /// Gives this organisation's vote, if it has a value, and asks the others for theirs until it
     /// is decided.
     async fn vote(&mut self, stage: Stage, height: Height, own: Option<Hash>) -> Result<Verdict> {
-        let mut ballot = Ballot::new(stage, self.shared.electors(), height);
         if let Some(own) = own
-            && let Some(vote) = self.sign(stage, own, &ballot)?
+            && let Some(vote) = self.sign(stage, height, own)?
         {
-            ballot.count(vote);
             self.shared.voted(stage, height, vote);
+            self.shared.heard(stage, height, vote);
+            let brought = Request::Vote { stage, height, own: Some(vote) };
+            self.couriers.bring(&brought.encode());
         }
         let own = own.unwrap_or_default();
-        let mut pause = PAUSE_MIN;
+        let asked = Request::Vote { stage, height, own: None }.encode();
+        let mut asking: FuturesUnordered<_> =
+            self.others().into_iter().map(|other| self.ask_vote(other, &asked, None)).collect();
         loop {
-            let verdict = ballot.verdict(own);
+            let mut heard = pin!(self.shared.polls.heard().notified());
+            heard.as_mut().enable();
+            let (verdict, lacking) = self.shared.verdict(stage, height, own);
             if verdict != Verdict::Open {
-                for member in ballot.contradicting() {
-                    self.shared.event(format!(
-                        "organisation {member} has signed two values for block {height}"
-                    ));
-                }
-                if verdict == Verdict::Split {
-                    self.shared.event(format!("block {height} has {}", ballot.shown()));
-                }
                 return Ok(verdict);
             }
-            let lacking = ballot.lacking();
-            let what = if stage == Stage::Order { "order" } else { "result" };
-            self.shared
-                .doing(format!("waiting for votes on the {what} of block {height} by {lacking:?}"));
-            let asked = Request::Vote { stage, height, own: None }.encode();
-            let others = lacking.into_iter().filter(|member| *member != self.shared.member);
-            let calls = others.map(|member| self.exchange.call(member, asked.clone()));
-            for answer in join_all(calls).await.into_iter().flatten() {
-                let Ok(Votes { votes, certificate }) = Votes::decode(&answer) else { continue };
-                for vote in votes {
-                    ballot.count(vote);
-                }
+            let what = stage_name(stage, height);
+            self.shared.doing(format!("waiting for votes on {what} by {lacking:?}"));
+            let (other, pause, answer) = tokio::select! {
+                () = heard => continue,
+                Some(answered) = asking.next() => answered,
+            };
+            if let Some(Votes { votes, certificate }) = answer {
+                votes.into_iter().for_each(|vote| self.shared.heard(stage, height, vote));
+                let electors = self.shared.electors();
+                let ballot = Ballot::new(stage, electors, height);
                 if let Some(verdict) = certificate.and_then(|it| ballot.believe(it, own)) {
                     return Ok(verdict);
                 }
             }
-            if ballot.verdict(own) == Verdict::Open {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
-            }
+            asking.push(self.ask_vote(other, &asked, Some(pause)));
         }
+    }
+
+    /// Asks for a vote behind a pause, which grows.
+    async fn ask_vote(
+        &self,
+        other: u64,
+        asked: &Bytes,
+        pause: Option<Duration>,
+    ) -> (u64, Duration, Option<Votes>) {
+        if let Some(pause) = pause {
+            tokio::time::sleep(pause).await;
+        }
+        let answer = self.exchange.call(other, asked.clone()).await.ok();
+        let votes = answer.and_then(|answer| Votes::decode(&answer).ok());
+        let next = pause.map_or(PAUSE_MIN, |pause| (pause * 2).min(PAUSE_MAX));
+        (other, next, votes)
     }
 
     /// What it has signed before is signed again, whatever it would say now: another value for the
     /// same block never is. `None`: it has signed for a later one.
-    fn sign(&mut self, stage: Stage, own: Hash, ballot: &Ballot) -> Result<Option<ledger::Vote>> {
+    fn sign(&mut self, stage: Stage, height: Height, own: Hash) -> Result<Option<ledger::Vote>> {
         let last = match stage {
             Stage::Order => &mut self.last_order,
             Stage::Result => &mut self.last_result,
             Stage::Again(_) => &mut self.last_again,
         };
-        let mut said = ballot.said(own);
+        let mut said = Ballot::new(stage, self.shared.electors(), height).said(own);
         if last.may_sign(said.height) {
             last.put(said).map_err(|error| unreadable("votes", &error))?;
         } else {

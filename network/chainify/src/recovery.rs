@@ -16,13 +16,12 @@ use ledger::merkle::MerkleBuilder;
 use ledger::{Batch, BlockResult, Certificate, Hash, Record, Stream, ZERO_HASH, row_image_hash};
 use types::{Error, Height, Result, SqlState};
 
-use crate::ballot::{AGAIN_MAX, Stage};
+use crate::ballot::{AGAIN_MAX, Stage, short};
 use crate::block::differences;
 use crate::canonical::{fields, put, row_name};
 use crate::member::{Member, detail};
 use crate::organisation::{Executed, is_deviation};
 use crate::schema::{Schema, Table};
-use crate::shared::short;
 use crate::wire::{self, Request};
 
 /// Rows that are named of one block.

@@ -3,21 +3,21 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ledger::hash::to_hex;
 use ledger::votes::{Certificates, Vote};
-use ledger::{Batch, Certificate, Electors, Files, read_block};
+use ledger::{Batch, Certificate, Electors, Files, Hash, read_block};
 use order::{Envelope, Limits, Proposal, Solo};
 use tokio::sync::{Notify, watch};
 use types::{Error, Height, Result, SqlState};
 
-use crate::ballot::Stage;
+use crate::ballot::{Stage, Verdict};
 use crate::block::Net;
 use crate::book::Terms;
 use crate::database::Database;
+use crate::polls::{Polls, Voted, lock};
 use crate::statement;
 use crate::wire::{self, ROWS_MAX, Request, Votes};
 
@@ -74,6 +74,7 @@ pub struct Shared {
     /// Of the book.
     files: Arc<dyn Files>,
     votes: Mutex<BTreeMap<(Height, Stage), Vote>>,
+    pub(crate) polls: Polls,
     certificates: Mutex<BTreeMap<Stage, Certificates>>,
     effects: Mutex<BTreeMap<Height, Vec<Net>>>,
     /// Where this organisation orders.
@@ -92,10 +93,6 @@ pub struct Folders {
     pub orders: Arc<dyn Files>,
     /// What was signed of results again.
     pub again: Arc<dyn Files>,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
@@ -123,6 +120,7 @@ impl Shared {
             url: url.to_owned(),
             files: Arc::clone(&folders.book),
             votes: Mutex::default(),
+            polls: Polls::default(),
             certificates: Mutex::new(certificates),
             effects: Mutex::default(),
             orderer,
@@ -173,6 +171,25 @@ impl Shared {
         while votes.len() > VOTES_MAX {
             votes.pop_first();
         }
+    }
+
+    /// A vote of any organisation, whenever it comes.
+    pub(crate) fn heard(&self, stage: Stage, height: Height, vote: Vote) {
+        let Status { ordered, agreed, .. } = *self.status.borrow();
+        let told = self.polls.count(&self.electors, (height, stage), (ordered, agreed), vote);
+        told.into_iter().for_each(|told| self.event(told));
+    }
+
+    /// Votes of all organisations, as this one has heard them, of blocks from a height on.
+    pub fn votes_since(&self, height: Height) -> Vec<Voted> {
+        self.polls.since(height)
+    }
+
+    /// What the votes come to, and who has not given one.
+    pub(crate) fn verdict(&self, stage: Stage, height: Height, own: Hash) -> (Verdict, Vec<u64>) {
+        let (verdict, lacking, told) = self.polls.verdict(&self.electors, (height, stage), own);
+        told.into_iter().for_each(|told| self.event(told));
+        (verdict, lacking)
     }
 
     pub(crate) fn certified(&self, stage: Stage, certificate: &Certificate) -> Result<()> {
@@ -227,7 +244,8 @@ impl Shared {
     /// Answers another organisation.
     pub async fn answer(self: Arc<Self>, request: Bytes) -> io::Result<Bytes> {
         match Request::decode(&request)? {
-            Request::Vote { stage, height, .. } => {
+            Request::Vote { stage, height, own } => {
+                own.into_iter().for_each(|vote| self.heard(stage, height, vote));
                 let own = lock(&self.votes).get(&(height, stage)).copied();
                 let certificate = self.certificate(stage, height);
                 Ok(Votes { votes: own.into_iter().collect(), certificate }.encode())
@@ -316,11 +334,6 @@ impl Shared {
 pub(crate) fn unreadable(what: &str, error: &io::Error) -> Error {
     let message = format!("{what} of the ledger's folder cannot be kept");
     Error::new(ledger::files::sqlstate_of(error), message).with_detail(error.to_string())
-}
-
-/// Of a hash, for people.
-pub(crate) fn short(hash: &[u8; 32]) -> String {
-    to_hex(&hash[..6])
 }
 
 #[cfg(test)]
