@@ -117,10 +117,11 @@ test-long:
 WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disasters doors failover \
 	fuzz joining log_schemes losses pages proofs skips torture undecided votes))
 
-# With a broker of Kafka and CometBFT, which come from their registries, and are built once.
+# With a broker of Kafka and CometBFT, which come from their registries, and are built once; with
+# PostgreSQL and MariaDB, which tests start.
 test-components: export COMETBFT ?= $(shell scripts/cometbft path)
 test-components: WITH = --package analytics --package bench --package node --package tools \
-	$(addprefix --package ,$(ORDERERS)) --features node/analytics,tools/analytics \
+	$(addprefix --package ,$(APART)) --features node/analytics,tools/analytics \
 	--features node/kafka,node/cometbft,order-kafka/broker,order-comet/program
 test-components:
 	scripts/install-deps psql pgbench postgres mariadb drivers kafka cometbft
