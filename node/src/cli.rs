@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use clap_complete::Shell;
+
 use crate::tools::{self, Tool};
 
 use crate::cluster::Kind;
@@ -66,9 +68,14 @@ pub(crate) fn parse() -> Cli {
         Some(first) => ["help", "--help", "-h"].iter().any(|ask| first == *ask),
         None => true,
     };
-    let there = if asks_for_commands { tools::there() } else { Vec::new() };
-    let matches = with_tools(Cli::command(), &there).get_matches_from(help_of_tool(words));
+    let command = if asks_for_commands { all_commands() } else { Cli::command() };
+    let matches = command.get_matches_from(help_of_tool(words));
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// With those of another program that lies beside this one.
+pub(crate) fn all_commands() -> clap::Command {
+    with_tools(Cli::command(), &tools::there())
 }
 
 /// With these commands of another program in the help.
@@ -120,6 +127,17 @@ pub enum Command {
     Sign(Sign),
     /// Write, check or show the configuration.
     Config(Config),
+    /// Print what a shell needs to complete these commands.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write a manual page for each command into a folder.
+    #[command(hide = true)]
+    Man {
+        /// The folder, which is made if there is none.
+        folder: PathBuf,
+    },
     #[command(flatten)]
     Tool(Tool),
 }

@@ -22,6 +22,7 @@ pub mod folders;
 pub mod http;
 mod inspect;
 mod logs;
+mod manual;
 pub mod memory;
 mod metrics;
 mod observed;
@@ -103,6 +104,8 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Identity(arguments) => signing::identity(&arguments.action, cli.output),
         Command::Sign(arguments) => signing::sign(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
+        Command::Completions { shell } => manual::complete(*shell),
+        Command::Man { folder } => manual::write(folder, cli.output),
         Command::Cluster(arguments) => cluster::run(&arguments.action, cli.output),
         Command::Tool(tool) => Err(tools::run(tool, cli.output == Output::Json)),
     }
