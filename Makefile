@@ -2,7 +2,7 @@
 
 .PHONY: help demo demo-cluster run run-analytics test test-long test-components test-kafka test-cometbft test-chainify schedules miri \
 	other-architecture compatibility console test-console overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
-	bench-analytics compare-analytics htap dist dist-analytics clean
+	bench-analytics compare-analytics htap dist dist-analytics packages test-packages clean
 
 # DataFusion is most of a build's time: minutes without it, and some twenty with it.
 LEAN = --release --package node
@@ -38,6 +38,8 @@ help:
 	@echo "make run             start a node to play with, and print the psql line for it"
 	@echo "make run-analytics   the same with DataFusion for large queries, which takes longer to build"
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
+	@echo "make packages        what is handed out: .deb, tarball, container image, wheel, npm"
+	@echo "make test-packages   install each of them here, as root, on a machine for tests; use it; remove it"
 	@echo "make test            all tests of what make run has"
 	@echo "make test-long       the oracle's tests without gaps and with twenty times the seeds: an hour"
 	@echo "make test-components tests of analytics, Kafka, CometBFT, chained databases, drivers, five verifiers"
@@ -92,6 +94,16 @@ dist:
 
 dist-analytics:
 	cargo build $(DIST) --features node/analytics
+
+# The analytics, that is DataFusion, are left out: they are twice the program.
+packages:
+	cargo build $(DIST) --package tools --no-default-features --features node/multiversion
+	scripts/packages
+
+# Of the programs that tests have.
+test-packages:
+	scripts/install-deps psql
+	packages/test $(PROGRAMS)
 
 # Orderers that are no part of the default build: their libraries are half a hundred crates.
 ORDERERS = order-kafka order-comet
