@@ -153,6 +153,7 @@ impl Overlay<Footprint> {
         claims.dedup_by(|next, first| {
             (next.table, next.index, &next.place) == (first.table, first.index, &first.place)
         });
+        debug_assert!(claims.is_sorted_by(|a, b| a.rank() <= b.rank()), "locked in one order");
         Ok(claims)
     }
 }

@@ -148,6 +148,7 @@ impl WriteSet {
         let kept: Vec<_> = self.writes.drain(..).take(journal.from).collect();
         self.forget();
         kept.into_iter().for_each(|write| self.push(write));
+        debug_assert_eq!(self.writes.len(), journal.from, "what was before the statement stays");
     }
 
     /// Positions of the writes that the statement has made or changed.
@@ -247,6 +248,7 @@ impl WriteSet {
             }
             self.index = Some(index);
         }
+        debug_assert_eq!(self.records.len(), self.writes.len(), "an id of each write");
     }
 }
 

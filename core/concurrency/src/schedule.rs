@@ -86,6 +86,7 @@ impl Graph {
                 depths[heir as usize] = next.max(depths[heir as usize]);
             }
         }
+        debug_assert!(depths.iter().zip(0..).all(|(depth, at)| *depth <= at), "edges lead forward");
         depths
     }
 

@@ -86,6 +86,7 @@ impl<S> Outbox<S> {
         self.unsent.insert(self.admitted);
         self.held.entry(envelope.clone()).or_default().numbers.push_back(self.admitted);
         self.waiting.insert(self.admitted, Waiting { envelope, sent: None });
+        debug_assert!(self.waiting.len() <= limits.queued_max, "so many may wait");
         Ok(())
     }
 
@@ -109,6 +110,7 @@ impl<S> Outbox<S> {
             taken.repeats |= waiting.sent.replace(mark.clone()).is_some();
             taken.envelopes.push(waiting.envelope.clone());
         }
+        debug_assert!(self.unsent.len() <= self.waiting.len(), "what is unsent waits");
         taken
     }
 
@@ -163,6 +165,7 @@ impl<S> Outbox<S> {
         debug_assert_eq!(waiting.envelope, envelope, "numbers name their envelope");
         self.unsent.remove(&number);
         self.bytes -= waiting.envelope.len();
+        debug_assert!(!self.is_empty() || self.bytes == 0 && self.held.is_empty());
         true
     }
 

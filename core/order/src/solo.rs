@@ -63,6 +63,7 @@ impl<T> Solo<T> {
         self.limits.admit(envelope.len(), self.waiting.len(), self.waiting_bytes)?;
         self.waiting_bytes += envelope.len();
         self.waiting.push_back((envelope, attached));
+        debug_assert!(self.waiting.len() <= self.limits.queued_max, "so many may wait");
         Ok(())
     }
 

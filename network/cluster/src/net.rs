@@ -53,6 +53,9 @@ const DIAL_AGAIN_MAX: Duration = Duration::from_millis(250);
 const SERVED_MAX: usize = 16;
 const MEMBERS_MAX: usize = 16;
 
+// A member has room for all calls of another one, and for what that one keeps.
+const _: () = assert!(CALLS_MAX + KEPT_MAX <= SERVED_MAX);
+
 /// What a node does with a member's request.
 pub trait Answering: Send + Sync + 'static {
     fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer>;
@@ -107,6 +110,7 @@ impl Dialling {
     fn failed(&mut self, error: &io::Error) {
         let pause = DIAL_AGAIN_MIN.saturating_mul(1 << self.failures.min(8)).min(DIAL_AGAIN_MAX);
         self.failures += 1;
+        debug_assert!(pause <= DIAL_AGAIN_MAX, "a member that comes back is not missed");
         let until = Instant::now() + jittered(pause);
         self.refused = Some((until, error.kind(), error.to_string()));
     }
@@ -248,6 +252,7 @@ impl Peer {
         if kept.len() < KEPT_MAX {
             kept.push(stream);
         }
+        debug_assert!(kept.len() <= KEPT_MAX, "connections that wait are bounded");
     }
 
     /// One call at a time, and none for a while behind one that failed, for all callers together.
@@ -397,6 +402,7 @@ async fn read_frame(
     if bytes.len() < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    debug_assert_eq!(bytes.len(), length, "what follows is the next frame");
     Ok(bytes.into())
 }
 

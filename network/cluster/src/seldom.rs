@@ -38,6 +38,7 @@ impl Seldom {
             }
         }
         reported.insert(cause.to_owned(), (Instant::now(), 0));
+        debug_assert!(reported.len() <= CAUSES_MAX, "causes are bounded");
         Some(0)
     }
 }

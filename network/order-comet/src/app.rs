@@ -255,6 +255,7 @@ impl App {
             (bytes, filling) = (more, filled);
             taken.push(tx.clone());
         }
+        debug_assert!(bytes <= bytes_max && taken.len() <= names.len(), "each bundle once");
         taken
     }
 
@@ -329,7 +330,9 @@ impl App {
 
     /// CometBFT has kept the answer to the last block.
     pub fn commit(&mut self) {
-        self.committed = (self.finalized.sequence, self.finalized.height);
+        let finalized = (self.finalized.sequence, self.finalized.height);
+        debug_assert!(self.committed <= finalized, "what was committed stays committed");
+        self.committed = finalized;
     }
 
     fn take(&mut self, block: &Block) {
@@ -359,6 +362,9 @@ impl App {
         let certificate =
             Certificate { kind: CertificateKind::CometBft, evidence: evidence.into() };
         let sequence = block.height;
+        let newest = self.deliveries.back().map(|newest| newest.sequence);
+        assert!(newest.is_none_or(|newest| newest < sequence || mutated("comet_replays_run")));
+        debug_assert!(self.deliveries.len() <= DELIVERIES_MAX, "deliveries are bounded");
         self.deliveries.push_back(Delivery { sequence, content, certificate });
     }
 
@@ -384,6 +390,7 @@ impl App {
     /// Those that no app hash is made of any more.
     fn forget_results(&mut self) {
         let needed = self.committed.1.saturating_sub(self.config.lag);
+        debug_assert!(self.committed.1 <= self.finalized.height, "committed is finalized");
         self.results.retain(|height, _| *height >= needed);
         self.validators.forget(needed.saturating_sub(1));
     }
@@ -411,6 +418,7 @@ impl App {
         if kind == Kind::Envelopes && envelopes.is_empty() {
             return None;
         }
+        debug_assert!(self.under_way.keys().all(|known| *known < number), "numbers ascend");
         self.number = number;
         self.under_way.insert(number, UnderWay { kind, since_ms: now_ms, tells });
         let name = Name { instance: self.config.instance, number };

@@ -104,6 +104,7 @@ fn is_copy(lives: &mut VecDeque<(Drawn, u64)>, life: &Drawn, number: u64) -> boo
     if lives.len() > LIVES_MAX {
         lives.pop_front();
     }
+    debug_assert!(lives.len() <= LIVES_MAX && lives.back().is_some_and(|(known, _)| known == life));
     last.is_some_and(|last| number <= last)
 }
 
@@ -185,6 +186,7 @@ impl Cutter {
             Ok(Record::Marker(_)) => {}
             Err(_) => stepped.void = Some("it cannot be read"),
         }
+        debug_assert!(stepped.cut.is_sorted_by_key(|(delivery, _)| delivery.sequence));
         self.at.next = offset + 1;
         self.at.last_crc = crc32fast::hash(bytes);
         // What ended behind this record.

@@ -171,6 +171,7 @@ impl Mailbox {
     pub fn poll(&mut self) -> Option<Delivery> {
         let delivery = self.ready.pop_front()?;
         self.ready_bytes -= bytes_of(&delivery);
+        debug_assert!(!self.ready.is_empty() || self.ready_bytes == 0);
         assert_eq!(delivery.sequence, self.recorded + 1, "deliveries count up without a gap");
         self.recorded = delivery.sequence;
         self.outbox.delivered(&delivery);
@@ -216,6 +217,8 @@ impl Mailbox {
     /// A batch that a record has ended and that is not in the ledger.
     pub fn deliver(&mut self, delivery: Delivery) {
         assert!(delivery.sequence > self.recorded, "what is in the ledger is not delivered");
+        let newest = self.ready.back().map(|newest| newest.sequence);
+        debug_assert!(newest.is_none_or(|newest| newest + 1 == delivery.sequence), "no gap");
         self.ready_bytes += bytes_of(&delivery);
         self.ready.push_back(delivery);
     }
@@ -301,6 +304,7 @@ impl Mailbox {
             }
         }
         let cut = if is_idle || forced { last + 1 } else { 0 };
+        debug_assert!(cut == 0 || cut == last + 1, "only the open batch is asked to end");
         self.asked = self.asked.max(cut);
         self.number += 1;
         let Released { height, names_seen, carried, .. } = self.released;

@@ -136,6 +136,8 @@ impl Aria {
         }
         early.reverse();
         early.append(&mut late);
+        debug_assert_eq!(early.len() + conflicting.len(), conflicts.len(), "each once");
+        debug_assert!(conflicting.is_sorted(), "by TID");
         (early, conflicting)
     }
 }

@@ -94,6 +94,7 @@ fn reserve(word: &AtomicU32, tid: Position) {
     if holder(word) > tid {
         word.fetch_min(tid, Ordering::Relaxed);
     }
+    debug_assert!(holder(word) <= tid, "the smallest keeps it");
 }
 
 /// What a worker has reserved.
@@ -157,7 +158,10 @@ pub fn conflicts(
         });
     }
     let shared = Arc::into_inner(shared).expect("the pool has let go of a finished job");
-    shared.conflicts.into_iter().map(|found| Conflicts(found.into_inner())).collect()
+    let found = shared.conflicts.into_iter().map(|found| Conflicts(found.into_inner()));
+    let found: Vec<Conflicts> = found.collect();
+    debug_assert!(found.first().is_none_or(|first| first.0 == 0), "no TID is smaller");
+    found
 }
 
 impl Shared {

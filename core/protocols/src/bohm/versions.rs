@@ -144,6 +144,7 @@ impl Shard {
             let before = self.sights_of(place).iter().filter_map(|s| self.version(s.before));
             edges.extend(before.map(|version| (version.at - start, place)));
         }
+        debug_assert!(edges.iter().all(|(writer, reader)| writer < reader), "no cycle");
         edges
     }
 
@@ -223,6 +224,10 @@ impl Layer<'_> {
 impl Shard {
     fn place(&mut self, at: u32, key: u32, before: u32) -> u32 {
         let number = self.versions.len() as u32;
+        debug_assert!(
+            self.version(before).is_none_or(|before| before.at <= at),
+            "versions of a record lie in block order"
+        );
         self.versions.push(Version { at, key, before, state: OnceLock::new() });
         number
     }

@@ -134,6 +134,7 @@ impl KeySets {
             rows.chain(absent).collect()
         });
         let mut sets = KeySets { reads: reads.collect(), writes };
+        debug_assert_eq!(sets.reads.len(), sets.writes.len(), "of each transaction");
         if mutant != Some(Mutant::NoRangeEdges) {
             sets.add_ranges(batch, catalog, |write| number(write.table, write.record));
         }

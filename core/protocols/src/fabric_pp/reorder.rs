@@ -67,6 +67,12 @@ where
     }
     schedule.victims.sort_unstable();
     schedule.order = order(&graph, survivors);
+    debug_assert_eq!(schedule.order.len() + schedule.victims.len(), reads.len(), "each once");
+    debug_assert_eq!(
+        valid_in_order(reads, writes, &schedule.order),
+        schedule.order.len(),
+        "all that stay are valid"
+    );
     schedule
 }
 
@@ -135,6 +141,7 @@ fn victims_by_degree(graph: &Graph) -> Vec<usize> {
     while let Some(victim) = ways(&peeling) {
         victims.push(victim);
         peeling.peel(victim);
+        debug_assert!(!peeling.left.contains(victim), "a victim goes, so this ends");
     }
     victims
 }

@@ -66,6 +66,7 @@ impl Commit {
     pub fn ranks(order: &[Position], count: usize) -> Vec<u32> {
         let mut ranks = vec![Commit::AWAY; count];
         for (rank, &tid) in order.iter().enumerate() {
+            debug_assert_eq!(ranks[tid as usize], Commit::AWAY, "a survivor has one rank");
             ranks[tid as usize] = rank as u32;
         }
         ranks
@@ -143,7 +144,7 @@ impl Commit {
             match self.mutant {
                 Some(Mutant::FoldsBackwards) => survivors.reverse(),
                 Some(Mutant::ForgetsCommand) => drop(survivors.remove(0)),
-                _ => {}
+                _ => debug_assert!(survivors.is_sorted_by_key(|(rank, _)| *rank)),
             }
         }
         survivors
@@ -250,6 +251,7 @@ impl Commit {
 
     /// The last assignment to each column.
     fn install_blind(&self, survivors: &Survivors, undo: &mut UndoArena) -> Result<(), Stop> {
+        debug_assert!(!self.needs_fold(survivors), "a command reads what is there");
         let [earlier @ .., (_, last)] = &survivors[..] else {
             return Ok(());
         };

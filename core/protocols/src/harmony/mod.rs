@@ -330,8 +330,10 @@ impl Harmony {
             }
         });
         let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
+        debug_assert!(reruns.is_sorted() && deferred.is_sorted(), "what is rejected, by TID");
         order.extend(&reruns);
         order.extend(&deferred);
+        debug_assert_eq!(order.len(), outcomes.len(), "each survives, runs again or is deferred");
         let rerun = reruns.len() as u32;
         lanes.iter_mut().for_each(Lane::clear);
         shards.iter_mut().for_each(Shard::clear);

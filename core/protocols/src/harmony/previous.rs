@@ -228,6 +228,7 @@ impl Previous {
     }
 
     pub(super) fn rank(&self, place: Place) -> Rank {
+        debug_assert!(place < 0, "places of the block before lie below this block's");
         (place + self.order.len() as Place) as Rank
     }
 
@@ -266,6 +267,7 @@ impl Previous {
     /// What a transaction scanned; the direction makes no difference.
     fn scans(&mut self, rank: Rank, ranges: impl Iterator<Item = Range>) {
         let first = self.ranges.len();
+        debug_assert!(self.ranges.last().is_none_or(|(last, _)| *last <= rank), "by rank");
         self.ranges.extend(ranges.map(|range| (rank, Range { reverse: false, ..range })));
         if self.ranges.len() > first + 1 {
             self.ranges[first..].sort_unstable_by(|a, b| order_of(&a.1).cmp(&order_of(&b.1)));
@@ -290,8 +292,10 @@ impl Previous {
     }
 
     pub(super) fn write(&mut self, rank: Rank, write: Footmark) {
+        debug_assert!(self.writes.last().is_none_or(|(last, _)| *last <= rank), "by rank");
         self.written.push(record_key(write.table, &write.key));
         self.writes.push((rank, write));
+        debug_assert_eq!(self.written.len(), self.writes.len(), "a key of each write");
     }
 
     /// The last readers of every record: of the row, and of its value.

@@ -47,7 +47,7 @@ impl CommitSequenceNumber {
 
     /// At a time of the protocol's own clock; among those of one time numbers decide.
     pub fn at_time(self, time: u32) -> CommitSequenceNumber {
-        debug_assert!(self.0 >> 32 == 0, "a place has one time");
+        debug_assert!(self.0 >> 32 == 0, "a commit sequence number has one time");
         CommitSequenceNumber(u64::from(time) << 32 | self.0)
     }
 }
@@ -62,7 +62,7 @@ impl Draws {
         Draw(number)
     }
 
-    /// The place of a transaction that has nothing to write.
+    /// Where a transaction stands that has nothing to write.
     pub fn look(&self) -> CommitSequenceNumber {
         CommitSequenceNumber(u64::from(self.0.load(Ordering::Acquire)) << 1)
     }

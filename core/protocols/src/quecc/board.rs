@@ -90,6 +90,10 @@ impl Board {
             }
         }
         let left = places.len();
+        debug_assert!(
+            places.first().is_none_or(|first| first.status == Status::Ready),
+            "the first queue waits for no other"
+        );
         Board {
             state: Mutex::new(State { places, left, stopped: None }),
             changed: Condvar::new(),
@@ -137,16 +141,23 @@ impl Board {
     /// Lay a queue aside; all before `position` is done.
     pub fn park(&self, id: usize, position: usize, wait: Wait) {
         let place = &mut self.lock().places[id];
+        debug_assert!(place.status == Status::Running && place.position <= position);
         place.position = position;
         place.status = Status::Parked(wait);
     }
 
     pub fn finish(&self, id: usize) {
         let mut state = self.lock();
+        debug_assert_eq!(state.places[id].status, Status::Running, "a queue is drained once");
         state.places[id].status = Status::Done;
         state.left -= 1;
         for successor in std::mem::take(&mut state.places[id].successors) {
             let place = &mut state.places[successor as usize];
+            debug_assert_eq!(
+                place.status,
+                Status::Waiting,
+                "it ran before a queue that it waits for"
+            );
             place.waits -= 1;
             if place.waits == 0 {
                 place.status = Status::Ready;

@@ -82,6 +82,7 @@ pub type Starts = Vec<usize>;
 
 impl Queues {
     pub fn new(starts: &[usize], capacity: usize) -> Queues {
+        debug_assert!(starts.first() == Some(&0) && starts.is_sorted(), "each sector has a queue");
         let mut directory = [0; SECTORS];
         let ends = starts.iter().skip(1).copied().chain([SECTORS]);
         let mut queues = Vec::with_capacity(starts.len());
@@ -96,6 +97,7 @@ impl Queues {
     pub fn push(&mut self, entry: Entry) {
         let id = self.directory[(entry.route >> SECTOR_SHIFT) as usize];
         let queue = &mut self.queues[usize::from(id)];
+        debug_assert!(queue.sectors.contains(&((entry.route >> SECTOR_SHIFT) as usize)));
         queue.entries.push(entry);
         // One look for each time the entries double.
         if queue.entries.len() > self.capacity
@@ -126,6 +128,7 @@ impl Queues {
         let entries: usize = self.queues.iter().map(|queue| queue.entries.len()).sum();
         let merged_max = (self.capacity / 2).min(entries / wanted);
         self.queues.sort_unstable_by_key(|queue| queue.sectors.start);
+        debug_assert!(self.queues.windows(2).all(|two| two[0].sectors.end == two[1].sectors.start));
         let mut starts: Starts = Vec::with_capacity(self.queues.len());
         let mut load = usize::MAX;
         for queue in &self.queues {

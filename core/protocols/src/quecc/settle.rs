@@ -301,6 +301,10 @@ pub fn victims(batch: &Batch, findings: &[Findings]) -> Vec<bool> {
             }
         }
     }
+    debug_assert!(
+        edges.iter().all(|(on, who)| !victims[*on as usize] || victims[*who as usize]),
+        "what read of a victim is one"
+    );
     victims
 }
 
@@ -321,6 +325,8 @@ pub fn roll_back(
         logs.flat_map(|log| log.entries.iter().map(move |entry| (entry, log))).collect();
     writes.retain(|(entry, _)| victims[entry.position as usize]);
     writes.sort_unstable_by_key(|(entry, _)| (entry.position, entry.ordinal));
+    let place = |(entry, _): &(&Written, &UndoLog)| (entry.position, entry.ordinal);
+    debug_assert!(writes.is_sorted_by(|a, b| place(a) < place(b)), "each write is undone once");
     if mutant != Some(Mutant::UndoForward) {
         writes.reverse();
     }

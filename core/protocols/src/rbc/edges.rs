@@ -87,6 +87,8 @@ impl Edges {
                 writers[writer].range_readers.push(reader as Position);
             });
         }
+        let ascend = |touches: &[Touch]| touches.is_sorted_by_key(|touch| touch.tid);
+        debug_assert!(records.iter().all(|r| ascend(&r.writers) && ascend(&r.readers)), "by TID");
         Edges { records, writers }
     }
 

@@ -180,6 +180,8 @@ impl Session for PartitionedSession {
             0 => self.partitions_of(work),
             _ => self.fenced.all(),
         };
+        debug_assert_eq!(self.fenced.held, 0, "one that waits holds none, so none waits for ever");
+        debug_assert!(wanted != 0 && wanted & !self.fenced.all() == 0, "partitions that there are");
         self.partitions.take(wanted);
         self.moment = start.moment;
         self.fenced.held = wanted;
