@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes};
 use futures::FutureExt;
 use openraft::error::{InitializeError, RaftError};
+use openraft::raft::AppendEntriesRequest;
 use openraft::{EmptyNode, EntryPayload, Raft, SnapshotPolicy};
 use order::{
     Certificate, CertificateKind, Delivery, Network, Orderer, Recorded, Refused, Released, Tell,
@@ -161,14 +162,7 @@ impl Node {
                 if let Some(newer) = self.outdates(&lives)? {
                     return Ok(newer);
                 }
-                if let Some(why) = self.contradicts(&append) {
-                    return Err(io::Error::other(why));
-                }
-                self.state().heard = Instant::now();
-                if let Some(why) = self.is_early(&append) {
-                    self.state().refused = Some((Instant::now(), why.clone()));
-                    return Err(io::Error::other(why));
-                }
+                self.check(&append)?;
                 let answer = raft.append_entries(append).await;
                 // What it has of its own lead, which is over, is acknowledged too.
                 self.0.store.sync()?;
@@ -211,6 +205,21 @@ impl Node {
             Request::Lead => json(&self.stand_for_election(&raft).await?),
         };
         Ok(answer.map_err(io::Error::other)?.into())
+    }
+
+    /// What Raft is not given of a leader.
+    fn check(&self, append: &AppendEntriesRequest<Types>) -> io::Result<()> {
+        if let Some(why) = self.contradicts(append) {
+            return Err(io::Error::other(why));
+        }
+        self.state().heard = Instant::now();
+        match self.is_early(append) {
+            Some(why) => {
+                self.state().refused = Some((Instant::now(), why.clone()));
+                Err(io::Error::other(why))
+            }
+            None => Ok(()),
+        }
     }
 
     fn take_forwarded(&self, envelopes: Vec<Bytes>) -> usize {

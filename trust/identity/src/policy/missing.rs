@@ -1,6 +1,6 @@
 //! What a policy still asks for, and how that is said.
 
-use super::{Node, Party};
+use super::formula::{Node, Party};
 
 /// What those that do not fit would have to meet; `None`: nothing, it is met.
 pub(super) fn missing(node: &Node, fits: &mut dyn FnMut(&Party) -> bool) -> Option<Node> {

@@ -12,6 +12,7 @@
 //! *Canonical*: policies that are read alike but for order, repetition, brackets that say nothing,
 //! spaces, letters of keywords, are one value with one text.
 
+mod formula;
 mod missing;
 mod parse;
 #[cfg(test)]
@@ -21,14 +22,8 @@ use std::fmt;
 
 use types::{Error, Result, SqlState};
 
-/// Bytes of a policy's text.
-pub const TEXT_BYTES_MAX: usize = 2048;
-
-/// Parties that one names, each as often as it does.
-pub const PARTIES_MAX: usize = 64;
-
-/// Levels of AND, OR and OUTOF.
-pub const DEPTH_MAX: usize = 8;
+use formula::Node;
+pub use formula::{DEPTH_MAX, PARTIES_MAX, Party, TEXT_BYTES_MAX};
 
 /// Approvals that one may need: as many as a transaction can bear.
 pub const APPROVALS_MAX: usize = 16;
@@ -39,20 +34,6 @@ pub const APPROVAL_MISSING: SqlState = SqlState(*b"42T01");
 /// In canonical form.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Policy(Node);
-
-/// AND is all of them, OR is one of them.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Node {
-    Party(Party),
-    Of { needed: usize, nodes: Vec<Node> },
-}
-
-/// Who approves: an organisation, or users of it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Party {
-    pub organisation: String,
-    pub role: Option<String>,
-}
 
 impl Policy {
     /// # Errors
@@ -89,107 +70,8 @@ impl Policy {
     }
 }
 
-impl Node {
-    /// From canonical ones. What is asked for twice is asked for once, but where some of several
-    /// are enough.
-    fn of(needed: usize, mut nodes: Vec<Node>) -> Node {
-        if nodes.len() == 1 {
-            return nodes.remove(0);
-        }
-        let (is_all, is_any) = (needed == nodes.len(), needed == 1);
-        let mut flat = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            match node {
-                Node::Of { needed, nodes } if is_all && needed == nodes.len() => flat.extend(nodes),
-                Node::Of { needed: 1, nodes } if is_any => flat.extend(nodes),
-                node => flat.push(node),
-            }
-        }
-        flat.sort();
-        if is_all || is_any {
-            flat.dedup();
-        }
-        match flat.len() {
-            1 => flat.remove(0),
-            all => Node::Of { needed: if is_all { all } else { needed }, nodes: flat },
-        }
-    }
-
-    fn is_met(&self, fits: &mut dyn FnMut(&Party) -> bool) -> bool {
-        match self {
-            Node::Party(party) => fits(party),
-            Node::Of { needed, nodes } => {
-                nodes.iter().filter(|node| node.is_met(fits)).take(*needed).count() == *needed
-            }
-        }
-    }
-
-    /// Approvals that meet it, if none fits at two places.
-    fn fewest(&self) -> usize {
-        match self {
-            Node::Party(_) => 1,
-            Node::Of { needed, nodes } => {
-                let mut each: Vec<usize> = nodes.iter().map(Node::fewest).collect();
-                each.sort_unstable();
-                each.iter().take(*needed).sum()
-            }
-        }
-    }
-
-    fn each_party<'n>(&'n self, visit: &mut dyn FnMut(&'n Party)) {
-        match self {
-            Node::Party(party) => visit(party),
-            Node::Of { nodes, .. } => nodes.iter().for_each(|node| node.each_party(visit)),
-        }
-    }
-}
-
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Node::Of { needed, nodes } = self else {
-            let Node::Party(party) = self else { return Ok(()) };
-            return party.fmt(f);
-        };
-        match needed {
-            all if *all == nodes.len() => f.write_str("AND(")?,
-            1 => f.write_str("OR(")?,
-            some => write!(f, "OUTOF({some}, ")?,
-        }
-        for (place, node) in nodes.iter().enumerate() {
-            if place > 0 {
-                f.write_str(", ")?;
-            }
-            node.fmt(f)?;
-        }
-        f.write_str(")")
-    }
-}
-
-impl fmt::Display for Party {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_name(&self.organisation, f)?;
-        match &self.role {
-            Some(role) => {
-                f.write_str(".")?;
-                write_name(role, f)
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-/// In quotes where it would be read as another one without them.
-fn write_name(name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let is_plain = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
-        && !name.starts_with(|first: char| first.is_ascii_digit());
-    match is_plain {
-        true => f.write_str(name),
-        false => write!(f, "\"{}\"", name.replace('"', "\"\"")),
     }
 }

@@ -2,7 +2,7 @@
 
 use types::{Error, Result, SqlState};
 
-use super::{DEPTH_MAX, Node, PARTIES_MAX, Party, TEXT_BYTES_MAX};
+use super::formula::{DEPTH_MAX, Node, PARTIES_MAX, Party, TEXT_BYTES_MAX};
 use crate::roles::NAME_BYTES_MAX;
 
 pub(super) fn policy(text: &str) -> Result<Node> {
