@@ -8,7 +8,7 @@ use crate::access::Row;
 use crate::condition::sqlstate_of_condition;
 use crate::expr::{Expr, Reg};
 use crate::interpret::Flow;
-use crate::key::eval_key_metered;
+use crate::key::{eval_key_metered, key_of_integers};
 use crate::meter::{Meter, ROW_WEIGHT};
 use crate::step::{Carried, Notice, NoticeLevel, OnError, Phi, Procedure};
 
@@ -346,6 +346,10 @@ impl Iterator for Counter {
 }
 
 pub(crate) fn row_key(table: TableId, columns: &[ColumnId], row: &Row) -> Result<Key, Stop> {
+    let number = |column: &ColumnId| row.get(usize::from(*column))?.as_int();
+    if let Some(key) = key_of_integers(columns.iter().map(number)) {
+        return Ok(key);
+    }
     let mut key = Key::default();
     for column in columns {
         match row.get(usize::from(*column)) {

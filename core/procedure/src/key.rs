@@ -66,9 +66,27 @@ pub(crate) fn eval_index_key(
     Ok(Some(key))
 }
 
-/// The most usual key.
+/// Columns of a key that is made in one piece.
+const COLUMNS_MAX: usize = 4;
+
+/// The most usual keys: of integers that are there already.
 #[inline]
 fn integer_key(expressions: &[Expr], registers: &[Value], row: &[Value]) -> Option<Key> {
-    let [expression] = expressions else { return None };
-    expression.in_place(registers, row)?.as_int().map(Key::from_int)
+    let number = |expression: &Expr| expression.in_place(registers, row)?.as_int();
+    match expressions {
+        [expression] => number(expression).map(Key::from_int),
+        expressions => key_of_integers(expressions.iter().map(number)),
+    }
+}
+
+/// `None`: one of the columns is no integer, or they are too many.
+#[inline]
+pub(crate) fn key_of_integers(columns: impl Iterator<Item = Option<i64>>) -> Option<Key> {
+    let (mut bytes, mut length) = ([0; 8 * COLUMNS_MAX], 0);
+    for number in columns {
+        let place = bytes.get_mut(length..length + 8)?;
+        place.copy_from_slice(&encode_int_key(number?));
+        length += 8;
+    }
+    Some(Key::from(&bytes[..length]))
 }

@@ -205,11 +205,19 @@ impl std::fmt::Debug for Meter {
 
 impl Meter {
     pub fn new(allowance: u64, interrupt: Option<Arc<dyn Interrupt>>) -> Meter {
-        let meter = Meter {
+        let meter = Meter { interrupt, ..Meter::uninterrupted(allowance) };
+        meter.refill();
+        meter
+    }
+
+    /// Made for each command that meets a row, so nothing is done here but to write the fields.
+    #[inline]
+    fn uninterrupted(allowance: u64) -> Meter {
+        Meter {
             allowance: Cell::new(allowance),
-            at_hand: Cell::new(0),
+            at_hand: Cell::new(allowance),
             reserve: Cell::new(0),
-            interrupt,
+            interrupt: None,
             memory: Cell::new(BYTES_MAX),
             memory_left: Cell::new(BYTES_MAX),
             setting: None,
@@ -217,12 +225,10 @@ impl Meter {
             covered_to: Cell::new(0),
             longest: Cell::new(0),
             taken: RefCell::default(),
-            commands_left: Cell::new(0),
-            unweighed_left: Cell::new(0),
+            commands_left: Cell::new(COMMANDS_MAX),
+            unweighed_left: Cell::new(UNWEIGHED_MAX),
             is_command: false,
-        };
-        meter.refill();
-        meter
+        }
     }
 
     /// For transactions of blocks.
@@ -236,7 +242,7 @@ impl Meter {
     pub(crate) fn of_command(allowance: Budget) -> Meter {
         let Budget { units_max, bytes_max } = allowance;
         let (memory, memory_left) = (Cell::new(bytes_max), Cell::new(bytes_max));
-        Meter { is_command: true, memory, memory_left, ..Meter::new(units_max, None) }
+        Meter { is_command: true, memory, memory_left, ..Meter::uninterrupted(units_max) }
     }
 
     /// What the transaction may do, all in all.
@@ -272,11 +278,13 @@ impl Meter {
         false
     }
 
-    /// From the next transaction on.
+    /// From the next transaction on, which [begins](Meter::refill) by itself.
     pub fn set_budget(&self, budget: Budget) {
-        self.allowance.set(budget.units_max);
-        self.memory.set(budget.bytes_max);
-        self.refill();
+        if self.budget() != budget {
+            self.allowance.set(budget.units_max);
+            self.memory.set(budget.bytes_max);
+            self.refill();
+        }
     }
 
     /// Another bound on memory, which `setting` gives.
@@ -364,7 +372,7 @@ impl Meter {
 
     /// For one expression that no run pays for.
     pub fn of_expression() -> Meter {
-        Meter::new(EXPRESSION_UNITS_MAX, None)
+        Meter::uninterrupted(EXPRESSION_UNITS_MAX)
     }
 
     /// Another transaction begins.
