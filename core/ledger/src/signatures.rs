@@ -180,6 +180,9 @@ pub const TAG_ENVELOPE: &Tag = b"tally envelope 1";
 /// What its signatures are over, in front of its id.
 pub const TAG_SIGNATURE: &Tag = b"tally signature1";
 
+/// What its approvals are over, in front of its id: an approval is no signature of its own.
+pub const TAG_APPROVAL: &Tag = b"tally approval 1";
+
 /// Signatures of an envelope, and approvals.
 const LIST_MAX: u64 = 64;
 

@@ -3,20 +3,24 @@
 use std::sync::Arc;
 
 use concurrency::{PendingWrite, Work};
-use identity::{KeyId, Wanted};
+use identity::{APPROVAL_MISSING, KeyId, Wanted};
 use ledger::Parameters;
-use order::Envelope;
+use order::{Envelope, View};
+use pipeline::Barrier;
 use procedure::ProgramResult;
 use storage::{Snapshot, Store};
 use types::{Error, Height, Position, Result, Stop};
 
+use crate::request::Compiled;
 use crate::transaction::{Party, Transaction};
+
+const _: () = assert!(identity::APPROVALS_MAX == order::signed::APPROVERS_MAX);
 
 /// Compiles ledger transactions and changes the schema. Implemented above the engine; a function of
 /// the transaction and of the schema that earlier blocks made, and of nothing else.
 pub trait Language: Send + Sync + 'static {
-    /// Ready to run. A transaction that does not compile is `Err`, which the block records as its
-    /// outcome.
+    /// Ready to run. A transaction that does not compile, or lacks approvals, is `Err`, which the
+    /// block records as its outcome.
     fn compile(&self, transaction: Transaction) -> Result<Work>;
 
     /// Changes whenever a compiled program might mean something else.
@@ -47,6 +51,20 @@ pub trait Language: Send + Sync + 'static {
     /// # Errors
     /// 28000: one may not, or one is missing.
     fn check_signers(&self, _: Party<'_>, _: &[KeyId]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether there may be a policy that asks for approvals.
+    fn asks_for_approvals(&self) -> bool {
+        false
+    }
+
+    /// Whether a transaction that is no program would be refused for what it lacks of them, behind
+    /// the blocks so far. [`Language::compile`] says it of programs.
+    ///
+    /// # Errors
+    /// 42T01: it would; others are of no account.
+    fn check_approvals(&self, _: &Transaction) -> Result<()> {
         Ok(())
     }
 
@@ -92,6 +110,7 @@ pub struct AskedChange<'a> {
     pub party: Party<'a>,
     /// Their signatures are right, and they may speak for the party.
     pub signers: &'a [KeyId],
+    pub approvers: &'a [KeyId],
     pub text: &'a str,
 }
 
@@ -104,14 +123,33 @@ pub fn signers_may<S: AsRef<str>, B>(
     language: &dyn Language,
     envelope: &Envelope<S, B>,
 ) -> Result<()> {
-    let settings = envelope.settings.iter();
-    let party = Party::named(
-        envelope.principal.as_ref(),
-        settings.map(|(name, value)| (name.as_ref(), value.as_ref())),
-    )?;
+    let party = Party::of_envelope(envelope)?;
     let signers: Vec<KeyId> =
         envelope.signatures.iter().map(|signature| signature.key_id).collect();
     language.check_signers(party, &signers)
+}
+
+/// Whether an envelope, whose signatures and approvals are right, has the approvals that policies
+/// ask for, behind the blocks so far; and its program, if it asks for one.
+///
+/// # Errors
+/// 42T01: it has not.
+pub fn approvals_suffice(language: &dyn Language, view: &View<'_>) -> Result<Option<Compiled>> {
+    let schema_version = language.schema_version();
+    // What is no transaction is rejected where it runs.
+    let Ok(transaction) = Transaction::of(view) else { return Ok(None) };
+    let lacks = |error: &Error| error.code() == APPROVAL_MISSING;
+    if transaction.body.barrier() != Barrier::None {
+        return match language.check_approvals(&transaction) {
+            Err(error) if lacks(&error) => Err(error),
+            _ => Ok(None),
+        };
+    }
+    let work = match language.compile(transaction) {
+        Err(error) if lacks(&error) => return Err(error),
+        work => Arc::new(work.unwrap_or_else(Work::Void)),
+    };
+    Ok(Some(Compiled { work, schema_version }))
 }
 
 /// What concerns the ledger as a whole.

@@ -123,7 +123,8 @@ fn client_of(
         let body = Body::call(procedure, call.arguments.clone());
         let asked = Asked::from(&body);
         let (user, settings) = ("tally".to_owned(), Vec::new());
-        let transaction = Transaction { user, settings, seed: [0; 16], signers: Vec::new(), body };
+        let (signers, approvers) = Default::default();
+        let transaction = Transaction { user, settings, seed: [0; 16], signers, approvers, body };
         // As a session does.
         let schema_version = language.schema_version();
         let work = Arc::new(language.compile(transaction)?);

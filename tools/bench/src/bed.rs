@@ -279,6 +279,7 @@ impl Bed {
             settings: Vec::new(),
             seed: [0; 16],
             signers: Vec::new(),
+            approvers: Vec::new(),
             body,
         })? {
             Work::Statement(statement) => Ok(statement.procedure),

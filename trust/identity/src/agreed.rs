@@ -41,8 +41,8 @@ impl Agreed<'_> {
             }
         }
         Err(Error::new(APPROVAL_MISSING, message).with_detail(detail).with_hint(
-            "SELECT tally_approve(…) on a node of an organisation, or tally approve by a key of a \
-             user, adds an approval to a transaction that tally_submit_signed() takes.",
+            "Keys of those whom the policy names have to approve the transaction, which \
+             tally_submit_signed() takes with their approvals.",
         ))
     }
 

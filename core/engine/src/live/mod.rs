@@ -184,9 +184,22 @@ impl Engine {
         self.shared.submit(submitter, asked, compiled)
     }
 
-    /// The same of an envelope that its user has signed.
-    pub fn submit_signed(&self, envelope: &[u8]) -> Result<Submitted, Error> {
-        self.shared.submit_signed(envelope)
+    /// The same of an envelope that its user has signed; `own`: of whom it need not be signed yet.
+    pub fn submit_signed(&self, envelope: &[u8], own: &str) -> Result<Submitted, Error> {
+        self.shared.submit_signed(envelope, own)
+    }
+
+    /// The key that this node signs by.
+    pub fn node_key(&self) -> Option<ledger::signatures::PublicKey> {
+        self.shared.node_key()
+    }
+
+    /// The same envelope with this node's approval, for which a caller has reason.
+    ///
+    /// # Errors
+    /// 55000: the node has no key. XX001: it is no envelope.
+    pub fn approve(&self, envelope: &[u8]) -> Result<bytes::Bytes, Error> {
+        self.shared.approve(envelope)
     }
 
     /// Takes a transaction back, if that can be done.

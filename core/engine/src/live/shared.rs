@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use concurrency::Outcome;
-use ledger::signatures::SecretKey;
+use ledger::signatures::{PublicKey, SecretKey};
 use ledger::{LedgerId, Parameters};
 use order::{EnvelopeBytes, Seed, Submission, View, WINDOW};
 use pipeline::Barrier;
@@ -15,7 +15,7 @@ use replica::request::EXPIRY_US;
 use replica::transaction::{Asked, ROLE};
 use replica::{
     Body, Compiled, Completion, Head, KeyStanding, Language, Party, ProvableState, Skipped, Wanted,
-    check_first_order, signers_may, too_large,
+    approvals_suffice, check_first_order, signers_may, too_large,
 };
 use storage::Store;
 use tokio::sync::{oneshot, watch};
@@ -238,23 +238,22 @@ impl Shared {
         Ok(submitted)
     }
 
-    /// Hands in what its user has signed, as it is.
-    pub fn submit_signed(&self, envelope: &[u8]) -> Result<Submitted, Error> {
+    /// Hands in what its user has signed, as it is; `own`: of whom it need not be signed yet.
+    pub fn submit_signed(&self, envelope: &[u8], own: &str) -> Result<Submitted, Error> {
         let most = self.envelope_bytes_max.load(Ordering::Acquire);
         if envelope.len() > most {
             return Err(too_large(envelope.len(), most));
         }
-        let envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(envelope));
+        let mut envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(envelope));
+        if let Some(signed) = self.signed_for(&envelope.view()?, own)? {
+            envelope = signed;
+        }
         let view = envelope.view()?;
         if view.ledger_id != self.ledger_id {
             return Err(Error::new(
                 SqlState::PROTOCOL_VIOLATION,
                 "the envelope is for another ledger",
             ));
-        }
-        if !envelope.is_signed() {
-            let what = "the envelope bears no signature";
-            return Err(Error::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, what));
         }
         let asked = Asked::from(&Body::from_request(view.request)?);
         if Body::is_checkpoint(view.request) || Body::is_skip(view.request) {
@@ -269,10 +268,49 @@ impl Shared {
         }
         envelope.check_signatures()?;
         signers_may(&*self.language, &view)?;
+        if self.language.asks_for_approvals() {
+            approvals_suffice(&*self.language, &view)?;
+        }
         drop(view);
         let (ticket, submitted) = ticket(self.draw(), envelope, None, asked.barrier);
         self.queue.push(ticket, Ok)?;
         Ok(submitted)
+    }
+
+    /// An envelope of that user that bears no signature, with this node's where that is wanted.
+    fn signed_for(&self, view: &View<'_>, own: &str) -> Result<Option<EnvelopeBytes>, Error> {
+        if !view.signatures.is_empty() {
+            return Ok(None);
+        }
+        if view.principal != own {
+            let what = "the envelope bears no signature";
+            let detail = format!("It is one of role \"{}\".", view.principal);
+            return Err(Error::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, what)
+                .with_detail(detail)
+                .with_hint("A session of that role may hand it in without one."));
+        }
+        let party = Party::of_envelope(view)?;
+        let wanted = self.language.wanted_signature(party);
+        let (Wanted::Node, Some(signer)) = (wanted, &self.signer) else { return Ok(None) };
+        let (mut view, mut room) = (view.clone(), [0; 64]);
+        view.sign(signer, &mut room)?;
+        Ok(Some(EnvelopeBytes::read(view.encode()?)))
+    }
+
+    /// The key that this node signs by.
+    pub fn node_key(&self) -> Option<PublicKey> {
+        self.signer.as_ref().map(SecretKey::public)
+    }
+
+    /// The same envelope with this node's approval, which has looked at what it does.
+    pub fn approve(&self, envelope: &[u8]) -> Result<bytes::Bytes, Error> {
+        let Some(signer) = &self.signer else {
+            let what = "this node has no key to approve by";
+            return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
+        };
+        let (mut view, mut room) = (View::read(envelope)?, [0; 64]);
+        view.approve(signer, &mut room)?;
+        view.encode()
     }
 
     /// Whether there is room for it now.
@@ -383,6 +421,9 @@ impl Shared {
             }
             // Said at once what each replica would say.
             signers_may(&*self.language, &envelope)?;
+        }
+        if self.language.asks_for_approvals() {
+            approvals_suffice(&*self.language, &envelope)?;
         }
         let is_signed = !envelope.signatures.is_empty();
         let envelope = envelope.encode()?;

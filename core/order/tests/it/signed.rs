@@ -4,7 +4,7 @@ use std::process::Command;
 
 use bytes::Bytes;
 use ledger::signatures::SecretKey;
-use order::signed::{SIGNERS_MAX, check_together};
+use order::signed::{APPROVERS_MAX, SIGNERS_MAX, check_together};
 use order::{EnvelopeBytes, Signature, View};
 use serde_json::Value;
 
@@ -12,10 +12,17 @@ use crate::samples::usual;
 use crate::vectors::path;
 
 fn signed(request: &[u8], seeds: &[u8]) -> Bytes {
+    approved_by(request, seeds, &[])
+}
+
+fn approved_by(request: &[u8], signers: &[u8], approvers: &[u8]) -> Bytes {
     let mut view = usual(request);
-    let mut rooms = vec![[0; 64]; seeds.len()];
-    for (seed, room) in seeds.iter().zip(&mut rooms) {
+    let (mut rooms, mut others) = (vec![[0; 64]; signers.len()], vec![[0; 64]; approvers.len()]);
+    for (seed, room) in signers.iter().zip(&mut rooms) {
         view.sign(&SecretKey::of_seed([*seed; 32]), room).unwrap();
+    }
+    for (seed, room) in approvers.iter().zip(&mut others) {
+        view.approve(&SecretKey::of_seed([*seed; 32]), room).unwrap();
     }
     view.encode().unwrap()
 }
@@ -35,6 +42,20 @@ fn cases() -> Vec<(Bytes, &'static str)> {
     let short = Signature { key_id: SecretKey::of_seed([1; 32]).public(), bytes: &[1; 63][..] };
     let empty = Signature { bytes: &[][..], ..short.clone() };
     let approved = Signature { key_id: [3; 32], bytes: &[4; 64][..] };
+    let signature = |bytes: &Bytes| {
+        let view = View::read(bytes).unwrap();
+        (view.signatures[0].key_id, view.signatures[0].bytes.to_vec())
+    };
+    let (key_id, as_approval) = signature(&signed(b"", &[1]));
+    let as_approval = Signature { key_id, bytes: &as_approval[..] };
+    let approval = View::read(&approved_by(b"", &[], &[1])).unwrap().approvals[0].bytes.to_vec();
+    let as_signature = Signature { key_id, bytes: &approval[..] };
+    let many: Vec<u8> = (0..=APPROVERS_MAX as u8).collect();
+    let mut foreign = approved_by(b"SELECT 1", &[1], &[2]).to_vec();
+    foreign[1] ^= 1;
+    let mut forged = approved_by(b"SELECT 1", &[1], &[2, 3]).to_vec();
+    let last = forged.len() - 2;
+    forged[last] ^= 1;
     vec![
         (usual(b"SELECT 1").encode().unwrap(), "00000"),
         (signed(b"SELECT 1", &[1]), "00000"),
@@ -48,7 +69,15 @@ fn cases() -> Vec<(Bytes, &'static str)> {
         (changed(102), "28000"),
         (View { signatures: vec![short], ..usual(b"") }.encode().unwrap(), "28000"),
         (View { signatures: vec![empty], ..usual(b"") }.encode().unwrap(), "28000"),
-        (View { approvals: vec![approved], ..usual(b"") }.encode().unwrap(), "0A000"),
+        (View { approvals: vec![approved], ..usual(b"") }.encode().unwrap(), "28000"),
+        (View { approvals: vec![as_approval], ..usual(b"") }.encode().unwrap(), "28000"),
+        (View { signatures: vec![as_signature], ..usual(b"") }.encode().unwrap(), "28000"),
+        (approved_by(b"SELECT 1", &[1], &[2, 3]), "00000"),
+        (approved_by(b"SELECT 1", &[1, 2], &[1, 2]), "00000"),
+        (approved_by(b"SELECT 1", &[], &many[1..]), "00000"),
+        (approved_by(b"SELECT 1", &[], &many), "54000"),
+        (foreign.into(), "28000"),
+        (forged.into(), "28000"),
         (Bytes::from_static(b"no envelope"), "00000"),
     ]
 }

@@ -12,7 +12,8 @@
 //!
 //! *Signatures come before names*: an envelope with a wrong signature, or one by a key that may
 //! not speak for its principal as the roles and keys are before the block, uses up no name of that
-//! principal. What a schema change of the block itself takes away is found out behind that change.
+//! principal. Nor does one that lacks approvals, which any node could have taken from it. What a
+//! schema change of the block itself takes away is found out behind that change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -23,9 +24,9 @@ use ledger::LedgerId;
 use order::{Admission, EnvelopeBytes, Remembered, Submission, Submissions, WINDOW};
 use types::{Error, Height, Origin, SqlState};
 
-use crate::language::{Language, signers_may};
+use crate::language::{Language, approvals_suffice, signers_may};
 use crate::limits::Limits;
-use crate::request::{Member, Request, Verdict};
+use crate::request::{Compiled, Member, Request, Verdict};
 
 use super::halt::Halt;
 use super::keys::{KeyDecision, KeyStanding, Undecided};
@@ -39,6 +40,8 @@ pub struct AdmissionControl {
     language: Arc<dyn Language>,
     /// Whether envelopes without a signature are asked about, before the block.
     asks_for_signatures: bool,
+    /// Whether policies are.
+    asks_for_approvals: bool,
     /// The block that is open, until something comes to it: one that is withdrawn leaves no trace.
     opened: Option<Opened>,
 }
@@ -57,7 +60,7 @@ impl AdmissionControl {
         undecided: Undecided,
         language: Arc<dyn Language>,
     ) -> AdmissionControl {
-        let (asks_for_signatures, opened) = (false, None);
+        let (asks_for_signatures, asks_for_approvals, opened) = (false, false, None);
         AdmissionControl {
             ledger_id,
             limits,
@@ -65,6 +68,7 @@ impl AdmissionControl {
             undecided,
             language,
             asks_for_signatures,
+            asks_for_approvals,
             opened,
         }
     }
@@ -104,14 +108,17 @@ impl AdmissionControl {
         }
         self.submissions.advance(time_us);
         self.asks_for_signatures = self.language.asks_for_signatures();
+        self.asks_for_approvals = self.language.asks_for_approvals();
         Ok(())
     }
 
-    /// Whether an envelope may run, which then stands at `origin`. `Err`: it may not.
+    /// Whether an envelope may run, which then stands at `origin`. `Err`: it may not. Its program
+    /// is left in `compiled` where it had to be looked at.
     pub(super) fn admit(
         &mut self,
         origin: Origin,
         envelope: &EnvelopeBytes,
+        compiled: &mut Option<Compiled>,
     ) -> Result<Verdict, Error> {
         if envelope.len() > self.limits.envelope_bytes_max {
             return Err(too_large(envelope.len(), self.limits.envelope_bytes_max));
@@ -126,6 +133,11 @@ impl AdmissionControl {
         if self.asks_for_signatures || envelope.is_signed() {
             envelope.check_signatures()?;
             signers_may(&*self.language, &view)?;
+        }
+        if self.asks_for_approvals
+            && let Some(program) = approvals_suffice(&*self.language, &view)?
+        {
+            *compiled = Some(program);
         }
         // Only keys are compared by their bytes.
         let run = Verdict::to_run(&view.submission);
@@ -150,7 +162,7 @@ impl AdmissionControl {
         envelope: &EnvelopeBytes,
     ) -> Result<Option<Verdict>, Halt> {
         self.begin_opened()?;
-        let verdict = self.admit(Origin { height, index: arrival }, envelope).ok();
+        let verdict = self.admit(Origin { height, index: arrival }, envelope, &mut None).ok();
         Ok(verdict.filter(|verdict| verdict.runs()))
     }
 
@@ -223,9 +235,10 @@ pub(super) fn remembered(limits: &Limits) -> Remembered {
 pub(super) fn admitted<T>(
     admission: &mut AdmissionControl,
     origin: Origin,
-    request: Request<T>,
+    mut request: Request<T>,
 ) -> Member<T> {
-    let (verdict, work) = match admission.admit(origin, &request.envelope) {
+    let compiled = &mut request.compiled;
+    let (verdict, work) = match admission.admit(origin, &request.envelope, compiled) {
         Ok(Verdict::Repeat(first)) => {
             debug_assert!(first < origin, "a copy stands behind what it is a copy of");
             (Verdict::Repeat(first), void(repeated(first)))

@@ -302,8 +302,10 @@ impl<T> Replica<T> {
         let applied = match asked.as_ref().map(|asked| (&asked.body, asked.party())) {
             Ok((_, Err(error))) => Err(error),
             Ok((Body::Schema { text }, Ok(party))) => {
-                let signers = asked.as_ref().map_or(&[][..], |asked| &asked.signers);
-                let asked = AskedChange { party, signers, text };
+                let (signers, approvers) = asked
+                    .as_ref()
+                    .map_or((&[][..], &[][..]), |asked| (&asked.signers, &asked.approvers));
+                let asked = AskedChange { party, signers, approvers, text };
                 self.language.apply(asked, &self.store, height, time_us)
             }
             Ok((Body::Parameter { name, value }, Ok(party))) => {
@@ -594,7 +596,12 @@ fn asked(language: &dyn Language, envelope: &EnvelopeBytes) -> Result<Transactio
     if envelope.is_signed() || language.asks_for_signatures() {
         signers_may(language, &view)?;
     }
-    Transaction::of(&view)
+    let transaction = Transaction::of(&view)?;
+    // The language says it itself where it changes the schema.
+    if matches!(transaction.body, Body::Parameter { .. }) && language.asks_for_approvals() {
+        language.check_approvals(&transaction)?;
+    }
+    Ok(transaction)
 }
 
 /// What a block of these envelopes may hold beside them.

@@ -58,6 +58,8 @@ pub struct Transaction {
     pub seed: Seed,
     /// Whose signatures it bears.
     pub signers: Vec<KeyId>,
+    /// Whose approvals.
+    pub approvers: Vec<KeyId>,
     pub body: Body,
 }
 
@@ -190,7 +192,8 @@ impl Transaction {
         let settings = envelope.settings.iter().map(|(name, value)| (owned(name), owned(value)));
         let (user, settings) = (owned(&envelope.principal), settings.collect());
         let signers = envelope.signatures.iter().map(|signature| signature.key_id).collect();
-        Ok(Transaction { user, settings, seed: envelope.seed, signers, body })
+        let approvers = envelope.approvals.iter().map(|approval| approval.key_id).collect();
+        Ok(Transaction { user, settings, seed: envelope.seed, signers, approvers, body })
     }
 }
 
@@ -223,7 +226,17 @@ impl<'a> Party<'a> {
         Party::named(principal, settings.iter().map(|(name, value)| (&**name, &**value)))
     }
 
-    pub(crate) fn named(
+    /// # Errors
+    /// As for [`Transaction::party`].
+    pub fn of_envelope<S: AsRef<str>, B>(envelope: &'a Envelope<S, B>) -> Result<Party<'a>> {
+        let settings = envelope.settings.iter();
+        Party::named(
+            envelope.principal.as_ref(),
+            settings.map(|(name, value)| (name.as_ref(), value.as_ref())),
+        )
+    }
+
+    fn named(
         principal: &'a str,
         settings: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Result<Party<'a>> {

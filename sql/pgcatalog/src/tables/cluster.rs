@@ -258,3 +258,24 @@ pub fn tally_keys(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         }
     }
 }
+
+pub fn tally_policies(facts: &Facts<'_>, rows: &mut Rows<'_>) {
+    let catalog = &facts.world.catalog;
+    let (organisations, roles) = (catalog.organisations(), catalog.roles());
+    for (object, set) in catalog.policies() {
+        let (kind, name) = catalog.called(object);
+        let (kind, schema, name) = match object {
+            Commented::Database => ("ledger", Value::Null, Value::Null),
+            object => (kind, Value::from(catalog.schema_of(object)), Value::from(name)),
+        };
+        let can_be_met = set.policy.is_met(&mut |party| organisations.can_approve(roles, party));
+        rows.row(&[
+            ("kind", Value::text(kind)),
+            ("schema", schema),
+            ("name", name),
+            ("policy", Value::from(set.policy.to_string())),
+            ("can_be_met", Value::Bool(can_be_met)),
+            ("since_block", block(set.since)),
+        ]);
+    }
+}

@@ -64,6 +64,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("tally_memory", cluster::tally_memory),
     ("tally_misbehaviour", cluster::tally_misbehaviour),
     ("tally_organisations", cluster::tally_organisations),
+    ("tally_policies", cluster::tally_policies),
 ];
 
 pub fn fill(facts: &Facts<'_>, relation: &'static Relation) -> Result<Vec<Row>> {

@@ -26,6 +26,7 @@ pub(super) struct Transition {
     /// Who asks for it.
     pub actor: Actor,
     pub signers: Vec<KeyId>,
+    pub approvers: Vec<KeyId>,
     /// Of its block.
     pub height: Height,
     pub catalog: Catalog,
@@ -56,17 +57,22 @@ impl Catalog {
     pub fn apply_brought(
         &self,
         actor: Actor,
-        Brought { signers, height }: Brought<'_>,
+        Brought { signers, approvers, height }: Brought<'_>,
         ddl: &Ddl,
     ) -> Result<(Catalog, Vec<StoreChange>, Vec<Validation>)> {
         let (store, validations) = Default::default();
-        let (signers, catalog) = (signers.to_vec(), self.clone());
-        let mut transition = Transition { actor, signers, height, catalog, store, validations };
+        let (signers, approvers) = (signers.to_vec(), approvers.to_vec());
+        let catalog = self.clone();
+        let mut transition =
+            Transition { actor, signers, approvers, height, catalog, store, validations };
         transition.check_may(ddl)?;
         transition.run(ddl)?;
         transition.check_references(self)?;
         transition.settle_access(self);
         transition.drop_orphaned_comments();
+        transition.drop_orphaned_policies();
+        transition.check_approvers(self)?;
+        transition.check_approved(self, ddl)?;
         transition.renew_routines();
         transition.catalog.version += 1;
         Ok((transition.catalog, transition.store, transition.validations))
@@ -120,6 +126,7 @@ impl Transition {
             }
             Ddl::Role(statement) => return self.role_statement(statement),
             Ddl::Organisation(statement) => return self.organisation_statement(statement),
+            Ddl::ApprovalPolicy(statement) => return self.approval_policy(statement),
             Ddl::Grant(statement) => return self.grant(statement),
             Ddl::DefaultPrivileges(said) => return self.default_privileges(said),
             Ddl::DropOwned { roles, cascade } => return self.drop_all_owned(roles, *cascade),

@@ -98,6 +98,7 @@ impl Transition {
             },
             Ddl::Role(_)
             | Ddl::Organisation(_)
+            | Ddl::ApprovalPolicy(_)
             | Ddl::Grant(_)
             | Ddl::DefaultPrivileges(_)
             | Ddl::DropOwned { .. }
@@ -459,7 +460,14 @@ impl Transition {
         acls.for_each(|acl: &mut Acl| acl.change_owner(old, new));
     }
 
-    fn owned_object(
+    /// # Errors
+    /// 42501: it is another's.
+    pub(super) fn check_owns(&self, object: &Commented) -> Result<()> {
+        let closure = self.closure();
+        Judge { catalog: &self.catalog, closure: &closure }.replaces(object)
+    }
+
+    pub(super) fn owned_object(
         &self,
         owned: Owned,
         name: &ast::ObjectName,
@@ -625,7 +633,7 @@ impl Catalog {
     }
 
     /// The schema that an object is in; of a schema, it itself.
-    pub(crate) fn schema_of(&self, object: &Commented) -> String {
+    pub fn schema_of(&self, object: &Commented) -> String {
         let table = |id: &TableId| self.table_by_id(*id).map(|table| table.namespace());
         let found = match object {
             Commented::Table(id)

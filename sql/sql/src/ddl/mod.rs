@@ -12,6 +12,7 @@ mod grants;
 mod options;
 mod organisations;
 mod owned;
+mod policies;
 mod rename;
 mod retype;
 mod roles;
@@ -35,6 +36,8 @@ use crate::schema::sequence::Sequence;
 pub struct Brought<'a> {
     /// Whose signatures its transaction bears: they are right.
     pub signers: &'a [KeyId],
+    /// Whose approvals.
+    pub approvers: &'a [KeyId],
     pub height: Height,
 }
 

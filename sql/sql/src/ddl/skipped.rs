@@ -75,6 +75,10 @@ impl Skipped<'_> {
                     self.is_missing(&format!("organisation \"{name}\""));
                 }
             }
+            Ddl::ApprovalPolicy(statement) if statement.if_exists => {
+                let names = std::slice::from_ref(&statement.name);
+                self.missing("relation", names, |name| catalog.relation_exists(name));
+            }
             Ddl::CreateTable(create) if create.if_not_exists => self.relation(&create.name),
             Ddl::CreateSequence { name, if_not_exists: true, .. } => self.relation(name),
             Ddl::CreateIndex(create) if create.if_not_exists => {

@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use identity::{Acl, Organisations, Privileges, RoleId, Roles};
+use identity::{Acl, Organisations, Policy, Privileges, RoleId, Roles};
 use parking_lot::Mutex;
 use procedure::{Expr, OnError, Output, Procedure, Step};
 use sqlparser::ast;
-use types::{ColumnId, DataType, Error, IndexId, Layout, Result, SqlState, TableId, TableSchema};
+use types::{
+    ColumnId, DataType, Error, Height, IndexId, Layout, Result, SqlState, TableId, TableSchema,
+};
 
 use crate::schema::access::{Access, DefaultsOf};
 use crate::schema::sequence::{Identity, Sequence};
@@ -24,6 +26,7 @@ pub struct Catalog {
     pub(crate) next_table: u32,
     pub(crate) roles: Arc<Roles>,
     pub(crate) organisations: Arc<Organisations>,
+    pub(crate) policies: Arc<BTreeMap<Commented, ApprovalPolicy>>,
     pub(crate) access: BTreeMap<Commented, Arc<Access>>,
     /// What was granted of objects that are yet to be made.
     pub(crate) defaults: Arc<BTreeMap<DefaultsOf, Acl>>,
@@ -36,6 +39,14 @@ pub struct Catalog {
     pub(crate) comments: BTreeMap<Commented, Arc<str>>,
     pub(crate) sequences: BTreeMap<TableId, Arc<Sequence>>,
     pub(crate) sequence_names: BTreeMap<String, TableId>,
+}
+
+/// Of a table, a routine, or the whole ledger.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ApprovalPolicy {
+    pub policy: Policy,
+    /// The block that set it.
+    pub since: Height,
 }
 
 /// Views that one statement may use, counted as often as they are used, by others or by itself.

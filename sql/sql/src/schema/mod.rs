@@ -1,6 +1,8 @@
-//! What exists, and what names mean in it: a catalog as a value, sequences, the search path.
+//! What exists, and what names mean in it: a catalog as a value, sequences, approval policies, the
+//! search path.
 
 pub mod access;
 pub mod catalog;
+pub mod policies;
 pub mod search_path;
 pub mod sequence;

@@ -330,6 +330,20 @@ impl<'a> Settler<'a> {
                 self.routine(name);
                 Ok(())
             }
+            Ddl::ApprovalPolicy(statement) => match statement.of {
+                Owned::Table if statement.if_exists => {
+                    if self.must_find(&mut statement.name).is_err() {
+                        with_schema(&mut statement.name, "");
+                    }
+                    Ok(())
+                }
+                Owned::Table => self.must_find(&mut statement.name),
+                Owned::Routine => {
+                    self.routine(&mut statement.name);
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
             Ddl::AlterIdentity { table: name, .. }
             | Ddl::Rename { name, .. }
             | Ddl::CommentOnConstraint { table: name, .. } => self.must_find(name),

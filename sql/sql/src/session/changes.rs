@@ -37,6 +37,7 @@ const CHANGED_ROW_UNITS: u64 = 32;
 pub struct SchemaText<'t> {
     pub party: Party<'t>,
     pub signers: &'t [KeyId],
+    pub approvers: &'t [KeyId],
     pub ddl: &'t Ddl,
     pub text: &'t str,
 }
@@ -54,7 +55,8 @@ pub fn change_schema<R: Recorder>(
     let Party { principal, role } = change.party;
     let actor = before.catalog.roles().actor(principal, role)?;
     let height = overlay.moment().height;
-    let brought = Brought { signers: change.signers, height };
+    let SchemaText { signers, approvers, .. } = change;
+    let brought = Brought { signers, approvers, height };
     let (catalog, changes, validations) =
         before.catalog.apply_brought(actor, brought, change.ddl)?;
     let mut validations = validations.iter().peekable();
@@ -73,8 +75,8 @@ pub fn change_schema<R: Recorder>(
     }
     let mut statements = before.statements.clone();
     if !matches!(change.ddl, Ddl::Truncate { restart_identity: false, .. }) {
-        let SchemaText { party, signers, text, .. } = change;
-        statements.push(Stated::new(AskedChange { party, signers, text }, height));
+        let SchemaText { party, text, .. } = change;
+        statements.push(Stated::new(AskedChange { party, signers, approvers, text }, height));
     }
     let emptied = changes.iter().filter_map(|change| match change {
         StoreChange::Truncate(table) => Some(*table),

@@ -56,6 +56,7 @@ mod sequences;
 mod signed;
 mod stocks;
 mod table_as;
+mod touched;
 pub mod transaction;
 pub mod versioned;
 
@@ -524,7 +525,7 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             let party = self.info.party();
             transaction.writes_as(party.role)?;
-            let change = SchemaText { party, signers: &[], ddl, text };
+            let change = SchemaText { party, signers: &[], approvers: &[], ddl, text };
             transaction.change_schema(change, self.database.engine.store())?;
             return Ok(plain(tag));
         }

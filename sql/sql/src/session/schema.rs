@@ -41,12 +41,14 @@ use types::{DataType, Error, Height, Position, Result, SqlState, Stop, Value};
 
 use crate::bind::statement::{Bound, Program, Statement as BoundStatement};
 use crate::compile::bind_in_session;
+use crate::ddl::Brought;
 use crate::schema::access::must_be;
 use crate::schema::catalog::Catalog;
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::guard::error_of;
 use crate::session::last_changes::LastChanges;
 use crate::session::stocks::Stocks;
+use crate::session::touched::Touched;
 use crate::session::versioned::{Stated, Versioned};
 use crate::settings::session_info::{OWNER, SessionInfo};
 use crate::syntax::ddl::Ddl;
@@ -327,11 +329,18 @@ fn not_a_write(text: &str) -> Error {
 
 impl Language for Schema {
     fn compile(&self, transaction: Transaction) -> Result<Work> {
-        let Transaction { user, settings, seed, body, .. } = transaction;
+        let Transaction { user, settings, seed, signers, approvers, body } = transaction;
         let party = Party::of(&user, &settings)?;
         let mut draws = Draws::new(seed);
+        let next = self.next.load_full();
+        let asks = next.catalog.has_policies();
+        let mut touched = asks.then(|| Touched::by_name(&body));
         let work = self.compile_body(party, body, &mut draws)?;
         check_seed(&draws, seed)?;
+        if let Some(touched) = &mut touched {
+            touched.by_program(&work);
+            touched.check(&next.catalog, &next.catalog.agreed(&signers, &approvers))?;
+        }
         Ok(work)
     }
 
@@ -371,6 +380,30 @@ impl Language for Schema {
         organisations.check(roles, (party.principal, party.role), signers).map(drop)
     }
 
+    fn asks_for_approvals(&self) -> bool {
+        self.next.load().catalog.has_policies()
+    }
+
+    fn check_approvals(&self, transaction: &Transaction) -> Result<()> {
+        let next = self.next.load_full();
+        let catalog = &next.catalog;
+        let Transaction { signers, approvers, .. } = transaction;
+        match &transaction.body {
+            Body::Schema { text } => {
+                let party = transaction.party()?;
+                let actor = catalog.roles().actor(party.principal, party.role)?;
+                let ddl = parse_ddl(catalog, text)?;
+                // Of the block that is yet to come, whose height decides on nothing.
+                let brought = Brought { signers, approvers, height: 0 };
+                catalog.apply_brought(actor, brought, &ddl).map(drop)
+            }
+            // Nodes record what they have come to, and a block that cannot be executed is skipped,
+            // under privileges of their own.
+            Body::Checkpoint { .. } | Body::Skip { .. } => Ok(()),
+            _ => Touched::default().check(catalog, &catalog.agreed(signers, approvers)),
+        }
+    }
+
     fn begin(&self, parameters: &Parameters) {
         if let Some(owner) = parameters.others.get(engine::limits::OWNER) {
             let genesis = genesis_of(owner);
@@ -381,14 +414,14 @@ impl Language for Schema {
 
     fn apply(
         &self,
-        AskedChange { party, signers, text }: AskedChange<'_>,
+        AskedChange { party, signers, approvers, text }: AskedChange<'_>,
         store: &Arc<Store>,
         height: Height,
         time_us: i64,
     ) -> Result<SchemaChange> {
         let current = self.next.load_full();
         let ddl = parse_ddl(&current.catalog, text)?;
-        let change = SchemaText { party, signers, ddl: &ddl, text };
+        let change = SchemaText { party, signers, approvers, ddl: &ddl, text };
         let moment = Moment { height, position: 0, now_us: time_us };
         let mut overlay = Overlay::new(store.catalog(), LATEST, moment, NoRecord);
         let version = current.version + 1;
@@ -404,7 +437,7 @@ impl Language for Schema {
         position: Position,
         height: Height,
     ) -> Result<Migrated, Stop> {
-        let Transaction { user, settings, seed, signers, body } = transaction;
+        let Transaction { user, settings, seed, signers, approvers, body } = transaction;
         let party = Party::of(&user, &settings)?;
         let Body::Interactive { seen, transaction } = body else {
             return Err(not_a_write("migration").into());
@@ -422,7 +455,8 @@ impl Language for Schema {
         for (write, expected) in transaction.writes {
             if let Body::Schema { text } = &write {
                 let ddl = parse_ddl(&current.catalog, text)?;
-                let change = SchemaText { party, signers: &signers, ddl: &ddl, text };
+                let (signers, approvers) = (&signers[..], &approvers[..]);
+                let change = SchemaText { party, signers, approvers, ddl: &ddl, text };
                 let version = current.version + 1;
                 let workspace = (&mut overlay, &**store);
                 let next = change_schema(&current, change, version, workspace, Some(&mut frame));
@@ -436,7 +470,10 @@ impl Language for Schema {
             };
             let caller = caller_of(catalog, party)?;
             let asked = (catalog, caller);
+            let mut touched = Touched::by_name(&write);
             let work = compile_write(asked, &compile_text, write, &mut draws)?;
+            touched.by_program(&work);
+            touched.check(catalog, &catalog.agreed(&signers, &approvers))?;
             count += work.run_again(&expected, &mut frame, &mut overlay)?;
         }
         check_seed(&draws, seed)?;

@@ -1,7 +1,7 @@
 //! Transactions that their users have signed, handed in as they are.
 //!
-//! Whose the session is counts for nothing: the envelope says who asks, and its signature that this
-//! is so.
+//! The envelope says who asks, and its signature that this is so; whose the session is counts only
+//! where it bears none.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Session {
         self.guard.check()?;
         let certified = self.certificates()?;
         let engine = Arc::clone(&self.database.engine);
-        let submitted = engine.submit_signed(&envelope)?;
+        let submitted = engine.submit_signed(&envelope, self.info.party().principal)?;
         let (guard, limit) = (Arc::clone(&self.guard), self.settings.commit_timeout());
         let ended = decided::ended(&engine, &guard, limit, submitted, None).await;
         let completion = self.acknowledge(ended.answer, certified, None).await?;

@@ -27,24 +27,27 @@ pub(super) struct Stated {
     pub role: Option<Arc<str>>,
     pub text: Arc<str>,
     pub signers: Arc<[KeyId]>,
+    pub approvers: Arc<[KeyId]>,
     pub height: Height,
 }
 
 impl Stated {
-    pub fn new(AskedChange { party, signers, text }: AskedChange<'_>, height: Height) -> Stated {
+    pub fn new(asked: AskedChange<'_>, height: Height) -> Stated {
+        let AskedChange { party, signers, approvers, text } = asked;
         let Party { principal, role } = party;
         Stated {
             principal: principal.into(),
             role: role.map(Arc::from),
             text: text.into(),
             signers: signers.into(),
+            approvers: approvers.into(),
             height,
         }
     }
 
     pub fn asked(&self) -> AskedChange<'_> {
         let party = Party { principal: &self.principal, role: self.role.as_deref() };
-        AskedChange { party, signers: &self.signers, text: &self.text }
+        AskedChange { party, signers: &self.signers, approvers: &self.approvers, text: &self.text }
     }
 
     /// No role's name is empty.
@@ -53,24 +56,38 @@ impl Stated {
         encode_str(self.role.as_deref().unwrap_or_default(), out);
         encode_str(&self.text, out);
         encode_u64(self.height, out);
-        encode_u64(self.signers.len() as u64, out);
-        self.signers.iter().for_each(|signer| out.extend_from_slice(signer));
+        // Most changes need no approval, and pay no byte for it.
+        let approved = !self.approvers.is_empty();
+        encode_u64((self.signers.len() as u64) << 1 | u64::from(approved), out);
+        self.signers.iter().for_each(|key| out.extend_from_slice(key));
+        if approved {
+            encode_u64(self.approvers.len() as u64, out);
+            self.approvers.iter().for_each(|key| out.extend_from_slice(key));
+        }
     }
 
     pub fn decode(input: &mut &[u8]) -> Result<Stated> {
         let mut text = || decode_str(input).map(Arc::from);
         let (principal, role, text) = (text()?, text()?, text()?);
         let role = Some(role).filter(|role: &Arc<str>| !role.is_empty());
-        let (height, count) = (decode_u64(input)?, decode_u64(input)?);
-        let mut signers = Vec::new();
-        for _ in 0..count {
-            let Some((signer, rest)) = input.split_first_chunk::<32>() else {
-                let what = "a signer of a schema change is cut short";
-                return Err(Error::new(SqlState::DATA_CORRUPTED, what));
-            };
-            signers.push(*signer);
-            *input = rest;
-        }
-        Ok(Stated { principal, role, text, signers: signers.into(), height })
+        let (height, signers) = (decode_u64(input)?, decode_u64(input)?);
+        let approved = signers & 1 == 1;
+        let signers = decode_keys(signers >> 1, input)?;
+        let approvers = if approved { decode_u64(input)? } else { 0 };
+        let approvers = decode_keys(approvers, input)?;
+        Ok(Stated { principal, role, text, signers, approvers, height })
     }
+}
+
+fn decode_keys(count: u64, input: &mut &[u8]) -> Result<Arc<[KeyId]>> {
+    let mut keys = Vec::new();
+    for _ in 0..count {
+        let Some((key, rest)) = input.split_first_chunk::<32>() else {
+            let what = "a key of a schema change is cut short";
+            return Err(Error::new(SqlState::DATA_CORRUPTED, what));
+        };
+        keys.push(*key);
+        *input = rest;
+    }
+    Ok(keys.into())
 }

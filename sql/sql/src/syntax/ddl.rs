@@ -9,6 +9,7 @@ use types::{Error, Result, SqlState};
 use crate::syntax::grants::{DefaultPrivileges, GrantStatement, Owned};
 use crate::syntax::names::{fold, simple_name};
 use crate::syntax::organisations::OrganisationStatement;
+use crate::syntax::policies::PolicyStatement;
 use crate::syntax::roles::{RoleSpec, RoleStatement};
 use crate::syntax::routine::{CreateFunction, RoutineKind};
 
@@ -91,6 +92,7 @@ pub enum Ddl {
     },
     Role(Box<RoleStatement>),
     Organisation(Box<OrganisationStatement>),
+    ApprovalPolicy(Box<PolicyStatement>),
     Grant(Box<GrantStatement>),
     DefaultPrivileges(Box<DefaultPrivileges>),
     DropOwned {
@@ -128,6 +130,7 @@ impl Ddl {
             Ddl::DropIndexes { .. } => "DROP INDEX",
             Ddl::Role(statement) => statement.tag(),
             Ddl::Organisation(statement) => statement.tag(),
+            Ddl::ApprovalPolicy(statement) => statement.of.tag(),
             Ddl::Grant(statement) if statement.grants => "GRANT",
             Ddl::Grant(_) => "REVOKE",
             Ddl::DefaultPrivileges(_) => "ALTER DEFAULT PRIVILEGES",

@@ -85,7 +85,7 @@ impl Owned {
     }
 }
 
-fn is_word(token: &TokenWithSpan, name: &str) -> bool {
+pub(crate) fn is_word(token: &TokenWithSpan, name: &str) -> bool {
     matches!(&token.token, Token::Word(word)
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name))
 }
@@ -257,7 +257,7 @@ fn identifiers(parser: &mut Parser<'_>) -> Read<Vec<String>> {
 }
 
 /// Routines are known by their names alone.
-fn routine(parser: &mut Parser<'_>) -> Read<ast::ObjectName> {
+pub(crate) fn routine(parser: &mut Parser<'_>) -> Read<ast::ObjectName> {
     let name = parser.parse_object_name(false)?;
     if parser.consume_token(&Token::LParen) {
         let mut depth = 1;

@@ -26,6 +26,7 @@ pub mod parse;
 pub mod parsed;
 pub mod path;
 pub(crate) mod place;
+pub mod policies;
 pub(crate) mod precedence;
 pub(crate) mod rewrites;
 pub mod roles;

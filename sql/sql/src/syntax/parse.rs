@@ -28,6 +28,7 @@ use crate::syntax::names::fold;
 use crate::syntax::organisations;
 use crate::syntax::parsed::{Body, Cover, Parsed};
 use crate::syntax::place::Start;
+use crate::syntax::policies;
 use crate::syntax::rewrites;
 use crate::syntax::roles;
 use crate::syntax::sequence;
@@ -193,6 +194,9 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
     }
     if let Some(read) = organisations::read(sql, tokens) {
         return read.map(|it| Body::Ddl(Box::new(Ddl::Organisation(Box::new(it)))));
+    }
+    if let Some(read) = policies::read(sql, tokens) {
+        return read.map(|it| Body::Ddl(Box::new(Ddl::ApprovalPolicy(Box::new(it)))));
     }
     match words.as_slice() {
         [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),

@@ -1,5 +1,6 @@
 //! Sessions on a live engine, over files in memory; and the same ledger, executed again.
 
+mod approvals;
 mod bounds;
 mod chance;
 mod codes;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ::types::{Result, Value};
+use engine::transaction::outcome::Reported;
 use engine::{Body, EXECUTOR, Language, ParameterTypes, Replica, Request};
 use identity::shown;
 use ledger::signatures::SecretKey;
@@ -13,18 +14,18 @@ use storage::Store;
 
 use super::{Client, NODE_SEED, Node, Row, block_on, code, protocols};
 
-const LEDGER: [u8; 16] = [7; 16];
-const ROOT: u8 = 1;
-const ADA: u8 = 2;
-const BOB: u8 = 3;
-const OTHER_ROOT: u8 = 4;
-const EVE: u8 = 5;
+pub(super) const LEDGER: [u8; 16] = [7; 16];
+pub(super) const ROOT: u8 = 1;
+pub(super) const ADA: u8 = 2;
+pub(super) const BOB: u8 = 3;
+pub(super) const OTHER_ROOT: u8 = 4;
+pub(super) const EVE: u8 = 5;
 
 fn key(seed: u8) -> SecretKey {
     SecretKey::of_seed([seed; 32])
 }
 
-fn public(seed: u8) -> String {
+pub(super) fn public(seed: u8) -> String {
     shown(&key(seed).public())
 }
 
@@ -34,23 +35,37 @@ fn node_key() -> String {
 
 /// What is signed, as a client makes it.
 #[derive(Clone, Debug)]
-struct Said {
-    principal: &'static str,
-    role: Option<&'static str>,
-    ledger_id: [u8; 16],
-    sequence: u64,
-    expires_us: i64,
-    body: Body,
-    seeds: Vec<u8>,
+pub(super) struct Said {
+    pub principal: &'static str,
+    pub role: Option<&'static str>,
+    pub ledger_id: [u8; 16],
+    pub sequence: u64,
+    pub expires_us: i64,
+    pub body: Body,
+    pub seeds: Vec<u8>,
+    /// Of those who approve.
+    pub approvers: Vec<u8>,
 }
 
-fn said(principal: &'static str, seed: u8, sequence: u64, body: Body) -> Said {
-    let (role, expires_us) = (None, 1_000_000);
-    Said { principal, role, ledger_id: LEDGER, sequence, expires_us, body, seeds: vec![seed] }
+pub(super) fn said(principal: &'static str, seed: u8, sequence: u64, body: Body) -> Said {
+    Said {
+        principal,
+        role: None,
+        ledger_id: LEDGER,
+        sequence,
+        expires_us: 1_000_000,
+        body,
+        seeds: vec![seed],
+        approvers: Vec::new(),
+    }
 }
 
 impl Said {
-    fn bytes(&self) -> Vec<u8> {
+    pub fn by(self, approvers: &[u8]) -> Said {
+        Said { approvers: approvers.to_vec(), ..self }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
         let request = self.body.to_request();
         let mut envelope = View {
             ledger_id: self.ledger_id,
@@ -68,29 +83,33 @@ impl Said {
         for (seed, room) in self.seeds.iter().zip(&mut rooms) {
             envelope.sign(&key(*seed), room).unwrap();
         }
+        let mut others = vec![[0; 64]; self.approvers.len()];
+        for (seed, room) in self.approvers.iter().zip(&mut others) {
+            envelope.approve(&key(*seed), room).unwrap();
+        }
         envelope.encode().unwrap().to_vec()
     }
 }
 
-fn put(id: i64) -> Body {
+pub(super) fn put(id: i64) -> Body {
     let text = format!("INSERT INTO t VALUES ({id})");
     Body::statement(text, ParameterTypes::default(), [])
 }
 
-fn schema(text: impl Into<String>) -> Body {
+pub(super) fn schema(text: impl Into<String>) -> Body {
     Body::Schema { text: text.into() }
 }
 
-async fn submit(client: &mut Client, bytes: &[u8]) -> Result<Vec<Row>> {
+pub(super) async fn submit(client: &mut Client, bytes: &[u8]) -> Result<Vec<Row>> {
     let parameters = [Value::Bytes(bytes.into())];
     client.run_typed("SELECT * FROM tally_submit_signed($1)", &[], &parameters).await
 }
 
-async fn outcome(client: &mut Client, said: &Said) -> String {
+pub(super) async fn outcome(client: &mut Client, said: &Said) -> String {
     code(submit(client, &said.bytes()).await).as_str().to_owned()
 }
 
-const OK: &str = "00000";
+pub(super) const OK: &str = "00000";
 
 /// Two organisations, with users and keys; each change bears the root key's signature.
 fn founding() -> Vec<(u8, String)> {
@@ -117,7 +136,7 @@ fn beginning() -> Vec<String> {
     texts
 }
 
-async fn founded() -> Node {
+pub(super) async fn founded() -> Node {
     let node = Node::new("harmony");
     let mut client = node.session();
     for text in beginning() {
@@ -271,36 +290,9 @@ fn a_user_takes_its_own_key_back_and_a_dropped_role_has_none() {
     });
 }
 
-/// A block of everything: what is wrong costs its sender alone, whatever the protocol and the
-/// number of workers.
-#[test]
-fn what_a_block_takes_away_counts_from_there_on() {
-    let digest = Body::Checkpoint { height: 0, digest: [5; 32] };
-    let cases = [
-        (said("ada", ADA, 1, put(1)), true),
-        (said("ada", BOB, 2, put(2)), false),
-        (said("bob", BOB, 1, put(3)), true),
-        (said("ada", ADA, 1, put(4)), false),
-        (said("ada", ADA, 2, put(5)), true),
-        (
-            said(
-                "tally",
-                ROOT,
-                90,
-                schema(format!("ALTER ORGANISATION bank_a REVOKE KEY '{}'", public(ADA))),
-            ),
-            true,
-        ),
-        (said("ada", ADA, 3, put(6)), false),
-        (said("ada", ROOT, 4, put(7)), true),
-        (said("ada", ADA, 5, schema("CREATE TABLE u (id int)")), false),
-        (said("bob", BOB, 2, put(8)), true),
-        (Said { seeds: vec![], ..said("ada", ADA, 6, put(9)) }, false),
-        (Said { expires_us: -1, ..said("ada", ROOT, 7, put(10)) }, false),
-        // What changes nothing uses up no number of the user either.
-        (Said { seeds: vec![], ..said("ada", ADA, 8, digest) }, false),
-        (said("ada", ROOT, 8, put(11)), true),
-    ];
+/// A block under every protocol, on 1, 2 and 8 workers: what is wrong costs its sender alone.
+/// `before`: what the root keys say in a block of its own, behind what they begin with.
+pub(super) fn judge(before: &[(u8, String)], cases: &[(Vec<u8>, &str)]) {
     for protocol in protocols() {
         let mut heads = Vec::<Hash>::new();
         for workers in [1, 2, 8] {
@@ -324,20 +316,49 @@ fn what_a_block_takes_away_counts_from_there_on() {
                 .zip(begun)
                 .map(|(sequence, said)| Said { sequence, ..said }.bytes())
                 .collect());
-            let founding = (100..).zip(founding());
-            let founding = founding.map(|(sequence, (root, text))| {
+            let texts = founding().into_iter().chain(before.iter().cloned());
+            let founding = (100..).zip(texts).map(|(sequence, (root, text))| {
                 said("tally", root, sequence, schema(text)).bytes()
             });
             let (outcomes, _) = run(founding.collect());
             assert!(outcomes.iter().all(|it| engine::transaction::is_committed(it)), "{protocol}");
-            let (outcomes, envelopes) = run(cases.iter().map(|(said, _)| said.bytes()).collect());
-            for (said, expected) in &cases {
-                let at = envelopes.iter().position(|it| *it == said.bytes()).unwrap();
-                let committed = engine::transaction::is_committed(&outcomes[at]);
-                assert_eq!(committed, *expected, "{protocol}: {said:?}");
+            let (outcomes, envelopes) = run(cases.iter().map(|(bytes, _)| bytes.clone()).collect());
+            for (place, (bytes, expected)) in cases.iter().enumerate() {
+                let at = envelopes.iter().position(|it| it == bytes).unwrap();
+                let code = match Reported::decode(&outcomes[at]).unwrap() {
+                    Reported::Committed { .. } => OK.to_owned(),
+                    Reported::Rejected(error) => String::from_utf8(error.code.into()).unwrap(),
+                    other => format!("{other:?}"),
+                };
+                assert_eq!(code, *expected, "{protocol}, {workers} workers: case {place}");
             }
             heads.push(replica.head().hash);
         }
         assert!(heads.windows(2).all(|pair| pair[0] == pair[1]), "{protocol}");
     }
+}
+
+/// A block of everything.
+#[test]
+fn what_a_block_takes_away_counts_from_there_on() {
+    let digest = Body::Checkpoint { height: 0, digest: [5; 32] };
+    let revoke = format!("ALTER ORGANISATION bank_a REVOKE KEY '{}'", public(ADA));
+    let cases = [
+        (said("ada", ADA, 1, put(1)), OK),
+        (said("ada", BOB, 2, put(2)), "28000"),
+        (said("bob", BOB, 1, put(3)), OK),
+        (said("ada", ADA, 1, put(4)), "08P01"),
+        (said("ada", ADA, 2, put(5)), OK),
+        (said("tally", ROOT, 190, schema(revoke)), OK),
+        (said("ada", ADA, 3, put(6)), "28000"),
+        (said("ada", ROOT, 4, put(7)), OK),
+        (said("ada", ADA, 5, schema("CREATE TABLE u (id int)")), "28000"),
+        (said("bob", BOB, 2, put(8)), OK),
+        (Said { seeds: vec![], ..said("ada", ADA, 6, put(9)) }, "28000"),
+        (Said { expires_us: -1, ..said("ada", ROOT, 7, put(10)) }, "57014"),
+        // What changes nothing uses up no number of the user either.
+        (Said { seeds: vec![], ..said("ada", ADA, 8, digest) }, "28000"),
+        (said("ada", ROOT, 8, put(11)), OK),
+    ];
+    judge(&[], &cases.map(|(said, expected)| (said.bytes(), expected)));
 }
