@@ -201,6 +201,67 @@ def signed(body, seed, key_id):
     return body + b"\x01" + key_id + string(signature) + b"\0"
 
 
+def approved(envelope, seed):
+    """The envelope with the approval of a key, for which a policy may ask, in place of one that it
+    had by that key. An approval is over the whole transaction: look at it first."""
+    body, signatures, approvals = _parts(bytes(envelope))
+    message = b"tally approval 1" + hashlib.sha256(b"tally envelope 1" + body).digest()
+    approvals[public_key(seed)] = sign_bytes(seed, message)
+    return body + _listed(signatures) + _listed(approvals)
+
+
+def _listed(signatures):
+    pairs = (key + string(signature) for key, signature in sorted(signatures.items()))
+    return varint(len(signatures)) + b"".join(pairs)
+
+
+def _parts(envelope):
+    """What its id covers, its signatures and its approvals, both by key."""
+    rest = memoryview(envelope)
+
+    def take(count):
+        nonlocal rest
+        if count > len(rest):
+            raise ValueError("the envelope is cut short")
+        taken, rest = rest[:count], rest[count:]
+        return bytes(taken)
+
+    def number():
+        value = shift = 0
+        while True:
+            byte = take(1)[0]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def signatures():
+        return {take(32): take(number()) for _ in range(number())}
+
+    form = take(1)[0]
+    if form >> 3 != 2:
+        raise ValueError("no envelope")
+    take(16)
+    take(number())
+    if form & 1:
+        take(number())
+    else:
+        take(16)
+        number()
+    number(), number()
+    if form & 2:
+        for _ in range(2 * number()):
+            take(number())
+    if form & 4:
+        take(16)
+    take(number())
+    body = envelope[: len(envelope) - len(rest)]
+    lists = (signatures(), signatures()) if rest else ({}, {})
+    if rest:
+        raise ValueError("bytes behind an envelope")
+    return body, *lists
+
+
 def submit(connection, envelope):
     """Hands it in and waits for its block. The driver raises what the ledger rejects it with."""
     with connection.cursor() as cursor:

@@ -11,7 +11,7 @@ import psycopg
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients"))
 
-from tally_sign import Signer, submit  # noqa: E402
+from tally_sign import Signer, approved, submit  # noqa: E402
 
 KINDS = "i bigint, n numeric, f float8, b boolean, t text, y bytea, u uuid, d date, \
          s timestamp, z timestamptz"
@@ -72,8 +72,31 @@ def main():
         assert refused(connection, late.call("signed_put", *VALUES)) == "57014", "expired"
         assert say("SELECT count(*) FROM signed_py").fetchone()[0] == 3
 
+        # Two have to agree, each by a key of its own.
+        other_root = bytes([104]) * 32
+        other_key = Signer("tally", ledger, other_root).key_id.hex()
+        say(f"CREATE ORGANISATION signed_other KEY '{other_key}'")
+        say("ALTER TABLE signed_py SET APPROVAL POLICY 'AND(signed_py.signed_ada, signed_other)'")
+        asked = ada.statement(statement, 8, "x")
+        assert refused(connection, asked) == "42T01", "lacking"
+        assert refused(connection, approved(asked, ROOT)) == "42T01", "by another"
+        whole = approved(approved(asked, ROOT), other_root)
+        assert approved(whole, other_root) == whole
+        assert refused(connection, whole[:-1] + bytes([whole[-1] ^ 1])) == "28000", "forged"
+        taken = approved(ada.statement(statement, 9, "x"), other_root)
+        taken = asked[:-1] + taken[-98:]
+        assert refused(connection, taken) == "28000", "of another transaction"
+        assert submit(connection, whole).count == 1
+        assert refused(connection, whole) == "08P01", "replayed"
+        shown = say("SELECT kind, name, policy, can_be_met FROM tally_policies").fetchone()
+        policy = "AND(signed_other, signed_py.signed_ada)"
+        assert shown == ("table", "signed_py", policy, True), shown
+        drop = Signer("tally", ledger, other_root).schema("DROP TABLE signed_py")
+        assert refused(connection, drop) == "42T01"
+
         say("DROP FUNCTION signed_put")
-        say("DROP TABLE signed_py")
+        submit(connection, approved(drop, ROOT))
+        say("DROP ORGANISATION signed_other")
         say("DROP ROLE signed_ada")
         say("DROP ORGANISATION signed_py")
     print("psycopg: signed transactions passed")
