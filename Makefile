@@ -134,7 +134,7 @@ WITHOUT = $(addprefix --skip ,$(addsuffix ::,backups checkpoints clusters disast
 test-components: export COMETBFT ?= $(shell scripts/cometbft path)
 test-components: WITH = --package analytics --package bench --package node --package tools \
 	$(addprefix --package ,$(APART)) --features node/analytics,tools/analytics \
-	--features node/kafka,node/cometbft,order-kafka/broker,order-comet/program
+	--features node/kafka,node/cometbft,node/chainify,order-kafka/broker,order-comet/program
 test-components:
 	scripts/install-deps psql pgbench postgres mariadb drivers kafka cometbft
 	scripts/kafka fetch
@@ -149,6 +149,7 @@ test-components:
 test-chainify:
 	scripts/install-deps postgres mariadb
 	scripts/run-tests --package chainify --lib --tests
+	scripts/run-tests --package node --features node/chainify --test chainify
 
 # A broker from its registry, killed and started again.
 test-kafka:

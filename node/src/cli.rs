@@ -100,6 +100,9 @@ pub enum Command {
     Serve(Settings),
     /// Make, run and look at nodes that keep one ledger together.
     Cluster(Cluster),
+    /// Chain databases that organisations have to one ledger.
+    #[cfg(feature = "chainify")]
+    Chainify(crate::chainify::arguments::Chainify),
     /// Check every hash of a ledger, run every block again and compare.
     #[command(after_help = EXIT_CODES)]
     Verify(Verify),

@@ -11,6 +11,8 @@ pub mod output;
 
 mod analysis;
 mod backup;
+#[cfg(feature = "chainify")]
+mod chainify;
 mod checkpoints;
 pub mod cli;
 mod cluster;
@@ -107,6 +109,8 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Completions { shell } => manual::complete(*shell),
         Command::Man { folder } => manual::write(folder, cli.output),
         Command::Cluster(arguments) => cluster::run(&arguments.action, cli.output),
+        #[cfg(feature = "chainify")]
+        Command::Chainify(arguments) => chainify::run(arguments, cli.output),
         Command::Tool(tool) => Err(tools::run(tool, cli.output == Output::Json)),
     }
 }

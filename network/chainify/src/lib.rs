@@ -29,6 +29,7 @@ mod recovery;
 pub mod schema;
 pub mod shared;
 pub mod statement;
+pub mod status;
 pub mod verify;
 pub mod wire;
 
@@ -40,5 +41,6 @@ pub use member::{Ended, Joining, Member};
 pub use organisation::{Executed, Organisation};
 pub use polls::Voted;
 pub use schema::Schema;
-pub use shared::{Folders, Shared, Status};
+pub use shared::{Folders, Shared};
+pub use status::{Deviation, Status};
 pub use verify::{Verified, verify};

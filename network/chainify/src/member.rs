@@ -31,6 +31,7 @@ use crate::exchange::{Couriers, Exchange};
 use crate::organisation::{Executed, Organisation};
 use crate::polls::stage_name;
 use crate::shared::{Folders, Shared, unreadable};
+use crate::status::Deviation;
 use crate::wire::{Request, Votes};
 
 /// Pauses between questions that had no answer.
@@ -50,6 +51,9 @@ pub struct Member {
     last_again: LastVote,
     couriers: Couriers,
 }
+
+/// Why a block came to no result here.
+struct Nothing(String);
 
 /// How a block ended for this organisation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -153,7 +157,7 @@ impl Member {
     /// One block, or none if nothing is to be ordered yet.
     pub async fn step(&mut self) -> Result<Ended> {
         if let Some(why) = self.organisation.behind().cloned() {
-            self.shared.event(format!("{}: {}", why.message(), detail(&why)));
+            self.deviates_behind(&why);
             let adopted = self.recover(None).await?;
             return Ok(Ended::Recovered { adopted });
         }
@@ -170,12 +174,13 @@ impl Member {
             Ok(executed) => {
                 // Before the vote: another may ask at once what differs.
                 self.shared.changed(batch.height(), executed.net.clone());
-                Some(executed)
+                Ok(executed)
             }
             // Rows that were changed around the triggers, as the digest table tells.
             Err(error) if crate::organisation::is_deviation(&error) => {
-                self.shared.event(format!("{}: {}", error.message(), detail(&error)));
-                None
+                let why = format!("{}: {}", error.message(), detail(&error));
+                self.shared.event(why.clone());
+                Err(Nothing(why))
             }
             Err(error) => return Err(error),
         };
@@ -343,26 +348,34 @@ impl Member {
         Ok(Some(self.key.sign(ledger_id, self.shared.member, said)))
     }
 
-    /// The end of a block that was run; `None`: its digest table does not even hold together.
-    async fn agree(&mut self, batch: &Batch, mut executed: Option<Executed>) -> Result<Ended> {
+    /// The end of a block that was run; or why it came to nothing: its digest table does not hold
+    /// together, say.
+    async fn agree(
+        &mut self,
+        batch: &Batch,
+        mut executed: std::result::Result<Executed, Nothing>,
+    ) -> Result<Ended> {
         let height = batch.height();
         for round in 0..=AGAIN_MAX {
             let stage = if round == 0 { Stage::Result } else { Stage::Again(round) };
-            let own = executed.as_ref().map(|executed| executed.result.hash());
+            let own = executed.as_ref().ok().map(|executed| executed.result.hash());
             match self.vote(stage, height, own).await? {
                 Verdict::Agreed(certificate) => {
-                    let Some(executed) = executed else { break };
+                    let Ok(executed) = executed else { break };
                     return self.end(stage, &executed, &certificate).await;
                 }
                 Verdict::Other(certificate) => {
-                    let named = self.named(height, executed.as_ref(), &certificate).await;
-                    self.shared.event(named);
+                    let executed = executed.as_ref().map_err(|why| &*why.0);
+                    let deviation = self.deviation(height, executed, &certificate).await;
+                    self.shared.deviates(deviation);
                     let adopted = self.recover(Some((batch, stage, &certificate))).await?;
                     return Ok(Ended::Recovered { adopted });
                 }
                 // All recover, and vote on what they come to then.
                 Verdict::Open | Verdict::Split if round < AGAIN_MAX => {
-                    executed = self.run_again(batch).await?;
+                    let again = self.run_again(batch).await?;
+                    executed =
+                        again.ok_or_else(|| Nothing("no checkpoint leads to a result".to_owned()));
                 }
                 Verdict::Open | Verdict::Split => {}
             }
@@ -381,12 +394,19 @@ impl Member {
             Ok(()) => Ok(Ended::Agreed),
             // Rows changed between the vote and the end; the result is in the book.
             Err(error) if crate::organisation::is_deviation(&error) => {
-                self.shared.event(format!("{}: {}", error.message(), detail(&error)));
+                self.deviates_behind(&error);
                 let adopted = self.recover(None).await?;
                 Ok(Ended::Recovered { adopted })
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The database is not what was agreed on up to now.
+    fn deviates_behind(&self, error: &Error) {
+        let height = self.organisation.book.agreed();
+        let rows = vec![format!("{}: {}", error.message(), detail(error))];
+        self.shared.deviates(Deviation { height, rows, ..Deviation::default() });
     }
 
     fn split(&self, height: Height) -> Error {

@@ -22,6 +22,7 @@ use crate::canonical::{fields, put, row_name};
 use crate::member::{Member, detail};
 use crate::organisation::{Executed, is_deviation};
 use crate::schema::{Schema, Table};
+use crate::status::Deviation;
 use crate::wire::{self, Request};
 
 /// Rows that are named of one block.
@@ -45,7 +46,7 @@ impl Member {
             match self.from_checkpoint(checkpoint, decided).await {
                 Ok(true) => {
                     let here = self.organisation.book.agreed();
-                    self.shared.event(format!(
+                    self.shared.recovered(format!(
                         "recovered block {here} from the checkpoint of block {checkpoint}"
                     ));
                     self.shared.reached(self.organisation.book.ordered(), here);
@@ -85,8 +86,8 @@ impl Member {
             Err(error) => return Err(error),
         };
         if executed.result.hash() != certificate.said.result_hash {
-            let named = self.named(batch.height(), Some(&executed), certificate).await;
-            self.shared.event(format!("once more: {named}"));
+            let again = self.deviation(batch.height(), Ok(&executed), certificate).await;
+            self.shared.event(format!("once more: {}", again.told(self.shared.member)));
             return Ok(false);
         }
         self.shared.certified(stage, certificate)?;
@@ -200,7 +201,7 @@ impl Member {
         }
         self.fill(checkpoint, &schema, &rows).await?;
         self.organisation.adopted(checkpoint).await?;
-        self.shared.event(format!(
+        self.shared.recovered(format!(
             "took the rows of block {checkpoint} from organisation {member}: the ledger's \
              certified state root confirms them"
         ));
@@ -345,46 +346,38 @@ impl Member {
         Ok(named)
     }
 
-    /// What deviates, with its rows, for people.
-    pub(crate) async fn named(
+    /// What deviates, with its rows. Where a block came to no result, why.
+    pub(crate) async fn deviation(
         &mut self,
         height: Height,
-        executed: Option<&Executed>,
+        executed: std::result::Result<&Executed, &str>,
         certificate: &Certificate,
-    ) -> String {
-        let member = self.shared.member;
+    ) -> Deviation {
         let there = short(&certificate.said.result_hash);
         let agree: Vec<u64> = certificate.votes.iter().map(|(member, _)| *member).collect();
-        let Some(executed) = executed else {
-            return format!(
-                "organisation {member} has no result of block {height}: {agree:?} agree"
-            );
+        let known = Deviation { height, there, agree, ..Deviation::default() };
+        let executed = match executed {
+            Ok(executed) => executed,
+            Err(why) => return Deviation { rows: vec![why.to_owned()], ..known },
         };
-        let here = short(&executed.result.hash());
+        let others: Vec<u64> =
+            known.agree.iter().copied().filter(|other| *other != self.shared.member).collect();
         let mut rows = Vec::new();
-        for other in agree.iter().filter(|other| **other != member) {
-            let Ok(answer) = self.ask(*other, Request::Effects { height }).await else { continue };
+        for other in others {
+            let Ok(answer) = self.ask(other, Request::Effects { height }).await else { continue };
             let Ok(theirs) = wire::read_effects(&answer) else { continue };
             rows = differences(&self.shared.terms.schema, &executed.net, &theirs);
             if rows.is_empty() && executed.result.header().state_root != ZERO_HASH {
-                rows = self.other_rows(*other, height).await.unwrap_or_default();
+                rows = self.other_rows(other, height).await.unwrap_or_default();
             }
             break;
         }
-        let count = rows.len();
+        let more = rows.len().saturating_sub(NAMED_MAX) as u64;
         rows.truncate(NAMED_MAX);
-        let more = if count > NAMED_MAX {
-            format!(" and {} more", count - NAMED_MAX)
-        } else {
-            String::new()
-        };
-        let rows = match count {
-            0 => "in transactions that failed, or in rows that it did not change".to_owned(),
-            _ => format!("in {}{more}", rows.join("; ")),
-        };
-        format!(
-            "organisation {member} deviates at block {height} ({here}, {agree:?} have {there}) {rows}"
-        )
+        if rows.is_empty() {
+            rows.push("transactions that failed, or rows that it did not change".to_owned());
+        }
+        Deviation { here: short(&executed.result.hash()), rows, more, ..known }
     }
 }
 

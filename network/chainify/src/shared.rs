@@ -1,7 +1,7 @@
 //! What an organisation tells the others: its votes, blocks, rows of checkpoints, and, where it
 //! orders, the order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,54 +17,21 @@ use crate::ballot::{Stage, Verdict};
 use crate::block::Net;
 use crate::book::Terms;
 use crate::database::Database;
-use crate::polls::{Polls, Voted, lock};
+use crate::polls::{Polls, lock};
 use crate::statement;
+use crate::status::{Deviation, Status};
 use crate::wire::{self, ROWS_MAX, Request, Votes};
 
 /// Own votes, and blocks whose changes are known, that are kept in memory.
 const VOTES_MAX: usize = 4096;
 const EFFECTS_MAX: usize = 64;
+/// Blocks of which the status has votes.
+const SHOWN: u64 = 3;
+const DEVIATIONS_MAX: usize = 32;
 /// Lines of what went wrong.
 const EVENTS_MAX: usize = 256;
 /// How long a question for the next order waits for one.
 const ORDER_WAIT: Duration = Duration::from_millis(500);
-
-/// How far an organisation is.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Status {
-    pub ordered: Height,
-    pub agreed: Height,
-    /// What it waits for, or does beside running blocks.
-    pub doing: String,
-    /// What deviated, whose rows, what was done about it; the newest last.
-    pub events: VecDeque<String>,
-}
-
-impl Status {
-    pub fn encode(&self) -> Bytes {
-        let heights = [self.ordered.to_be_bytes(), self.agreed.to_be_bytes()];
-        let texts = std::iter::once(&self.doing).chain(&self.events).map(String::as_bytes);
-        wire::pieces(heights.iter().map(|it| &it[..]).chain(texts))
-    }
-
-    pub fn decode(bytes: &Bytes) -> io::Result<Status> {
-        let pieces = wire::read_pieces(bytes)?;
-        let [ordered, agreed, doing, events @ ..] = &pieces[..] else {
-            return Err(io::Error::other("a status has too few pieces"));
-        };
-        let height = |piece: &Bytes| {
-            let bytes = piece[..].try_into().map_err(io::Error::other)?;
-            Ok::<_, io::Error>(Height::from_be_bytes(bytes))
-        };
-        let text = |piece: &Bytes| String::from_utf8_lossy(piece).into_owned();
-        Ok(Status {
-            ordered: height(ordered)?,
-            agreed: height(agreed)?,
-            doing: text(doing),
-            events: events.iter().map(text).collect(),
-        })
-    }
-}
 
 pub struct Shared {
     pub member: u64,
@@ -140,7 +107,9 @@ impl Shared {
     }
 
     pub fn status(&self) -> Status {
-        self.status.borrow().clone()
+        let status = self.status.borrow().clone();
+        let votes = self.polls.since(status.agreed.saturating_sub(SHOWN - 1));
+        Status { votes, enough: self.electors.votes as u64, ..status }
     }
 
     pub fn watch(&self) -> watch::Receiver<Status> {
@@ -165,6 +134,26 @@ impl Shared {
         });
     }
 
+    /// It has come to something else than was agreed on.
+    pub(crate) fn deviates(&self, deviation: Deviation) {
+        self.event(deviation.told(self.member));
+        self.status.send_modify(|status| {
+            status.deviations.push_back(deviation);
+            if status.deviations.len() > DEVIATIONS_MAX {
+                status.deviations.pop_front();
+            }
+        });
+    }
+
+    /// What deviated does no more.
+    pub(crate) fn recovered(&self, how: String) {
+        self.event(how.clone());
+        self.status.send_modify(|status| {
+            let open = status.deviations.iter_mut().filter(|it| it.recovered.is_empty());
+            open.for_each(|deviation| deviation.recovered.clone_from(&how));
+        });
+    }
+
     pub(crate) fn voted(&self, stage: Stage, height: Height, vote: Vote) {
         let mut votes = lock(&self.votes);
         votes.insert((height, stage), vote);
@@ -178,11 +167,6 @@ impl Shared {
         let Status { ordered, agreed, .. } = *self.status.borrow();
         let told = self.polls.count(&self.electors, (height, stage), (ordered, agreed), vote);
         told.into_iter().for_each(|told| self.event(told));
-    }
-
-    /// Votes of all organisations, as this one has heard them, of blocks from a height on.
-    pub fn votes_since(&self, height: Height) -> Vec<Voted> {
-        self.polls.since(height)
     }
 
     /// What the votes come to, and who has not given one.
@@ -334,17 +318,4 @@ impl Shared {
 pub(crate) fn unreadable(what: &str, error: &io::Error) -> Error {
     let message = format!("{what} of the ledger's folder cannot be kept");
     Error::new(ledger::files::sqlstate_of(error), message).with_detail(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_status_is_read_as_it_was_written() {
-        let events = VecDeque::from(["a".to_owned(), String::new()]);
-        let status = Status { ordered: 3, agreed: 2, doing: "waiting".to_owned(), events };
-        assert_eq!(Status::decode(&status.encode()).unwrap(), status);
-        assert!(Status::decode(&Bytes::from_static(b"\x01a")).is_err());
-    }
 }
