@@ -28,6 +28,7 @@ mod polls;
 mod recovery;
 pub mod schema;
 pub mod shared;
+pub mod stages;
 pub mod statement;
 pub mod status;
 pub mod verify;

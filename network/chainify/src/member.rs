@@ -75,17 +75,20 @@ pub struct Joining {
     pub key: VoteKey,
     pub exchange: Arc<dyn Exchange>,
     pub clock: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// On which a block's transactions run, those beside each other that touch other rows.
+    pub connections: usize,
 }
 
 impl Member {
     /// Goes on where it stopped; with terms, begins.
     pub async fn open(joining: Joining, first: Option<&Terms>) -> Result<Member> {
-        let Joining { folders, url, member, key, exchange, clock } = joining;
+        let Joining { folders, url, member, key, exchange, clock, connections } = joining;
         let book = Arc::clone(&folders.book);
-        let organisation = match first {
+        let mut organisation = match first {
             Some(terms) => Organisation::create(book, &url, terms).await?,
             None => Organisation::open(book, &url).await?,
         };
+        organisation.set_connections(connections);
         let terms = organisation.terms().clone();
         let electors = terms.electors()?.ok_or_else(|| {
             let what = "the ledger has one organisation, and no votes";

@@ -9,22 +9,26 @@
 //! **A crash between any two of them** is resumed: the database's progress says which transactions
 //! of the block have ended, its last block whether it was ended; the book, what was agreed on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ledger::hash::to_hex;
 use ledger::{Batch, BlockResult, Files, Hash, ZERO_HASH};
 use order::{Envelope, Proposal};
+use sqlparser::ast::Statement;
 use types::{Error, Height, Result, SqlState};
 
 use crate::block::{self, Net, Outcome};
 use crate::book::{Book, Terms};
-use crate::database::{Database, Done};
+use crate::database::{Database, Done, Workers};
+use crate::schema::Schema;
+use crate::stages::{self, access};
 use crate::statement;
 
 pub struct Organisation {
     pub database: Database,
     pub book: Book,
+    workers: Workers,
     referred_first: Vec<String>,
     /// Why the database is not what its book says; it has to recover.
     behind: Option<Error>,
@@ -65,6 +69,7 @@ impl Organisation {
         Ok(Organisation {
             database,
             book,
+            workers: Workers::new(url),
             referred_first: inspected.referred_first,
             behind: None,
             changed: BTreeSet::new(),
@@ -91,10 +96,16 @@ impl Organisation {
         // What changed is not known any more: all is copied once.
         let changed = terms.schema.numbered().map(|(number, _)| number).collect();
         let referred_first = inspected.referred_first;
+        let (workers, behind) = (Workers::new(url), None);
         let mut organisation =
-            Organisation { database, book, referred_first, behind: None, changed };
+            Organisation { database, book, workers, referred_first, behind, changed };
         organisation.resume().await?;
         Ok(organisation)
+    }
+
+    /// How many connections a block's transactions run on; with one, one after the other.
+    pub fn set_connections(&mut self, connections: usize) {
+        self.workers.set_connections(connections);
     }
 
     /// Goes on with a new connection: what was under way is found as after a crash.
@@ -105,6 +116,7 @@ impl Organisation {
             return Err(Error::new(SqlState::UNDEFINED_OBJECT, what));
         }
         self.database = database;
+        self.workers.forget();
         self.resume().await
     }
 
@@ -205,33 +217,55 @@ impl Organisation {
     ) -> Result<Executed> {
         let height = batch.height();
         let schema = self.book.terms().schema.clone();
-        let mut done = self.database.progress(height).await?;
-        let mut outcomes = Vec::with_capacity(envelopes.len());
-        for (index, envelope) in (0..).zip(envelopes) {
-            let statements = envelope.as_ref().and_then(|it| statement::decode(&it.request).ok());
-            let statements = statements.filter(|all| statement::check(all, &schema).is_ok());
-            let Some(statements) = statements else {
-                outcomes.push(Outcome::Refused);
-                continue;
-            };
-            let known = done.iter().find(|done| done.index == index).cloned();
-            let ended = match known {
-                Some(known) => known,
-                None => {
-                    let ended = self.database.execute(height, index, &statements).await?;
-                    done.push(ended.clone());
-                    ended
-                }
-            };
-            outcomes.push(if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });
+        let transactions: Vec<Option<Transaction>> =
+            envelopes.iter().map(|it| Transaction::of(it.as_ref()?, &schema)).collect();
+        let mut done: BTreeMap<u32, Done> = BTreeMap::new();
+        for known in self.database.progress(height).await? {
+            done.insert(known.index, known);
         }
+        for stage in self.stages(&transactions, &schema).await? {
+            let texts = |index: u32| transactions.get(index as usize)?.as_ref();
+            let waiting: Vec<(u32, &[String])> = stage
+                .into_iter()
+                .map(|place| place as u32)
+                .filter(|index| !done.contains_key(index))
+                .filter_map(|index| Some((index, &texts(index)?.texts[..])))
+                .collect();
+            let ended = self.workers.run(&mut self.database, height, &waiting).await?;
+            done.extend(ended.into_iter().map(|ended| (ended.index, ended)));
+        }
+        let outcome = |(index, transaction): (u32, &Option<Transaction>)| match done.get(&index) {
+            _ if transaction.is_none() => Outcome::Refused,
+            Some(Done { succeeded: true, .. }) => Outcome::Succeeded,
+            _ => Outcome::Failed,
+        };
+        let outcomes: Vec<Outcome> = (0..).zip(&transactions).map(outcome).collect();
         let net = block::net(height, &self.database.entries().await?)?;
         let state_root = match self.book.terms().is_checkpoint(height) {
             true => Some(self.database.state_root(&schema).await?),
             false => None,
         };
         let result = block::result(batch, previous, &outcomes, &net, state_root)?;
-        Ok(Executed { result, net, done })
+        Ok(Executed { result, net, done: done.into_values().collect() })
+    }
+
+    /// Which transactions run beside each other, by their places.
+    async fn stages(
+        &mut self,
+        transactions: &[Option<Transaction>],
+        schema: &Schema,
+    ) -> Result<Vec<Vec<usize>>> {
+        if self.workers.connections() == 1 {
+            let places = transactions.iter().enumerate();
+            return Ok(places.filter(|(_, it)| it.is_some()).map(|(at, _)| vec![at]).collect());
+        }
+        // Indexes of the database alone may have come since.
+        let rules = self.database.rules(schema).await?;
+        let accesses = |transaction: &Option<Transaction>| {
+            transaction.as_ref().map(|it| access::accesses(&it.parsed, schema, &rules))
+        };
+        let accesses: Vec<_> = transactions.iter().map(accesses).collect();
+        Ok(stages::stages(&accesses, schema, &rules))
     }
 
     /// The block's result is the one that was agreed on: it gets into the book, then the block is
@@ -292,11 +326,25 @@ impl Organisation {
     }
 }
 
+/// What of an envelope runs.
+struct Transaction {
+    texts: Vec<String>,
+    parsed: Vec<Statement>,
+}
+
+impl Transaction {
+    fn of(envelope: &Envelope, schema: &Schema) -> Option<Transaction> {
+        let texts = statement::decode(&envelope.request).ok()?;
+        let parsed = statement::parsed(&texts, schema).ok()?;
+        Some(Transaction { texts, parsed })
+    }
+}
+
 fn decoded(batch: &Batch) -> Vec<Option<Envelope>> {
     batch.envelopes().iter().map(|bytes| Envelope::decode(bytes).ok()).collect()
 }
 
-fn check_schema(database: &Database, terms: &Terms, found: &crate::schema::Schema) -> Result<()> {
+fn check_schema(database: &Database, terms: &Terms, found: &Schema) -> Result<()> {
     let Some(difference) = terms.schema.difference(found) else { return Ok(()) };
     let what = format!("the tables of {} are not those of the ledger", database.name());
     let detail = format!("The ledger has, and the database has: {difference}.");

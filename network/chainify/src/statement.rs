@@ -61,15 +61,20 @@ pub fn decode(mut request: &[u8]) -> Result<Vec<String>> {
 
 /// Whether all of a transaction's statements may be ordered.
 pub fn check(statements: &[String], schema: &Schema) -> Result<()> {
+    parsed(statements, schema).map(|_| ())
+}
+
+/// The same, with what each says.
+pub fn parsed(statements: &[String], schema: &Schema) -> Result<Vec<Statement>> {
     if statements.is_empty() || statements.len() > STATEMENTS_MAX {
         let found = statements.len();
         let what = format!("a transaction has {found} statements, not 1 to {STATEMENTS_MAX}");
         return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what));
     }
-    statements.iter().try_for_each(|statement| check_one(statement, schema))
+    statements.iter().map(|statement| parsed_one(statement, schema)).collect()
 }
 
-fn check_one(text: &str, schema: &Schema) -> Result<()> {
+fn parsed_one(text: &str, schema: &Schema) -> Result<Statement> {
     if text.len() > TEXT_BYTES_MAX {
         let what = format!("a statement has {} bytes, at most {TEXT_BYTES_MAX}", text.len());
         return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what));
@@ -94,7 +99,7 @@ fn check_one(text: &str, schema: &Schema) -> Result<()> {
         }
     }
     let parsed = Parser::parse_sql(&GenericDialect {}, text);
-    let parsed = parsed.map_err(|error| {
+    let mut parsed = parsed.map_err(|error| {
         Error::new(SqlState::SYNTAX_ERROR, "a statement cannot be read")
             .with_detail(error.to_string())
     })?;
@@ -104,7 +109,7 @@ fn check_one(text: &str, schema: &Schema) -> Result<()> {
     check_kind(statement, text)?;
     let mut portable = Portable { schema };
     match statement.visit(&mut portable) {
-        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Continue(()) => Ok(parsed.remove(0)),
         ControlFlow::Break(what) => Err(refused(&what, text)),
     }
 }

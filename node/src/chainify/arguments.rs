@@ -1,7 +1,7 @@
 //! What can be asked of `tally chainify`.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -20,6 +20,9 @@ pub enum Action {
     Run {
         #[command(flatten)]
         place: Place,
+        /// Connections to the database: transactions that touch other rows run beside each other.
+        #[arg(long, value_name = "N", default_value = "4")]
+        connections: NonZeroUsize,
     },
     /// Have a transaction ordered, and say what it came to.
     Submit {

@@ -54,7 +54,11 @@ fn plan_of(folder: &Path) -> Result<(Plan, Secrets)> {
     read.filter(|_| folder.join(URL).exists()).with_context(what)
 }
 
-pub fn joining(folder: &Path, exchange: Arc<dyn Exchange>) -> Result<(Plan, Joining)> {
+pub fn joining(
+    folder: &Path,
+    exchange: Arc<dyn Exchange>,
+    connections: usize,
+) -> Result<(Plan, Joining)> {
     let (plan, secrets) = plan_of(folder)?;
     let url = std::fs::read_to_string(folder.join(URL))
         .with_context(|| format!("cannot read {}", folder.join(URL).display()))?;
@@ -72,6 +76,7 @@ pub fn joining(folder: &Path, exchange: Arc<dyn Exchange>) -> Result<(Plan, Join
             let clock = database::clock();
             move || clock()
         }),
+        connections,
     };
     Ok((plan, joining))
 }

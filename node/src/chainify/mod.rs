@@ -34,7 +34,7 @@ pub fn run(arguments: &Chainify, output: Output) -> Result<Exit> {
     runtime.block_on(async {
         match &arguments.action {
             Action::Init(arguments) => init::init(arguments, output).await,
-            Action::Run { place } => serve(&place.folder).await,
+            Action::Run { place, connections } => serve(&place.folder, connections.get()).await,
             Action::Submit { place, statements } => submit(&place.folder, statements, output).await,
             Action::Status { place } => status::status(&place.folder, output).await,
             Action::Verify { place } => verify(&place.folder, output),
@@ -48,9 +48,9 @@ pub fn run(arguments: &Chainify, output: Output) -> Result<Exit> {
     })
 }
 
-async fn serve(folder: &Path) -> Result<Exit> {
+async fn serve(folder: &Path, connections: usize) -> Result<Exit> {
     let (plan, secrets, members, peers) = peers_of(folder)?;
-    let (_, joining) = joining(folder, Arc::new(Wired(peers)))?;
+    let (_, joining) = joining(folder, Arc::new(Wired(peers)), connections)?;
     let address = plan.member(secrets.id).map(|member| member.address.clone()).unwrap_or_default();
     let listener = tokio::net::TcpListener::bind(&address).await;
     let listener = listener.with_context(|| format!("cannot listen on {address}"))?;

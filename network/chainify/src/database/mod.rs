@@ -7,7 +7,9 @@ pub mod inspect;
 pub mod link;
 mod mariadb;
 mod postgres;
+mod rules;
 mod trouble;
+mod workers;
 
 use ledger::hash::{Hash, from_hex, to_hex};
 use ledger::{LedgerId, merkle};
@@ -18,6 +20,7 @@ use crate::schema::{Schema, Table};
 
 pub use link::Link;
 pub use trouble::Trouble;
+pub use workers::Workers;
 
 pub struct Database {
     link: Link,

@@ -190,6 +190,32 @@ pub fn foreign_keys(tables: &str) -> String {
     )
 }
 
+/// See the same of PostgreSQL.
+pub fn unique(tables: &str) -> String {
+    format!(
+        "SELECT table_name, IF(SUM(sub_part IS NOT NULL) > 0, NULL, GROUP_CONCAT(column_name)) \
+         FROM information_schema.statistics WHERE table_schema = DATABASE() AND non_unique = 0 \
+         AND table_name IN ({tables}) GROUP BY table_name, index_name"
+    )
+}
+
+/// See the same of PostgreSQL.
+pub fn references(tables: &str) -> String {
+    format!(
+        "SELECT k.table_name, GROUP_CONCAT(k.column_name ORDER BY k.ordinal_position), \
+         k.referenced_table_name, \
+         GROUP_CONCAT(k.referenced_column_name ORDER BY k.ordinal_position), \
+         MAX(r.delete_rule NOT IN ('RESTRICT', 'NO ACTION') \
+         OR r.update_rule NOT IN ('RESTRICT', 'NO ACTION')) \
+         FROM information_schema.key_column_usage k \
+         JOIN information_schema.referential_constraints r \
+         ON r.constraint_schema = k.constraint_schema AND r.constraint_name = k.constraint_name \
+         AND r.table_name = k.table_name WHERE k.table_schema = DATABASE() \
+         AND k.table_name IN ({tables}) AND k.referenced_table_name IN ({tables}) \
+         GROUP BY k.table_name, k.constraint_name, k.referenced_table_name"
+    )
+}
+
 /// The kind of a type, or why there is none.
 pub fn kind(type_name: &str) -> Result<Kind, Formless> {
     if type_name.contains("unsigned") || type_name.contains("zerofill") {

@@ -190,6 +190,39 @@ pub fn foreign_keys(tables: &str) -> String {
     )
 }
 
+/// Of these tables: each unique index's columns; NULL where it is over something else.
+pub fn unique(tables: &str) -> String {
+    format!(
+        "SELECT c.relname, CASE WHEN 0 = ANY (i.indkey) OR i.indisexclusion OR EXISTS \
+         (SELECT FROM pg_collation l WHERE l.oid = ANY (i.indcollation) \
+         AND NOT l.collisdeterministic) THEN NULL ELSE (SELECT string_agg(a.attname, ',') \
+         FROM pg_attribute a JOIN unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n) \
+         ON a.attnum = k.attnum WHERE a.attrelid = c.oid AND k.n <= i.indnkeyatts) END \
+         FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid \
+         JOIN unnest(ARRAY[{tables}]) t(name) ON c.oid = to_regclass(quote_ident(t.name)) \
+         WHERE i.indisunique OR i.indisexclusion"
+    )
+}
+
+/// Foreign keys between these tables: from which columns to which, and whether they change rows.
+pub fn references(tables: &str) -> String {
+    let columns = |key: &str, table: &str| {
+        format!(
+            "(SELECT string_agg(t.attname, ',' ORDER BY k.n) FROM pg_attribute t \
+             JOIN unnest(c.{key}) WITH ORDINALITY k(attnum, n) ON t.attnum = k.attnum \
+             WHERE t.attrelid = c.{table})"
+        )
+    };
+    let (from, to) = (columns("conkey", "conrelid"), columns("confkey", "confrelid"));
+    format!(
+        "SELECT a.relname, {from}, b.relname, {to}, \
+         c.confdeltype NOT IN ('a', 'r') OR c.confupdtype NOT IN ('a', 'r') \
+         FROM pg_constraint c JOIN pg_class a ON a.oid = c.conrelid \
+         JOIN pg_class b ON b.oid = c.confrelid WHERE c.contype = 'f' \
+         AND a.relname IN ({tables}) AND b.relname IN ({tables}) ORDER BY 1, 2"
+    )
+}
+
 /// The kind of a type, or why there is none.
 pub fn kind(type_name: &str) -> Result<Kind, Formless> {
     let kind = match type_name {

@@ -3,6 +3,8 @@
 mod chain;
 mod digests;
 mod network;
+mod parallel;
 mod random;
 mod servers;
 mod single;
+mod stages;

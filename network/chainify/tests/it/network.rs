@@ -104,7 +104,9 @@ impl World {
         let exchange = Arc::new(Wire { wires: Arc::clone(&self.wires), from: member });
         let clock = Arc::new(|| TIME_US + 1_000_000);
         let (url, key) = (party.url.clone(), key(member));
-        let joining = Joining { folders, url, member, key, exchange, clock };
+        // Some by one connection, some by more: what blocks come to is the same.
+        let connections = member as usize;
+        let joining = Joining { folders, url, member, key, exchange, clock, connections };
         let joined = Member::open(joining, first).await.unwrap();
         self.wires.members.lock().unwrap().insert(member, Arc::clone(joined.shared()));
         party.running = Some(tokio::spawn(joined.run()));
