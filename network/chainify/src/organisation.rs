@@ -49,9 +49,7 @@ impl Organisation {
     /// Chains a database: its tables must be those of the terms.
     pub async fn create(files: Arc<dyn Files>, url: &str, terms: &Terms) -> Result<Organisation> {
         let mut database = Database::connect(url).await?;
-        let names: Vec<String> =
-            terms.schema.tables.iter().map(|table| table.name.clone()).collect();
-        let inspected = database.inspect(&names).await?;
+        let inspected = database.inspect(&names(&terms.schema)).await?;
         check_schema(&database, terms, &inspected.schema)?;
         database.install(&terms.schema, terms.ledger_id).await?;
         let root = database.state_root(&terms.schema).await?;
@@ -89,9 +87,7 @@ impl Organisation {
                     .with_hint("Chain it by `tally chainify init`."));
             }
         }
-        let names: Vec<String> =
-            terms.schema.tables.iter().map(|table| table.name.clone()).collect();
-        let inspected = database.inspect(&names).await?;
+        let inspected = database.inspect(&names(&terms.schema)).await?;
         check_schema(&database, &terms, &inspected.schema)?;
         // What changed is not known any more: all is copied once.
         let changed = terms.schema.numbered().map(|(number, _)| number).collect();
@@ -122,6 +118,13 @@ impl Organisation {
 
     /// What a crash has left between database and book.
     async fn resume(&mut self) -> Result<()> {
+        let schema = self.book.terms().schema.clone();
+        if let Err(error) = self.database.check_triggers(&schema).await {
+            if !is_deviation(&error) {
+                return Err(error);
+            }
+            self.behind = Some(error);
+        }
         let (here, agreed) = (self.database.height().await?, self.book.agreed());
         if here > agreed {
             let what = format!("{} is ahead of its ledger", self.database.name());
@@ -240,9 +243,15 @@ impl Organisation {
             _ => Outcome::Failed,
         };
         let outcomes: Vec<Outcome> = (0..).zip(&transactions).map(outcome).collect();
+        self.database.check_triggers(&schema).await?;
         let net = block::net(height, &self.database.entries().await?)?;
         let state_root = match self.book.terms().is_checkpoint(height) {
-            true => Some(self.database.state_root(&schema).await?),
+            true => {
+                // Columns that came, foreign keys that change rows by themselves.
+                let found = self.database.inspect(&names(&schema)).await?;
+                check_schema(&self.database, self.book.terms(), &found.schema)?;
+                Some(self.database.state_root(&schema).await?)
+            }
             false => None,
         };
         let result = block::result(batch, previous, &outcomes, &net, state_root)?;
@@ -300,6 +309,7 @@ impl Organisation {
     /// the copy is not what the ledger says.
     pub(crate) async fn back_to(&mut self, checkpoint: Height) -> Result<bool> {
         let schema = self.book.terms().schema.clone();
+        self.database.mend_triggers(&schema).await?;
         self.database.restore(checkpoint, &schema, &self.referred_first).await?;
         let root = match checkpoint {
             0 => self.book.terms().first_root,
@@ -338,6 +348,10 @@ impl Transaction {
         let parsed = statement::parsed(&texts, schema).ok()?;
         Some(Transaction { texts, parsed })
     }
+}
+
+fn names(schema: &Schema) -> Vec<String> {
+    schema.tables.iter().map(|table| table.name.clone()).collect()
 }
 
 fn decoded(batch: &Batch) -> Vec<Option<Envelope>> {

@@ -8,6 +8,7 @@ pub mod link;
 mod mariadb;
 mod postgres;
 mod rules;
+mod triggers;
 mod trouble;
 mod workers;
 

@@ -1,5 +1,7 @@
 //! For MariaDB, 10.7 and later, which has UUIDs; tested with 10.11.
 
+use std::collections::BTreeMap;
+
 use super::shared::{Formless, days_and_microseconds, image_tag, numeric};
 use crate::schema::{Column, Kind, PREFIX, Schema, Table};
 
@@ -82,7 +84,7 @@ pub fn install(schema: &Schema) -> Vec<String> {
         ),
     ];
     for (number, table) in schema.numbered() {
-        all.extend(["INSERT", "UPDATE", "DELETE"].map(|event| trigger(number, table, event)));
+        all.extend(EVENTS.map(|event| trigger(number, table, event)));
     }
     all.push(format!(
         "CREATE TABLE {PREFIX}_state (name VARCHAR(100) PRIMARY KEY, value TEXT NOT NULL) {binary}"
@@ -108,6 +110,48 @@ pub fn own_triggers() -> String {
          WHERE trigger_schema = DATABASE() AND trigger_name LIKE '{}\\_%'",
         PREFIX.replace('_', "\\_")
     )
+}
+
+/// Of this crate's triggers: table, name, that it is turned on, the body.
+pub fn own_bodies() -> String {
+    format!(
+        "SELECT event_object_table, trigger_name, 'A', action_statement \
+         FROM information_schema.triggers WHERE trigger_schema = DATABASE() \
+         AND trigger_name LIKE '{}\\_%'",
+        PREFIX.replace('_', "\\_")
+    )
+}
+
+/// The same, as they are made.
+pub fn bodies(schema: &Schema) -> BTreeMap<(String, String), String> {
+    let mut all = BTreeMap::new();
+    for (number, table) in schema.numbered() {
+        for event in EVENTS {
+            let made = trigger(number, table, event);
+            let body = made.split_once("FOR EACH ROW ").map_or("", |(_, body)| body);
+            let place = (table.name.clone(), trigger_name(table, event));
+            all.insert(place, body.to_owned());
+        }
+    }
+    all
+}
+
+/// Statements that make triggers anew.
+pub fn mended(schema: &Schema) -> Vec<String> {
+    let mut all = Vec::new();
+    for (number, table) in schema.numbered() {
+        for event in EVENTS {
+            all.push(format!("DROP TRIGGER IF EXISTS {}", trigger_name(table, event)));
+            all.push(trigger(number, table, event));
+        }
+    }
+    all
+}
+
+const EVENTS: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
+
+fn trigger_name(table: &Table, event: &str) -> String {
+    format!("{PREFIX}_{}_{}", event[..1].to_ascii_lowercase(), table.name)
 }
 
 /// The body has the sql_mode of the session that creates it, whatever session fires it.
@@ -144,9 +188,9 @@ fn trigger(number: u32, table: &Table, event: &str) -> String {
             note("U", "new_key", &before, &after)
         ),
     };
-    let (name, letter) = (&table.name, event[..1].to_ascii_lowercase());
+    let (name, trigger) = (&table.name, trigger_name(table, event));
     format!(
-        "CREATE TRIGGER {PREFIX}_{letter}_{name} AFTER {event} ON \"{name}\" FOR EACH ROW BEGIN \
+        "CREATE TRIGGER {trigger} AFTER {event} ON \"{name}\" FOR EACH ROW BEGIN \
          DECLARE o {TEXT}; DECLARE n {TEXT}; DECLARE old_key VARBINARY(2000); \
          DECLARE new_key VARBINARY(2000); DECLARE next BIGINT; IF @{PREFIX}_restoring IS NULL THEN {body} END IF; END"
     )

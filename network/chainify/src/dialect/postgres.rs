@@ -1,6 +1,8 @@
 //! For PostgreSQL, 13 and later: sha256() came with 11, exact numbers of extract() with 14, and
 //! what is used of both is there in 15, which is tested.
 
+use std::collections::BTreeMap;
+
 use super::shared::{Formless, days_and_microseconds, image_tag, numeric};
 use crate::schema::{Column, Kind, Schema, Table};
 
@@ -124,6 +126,42 @@ fn changed(number: u32, table: &Table) -> String {
         note("D", "old_key", &before, "NULL"),
         note("I", "new_key", "NULL", &after),
     )
+}
+
+/// Of this crate's triggers: table, name, how it is turned on, the function's body.
+pub fn own_bodies() -> String {
+    "SELECT c.relname, t.tgname, t.tgenabled, p.prosrc FROM pg_trigger t \
+     JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid \
+     WHERE NOT t.tgisinternal AND t.tgname LIKE 'tally\\_chainify\\_%' \
+     AND p.pronamespace = to_regnamespace('tally_chainify')"
+        .to_owned()
+}
+
+/// The same, as they are made.
+pub fn bodies(schema: &Schema) -> BTreeMap<(String, String), String> {
+    let body = |function: String| function.split("$$").nth(1).unwrap_or_default().to_owned();
+    let mut all = BTreeMap::new();
+    for (number, table) in schema.numbered() {
+        let name = format!("tally_chainify_{}", table.name);
+        all.insert((table.name.clone(), format!("{name}_t")), body(truncated()));
+        all.insert((table.name.clone(), name), body(changed(number, table)));
+    }
+    all
+}
+
+/// Statements that make functions and triggers anew.
+pub fn mended(schema: &Schema) -> Vec<String> {
+    let anew = |function: String| function.replacen("CREATE", "CREATE OR REPLACE", 1);
+    let mut all = vec![anew(truncated())];
+    for (number, table) in schema.numbered() {
+        let name = &table.name;
+        all.push(anew(changed(number, table)));
+        for trigger in [format!("tally_chainify_{name}"), format!("tally_chainify_{name}_t")] {
+            all.push(format!("DROP TRIGGER IF EXISTS {trigger} ON \"{name}\""));
+        }
+        all.extend(triggers(number, table));
+    }
+    all
 }
 
 /// They fire in sessions of role `replica` too.

@@ -292,6 +292,59 @@ async fn an_edit_around_the_triggers_is_named_at_the_next_checkpoint() {
     }
 }
 
+/// What turns triggers off, or goes round them, is named, and repaired.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_round_the_triggers_is_named() {
+    let mut world = World::new(2).await;
+    world.pay(1).await;
+    world.reach(&ALL, 1).await;
+    for (member, off, named) in [
+        (
+            2,
+            "ALTER TABLE accounts DISABLE TRIGGER USER",
+            "Trigger tally_chainify_accounts of table accounts is turned off.",
+        ),
+        (
+            2,
+            "DROP TRIGGER tally_chainify_accounts ON accounts",
+            "Trigger tally_chainify_accounts of table accounts is missing.",
+        ),
+        (
+            2,
+            "CREATE OR REPLACE FUNCTION tally_chainify.changed_1() RETURNS trigger \
+             LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            "Trigger tally_chainify_accounts of table accounts is another one.",
+        ),
+        (
+            3,
+            "DROP TRIGGER tally_chainify_u_accounts",
+            "Trigger tally_chainify_u_accounts of table accounts is missing.",
+        ),
+    ] {
+        let mut admin = world.outside(member).await;
+        admin.run(off).await.unwrap();
+        admin.run("UPDATE accounts SET balance = 3 WHERE id = 44").await.unwrap();
+        let before = world.shared(member).status().deviations.len();
+        world.pay(1).await;
+        world.compare().await;
+        let status = world.shared(member).status();
+        let deviation = status.deviations.back().unwrap();
+        assert_eq!(status.deviations.len(), before + 1, "{status:?}");
+        assert!(deviation.rows[0].contains(named), "{status:?}");
+        assert!(deviation.recovered.starts_with("recovered block"), "{status:?}");
+        let rows = admin.rows("SELECT balance FROM accounts WHERE id = 44").await.unwrap();
+        assert_eq!(rows, [[Some("100.00".to_owned())]]);
+    }
+    // No trigger of MariaDB sees it; the next checkpoint does.
+    let mut admin = world.outside(3).await;
+    admin.run("TRUNCATE TABLE transfers").await.unwrap();
+    world.pay(3).await;
+    world.compare().await;
+    let events = world.events(3);
+    assert!(events.contains("transfers (id = 1) is missing here"), "{events}");
+    assert_eq!(world.events(1), "");
+}
+
 /// 5 / 2 is 2 in PostgreSQL: the one with MariaDB cannot come to it, however often it tries, and
 /// takes the rows of the next checkpoint.
 #[tokio::test(flavor = "multi_thread")]
