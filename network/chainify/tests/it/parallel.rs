@@ -128,3 +128,64 @@ async fn effects_are_those_of_one_after_the_other() {
         }
     }
 }
+
+/// Transfers between many accounts, by stages over four connections and one after the other, block
+/// by block in turn. `TALLY_CHAINIFY_DURABLE=1 cargo test -p chainify --test it -- --ignored
+/// --nocapture stages_over_serial`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn stages_over_serial() {
+    const BLOCKS: u64 = 7;
+    const TRANSACTIONS: u64 = 500;
+    for server in [postgres(), mariadb()] {
+        let mut organisations = [chained(server, 1).await, chained(server, 4).await];
+        for organisation in &mut organisations {
+            let more = match server.dialect() {
+                Dialect::Postgres => {
+                    "INSERT INTO accounts (id, balance) SELECT id, 100 FROM \
+                     generate_series(1000, 20999) id"
+                }
+                Dialect::MariaDb => {
+                    "INSERT INTO accounts (id, balance) SELECT seq, 100 FROM seq_1000_to_20999"
+                }
+            };
+            organisation.database.run(more).await.unwrap();
+        }
+        let mut times = [Vec::new(), Vec::new()];
+        for height in 1..=BLOCKS {
+            let pay = |at: u64| {
+                let drawn = (height * TRANSACTIONS + at).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+                let (from, to) = (1000 + drawn % 20_000, 1000 + (drawn / 20_000) % 20_000);
+                envelope(
+                    height * TRANSACTIONS + at,
+                    &[
+                        &format!("UPDATE accounts SET balance = balance - 1 WHERE id = {from}"),
+                        &format!("UPDATE accounts SET balance = balance + 1 WHERE id = {to}"),
+                    ],
+                )
+            };
+            let envelopes: Vec<Bytes> = (0..TRANSACTIONS).map(pay).collect();
+            let mut results = Vec::new();
+            for (organisation, times) in organisations.iter_mut().zip(&mut times) {
+                let batch = organisation.order(proposal(height, envelopes.clone())).unwrap();
+                let began = std::time::Instant::now();
+                let executed = organisation.execute(&batch).await.unwrap();
+                times.push(began.elapsed().as_secs_f64());
+                organisation.agree(&executed).await.unwrap();
+                results.push(executed.result.header().effects_root);
+            }
+            assert_eq!(results[0], results[1]);
+        }
+        let median = |times: &mut Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        let [serial, stages] = times.each_mut().map(median);
+        let ratio = serial / stages;
+        println!(
+            "{:?}: {TRANSACTIONS} transfers a block: serial {serial:.3} s, stages over 4 \
+             connections {stages:.3} s, {ratio:.2} times",
+            server.dialect()
+        );
+    }
+}

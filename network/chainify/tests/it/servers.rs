@@ -57,8 +57,9 @@ impl Server {
         let start = format!(
             "{as_postgres} {programs}/initdb -D {data} -U tally -A trust --locale=C -E UTF8 \
              >/dev/null && exec {as_postgres} {programs}/postgres -D {data} -p {port} -k {} \
-             -c listen_addresses=127.0.0.1 -c shared_buffers=32MB -c fsync=off -c log_min_messages=panic",
-            folder.display()
+             -c listen_addresses=127.0.0.1 -c shared_buffers=32MB -c fsync={} -c log_min_messages=panic",
+            folder.display(),
+            if is_durable() { "on" } else { "off" }
         );
         Server::start(&folder, &start, port, true)
     }
@@ -75,8 +76,9 @@ impl Server {
              --auth-root-authentication-method=normal --skip-test-db --innodb-log-file-size=8M \
              >/dev/null 2>&1 && exec mariadbd --no-defaults {user} --datadir={data} --port={port} \
              --bind-address=127.0.0.1 --socket={folder_name}/socket --pid-file={folder_name}/pid \
-             --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=0 --skip-log-bin \
-             --innodb-log-file-size=8M --skip-name-resolve"
+             --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit={} --skip-log-bin \
+             --innodb-log-file-size=8M --skip-name-resolve",
+            u8::from(is_durable())
         );
         Server::start(&folder, &start, port, false)
     }
@@ -147,6 +149,11 @@ async fn connected(url: &str) -> Database {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// A measurement has servers wait for the disk, as they do where it counts.
+fn is_durable() -> bool {
+    std::env::var_os("TALLY_CHAINIFY_DURABLE").is_some()
 }
 
 fn is_root() -> bool {
