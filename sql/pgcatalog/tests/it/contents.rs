@@ -98,10 +98,10 @@ fn what_is_no_query_is_an_error_and_never_a_panic() {
     let server = Server::new("CREATE TABLE a (x int)");
     let deep = |n: usize| format!("SELECT {}1{}", "(".repeat(n), ")".repeat(n));
     let long = |n: usize| format!("SELECT 1 FROM pg_type WHERE {}true", "oid = 1 OR ".repeat(n));
-    for text in [deep(20), long(90)] {
+    for text in [deep(20), long(90), long(2_000)] {
         assert!(server.ask(&text, &[]).is_ok(), "{text}");
     }
-    for text in [deep(400), long(2_000)] {
+    for text in [deep(400), long(20_000)] {
         assert!(server.ask(&text, &[]).is_err(), "{}", &text[..60]);
     }
     for text in [

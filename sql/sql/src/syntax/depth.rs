@@ -7,6 +7,7 @@
 //! ```text
 //! tokens ── an upper bound, by counting ─► sqlparser ── the true depth, by a walk ─► statement
 //!             beyond 1000: 54001                          beyond 200: 54001
+//!             AND and OR beyond 10000: 54001
 //! ```
 //!
 //! *By counting.* sqlparser bounds its own recursion, but reads `1 + 1 + …`, `a AND b AND …` and
@@ -14,11 +15,18 @@
 //! level has an operator; operators between two commas of one pair of parentheses add up, and with
 //! those of the parentheses around it. Operators between sets add up over commas.
 //!
-//! *By a walk.* Bounded by the first, and given up at the second bound.
+//!
+//! AND and OR bind less than any other operator, so that what stands before one of them is within
+//! one side of it: of the others those between two of them count alone. CASE and END are as good as
+//! parentheses, and the AND of BETWEEN is none.
+//!
+//! *By a walk.* Bounded by the first, and given up at the second bound. Long chains of AND, or of
+//! OR, say the same however they are grouped, and are grouped by halves before anything looks at
+//! them: `(a OR b) OR (c OR d)`.
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{self, Visit};
+use sqlparser::ast::{self, BinaryOperator as Op, VisitMut};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use types::{Error, Result, SqlState};
@@ -26,64 +34,178 @@ use types::{Error, Result, SqlState};
 /// Levels that a tree may have while only its maker and the measuring walk have seen it.
 const OPERATORS_MAX: usize = 1000;
 
+/// The same for AND and OR, which nothing but their maker goes down by one by one, and what drops
+/// a statement that is wrong further on.
+const LOGICAL_MAX: usize = 10_000;
+
+/// A chain of more terms is grouped by halves.
+const CHAIN_MAX: usize = 16;
+
 /// Queries and expressions within each other.
 const DEPTH_MAX: usize = 200;
 
 /// Fewer tokens make no deep tree.
 const FLAT_TOKENS_MAX: usize = DEPTH_MAX;
 
+/// Within one pair of parentheses.
+#[derive(Default)]
+struct Level {
+    /// Since the last AND or OR.
+    operators: usize,
+    /// As many as there have been between two of them.
+    operators_max: usize,
+    logical: usize,
+    sets: usize,
+    /// BETWEEN whose AND is still to come.
+    betweens: usize,
+    /// It began with CASE.
+    is_case: bool,
+}
+
+impl Level {
+    fn depth(&self) -> usize {
+        self.sets + self.operators.max(self.operators_max)
+    }
+
+    /// What follows is another expression.
+    fn end_operands(&mut self) {
+        let Level { sets, is_case, .. } = *self;
+        *self = Level { sets, is_case, ..Level::default() };
+    }
+}
+
 /// What may be parsed.
 pub(crate) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
-    /// Within one pair of parentheses.
-    #[derive(Default)]
-    struct Level {
-        operators: usize,
-        sets: usize,
-    }
     if tokens.len() <= FLAT_TOKENS_MAX {
         return Ok(());
     }
     let mut around: Vec<Level> = Vec::new();
-    let (mut level, mut depth) = (Level::default(), 0_usize);
+    // Of the levels around, one for each pair of parentheses included.
+    let (mut level, mut depth, mut logical) = (Level::default(), 0_usize, 0_usize);
     for token in tokens {
+        let keyword = match &token.token {
+            Token::Word(word) if word.quote_style.is_none() => word.keyword,
+            _ => Keyword::NoKeyword,
+        };
+        let begins = matches!(&token.token, Token::LParen | Token::LBracket);
+        let ends = matches!(&token.token, Token::RParen | Token::RBracket);
         match &token.token {
-            Token::LParen | Token::LBracket => {
+            _ if begins || keyword == Keyword::CASE => {
+                depth += level.depth() + usize::from(begins);
+                logical += level.logical;
                 around.push(std::mem::take(&mut level));
-                depth += 1;
+                level.is_case = keyword == Keyword::CASE;
             }
-            Token::RParen | Token::RBracket => {
+            _ if ends || keyword == Keyword::END && level.is_case => {
                 // One without its other half is sqlparser's to refuse.
-                depth = usize::saturating_sub(depth, level.operators + level.sets + 1);
-                level = around.pop().unwrap_or_default();
+                while level.is_case && ends {
+                    level = left(&mut around, &mut depth, &mut logical, false);
+                }
+                level = left(&mut around, &mut depth, &mut logical, ends);
             }
-            Token::Comma => {
-                depth = depth.saturating_sub(std::mem::take(&mut level.operators));
-            }
+            Token::Comma => level.end_operands(),
             token if is_set_operator(token) => {
                 level.sets += 1;
-                depth += 1;
             }
-            token if is_operator(token) => {
-                level.operators += 1;
-                depth += 1;
-            }
+            token if is_operator(token) => count_operator(&mut level, keyword),
             _ => {}
         }
-        if depth > OPERATORS_MAX {
+        if depth + level.depth() > OPERATORS_MAX || logical + level.logical > LOGICAL_MAX {
             return Err(too_deep());
         }
     }
     Ok(())
 }
 
+fn count_operator(level: &mut Level, keyword: Keyword) {
+    match keyword {
+        Keyword::AND if level.betweens > 0 => {
+            level.betweens -= 1;
+            level.operators += 1;
+        }
+        Keyword::AND | Keyword::OR => {
+            level.logical += 1;
+            level.operators_max = level.operators_max.max(std::mem::take(&mut level.operators));
+        }
+        keyword => {
+            level.betweens += usize::from(keyword == Keyword::BETWEEN);
+            level.operators += 1;
+        }
+    }
+}
+
+/// The level around one that ends.
+fn left(
+    around: &mut Vec<Level>,
+    depth: &mut usize,
+    logical: &mut usize,
+    is_parenthesis: bool,
+) -> Level {
+    let level = around.pop().unwrap_or_default();
+    *depth = depth.saturating_sub(level.depth() + usize::from(is_parenthesis));
+    *logical = logical.saturating_sub(level.logical);
+    level
+}
+
 /// What may be handed on.
-pub(crate) fn check_tree(tokens: &[TokenWithSpan], tree: &impl Visit) -> Result<()> {
+pub(crate) fn check_tree(tokens: &[TokenWithSpan], tree: &mut impl VisitMut) -> Result<()> {
     if tokens.len() <= FLAT_TOKENS_MAX {
         return Ok(());
     }
     match tree.visit(&mut Walk { depth: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(too_deep()),
+    }
+}
+
+/// Groups a long chain of one connective by halves.
+fn group_by_halves(expr: &mut ast::Expr) {
+    let op = match &*expr {
+        ast::Expr::BinaryOp { op: op @ (Op::And | Op::Or), .. } => op.clone(),
+        _ => return,
+    };
+    let (mut length, mut down) = (1, &*expr);
+    while let ast::Expr::BinaryOp { left, op: of, .. } = down
+        && *of == op
+    {
+        length += 1;
+        down = left;
+    }
+    if length <= CHAIN_MAX {
+        return;
+    }
+    let nothing = || ast::Expr::value(ast::Value::Null);
+    let mut terms = Vec::with_capacity(length);
+    let mut chain = std::mem::replace(expr, nothing());
+    loop {
+        match chain {
+            ast::Expr::BinaryOp { left, op: of, right } if of == op => {
+                terms.push(*right);
+                chain = *left;
+            }
+            first => {
+                terms.push(first);
+                break;
+            }
+        }
+    }
+    terms.reverse();
+    while terms.len() > 1 {
+        let mut pairs = Vec::with_capacity(terms.len().div_ceil(2));
+        let mut each = terms.into_iter();
+        while let Some(left) = each.next() {
+            pairs.push(match each.next() {
+                Some(right) => {
+                    let (left, right, op) = (Box::new(left), Box::new(right), op.clone());
+                    ast::Expr::BinaryOp { left, op, right }
+                }
+                None => left,
+            });
+        }
+        terms = pairs;
+    }
+    if let Some(grouped) = terms.pop() {
+        *expr = grouped;
     }
 }
 
@@ -155,22 +277,23 @@ impl Walk {
     }
 }
 
-impl ast::Visitor for Walk {
+impl ast::VisitorMut for Walk {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
         self.enter()
     }
 
-    fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
         self.leave()
     }
 
-    fn pre_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        group_by_halves(expr);
         self.enter()
     }
 
-    fn post_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, _: &mut ast::Expr) -> ControlFlow<()> {
         self.leave()
     }
 }
@@ -218,6 +341,46 @@ mod tests {
                 assert!(!is_refused(&format!("SELECT 1 FROM t WHERE NOT ({chained})")), "{test}");
             }
         }
+    }
+
+    #[test]
+    fn chains_of_one_connective_may_be_long() {
+        for (between, other) in [(" AND ", " OR "), (" OR ", " AND ")] {
+            let terms =
+                format!("a = 1 + 1{other}b BETWEEN 1 AND 2{other}NOT CASE WHEN c THEN d END");
+            let chained = chain(&terms, between, 2_000);
+            assert!(!is_refused(&format!("SELECT 1 FROM t WHERE {chained}")), "{between}");
+            let grouped = chain(&format!("({terms})"), between, 2_000);
+            assert!(!is_refused(&format!("SELECT ({grouped}) FROM t")), "{between}");
+            assert!(parse_expression(&chained).is_ok());
+        }
+    }
+
+    /// The text that a tree is written out as has the terms in their order.
+    #[test]
+    fn a_long_chain_says_the_same() {
+        let terms: Vec<String> = (0..100).map(|n| format!("a = {n}")).collect();
+        for between in [" AND ", " OR "] {
+            let text = terms.join(between);
+            assert_eq!(parse_expression(&text).unwrap().to_string(), text);
+        }
+        let mixed = terms.join(" AND b OR ");
+        assert_eq!(parse_expression(&mixed).unwrap().to_string(), mixed);
+    }
+
+    /// Connectives inside of others' operands hide no depth.
+    #[test]
+    fn depth_hides_behind_no_connective() {
+        let sums = chain("1", "+", 600);
+        for hidden in [
+            format!("{sums} + CASE WHEN a OR b THEN 1 END + {sums}"),
+            format!("{sums} BETWEEN 1 AND 2 IS NULL = (({sums}) = 1)"),
+            format!("{sums} + (SELECT 1 WHERE a OR b) + {sums}"),
+        ] {
+            assert!(is_refused(&format!("SELECT {hidden}")), "{hidden}");
+        }
+        let hidden = format!("{sums} + CASE WHEN a OR b THEN 1 END + ");
+        assert!(is_refused(&format!("SELECT {} 1", hidden.repeat(200))));
     }
 
     #[test]

@@ -134,8 +134,8 @@ pub fn parse_expression(sql: &str) -> Result<ast::Expr> {
     depth::check_tokens(&tokens)?;
     let dialect = Ledger::for_tokens(tokens.len());
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.clone());
-    let expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
-    depth::check_tree(&tokens, &expression)?;
+    let mut expression = parser.parse_expr().map_err(|e| parser_error(sql, e))?;
+    depth::check_tree(&tokens, &mut expression)?;
     expect_end(sql, &mut parser)?;
     Ok(expression)
 }
