@@ -1,7 +1,7 @@
 //! From syntax to plan: expressions.
 
 use sqlparser::ast;
-use types::arithmetic::{ArithmeticOp, concat_type, result_type};
+use types::arithmetic::{ArithmeticOp, concat_type, no_operator, result_type};
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::bind::{Binder, settled};
@@ -370,6 +370,13 @@ impl Binder<'_> {
                 _ => (Expr::Array(vec![left.expr]), right.expr),
             };
             return Ok(Typed::new(Expr::Concat(Box::new([left, right])), result));
+        }
+        let may_be_text = |t: &Typed| {
+            t.data_type.is_string()
+                || matches!(t.data_type, DataType::Unknown | DataType::System(_))
+        };
+        if !may_be_text(&left) && !may_be_text(&right) {
+            return Err(no_operator(&left.data_type, "||", &right.data_type));
         }
         let sides = [self.text(left)?, self.text(right)?];
         Ok(Typed::new(Expr::Concat(Box::new(sides)), DataType::Text))

@@ -25,6 +25,7 @@ mod eval;
 mod execute;
 mod expression;
 mod fast;
+mod format;
 mod from;
 pub(crate) mod functions;
 mod group;

@@ -2,12 +2,13 @@
 
 use types::{Result, Value};
 
+use super::format::formatted;
 use super::run::{Made, check_text_bytes};
 use super::signature::{Function, Gives, Takes, function, lax};
 use crate::describe;
 use Takes::{Any, Int, Text};
 
-fn text(value: &Value) -> &str {
+pub(super) fn text(value: &Value) -> &str {
     value.as_text().unwrap_or_default()
 }
 
@@ -62,14 +63,14 @@ pub fn size(bytes: i64) -> String {
 }
 
 /// Nested calls double what they are given, so that the length is known before anything is made.
-fn quoted_name(text: &str) -> Result<String> {
+pub(super) fn quoted_name(text: &str) -> Result<String> {
     let quotes = text.bytes().filter(|byte| *byte == b'"').count();
     check_text_bytes(text.len() + quotes + 2)?;
     Ok(describe::quoted(text))
 }
 
 /// Each quote and backslash twice.
-fn quoted_literal(text: &str) -> Result<String> {
+pub(super) fn quoted_literal(text: &str) -> Result<String> {
     let doubles = |byte: &u8| matches!(byte, b'\'' | b'\\');
     let is_escaped = text.as_bytes().contains(&b'\\');
     let made = text.len() + text.bytes().filter(doubles).count() + "E''".len();
@@ -119,25 +120,6 @@ fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
         }
     }
     result
-}
-
-/// `%s`, `%I` and `%L`, each with the next argument.
-fn formatted(template: &str, arguments: &[Value]) -> Result<Value> {
-    let mut result = Made::default();
-    let mut arguments = arguments.iter();
-    let mut rest = template.chars();
-    while let Some(c) = rest.next() {
-        match (c, c == '%') {
-            (_, true) => match rest.next() {
-                Some('I') => result.push(&quoted_name(arguments.next().map_or("", text))?)?,
-                Some('L') => result.push(&quoted_literal(arguments.next().map_or("", text))?)?,
-                Some('s') => result.push(arguments.next().map_or("", text))?,
-                other => result.push(other.map(String::from).as_deref().unwrap_or_default())?,
-            },
-            (c, _) => result.push(c.encode_utf8(&mut [0; 4]))?,
-        }
-    }
-    Ok(result.into_value())
 }
 
 /// All pieces, with a text between them.
