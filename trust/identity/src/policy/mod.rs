@@ -23,7 +23,7 @@ use std::fmt;
 use types::{Error, Result, SqlState};
 
 use formula::Node;
-pub use formula::{DEPTH_MAX, PARTIES_MAX, Party, TEXT_BYTES_MAX};
+pub use formula::Party;
 
 /// Approvals that one may need: as many as a transaction can bear.
 pub const APPROVALS_MAX: usize = 16;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use super::formula::{DEPTH_MAX, PARTIES_MAX, TEXT_BYTES_MAX};
 use super::*;
 
 /// A policy as it is written.
