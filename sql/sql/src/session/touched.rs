@@ -64,8 +64,8 @@ impl Touched {
         }
     }
 
-    /// Of several policies that are not met the ledger's is told first, then those of routines, then
-    /// those of tables.
+    /// Of several policies that are not met the ledger's is told first, then those of routines,
+    /// then those of tables.
     ///
     /// # Errors
     /// 42T01: which one, and what is missing.
