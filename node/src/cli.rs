@@ -131,6 +131,7 @@ pub enum Command {
     /// Write, check or show the configuration.
     Config(Config),
     /// Print what a shell needs to complete these commands.
+    #[command(hide = true)]
     Completions {
         /// The shell.
         shell: Shell,
