@@ -13,7 +13,7 @@ use chainify::Database;
 use chainify::dialect::Dialect;
 use serde_json::Value;
 
-use servers::{mariadb, postgres};
+use servers::{mariadb, postgres, traces};
 
 fn tables(dialect: Dialect) -> &'static str {
     match dialect {
@@ -79,23 +79,6 @@ fn page(folder: &str) -> Value {
 
 fn status(folder: &str) -> Vec<Value> {
     page(folder)["organisations"].as_array().unwrap().clone()
-}
-
-/// All that a database has of its own and of this program.
-async fn traces(database: &mut Database) -> Vec<Vec<Option<String>>> {
-    let asked = match database.dialect() {
-        Dialect::Postgres => {
-            "SELECT nspname FROM pg_namespace UNION ALL SELECT relname FROM pg_class \
-             UNION ALL SELECT proname FROM pg_proc UNION ALL SELECT tgname FROM pg_trigger \
-             ORDER BY 1"
-        }
-        Dialect::MariaDb => {
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() \
-             UNION ALL SELECT trigger_name FROM information_schema.triggers \
-             WHERE trigger_schema = DATABASE() ORDER BY 1"
-        }
-    };
-    database.rows(asked).await.unwrap()
 }
 
 async fn all_traces(urls: &[String]) -> Vec<Vec<Vec<Option<String>>>> {

@@ -7,7 +7,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::random::{Model, Step, image, key_text, row, steps, table, told};
-use crate::servers::{Server, mariadb, postgres};
+use crate::servers::{Server, mariadb, postgres, traces};
 
 /// Runs steps, each as a transaction; the model and the database come to the same.
 async fn compare(server: &Server, steps: &[Step]) {
@@ -93,24 +93,6 @@ async fn both_systems_have_the_same_digest_of_many_rows() {
         roots.push(database.state_root(&schema).await.unwrap());
     }
     assert_eq!(roots[0], roots[1]);
-}
-
-/// What is no part of a table's text, but of the database, is left as it was.
-async fn traces(database: &mut Database) -> Vec<Vec<Option<String>>> {
-    let asked = match database.dialect() {
-        Dialect::Postgres => {
-            "SELECT nspname FROM pg_namespace UNION ALL SELECT relname FROM pg_class \
-             UNION ALL SELECT proname FROM pg_proc UNION ALL SELECT tgname FROM pg_trigger \
-             ORDER BY 1"
-        }
-        Dialect::MariaDb => {
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() \
-             UNION ALL SELECT trigger_name FROM information_schema.triggers \
-             WHERE trigger_schema = DATABASE() UNION ALL SELECT routine_name FROM \
-             information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1"
-        }
-    };
-    database.rows(asked).await.unwrap()
 }
 
 #[tokio::test]

@@ -176,3 +176,21 @@ pub fn mariadb() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(Server::mariadb)
 }
+
+/// Names of all that a database has, of its own and of this program.
+pub async fn traces(database: &mut Database) -> Vec<Vec<Option<String>>> {
+    let asked = match database.dialect() {
+        Dialect::Postgres => {
+            "SELECT nspname FROM pg_namespace UNION ALL SELECT relname FROM pg_class \
+             UNION ALL SELECT proname FROM pg_proc UNION ALL SELECT tgname FROM pg_trigger \
+             ORDER BY 1"
+        }
+        Dialect::MariaDb => {
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() \
+             UNION ALL SELECT trigger_name FROM information_schema.triggers \
+             WHERE trigger_schema = DATABASE() UNION ALL SELECT routine_name FROM \
+             information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1"
+        }
+    };
+    database.rows(asked).await.unwrap()
+}
