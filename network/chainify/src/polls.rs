@@ -5,8 +5,9 @@
 //! whatever order they came, and where a block had no result, each vote is told.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use kit::sync::lock;
 use ledger::votes::Vote;
 use ledger::{Electors, Hash};
 use tokio::sync::Notify;
@@ -122,10 +123,6 @@ impl Poll {
     fn new(electors: &Electors, height: Height, stage: Stage) -> Poll {
         Poll { ballot: Ballot::new(stage, electors, height), is_split: false }
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is voted on, for people.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use kit::sync::lock;
 use ledger::votes::{Certificates, Vote};
 use ledger::{Batch, Certificate, Electors, Files, Hash, read_block};
 use order::{Envelope, Limits, Proposal, Solo};
@@ -17,7 +18,7 @@ use crate::ballot::{Stage, Verdict};
 use crate::block::Net;
 use crate::book::Terms;
 use crate::database::Database;
-use crate::polls::{Polls, lock};
+use crate::polls::Polls;
 use crate::statement;
 use crate::status::{Deviation, Status};
 use crate::wire::{self, ROWS_MAX, Request, Votes};
