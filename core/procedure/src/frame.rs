@@ -194,12 +194,18 @@ impl Frame {
 
     /// A whole row from its visible values.
     pub(crate) fn row(&self, values: &[Expr], hidden: Option<Value>) -> Result<Row, Error> {
+        let row = self.unpaid_row(values, hidden)?;
+        self.meter.hold_row(&row)?;
+        Ok(row)
+    }
+
+    /// The same for one that pays when it knows what becomes of it.
+    pub(crate) fn unpaid_row(&self, values: &[Expr], hidden: Option<Value>) -> Result<Row, Error> {
         let mut row = Vec::with_capacity(values.len() + usize::from(hidden.is_some()));
         for value in values {
             row.push(self.eval(value)?);
         }
         row.extend(hidden);
-        self.meter.hold_row(&row)?;
         Ok(row.into_boxed_slice())
     }
 

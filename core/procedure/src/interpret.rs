@@ -32,7 +32,7 @@ use crate::access::{Access, Command, CommandCode, Inputs, Row};
 use crate::bound::Metering;
 use crate::expr::{Expr, Reg};
 use crate::frame::{Counter, Frame, ProgramResult, Turn, null_bound, row_key};
-use crate::meter::{Budget, DELETE_UNITS, INSERT_UNITS, Meter};
+use crate::meter::{Budget, DELETE_UNITS, Meter};
 use crate::query::Query;
 use crate::run_query::run_query;
 use crate::step::{Block, Carried, Procedure, Step};
@@ -169,8 +169,8 @@ pub(crate) fn run_row_step<A: Access>(
         Step::Update { .. } => run_update(step, frame, access)?,
         Step::Insert { table, key, hidden_row_id, values, inserted } => {
             let hidden = hidden_row_id.then(|| Value::Uuid(access.next_row_id()));
-            let row = frame.row(values, hidden)?;
-            frame.meter.spend_write(INSERT_UNITS, &row)?;
+            let row = frame.unpaid_row(values, hidden)?;
+            frame.meter.pay_insert(&row)?;
             let key = row_key(*table, key, &row)?;
             let added = access.insert(*table, key, row)?;
             if *hidden_row_id && !added {

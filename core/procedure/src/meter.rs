@@ -154,6 +154,14 @@ const SPLIT: &str = "Split the work into several transactions by ranges of the k
     an index, too. The ledger's owner can SET ledger.transaction_units_max and \
     ledger.transaction_bytes_max.";
 
+/// What holding a row weighs, and the units of its bytes as they are written.
+#[inline]
+fn weigh_written(values: &[Value]) -> (usize, u64) {
+    let beside: usize = values.iter().map(Value::weight_beside).sum();
+    let weight = ROW_WEIGHT + values.len() * VALUE_WEIGHT + beside;
+    (weight, (beside / WRITTEN_BYTES_PER_UNIT) as u64)
+}
+
 #[inline]
 fn units_of_held(bytes: usize) -> u64 {
     (bytes / HELD_PER_BYTE / BYTES_PER_UNIT) as u64
@@ -511,23 +519,41 @@ impl Meter {
         text_bytes: usize,
         inputs: &[Value],
     ) -> Result<(), Error> {
-        let beside: usize = inputs.iter().map(Value::weight_beside).sum();
-        let weight = ROW_WEIGHT + inputs.len() * VALUE_WEIGHT + beside;
-        let written = (beside / WRITTEN_BYTES_PER_UNIT) as u64;
-        let units_left = self.at_hand.get().checked_sub(
-            units + UPDATE_UNITS + written + units_of_held(text_bytes) + units_of_held(weight),
-        );
-        let memory_left = self.memory_left.get().checked_sub((text_bytes + weight) as u64);
+        let (weight, written) = weigh_written(inputs);
+        let units_of_all = units + UPDATE_UNITS + written + units_of_held(text_bytes);
+        let is_paid = text_bytes <= LONG_BYTES && self.pay(units_of_all, text_bytes, weight);
+        if is_paid { Ok(()) } else { self.pay_update_in_parts(units, text_bytes, inputs) }
+    }
+
+    /// Pays for a row that is inserted, and holds it, by one look at what is left.
+    #[inline]
+    pub(crate) fn pay_insert(&self, row: &[Value]) -> Result<(), Error> {
+        let (weight, written) = weigh_written(row);
+        let is_paid = self.pay(INSERT_UNITS + written, 0, weight);
+        if is_paid { Ok(()) } else { self.pay_insert_in_parts(row) }
+    }
+
+    /// Takes `units`, and holds `weight` and `beside` bytes, if there is enough at hand.
+    #[inline]
+    fn pay(&self, units: u64, beside: usize, weight: usize) -> bool {
+        let units_left = self.at_hand.get().checked_sub(units + units_of_held(weight));
+        let memory_left = self.memory_left.get().checked_sub((beside + weight) as u64);
         match (units_left, memory_left) {
             (Some(units_left), Some(memory_left))
-                if text_bytes.max(weight) <= LONG_BYTES && memory_left >= self.covered_to.get() =>
+                if weight <= LONG_BYTES && memory_left >= self.covered_to.get() =>
             {
                 self.at_hand.set(units_left);
                 self.memory_left.set(memory_left);
-                Ok(())
+                true
             }
-            _ => self.pay_update_in_parts(units, text_bytes, inputs),
+            _ => false,
         }
+    }
+
+    #[cold]
+    fn pay_insert_in_parts(&self, row: &[Value]) -> Result<(), Error> {
+        self.hold_row(row)?;
+        self.spend_write(INSERT_UNITS, row)
     }
 
     /// The same where something runs out, or has to be covered.
