@@ -25,10 +25,11 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use kit::sync::lock;
 use ledger::files::{FirstFailure, is_full, sqlstate_of};
 use ledger::{BlockResult, BlockWriter, Hash, LogWriter, Record};
 use recovery::schemes::beside::RowLoggers;
@@ -583,8 +584,4 @@ impl Drop for OrderLog {
             let _ = thread.join();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

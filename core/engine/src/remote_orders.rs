@@ -20,9 +20,10 @@
 //! **Invariants.** A ticket is answered once. What waits is bounded by the orderer.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use kit::sync::lock;
 use ledger::Parameters;
 use order::{Orderer, Recorded, Refused, Released, Tell};
 use types::{Error, Height, SqlState};
@@ -169,8 +170,4 @@ pub(crate) fn not_known() -> Error {
     Error::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, what)
         .with_detail("This node stopped before the cluster had ordered it, or told it so.")
         .with_hint("Ask another node. With an idempotency key it can be sent there again.")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

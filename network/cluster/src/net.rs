@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use kit::sync::lock;
 use order::Network;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
@@ -423,10 +424,6 @@ fn greeting(plan: &Plan) -> String {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use kit::sync::lock;
 use ledger::Parameters;
 use ledger::votes::electors::MEMBERS;
 use order::{Delivery, Membership, Orderer, Refused, Released, Tell};
@@ -426,8 +427,4 @@ impl Orderer for Comet {
         *lock(&self.0.shared.wake) = Some(wake);
         self.0.shared.wake();
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

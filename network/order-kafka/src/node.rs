@@ -9,10 +9,11 @@
 //! ```
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
+use kit::sync::lock;
 use ledger::{Files, LogReader};
 use order::{Delivery, Orderer, Refused, Released, Tell};
 use serde::{Deserialize, Serialize};
@@ -388,8 +389,4 @@ pub(crate) fn keep(positions: &mut Positions, position: &Position) {
     if let Err(error) = positions.put(position) {
         tracing::warn!(%error, "the position in the topic cannot be kept: a start reads more");
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,9 +4,10 @@
 //! for. So where there are several workers, it is done by a thread of its own while the next block
 //! is executed; the images stay readable as long as the block's effects live.
 
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard};
 
+use kit::sync::lock;
 use ledger::hash::to_hex;
 use ledger::{Batch, BlockResult, ResultSeal};
 use replica::describe::describe_outcome;
@@ -85,10 +86,6 @@ pub(super) fn compare_all(from: Receiver<Task>, fault: &Mutex<Option<Fault>>) {
             return;
         }
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 fn compare(pair: Pair) -> Result<(), Fault> {

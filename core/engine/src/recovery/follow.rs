@@ -37,6 +37,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
+use kit::sync::lock;
 use ledger::chain::ChainVerifier;
 use ledger::{Batch, BlockReader, Record, TornTail};
 use replica::Halt;
@@ -49,7 +50,7 @@ use crate::stopped::Stopped;
 use crate::watchdog::panic_text;
 
 use super::ahead::{Done, Item, Source};
-use super::compare::{Comparer, Pair, compare_all, lock};
+use super::compare::{Comparer, Pair, compare_all};
 use super::part::{PROGRAMS_MAX, Part, Refusal, Way, programs};
 use super::{Fault, Progress, Recovery, ReplayBy, Ways};
 

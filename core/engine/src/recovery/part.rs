@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use concurrency::{Block as ProtocolBlock, Work, WorkerPool};
+use kit::sync::lock;
 use ledger::chain::check_effects;
 use ledger::effects::EffectsBuilder;
 use ledger::{BlockResult, EffectsDigest};
@@ -40,7 +41,6 @@ use types::{Height, Position};
 use crate::client::Replica;
 
 use super::ahead::Item;
-use super::compare::lock;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {

@@ -30,7 +30,7 @@
 
 use crossbeam_utils::CachePadded;
 use kit::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use kit::sync::{self, Condvar, Mutex};
+use kit::sync::{self, Condvar, Mutex, lock};
 
 /// One execution of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -73,10 +73,6 @@ pub struct Scheduler {
 }
 
 const ORDER: Ordering = Ordering::SeqCst;
-
-fn lock<T>(mutex: &Mutex<T>) -> impl std::ops::DerefMut<Target = T> + '_ {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
 
 impl Scheduler {
     pub fn new(count: usize) -> Scheduler {

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use concurrency::schedule::Preference;
 use concurrency::{prefetching, trial};
+use kit::sync::lock;
 use storage::UndoArena;
 
 use super::batch::{Batch, Prepared, Tools};
@@ -554,10 +555,6 @@ impl State {
             *cores = (pieces * workers).div_ceil(all.max(1)).max(1);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// No worker may wait for one that panicked.

@@ -19,9 +19,10 @@
 //! the tree; memory for a part, whose size the caller decides.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use concurrency::WorkerPool;
+use kit::sync::lock;
 use ledger::effects::{Effect, EffectsBuilder, row_image_hash};
 use ledger::{EffectsDigest, Hash};
 use rustc_hash::FxHashMap;
@@ -260,10 +261,6 @@ fn install(
         (None, None) => {}
     }
     Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 fn missing(table: TableId) -> Error {

@@ -15,10 +15,11 @@
 //! storage here gives places itself, so the places of the log only say which images are of one row.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use concurrency::WorkerPool;
+use kit::sync::lock;
 use rustc_hash::{FxHashMap, FxHashSet};
 use storage::{Catalog, LATEST, Slot, Store, Table, UndoArena};
 use types::{Error, Height, Key, Result, SqlState, Stamp, TableId, Value};
@@ -299,10 +300,6 @@ fn llr_p(shared: &Shared, step: usize, worker: usize, undo: &mut UndoArena) -> R
         install(table, &at.key, slot, image, undo);
     }
     Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 fn missing(table: TableId) -> Error {
