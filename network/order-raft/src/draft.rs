@@ -57,6 +57,7 @@ impl Draft {
         out.put_u64(content.term);
         out.put_slice(&content.parameters_hash);
         out.put_slice(&proposal);
+        debug_assert_eq!(out.len(), HEAD_BYTES + proposal.len());
         out.into()
     }
 

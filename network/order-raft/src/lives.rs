@@ -60,6 +60,7 @@ impl Lives {
                 is_new = true;
             }
         }
+        debug_assert!(!others.outdate(self), "the newest of each is known now");
         is_new
     }
 
@@ -97,6 +98,9 @@ impl Lead {
             }
             other => *other = Some((lead, known.clone())),
         }
+        debug_assert!(counted.as_ref().is_some_and(|(of, lives)| {
+            *of == lead && known.0.keys().all(|member| lives.of(*member).is_some())
+        }));
         counted.as_ref().map(|(_, lives)| lives.clone())
     }
 

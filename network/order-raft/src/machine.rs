@@ -56,6 +56,13 @@ impl RaftStateMachine<Types> for Machine {
         let mut applied = Vec::new();
         for entry in entries {
             let mut last = lock(&self.committed.last);
+            let next = last.0.map_or(0, |last| last.index + 1);
+            assert!(
+                entry.log_id.index == next && last.0 < Some(entry.log_id),
+                "{} is committed behind {:?}: entries are, one by one, and their terms go up",
+                entry.log_id,
+                last.0
+            );
             last.0 = Some(entry.log_id);
             // The pump of a leader waits for its own.
             if !matches!(entry.payload, EntryPayload::Normal(_)) {

@@ -126,6 +126,7 @@ impl Mailbox {
 
     /// Whether there may be something to draft, which waited for it.
     pub fn released(&mut self, released: Released) -> bool {
+        assert!(released.height >= self.released.height, "released blocks stay so");
         self.released = released;
         let waits = !self.inbox.is_empty() || self.outbox.next().is_some();
         let leads = self.regime.1 == Some(self.rules.id);
@@ -248,6 +249,7 @@ impl Mailbox {
         let mut filling = Filling::beside(self.released.carried, limits);
         let mut envelopes = Vec::new();
         let mut stops = false;
+        assert!(self.drafts < AHEAD_MAX as usize, "so many drafts are under way at most");
         while let Some(envelope) =
             self.inbox.pop_front_if(|envelope| filling.takes(envelope.len(), limits))
         {

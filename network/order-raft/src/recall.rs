@@ -171,6 +171,8 @@ pub(crate) fn judge(
         for one in all().filter_map(|it| it.vote).map(unconfirmed) {
             vote = Some(vote.map_or(one, |vote| if one > vote { one } else { vote }));
         }
+        debug_assert!(least >= own.last, "it keeps to what it has itself");
+        assert!(vote.is_none_or(|vote| !vote.committed), "none resumes a lead");
         let met = heard.iter().map(|(member, it)| (*member, it.life.salt)).collect();
         Ok(Settled { vote, least, met, lives: lives_of(&heard) })
     };
@@ -208,7 +210,9 @@ pub(crate) fn judge(
 
 /// So many of the others that every majority of all with a member in it has one of them.
 fn witnesses_of(voters: usize) -> usize {
-    voters - (voters / 2 + 1) + 1
+    let witnesses = voters - (voters / 2 + 1) + 1;
+    debug_assert!(witnesses + voters / 2 + 1 > voters, "a majority has one of them");
+    witnesses
 }
 
 /// All that they know of, and their own.

@@ -489,13 +489,30 @@ impl Kept {
             };
             self.write(&mut records)?;
             self.sync()?;
+            assert!(self.last < Some(entry.log_id), "terms and sequences go up along the log");
             self.side.put_own(Own { id: entry.log_id, what: own })?;
             self.last = Some(entry.log_id);
             self.is_synced();
         }
         self.write(&mut records)?;
+        assert!(head.2 >= self.time_us, "time does not go back from block to block");
         self.time_us = head.2;
+        self.assert_sound();
         Ok(())
+    }
+
+    /// The log's two parts make one without a gap, and what is kept of it in memory is of it.
+    fn assert_sound(&self) {
+        let (batches, own) = (self.orders.next_height() - 1, self.side.state.own.len() as u64);
+        assert_eq!(self.count(), batches + own, "an entry is a batch or Raft's own");
+        assert!(self.durable <= self.count(), "what is durable was written");
+        debug_assert!(self.newest.keys().next_back().is_none_or(|height| *height <= batches));
+        debug_assert!(self.recent.keys().next_back().is_none_or(|it| *it < self.count()));
+        debug_assert!(
+            self.recent.len() > 64
+                || self.recent_bytes == self.recent.values().map(bytes_of).sum::<usize>()
+        );
+        debug_assert!(self.side.state.own.is_sorted_by(|a, b| a.id.index < b.id.index));
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -534,6 +551,7 @@ impl Kept {
     }
 
     fn keep(&mut self, id: LogId<u64>, draft: Draft) {
+        assert!(self.last < Some(id), "terms and sequences go up along the log");
         self.last = Some(id);
         self.recent_bytes += draft.bytes();
         self.recent.insert(id.index, Entry { log_id: id, payload: EntryPayload::Normal(draft) });
@@ -548,6 +566,7 @@ impl Kept {
 
     fn truncate(&mut self, index: u64) -> io::Result<()> {
         self.sync()?;
+        assert!(index <= self.count(), "what is cut off lies within the log or right behind it");
         // Of the first batch at the index or behind it.
         let height = self.height_of(index).min(self.orders.next_height());
         self.lookup.forget();
@@ -559,6 +578,7 @@ impl Kept {
         self.side.put_done()?;
         self.last = index.checked_sub(1).and_then(|last| self.id_of(last));
         self.is_synced();
+        self.assert_sound();
         self.time_us = read_order(&*self.files, height - 1)?.header().time_us;
         Ok(())
     }
