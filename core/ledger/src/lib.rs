@@ -79,4 +79,4 @@ pub use record::Record;
 pub use result::{BlockResult, CarriedOutcome, ResultSeal};
 pub use row_receipt::RowReceipt;
 pub use stream::Stream;
-pub use votes::{Certificate, CertifiedReceipt, Electors, Said, Vote, VoteKey};
+pub use votes::{Certificate, CertifiedReceipt, Electors, Said, Vote};

@@ -101,7 +101,7 @@ impl World {
         let (result_hash, electors) = (self.headers[height].hash(), electors.hash());
         let said = Said { height: height as u64, result_hash, electors };
         let ledger_id = self.genesis.ledger_id;
-        let sign = |id: &u64| (*id, member_key(*id).sign(ledger_id, *id, said).signature);
+        let sign = |id: &u64| (*id, member_key(*id).vote(ledger_id, *id, said).signature);
         Certificate { ledger_id, said, votes: by.iter().map(sign).collect() }
     }
 

@@ -12,6 +12,7 @@ use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes
 use rand_core::{TryCryptoRng, TryRng};
 use sha2::{Digest, Sha256};
 use types::codec::decode_u64;
+use types::{Error, Result, SqlState};
 
 use crate::hash::{Tag, tagged_hash};
 
@@ -23,12 +24,29 @@ pub const SIGNATURE_BYTES: usize = 64;
 /// Below that, one by one is as quick.
 const TOGETHER_MIN: usize = 3;
 
-/// What signs transactions.
+/// What signs transactions, and members' votes.
 pub struct SecretKey(SigningKey);
+
+/// What an Ed25519 key's PKCS #8 form has in front of its seed, behind length and version: RFC
+/// 8410, section 7.
+const PKCS8_MIDDLE: [u8; 11] = [0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+const PKCS8_FRONT: usize = 5;
 
 impl SecretKey {
     pub fn of_seed(seed: [u8; 32]) -> SecretKey {
         SecretKey(SigningKey::from(seed))
+    }
+
+    /// Of a key in PKCS #8, DER, as TLS has it.
+    pub fn of_pkcs8(der: &[u8]) -> Result<SecretKey> {
+        let seed = der
+            .get(PKCS8_FRONT..)
+            .and_then(|rest| rest.strip_prefix(&PKCS8_MIDDLE))
+            .and_then(|rest| rest.first_chunk::<32>());
+        seed.map(|seed| SecretKey::of_seed(*seed)).ok_or_else(|| {
+            let what = "the key of this node is not an ed25519 key in PKCS #8";
+            Error::new(SqlState::INVALID_TEXT_REPRESENTATION, what)
+        })
     }
 
     pub fn public(&self) -> PublicKey {
@@ -323,5 +341,19 @@ mod tests {
     #[test]
     fn no_secret_is_shown() {
         assert_eq!(format!("{:?}", SecretKey::of_seed([7; 32])), "SecretKey");
+    }
+
+    #[test]
+    fn a_key_is_read_as_tls_has_it() {
+        let mut der = vec![0x30, 0x2e, 2, 1, 0];
+        der.extend_from_slice(&PKCS8_MIDDLE);
+        der.extend_from_slice(&[4; 32]);
+        assert_eq!(
+            SecretKey::of_pkcs8(&der).unwrap().public(),
+            SecretKey::of_seed([4; 32]).public()
+        );
+        assert!(SecretKey::of_pkcs8(&der[..47]).is_err());
+        der[9] = 4;
+        assert!(SecretKey::of_pkcs8(&der).is_err());
     }
 }

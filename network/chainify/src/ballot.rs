@@ -214,12 +214,12 @@ pub(crate) fn short(hash: &Hash) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ledger::votes::VoteKey;
+    use ledger::signatures::SecretKey;
 
     use super::*;
 
-    fn key(member: u64) -> VoteKey {
-        VoteKey::of_seed([member as u8; 32])
+    fn key(member: u64) -> SecretKey {
+        SecretKey::of_seed([member as u8; 32])
     }
 
     fn electors(members: u64, votes: usize) -> Electors {
@@ -230,7 +230,7 @@ mod tests {
     fn ballot(votes: usize, cast: &[(u64, u8)]) -> Ballot {
         let mut ballot = Ballot::new(Stage::Result, &electors(3, votes), 5);
         for (member, value) in cast {
-            let vote = key(*member).sign([7; 16], *member, ballot.said([*value; 32]));
+            let vote = key(*member).vote([7; 16], *member, ballot.said([*value; 32]));
             assert_eq!(ballot.count(vote), Taken::First);
             assert_eq!(ballot.count(vote), Taken::Again);
         }
@@ -275,16 +275,16 @@ mod tests {
         let said = ballot.said([1; 32]);
         let for_orders = Stage::Order.ledger_id([7; 16]);
         for (what, vote) in [
-            ("of the other stage", key(2).sign(for_orders, 2, said)),
-            ("by another key", key(3).sign([7; 16], 2, said)),
-            ("no member", key(4).sign([7; 16], 4, said)),
-            ("of another block", key(2).sign([7; 16], 2, Said { height: 6, ..said })),
+            ("of the other stage", key(2).vote(for_orders, 2, said)),
+            ("by another key", key(3).vote([7; 16], 2, said)),
+            ("no member", key(4).vote([7; 16], 4, said)),
+            ("of another block", key(2).vote([7; 16], 2, Said { height: 6, ..said })),
         ] {
             assert_eq!(ballot.count(vote), Taken::Foreign, "{what}");
         }
         assert_eq!(ballot.lacking(), [2, 3]);
         // The first one counts, and the second makes a liar.
-        let other = key(1).sign([7; 16], 1, ballot.said([2; 32]));
+        let other = key(1).vote([7; 16], 1, ballot.said([2; 32]));
         assert_eq!(ballot.count(other), Taken::Contradicting);
         assert_eq!(ballot.contradicting().iter().copied().collect::<Vec<_>>(), [1]);
         assert_eq!(ballot.verdict([1; 32]), Verdict::Open);

@@ -20,7 +20,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use ledger::votes::{LastVote, VoteKey};
+use ledger::signatures::SecretKey;
+use ledger::votes::LastVote;
 use ledger::{Batch, Certificate, Hash};
 use order::Proposal;
 use types::{Error, Height, Result, SqlState};
@@ -45,7 +46,7 @@ pub struct Member {
     url: String,
     /// Microseconds since 2000-01-01.
     clock: Arc<dyn Fn() -> i64 + Send + Sync>,
-    key: VoteKey,
+    key: SecretKey,
     last_order: LastVote,
     last_result: LastVote,
     last_again: LastVote,
@@ -72,7 +73,7 @@ pub struct Joining {
     pub folders: Folders,
     pub url: String,
     pub member: u64,
-    pub key: VoteKey,
+    pub key: SecretKey,
     pub exchange: Arc<dyn Exchange>,
     pub clock: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// On which a block's transactions run, those beside each other that touch other rows.
@@ -348,7 +349,7 @@ impl Member {
             }
         }
         let ledger_id = stage.ledger_id(self.shared.terms.ledger_id);
-        Ok(Some(self.key.sign(ledger_id, self.shared.member, said)))
+        Ok(Some(self.key.vote(ledger_id, self.shared.member, said)))
     }
 
     /// The end of a block that was run; or why it came to nothing: its digest table does not hold

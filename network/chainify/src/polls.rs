@@ -136,12 +136,12 @@ pub(crate) fn stage_name(stage: Stage, height: Height) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ledger::votes::VoteKey;
+    use ledger::signatures::SecretKey;
 
     use super::*;
 
-    fn key(member: u64) -> VoteKey {
-        VoteKey::of_seed([member as u8; 32])
+    fn key(member: u64) -> SecretKey {
+        SecretKey::of_seed([member as u8; 32])
     }
 
     /// What three members of which all must agree are told of votes that come in this order, and
@@ -153,7 +153,7 @@ mod tests {
         let mut told = Vec::new();
         for (member, value) in order {
             let said = Ballot::new(Stage::Result, &electors, 5).said([value; 32]);
-            let vote = key(member).sign([7; 16], member, said);
+            let vote = key(member).vote([7; 16], member, said);
             for _ in 0..2 {
                 told.extend(polls.count(&electors, place, (5, 4), vote));
             }
@@ -185,7 +185,7 @@ mod tests {
         let polls = Polls::default();
         for height in 1..1000 {
             let said = Ballot::new(Stage::Result, &electors, height).said([1; 32]);
-            let vote = key(2).sign([7; 16], 2, said);
+            let vote = key(2).vote([7; 16], 2, said);
             polls.count(&electors, (height, Stage::Result), (100, 99), vote);
         }
         let kept: Vec<Height> = polls.since(0).iter().map(|it| it.height).collect();

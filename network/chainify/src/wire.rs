@@ -16,7 +16,8 @@
 use std::io;
 
 use bytes::Bytes;
-use ledger::votes::{SIGNATURE_BYTES, Said, Vote};
+use ledger::signatures::SIGNATURE_BYTES;
+use ledger::votes::{Said, Vote};
 use ledger::{Certificate, Hash};
 use types::Height;
 use types::codec::{decode_bytes, decode_str, decode_u64, encode_bytes, encode_str, encode_u64};

@@ -11,7 +11,7 @@ use chainify::{Exchange, Folders, Joining, Shared};
 use cluster::{Answer, Answering, Members, Peers, Plan, Secrets};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use ledger::votes::VoteKey;
+use ledger::signatures::SecretKey;
 use ledger::{Files, RealFiles};
 use order::Network;
 
@@ -70,7 +70,7 @@ pub fn joining(
         folders: Folders { book, orders, again },
         url: url.trim().to_owned(),
         member: secrets.id,
-        key: VoteKey::of_pkcs8(own.key.secret_der())?,
+        key: SecretKey::of_pkcs8(own.key.secret_der())?,
         exchange,
         clock: Arc::new({
             let clock = database::clock();

@@ -226,7 +226,7 @@ pub(crate) mod tests {
         let mut forged = certified.clone();
         let own = under(&by_one, &by_one.parameters);
         let said = Said { electors: own.hash(), ..certified.anchor.certificate.said };
-        let vote = key(1).sign(own.ledger_id, 1, said);
+        let vote = key(1).vote(own.ledger_id, 1, said);
         forged.anchor.certificate.said = said;
         forged.anchor.certificate.votes = vec![(1, vote.signature)];
         forged.anchor.first_block = first_by_one;

@@ -59,12 +59,12 @@ pub mod sets;
 pub mod succession;
 pub mod vouched;
 
-use ed25519_zebra::{Signature, SigningKey, VerificationKey, VerificationKeyBytes};
-use types::{Error, Height, Result, SqlState};
+use types::Height;
 
 use crate::files::{Files, StorageFile};
 use crate::hash::{Hash, TAG_VOTE};
 use crate::header::LedgerId;
+use crate::signatures::{Claim, SIGNATURE_BYTES, SecretKey};
 
 pub use anchor::{AnchorFault, CertifiedAnchor, Unanchored};
 pub use certificate::Certificate;
@@ -90,7 +90,6 @@ fn open_or_create(files: &dyn Files, name: &str) -> std::io::Result<Box<dyn Stor
     }
 }
 
-pub const SIGNATURE_BYTES: usize = 64;
 const SIGNED_BYTES: usize = 112;
 
 /// The text of what was decided: height, result hash, and by whom it is to be decided.
@@ -110,47 +109,17 @@ pub struct Vote {
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
-/// What a member signs by.
-pub struct VoteKey(SigningKey);
-
-/// What an Ed25519 key's PKCS #8 form has in front of its seed, behind length and version: RFC
-/// 8410, section 7.
-const PKCS8_MIDDLE: [u8; 11] = [0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
-const PKCS8_FRONT: usize = 5;
-
-impl VoteKey {
-    pub fn of_seed(seed: [u8; 32]) -> VoteKey {
-        VoteKey(SigningKey::from(seed))
-    }
-
-    /// Of a key in PKCS #8, DER, as TLS has it.
-    pub fn of_pkcs8(der: &[u8]) -> Result<VoteKey> {
-        let seed = der
-            .get(PKCS8_FRONT..)
-            .and_then(|rest| rest.strip_prefix(&PKCS8_MIDDLE))
-            .and_then(|rest| rest.first_chunk::<32>());
-        seed.map(|seed| VoteKey::of_seed(*seed)).ok_or_else(|| {
-            let what = "the key of this node is not an ed25519 key in PKCS #8";
-            Error::new(SqlState::INVALID_TEXT_REPRESENTATION, what)
-        })
-    }
-
-    pub fn public(&self) -> [u8; 32] {
-        VerificationKey::from(&self.0).into()
-    }
-
-    pub fn sign(&self, ledger_id: LedgerId, member: u64, said: Said) -> Vote {
-        let signature = self.0.sign(&signed_bytes(ledger_id, member, &said));
-        Vote { member, said, signature: signature.to_bytes() }
+impl SecretKey {
+    /// A member's word for a result.
+    pub fn vote(&self, ledger_id: LedgerId, member: u64, said: Said) -> Vote {
+        Vote { member, said, signature: self.sign(&signed_bytes(ledger_id, member, &said)) }
     }
 }
 
 /// Whether the signature is that of the holder of `key`.
 pub fn holds(vote: &Vote, ledger_id: LedgerId, key: &[u8; 32]) -> bool {
-    let bytes = signed_bytes(ledger_id, vote.member, &vote.said);
-    let signature = Signature::from_bytes(&vote.signature);
-    let key = VerificationKey::try_from(VerificationKeyBytes::from(*key));
-    key.is_ok_and(|key| key.verify(&signature, &bytes).is_ok())
+    let message = &signed_bytes(ledger_id, vote.member, &vote.said);
+    Claim { key, message, signature: &vote.signature }.holds()
 }
 
 /// What is signed.
@@ -173,8 +142,8 @@ pub(crate) mod tests {
 
     pub const LEDGER: LedgerId = *b"test ledger 0001";
 
-    pub fn key(member: u64) -> VoteKey {
-        VoteKey::of_seed([member as u8; 32])
+    pub fn key(member: u64) -> SecretKey {
+        SecretKey::of_seed([member as u8; 32])
     }
 
     /// As `tally cluster init` writes them.
@@ -207,7 +176,7 @@ pub(crate) mod tests {
     }
 
     pub fn vote(member: u64, height: Height, result: u8) -> Vote {
-        key(member).sign(LEDGER, member, said(height, result))
+        key(member).vote(LEDGER, member, said(height, result))
     }
 
     #[test]
@@ -229,16 +198,5 @@ pub(crate) mod tests {
         assert!(!holds_with(&Vote { signature, ..vote }, LEDGER, 2));
         let no_key = [2; 32];
         assert!(!holds(&vote, LEDGER, &no_key));
-    }
-
-    #[test]
-    fn a_key_is_read_as_tls_has_it() {
-        let mut der = vec![0x30, 0x2e, 2, 1, 0];
-        der.extend_from_slice(&PKCS8_MIDDLE);
-        der.extend_from_slice(&[4; 32]);
-        assert_eq!(VoteKey::of_pkcs8(&der).unwrap().public(), key(4).public());
-        assert!(VoteKey::of_pkcs8(&der[..47]).is_err());
-        der[9] = 4;
-        assert!(VoteKey::of_pkcs8(&der).is_err());
     }
 }

@@ -94,12 +94,13 @@ pub fn follow(first: Electors, successions: &[Succession]) -> Result<Electors> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::Said;
     use super::super::tests::{key, parameters};
-    use super::super::{Said, VoteKey};
     use super::*;
     use crate::block::Block;
     use crate::genesis::Genesis;
     use crate::parameters::Parameters;
+    use crate::signatures::SecretKey;
     use crate::testing::{chain_of, chain_on, genesis};
 
     /// A ledger whose blocks are for the members `first`, and from `change` on for others.
@@ -128,13 +129,13 @@ pub(crate) mod tests {
         block: &Block,
         electors: &Electors,
         members: &[u64],
-        key: impl Fn(u64) -> VoteKey,
+        key: impl Fn(u64) -> SecretKey,
     ) -> Certificate {
         let header = block.result.header();
         let electors = electors.hash();
         let said = Said { height: header.height, result_hash: block.hash(), electors };
         let ledger_id = header.ledger_id;
-        let sign = |id: &u64| (*id, key(*id).sign(ledger_id, *id, said).signature);
+        let sign = |id: &u64| (*id, key(*id).vote(ledger_id, *id, said).signature);
         Certificate { ledger_id, said, votes: members.iter().map(sign).collect() }
     }
 

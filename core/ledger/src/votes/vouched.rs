@@ -65,10 +65,10 @@ impl Word {
 
 #[cfg(test)]
 mod tests {
-    use super::super::VoteKey;
     use super::super::succession::tests::{certify, certify_with, ledger, succession, under};
     use super::super::tests::{key, parameters};
     use super::*;
+    use crate::signatures::SecretKey;
 
     #[test]
     fn most_of_the_known_members_vouch_or_those_who_follow_them() {
@@ -102,7 +102,7 @@ mod tests {
         };
         assert!(holds(&before, &known(&[2, 3, 4])));
         // A ledger of one's own, with keys of one's own.
-        let own = |id: u64| VoteKey::of_seed([id as u8 + 100; 32]);
+        let own = |id: u64| SecretKey::of_seed([id as u8 + 100; 32]);
         let keys = (1..=4).map(|id| (id, own(id).public())).collect();
         let made_up = Electors { keys, ..first.clone() };
         let forged = Word {

@@ -14,7 +14,7 @@ use chainify::{Database, Exchange, Folders, Joining, Member, Shared, Terms};
 use futures::future::BoxFuture;
 use ledger::MemoryFiles;
 use ledger::hash::to_hex;
-use ledger::votes::VoteKey;
+use ledger::signatures::SecretKey;
 use order::Proposal;
 use tokio::task::JoinHandle;
 
@@ -70,8 +70,8 @@ struct World {
     sequence: AtomicU64,
 }
 
-fn key(member: u64) -> VoteKey {
-    VoteKey::of_seed([member as u8; 32])
+fn key(member: u64) -> SecretKey {
+    SecretKey::of_seed([member as u8; 32])
 }
 
 fn terms_with(votes: usize) -> Terms {

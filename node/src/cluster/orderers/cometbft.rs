@@ -27,10 +27,9 @@ use engine::{Elsewhere, Journal, Replica};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use ledger::hash::from_hex;
+use ledger::signatures::SecretKey;
 use ledger::votes::electors::ELECTORS;
-use ledger::{
-    Batch, Files, Genesis, Hash, RealFiles, Record, Stream, VoteKey, first_block, read_record,
-};
+use ledger::{Batch, Files, Genesis, Hash, RealFiles, Record, Stream, first_block, read_record};
 use order::Proposal;
 use order_comet::home::{self, Member};
 use order_comet::{Comet, Config, LAG, Settings as CometSettings, Start, Validators, height_of};
@@ -79,7 +78,7 @@ pub fn make(data: &Path, plan: &Plan, id: u64, key: &[u8]) -> Result<()> {
     let seed = seed_of(key);
     let own = members.iter().find(|member| member.id == id);
     let own = own.context("this node is not among the members")?;
-    ensure!(VoteKey::of_pkcs8(key)?.public() == own.key, "the key is not that of member {id}");
+    ensure!(SecretKey::of_pkcs8(key)?.public() == own.key, "the key is not that of member {id}");
     let chain = home::chain_id(&id_of(&plan.ledger_id)?);
     let made = home::make(data, &chain, &founders, &members, own, &seed);
     made.context("cannot make CometBFT's folder")

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use cluster::{Identity, Own};
-use ledger::votes::VoteKey;
+use ledger::signatures::SecretKey;
 use ledger::{Electors, Hash};
 
 pub struct OwnKeys {
@@ -29,7 +29,7 @@ impl OwnKeys {
         &mut self,
         electors: &Electors,
         next: Option<&Electors>,
-    ) -> Result<Option<Vec<VoteKey>>> {
+    ) -> Result<Option<Vec<SecretKey>>> {
         let is_named = |public: &Hash| {
             let all = [Some(electors), next].into_iter().flatten();
             all.map(|it| it.keys.get(&self.me)).any(|named| named == Some(public))
@@ -40,7 +40,7 @@ impl OwnKeys {
         if signs_by == self.signs_by {
             return Ok(None);
         }
-        let keys = own.iter().map(|own| Ok(VoteKey::of_pkcs8(own.key.secret_der())?));
+        let keys = own.iter().map(|own| Ok(SecretKey::of_pkcs8(own.key.secret_der())?));
         let keys = keys.collect::<Result<_>>()?;
         self.signs_by = signs_by;
         Ok(Some(keys))

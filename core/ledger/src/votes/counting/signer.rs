@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use crate::votes::{LastVote, Said, Vote, VoteKey};
+use crate::signatures::SecretKey;
+use crate::votes::{LastVote, Said, Vote};
 use crate::{Files, LedgerId};
 
 /// The first block of each span of block time is voted on.
@@ -17,7 +18,7 @@ pub struct Signer {
     ledger_id: LedgerId,
     member: u64,
     /// More than one while a key is being replaced.
-    keys: Vec<VoteKey>,
+    keys: Vec<SecretKey>,
     last: LastVote,
     span: Option<i64>,
     due: VecDeque<Said>,
@@ -31,7 +32,7 @@ impl Signer {
     }
 
     /// Signs by these from now on.
-    pub fn use_keys(&mut self, keys: Vec<VoteKey>) {
+    pub fn use_keys(&mut self, keys: Vec<SecretKey>) {
         self.keys = keys;
     }
 
@@ -46,7 +47,7 @@ impl Signer {
     }
 
     fn votes_for(&self, said: Said) -> impl Iterator<Item = Vote> {
-        self.keys.iter().map(move |key| key.sign(self.ledger_id, self.member, said))
+        self.keys.iter().map(move |key| key.vote(self.ledger_id, self.member, said))
     }
 
     /// A block was executed, behind all before.

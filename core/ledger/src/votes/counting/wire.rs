@@ -19,7 +19,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use types::Height;
 
 use crate::Certificate;
-use crate::votes::{SIGNATURE_BYTES, Said, Succession, Vote};
+use crate::signatures::SIGNATURE_BYTES;
+use crate::votes::{Said, Succession, Vote};
 
 /// What requests begin with.
 pub const VOTES: u8 = b'v';
@@ -139,15 +140,16 @@ fn cut() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Electors, VoteKey};
+    use crate::Electors;
+    use crate::signatures::SecretKey;
 
     use super::*;
 
     #[test]
     fn what_was_sent_is_read_and_garbage_is_refused() {
-        let key = VoteKey::of_seed([1; 32]);
+        let key = SecretKey::of_seed([1; 32]);
         let said = |height| Said { height, result_hash: [height as u8; 32], electors: [4; 32] };
-        let sign = |height| key.sign([2; 16], 3, said(height));
+        let sign = |height| key.vote([2; 16], 3, said(height));
         let sent: Vec<Vote> = (5..9).map(sign).collect();
         let message = votes(7, &sent);
         assert_eq!(message[0], VOTES);

@@ -8,15 +8,16 @@ use kit::mutant;
 use kit::random::Random;
 use types::Height;
 
-use crate::votes::{Said, Vote, VoteKey};
+use crate::signatures::SecretKey;
+use crate::votes::{Said, Vote};
 use crate::{Certificate, Electors, Files, Hash, MemoryFiles, Parameters, hash::to_hex};
 
 use super::{Found, Signer, Tally};
 
 const LEDGER: [u8; 16] = [7; 16];
 
-fn key(member: u64) -> VoteKey {
-    VoteKey::of_seed([member as u8; 32])
+fn key(member: u64) -> SecretKey {
+    SecretKey::of_seed([member as u8; 32])
 }
 
 fn electors(members: u64) -> Electors {
@@ -135,7 +136,7 @@ impl Pair {
             _ => {
                 let member = 1 + random.below(members);
                 let signer = if random.below(6) == 0 { 1 + random.below(members) } else { member };
-                let vote = key(signer).sign(LEDGER, member, said(height, result));
+                let vote = key(signer).vote(LEDGER, member, said(height, result));
                 self.twin.vote(vote, signer == member);
                 Ok((self.tally.count(vote), self.twin.certify()))
             }
@@ -148,7 +149,7 @@ impl Pair {
         voters: Vec<u64>,
     ) -> Result<(Vec<Found>, Option<Said>), String> {
         let holds = voters.len() >= self.electors.votes;
-        let votes = voters.into_iter().map(|id| (id, key(id).sign(LEDGER, id, says).signature));
+        let votes = voters.into_iter().map(|id| (id, key(id).vote(LEDGER, id, says).signature));
         let certificate = Certificate { ledger_id: LEDGER, said: says, votes: votes.collect() };
         let found = self.tally.believe(&certificate);
         if found.is_ok() != holds {
@@ -383,7 +384,7 @@ fn a_member_that_signs_twice_is_found() {
 }
 
 fn vote_for(electors: &Electors, member: u64, height: Height) -> Vote {
-    key(member).sign(LEDGER, member, said_for(electors, height, 1))
+    key(member).vote(LEDGER, member, said_for(electors, height, 1))
 }
 
 fn certificate_in(found: &[Found]) -> (Height, Hash, Vec<u64>) {
@@ -429,13 +430,13 @@ fn votes_stay_when_electors_change() {
 /// meanwhile; where others are ahead or behind in that, nothing is held against it.
 #[test]
 fn a_key_that_changes_counts_from_then_on() {
-    let other_key = VoteKey::of_seed([77; 32]);
+    let other_key = SecretKey::of_seed([77; 32]);
     let first = Electors { votes: 3, liars: 0, ..electors(3) };
     let mut others = first.clone();
     others.keys.insert(2, other_key.public());
     let mut tally = Tally::new(first.clone(), None);
     tally.expect(others.clone());
-    let by_new = |height| other_key.sign(LEDGER, 2, said_for(&others, height, 1));
+    let by_new = |height| other_key.vote(LEDGER, 2, said_for(&others, height, 1));
     let by_old = |height| vote_for(&others, 2, height);
     assert!(tally.count(vote_for(&others, 1, 6)).is_empty());
     assert!(tally.count(by_new(6)).is_empty() && tally.count(by_new(7)).is_empty());
@@ -452,7 +453,7 @@ fn a_key_that_changes_counts_from_then_on() {
     assert_eq!((tally.counts_of(2).refused, tally.counts_of(2).counted), (0, 2));
     let found = tally.count(by_new(8));
     assert_eq!(certificate_in(&found), (8, others.hash(), vec![1, 2, 3]));
-    let forged = VoteKey::of_seed([78; 32]).sign(LEDGER, 2, said_for(&others, 9, 1));
+    let forged = SecretKey::of_seed([78; 32]).vote(LEDGER, 2, said_for(&others, 9, 1));
     assert!(tally.count(forged).is_empty());
     assert_eq!(tally.counts_of(2).refused, 1);
 }
