@@ -15,6 +15,9 @@ use super::transaction::{AccessMode, OpenTransaction, writes_to_the_past};
 use crate::bind::statement::TransactionModes;
 use crate::syntax::as_of::AsOf;
 
+/// How often a statement that is two begins anew where others have changed what it read.
+pub(super) const ATTEMPTS_MAX: usize = 8;
+
 impl Session {
     pub(super) fn begin(
         &mut self,
@@ -130,6 +133,25 @@ impl Session {
             self.roll_back();
         }
         Ok(())
+    }
+
+    /// Ends the block that a statement began for itself, and commits what it came to if that
+    /// `counts`. `None`: others have changed what it read, and it begins anew, as long as attempts
+    /// are left.
+    pub(super) async fn end_own_block<T>(
+        &mut self,
+        attempts_left: &mut usize,
+        done: Result<T>,
+        counts: bool,
+    ) -> Option<Result<T>> {
+        *attempts_left -= 1;
+        let ended = self.end_implicit_block(counts).await;
+        match done.and_then(|done| ended.map(|()| done)) {
+            Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE && *attempts_left > 0 => {
+                None
+            }
+            done => Some(done),
+        }
     }
 
     /// The client is about to be told of an error.

@@ -22,6 +22,7 @@ use sqlparser::ast::{self, VisitMut};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::answer::Answer;
+use super::blocks::ATTEMPTS_MAX;
 use super::lock_clauses::locking_queries;
 use super::prepared::{Action, Prepared};
 use super::{Session, View};
@@ -29,9 +30,6 @@ use crate::bind::statement::Program;
 use crate::syntax::names::quoted;
 use crate::syntax::parse::parse_query;
 use crate::syntax::parsed::{Body, Cover, Parsed};
-
-/// How often a statement begins anew where others have changed what it read.
-const ATTEMPTS_MAX: usize = 8;
 
 /// A statement has as many parameters as the protocol can count.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
@@ -53,14 +51,11 @@ impl Session {
         self.check_may_write_alone()?;
         let mut left = if self.settings.has_transaction_key() { 1 } else { ATTEMPTS_MAX };
         loop {
-            left -= 1;
             self.begin_implicit_block()?;
             let answered = self.answer_in_two(prepared, parameters, &sub).await;
-            let done = matches!(answered, Ok(Some(_)));
-            let ended = self.end_implicit_block(done).await;
-            match answered.and_then(|answer| ended.map(|()| answer)) {
-                Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE && left > 0 => {}
-                answered => return answered,
+            let counts = matches!(answered, Ok(Some(_)));
+            if let Some(answered) = self.end_own_block(&mut left, answered, counts).await {
+                return answered;
             }
         }
     }

@@ -5,12 +5,9 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::Session;
 use super::answer::{Answer, Tag, plain};
-
+use super::blocks::ATTEMPTS_MAX;
 use super::prepared::Action;
 use crate::syntax::table_as::TableAs;
-
-/// How often it begins anew where others have changed what it read.
-const ATTEMPTS_MAX: usize = 8;
 
 impl Session {
     /// In the open transaction, or else in one of its own.
@@ -29,24 +26,13 @@ impl Session {
         if self.transaction.is_some() {
             return self.create_and_fill(made, types, parameters).await;
         }
-        let mut attempt = 1;
+        let mut left = ATTEMPTS_MAX;
         loop {
             self.begin_implicit_block()?;
-            let answer = match self.create_and_fill(made, types, parameters).await {
-                Ok(answer) => self.end_implicit_block(true).await.map(|()| answer),
-                Err(error) => {
-                    self.end_implicit_block(false).await?;
-                    Err(error)
-                }
-            };
-            match answer {
-                Err(error)
-                    if error.code() == SqlState::SERIALIZATION_FAILURE
-                        && attempt < ATTEMPTS_MAX =>
-                {
-                    attempt += 1;
-                }
-                answer => return answer,
+            let filled = self.create_and_fill(made, types, parameters).await;
+            let counts = filled.is_ok();
+            if let Some(filled) = self.end_own_block(&mut left, filled, counts).await {
+                return filled;
             }
         }
     }
