@@ -10,6 +10,102 @@ use super::*;
 const README: &str = include_str!("../../../README.md");
 const CLUSTER: &str = include_str!("../../../docs/cluster.md");
 
+/// A page whose blocks need something that it does not speak of.
+struct Page {
+    name: &'static str,
+    text: &'static str,
+    /// Run in front of its blocks.
+    before: &'static str,
+    /// Words of it that stand for the reader's own.
+    replaced: &'static [(&'static str, &'static str)],
+    /// Blocks that are run.
+    blocks: usize,
+    expected: &'static [&'static str],
+}
+
+/// A node with some accounts, in a dozen blocks.
+const WITH_A_NODE: &str = r#"
+export TALLY_HTTP_LISTEN=127.0.0.1:5461
+tally serve > node.log 2>&1 &
+opened 5460
+export PGHOST=127.0.0.1 PGPORT=5460 PGUSER=tally PGDATABASE=tally
+psql -c "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint NOT NULL)" \
+    -c "CREATE TABLE history (id bigint)" -c "GRANT SELECT, UPDATE ON accounts TO PUBLIC"
+for id in $(seq 12); do psql -qc "INSERT INTO accounts VALUES ($id, 1000)"; done
+psql -c "CREATE PROCEDURE transfer(a bigint, b bigint, amount bigint) LANGUAGE SQL AS \$\$
+    UPDATE accounts SET balance = balance - amount WHERE id = a;
+    UPDATE accounts SET balance = balance + amount WHERE id = b;
+\$\$"
+"#;
+
+/// A certificate for this machine, which is its own authority.
+const WITH_A_CERTIFICATE: &str = r#"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+    -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem 2> openssl.log
+cp cert.pem ca.pem
+chmod 600 key.pem
+export PGPASSWORD="a long password"
+"#;
+
+const PAGES: &[Page] = &[
+    Page {
+        name: "roles",
+        text: include_str!("../../../docs/roles.md"),
+        before: WITH_A_NODE,
+        replaced: &[],
+        blocks: 1,
+        expected: &["GRANT ROLE\nALTER ROLE"],
+    },
+    Page {
+        name: "organisations",
+        text: include_str!("../../../docs/organisations.md"),
+        before: WITH_A_NODE,
+        replaced: &[],
+        blocks: 2,
+        expected: &["| user | ada", "| root |"],
+    },
+    Page {
+        name: "time-travel",
+        text: include_str!("../../../docs/time-travel.md"),
+        before: WITH_A_NODE,
+        replaced: &[("TIMESTAMP '2026-03-01 12:00+00'", "TIMESTAMP '2100-03-01 12:00+00'")],
+        blocks: 1,
+        expected: &["  7 |    1000"],
+    },
+    Page {
+        name: "transactions",
+        text: include_str!("../../../docs/transactions.md"),
+        before: WITH_A_NODE,
+        replaced: &[],
+        blocks: 1,
+        expected: &["committed"],
+    },
+    Page {
+        name: "multi-version",
+        text: include_str!("../../../docs/multi-version.md"),
+        before: WITH_A_NODE,
+        replaced: &[],
+        blocks: 2,
+        expected: &["SET\nSET"],
+    },
+    Page {
+        name: "backups",
+        text: include_str!("../../../docs/backups.md"),
+        before: WITH_A_NODE,
+        replaced: &[],
+        blocks: 1,
+        expected: &["blocks 0 to 1 stay"],
+    },
+    Page {
+        name: "operations",
+        text: include_str!("../../../docs/operations.md"),
+        before: WITH_A_CERTIFICATE,
+        replaced: &[("db.example.org", "localhost")],
+        blocks: 2,
+        expected: &["(1 row)"],
+    },
+];
+
 /// The first of the ports that pages name, and how many there are from it on.
 const PORT: u16 = 5460;
 const PORTS: u16 = 30;
@@ -78,7 +174,7 @@ set -euo pipefail
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 opened() {
     for _ in $(seq 600); do
-        psql "postgresql://tally@127.0.0.1:$1/tally" -c 'SELECT 1' > /dev/null 2>&1 && return
+        pg_isready -q -h 127.0.0.1 -p "$1" && return
         sleep 0.1
     done
     echo "nothing answers on port $1"; exit 1
@@ -87,6 +183,16 @@ opened() {
 
 /// Runs a page's blocks in an empty folder; what they printed.
 fn follow(page: &str, opened: &[(&str, &[u16])], counts: (usize, usize)) -> String {
+    follow_behind("", page, opened, counts)
+}
+
+/// The same behind some lines of `sh`.
+fn follow_behind(
+    before: &str,
+    page: &str,
+    opened: &[(&str, &[u16])],
+    counts: (usize, usize),
+) -> String {
     assert_eq!(hidden(page), Vec::<&str>::new(), "in no block of sh or sql");
     let blocks = blocks(page);
     let (run, left_out): (Vec<_>, Vec<_>) = blocks.iter().partition(|it| it.left_out.is_none());
@@ -96,7 +202,7 @@ fn follow(page: &str, opened: &[(&str, &[u16])], counts: (usize, usize)) -> Stri
     }
     assert_eq!((run.len(), left_out.len()), counts, "blocks that are run, and that are not");
 
-    let mut script = BEFORE.to_owned();
+    let mut script = [BEFORE, before].concat();
     for block in run {
         if block.is_sql {
             script +=
@@ -119,7 +225,7 @@ fn follow(page: &str, opened: &[(&str, &[u16])], counts: (usize, usize)) -> Stri
     let programs = Path::new(env!("CARGO_BIN_EXE_tally")).parent().unwrap().display().to_string();
     // Members have their own settings; a lone node is told by the environment.
     let listen = [("TALLY_LISTEN", format!("127.0.0.1:{first}")), ("TALLY_HTTP_LISTEN", "".into())];
-    let own = listen.into_iter().filter(|_| page.contains("\ntally serve &"));
+    let own = listen.into_iter().filter(|_| script.contains("\ntally serve "));
     let done = Command::new("timeout")
         .args([PATIENCE_S, "bash", "-c", &script])
         .current_dir(folder.path())
@@ -154,6 +260,36 @@ fn every_line_about_clusters_runs() {
     let said = follow(CLUSTER, &opened, (6, 0));
     for expected in ["made 3 nodes", "member 4 is added", "member 4 is removed", "goes on alone"] {
         assert!(said.contains(expected), "no {expected:?} in {said}");
+    }
+}
+
+/// Of all pages but those that need programs which a first build does not have, and those that
+/// follow above.
+#[test]
+fn every_line_of_the_manual_runs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let known = |name: &str| PAGES.iter().any(|page| page.name == name);
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Some(name) = path.file_name().and_then(|it| it.to_str()?.strip_suffix(".md")) else {
+            continue;
+        };
+        let text = fs::read_to_string(&path).unwrap();
+        let is_script = text.lines().any(|line| line == "```sh" || line == "```sql");
+        let is_apart = ["cluster", "kafka", "cometbft"].contains(&name);
+        assert!(is_apart || known(name) == is_script, "{name}.md");
+    }
+    for Page { name, text, before, replaced, blocks, expected } in PAGES {
+        let mut page = (*text).to_owned();
+        for (reader, own) in *replaced {
+            assert!(page.contains(reader), "{name}.md says no {reader}");
+            page = page.replace(reader, own);
+        }
+        let up = [("tally serve --listen", &[PORT][..])];
+        let said = follow_behind(before, &page, &up, (*blocks, 0));
+        for expected in *expected {
+            assert!(said.contains(expected), "{name}.md: no {expected:?} in {said}");
+        }
     }
 }
 
