@@ -60,6 +60,7 @@ static HEEDED: &[Known] = &[
     reported("client_encoding", "UTF8"),
     known("check_function_bodies", "on"),
     reported("DateStyle", "ISO, MDY"),
+    reported("IntervalStyle", "postgres"),
     fixed("default_table_access_method", "heap"),
     known("default_transaction_deferrable", "off"),
     known("client_min_messages", "notice"),
@@ -223,7 +224,6 @@ const ONLY: &[(&str, &str)] = &[
     ("default_tablespace", ""),
     ("default_text_search_config", "pg_catalog.simple"),
     ("event_triggers", "on"),
-    ("IntervalStyle", "postgres"),
     ("lo_compat_privileges", "off"),
     ("quote_all_identifiers", "off"),
     ("session_replication_role", "origin"),
@@ -286,11 +286,7 @@ pub fn only(name: &str) -> Option<&'static str> {
 }
 
 static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
-    let is_reported = |name: &str| name == "IntervalStyle";
-    let kept = WITHOUT_EFFECT
-        .iter()
-        .chain(ONLY)
-        .map(|&(name, default)| Known { reported: is_reported(name), ..known(name, default) });
+    let kept = WITHOUT_EFFECT.iter().chain(ONLY).map(|&(name, default)| known(name, default));
     let mut all: Vec<Known> = HEEDED.iter().cloned().chain(kept).collect();
     all.sort_by_key(|known| known.name.to_ascii_lowercase());
     all

@@ -388,6 +388,8 @@ pub(crate) fn spelt(name: &str) -> Option<Cow<'static, str>> {
     find(name).ok().map(|known| known.name)
 }
 
+const INTERVAL_STYLES: [&str; 4] = ["sql_standard", "postgres", "postgres_verbose", "iso_8601"];
+
 fn check(name: &str, value: &str) -> Result<()> {
     let invalid = |hint: &str| {
         Err(Error::new(
@@ -404,6 +406,10 @@ fn check(name: &str, value: &str) -> Result<()> {
         "TimeZone" => zones::find(value).map(drop),
         "bytea_output" if !is(&["hex"]) => invalid("Use hex."),
         "DateStyle" if !value.to_ascii_uppercase().starts_with("ISO") => invalid("Use ISO, MDY."),
+        // How an interval is shown; no value is one yet.
+        "IntervalStyle" if !is(&INTERVAL_STYLES) => {
+            invalid("Available values: sql_standard, postgres, postgres_verbose, iso_8601.")
+        }
         name if known::only(name).is_some_and(|only| !is_like(only, value)) => {
             Err(Error::unsupported(format_args!("the value \"{value}\" of parameter \"{name}\"")))
         }
@@ -492,6 +498,7 @@ fn canonical(name: &str, value: &str) -> String {
     match name {
         "client_encoding" => known::encoding(value).unwrap_or("UTF8").into(),
         "DateStyle" => "ISO, MDY".into(),
+        "IntervalStyle" => value.to_ascii_lowercase(),
         "TimeZone" => zones::spelled(value),
         name if BOOLEANS.contains(&name) => match boolean(name, value) {
             Ok(true) => "on".into(),

@@ -146,3 +146,21 @@ fn set_config_obeys_its_statement() {
         assert_eq!(code(client.run("SHOW app.c").await), SqlState::UNDEFINED_OBJECT);
     });
 }
+
+/// Rails asks for it as it connects.
+#[test]
+fn the_style_of_intervals_can_be_chosen() {
+    block_on(async {
+        let node = Node::new("serial");
+        let mut client = node.session();
+        assert_eq!(shown(&mut client, "IntervalStyle").await, "postgres");
+        for style in ["iso_8601", "SQL_Standard", "postgres_verbose"] {
+            client.run(&format!("SET intervalstyle = '{style}'")).await.unwrap();
+            assert_eq!(shown(&mut client, "IntervalStyle").await, style.to_lowercase());
+        }
+        let refused = client.run("SET intervalstyle = 'french'").await;
+        assert_eq!(code(refused), SqlState::INVALID_PARAMETER_VALUE);
+        client.run("RESET intervalstyle").await.unwrap();
+        assert_eq!(shown(&mut client, "IntervalStyle").await, "postgres");
+    });
+}
