@@ -297,15 +297,7 @@ impl Transition {
         }
         let place = draft.add_column(&self.catalog, definition)?;
         let counted = self.catalog.owned_sequences(table.id(), Some(place)).pop();
-        let value = match &draft.table.defaults[usize::from(place)] {
-            None => Value::Null,
-            Some(_) if counted.is_some() => Value::Null,
-            Some(Expr::Const(value)) => value.clone(),
-            Some(_) => {
-                return Err(Error::unsupported("ADD COLUMN with a default that is not constant")
-                    .with_hint("Add the column, UPDATE it, then SET DEFAULT."));
-            }
-        };
+        let value = value_in_old_rows(draft, place, counted.is_some())?;
         if !value.is_null() && !constraints.is_empty() {
             return Err(Error::unsupported("ADD COLUMN with both a default and a constraint")
                 .with_hint("Add the constraint in a second statement."));
@@ -340,8 +332,20 @@ impl Transition {
             (None, None) => ColumnSource::Constant(value),
         };
         columns.insert(usize::from(place), source);
+        self.add_constraints_of_column(draft, place, definition, &constraints)?;
+        self.rebuild(&draft.table, columns);
+        Ok(())
+    }
+
+    fn add_constraints_of_column(
+        &mut self,
+        draft: &mut Draft,
+        place: ColumnId,
+        definition: &ast::ColumnDef,
+        constraints: &[ast::TableConstraint],
+    ) -> Result<()> {
         // The rows' values for the new column are all NULL, which no constraint minds.
-        for constraint in &constraints {
+        for constraint in constraints {
             match constraint {
                 ast::TableConstraint::Unique(unique) => {
                     let (name, columns) = draft.unique(&self.catalog, unique)?;
@@ -370,7 +374,6 @@ impl Transition {
                 }
             }
         }
-        self.rebuild(&draft.table, columns);
         Ok(())
     }
 
@@ -634,4 +637,15 @@ fn with_column_renamed(text: &str, old: &str, new: &str) -> Result<String> {
         std::ops::ControlFlow::<()>::Continue(())
     });
     Ok(condition.to_string())
+}
+
+/// What rows that are there get in a new column.
+fn value_in_old_rows(draft: &Draft, place: ColumnId, is_counted: bool) -> Result<Value> {
+    match &draft.table.defaults[usize::from(place)] {
+        None => Ok(Value::Null),
+        Some(_) if is_counted => Ok(Value::Null),
+        Some(Expr::Const(value)) => Ok(value.clone()),
+        Some(_) => Err(Error::unsupported("ADD COLUMN with a default that is not constant")
+            .with_hint("Add the column, UPDATE it, then SET DEFAULT.")),
+    }
 }

@@ -92,37 +92,9 @@ impl Session {
         for (used, count) in procedure.sequences.iter().zip(&counts) {
             runs.push(self.take_values(&catalog, used.sequence, *count).await?);
         }
-        while rehearsed {
-            let arguments = self.with_runs(procedure, parameters, &runs)?;
-            let taken = self.rehearse(procedure, &arguments, view)?;
-            let mut more = false;
-            for (place, used) in procedure.sequences.iter().enumerate() {
-                if !matches!(used.need, SequenceNeed::Values { most: None, .. }) {
-                    continue;
-                }
-                let taken = taken.iter().find(|(sequence, _)| *sequence == used.sequence);
-                let count = taken.map_or(0, |(_, count)| *count);
-                if count > counts[place] {
-                    // It stopped there.
-                    let further = counts[place] * 3;
-                    if counts[place] + further > STATEMENT_MAX {
-                        return Err(too_many());
-                    }
-                    let got = self.take_values(&catalog, used.sequence, further).await?;
-                    runs[place].extend(got);
-                    counts[place] += further;
-                    more = true;
-                } else {
-                    counts[place] = count;
-                }
-            }
-            if more {
-                continue;
-            }
-            for (place, used) in procedure.sequences.iter().enumerate() {
-                self.give_back(&catalog, used.sequence, (&mut runs[place], counts[place])).await?;
-            }
-            break;
+        if rehearsed {
+            let rehearsal = (procedure, parameters, view);
+            self.rehearse_until_enough(rehearsal, &mut counts, &mut runs).await?;
         }
         let arguments = self.with_runs(procedure, parameters, &runs)?;
         for (place, used) in procedure.sequences.iter().enumerate() {
@@ -139,6 +111,49 @@ impl Session {
             }
         }
         Ok(Brought { arguments, rehearsed })
+    }
+
+    /// Runs the program without effect until it takes no more values than it has been given, and
+    /// gives back what it leaves.
+    async fn rehearse_until_enough(
+        &mut self,
+        (procedure, parameters, view): (&Arc<Procedure>, &[Value], &View),
+        counts: &mut [u64],
+        runs: &mut [Vec<Run>],
+    ) -> Result<()> {
+        let catalog = Arc::clone(&view.versioned.catalog);
+        loop {
+            let arguments = self.with_runs(procedure, parameters, runs)?;
+            let taken = self.rehearse(procedure, &arguments, view)?;
+            let mut is_enough = true;
+            for (place, used) in procedure.sequences.iter().enumerate() {
+                if !matches!(used.need, SequenceNeed::Values { most: None, .. }) {
+                    continue;
+                }
+                let taken = taken.iter().find(|(sequence, _)| *sequence == used.sequence);
+                let count = taken.map_or(0, |(_, count)| *count);
+                if count <= counts[place] {
+                    counts[place] = count;
+                    continue;
+                }
+                // It stopped there.
+                let further = counts[place] * 3;
+                if counts[place] + further > STATEMENT_MAX {
+                    return Err(too_many());
+                }
+                let got = self.take_values(&catalog, used.sequence, further).await?;
+                runs[place].extend(got);
+                counts[place] += further;
+                is_enough = false;
+            }
+            if is_enough {
+                break;
+            }
+        }
+        for (place, used) in procedure.sequences.iter().enumerate() {
+            self.give_back(&catalog, used.sequence, (&mut runs[place], counts[place])).await?;
+        }
+        Ok(())
     }
 
     fn with_runs(

@@ -6,7 +6,6 @@ use super::report::{Check, Checkpoint, Report};
 
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
-    let measured = &report.measured;
     let _ = writeln!(
         out,
         "\nTallystick demo: SmallBank, {} customers, {} clients, {:.0} s in all\n",
@@ -14,37 +13,45 @@ pub fn text(report: &Report) -> String {
         report.clients,
         report.total_s
     );
-    let mut row = |name: &str, text: String| {
+    for (name, text) in lines(report) {
         let _ = writeln!(out, "  {name:<12} {text}");
-    };
-    row(
-        "load",
-        format!(
-            "{} rows by COPY, {} rows/s",
-            grouped(report.load_rows),
-            grouped((report.load_rows as f64 / report.load_s.max(0.001)) as u64)
+    }
+    out + &verdicts(&report.checks)
+}
+
+/// What was measured, each under its name.
+fn lines(report: &Report) -> Vec<(&'static str, String)> {
+    let measured = &report.measured;
+    let mut lines = vec![
+        (
+            "load",
+            format!(
+                "{} rows by COPY, {} rows/s",
+                grouped(report.load_rows),
+                grouped((report.load_rows as f64 / report.load_s.max(0.001)) as u64)
+            ),
         ),
-    );
-    row(
-        "throughput",
-        format!(
-            "{} transactions/s, each a procedure call, each on disk before its answer",
-            grouped(measured.transactions_per_s as u64)
+        (
+            "throughput",
+            format!(
+                "{} transactions/s, each a procedure call, each on disk before its answer",
+                grouped(measured.transactions_per_s as u64)
+            ),
         ),
-    );
-    row(
-        "latency",
-        format!(
-            "median {}, 95% {}, 99% {}, longest {}",
-            milliseconds(measured.latency_us_p50),
-            milliseconds(measured.latency_us_p95),
-            milliseconds(measured.latency_us_p99),
-            milliseconds(measured.latency_us_max)
+        (
+            "latency",
+            format!(
+                "median {}, 95% {}, 99% {}, longest {}",
+                milliseconds(measured.latency_us_p50),
+                milliseconds(measured.latency_us_p95),
+                milliseconds(measured.latency_us_p99),
+                milliseconds(measured.latency_us_max)
+            ),
         ),
-    );
+    ];
     if let Some(ledger) = &report.ledger {
         let transactions = measured.transactions.max(1) as f64;
-        row(
+        lines.push((
             "ledger",
             format!(
                 "{} blocks, {:.1} transactions a block, {:.1} MB, {:.0} bytes a transaction",
@@ -53,28 +60,28 @@ pub fn text(report: &Report) -> String {
                 ledger.bytes as f64 / 1e6,
                 ledger.bytes as f64 / transactions
             ),
-        );
+        ));
     }
     if let Some(Checkpoint { height: _, rows, bytes, took_s }) = &report.checkpoint {
-        row(
+        lines.push((
             "checkpoint",
             format!(
                 "{took_s:.2} s for {} rows, {:.1} MB, while clients went on",
                 grouped(*rows),
                 *bytes as f64 / 1e6
             ),
-        );
+        ));
     }
     if let Some(recovery_s) = report.recovery_s {
         let from = report.checkpoint.as_ref().map_or(String::new(), |checkpoint| {
             format!(", from block {} on", grouped(checkpoint.height))
         });
-        row(
+        lines.push((
             "recovery",
             format!("{recovery_s:.2} s from the start after SIGKILL until it serves again{from}"),
-        );
+        ));
     }
-    out + &verdicts(&report.checks)
+    lines
 }
 
 /// A line for each, and one for all.
