@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use engine::Engine;
 use engine::locks::Shown;
-use pgcatalog::{Lock, Locked, Locks, Members, Memory, OtherMemory, SystemAnalyst};
+use pgcatalog::{Lock, Locked, Locks, Members, Memory, OtherMemory, Sessions, SystemAnalyst};
 use sql::analyst::Analyst;
 use sql::session::commons::{Commons, advisory};
 use storage::Store;
@@ -24,7 +24,8 @@ pub fn analyst(
     let columnar = columnar(Arc::clone(engine.store()), settings, metrics)?;
     let memory = Memory::new(Arc::clone(engine.store()), other_memory(metrics));
     let (locks, members) = (locks_of(engine, commons), members_of(metrics));
-    Ok(Arc::new(SystemAnalyst::new(memory, locks, members, columnar)))
+    let analyst = SystemAnalyst::new(memory, locks, members, columnar);
+    Ok(Arc::new(analyst.with_sessions(sessions_of(commons))))
 }
 
 /// Of a member of a cluster.
@@ -36,6 +37,11 @@ fn members_of(metrics: &Arc<Metrics>) -> Members {
             of_misbehaviour.misbehaviour.get().map(|read| read()).unwrap_or_default()
         }),
     }
+}
+
+fn sessions_of(commons: &Commons) -> Sessions {
+    let activities = Arc::clone(&commons.activities);
+    Sessions(Arc::new(move || activities.shown()))
 }
 
 fn locks_of(engine: &Engine, commons: &Commons) -> Locks {

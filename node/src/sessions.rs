@@ -150,6 +150,10 @@ impl pgfront::Database for ClientListener {
         _ = signals.get_or_init(|| Arc::new(Ends(options.backends.clone())));
         _ = database.commons.passwords.get_or_init(|| Arc::new(Verifiers));
         let mut inner = session::Session::new(database, info, Signal { raised, withdraw });
+        inner.is_from(match options.peer {
+            Peer::Tcp(address) => Some(address),
+            Peer::Unix => None,
+        });
         if !options.application_name.is_empty() {
             inner.settings.set("application_name", Some(&options.application_name))?;
         }
@@ -215,7 +219,7 @@ impl commons::Signals for Ends {
 /// A bound statement, and the arguments that stood in its text.
 struct Statement {
     prepared: Arc<session::Prepared>,
-    literals: Box<[Value]>,
+    literals: session::Literals,
 }
 
 struct Session {
@@ -269,8 +273,10 @@ impl pgfront::Session for Session {
         parameters: &[Value],
     ) -> Result<Response, Error> {
         let Statement { prepared, literals } = &prepared.body;
-        let arguments = if literals.is_empty() { parameters } else { literals };
-        let answer = self.inner.execute(prepared, arguments).await?;
+        let answer = match literals.is_empty() {
+            true => self.inner.execute(prepared, parameters).await?,
+            false => self.inner.execute_lifted(prepared, literals).await?,
+        };
         Ok(response(answer))
     }
 

@@ -120,6 +120,64 @@ fn a_setting_that_changed_shows_where_the_same_text_asked_before() {
 }
 
 #[test]
+fn sessions_see_what_others_do_and_of_other_users_no_more_than_that_they_are_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(&folder.path().join("data"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (owner, sleeper, idler) =
+            (node.connect().await, node.connect().await, node.connect().await);
+        owner.batch_execute("CREATE TABLE t (a int PRIMARY KEY); CREATE USER eve").await.unwrap();
+        idler.batch_execute("SET application_name = 'idler'; BEGIN").await.unwrap();
+        idler.batch_execute("INSERT INTO t VALUES (1)").await.unwrap();
+        let cancel = sleeper.cancel_token();
+        let asleep =
+            tokio::spawn(async move { sleeper.batch_execute("SELECT pg_sleep(60)").await });
+        let sleeps = "SELECT state, query_start IS NOT NULL, xact_start IS NOT NULL,
+            client_addr IS NOT NULL, datname FROM pg_stat_activity
+            WHERE query = 'SELECT pg_sleep(60)'";
+        let row = loop {
+            if let Some(row) = owner.query_opt(sleeps, &[]).await.unwrap() {
+                break row;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        };
+        assert_eq!(row.get::<_, &str>(0), "active");
+        assert!((1..4).all(|column| row.get::<_, bool>(column)), "{row:?}");
+        assert_eq!(row.get::<_, &str>(4), "tally");
+        let idles = "SELECT state, query, xact_start < state_change FROM pg_stat_activity
+            WHERE application_name = 'idler'";
+        let row = owner.query_one(idles, &[]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "idle in transaction");
+        assert_eq!(row.get::<_, &str>(1), "INSERT INTO t VALUES (1)");
+        assert!(row.get::<_, bool>(2));
+        idler.batch_execute("nonsense").await.unwrap_err();
+        idler.batch_execute("SELECT 1").await.unwrap_err();
+        let row = owner.query_one(idles, &[]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "idle in transaction (aborted)");
+        // Another user.
+        owner.batch_execute("SET ROLE eve").await.unwrap();
+        let hidden = "SELECT count(*), count(state), min(query), max(query) FROM pg_stat_activity
+            WHERE pid <> pg_backend_pid()";
+        let row = owner.query_one(hidden, &[]).await.unwrap();
+        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (2, 0));
+        assert_eq!(row.get::<_, &str>(2), "<insufficient privilege>");
+        assert_eq!(row.get::<_, &str>(3), "<insufficient privilege>");
+        owner.batch_execute("RESET ROLE").await.unwrap();
+        cancel.cancel_query(tokio_postgres::NoTls).await.unwrap();
+        asleep.await.unwrap().unwrap_err();
+        drop(idler);
+        loop {
+            let row = owner.query_one("SELECT count(*) FROM pg_stat_activity", &[]).await.unwrap();
+            if row.get::<_, i64>(0) == 1 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    });
+}
+
+#[test]
 fn a_product_of_catalogs_is_refused_before_it_fills_memory() {
     on_a_node(async |client| {
         let product = "SELECT count(*) FROM pg_proc a, pg_proc b, pg_proc c";

@@ -4,6 +4,8 @@
 //! than the page's. A block that cannot be run here has a comment in front, `<!-- not run: why
 //! -->`, and is counted.
 
+use std::fs;
+
 use super::clusters::free_ports;
 use super::*;
 

@@ -25,7 +25,7 @@ use crate::memory::Memory;
 use crate::query::users::ROWS_MAX;
 use crate::query::{About, Prepared, about};
 use crate::relation;
-use crate::world::{Activity, Locks, Members, Row, Session, World};
+use crate::world::{Locks, Members, Row, Session, Sessions, World};
 
 /// Search paths for which the newest schema is kept as system tables show it.
 const PATHS_MAX: usize = 4;
@@ -36,6 +36,7 @@ pub struct SystemAnalyst {
     memory: Memory,
     locks: Locks,
     members: Members,
+    sessions: Sessions,
     /// The newest version of the schema that was asked about, by search path.
     world: Mutex<Vec<(u64, Arc<World>)>>,
 }
@@ -47,7 +48,13 @@ impl SystemAnalyst {
         members: Members,
         others: Option<Arc<dyn Analyst>>,
     ) -> SystemAnalyst {
-        SystemAnalyst { others, memory, locks, members, world: Mutex::default() }
+        let (sessions, world) = (Sessions::default(), Mutex::default());
+        SystemAnalyst { others, memory, locks, members, sessions, world }
+    }
+
+    /// Shows what these do.
+    pub fn with_sessions(self, sessions: Sessions) -> SystemAnalyst {
+        SystemAnalyst { sessions, ..self }
     }
 
     fn world(&self, request: &QueryRequest<'_>) -> Arc<World> {
@@ -69,21 +76,13 @@ impl SystemAnalyst {
     }
 
     fn session(&self, request: &QueryRequest<'_>) -> Session {
-        // A session knows of no others.
-        let own = Activity {
-            pid: request.info.backend_pid,
-            user: request.info.user.clone(),
-            application: String::new(),
-            state: "active".to_owned(),
-            query: request.text.to_owned(),
-        };
         Session {
             user: request.info.session_user().to_owned(),
             role: request.info.current_user().to_owned(),
             database: request.info.database.clone(),
             backend_pid: request.info.backend_pid,
             server_version: request.info.server_version.clone(),
-            activity: vec![own],
+            sessions: self.sessions.clone(),
             memory: Some(self.memory.clone()),
             locks: self.locks.clone(),
             members: self.members.clone(),
@@ -248,11 +247,7 @@ fn session_now(session: &Session, settings: &Settings, now_us: i64) -> Session {
     let cursors = settings.cursors.clone();
     let settings = settings.show_all().into_iter();
     let settings = settings.map(|(name, value)| (name.into_owned(), value)).collect();
-    let mut session = Session { now_us, settings, cursors, ..session.clone() };
-    let application = session.settings.iter().find(|(name, _)| name == "application_name");
-    let application = application.map(|(_, value)| value.clone()).unwrap_or_default();
-    session.activity.iter_mut().for_each(|own| own.application.clone_from(&application));
-    session
+    Session { now_us, settings, cursors, ..session.clone() }
 }
 
 /// System tables for the other engine.

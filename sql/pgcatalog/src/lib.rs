@@ -45,5 +45,5 @@ pub use analyst::SystemAnalyst;
 pub use memory::{Memory, OtherMemory};
 pub use query::{Prepared, system_query};
 pub use world::{
-    Activity, Lock, Locked, Locks, Member, Members, Misbehaviour, Row, Session, World,
+    Lock, Locked, Locks, Member, Members, Misbehaviour, Row, Session, Sessions, World,
 };

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use sql::Catalog;
 use sql::names;
+use sql::session::commons::activity::Shown;
 use sql::settings::CursorSeen;
 use sql::syntax::path::SearchPath;
 use types::{TableId, Value};
@@ -28,7 +29,7 @@ pub struct Session {
     pub role: String,
     /// What SHOW ALL shows.
     pub settings: Vec<(String, String)>,
-    pub activity: Vec<Activity>,
+    pub sessions: Sessions,
     pub cursors: Vec<CursorSeen>,
     pub memory: Option<Memory>,
     pub locks: Locks,
@@ -50,6 +51,22 @@ impl Default for Locks {
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Locks")
+    }
+}
+
+/// Tells what the node's sessions do.
+#[derive(Clone)]
+pub struct Sessions(pub Arc<dyn Fn() -> Vec<Shown> + Send + Sync>);
+
+impl Default for Sessions {
+    fn default() -> Sessions {
+        Sessions(Arc::new(Vec::new))
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sessions")
     }
 }
 
@@ -129,17 +146,6 @@ pub struct Member {
 impl Member {
     /// The role of one that does not answer.
     pub const SILENT: &'static str = "silent";
-}
-
-/// A session, as the others see it.
-#[derive(Clone, Debug, Default)]
-pub struct Activity {
-    pub pid: i32,
-    pub user: String,
-    pub application: String,
-    /// `active`, `idle`, `idle in transaction`.
-    pub state: String,
-    pub query: String,
 }
 
 /// One version of a catalog.

@@ -167,20 +167,43 @@ pub fn tally_memory(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     }
 }
 
+/// What a session of another user does is for superusers and members of that user's role.
 pub fn pg_stat_activity(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     let roles = facts.world.catalog.roles();
-    for session in &facts.session.activity {
-        rows.row(&[
+    let own = roles.find(&facts.session.role).map(|role| role.id);
+    let time = |us: Option<i64>| us.map_or(Value::Null, Value::Timestamptz);
+    for session in (facts.session.sessions.0)() {
+        let user = roles.find(&session.user).map(|role| role.id);
+        let is_own = session.process == facts.session.backend_pid;
+        let sees = own.zip(user).is_some_and(|(own, user)| {
+            roles.is_superuser(own) || roles.has_privileges_of(own, user)
+        });
+        let mut all = vec![
             ("datid", oid(number::DATABASE)),
-            ("datname", Value::text(&facts.session.database)),
-            ("pid", Value::Int(session.pid.into())),
-            ("usesysid", oid(roles.find(&session.user).map_or(0, |role| role.id.0))),
+            ("datname", Value::text(&session.database)),
+            ("pid", Value::Int(session.process.into())),
+            ("usesysid", oid(user.map_or(0, |id| id.0))),
             ("usename", Value::text(&session.user)),
             ("application_name", Value::text(&session.application)),
-            ("state", Value::text(&session.state)),
-            ("query", Value::text(&session.query)),
-            ("backend_type", Value::text("client backend")),
-        ]);
+        ];
+        match sees || is_own {
+            false => all.push(("query", Value::text("<insufficient privilege>"))),
+            true => all.extend([
+                (
+                    "client_addr",
+                    session.client.map_or(Value::Null, |it| Value::from(it.ip().to_string())),
+                ),
+                ("client_port", Value::Int(session.client.map_or(-1, |it| it.port().into()))),
+                ("backend_start", Value::Timestamptz(session.began_us)),
+                ("xact_start", time(session.transaction_us)),
+                ("query_start", time(session.statement_us)),
+                ("state_change", Value::Timestamptz(session.changed_us)),
+                ("state", Value::text(session.state.name())),
+                ("query", Value::text(&session.text)),
+                ("backend_type", Value::text("client backend")),
+            ]),
+        }
+        rows.row(&all);
     }
 }
 

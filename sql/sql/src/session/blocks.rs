@@ -161,6 +161,7 @@ impl Session {
             transaction.fail();
             self.failed = true;
         }
+        self.show_rest();
     }
 
     /// COMMIT and ROLLBACK outside of a block do nothing.

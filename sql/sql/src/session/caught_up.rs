@@ -25,6 +25,7 @@ use super::Session;
 impl Session {
     /// Before the first statement.
     pub async fn arrive(&mut self) -> Result<()> {
+        self.shared.present.activity.calls_itself(self.settings.application());
         if self.serves_reads_only() {
             self.settings.report("in_hot_standby", "on".to_owned());
             return Ok(());

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use types::{DataType, Result, Value, Zone};
 
 use super::Session;
-use super::prepared::{Lifted, Prepared, Source, statement_bytes};
+use super::prepared::{Lifted, Literals, Prepared, Source, statement_bytes};
 use crate::syntax::normalise::{Literal, Normalised, normalise};
 use crate::syntax::parse::parse;
 use crate::syntax::parsed::Parsed;
@@ -48,7 +48,7 @@ impl Session {
         &mut self,
         source: Source,
         types: &[Option<DataType>],
-    ) -> Result<(Arc<Prepared>, Box<[Value]>)> {
+    ) -> Result<(Arc<Prepared>, Literals)> {
         let parsed = match source {
             Source::Lifted(prepared, literals) => return Ok((prepared, literals)),
             Source::Parsed(parsed) => parsed,
@@ -57,12 +57,12 @@ impl Session {
                 if ParameterTypes::new(types).is_empty()
                     && let Some(prepared) = self.bound_already(&text, version)
                 {
-                    return Ok((prepared, Box::default()));
+                    return Ok((prepared, Literals::default()));
                 }
                 self.parse(&text)?.remove(0)
             }
         };
-        Ok((self.prepare(parsed, types)?, Box::default()))
+        Ok((self.prepare(parsed, types)?, Literals::default()))
     }
 
     /// What the text was bound to under this version of the schema, with no types declared.
@@ -70,7 +70,7 @@ impl Session {
         self.statements.bound.get(text).filter(|prepared| prepared.version == version).cloned()
     }
 
-    fn lift(&mut self, sql: &str) -> Option<(Arc<Prepared>, Box<[Value]>)> {
+    fn lift(&mut self, sql: &str) -> Option<(Arc<Prepared>, Literals)> {
         let Normalised { text, literals } = normalise(sql)?;
         let declared: Vec<_> = literals.iter().map(|literal| literal.data_type.clone()).collect();
         let key = (text, ParameterTypes::new(&declared));
@@ -93,8 +93,8 @@ impl Session {
             .into_iter()
             .zip(types)
             .map(|(literal, t)| value_of(literal, t, &self.info.zone));
-        let values = values.collect::<Option<_>>()?;
-        Some((prepared, values))
+        let values = values.collect::<Option<Vec<_>>>()?;
+        Some((prepared, values.into()))
     }
 
     /// Makes room for another statement that is kept bound, by letting go of all others if there

@@ -60,6 +60,7 @@ mod touched;
 pub mod transaction;
 pub mod versioned;
 
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use concurrency::Outcome;
@@ -89,13 +90,14 @@ pub use answer::{Answer, Tag};
 use chance::NO_SEED;
 use changes::SchemaText;
 use commons::Commons;
+use commons::activity::State;
 use copy_in::CopyIn;
 use cursors::Cursors;
 use guard::{Guard, SHORT_TEXT_BYTES};
 pub use guard::{Signal, aside};
 use lock_clauses::Locking;
 use parts::{Running, Seen, Shared, Statements};
-pub use prepared::{Action, Prepared, Source, statement_bytes};
+pub use prepared::{Action, Literals, Prepared, Source, statement_bytes};
 use schema::Schema;
 use stocks::Drawn;
 use transaction::OpenTransaction;
@@ -177,12 +179,12 @@ pub struct Session {
 impl Session {
     pub fn new(database: Arc<Database>, info: SessionInfo, signal: impl Into<Signal>) -> Session {
         let guard = Arc::new(Guard::new(signal.into(), Arc::clone(&database.memory.pool)));
-        let (commons, process) = (Arc::clone(&database.commons), info.backend_pid);
+        let commons = Arc::clone(&database.commons);
         let locks = database.engine.locks();
         locks.join_cycles();
         commons.advisory.join(locks.cycles());
         Session {
-            shared: Shared::new(&commons, process, &info.user),
+            shared: Shared::new(&commons, &info),
             database,
             info,
             settings: Settings::default(),
@@ -224,6 +226,25 @@ impl Session {
             Some(_) if self.failed => Status::Failed,
             Some(_) => Status::InTransaction,
         }
+    }
+
+    /// Where its client connects from; `None`: by the socket's file.
+    pub fn is_from(&mut self, client: Option<SocketAddr>) {
+        self.shared.present.activity.is_from(client);
+    }
+
+    /// Shows others that no statement runs.
+    fn show_rest(&self) {
+        let activity = &self.shared.present.activity;
+        if self.settings.has_changes() {
+            activity.calls_itself(self.settings.application());
+        }
+        let state = match self.status() {
+            Status::Idle => State::Idle,
+            Status::InTransaction => State::InTransaction,
+            Status::Failed => State::Failed,
+        };
+        activity.end(state);
     }
 
     pub fn parse(&self, sql: &str) -> Result<Vec<Parsed>> {
@@ -431,6 +452,36 @@ impl Session {
     }
 
     pub async fn execute(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+    ) -> Result<Answer> {
+        self.execute_shown(prepared, parameters, None).await
+    }
+
+    /// The same with the literals that stood in its text.
+    pub async fn execute_lifted(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        literals: &Literals,
+    ) -> Result<Answer> {
+        self.execute_shown(prepared, literals, Some(Arc::clone(literals))).await
+    }
+
+    async fn execute_shown(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        literals: Option<Literals>,
+    ) -> Result<Answer> {
+        self.shared.present.activity.begin(prepared, literals);
+        let answered = self.execute_within(prepared, parameters).await;
+        self.show_rest();
+        answered
+    }
+
+    /// The same as a part of another statement, which others go on to see.
+    async fn execute_within(
         &mut self,
         prepared: &Arc<Prepared>,
         parameters: &[Value],

@@ -113,7 +113,7 @@ impl Session {
                 false => types::cast::assign_to(value, data_type)?,
             });
         }
-        self.execute(&prepared, &values).await
+        self.execute_within(&prepared, &values).await
     }
 
     /// A name that SQL did not give is one that the protocol may have given.

@@ -8,11 +8,13 @@ use procedure::{Frame, Notice};
 use rustc_hash::FxHashMap;
 use types::{DataType, Height, Origin};
 
+use super::commons::activity::{Shown, State, now_us};
 use super::commons::advisory::AdvisoryOwner;
 use super::commons::channels::Listener;
 use super::commons::{Commons, Present};
 use super::guard::{Guard, query_frame};
 use super::prepared::{Lifted, Prepared};
+use crate::settings::session_info::SessionInfo;
 
 /// Statements that it keeps.
 pub(super) struct Statements {
@@ -73,16 +75,30 @@ pub(super) struct Shared {
     /// Some of its advisory locks end with the transaction, or with the statement.
     pub has_transaction_locks: bool,
     pub listener: Listener,
-    _present: Present,
+    pub present: Present,
 }
 
 impl Shared {
-    pub fn new(commons: &Arc<Commons>, process: i32, user: &str) -> Shared {
+    pub fn new(commons: &Arc<Commons>, info: &SessionInfo) -> Shared {
+        let (process, now_us) = (info.backend_pid, now_us());
+        let shown = Shown {
+            process,
+            user: info.user.clone(),
+            database: info.database.clone(),
+            application: String::new(),
+            client: None,
+            state: State::Idle,
+            text: String::new(),
+            began_us: now_us,
+            transaction_us: None,
+            statement_us: None,
+            changed_us: now_us,
+        };
         Shared {
             advisory: commons.advisory.owner(process),
             has_transaction_locks: false,
             listener: commons.channels.listener(process),
-            _present: commons.enter(process, user),
+            present: commons.enter(shown),
         }
     }
 }

@@ -182,11 +182,14 @@ pub(super) struct Lifted {
     pub prepared: Option<Arc<Prepared>>,
 }
 
+/// Literals that stood in a statement's text, and are given to it as parameters.
+pub type Literals = Arc<[Value]>;
+
 /// A statement on its way to being bound.
 pub enum Source {
     Parsed(Parsed),
     /// A text that has been bound before, as it stands.
     Known(String),
     /// What is left of it without its literals, and these.
-    Lifted(Arc<Prepared>, Box<[Value]>),
+    Lifted(Arc<Prepared>, Literals),
 }

@@ -53,7 +53,7 @@ impl Session {
         let declared: Vec<_> = types.iter().cloned().map(Some).collect();
         let parsed = self.parse(fill)?.remove(0);
         let fill = self.prepare(parsed, &declared)?;
-        match Box::pin(self.execute(&fill, parameters)).await? {
+        match Box::pin(self.execute_within(&fill, parameters)).await? {
             Answer::Tag(Tag::Counted(_, rows)) => {
                 Ok(Answer::Tag(Tag::Counted("SELECT".into(), rows)))
             }

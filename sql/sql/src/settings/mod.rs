@@ -143,6 +143,16 @@ impl Settings {
         Ok((known.name, value.unwrap_or_else(|| known.default.to_owned())))
     }
 
+    /// Whether something has changed that clients are told of and have not been.
+    pub fn has_changes(&self) -> bool {
+        !self.unreported.is_empty()
+    }
+
+    /// `application_name`.
+    pub fn application(&self) -> String {
+        self.show("application_name").map(|(_, value)| value).unwrap_or_default()
+    }
+
     /// All but those of applications that are not set.
     pub fn show_all(&self) -> Vec<(Cow<'static, str>, String)> {
         let shown = |known: &Known| {

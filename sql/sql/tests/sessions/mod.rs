@@ -218,7 +218,7 @@ impl Client {
                 Ok((prepared, literals)) if literals.is_empty() => {
                     self.session.execute(&prepared, parameters).await
                 }
-                Ok((prepared, literals)) => self.session.execute(&prepared, &literals).await,
+                Ok((prepared, literals)) => self.session.execute_lifted(&prepared, &literals).await,
                 Err(error) => Err(error),
             };
             match answer {

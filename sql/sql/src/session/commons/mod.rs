@@ -4,17 +4,17 @@
 //! Nothing of it is ordered or recorded, no other node knows of it, and a restart begins without
 //! it. A session's share ends with the session, however it ends.
 
+pub mod activity;
 pub mod advisory;
 pub mod channels;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use types::{Height, Result};
 
+use activity::{Activities, Activity, Shown};
 use advisory::AdvisoryLocks;
 use channels::Channels;
 
@@ -32,8 +32,8 @@ pub struct Commons {
     pub certified: OnceLock<watch::Receiver<Height>>,
     /// Set by the front end that checks passwords.
     pub passwords: OnceLock<Arc<dyn Passwords>>,
-    /// Users by the number of their session.
-    users: Mutex<BTreeMap<i32, String>>,
+    /// What its sessions do.
+    pub activities: Arc<Activities>,
 }
 
 /// Makes what passwords are checked by.
@@ -61,24 +61,26 @@ impl fmt::Debug for Commons {
 }
 
 impl Commons {
-    pub(super) fn enter(self: &Arc<Self>, process: i32, user: &str) -> Present {
-        self.users.lock().insert(process, user.to_owned());
-        Present { commons: Arc::clone(self), process }
+    pub(super) fn enter(self: &Arc<Self>, shown: Shown) -> Present {
+        let process = shown.process;
+        let activity = self.activities.enter(shown);
+        Present { activity, commons: Arc::clone(self), process }
     }
 
     pub(super) fn user(&self, process: i32) -> Option<String> {
-        self.users.lock().get(&process).cloned()
+        self.activities.user(process)
     }
 }
 
-/// A session that can be signalled.
+/// A session that others see, and can signal.
 pub(super) struct Present {
+    pub activity: Arc<Activity>,
     commons: Arc<Commons>,
     process: i32,
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        self.commons.users.lock().remove(&self.process);
+        self.commons.activities.leave(self.process);
     }
 }
