@@ -39,6 +39,7 @@ pub mod secrets;
 mod serve;
 mod sessions;
 mod signing;
+mod signing_commands;
 mod skip;
 mod tools;
 mod users;
@@ -105,6 +106,7 @@ fn run(cli: &Cli) -> Result<Exit> {
         Command::Proof(arguments) => proof::run(&arguments.action, cli.output),
         Command::Identity(arguments) => signing::identity(&arguments.action, cli.output),
         Command::Sign(arguments) => signing::sign(arguments, cli.output),
+        Command::Approve(arguments) => signing::approve(arguments, cli.output),
         Command::Config(arguments) => configure::run(arguments, cli.output),
         Command::Completions { shell } => manual::complete(*shell),
         Command::Man { folder } => manual::write(folder, cli.output),

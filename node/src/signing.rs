@@ -12,9 +12,10 @@ use ledger::hash::{from_hex, hash_from_hex, to_hex};
 use ledger::signatures::SecretKey;
 use order::{Submission, View};
 use serde_json::json;
-use types::{DataType, SqlState, Value};
+use types::{DataType, Value};
 
-use crate::cli::{Exit, IdentityAction, Output, Sign, SignAction};
+use crate::cli::{Exit, Output};
+use crate::signing_commands::{Approve, IdentityAction, Sign, SignAction};
 use crate::{database, secrets};
 
 pub fn identity(action: &IdentityAction, output: Output) -> Result<Exit> {
@@ -54,7 +55,7 @@ fn read(file: &Path) -> Result<SecretKey> {
 
 pub fn sign(arguments: &Sign, output: Output) -> Result<Exit> {
     let Sign { key, user, ledger, role, name, expires, action } = arguments;
-    let key = read(key)?;
+    let key = key.as_deref().map(read).transpose()?;
     let body = match action {
         SignAction::Call { procedure, arguments } => {
             let arguments: Vec<Value> =
@@ -86,16 +87,39 @@ pub fn sign(arguments: &Sign, output: Output) -> Result<Exit> {
         approvals: Vec::new(),
     };
     let mut room = [0; 64];
-    envelope.sign(&key, &mut room)?;
+    if let Some(key) = &key {
+        envelope.sign(key, &mut room)?;
+    }
+    print(&envelope, key.as_ref(), output)
+}
+
+fn print(envelope: &View<'_>, key: Option<&SecretKey>, output: Output) -> Result<Exit> {
     let bytes = to_hex(&envelope.encode()?);
     match output {
         Output::Text => println!("\\x{bytes}"),
         Output::Json => {
-            let (id, key) = (to_hex(&envelope.id()?), to_hex(&key.public()));
+            let (id, key) = (to_hex(&envelope.id()?), key.map(|key| to_hex(&key.public())));
             println!("{}", json!({ "envelope": bytes, "id": id, "key": key }));
         }
     }
     Ok(Exit::Ok)
+}
+
+/// What is approved is shown first, on the other stream.
+pub fn approve(arguments: &Approve, output: Output) -> Result<Exit> {
+    let key = read(&arguments.key)?;
+    let bytes = from_hex(arguments.envelope.trim_start_matches("\\x"))
+        .ok()
+        .context("the envelope is no text of hexadecimal digits")?;
+    let mut envelope = View::read(&bytes)?;
+    if envelope.ledger_id != arguments.ledger {
+        bail!("the envelope is for the ledger {}", to_hex(&envelope.ledger_id));
+    }
+    let body = Body::from_request(envelope.request)?;
+    eprintln!("{} asks for: {}", envelope.principal, body.describe());
+    let mut room = [0; 64];
+    envelope.approve(&key, &mut room)?;
+    print(&envelope, Some(&key), output)
 }
 
 /// An integer, a numeric with a point, true, false, null; else a text, in quotes where it looks
@@ -121,15 +145,6 @@ fn argument(text: &str) -> Result<Value> {
     })
 }
 
-/// 32 hexadecimal digits.
-pub fn ledger_id(text: &str) -> types::Result<[u8; 16]> {
-    let id = from_hex(text).ok().and_then(|id| <[u8; 16]>::try_from(id).ok());
-    id.ok_or_else(|| {
-        let what = "a ledger's id has 32 hexadecimal digits";
-        types::Error::new(SqlState::INVALID_TEXT_REPRESENTATION, what)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,13 +166,5 @@ mod tests {
         }
         assert!(matches!(argument("1.50").unwrap(), Value::Numeric(_)));
         assert!(argument("1.5.0").is_err());
-    }
-
-    #[test]
-    fn a_ledgers_id_has_32_digits() {
-        assert_eq!(ledger_id(&"0a".repeat(16)).unwrap(), [10; 16]);
-        for wrong in ["", "0a", &"0a".repeat(32), &"0x".repeat(16), &"é".repeat(16)] {
-            assert!(ledger_id(wrong).is_err(), "{wrong}");
-        }
     }
 }

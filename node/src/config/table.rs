@@ -219,6 +219,13 @@ settings! {
         /// beyond it is given up, with an error in the log, and the ones before stay. 0 means any.
         checkpoint_undo_bytes_max: u64 = "1073741824";
     }
+    "Organisations", Start {
+        /// The function by which this node decides, as a node of its organisation, what it
+        /// approves: a routine of the ledger that takes (principal text, kind text, what text,
+        /// arguments text[]), returns boolean, and cannot be changed without the organisation.
+        /// Empty: `tally_approve()` is refused.
+        approval_check: String = "";
+    }
     "Memory", Start {
         /// Bytes that tables, their indexes and older versions of their rows may hold. Beyond it
         /// what might write is refused with 53200, but for schema changes and single DELETEs; what

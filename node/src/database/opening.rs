@@ -206,6 +206,9 @@ fn database(
     let key = secrets::node_key(&settings.data).context("cannot have a key that signs heads")?;
     let keeper: Arc<dyn LedgerProofs> = Arc::new(Keeper::new(files, Arc::clone(&engine), key));
     _ = commons.proofs.set(keeper);
+    if !settings.approval_check.is_empty() {
+        _ = commons.approval_check.set(settings.approval_check.clone());
+    }
     Ok(Database { engine, schema, analyst, memory, commons })
 }
 

@@ -103,6 +103,8 @@ impl RoleId {
     pub const PIN_BLOCKS: RoleId = RoleId(9104);
     /// Makes and ends organisations.
     pub const MANAGE_ORGANISATIONS: RoleId = RoleId(9105);
+    /// Has nodes approve transactions.
+    pub const APPROVE_CALLS: RoleId = RoleId(9106);
 }
 
 const PREDEFINED: &[(RoleId, &str)] = &[
@@ -114,4 +116,5 @@ const PREDEFINED: &[(RoleId, &str)] = &[
     (RoleId::SKIP_BLOCKS, "tally_skip_blocks"),
     (RoleId::PIN_BLOCKS, "tally_pin_blocks"),
     (RoleId::MANAGE_ORGANISATIONS, "tally_manage_organisations"),
+    (RoleId::APPROVE_CALLS, "tally_approve_calls"),
 ];

@@ -261,11 +261,7 @@ impl Shared {
             return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
         }
         self.check_takes(&asked)?;
-        let now_us = (self.clock)().max(self.released_us.load(Ordering::Acquire));
-        if view.expires_us < now_us {
-            let what = "the transaction expired before it was ordered";
-            return Err(Error::new(SqlState::QUERY_CANCELED, what));
-        }
+        self.check_not_expired(&view, "ordered")?;
         envelope.check_signatures()?;
         signers_may(&*self.language, &view)?;
         if self.language.asks_for_approvals() {
@@ -309,8 +305,21 @@ impl Shared {
             return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
         };
         let (mut view, mut room) = (View::read(envelope)?, [0; 64]);
+        self.check_not_expired(&view, "approved")?;
         view.approve(signer, &mut room)?;
         view.encode()
+    }
+
+    /// By this node's clock; its block decides.
+    fn check_not_expired(&self, view: &View<'_>, to_be: &str) -> Result<(), Error> {
+        let now_us = (self.clock)().max(self.released_us.load(Ordering::Acquire));
+        match view.expires_us < now_us {
+            true => {
+                let what = format!("the transaction expired before it was {to_be}");
+                Err(Error::new(SqlState::QUERY_CANCELED, what))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Whether there is room for it now.

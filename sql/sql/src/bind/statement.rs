@@ -229,6 +229,10 @@ pub enum PastQuery {
     SubmitSigned {
         envelope: Expr,
     },
+    /// A transaction that this node is to approve.
+    Approve {
+        envelope: Expr,
+    },
     /// Some columns of what it answers.
     Columns {
         of: Box<PastQuery>,

@@ -19,6 +19,7 @@
 
 mod analysis;
 mod answer;
+mod approve;
 mod beside;
 mod blocks;
 mod calls;

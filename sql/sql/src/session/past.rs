@@ -168,6 +168,7 @@ impl Session {
             PastQuery::Outcome { key } => self.run_outcome(key, parameters).await,
             PastQuery::Proof(query) => self.run_proof(query, parameters).await,
             PastQuery::SubmitSigned { envelope } => self.submit_signed(envelope, parameters).await,
+            PastQuery::Approve { envelope } => self.approve(envelope, parameters, view),
             query => self.run_past(query, parameters, view),
         }
     }
@@ -230,6 +231,7 @@ impl Session {
             PastQuery::Outcome { .. }
             | PastQuery::Proof(_)
             | PastQuery::SubmitSigned { .. }
+            | PastQuery::Approve { .. }
             | PastQuery::Columns { .. } => {
                 let what = "outcomes and proofs are answered by the sequencer";
                 return Err(Error::new(SqlState::INTERNAL_ERROR, what));

@@ -241,6 +241,23 @@ fn compile_write(
     }
 }
 
+/// What a transaction would run under a schema, which need not be the newest.
+///
+/// # Errors
+/// It has no program of its own, or may not have this one.
+pub(super) fn simulated(catalog: &Catalog, transaction: &Transaction) -> Result<Work> {
+    let party = transaction.party()?;
+    let caller = caller_of(catalog, party)?;
+    let compile_text = |text: &str, types: &ParameterTypes| {
+        compile_for_ledger(catalog, party, text, types).map(Arc::new)
+    };
+    let mut draws = Draws::new(transaction.seed);
+    let body = transaction.body.clone();
+    let work = compile_write((catalog, caller), &compile_text, body, &mut draws)?;
+    check_seed(&draws, transaction.seed)?;
+    Ok(work)
+}
+
 /// A transaction that drew nothing under the schema that it was sent under.
 fn check_seed(draws: &Draws, seed: Seed) -> Result<()> {
     match draws.lanes() > 0 && seed == [0; 16] {

@@ -34,6 +34,8 @@ pub struct Commons {
     pub passwords: OnceLock<Arc<dyn Passwords>>,
     /// What its sessions do.
     pub activities: Arc<Activities>,
+    /// The function by which the node judges what it is to approve, by its key. Set by the node.
+    pub approval_check: OnceLock<String>,
 }
 
 /// Makes what passwords are checked by.

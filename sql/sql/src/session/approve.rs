@@ -1,0 +1,206 @@
+//! A node's approval of another's transaction.
+//!
+//! ```text
+//!   envelope ─► simulated on the newest block ─► the node's own check function looks at what was
+//!               asked, and at what it came to ─► the node's approval is put beside it
+//! ```
+//!
+//! The check function is a routine of the ledger that the node's operator names. Nothing of what is
+//! simulated stays; what it came to may be another thing in its block, where the check is not asked
+//! again.
+
+use std::sync::Arc;
+
+use concurrency::{Moment, NoRecord, Overlay, Statement as Call, Work};
+use engine::transaction::StatementText;
+use engine::{Body, KeyId, Transaction};
+use identity::{Holder, Party as Approver, RoleId};
+use order::EnvelopeBytes;
+use procedure::Expr;
+use storage::Snapshot;
+use types::{Error, Result, SqlState, Value};
+
+use super::answer::{Answer, Tag};
+use super::guard::{aside, error_of};
+use super::schema::simulated;
+use super::versioned::Versioned;
+use super::{Session, View};
+use crate::schema::catalog::{Catalog, Commented, Routine};
+
+fn not_ready(what: String) -> Error {
+    Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+}
+
+impl Session {
+    /// `SELECT tally_approve(envelope)`: the envelope with this node's approval.
+    pub(super) fn approve(
+        &mut self,
+        envelope: &Expr,
+        parameters: &[Value],
+        view: &View,
+    ) -> Result<Answer> {
+        self.check_must_be(RoleId::APPROVE_CALLS, "have this node approve transactions")?;
+        let Value::Bytes(bytes) = self.argument(envelope, parameters)? else {
+            let what = "tally_approve() needs an envelope";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
+        };
+        let Some(snapshot) = &view.snapshot else {
+            let what = "tally_approve() cannot run inside a transaction block";
+            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+        };
+        let engine = Arc::clone(&self.database.engine);
+        let catalog = &view.versioned.catalog;
+        let organisation = organisation_of(catalog, engine.node_key())?;
+        let named = self.database.commons.approval_check.get().map(String::as_str);
+        let check = check_function(catalog, named, &organisation)?;
+        let envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(&bytes));
+        let asked = envelope.view()?;
+        if asked.ledger_id != engine.ledger_id() {
+            let what = "the envelope is for another ledger";
+            return Err(Error::new(SqlState::PROTOCOL_VIOLATION, what));
+        }
+        let head = self.head_of(snapshot)?;
+        envelope.check_signatures()?;
+        let transaction = Transaction::of(&asked)?;
+        drop(asked);
+        let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
+        self.simulate(&transaction, &check, (&**snapshot, moment), &view.versioned)?;
+        let approved = engine.approve(&bytes)?;
+        EnvelopeBytes::read(approved.clone()).check_signatures()?;
+        let row = [Value::Bytes(approved.to_vec().into())];
+        Ok(Answer::Rows { rows: vec![row.into()], tag: Tag::Select, lease: None })
+    }
+
+    /// What it asks for, then what the check function says of it.
+    fn simulate(
+        &mut self,
+        transaction: &Transaction,
+        check: &Arc<Routine>,
+        (snapshot, moment): (&Snapshot, Moment),
+        versioned: &Versioned,
+    ) -> Result<()> {
+        let work = match transaction.body {
+            Body::Schema { .. } | Body::Parameter { .. } => None,
+            _ => Some(simulated(&versioned.catalog, transaction)?),
+        };
+        let procedure = check.procedure_for(&versioned.catalog, None)?;
+        let arguments = arguments_of(&versioned.catalog, transaction)?;
+        let look = Work::Statement(Call { procedure, arguments: arguments.into() });
+        let catalog = Arc::clone(snapshot.catalog());
+        let mut overlay = Overlay::new(catalog, moment.height, moment, NoRecord);
+        let frame = &mut self.running.frame;
+        frame.meter().set_memory(self.guard.memory());
+        let run = aside(false, || {
+            if let Some(work) = &work {
+                work.run(frame, &mut overlay)?;
+                overlay.evaluate_all()?;
+            }
+            look.run(frame, &mut overlay)
+        });
+        let looked = run.map_err(error_of);
+        drop(frame.meter().hand_over(self.guard.memory()));
+        snapshot.check()?;
+        match looked?.rows.first().and_then(|row| row.first()) {
+            Some(Value::Bool(true)) => Ok(()),
+            _ => {
+                let what = format!("function {} does not approve the transaction", name_of(check));
+                Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what))
+            }
+        }
+    }
+}
+
+fn name_of(routine: &Routine) -> &str {
+    &routine.definition.name
+}
+
+/// The one that the node's key approves for.
+fn organisation_of(catalog: &Catalog, key: Option<KeyId>) -> Result<String> {
+    let is_in_force = |(id, known): &(&KeyId, &identity::Key)| {
+        Some(**id) == key
+            && known.revoked.is_none()
+            && matches!(known.holder, Holder::Node(_) | Holder::Root)
+    };
+    let mut all = catalog.organisations().all();
+    let found = all.find(|organisation| organisation.keys().any(|key| is_in_force(&key)));
+    found.map(|organisation| organisation.name.clone()).ok_or_else(|| {
+        not_ready("this node is one of no organisation".to_owned()).with_hint(
+            "ALTER ORGANISATION … ADD KEY … FOR NODE … makes it one; tally identity node shows its \
+             key.",
+        )
+    })
+}
+
+/// Which none can change but with the organisation, since a policy of its own asks for it.
+fn check_function(
+    catalog: &Catalog,
+    name: Option<&str>,
+    organisation: &str,
+) -> Result<Arc<Routine>> {
+    let Some(name) = name else {
+        return Err(not_ready("this node approves nothing".to_owned())
+            .with_detail("Its setting approval_check names no function.")
+            .with_hint(
+                "The function takes (principal text, kind text, what text, arguments text[]) and \
+                 returns boolean.",
+            ));
+    };
+    let found = catalog.routine(name).cloned();
+    let routine = found.ok_or_else(|| {
+        let what = format!("function {name} does not exist");
+        Error::new(SqlState::UNDEFINED_FUNCTION, what)
+            .with_detail("The node's setting approval_check names it.")
+    })?;
+    let types: Vec<String> = routine.definition.input_types().map(|it| it.to_string()).collect();
+    let procedure = routine.procedure(catalog);
+    if types != ["text", "text", "text", "text[]"] || !procedure.read_only {
+        let what = format!("function {name} is no check function");
+        return Err(Error::new(SqlState::INVALID_OBJECT_DEFINITION, what).with_detail(
+            "One takes (principal text, kind text, what text, arguments text[]), returns boolean \
+             and writes nothing.",
+        ));
+    }
+    let object = Commented::Routine(name.to_owned());
+    let others = |party: &Approver| party.organisation != organisation;
+    let own = catalog.policies().find(|(of, _)| **of == object);
+    if own.is_none_or(|(_, set)| set.policy.is_met(&mut { others })) {
+        let what =
+            format!("function {name} can be changed without organisation \"{organisation}\"");
+        return Err(not_ready(what)
+            .with_hint(format!("ALTER FUNCTION {name} SET APPROVAL POLICY '{organisation}'")));
+    }
+    Ok(routine)
+}
+
+/// Who asks, what kind of thing, its name or text, and the arguments as texts.
+fn arguments_of(catalog: &Catalog, transaction: &Transaction) -> Result<Vec<Value>> {
+    let texts = |values: &[Value]| {
+        let text = |value: &Value| match value.is_null() {
+            true => Value::Null,
+            false => Value::from(value.to_text(&value.data_type_hint())),
+        };
+        Value::Array(values.iter().map(text).collect())
+    };
+    let (kind, what, arguments) = match &transaction.body {
+        Body::Call(Call { procedure, arguments }) => {
+            // Behind its own stand those of sequences.
+            let own = catalog.routine(procedure);
+            let own = own.map_or(0, |routine| routine.definition.input_types().count());
+            let own = arguments.get(..own).unwrap_or(arguments);
+            ("call", procedure.as_str(), texts(own))
+        }
+        Body::Statement(Call { procedure: StatementText { text, .. }, arguments }) => {
+            ("statement", text.as_str(), texts(arguments))
+        }
+        Body::Load(load) => ("load", load.procedure.as_str(), texts(&[])),
+        Body::Schema { text } => ("schema", text.as_str(), texts(&[])),
+        Body::Parameter { name, value } => {
+            ("parameter", name.as_str(), texts(&[Value::text(value)]))
+        }
+        Body::Interactive { .. } | Body::Checkpoint { .. } | Body::Skip { .. } => {
+            let what = "a transaction of this kind is not approved by nodes";
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
+        }
+    };
+    Ok(vec![Value::text(&transaction.user), Value::text(kind), Value::text(what), arguments])
+}
