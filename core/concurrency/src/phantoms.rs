@@ -1,8 +1,8 @@
 //! Phantoms: the writes of a block that touch a range which another transaction read.
 //!
-//! A write touches a range when its row lies in the range before it or after it. What the row will
-//! be is not always known (update commands are kept unevaluated), so the answer may be a "yes" too
-//! many, never one too few.
+//! A write touches a range when its row lies in the range before the write or after it. What the
+//! row will be is not always known (update commands are kept unevaluated): false positives are
+//! possible, false negatives are not.
 //!
 //! *Cost.* For each index that a range is of, the writes of its table are sorted once by the
 //! entries that they leave and take; a range finds its own by binary search. Only commands that

@@ -2,14 +2,14 @@
 //! share.
 //!
 //! A [`Trial`] holds for one thread while its guard lives; a pool hands its caller's trial to the
-//! workers for the time of a job. So two tests of one process do not disturb each other, and the
+//! workers for the time of a job. So tests in one process do not affect each other, and the
 //! oracle's own replay can run without the bug that it is to find.
 //!
 //! At every access of a transaction, at the start of every job and wherever [`pause`] is called
 //! another worker may come in between, for a processor of two cores shows few interleavings by
 //! itself:
 //!
-//! * **Chosen**: the workers of a job [take turns](kit::turns), and the seed says who goes on. The
+//! * **Chosen**: the workers of a job [take turns](kit::turns), and the seed determines which runs next. The
 //!   same seed gives the same interleaving on any machine: so bugs are looked for.
 //! * **Shaken**: a worker gives up its processor now and then, or sleeps for some microseconds.
 //!   That looks into what lies between two pauses, but no run comes back: a test may demand of it

@@ -10,16 +10,15 @@
 //!                                             + what a steady clock says has passed
 //! ```
 //!
-//! and refuses by a message. What was ordered nevertheless is not judged again: times of blocks are
-//! only held not to run back, on every replica alike.
+//! and refuses by a message. A block that was ordered is not checked again: times of blocks are only
+//! held not to run back, on every replica alike.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use types::{Error, Result, SqlState};
 
-/// Tells the time: microseconds since 2000-01-01 UTC. The only clock of the engine, handed in by
-/// the node.
+/// Wall-clock time: microseconds since 2000-01-01 UTC. Supplied by the node, as is [`SteadyClock`].
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// A clock that is never set, in microseconds since any moment.

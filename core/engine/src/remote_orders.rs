@@ -14,8 +14,8 @@
 //! ([`order::Orderer::recorded`]); then a block whose order this replica would make otherwise is
 //! refused before it runs, as it has diverged.
 //!
-//! *Given up.* An orderer that cannot reach what orders says of which envelopes it waits for no
-//! more, and what their clients are told ([`order::Orderer::given_up`]).
+//! *Given up.* An orderer that is cut off reports the envelopes it has given up, with the error for
+//! each client ([`order::Orderer::given_up`]).
 //!
 //! **Invariants.** A ticket is answered once. What waits is bounded by the orderer.
 

@@ -1,13 +1,14 @@
 //! Counting heap allocations.
 //!
 //! A program that wants them counted makes [`Counting`] its global allocator, around the one it
-//! would have. The count is off but during a run that is made for it, so that otherwise an
-//! allocation costs one load of a flag that never changes more. [`largest_during`] watches one
-//! thread: whether hostile bytes make a decoder ask for more memory than they have bytes.
+//! would have. The count is off but during a run that is made for it: otherwise an allocation costs two
+//! loads of flags that no thread writes, and an addition to a counter of its own thread.
+//! [`largest_during`] watches one thread: whether hostile bytes make a decoder ask for more memory
+//! than they have bytes.
 //!
 //! How many bytes are given out ([`live_bytes`]) is counted all the time: what a process holds
-//! beyond them is the allocator's, and not a leak. Each thread counts by itself and tells when it
-//! has come to [`TOLD_BYTES`], so that allocating touches no line that others write.
+//! beyond them is the allocator's, and not a leak. Each thread counts locally and adds to the global
+//! counter every [`FLUSHED_BYTES`], so that allocating touches no line that others write.
 
 // An allocator is unsafe by its signature; this one only counts and passes on.
 #![allow(unsafe_code)]
@@ -21,13 +22,13 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 /// Threads that watch their own.
 static WATCHED: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that were given out and not taken back, as far as threads have told.
+/// Bytes that were given out and not taken back, as far as threads have added theirs.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
 /// What a thread keeps to itself at most.
-const TOLD_BYTES: i64 = 64 << 10;
+const FLUSHED_BYTES: i64 = 64 << 10;
 
-/// What a thread has not told; it does when it ends.
+/// What a thread has not added yet; it does when it ends.
 struct Unreported(Cell<i64>);
 
 impl Drop for Unreported {
@@ -48,7 +49,7 @@ pub struct Counting<A>(pub A);
 fn change(bytes: i64) {
     let noted = UNREPORTED.try_with(|Unreported(unreported)| {
         let now = unreported.get() + bytes;
-        let is_little = now.abs() < TOLD_BYTES;
+        let is_little = now.abs() < FLUSHED_BYTES;
         unreported.set(if is_little { now } else { 0 });
         if !is_little {
             LIVE.fetch_add(now, Ordering::Relaxed);
@@ -97,7 +98,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     }
 }
 
-/// Bytes that the allocator has given out, but for [`TOLD_BYTES`] of each thread; 0 where the
+/// Bytes that the allocator has given out, but for [`FLUSHED_BYTES`] of each thread; 0 where the
 /// global allocator is not a [`Counting`] one.
 pub fn live_bytes() -> u64 {
     u64::try_from(LIVE.load(Ordering::Relaxed)).unwrap_or(0)

@@ -1,8 +1,8 @@
 //! Whether the topic is the one that this node has read, and says what the ledger says.
 //!
-//! A node that goes on in a topic of another ledger, or in one that was made anew, would execute
-//! what the others do not. So it looks whenever it begins to read, and after anything that failed:
-//! at the topic's two ends, and at the checksum of the record before the next one. What the ledger
+//! A node that goes on in a topic of another ledger, or in one that was recreated, would execute
+//! different transactions. So it checks the topic before it starts reading, and after every failure:
+//! its two ends, and the checksum of the record before the next one. What the ledger
 //! holds already is compared batch by batch.
 
 use std::sync::Arc;

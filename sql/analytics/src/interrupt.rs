@@ -1,9 +1,9 @@
-//! Ends within operators that would not come to one.
+//! Cancellation inside operators that could otherwise run for hours without yielding.
 //!
-//! A task gives way when it waits, or at a scan once it has made enough batches. A join makes any
+//! A DataFusion task yields when it waits, or in a scan after a number of batches. A join makes any
 //! number of batches of one that it reads, and a nested loop whose condition is never true makes
-//! none: aborting its task would have no effect for hours. So what a join makes is counted like a
-//! scan's, and the condition of a nested loop looks at a flag each time it is evaluated, for some
+//! none: aborting its task would have no effect for hours. So joins are wrapped in an operator that
+//! yields after a number of output batches, and the condition of a nested loop looks at a flag each time it is evaluated, for some
 //! thousand pairs of rows.
 
 use std::fmt;

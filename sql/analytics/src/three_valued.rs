@@ -7,8 +7,8 @@
 //!   some    EXISTS (…)                     x NOT IN (…)  =  NOT x IN (…)
 //! ```
 //!
-//! DataFusion makes a join of IN whose answer is true or false. That does where only truth counts:
-//! in WHERE, HAVING and ON, below nothing but AND and OR. There IN stays as it is, and so does an
+//! DataFusion makes a join of IN whose answer is true or false. That suffices where NULL and
+//! false mean the same: in WHERE, HAVING and ON, below nothing but AND and OR. There IN stays as it is, and so does an
 //! uncorrelated NOT IN that is a condition of its own, for which DataFusion has a join that knows
 //! of NULL. Below NOT, only falsehood counts, and nothing of it is NULL either:
 //!
@@ -22,7 +22,7 @@
 //! *Cost.* At most three joins with the subquery, of which that for `found` goes by a hash table,
 //! and the others end at the first row where the subquery asks nothing of the outer row.
 //!
-//! What only then is EXISTS in a place where DataFusion knows none becomes a join in
+//! An EXISTS which this produces where DataFusion accepts none is turned into a mark join by
 //! [`marks`](crate::marks).
 
 use std::sync::Arc;

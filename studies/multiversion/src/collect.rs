@@ -1,4 +1,4 @@
-//! Collecting in the foreground: what workers do about the versions that they superseded or met.
+//! Garbage collection of versions: what a worker does itself, as it commits and as it reads.
 //!
 //! * *By transaction* (section 5.5.2): a worker keeps, in the order of commits, which tuples it
 //!   changed, and prunes them once all are past that. (The thesis frees what transactions

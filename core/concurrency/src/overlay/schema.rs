@@ -1,21 +1,21 @@
 //! Schema changes of the transaction whose workspace this is: what becomes of its own writes.
 //!
 //! ```text
-//!   below    catalogue ──────────── change ─────────► catalogue'    rows in the store, or of it
+//!   below    catalogue ──────────── change ─────────► catalogue'    stored rows
 //!   own      writes ── evaluate ── convert ─────────► writes'       at the keys of the new table
 //! ```
 //!
 //! The rows below and the own writes go separate ways, so that what the transaction makes of a row
-//! is installed, told and given up as one change however often its table was altered in between.
+//! is installed, reported to readers of tables, and undone as one change however often its table was altered in between.
 //! A table that keeps its rows keeps its own writes as they are; of one that is dropped or emptied
 //! they are forgotten; one that is written anew has them converted as the rows below are.
 //!
-//! *Another primary key.* Then a row below and what the transaction made of it may come to stand
-//! under different keys, and two rows under one key of which it has deleted one. So what it has
+//! *Another primary key.* The stored row and the transaction's version of it may then have different
+//! new keys, and a row that it has deleted may have the same new key as another one. So what it has
 //! written is left out of the new table below: it counts as new there, and what it had deleted
 //! leaves no trace.
 //!
-//! After an error the workspace is of no use but to go back to a [`Mark`](super::Mark).
+//! After an error the workspace can only be rolled back to a savepoint's [`Mark`](super::Mark).
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

@@ -1,8 +1,8 @@
-//! From a checkpoint to a replica, by as many threads as there are.
+//! From a checkpoint to a replica, by `workers` threads and one that reads.
 //!
 //! ```text
 //!   one thread    read run 1 │ read run 2 │ …                     files in their order
-//!   workers                  └ hash, decode, fill └ …             each at one end of an index
+//!   workers                  └ hash, decode, fill └ …             each appends at its own end of an index
 //! ```
 //!
 //! A run is some neighbouring groups. Every group's hash is compared, every row decoded; nothing of

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! With more than one worker this is done by a thread of its own, a few blocks ahead of execution.
-//! What is compiled ahead is compiled under the schema of the newest block that was executed; a
-//! schema change makes it wait, and nothing is compiled ahead until it has happened.
+//! What is compiled ahead is compiled under the schema of the newest block that was executed: after
+//! a schema change, blocks are handed on uncompiled until that change has been executed.
 //!
 //! The reader is a few orders ahead of what is handed on, since one of them may
 //! [skip](replica::skip) a block before it. It stops before a block that [fails](crate::watchdog),
@@ -28,6 +28,7 @@ use ledger::{
     Batch, BlockReader, BlockResult, ChainFault, Hash, LogError, OrderHeader, Record, Recorded,
     TornTail,
 };
+use pipeline::Barrier;
 use recovery::schemes::beside::RowReader;
 use recovery::schemes::streams::Frame;
 use replica::skip::Skip;
@@ -35,8 +36,6 @@ use replica::{Body, Compiled, Language, compile_request, skip};
 use types::Height;
 
 use crate::client::Request;
-use pipeline::Barrier;
-
 use crate::stopped::Stopped;
 use crate::watchdog::{Failing, Watchdog};
 
@@ -51,7 +50,6 @@ pub(super) struct Item {
     pub bytes: u64,
     /// It changes the schema or the parameters, or is skipped.
     pub stops: bool,
-    /// A later block says that it is not to be run.
     /// The envelope of a later block that skips this one.
     pub skipped_by: Option<Bytes>,
     pub requests: Vec<Request>,

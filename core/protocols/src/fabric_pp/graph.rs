@@ -7,7 +7,8 @@
 //! pairs: n² times keys / 64 words, 160 million for 1,000 transactions on 10,000 keys. The same
 //! edges come from an inverted index: for each key, the readers as a bit vector over
 //! *transactions* are or-ed into the row of each writer (and the other way round for the parents).
-//! That is one step for each pair of a writer and a reader, or n / 64 words where that is less.
+//! A key with at most [`PAIRS_MAX`] pairs of a writer and a reader costs one step a pair; any other
+//! one costs n / 64 words for each of its writers and readers.
 
 /// A bit vector over transactions.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! What a foreign key's action does where it comes back to a table that it began at, or to one by
 //! two ways.
 //!
-//! Actions are steps within steps as long as each table is met once: a row goes, then those that
+//! Actions are nested steps as long as each table occurs once, up to sixteen levels: a row goes, then those that
 //! point at it, then those that point at them. A cycle of tables has no such end, so its rows go
 //! level by level, as many levels as the data have:
 //!

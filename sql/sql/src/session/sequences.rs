@@ -8,7 +8,8 @@
 //!
 //! A node takes values out of a sequence many at a time and hands them to its sessions, so a
 //! statement waits for the ledger once in as many values: [`COUNT_FIRST`] at first, twice as many
-//! each further time, [`COUNT_MAX`] at most; where the sequence says CACHE n, n each time. What is
+//! each further time, [`COUNT_MAX`] at most unless a statement needs more; where the sequence says
+//! CACHE n, n each time. What is
 //! left when a node stops is a gap, no larger than what was used before.
 //!
 //! *How many* values a statement takes its text says mostly. Otherwise it is rehearsed on a
@@ -25,7 +26,8 @@
 //! alone. So it takes the values itself, by writes of its own that COMMIT runs again: as many as it
 //! needs and no more, and ROLLBACK takes them back with the sequence.
 //!
-//! *Cost.* Two locks that are held for a moment, and an array, for a statement that takes values.
+//! *Cost.* While the node has values in stock: two short locks and an array. Otherwise the statement,
+//! and others that need the sequence, wait for one ordered transaction.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
