@@ -9,8 +9,8 @@
 //! another worker may come in between, for a processor of two cores shows few interleavings by
 //! itself:
 //!
-//! * **Chosen**: the workers of a job [take turns](kit::turns), and the seed determines which runs next. The
-//!   same seed gives the same interleaving on any machine: so bugs are looked for.
+//! * **Chosen**: the workers of a job [take turns](kit::turns), and the seed determines which runs
+//!   next. The same seed gives the same interleaving on any machine: so bugs are looked for.
 //! * **Shaken**: a worker gives up its processor now and then, or sleeps for some microseconds.
 //!   That looks into what lies between two pauses, but no run comes back: a test may demand of it
 //!   that nothing goes wrong, not that something happens.

@@ -10,8 +10,8 @@
 //!                                             + what a steady clock says has passed
 //! ```
 //!
-//! and refuses by a message. A block that was ordered is not checked again: times of blocks are only
-//! held not to run back, on every replica alike.
+//! and refuses by a message. A block that was ordered is not checked again: times of blocks are
+//! only held not to run back, on every replica alike.
 
 use std::sync::Arc;
 use std::time::Duration;

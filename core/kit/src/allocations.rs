@@ -1,14 +1,14 @@
 //! Counting heap allocations.
 //!
 //! A program that wants them counted makes [`Counting`] its global allocator, around the one it
-//! would have. The count is off but during a run that is made for it: otherwise an allocation costs two
-//! loads of flags that no thread writes, and an addition to a counter of its own thread.
+//! would have. The count is off but during a run that is made for it: otherwise an allocation costs
+//! two loads of flags that no thread writes, and an addition to a counter of its own thread.
 //! [`largest_during`] watches one thread: whether hostile bytes make a decoder ask for more memory
 //! than they have bytes.
 //!
 //! How many bytes are given out ([`live_bytes`]) is counted all the time: what a process holds
-//! beyond them is the allocator's, and not a leak. Each thread counts locally and adds to the global
-//! counter every [`FLUSHED_BYTES`], so that allocating touches no line that others write.
+//! beyond them is the allocator's, and not a leak. Each thread counts locally and adds to the
+//! global counter every [`FLUSHED_BYTES`], so that allocating touches no line that others write.
 
 // An allocator is unsafe by its signature; this one only counts and passes on.
 #![allow(unsafe_code)]

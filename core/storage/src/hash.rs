@@ -13,8 +13,8 @@
 //!
 //! **Readers take no lock and never wait.** Writers of one shard exclude each other by a mutex.
 //! When the table is five eighths full, the writer fills one of twice the size and publishes it;
-//! when keys have left all but a sixteenth of it empty, one of which an eighth to a quarter is used.
-//! Then it empties the table before:
+//! when keys have left all but a sixteenth of it empty, one of which an eighth to a quarter is
+//! used. Then it empties the table before:
 //!
 //! ```text
 //! writer                              reader

@@ -1,9 +1,9 @@
 //! Whether the topic is the one that this node has read, and says what the ledger says.
 //!
 //! A node that goes on in a topic of another ledger, or in one that was recreated, would execute
-//! different transactions. So it checks the topic before it starts reading, and after every failure:
-//! its two ends, and the checksum of the record before the next one. What the ledger
-//! holds already is compared batch by batch.
+//! different transactions. So it checks the topic before it starts reading, and after every
+//! failure: its two ends, and the checksum of the record before the next one. What the ledger holds
+//! already is compared batch by batch.
 
 use std::sync::Arc;
 

@@ -42,8 +42,9 @@ psql -c "CREATE PROCEDURE transfer(a bigint, b bigint, amount bigint) LANGUAGE S
 
 /// A certificate for this machine, which is its own authority.
 const WITH_A_CERTIFICATE: &str = r#"
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
-    -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem 2> openssl.log
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+    -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+    -keyout key.pem -out cert.pem 2> openssl.log
 cp cert.pem ca.pem
 chmod 600 key.pem
 export PGPASSWORD="a long password"

@@ -3,8 +3,8 @@
 //! A DataFusion task yields when it waits, or in a scan after a number of batches. A join makes any
 //! number of batches of one that it reads, and a nested loop whose condition is never true makes
 //! none: aborting its task would have no effect for hours. So joins are wrapped in an operator that
-//! yields after a number of output batches, and the condition of a nested loop looks at a flag each time it is evaluated, for some
-//! thousand pairs of rows.
+//! yields after a number of output batches, and the condition of a nested loop looks at a flag each
+//! time it is evaluated, for some thousand pairs of rows.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

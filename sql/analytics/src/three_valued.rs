@@ -7,10 +7,10 @@
 //!   some    EXISTS (…)                     x NOT IN (…)  =  NOT x IN (…)
 //! ```
 //!
-//! DataFusion makes a join of IN whose answer is true or false. That suffices where NULL and
-//! false mean the same: in WHERE, HAVING and ON, below nothing but AND and OR. There IN stays as it is, and so does an
-//! uncorrelated NOT IN that is a condition of its own, for which DataFusion has a join that knows
-//! of NULL. Below NOT, only falsehood counts, and nothing of it is NULL either:
+//! DataFusion makes a join of IN whose answer is true or false. That suffices where NULL and false
+//! mean the same: in WHERE, HAVING and ON, below nothing but AND and OR. There IN stays as it is,
+//! and so does an uncorrelated NOT IN that is a condition of its own, for which DataFusion has a
+//! join that knows of NULL. Below NOT, only falsehood counts, and nothing of it is NULL either:
 //!
 //! ```text
 //!   NOT x IN (…)  ▶  NOT found AND NOT c_null AND (x IS NOT NULL OR NOT some)

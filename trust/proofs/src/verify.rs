@@ -14,10 +14,10 @@
 //! At the end one subtree is on the stack: the whole tree, whose hash is the root.
 //!
 //! Of each subtree on the stack the machine keeps the hash, a key that is shown in it, and its
-//! position: that of its branch, or the bit at which the first and the last key of a page first differ. A
-//! branch is
-//! above it only at a smaller position, and on the side that the key's bit names; that makes the
-//! order of all keys, and what a hidden side can hold, follow from what is shown.
+//! position: that of its branch, or the bit at which the first and the last key of a page first
+//! differ. A branch is above it only at a smaller position, and on the side that the key's bit
+//! names; that makes the order of all keys, and what a hidden side can hold, follow from what is
+//! shown.
 
 use core::fmt;
 

@@ -6,14 +6,15 @@
 //! ```
 //!
 //! The rows below and the own writes go separate ways, so that what the transaction makes of a row
-//! is installed, reported to readers of tables, and undone as one change however often its table was altered in between.
-//! A table that keeps its rows keeps its own writes as they are; of one that is dropped or emptied
-//! they are forgotten; one that is written anew has them converted as the rows below are.
+//! is installed, reported to readers of tables, and undone as one change however often its table
+//! was altered in between. A table that keeps its rows keeps its own writes as they are; of one
+//! that is dropped or emptied they are forgotten; one that is written anew has them converted as
+//! the rows below are.
 //!
-//! *Another primary key.* The stored row and the transaction's version of it may then have different
-//! new keys, and a row that it has deleted may have the same new key as another one. So what it has
-//! written is left out of the new table below: it counts as new there, and what it had deleted
-//! leaves no trace.
+//! *Another primary key.* The stored row and the transaction's version of it may then have
+//! different new keys, and a row that it has deleted may have the same new key as another one. So
+//! what it has written is left out of the new table below: it counts as new there, and what it had
+//! deleted leaves no trace.
 //!
 //! After an error the workspace can only be rolled back to a savepoint's [`Mark`](super::Mark).
 

@@ -6,11 +6,11 @@
 //!                       └──────► reordered     one does: H is no state between transactions
 //! ```
 //!
-//! See [`pipeline::SafeSnapshot`] for why. Only the newest block can be in doubt: block H + 1
-//! is executed before it is published, and that decides H. A reader that must see the newest block
-//! waits while that is in doubt; if it was reordered, the reader requests a *pause* (`want_rest`): the
-//! sequencer starts no further batch until every running one is published, and the last of them is a
-//! height that is safe.
+//! See [`pipeline::SafeSnapshot`] for why. Only the newest block can be in doubt: block H + 1 is
+//! executed before it is published, and that decides H. A reader that must see the newest block
+//! waits while that is in doubt; if it was reordered, the reader requests a *pause* (`want_rest`):
+//! the sequencer starts no further batch until every running one is published, and the last of them
+//! is a height that is safe.
 
 use std::collections::BTreeSet;
 

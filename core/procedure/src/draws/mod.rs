@@ -80,11 +80,6 @@ impl Expr {
     pub fn draws(&self) -> bool {
         self.any(&mut |expr| Source::of(expr).is_some())
     }
-
-    /// Whether it takes a value of a sequence.
-    pub fn takes_values(&self) -> bool {
-        self.any(&mut |expr| matches!(Source::of(expr), Some(Source::Sequence(_))))
-    }
 }
 
 /// What the compiler ends the arguments of a call with that draws. `number` is the call's own.

@@ -34,7 +34,7 @@ use std::ops::Bound;
 use types::ColumnId;
 
 use super::sweep::sweep;
-use super::virtual_table::{Meaning, is_real, meaning, table_of};
+use super::virtual_table::{Meaning, meaning, table_of};
 
 /// What becomes of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,13 +144,6 @@ pub fn each_table(step: &Step, visit_table: &mut dyn FnMut(types::TableId)) {
 pub fn is_operation(step: &Step) -> bool {
     let mut found = false;
     each_table(step, &mut |_| found = true);
-    found
-}
-
-/// Whether some table that the step touches is a real one.
-pub fn touches_real(step: &Step) -> bool {
-    let mut found = false;
-    each_table(step, &mut |table| found |= is_real(table));
     found
 }
 

@@ -1,9 +1,9 @@
 //! What a foreign key's action does where it comes back to a table that it began at, or to one by
 //! two ways.
 //!
-//! Actions are nested steps as long as each table occurs once, up to sixteen levels: a row goes, then those that
-//! point at it, then those that point at them. A cycle of tables has no such end, so its rows go
-//! level by level, as many levels as the data have:
+//! Actions are nested steps as long as each table occurs once, up to sixteen levels: a row goes,
+//! then those that point at it, then those that point at them. A cycle of tables has no such end,
+//! so its rows go level by level, as many levels as the data have:
 //!
 //! ```text
 //!   a row ─► those of each table that point at it ─► those that point at them ─► … none

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use identity::{Acl, BOOTSTRAP, Closure, Grant, Grantee, Kind, Privileges, RoleId, Roles};
+use identity::{Acl, BOOTSTRAP, Closure, Kind, Privileges, RoleId, Roles};
 use types::{ColumnId, Error, SqlState, TableId};
 
 use crate::schema::catalog::{Catalog, Commented, Table};
@@ -324,19 +324,4 @@ fn predefined(closure: &Closure, object: &Commented) -> Privileges {
         _ => {}
     }
     all
-}
-
-/// One grant by an owner, for what reads it as PostgreSQL's `aclexplode` does.
-pub fn exploded(acl: &Acl) -> impl Iterator<Item = (&Grant, Privileges, bool)> {
-    acl.grants().iter().flat_map(|grant| {
-        grant.privileges.each().map(move |one| (grant, one, grant.grantable.contains(one)))
-    })
-}
-
-/// The number by which `aclexplode` and its kin know a grantee: 0 is PUBLIC.
-pub fn grantee_number(grantee: Grantee) -> u32 {
-    match grantee {
-        Grantee::Public => 0,
-        Grantee::Role(role) => role.0,
-    }
 }

@@ -2,10 +2,10 @@
 //!
 //! Drivers repeat themselves: the same text again, or (in the simple protocol) the same text with
 //! other values in it. A text that was bound as it stands is found as it stands; for the others
-//! [`normalise`] lifts the literals out; the text without them and the literals' types are the key, and
-//! an entry holds for one version of the schema. With pgbench's select-only
-//! script, 8 clients on two cores, the simple protocol comes from 28,000 to 60,000 statements a
-//! second by that, the extended one from 40,000 to 80,000.
+//! [`normalise`] lifts the literals out; the text without them and the literals' types are the key,
+//! and an entry holds for one version of the schema. With pgbench's select-only script, 8 clients
+//! on two cores, the simple protocol comes from 28,000 to 60,000 statements a second by that, the
+//! extended one from 40,000 to 80,000.
 //!
 //! A lifted statement stands in the ledger as its text without literals and the literals as
 //! arguments, so a replica compiles it once as well.

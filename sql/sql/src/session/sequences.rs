@@ -26,8 +26,8 @@
 //! alone. So it takes the values itself, by writes of its own that COMMIT runs again: as many as it
 //! needs and no more, and ROLLBACK takes them back with the sequence.
 //!
-//! *Cost.* While the node has values in stock: two short locks and an array. Otherwise the statement,
-//! and others that need the sequence, wait for one ordered transaction.
+//! *Cost.* While the node has values in stock: two short locks and an array. Otherwise the
+//! statement, and others that need the sequence, wait for one ordered transaction.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

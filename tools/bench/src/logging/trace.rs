@@ -54,10 +54,6 @@ impl Part {
         self.committed as f64 / self.wall.as_secs_f64()
     }
 
-    pub fn cpu_us_per_transaction(&self) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / self.committed.max(1) as f64
-    }
-
     pub fn latency_ms_p99(&self) -> f64 {
         self.latencies_us.value_at_percentile(99.0) as f64 / 1e3
     }

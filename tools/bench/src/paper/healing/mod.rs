@@ -2,8 +2,8 @@
 //! to 3.14 and tables 3.1 to 3.4.
 //!
 //! The paper uses 48 cores; these runs use the machine's own, with many transactions of each worker
-//! under way at once where contention is what matters ([`crate::contention`]). What can be carried over
-//! are ratios between protocols, shares and rates of aborts, and shapes over contention.
+//! under way at once where contention is what matters ([`crate::contention`]). What can be carried
+//! over are ratios between protocols, shares and rates of aborts, and shapes over contention.
 //!
 //! * [`tpcc`]: figures 3.8 to 3.13, tables 3.1 and 3.4;
 //! * [`smallbank`]: figure 3.14, tables 3.2 and 3.3.
@@ -44,9 +44,9 @@ const UNDER_WAY: usize = 32;
 const INTERLEAVED: &str = "32 transactions of each worker are under way at once, since two threads \
     alone hardly meet: rates are per CPU-second, and a latency is the time spent on a transaction, \
     over all its attempts.";
-const COMMANDS: &str = "hot counters are update commands here, which no transaction reads: what is left of \
-    TPC-C's contention is the order number of a district, columns beside those that change, and \
-    what Delivery and OrderStatus look at.";
+const COMMANDS: &str = "hot counters are update commands here, which no transaction reads: what is \
+    left of TPC-C's contention is the order number of a district, columns beside those that \
+    change, and what Delivery and OrderStatus look at.";
 
 /// Runs of several contenders in one scene, in turns; of each, by its rate, the median.
 fn contest(
