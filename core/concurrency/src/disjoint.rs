@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use storage::{BlockWrites, Catalog, LATEST, Store, UndoArena};
 use types::{Position, Stamp, Stop, Value};
 
+use crate::arenas::Arenas;
 use crate::install::{Resolved, resolve};
 use crate::pool::WorkerPool;
 use crate::protocol::{Block, Outcome};
@@ -30,7 +31,6 @@ struct Shared {
     positions: Vec<Position>,
     catalog: Arc<Catalog>,
     next: AtomicUsize,
-    arenas: Vec<Mutex<UndoArena>>,
     /// Commands that could not be applied.
     stopped: Mutex<Vec<(Position, Stop)>>,
 }
@@ -51,15 +51,13 @@ pub fn install(
         positions: positions.to_vec(),
         catalog: store.catalog(),
         next: AtomicUsize::new(0),
-        arenas: writes.take().into_iter().map(Mutex::new).collect(),
         stopped: Mutex::default(),
     });
-    let job = Arc::clone(&shared);
-    pool.run_if_large(positions.len(), move |worker| job.work(worker));
+    let arenas = Arenas::of(writes);
+    let job = (Arc::clone(&shared), Arc::clone(&arenas));
+    pool.run_if_large(positions.len(), move |worker| job.0.work(&mut job.1.lock(worker)));
+    arenas.give_back(writes);
     let shared = Arc::into_inner(shared).expect("the pool has let go of a finished job");
-    for arena in shared.arenas {
-        writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
-    }
     let mut simulated = shared.simulated;
     for (position, stop) in shared.stopped.into_inner().unwrap_or_else(|e| e.into_inner()) {
         simulated[position as usize].run = Err(stop);
@@ -78,8 +76,7 @@ pub fn install(
 }
 
 impl Shared {
-    fn work(&self, worker: usize) {
-        let mut undo = self.arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+    fn work(&self, undo: &mut UndoArena) {
         let mut resolved = Vec::new();
         let mut scratch = Vec::new();
         loop {
@@ -89,7 +86,7 @@ impl Shared {
                 return;
             }
             for &position in &rest[..rest.len().min(BATCH)] {
-                if let Err(stop) = self.one(position, &mut undo, &mut resolved, &mut scratch) {
+                if let Err(stop) = self.one(position, undo, &mut resolved, &mut scratch) {
                     let mut stopped = self.stopped.lock().unwrap_or_else(|e| e.into_inner());
                     stopped.push((position, stop));
                 }

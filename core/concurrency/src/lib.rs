@@ -24,6 +24,7 @@
 //! Absence: no concrete protocol, no SQL, no ledger bytes.
 
 pub mod accesses;
+pub mod arenas;
 pub mod below;
 pub mod carried;
 pub mod claims;

@@ -55,6 +55,7 @@ mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use concurrency::arenas::Arenas;
 use concurrency::install::{Resolved, resolve};
 use concurrency::watched::Watched;
 use concurrency::{
@@ -325,7 +326,7 @@ fn install(
 ) -> Result<(), String> {
     let workers = if memory.count() < RECORDS_MIN { 1 } else { pool.workers() as u32 };
     let halt: Arc<Mutex<Option<String>>> = Arc::default();
-    let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
+    let arenas = Arenas::of(writes);
     let job = {
         let (arenas, halt) = (Arc::clone(&arenas), Arc::clone(&halt));
         let (memory, block) = (Arc::clone(memory), Arc::clone(block));
@@ -333,7 +334,7 @@ fn install(
             let (count, worker) = (memory.count(), worker as u32);
             let share =
                 |worker: u32| (u64::from(count) * u64::from(worker) / u64::from(workers)) as u32;
-            let mut undo = lock(&arenas[worker as usize]);
+            let mut undo = arenas.lock(worker as usize);
             let mut scratch = Vec::new();
             for record in memory.records_in(share(worker)..share(worker + 1)) {
                 let done =
@@ -350,10 +351,7 @@ fn install(
     } else {
         pool.run(job);
     }
-    let arenas = Arc::into_inner(arenas).expect("the pool has let go of a finished job");
-    for arena in arenas {
-        writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
-    }
+    arenas.give_back(writes);
     let halt = lock(&halt).take();
     halt.map_or(Ok(()), Err)
 }

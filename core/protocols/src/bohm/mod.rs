@@ -61,6 +61,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use concurrency::accesses::Declared;
+use concurrency::arenas::Arenas;
 use concurrency::ordered_locks::points::Points;
 use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings, one_by_one};
@@ -323,12 +324,12 @@ fn store(
     pool: &WorkerPool,
     mutant: Option<Mutant>,
 ) -> Result<(), String> {
-    let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
+    let arenas = Arenas::of(writes);
     let halts: Arc<Mutex<Vec<String>>> = Arc::default();
     let job = (Arc::clone(versions), Arc::clone(catalog), Arc::clone(&arenas), Arc::clone(&halts));
     pool.run(move |worker| {
         let (versions, catalog, arenas, halts) = &job;
-        let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+        let mut undo = arenas.lock(worker);
         let shard = &versions.shards[worker];
         if let Err(stop) = install::install(versions, shard, height, catalog, &mut undo, mutant) {
             let why = match stop {
@@ -338,10 +339,7 @@ fn store(
             halts.lock().unwrap_or_else(|e| e.into_inner()).push(why);
         }
     });
-    let arenas = Arc::into_inner(arenas).expect("the pool has let go of a finished job");
-    for arena in arenas {
-        writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
-    }
+    arenas.give_back(writes);
     let halt = halts.lock().unwrap_or_else(|e| e.into_inner()).pop();
     halt.map_or(Ok(()), Err)
 }

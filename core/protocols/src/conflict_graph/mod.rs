@@ -36,9 +36,10 @@
 mod mutant;
 mod stages;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use concurrency::accesses::Declared;
+use concurrency::arenas::Arenas;
 use concurrency::ordered_locks::points::Points;
 use concurrency::ordered_locks::queues::{Queues, Requests};
 use concurrency::ordered_locks::{self, Settings};
@@ -207,17 +208,14 @@ impl Running {
         writes: &mut BlockWrites,
         pool: &WorkerPool,
     ) -> Result<Vec<Outcome>, String> {
-        let arenas: Arc<Vec<_>> = Arc::new(writes.take().into_iter().map(Mutex::new).collect());
+        let arenas = Arenas::of(writes);
         let job = (Arc::clone(&self), Arc::clone(&arenas), Arc::clone(catalog));
         pool.run(move |worker| {
             let (running, arenas, catalog) = &job;
-            let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+            let mut undo = arenas.lock(worker);
             running.work(catalog, &mut undo);
         });
-        let arenas = Arc::into_inner(arenas).expect("the pool has let go of a finished job");
-        for arena in arenas {
-            writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
-        }
+        arenas.give_back(writes);
         let running = Arc::into_inner(self).expect("the pool has let go of a finished job");
         if let Some(why) = running.pull.stopped() {
             return Err(why);

@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use concurrency::arenas::Arenas;
 use concurrency::install::{Fold, Patch, Resolved, resolve};
 use concurrency::{Block, PendingWrite, WorkerPool};
 use smallvec::SmallVec;
@@ -188,12 +189,12 @@ impl Commit {
     ) -> Result<(), String> {
         folds.shards.resize_with(self.touched.shards.len(), Vec::new);
         let folds: Vec<_> = folds.shards.into_iter().map(Mutex::new).collect();
-        let arenas: Vec<_> = writes.take().into_iter().map(Mutex::new).collect();
-        let shared = Arc::new((folds, arenas, AtomicUsize::new(0), Mutex::new(None)));
-        let job = (Arc::clone(&shared), Arc::clone(self));
+        let arenas = Arenas::of(writes);
+        let shared = Arc::new((folds, AtomicUsize::new(0), Mutex::new(None)));
+        let job = (Arc::clone(&shared), Arc::clone(&arenas), Arc::clone(self));
         run_from(pool, self.ranks.len(), PARALLEL_MIN, move |worker| {
-            let ((folds, arenas, next, halt), commit) = (&*job.0, &*job.1);
-            let mut undo = arenas[worker].lock().unwrap_or_else(|e| e.into_inner());
+            let ((folds, next, halt), commit) = (&*job.0, &*job.2);
+            let mut undo = job.1.lock(worker);
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(folded) = folds.get(at) else { return };
@@ -204,11 +205,8 @@ impl Commit {
                 }
             }
         });
-        let (_, arenas, _, halt) =
-            Arc::into_inner(shared).expect("the pool has let go of a finished job");
-        for arena in arenas {
-            writes.give(arena.into_inner().unwrap_or_else(|e| e.into_inner()));
-        }
+        arenas.give_back(writes);
+        let (.., halt) = Arc::into_inner(shared).expect("the pool has let go of a finished job");
         match halt.into_inner().unwrap_or_else(|e| e.into_inner()) {
             Some(stop) => Err(format!("a fold that had succeeded failed: {stop:?}")),
             None => Ok(()),
