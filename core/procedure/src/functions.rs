@@ -8,12 +8,15 @@
 //! rounded result (`sqrt`); `power` multiplies, and takes whole exponents only, because no two
 //! mathematical libraries agree on the last bit of `pow`.
 
+mod arrays;
 mod datetime;
+mod digests;
 mod strings;
+mod to_char;
 
 use std::borrow::Cow;
 
-use types::arithmetic::{ArithmeticOp, abs, ceil, div, floor, joined, modulo, mul, round, trunc};
+use types::arithmetic::{ArithmeticOp, abs, ceil, div, floor, modulo, mul, round, trunc};
 use types::cast::cast;
 use types::compare::compare;
 use types::numeric::{self, Numeric};
@@ -46,6 +49,8 @@ pub enum Function {
     /// The base comes first.
     Log,
     Sign,
+    Gcd,
+    Lcm,
     Greatest,
     Least,
     // Text and bytes.
@@ -73,7 +78,23 @@ pub enum Function {
     Translate,
     Ascii,
     Chr,
+    BitLength,
+    Overlay,
+    GetByte,
+    SetByte,
+    QuoteLiteral,
+    QuoteNullable,
+    // Digests of text and bytes.
+    Md5,
+    Sha224,
     Sha256,
+    Sha384,
+    Sha512,
+    /// The second argument names the algorithm.
+    Digest,
+    /// The second argument is the key, the third names the algorithm.
+    Hmac,
+    // Text and bytes, as texts.
     Encode,
     Decode,
     ToHex,
@@ -83,6 +104,7 @@ pub enum Function {
     DatePart,
     DateTrunc,
     MakeDate,
+    ToChar,
     // Arrays.
     ArrayLength,
     ArrayUpper,
@@ -92,6 +114,11 @@ pub enum Function {
     ArrayPrepend,
     ArrayCat,
     ArrayPosition,
+    ArrayPositions,
+    ArrayRemove,
+    ArrayReplace,
+    ArrayToString,
+    StringToArray,
     // Row messages: `(1, x, null)`.
     FailingRow,
     // Random values; each ends with a seed, a lane and a position (see `draws`).
@@ -148,7 +175,11 @@ impl Function {
                 | Ln
                 | Log
                 | Sign
+                | Gcd
+                | Lcm
                 | OctetLength
+                | BitLength
+                | GetByte
                 | Chr
                 | ToHex
                 | Extract
@@ -182,6 +213,12 @@ impl Function {
                 | ArrayPrepend
                 | ArrayCat
                 | ArrayPosition
+                | ArrayPositions
+                | ArrayRemove
+                | ArrayReplace
+                | ArrayToString
+                | StringToArray
+                | QuoteNullable
                 | Nextval
                 | Currval
                 | TakeValues
@@ -221,11 +258,25 @@ pub(crate) fn call(
         Sqrt => sqrt(first),
         Exp | Ln | Log => logarithm(function, first, nth(arguments, 1)),
         Sign => Ok(sign(first)),
+        Gcd | Lcm => divisor(function, first, nth(arguments, 1), result),
         Greatest => Ok(extreme(arguments, std::cmp::Ordering::is_gt)),
         Least => Ok(extreme(arguments, std::cmp::Ordering::is_lt)),
+        ToChar => match (first, nth(arguments, 1).as_text()) {
+            (Value::Timestamp(us), Some(format)) => {
+                made(to_char::to_char(*us, format, false, meter))
+            }
+            (Value::Timestamptz(us), Some(format)) => {
+                made(to_char::to_char(*us, format, true, meter))
+            }
+            _ => Ok(Value::Null),
+        },
         Extract | DatePart | DateTrunc | MakeDate => datetime::call(function, arguments),
         ArrayLength | ArrayUpper | ArrayLower | Cardinality | ArrayAppend | ArrayPrepend
-        | ArrayCat | ArrayPosition => array_function(function, arguments),
+        | ArrayCat | ArrayPosition | ArrayPositions | ArrayRemove | ArrayReplace
+        | ArrayToString | StringToArray => arrays::call(function, arguments, meter),
+        Md5 | Sha224 | Sha256 | Sha384 | Sha512 | Digest | Hmac => {
+            digests::call(function, arguments, meter)
+        }
         FailingRow => Ok(failing_row(arguments)),
         Random | GenRandomUuid | Uuidv7 => crate::chance::call(function, arguments),
         Nextval => crate::sequences::next(arguments, meter),
@@ -233,6 +284,10 @@ pub(crate) fn call(
         TakeValues => crate::sequences::take(arguments),
         _ => strings::call(function, arguments, meter),
     }
+}
+
+fn made(text: Result<Option<String>>) -> Result<Value> {
+    text.map(|text| text.map_or(Value::Null, Value::from))
 }
 
 fn nth<'a>(arguments: &'a [Cow<'_, Value>], n: usize) -> &'a Value {
@@ -268,6 +323,32 @@ fn sign(value: &Value) -> Value {
         Value::Float(x) if *x == 0.0 || x.is_nan() => Value::Float(*x),
         Value::Float(x) => Value::Float(x.signum()),
         other => other.clone(),
+    }
+}
+
+/// The greatest common divisor, or the least common multiple.
+fn divisor(function: Function, a: &Value, b: &Value, result: &DataType) -> Result<Value> {
+    let (Some(a), Some(b)) = (a.as_int(), b.as_int()) else { return Ok(Value::Null) };
+    let (a, b) = (i128::from(a).abs(), i128::from(b).abs());
+    let (mut divisor, mut rest) = (a, b);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    let answer = match function {
+        Function::Lcm if divisor == 0 => 0,
+        Function::Lcm => a / divisor * b,
+        _ => divisor,
+    };
+    let is_in_range = match result {
+        DataType::Int8 => i64::try_from(answer).is_ok(),
+        _ => i32::try_from(answer).is_ok(),
+    };
+    match i64::try_from(answer) {
+        Ok(answer) if is_in_range => Ok(Value::Int(answer)),
+        _ => {
+            let what = format!("{result} out of range");
+            Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, what))
+        }
     }
 }
 
@@ -355,39 +436,6 @@ fn digits_units(function: Function, arguments: &[Cow<'_, Value>]) -> u64 {
         }
         _ => 0,
     }
-}
-
-fn array_function(function: Function, arguments: &[Cow<'_, Value>]) -> Result<Value> {
-    let (first, second) = (nth(arguments, 0), nth(arguments, 1));
-    let length = |value: &Value| value.as_array().map_or(0, <[Value]>::len) as i64;
-    let in_only_dimension = matches!(second, Value::Int(1)) && length(first) > 0;
-    Ok(match function {
-        Function::Cardinality => Value::Int(length(first)),
-        Function::ArrayLength | Function::ArrayUpper if in_only_dimension => {
-            Value::Int(length(first))
-        }
-        Function::ArrayLower if in_only_dimension => Value::Int(1),
-        Function::ArrayAppend => {
-            joined(first.as_array().unwrap_or(&[]), std::slice::from_ref(second))?
-        }
-        Function::ArrayPrepend => {
-            joined(std::slice::from_ref(first), second.as_array().unwrap_or(&[]))?
-        }
-        Function::ArrayCat if first.is_null() => second.clone(),
-        Function::ArrayCat if second.is_null() => first.clone(),
-        Function::ArrayCat => {
-            joined(first.as_array().unwrap_or(&[]), second.as_array().unwrap_or(&[]))?
-        }
-        Function::ArrayPosition => {
-            let mut elements = first.as_array().unwrap_or(&[]).iter();
-            let place = elements.position(|e| match compare(e, second) {
-                Some(ordering) => ordering.is_eq(),
-                None => e.is_null() && second.is_null(),
-            });
-            place.map_or(Value::Null, |place| Value::Int(place as i64 + 1))
-        }
-        _ => Value::Null,
-    })
 }
 
 /// PostgreSQL's `Failing row contains (…)`: values as text, cut at 64 bytes.

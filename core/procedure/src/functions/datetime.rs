@@ -9,10 +9,10 @@ use types::{Error, Result, SqlState, Value};
 
 use super::{Function, as_i32, invalid, nth};
 
-const SECOND_US: i64 = 1_000_000;
-const MINUTE_US: i64 = 60 * SECOND_US;
-const HOUR_US: i64 = 60 * MINUTE_US;
-const DAY_US: i64 = 24 * HOUR_US;
+pub(super) const SECOND_US: i64 = 1_000_000;
+pub(super) const MINUTE_US: i64 = 60 * SECOND_US;
+pub(super) const HOUR_US: i64 = 60 * MINUTE_US;
+pub(super) const DAY_US: i64 = 24 * HOUR_US;
 /// PostgreSQL's epoch, 2000-01-01, in days of the common era and in seconds since 1970.
 const EPOCH_DAYS_FROM_CE: i32 = 730_120;
 const EPOCH_UNIX_S: i64 = 946_684_800;
@@ -98,7 +98,7 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>]) -> Result<V
     }
 }
 
-fn calendar(days: i32) -> Result<NaiveDate> {
+pub(super) fn calendar(days: i32) -> Result<NaiveDate> {
     days.checked_add(EPOCH_DAYS_FROM_CE)
         .and_then(NaiveDate::from_num_days_from_ce_opt)
         .ok_or_else(|| Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range"))

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use sha2::{Digest, Sha256};
 use types::arithmetic::check_made_bytes;
 use types::{Error, Result, SqlState, Value, unicode};
 
@@ -30,6 +29,14 @@ pub(super) fn call(
         Lower => gathered(first.chars().map(unicode::to_lower), meter)?,
         Upper => gathered(first.chars().map(unicode::to_upper), meter)?,
         Length => return Ok(Value::Int(first.chars().count() as i64)),
+        BitLength => return bits_of(first.len()),
+        Overlay => {
+            let (kept, behind) = overlaid(arguments, text(1).chars().count())?;
+            let (kept, behind) = (place_of(first, kept), place_of(first, behind));
+            [&first[..kept], text(1), &first[behind..]].concat()
+        }
+        QuoteNullable if nth(arguments, 0).is_null() => "NULL".to_owned(),
+        QuoteLiteral | QuoteNullable => literal(first, meter)?,
         OctetLength => return Ok(Value::Int(first.len() as i64)),
         Substring => {
             let count = arguments.get(2).map(|n| as_i32(n));
@@ -101,13 +108,22 @@ fn of_bytes(
 ) -> Result<Value> {
     match function {
         Function::Length | Function::OctetLength => Ok(Value::Int(bytes.len() as i64)),
-        Function::Sha256 => {
-            let mut digest = Sha256::new();
-            for piece in bytes.chunks(PIECE_BYTES) {
-                meter.check()?;
-                digest.update(piece);
-            }
-            Ok(Value::from(&digest.finalize()[..]))
+        Function::BitLength => bits_of(bytes.len()),
+        Function::GetByte => Ok(Value::Int(bytes[byte_at(bytes, nth(arguments, 1))?].into())),
+        Function::SetByte => {
+            let mut changed = bytes.to_vec();
+            // Like PostgreSQL, the lowest eight bits.
+            changed[byte_at(bytes, nth(arguments, 1))?] = as_i32(nth(arguments, 2)) as u8;
+            Ok(Value::from(changed))
+        }
+        Function::Overlay => {
+            let put = match nth(arguments, 1) {
+                Value::Bytes(put) => &put[..],
+                _ => &[],
+            };
+            let (kept, behind) = overlaid(arguments, put.len())?;
+            let (kept, behind) = (kept.min(bytes.len()), behind.min(bytes.len()));
+            Ok(Value::from([&bytes[..kept], put, &bytes[behind..]].concat()))
         }
         Function::Encode => {
             encode(bytes, nth(arguments, 1).as_text().unwrap_or(""), meter).map(Value::from)
@@ -120,6 +136,54 @@ fn of_bytes(
         }
         _ => Err(Error::new(SqlState::INTERNAL_ERROR, "no such function of bytes")),
     }
+}
+
+/// As many bits as a length counts.
+fn bits_of(bytes: usize) -> Result<Value> {
+    let bits = bytes.checked_mul(8).and_then(|bits| i32::try_from(bits).ok());
+    bits.map(|bits| Value::Int(bits.into())).ok_or_else(out_of_range)
+}
+
+fn out_of_range() -> Error {
+    Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range")
+}
+
+fn byte_at(bytes: &[u8], place: &Value) -> Result<usize> {
+    let place = as_i32(place);
+    usize::try_from(place).ok().filter(|place| *place < bytes.len()).ok_or_else(|| {
+        let last = bytes.len() as i64 - 1;
+        let what = format!("index {place} out of valid range, 0..{last}");
+        Error::new(SqlState(*b"2202E"), what)
+    })
+}
+
+/// How much stays in front of what is put in place of something else, and where the rest begins.
+fn overlaid(arguments: &[Cow<'_, Value>], put: usize) -> Result<(usize, usize)> {
+    let start = as_i32(nth(arguments, 2));
+    let length = match arguments.get(3) {
+        Some(length) => as_i32(length),
+        None => i32::try_from(put).map_err(|_| out_of_range())?,
+    };
+    if start <= 0 {
+        return Err(Error::new(SqlState(*b"22011"), "negative substring length not allowed"));
+    }
+    let behind = start.checked_add(length).ok_or_else(out_of_range)?;
+    let count = |place: i32| usize::try_from(place - 1).unwrap_or(0);
+    Ok((count(start), count(behind)))
+}
+
+/// A text as a literal of SQL.
+fn literal(text: &str, meter: &Meter) -> Result<String> {
+    let is_plain = !text.contains('\\');
+    let mut out = String::from(if is_plain { "'" } else { "E'" });
+    meter.pace(text.chars(), |c| {
+        if c == '\'' || c == '\\' {
+            out.push(c);
+        }
+        out.push(c);
+    })?;
+    out.push('\'');
+    Ok(out)
 }
 
 /// SQL's substring: the window may begin before the text.

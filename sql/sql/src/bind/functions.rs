@@ -226,6 +226,16 @@ impl Binder<'_> {
             ("log", 2) if !arguments.iter().any(|a| a.data_type == T::Float8) => {
                 (Function::Log, vec![numeric.clone(), numeric.clone()], numeric)
             }
+            ("gcd" | "lcm", 2) => {
+                let common = common_type(&arguments[0].data_type, &arguments[1].data_type);
+                let common = match common {
+                    Some(T::Unknown) => T::Int4,
+                    Some(known @ (T::Int4 | T::Int8)) => known,
+                    _ => return Ok(None),
+                };
+                let function = if name == "gcd" { Function::Gcd } else { Function::Lcm };
+                (function, vec![common.clone(), common.clone()], common)
+            }
             ("to_hex", 1) if first.is_integer() => {
                 return self.to_hex(arguments[0].clone(), first == T::Int8).map(Some);
             }
@@ -249,6 +259,15 @@ impl Binder<'_> {
                 inputs.push(input.expr);
             }
             return Ok(Some(called(function, inputs, T::Text)));
+        }
+        if matches!((name, arguments.len()), ("quote_literal" | "quote_nullable", 1)) {
+            let function = if name == "quote_literal" { QuoteLiteral } else { QuoteNullable };
+            let input = self.resolved(arguments[0].clone())?;
+            if Zone::matters(&input.data_type, &T::Text) {
+                self.needs_utc(format_args!("{} as text", input.data_type))?;
+            }
+            let text = self.coerce(input, &T::Text, CastContext::Explicit)?;
+            return Ok(Some(called(function, vec![text], T::Text)));
         }
         let bytes = matches!(arguments.first(), Some(Typed { data_type: T::Bytea, .. }));
         let subject = if bytes { T::Bytea } else { T::Text };
@@ -278,7 +297,27 @@ impl Binder<'_> {
             ("split_part", 3) => (SplitPart, vec![text.clone(), text, T::Int4], T::Text),
             ("starts_with", 2) => (StartsWith, vec![text.clone(), text], T::Bool),
             ("ascii", 1) => (Ascii, vec![text], T::Int4),
+            ("bit_length", 1) => (BitLength, vec![subject], T::Int4),
+            ("overlay", 3) => (Overlay, vec![subject.clone(), subject.clone(), T::Int4], subject),
+            ("overlay", 4) => {
+                (Overlay, vec![subject.clone(), subject.clone(), T::Int4, T::Int4], subject)
+            }
+            ("get_byte", 2) => (GetByte, vec![T::Bytea, T::Int4], T::Int4),
+            ("set_byte", 3) => (SetByte, vec![T::Bytea, T::Int4, T::Int4], T::Bytea),
+            ("string_to_array", 2) => {
+                (StringToArray, vec![text.clone(), text], T::Array(Box::new(T::Text)))
+            }
+            ("string_to_array", 3) => {
+                let types = vec![text.clone(), text.clone(), text];
+                (StringToArray, types, T::Array(Box::new(T::Text)))
+            }
+            ("md5", 1) => (Md5, vec![subject], T::Text),
+            ("sha224", 1) => (Sha224, vec![T::Bytea], T::Bytea),
             ("sha256", 1) => (Sha256, vec![T::Bytea], T::Bytea),
+            ("sha384", 1) => (Sha384, vec![T::Bytea], T::Bytea),
+            ("sha512", 1) => (Sha512, vec![T::Bytea], T::Bytea),
+            ("digest", 2) => (Digest, vec![subject, text], T::Bytea),
+            ("hmac", 3) => (Hmac, vec![subject.clone(), subject, text], T::Bytea),
             ("encode", 2) => (Encode, vec![T::Bytea, text], T::Text),
             ("decode", 2) => (Decode, vec![text.clone(), text], T::Bytea),
             _ => return Ok(None),
@@ -301,6 +340,18 @@ impl Binder<'_> {
             ("make_date", 3) => {
                 let types = [T::Int4, T::Int4, T::Int4];
                 return self.call(Function::MakeDate, &types, arguments, T::Date).map(Some);
+            }
+            ("to_char", 2) => {
+                let moment = match &arguments[0].data_type {
+                    T::Date => T::Timestamptz,
+                    known @ (T::Timestamp | T::Timestamptz) => known.clone(),
+                    _ => return Ok(None),
+                };
+                if moment == T::Timestamptz {
+                    self.needs_utc("to_char of a timestamp with time zone")?;
+                }
+                let types = [moment, T::Text];
+                return self.call(Function::ToChar, &types, arguments, T::Text).map(Some);
             }
             _ => return Ok(None),
         };
@@ -343,6 +394,19 @@ impl Binder<'_> {
             ("array_prepend", 2) => (Function::ArrayPrepend, vec![element, array.clone()], array),
             ("array_cat", 2) => (Function::ArrayCat, vec![array.clone(), array.clone()], array),
             ("array_position", 2) => (Function::ArrayPosition, vec![array, element], T::Int4),
+            ("array_positions", 2) => {
+                (Function::ArrayPositions, vec![array, element], T::Array(Box::new(T::Int4)))
+            }
+            ("array_remove", 2) => (Function::ArrayRemove, vec![array.clone(), element], array),
+            ("array_replace", 3) => {
+                (Function::ArrayReplace, vec![array.clone(), element.clone(), element], array)
+            }
+            ("array_to_string", 2 | 3) => {
+                if Zone::matters(&element, &T::Text) {
+                    self.needs_utc(format_args!("{element} as text"))?;
+                }
+                (Function::ArrayToString, vec![array, T::Text, T::Text], T::Text)
+            }
             _ => return Ok(None),
         };
         self.call(function, &types, arguments, result).map(Some)
@@ -396,6 +460,15 @@ impl Binder<'_> {
                     arguments.push(self.expression(scope, count)?);
                 }
                 "substring"
+            }
+            E::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                for part in [expr, overlay_what, overlay_from] {
+                    arguments.push(self.expression(scope, part)?);
+                }
+                if let Some(count) = overlay_for {
+                    arguments.push(self.expression(scope, count)?);
+                }
+                "overlay"
             }
             E::Trim { trim_where, trim_what, expr, trim_characters } => {
                 arguments.push(self.expression(scope, expr)?);

@@ -1,0 +1,151 @@
+//! Functions of arrays of one dimension. Places count from 1.
+
+use std::borrow::Cow;
+
+use types::arithmetic::{check_made_bytes, joined};
+use types::compare::compare;
+use types::{Result, Value};
+
+use super::{Function, nth};
+use crate::meter::Meter;
+
+/// The arguments are paid for; what may become longer is paid for here.
+pub(super) fn call(
+    function: Function,
+    arguments: &[Cow<'_, Value>],
+    meter: &Meter,
+) -> Result<Value> {
+    let (first, second) = (nth(arguments, 0), nth(arguments, 1));
+    let length = |value: &Value| value.as_array().map_or(0, <[Value]>::len) as i64;
+    let in_only_dimension = matches!(second, Value::Int(1)) && length(first) > 0;
+    Ok(match function {
+        Function::Cardinality => Value::Int(length(first)),
+        Function::ArrayLength | Function::ArrayUpper if in_only_dimension => {
+            Value::Int(length(first))
+        }
+        Function::ArrayLower if in_only_dimension => Value::Int(1),
+        Function::ArrayAppend => {
+            joined(first.as_array().unwrap_or(&[]), std::slice::from_ref(second))?
+        }
+        Function::ArrayPrepend => {
+            joined(std::slice::from_ref(first), second.as_array().unwrap_or(&[]))?
+        }
+        Function::ArrayCat if first.is_null() => second.clone(),
+        Function::ArrayCat if second.is_null() => first.clone(),
+        Function::ArrayCat => {
+            joined(first.as_array().unwrap_or(&[]), second.as_array().unwrap_or(&[]))?
+        }
+        Function::ArrayPosition => {
+            let mut elements = first.as_array().unwrap_or(&[]).iter();
+            let place = elements.position(|element| is_same(element, second));
+            place.map_or(Value::Null, |place| Value::Int(place as i64 + 1))
+        }
+        Function::ArrayPositions => match first.as_array() {
+            None => Value::Null,
+            Some(elements) => {
+                let places = (1..).zip(elements).filter(|(_, element)| is_same(element, second));
+                Value::from(places.map(|(place, _)| Value::Int(place)).collect::<Vec<_>>())
+            }
+        },
+        Function::ArrayRemove => match first.as_array() {
+            None => Value::Null,
+            Some(elements) => {
+                let kept = elements.iter().filter(|element| !is_same(element, second));
+                Value::from(kept.cloned().collect::<Vec<_>>())
+            }
+        },
+        Function::ArrayReplace => match first.as_array() {
+            None => Value::Null,
+            Some(elements) => replaced(elements, (second, nth(arguments, 2)), meter)?,
+        },
+        Function::ArrayToString => match (first.as_array(), second.as_text()) {
+            (Some(elements), Some(separator)) => {
+                let null = nth(arguments, 2).as_text();
+                Value::from(listed(elements, separator, null, meter)?)
+            }
+            _ => Value::Null,
+        },
+        Function::StringToArray => match first.as_text() {
+            None => Value::Null,
+            Some(text) => {
+                let null = nth(arguments, 2).as_text();
+                Value::from(parts(text, second.as_text(), null, meter)?)
+            }
+        },
+        _ => Value::Null,
+    })
+}
+
+/// As IS NOT DISTINCT FROM has it.
+fn is_same(element: &Value, wanted: &Value) -> bool {
+    match compare(element, wanted) {
+        Some(ordering) => ordering.is_eq(),
+        None => element.is_null() && wanted.is_null(),
+    }
+}
+
+fn replaced(elements: &[Value], (from, to): (&Value, &Value), meter: &Meter) -> Result<Value> {
+    let times = elements.iter().filter(|element| is_same(element, from)).count();
+    let made = times.saturating_mul(to.weight());
+    check_made_bytes(made)?;
+    meter.spend_bytes(made)?;
+    let all = elements.iter().map(|it| if is_same(it, from) { to } else { it });
+    Ok(Value::from(all.cloned().collect::<Vec<_>>()))
+}
+
+/// Elements in their output form. NULLs are left out unless there is a text for them.
+fn listed(
+    elements: &[Value],
+    separator: &str,
+    null: Option<&str>,
+    meter: &Meter,
+) -> Result<String> {
+    let mut out = String::new();
+    let mut is_first = true;
+    for element in elements {
+        let text = match (element, null) {
+            (Value::Null, None) => continue,
+            (Value::Null, Some(null)) => Cow::Borrowed(null),
+            (Value::Text(text), _) => Cow::Borrowed(text.as_str()),
+            (other, _) => Cow::Owned(other.to_text(&other.data_type_hint())),
+        };
+        let separator = if is_first { "" } else { separator };
+        is_first = false;
+        meter.spend_bytes(separator.len() + text.len())?;
+        out.push_str(separator);
+        out.push_str(&text);
+        check_made_bytes(out.len())?;
+    }
+    Ok(out)
+}
+
+/// Without a separator each character is an element; an empty one is in no text.
+fn parts(
+    text: &str,
+    separator: Option<&str>,
+    null: Option<&str>,
+    meter: &Meter,
+) -> Result<Vec<Value>> {
+    let value = |part: &str| match Some(part) == null {
+        true => Value::Null,
+        false => Value::text(part),
+    };
+    let mut out = Vec::new();
+    let mut take = |part: &str| -> Result<()> {
+        let value = value(part);
+        meter.spend_bytes(value.weight())?;
+        out.push(value);
+        Ok(())
+    };
+    match separator {
+        _ if text.is_empty() => {}
+        None => {
+            let mut room = [0; 4];
+            text.chars().try_for_each(|c| take(c.encode_utf8(&mut room)))?;
+        }
+        Some("") => take(text)?,
+        Some(separator) => text.split(separator).try_for_each(take)?,
+    }
+    check_made_bytes(out.iter().map(Value::weight).sum())?;
+    Ok(out)
+}
