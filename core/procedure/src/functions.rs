@@ -136,7 +136,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// Whether another call with the same arguments may answer otherwise, to who writes SQL.
+    /// Whether another call with the same arguments may answer otherwise, as SQL sees it.
     pub fn draws(self) -> bool {
         matches!(
             self,

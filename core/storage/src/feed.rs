@@ -83,7 +83,7 @@ impl ChangeFeed {
         TouchedBlocks { blocks, complete_above: inner.complete_above }
     }
 
-    /// Before the block is published, so that who sees its height finds what it touched.
+    /// Before the block is published, so that a reader of its height finds what it touched.
     pub(crate) fn close(&self, height: Height, touched: &[Touched]) {
         let mut inner = self.0.lock();
         inner.closed = height;

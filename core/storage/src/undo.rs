@@ -94,7 +94,7 @@ pub(crate) struct UndoSpace {
 #[derive(Default)]
 struct Owners {
     by_incarnation: BTreeMap<u64, Owner>,
-    /// How many there were after the last look at who has gone.
+    /// How many there were when the owners that have ended were last removed.
     looked_at: usize,
     /// The newest block at the last collection.
     newest: Height,

@@ -284,7 +284,8 @@ impl Harmony {
         Err("the folds of a block came to no end".to_owned())
     }
 
-    /// Rule 3, for a block on the snapshot before last. Returns whom it rejects outright.
+    /// Rule 3, for a block on the snapshot before last. Returns the transactions that it rejects
+    /// outright.
     fn look_back(
         &self,
         touched: &Touched,
@@ -362,8 +363,8 @@ fn inter_block_reorderings_of(
     before.collect()
 }
 
-/// Run again whom that is due to, and note what the next block must know of this one: what those
-/// read counts as well.
+/// Reruns the transactions that need it, and notes what the next block must know of this one: what
+/// those read counts as well.
 fn remember(
     touched: &Touched,
     verdict: &Verdict,

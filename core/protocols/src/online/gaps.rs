@@ -13,8 +13,9 @@
 //!   └ prefix of  0 bytes   ◄ ranges over the whole index
 //! ```
 //!
-//! Who *changes* a row enters the words of all prefixes of all its index entries; who *watches* a
-//! range looks at one word. Prefixes are cut every eight bytes, the size of an encoded integer.
+//! A transaction that *changes* a row enters the words of all prefixes of all its index entries;
+//! one that *watches* a range looks at one word. Prefixes are cut every eight bytes, the size of an
+//! encoded integer.
 //!
 //! ```text
 //! 63                    32 31            16 15             0
@@ -28,7 +29,7 @@
 //!   *changes* instead, and later look whether it moved and whether a changer is inside.
 //!
 //! Changers do not hinder each other, nor do watchers: the word is a lock with two parties. Only
-//! who fills a gap of one *key* must be alone in it.
+//! a transaction that inserts at one *key* must be alone there.
 //!
 //! *Why not the leaves of the index,* as Silo does: there a key is in the index before its
 //! transaction commits, so that the leaf's version can speak for it. Here nothing of a transaction

@@ -12,9 +12,9 @@
 //! two-phase locking. Gaps are entered late, since what an update command makes of an indexed
 //! column is not known before; that is still the growing phase.
 //!
-//! *Deadlocks* cannot be: who does not get a lock gives up at once (no-wait), or waits only for
-//! younger ones (wait-die). The age of a transaction is its place when the block arrived, which it
-//! keeps when it begins again.
+//! *Deadlocks* cannot be: a transaction that does not get a lock aborts at once (no-wait), or waits
+//! only for younger ones (wait-die). The age of a transaction is its place when the block arrived,
+//! which it keeps when it begins again.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

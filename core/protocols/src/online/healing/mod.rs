@@ -50,7 +50,8 @@
 //! * Rows that are only read are not locked, so readers of a hot row do not wait for each other. A
 //!   round that found a row in other hands for too long gives back all locks; the next one takes
 //!   them in order and holds what was read as well, with other readers, as every round behind
-//!   [`READS_UNLOCKED`] does. So does who was healed [`HEALINGS_IN_A_ROW`] times.
+//!   [`READS_UNLOCKED`] does. So does a transaction that was healed
+//!   [`HEALINGS_IN_A_ROW`] times.
 //! * A lock that is not to be had out of order ends a round and not the transaction, whose record
 //!   is kept. So no-wait aborts no transaction but one that [`ROUNDS_MAX`] rounds did not bring to
 //!   an end.

@@ -25,7 +25,7 @@
 //! thread of their own, so a worker is never idle while another has a queue. Tables that are only
 //! read are not replicated.
 //!
-//! *Cost.* A mutex for each transaction; who waits sleeps.
+//! *Cost.* A mutex for each transaction; a worker that waits sleeps.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;

@@ -26,9 +26,10 @@
 //! reader first raises the time and then looks whether a changer is inside; a changer first enters
 //! and then reads the time. One of them sees the other.
 //!
-//! *Invariants.* A version's successor begins after its last read. Who saw a change of a gap comes
-//! not before it, who did not comes before it. Rows under hidden row ids are added one transaction
-//! at a time, each not before the one before: their numbers must lie in the order of the times.
+//! *Invariants.* A version's successor begins after its last read. A transaction that saw a change
+//! of a gap comes after it, one that did not comes before it. Rows under hidden row ids are added
+//! one transaction at a time, each not before the one before: their numbers must lie in the order
+//! of the times.
 //!
 //! *Departures from the paper.* Times begin again with each block. The read timestamp is not packed
 //! with the write timestamp. A read whose version has gone is a conflict, also where the time would
