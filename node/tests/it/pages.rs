@@ -20,8 +20,8 @@ struct Page {
     before: &'static str,
     /// Words of it that stand for the reader's own.
     replaced: &'static [(&'static str, &'static str)],
-    /// Blocks that are run.
-    blocks: usize,
+    /// Blocks that are run, and those that are not.
+    blocks: (usize, usize),
     expected: &'static [&'static str],
 }
 
@@ -48,6 +48,13 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 
 cp cert.pem ca.pem
 chmod 600 key.pem
 export PGPASSWORD="a long password"
+opened() {
+    for _ in $(seq 600); do
+        pg_isready -q -h 127.0.0.1 -p "$1" && return
+        sleep 0.1
+    done
+    echo "nothing answers on port $1"; exit 1
+}
 "#;
 
 const PAGES: &[Page] = &[
@@ -56,7 +63,7 @@ const PAGES: &[Page] = &[
         text: include_str!("../../../docs/roles.md"),
         before: WITH_A_NODE,
         replaced: &[],
-        blocks: 1,
+        blocks: (1, 0),
         expected: &["GRANT ROLE\nALTER ROLE"],
     },
     Page {
@@ -64,7 +71,7 @@ const PAGES: &[Page] = &[
         text: include_str!("../../../docs/organisations.md"),
         before: WITH_A_NODE,
         replaced: &[],
-        blocks: 2,
+        blocks: (2, 2),
         expected: &["| user | ada", "| root |"],
     },
     Page {
@@ -72,7 +79,7 @@ const PAGES: &[Page] = &[
         text: include_str!("../../../docs/time-travel.md"),
         before: WITH_A_NODE,
         replaced: &[("TIMESTAMP '2026-03-01 12:00+00'", "TIMESTAMP '2100-03-01 12:00+00'")],
-        blocks: 1,
+        blocks: (1, 0),
         expected: &["  7 |    1000"],
     },
     Page {
@@ -80,7 +87,7 @@ const PAGES: &[Page] = &[
         text: include_str!("../../../docs/transactions.md"),
         before: WITH_A_NODE,
         replaced: &[],
-        blocks: 1,
+        blocks: (1, 0),
         expected: &["committed"],
     },
     Page {
@@ -88,7 +95,7 @@ const PAGES: &[Page] = &[
         text: include_str!("../../../docs/multi-version.md"),
         before: WITH_A_NODE,
         replaced: &[],
-        blocks: 2,
+        blocks: (2, 0),
         expected: &["SET\nSET"],
     },
     Page {
@@ -96,7 +103,7 @@ const PAGES: &[Page] = &[
         text: include_str!("../../../docs/backups.md"),
         before: WITH_A_NODE,
         replaced: &[],
-        blocks: 1,
+        blocks: (1, 0),
         expected: &["blocks 0 to 1 stay"],
     },
     Page {
@@ -104,7 +111,7 @@ const PAGES: &[Page] = &[
         text: include_str!("../../../docs/operations.md"),
         before: WITH_A_CERTIFICATE,
         replaced: &[("db.example.org", "localhost")],
-        blocks: 2,
+        blocks: (2, 0),
         expected: &["(1 row)"],
     },
 ];
@@ -177,7 +184,7 @@ set -euo pipefail
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 opened() {
     for _ in $(seq 600); do
-        pg_isready -q -h 127.0.0.1 -p "$1" && return
+        psql "postgresql://tally@127.0.0.1:$1/tally" -c 'SELECT 1' > /dev/null 2>&1 && return
         sleep 0.1
     done
     echo "nothing answers on port $1"; exit 1
@@ -289,7 +296,7 @@ fn every_line_of_the_manual_runs() {
             page = page.replace(reader, own);
         }
         let up = [("tally serve --listen", &[PORT][..])];
-        let said = follow_behind(before, &page, &up, (*blocks, 0));
+        let said = follow_behind(before, &page, &up, *blocks);
         for expected in *expected {
             assert!(said.contains(expected), "{name}.md: no {expected:?} in {said}");
         }
