@@ -290,11 +290,13 @@ impl Moment {
             }
             Key::Zone if !self.is_zoned => {}
             Key::Exact => {}
+            Key::ZoneOffset if affixes.fill => out.push_str("+0"),
             Key::ZoneHour | Key::ZoneOffset => out.push_str("+00"),
             Key::ZoneMinute => out.push_str("00"),
             _ => {
                 let (name, width) = self.name(key);
-                let padded = !affixes.fill && !affixes.locale;
+                let is_of_locale = affixes.locale && key != Key::MonthRoman;
+                let padded = !affixes.fill && !is_of_locale;
                 let width = if padded { width } else { 0 };
                 let cased = match case {
                     Case::Upper => name.to_ascii_uppercase(),

@@ -41,6 +41,7 @@ pub fn output_name(expr: &ast::Expr) -> String {
             Some(ast::TrimWhereField::Trailing) => "rtrim".into(),
             _ => "btrim".into(),
         },
+        E::Overlay { .. } => "overlay".into(),
         E::Exists { .. } => "exists".into(),
         E::Array(_) => "array".into(),
         E::TypedString(typed) => type_label(&typed.data_type),
