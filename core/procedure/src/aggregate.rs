@@ -14,12 +14,14 @@ use types::{DataType, Error, Result, SqlState, Value};
 use crate::query::{Aggregate, AggregateFunction};
 
 /// The state of one aggregate over one group.
+#[derive(Clone)]
 pub(crate) struct Accumulator {
     seen: Option<BTreeSet<Ordered>>,
     count: i64,
     state: State,
 }
 
+#[derive(Clone)]
 enum State {
     Nothing,
     Int(i128),
@@ -140,6 +142,16 @@ impl Accumulator {
             State::Value(Value::Bool(sofar)) => combine(*sofar, value),
             _ => value,
         }));
+    }
+
+    /// Bytes that a copy of it is made of.
+    pub(crate) fn copied_bytes(&self) -> usize {
+        match &self.state {
+            State::Values(values) => values.iter().map(Value::weight).sum(),
+            State::Value(value) => value.weight(),
+            State::Numeric(sum) => sum.heap_bytes(),
+            State::Nothing | State::Int(_) | State::Float(_) => 0,
+        }
     }
 
     pub(crate) fn finish(self, aggregate: &Aggregate) -> Result<Value> {

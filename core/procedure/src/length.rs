@@ -44,10 +44,13 @@ fn query_is_short(query: &Query) -> bool {
         | Query::Sort { input, .. }
         | Query::Limit { input, .. }
         | Query::Numbered { input, .. }
+        | Query::Window { input, .. }
         | Query::Distinct { input, .. } => query_is_short(input),
         Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
             query_is_short(outer) && query_is_short(inner)
         }
+        Query::Apply { outer, inner, .. } => query_is_short(outer) && query_is_short(inner),
+        Query::Sets { inputs, .. } => inputs.iter().all(query_is_short),
         Query::Append(inputs) | Query::Beside { inputs, .. } => inputs.iter().all(query_is_short),
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use types::{ColumnId, IndexId, TableId};
 
-use crate::expr::Expr;
+use crate::expr::{Expr, Reg};
 
 /// A tree of operators; each yields rows whose values expressions above see as `Column(i)`.
 #[derive(Clone, PartialEq, Debug)]
@@ -68,7 +68,20 @@ pub enum Query {
         inner_keys: Box<[Expr]>,
         condition: Option<Expr>,
         left: bool,
+        /// An inner row without a match is padded, too; these come last.
+        right: bool,
         inner_width: u16,
+    },
+    /// A correlated subquery: for each outer row, the inner plan with values of that row in
+    /// registers of its own, which its expressions read wherever they stand.
+    Apply {
+        outer: Box<Query>,
+        inner: Box<Query>,
+        /// Of the outer row.
+        given: Box<[(Reg, Expr)]>,
+        /// Where this is not true of the outer row, the inner plan is not run: it has no rows.
+        guard: Option<Expr>,
+        yields: Yields,
     },
     /// Yields group expressions ++ aggregates, in the order in which groups first appear.
     Aggregate {
@@ -99,6 +112,17 @@ pub enum Query {
     },
     /// `UNION ALL`; UNION is `Distinct` above it.
     Append(Box<[Query]>),
+    /// Each input row with a value for each call behind it, in the order of the last call's window.
+    Window {
+        input: Box<Query>,
+        calls: Box<[WindowCall]>,
+    },
+    /// `INTERSECT` and `EXCEPT`: rows of the first, in its order; each once, if not `all`.
+    Sets {
+        op: SetOp,
+        all: bool,
+        inputs: Box<[Query; 2]>,
+    },
 }
 
 impl Query {
@@ -118,6 +142,15 @@ impl Query {
             | Query::HashJoin { outer, inner_width, .. } => {
                 usize::from(outer.width()) + usize::from(*inner_width)
             }
+            Query::Apply { outer, yields, .. } => {
+                let inner = match yields {
+                    Yields::Rows { inner_width, .. } => *inner_width,
+                    Yields::Value | Yields::Exists => 1,
+                };
+                usize::from(outer.width()) + usize::from(inner)
+            }
+            Query::Sets { inputs, .. } => return inputs[0].width(),
+            Query::Window { input, calls } => usize::from(input.width()) + calls.len(),
             Query::Filter { input, .. }
             | Query::Sort { input, .. }
             | Query::Limit { input, .. }
@@ -128,6 +161,115 @@ impl Query {
         };
         width as u16
     }
+}
+
+/// What an [`Apply`](Query::Apply) puts behind each outer row.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Yields {
+    /// Each inner row, as a nested loop does.
+    Rows { condition: Option<Expr>, left: bool, inner_width: u16 },
+    /// The one column of the one row, NULL where there is none; two rows are an error.
+    Value,
+    /// Whether there is a row.
+    Exists,
+}
+
+/// A function of the rows around each row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WindowCall {
+    pub function: WindowFunction,
+    /// Over the rows of the input, as all expressions here.
+    pub arguments: Box<[Expr]>,
+    /// Of an aggregate: the rows that count.
+    pub filter: Option<Expr>,
+    pub partition: Box<[Expr]>,
+    pub order: Box<[SortKey]>,
+    pub frame: Frame,
+    pub result: types::DataType,
+}
+
+impl WindowCall {
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let order = self.order.iter().map(|key| &key.expr);
+        let own = self.arguments.iter().chain(&self.filter).chain(&self.partition);
+        own.chain(order).chain(self.frame.start.distance()).chain(self.frame.end.distance())
+    }
+
+    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let order = self.order.iter_mut().map(|key| &mut key.expr);
+        let own = self.arguments.iter_mut().chain(&mut self.filter).chain(&mut self.partition);
+        let Frame { start, end, .. } = &mut self.frame;
+        own.chain(order).chain(start.distance_mut()).chain(end.distance_mut())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WindowFunction {
+    RowNumber,
+    Rank,
+    DenseRank,
+    PercentRank,
+    CumeDist,
+    /// Arguments: how many parts.
+    Ntile,
+    /// Arguments: a value, how many rows before, what stands for a row that is not there.
+    Lag,
+    /// The same, how many rows behind.
+    Lead,
+    FirstValue,
+    LastValue,
+    /// Arguments: a value, which row of the frame.
+    NthValue,
+    Aggregate(AggregateFunction),
+}
+
+/// The rows of its partition that a call looks at.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Frame {
+    pub unit: FrameUnit,
+    pub start: FrameBound,
+    pub end: FrameBound,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameUnit {
+    Rows,
+    /// Rows that are alike in the order go together. Distances are of such groups.
+    Groups,
+    /// The same, without distances.
+    Range,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum FrameBound {
+    First,
+    /// A constant of the query, as `Following`.
+    Preceding(Expr),
+    Current,
+    Following(Expr),
+    Last,
+}
+
+impl FrameBound {
+    fn distance(&self) -> Option<&Expr> {
+        match self {
+            FrameBound::Preceding(distance) | FrameBound::Following(distance) => Some(distance),
+            _ => None,
+        }
+    }
+
+    fn distance_mut(&mut self) -> Option<&mut Expr> {
+        match self {
+            FrameBound::Preceding(distance) | FrameBound::Following(distance) => Some(distance),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetOp {
+    Intersect,
+    Except,
 }
 
 /// What becomes of a row that is like one before it.

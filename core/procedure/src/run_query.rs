@@ -15,6 +15,11 @@
 //! that their hashes may differ between replicas: each run draws its own, which no client can aim
 //! collisions at.
 
+mod apply;
+mod hash_join;
+mod sets;
+mod window;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -116,6 +121,9 @@ impl Run<'_> {
             }
             Query::NestedLoop { .. } => self.nested_loop(access, query, outer, sink),
             Query::HashJoin { .. } => self.hash_join(access, query, outer, sink),
+            Query::Window { input, calls } => self.window(access, input, calls, outer, sink),
+            Query::Apply { .. } => self.apply(access, query, outer, sink),
+            Query::Sets { op, all, inputs } => self.sets(access, (*op, *all), inputs, outer, sink),
             Query::Aggregate { input, groups, aggregates } => {
                 self.aggregate(access, input, groups, aggregates, outer, sink)
             }
@@ -310,47 +318,6 @@ impl Run<'_> {
             }
         }
         Ok(ControlFlow::Continue(()))
-    }
-
-    fn hash_join<A: Access>(
-        &self,
-        access: &mut A,
-        query: &Query,
-        outer_row: &[Value],
-        sink: Sink<'_>,
-    ) -> Flow {
-        let Query::HashJoin { outer, inner, outer_keys, inner_keys, condition, left, inner_width } =
-            query
-        else {
-            return Ok(ControlFlow::Continue(()));
-        };
-        let mut buckets = RowMap::<Vec<Row>>::default();
-        for row in self.gather(access, inner, outer_row)? {
-            if let Some(key) = self.join_key(inner_keys, &row)? {
-                buckets.entry(&key).push(row);
-            }
-        }
-        let mut joined: SmallVec<[Value; 16]> = smallvec![];
-        self.query(access, outer, outer_row, &mut |row| {
-            let key = self.join_key(outer_keys, row)?;
-            let matches = key.and_then(|key| buckets.get(&key));
-            let mut matched = false;
-            for inner_row in matches.into_iter().flatten() {
-                self.meter.spend(PAIR_UNITS)?;
-                joined.clear();
-                joined.extend(row.iter().chain(inner_row).cloned());
-                if self.passes(condition.as_ref(), &joined)? {
-                    matched = true;
-                    if sink(&joined)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-            }
-            match *left && !matched {
-                true => sink(&padded(row, *inner_width)),
-                false => Ok(ControlFlow::Continue(())),
-            }
-        })
     }
 
     /// `None` where a part is NULL: it joins nothing.
@@ -725,6 +692,12 @@ impl<V: Default> RowMap<V> {
         let place =
             self.places.find(self.hasher.hash_one(key), |&place| *self.entries[place].0 == *key)?;
         Some(&self.entries[*place].1)
+    }
+
+    fn get_mut(&mut self, key: &[Value]) -> Option<&mut V> {
+        let hash = self.hasher.hash_one(key);
+        let place = *self.places.find(hash, |&place| *self.entries[place].0 == *key)?;
+        Some(&mut self.entries[place].1)
     }
 
     fn into_entries(self) -> Vec<(Row, V)> {

@@ -453,6 +453,17 @@ fn every_row_is_paid_for() {
         inner_keys: Box::new([Expr::Const(Value::Int(1))]),
         condition: None,
         left: false,
+        right: false,
+        inner_width: 1,
+    };
+    let full = Query::HashJoin {
+        outer: Box::new(series(2)),
+        inner: Box::new(series(5)),
+        outer_keys: Box::new([Expr::Column(0)]),
+        inner_keys: Box::new([Expr::Column(0)]),
+        condition: None,
+        left: true,
+        right: true,
         inner_width: 1,
     };
     let sort = |last| Query::Sort {
@@ -467,6 +478,7 @@ fn every_row_is_paid_for() {
         (get(int(1)), 1),
         (nested, 5 + 5 + rows.min(5) * PAIR_UNITS),
         (hash, 6 + 4 + 6 * 4 * PAIR_UNITS),
+        (full, 2 + 5 + 5 * PAIR_UNITS),
         (sort(10), 10),
         // Runs of 16,384 are merged twice.
         (sort(40_000), 40_000 + (32_768 + 40_000)),

@@ -8,7 +8,7 @@ use super::StepId;
 use super::commands::CommandFacts;
 use super::visit::{self, Use};
 use crate::expr::{Expr, UnaryOp};
-use crate::query::Query;
+use crate::query::{Query, Yields};
 use crate::step::{Block, Procedure, Step};
 
 /// Whether, and how, a step may reject the transaction.
@@ -209,6 +209,8 @@ fn abortable(step: &Step) -> Abortable {
             return Abortable::Guard;
         }
         Step::Update { code, .. } if !code.checks.is_empty() => return Abortable::Guard,
+        // A value that has more than one row.
+        step if asks_for_values(step) => return Abortable::Guard,
         // Their bounds and arrays may be NULL.
         Step::ForRange { .. } | Step::ForEach { .. } => return Abortable::Arithmetic,
         _ => {}
@@ -224,6 +226,19 @@ fn abortable(step: &Step) -> Abortable {
         true => Abortable::Arithmetic,
         false => Abortable::Never,
     }
+}
+
+fn asks_for_values(step: &Step) -> bool {
+    let (Step::Fetch { query, .. } | Step::EmitQuery { query } | Step::ForRows { query, .. }) =
+        step
+    else {
+        return false;
+    };
+    let mut asks = false;
+    visit::each_query(query, &mut |query| {
+        asks |= matches!(query, Query::Apply { yields: Yields::Value, .. });
+    });
+    asks
 }
 
 /// Whether evaluating may be an error, for some values.

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use types::TableId;
 
 use crate::expr::{Expr, Reg};
-use crate::query::Query;
+use crate::query::{Query, WindowCall, Yields};
 use crate::step::{Block, Carried, OnError, Phi, Step};
 
 /// Registers that an expression reads, in order of appearance, with repetitions.
@@ -33,11 +33,17 @@ pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
         | Query::Sort { input, .. }
         | Query::Limit { input, .. }
         | Query::Numbered { input, .. }
+        | Query::Window { input, .. }
         | Query::Distinct { input, .. } => each_query(input, visit),
         Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
             each_query(outer, visit);
             each_query(inner, visit);
         }
+        Query::Apply { outer, inner, .. } => {
+            each_query(outer, visit);
+            each_query(inner, visit);
+        }
+        Query::Sets { inputs, .. } => inputs.iter().for_each(|input| each_query(input, visit)),
         Query::Append(inputs) | Query::Beside { inputs, .. } => {
             for input in inputs {
                 each_query(input, visit);
@@ -64,6 +70,13 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
             let keys = outer_keys.iter().chain(inner_keys);
             keys.chain(condition).for_each(visit);
         }
+        Query::Apply { given, guard, yields, .. } => {
+            given.iter().for_each(|(_, value)| visit(value));
+            guard.iter().for_each(&mut *visit);
+            if let Yields::Rows { condition, .. } = yields {
+                condition.iter().for_each(visit);
+            }
+        }
         Query::Aggregate { groups, aggregates, .. } => {
             groups.iter().for_each(&mut *visit);
             for aggregate in aggregates {
@@ -74,8 +87,24 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
         Query::Sort { keys, .. } => keys.iter().for_each(|key| visit(&key.expr)),
         Query::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(visit),
         Query::Numbered { first, .. } => visit(first),
-        Query::Distinct { .. } | Query::Append(_) | Query::Beside { .. } => {}
+        Query::Window { calls, .. } => calls.iter().flat_map(WindowCall::exprs).for_each(visit),
+        Query::Distinct { .. } | Query::Append(_) | Query::Sets { .. } | Query::Beside { .. } => {}
     }
+}
+
+/// The registers in which subqueries of a step's query are given values, for each outer row anew:
+/// no step writes them, and none sees them.
+pub fn each_given(step: &Step, visit: &mut dyn FnMut(Reg)) {
+    let (Step::Fetch { query, .. } | Step::EmitQuery { query } | Step::ForRows { query, .. }) =
+        step
+    else {
+        return;
+    };
+    each_query(query, &mut |query| {
+        if let Query::Apply { given, .. } = query {
+            given.iter().for_each(|(register, _)| visit(*register));
+        }
+    });
 }
 
 /// The expressions of a bound, none where there is none.

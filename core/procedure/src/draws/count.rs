@@ -5,7 +5,7 @@ use types::{TableId, Value};
 use super::{Source, is_mark};
 use crate::analysis::visit;
 use crate::expr::Expr;
-use crate::query::Query;
+use crate::query::{Query, Yields};
 use crate::step::{Block, Procedure, SequenceNeed, SequenceUse, Step};
 
 /// Beyond this the data are asked: a text that says so many seldom means them.
@@ -143,6 +143,7 @@ fn query(query: &Query, source: Source) -> Count {
         }
         Query::Sort { input, .. }
         | Query::Distinct { input, .. }
+        | Query::Window { input, .. }
         | Query::Numbered { input, .. } => self::query(input, source),
         Query::Limit { input, .. } => {
             each_own(&mut own);
@@ -157,6 +158,12 @@ fn query(query: &Query, source: Source) -> Count {
         }
         Query::HashJoin { outer, inner, .. } => {
             self::query(outer, source).and(self::query(inner, source).at_most())
+        }
+        // What is inside draws nothing.
+        Query::Apply { outer, .. } => self::query(outer, source),
+        Query::Sets { inputs, .. } => {
+            let [left, right] = &**inputs;
+            self::query(left, source).and(self::query(right, source))
         }
         Query::Call { .. } | Query::Get { .. } | Query::Scan { .. } => {
             each_own(&mut own);
@@ -185,6 +192,7 @@ pub(super) fn rows_max(query: &Query) -> Option<u64> {
         | Query::Aggregate { input, .. }
         | Query::Sort { input, .. }
         | Query::Distinct { input, .. }
+        | Query::Window { input, .. }
         | Query::Numbered { input, .. } => rows_max(input),
         Query::Limit { input, limit, .. } => {
             let limit = match limit {
@@ -204,9 +212,16 @@ pub(super) fn rows_max(query: &Query) -> Option<u64> {
             let inner = rows_max(inner)?;
             rows_max(outer)?.checked_mul(if *left { inner.max(1) } else { inner })
         }
-        Query::HashJoin { outer, inner, left, .. } => {
+        Query::HashJoin { outer, inner, left, right, .. } => {
+            let inner = rows_max(inner)?;
+            let pairs = rows_max(outer)?.checked_mul(if *left { inner.max(1) } else { inner })?;
+            pairs.checked_add(if *right { inner } else { 0 })
+        }
+        Query::Apply { outer, inner, yields: Yields::Rows { left, .. }, .. } => {
             let inner = rows_max(inner)?;
             rows_max(outer)?.checked_mul(if *left { inner.max(1) } else { inner })
         }
+        Query::Apply { outer, .. } => rows_max(outer),
+        Query::Sets { inputs, .. } => rows_max(&inputs[0]),
     }
 }

@@ -36,7 +36,7 @@ use crate::analysis::visit;
 use crate::chance::{self, Seed};
 use crate::expr::{BinaryOp, Expr, Reg};
 use crate::functions::Function;
-use crate::query::{Aggregate, AggregateFunction, Query};
+use crate::query::{Aggregate, AggregateFunction, Query, WindowCall};
 use crate::step::{Block, Carried, Column, Phi, Procedure, SequenceNeed, SequenceUse, Step};
 use registers::{each_query_expr_mut, each_step_expr_mut};
 
@@ -541,7 +541,17 @@ impl Placing {
             Query::Append(inputs) | Query::Beside { inputs, .. } => {
                 inputs.iter_mut().try_fold(at, |at, input| self.query(input, at))
             }
+            Query::Sets { inputs, .. } => {
+                inputs.iter_mut().try_fold(at, |at, input| self.query(input, at))
+            }
+            Query::Apply { .. } => self.outside_of_subquery(query, at),
+            Query::Window { input, calls }
+                if !calls.iter().flat_map(WindowCall::exprs).any(Expr::draws) =>
+            {
+                self.query(input, at)
+            }
             Query::NestedLoop { .. } | Query::HashJoin { .. } => self.join(query, at),
+            Query::Window { .. } => Err(not_in_windows()),
             Query::Get { .. } | Query::Scan { .. } | Query::Sort { .. } => Err(not_here()),
         }
     }
@@ -581,6 +591,18 @@ impl Placing {
         Ok(self.behind_rows(at, places, rows_max))
     }
 
+    /// What is inside runs again for each row outside, and would draw the same again.
+    fn outside_of_subquery(&mut self, query: &mut Query, at: Place) -> Result<Place> {
+        let (mut draws, source) = (false, self.filling.source);
+        visit::each_query_expr(query, &mut |expr| draws |= source.is_drawn_in(expr));
+        match query {
+            Query::Apply { outer, inner, .. } if !draws && !query_draws(inner, source) => {
+                self.query(outer, at)
+            }
+            _ => Err(not_in_subqueries()),
+        }
+    }
+
     fn join(&mut self, query: &mut Query, at: Place) -> Result<Place> {
         let mut draws = false;
         let source = self.filling.source;
@@ -605,6 +627,15 @@ impl Placing {
 fn current_is_taken() -> Error {
     let what = "currval() of a sequence that the same statement or routine takes values of";
     Error::unsupported(what).with_hint("Keep what nextval() or RETURNING gave.")
+}
+
+fn not_in_windows() -> Error {
+    Error::unsupported("drawing a value in a window function")
+        .with_hint("Draw it in a subquery in FROM.")
+}
+
+fn not_in_subqueries() -> Error {
+    Error::unsupported("drawing a value in a subquery that refers to the outer query")
 }
 
 fn not_here() -> Error {

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use types::{Error, Result, SqlState};
 
 use crate::expr::{Expr, Reg};
-use crate::query::Query;
+use crate::query::{Query, WindowCall, Yields};
 use crate::step::{Block, Carried, OnError, Procedure, Step};
 
 pub(super) fn too_many() -> Error {
@@ -76,14 +76,49 @@ fn each_output_mut(step: &mut Step, visit: &impl Fn(&mut Reg)) {
             visit(found);
         }
         Step::Insert { inserted, .. } => visit(inserted),
-        Step::Fetch { outputs, found, .. } => {
+        Step::Fetch { query, outputs, found, .. } => {
+            each_given_mut(query, visit);
             outputs.iter_mut().for_each(visit);
             visit(found);
         }
-        Step::ForRows { row, .. } => row.iter_mut().for_each(visit),
+        Step::EmitQuery { query } => each_given_mut(query, visit),
+        Step::ForRows { query, row, .. } => {
+            each_given_mut(query, visit);
+            row.iter_mut().for_each(visit);
+        }
         Step::ForRange { register, .. } | Step::ForEach { register, .. } => visit(register),
         Step::If { phis, .. } => phis.iter_mut().for_each(|phi| visit(&mut phi.out)),
         _ => {}
+    }
+}
+
+/// The registers of a query's own, which only it sees.
+fn each_given_mut(query: &mut Query, visit: &impl Fn(&mut Reg)) {
+    match query {
+        Query::Values(_) | Query::Call { .. } | Query::Get { .. } | Query::Scan { .. } => {}
+        Query::Filter { input, .. }
+        | Query::Project { input, .. }
+        | Query::Aggregate { input, .. }
+        | Query::Sort { input, .. }
+        | Query::Limit { input, .. }
+        | Query::Numbered { input, .. }
+        | Query::Window { input, .. }
+        | Query::Distinct { input, .. } => each_given_mut(input, visit),
+        Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
+            each_given_mut(outer, visit);
+            each_given_mut(inner, visit);
+        }
+        Query::Apply { outer, inner, given, .. } => {
+            given.iter_mut().for_each(|(register, _)| visit(register));
+            each_given_mut(outer, visit);
+            each_given_mut(inner, visit);
+        }
+        Query::Sets { inputs, .. } => {
+            inputs.iter_mut().for_each(|input| each_given_mut(input, visit));
+        }
+        Query::Append(inputs) | Query::Beside { inputs, .. } => {
+            inputs.iter_mut().for_each(|input| each_given_mut(input, visit));
+        }
     }
 }
 
@@ -174,6 +209,10 @@ fn all_of_query<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
             all_of_query(input, visit);
         }
         Query::Distinct { input, .. } => all_of_query(input, visit),
+        Query::Window { input, calls } => {
+            calls.iter_mut().flat_map(WindowCall::exprs_mut).for_each(&mut *visit);
+            all_of_query(input, visit);
+        }
         Query::NestedLoop { outer, inner, condition, .. } => {
             condition.iter_mut().for_each(&mut *visit);
             all_of_query(outer, visit);
@@ -184,6 +223,18 @@ fn all_of_query<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
             keys.chain(condition).for_each(&mut *visit);
             all_of_query(outer, visit);
             all_of_query(inner, visit);
+        }
+        Query::Apply { outer, inner, given, guard, yields } => {
+            given.iter_mut().for_each(|(_, value)| visit(value));
+            guard.iter_mut().for_each(&mut *visit);
+            if let Yields::Rows { condition, .. } = yields {
+                condition.iter_mut().for_each(&mut *visit);
+            }
+            all_of_query(outer, visit);
+            all_of_query(inner, visit);
+        }
+        Query::Sets { inputs, .. } => {
+            inputs.iter_mut().for_each(|input| all_of_query(input, visit));
         }
         Query::Append(inputs) | Query::Beside { inputs, .. } => {
             inputs.iter_mut().for_each(|input| all_of_query(input, visit));

@@ -6,7 +6,10 @@ use types::{ColumnId, TableId};
 
 use super::Namer;
 use crate::expr::Expr;
-use crate::query::{Aggregate, AggregateFunction, Interval, Query, Repeats, RowFunction, SortKey};
+use crate::query::{
+    Aggregate, AggregateFunction, Frame, FrameBound, FrameUnit, Interval, Query, Repeats,
+    RowFunction, SetOp, SortKey, WindowCall, WindowFunction, Yields,
+};
 
 impl Namer<'_> {
     /// Lines with their depth.
@@ -42,6 +45,7 @@ impl Namer<'_> {
             Query::NestedLoop { .. } | Query::HashJoin { .. } => {
                 self.join(query, outer, depth, lines)
             }
+            Query::Apply { .. } => self.apply(query, outer, depth, lines),
             Query::Aggregate { input, groups, aggregates } => {
                 let names = self.operator(input, outer, depth + 1, lines);
                 let group_texts: Vec<String> =
@@ -70,6 +74,28 @@ impl Namer<'_> {
                 names.push("number".to_string());
                 (format!("number from {} by {step}", self.expr(first, outer)), names)
             }
+            _ => self.others(query, outer, depth, lines),
+        };
+        lines[place].1 = text;
+        names
+    }
+
+    fn others(
+        &self,
+        query: &Query,
+        outer: &[String],
+        depth: usize,
+        lines: &mut Vec<(usize, String)>,
+    ) -> (String, Vec<String>) {
+        match query {
+            Query::Window { input, calls } => {
+                let mut names = self.operator(input, outer, depth + 1, lines);
+                let texts: Vec<String> =
+                    calls.iter().map(|call| self.window_call(call, &names)).collect();
+                let text = format!("window {}", texts.join(", "));
+                names.extend(texts);
+                (text, names)
+            }
             Query::Distinct { input, by, repeats } => {
                 let mut names = self.operator(input, outer, depth + 1, lines);
                 let name = |column: &u16| names.get(usize::from(*column)).cloned();
@@ -83,6 +109,16 @@ impl Namer<'_> {
                     names.push("repeated".to_string());
                 }
                 (text, names)
+            }
+            Query::Sets { op, all, inputs } => {
+                let [left, right] = &**inputs;
+                let names = self.operator(left, outer, depth + 1, lines);
+                self.operator(right, outer, depth + 1, lines);
+                let name = match op {
+                    SetOp::Intersect => "intersect",
+                    SetOp::Except => "except",
+                };
+                (format!("{name}{}", if *all { " all" } else { "" }), names)
             }
             Query::Beside { inputs, numbered } => {
                 let of_input = |input| self.operator(input, outer, depth + 1, lines);
@@ -100,9 +136,8 @@ impl Namer<'_> {
                 }
                 ("append".to_string(), names)
             }
-        };
-        lines[place].1 = text;
-        names
+            _ => Default::default(),
+        }
     }
 
     /// What has no input and is no scan.
@@ -215,8 +250,10 @@ impl Namer<'_> {
         if let Query::NestedLoop { condition, left, .. } | Query::HashJoin { condition, left, .. } =
             query
         {
-            if *left {
-                text = format!("left {text}");
+            match query {
+                Query::HashJoin { right: true, .. } => text = format!("full {text}"),
+                _ if *left => text = format!("left {text}"),
+                _ => {}
             }
             if let Some(condition) = condition {
                 text += &format!(" where {}", self.expr(condition, &names));
@@ -225,17 +262,94 @@ impl Namer<'_> {
         (text, names)
     }
 
-    fn aggregate(&self, aggregate: &Aggregate, names: &[String]) -> String {
-        let function = match aggregate.function {
-            AggregateFunction::Count => "count",
-            AggregateFunction::Sum => "sum",
-            AggregateFunction::Avg => "avg",
-            AggregateFunction::Min => "min",
-            AggregateFunction::Max => "max",
-            AggregateFunction::BoolAnd => "bool_and",
-            AggregateFunction::BoolOr => "bool_or",
-            AggregateFunction::ArrayAgg => "array_agg",
+    fn apply(
+        &self,
+        query: &Query,
+        around: &[String],
+        depth: usize,
+        lines: &mut Vec<(usize, String)>,
+    ) -> (String, Vec<String>) {
+        let Query::Apply { outer, inner, given, guard, yields } = query else {
+            return Default::default();
         };
+        let mut names = self.operator(outer, around, depth + 1, lines);
+        let given = given.iter().map(|(register, value)| {
+            format!("{} = {}", self.expr(&Expr::Reg(*register), &[]), self.expr(value, &names))
+        });
+        let given: Vec<String> = given.collect();
+        let guard = guard.as_ref().map(|guard| format!(" if {}", self.expr(guard, &names)));
+        let inner = self.operator(inner, &[], depth + 1, lines);
+        let mut text = match yields {
+            Yields::Rows { left: true, .. } => "left for each",
+            Yields::Rows { .. } => "for each",
+            Yields::Value => "the value for each",
+            Yields::Exists => "whether there is a row for each",
+        }
+        .to_string();
+        if !given.is_empty() {
+            text += &format!(" ({})", given.join(", "));
+        }
+        text += &guard.unwrap_or_default();
+        match yields {
+            Yields::Rows { .. } => names.extend(inner),
+            Yields::Value => names.extend(inner.into_iter().take(1)),
+            Yields::Exists => names.push("exists".to_string()),
+        }
+        if let Yields::Rows { condition: Some(condition), .. } = yields {
+            text += &format!(" where {}", self.expr(condition, &names));
+        }
+        (text, names)
+    }
+
+    fn window_call(&self, call: &WindowCall, names: &[String]) -> String {
+        let function = match call.function {
+            WindowFunction::RowNumber => "row_number",
+            WindowFunction::Rank => "rank",
+            WindowFunction::DenseRank => "dense_rank",
+            WindowFunction::PercentRank => "percent_rank",
+            WindowFunction::CumeDist => "cume_dist",
+            WindowFunction::Ntile => "ntile",
+            WindowFunction::Lag => "lag",
+            WindowFunction::Lead => "lead",
+            WindowFunction::FirstValue => "first_value",
+            WindowFunction::LastValue => "last_value",
+            WindowFunction::NthValue => "nth_value",
+            WindowFunction::Aggregate(function) => name_of(function),
+        };
+        let star =
+            matches!(call.function, WindowFunction::Aggregate(_)) && call.arguments.is_empty();
+        let arguments = if star { "*".to_string() } else { self.list(&call.arguments, names) };
+        let mut text = format!("{function}({arguments})");
+        if let Some(filter) = &call.filter {
+            text += &format!(" filter (where {})", self.expr(filter, names));
+        }
+        let mut over = Vec::new();
+        if !call.partition.is_empty() {
+            over.push(format!("by {}", self.list(&call.partition, names)));
+        }
+        if !call.order.is_empty() {
+            let keys: Vec<String> = call.order.iter().map(|k| self.sort_key(k, names)).collect();
+            over.push(format!("order {}", keys.join(", ")));
+        }
+        let Frame { unit, start, end } = &call.frame;
+        let unit = match unit {
+            FrameUnit::Rows => "rows",
+            FrameUnit::Groups => "groups",
+            FrameUnit::Range => "range",
+        };
+        let bound = |bound: &FrameBound| match bound {
+            FrameBound::First => "first".to_string(),
+            FrameBound::Preceding(distance) => format!("{} before", self.expr(distance, names)),
+            FrameBound::Current => "current".to_string(),
+            FrameBound::Following(distance) => format!("{} behind", self.expr(distance, names)),
+            FrameBound::Last => "last".to_string(),
+        };
+        over.push(format!("{unit} {} to {}", bound(start), bound(end)));
+        format!("{text} over ({})", over.join(" "))
+    }
+
+    fn aggregate(&self, aggregate: &Aggregate, names: &[String]) -> String {
+        let function = name_of(aggregate.function);
         let distinct = if aggregate.distinct { "distinct " } else { "" };
         let input = match &aggregate.input {
             Some(input) => self.expr(input, names),
@@ -258,5 +372,18 @@ impl Namer<'_> {
             text += if key.nulls_first { " nulls first" } else { " nulls last" };
         }
         text
+    }
+}
+
+fn name_of(function: AggregateFunction) -> &'static str {
+    match function {
+        AggregateFunction::Count => "count",
+        AggregateFunction::Sum => "sum",
+        AggregateFunction::Avg => "avg",
+        AggregateFunction::Min => "min",
+        AggregateFunction::Max => "max",
+        AggregateFunction::BoolAnd => "bool_and",
+        AggregateFunction::BoolOr => "bool_or",
+        AggregateFunction::ArrayAgg => "array_agg",
     }
 }

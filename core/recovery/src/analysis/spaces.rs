@@ -227,6 +227,7 @@ impl Noting<'_> {
     }
 
     fn step(&mut self, step: &Step, out: &mut Vec<Step>) {
+        visit::each_given(step, &mut |register| self.taint(register));
         match step {
             Step::Update { table, .. } if !is_real(*table) => {}
             Step::ForRows { .. } => self.rows(step, out),

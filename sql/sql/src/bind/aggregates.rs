@@ -13,9 +13,8 @@ use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
+use super::placeholders::{FIRST_AGGREGATE, is_applied, is_window};
 use super::scope::Scope;
-
-const FIRST_PLACEHOLDER: u16 = 0x8000;
 
 pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
     Some(match name {
@@ -67,7 +66,7 @@ impl Binder<'_> {
         if known.is_none() {
             self.aggregates.calls.push(aggregate);
         }
-        Ok(Typed::new(Expr::Column(FIRST_PLACEHOLDER + n as u16), data_type))
+        Ok(Typed::new(Expr::Column(FIRST_AGGREGATE + n as u16), data_type))
     }
 
     fn check_place(&self) -> Result<()> {
@@ -82,7 +81,7 @@ impl Binder<'_> {
         Err(Error::new(SqlState::GROUPING_ERROR, message))
     }
 
-    fn aggregate_parts(
+    pub(super) fn aggregate_parts(
         &mut self,
         scope: &Scope,
         name: &str,
@@ -120,6 +119,15 @@ impl Binder<'_> {
                 Some(self.boolean(filter, "FILTER")?)
             }
         };
+        let of_rows = input.iter().map(|input| &input.expr).chain(&filter);
+        let is_of_outer = of_rows.clone().all(|expr| expr.columns().is_empty())
+            && of_rows.into_iter().any(|expr| self.reads_outside(expr));
+        if is_of_outer {
+            // SQL has it aggregate the rows of the outer query.
+            return Err(Error::unsupported(
+                "an aggregate of the outer query's columns alone, in a subquery",
+            ));
+        }
         let (input, result) = self.aggregate_types(name, function, input)?;
         Ok(Aggregate { function, input, distinct, filter, result })
     }
@@ -171,10 +179,11 @@ pub(super) fn over_groups(expr: &mut Expr, groups: &[Expr], scope: &Scope) -> Re
             return true;
         }
         match e {
-            Expr::Column(c) if *c >= FIRST_PLACEHOLDER => {
-                *c = *c - FIRST_PLACEHOLDER + groups.len() as u16;
+            Expr::Column(c) if *c >= FIRST_AGGREGATE => {
+                *c = *c - FIRST_AGGREGATE + groups.len() as u16;
                 true
             }
+            Expr::Column(c) if is_applied(*c) || is_window(*c) => true,
             Expr::Column(c) => {
                 ungrouped.get_or_insert(*c);
                 true

@@ -11,7 +11,7 @@ use sqlparser::tokenizer::Span;
 use types::cast::{CastContext, cast, cast_context, common_type};
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
-use super::scope::{Scope, Variable};
+use super::scope::Variable;
 use crate::schema::catalog::{Catalog, Table, ViewUses};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::object_name;
@@ -59,9 +59,16 @@ pub struct Binder<'a> {
     pub(super) in_view: bool,
     /// The client's text, where what is bound is of it.
     pub(crate) source: Option<Source<'a>>,
-    pub(super) enclosing: Vec<Scope>,
+    /// The queries around the one at hand that it may refer to, the innermost last.
+    pub(super) enclosing: Vec<super::state::Enclosing>,
+    /// Subqueries that are run for each row of the query at hand; `None` where none can be.
+    pub(super) applied: Option<super::state::Applications>,
     pub(super) aggregates: super::state::Aggregates,
     pub(super) ctes: Vec<super::state::CommonTable>,
+    /// Calls with OVER of the select list at hand; `None` where there can be none.
+    pub(super) windows: Option<super::state::Windows>,
+    /// A part of one is being bound.
+    pub(super) within_window: bool,
     /// Changes that are deferred, in a statement of several parts.
     pub(super) late: Option<super::state::Late>,
     /// Parameters that were compared with a `char(n)` before anything else gave them a type.
@@ -129,6 +136,9 @@ impl<'a> Binder<'a> {
             in_view: false,
             source: None,
             enclosing: Vec::new(),
+            applied: None,
+            windows: None,
+            within_window: false,
             aggregates: super::state::Aggregates::default(),
             ctes: Vec::new(),
             late: None,

@@ -21,28 +21,25 @@ impl Binder<'_> {
     fn column(&mut self, scope: &Scope, name: &str) -> Result<Typed> {
         let variable = self.variables.iter().rfind(|v| v.name == name && !v.qualified_only);
         match (scope.find(name)?, variable) {
-            (Some(_), Some(_)) if self.strict_variables => Err(Error::new(
-                SqlState::AMBIGUOUS_COLUMN,
-                format!("column reference \"{name}\" is ambiguous"),
-            )
-            .with_detail("It could refer to either a PL/pgSQL variable or a table column.")
-            .with_hint("Qualify it by the table's name, or by that of the procedure or block.")),
+            (Some(_), Some(_)) if self.strict_variables => Err(ambiguous(name)),
             (Some((expr, data_type)), _) => {
                 self.reads(scope, &expr);
                 Ok(Typed::new(expr, data_type))
             }
-            (None, Some(variable)) => {
-                Ok(Typed::new(variable.value.clone(), variable.data_type.clone()))
+            (None, variable) => {
+                let variable = variable.map(|v| Typed::new(v.value.clone(), v.data_type.clone()));
+                let outer = self.outer_column(name, |scope| scope.find(name))?;
+                match (outer, variable) {
+                    (Some(_), Some(_)) if self.strict_variables => Err(ambiguous(name)),
+                    (Some(outer), _) => Ok(outer),
+                    (None, Some(variable)) => Ok(variable),
+                    (None, None) => Err(self.unknown_column(scope, name)),
+                }
             }
-            (None, None) => Err(self.unknown_column(scope, name)),
         }
     }
 
     fn unknown_column(&self, scope: &Scope, name: &str) -> Error {
-        let outside = self.enclosing.iter().any(|s| matches!(s.find(name), Ok(Some(_))));
-        if outside {
-            return correlated(name);
-        }
         let error =
             Error::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
         if scope.relation(name).is_some() {
@@ -75,8 +72,10 @@ impl Binder<'_> {
         if let Some(variable) = variables.rfind(|v| v.qualifier == *qualifier && v.name == *name) {
             return Ok(Typed::new(variable.value.clone(), variable.data_type.clone()));
         }
-        if self.enclosing.iter().any(|s| s.relation(qualifier).is_some()) {
-            return Err(correlated(&format!("{qualifier}.{name}")));
+        let shown = format!("{qualifier}.{name}");
+        let find = |scope: &Scope| scope.find_qualified(qualifier, name);
+        if let Some(outer) = self.outer_column(&shown, find)? {
+            return Ok(outer);
         }
         Err(Error::new(
             SqlState::UNDEFINED_TABLE,
@@ -85,7 +84,8 @@ impl Binder<'_> {
     }
 }
 
-fn correlated(name: &str) -> Error {
-    Error::unsupported(format_args!("a subquery that refers to \"{name}\" of the outer query"))
-        .with_hint("Write it as a join.")
+fn ambiguous(name: &str) -> Error {
+    Error::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))
+        .with_detail("It could refer to either a PL/pgSQL variable or a table column.")
+        .with_hint("Qualify it by the table's name, or by that of the procedure or block.")
 }

@@ -16,7 +16,9 @@ use procedure::{BinaryOp, Expr, Function, OnError, Query, Reg, Step};
 use types::{ColumnId, DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, fold};
-use super::plan::{Item, Source, Wishes, index_nullability, plan};
+use super::items::{Item, Source};
+use super::paths::index_nullability;
+use super::plan::{Wishes, plan};
 use super::state::Waits;
 use crate::schema::catalog::{ForeignKey, ReferenceAction, Table};
 
@@ -540,13 +542,9 @@ pub(super) fn going_with(
     wanted: &[ColumnId],
 ) -> Result<Query> {
     let width = width as u16;
-    let parents = Item { source: Source::Query(rows.clone()), offset: 0, width, left: None };
-    let children = Item {
-        source: Source::Table(child.clone()),
-        offset: width,
-        width: child.schema.columns.len() as u16,
-        left: None,
-    };
+    let parents = Item::new(Source::Query(rows.clone()), 0, width);
+    let children =
+        Item::new(Source::Table(child.clone()), width, child.schema.columns.len() as u16);
     let pairs = key.columns.iter().zip(values);
     let on = pairs.map(|(c, v)| Expr::equal(Expr::Column(width + c), v.clone())).collect();
     let columns: Vec<u16> = wanted.iter().map(|column| width + column).collect();
@@ -560,12 +558,7 @@ pub(super) fn rows_of(
     conditions: Vec<Expr>,
     columns: &[ColumnId],
 ) -> Result<Query> {
-    let item = Item {
-        source: Source::Table(table.clone()),
-        offset: 0,
-        width: table.schema.columns.len() as u16,
-        left: None,
-    };
+    let item = Item::new(Source::Table(table.clone()), 0, table.schema.columns.len() as u16);
     let wishes = Wishes { columns: columns.to_vec(), ..Wishes::default() };
     let planned = plan(vec![item], conditions, &wishes)?;
     Ok(planned.project(columns))

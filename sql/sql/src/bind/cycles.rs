@@ -27,7 +27,8 @@ use types::{ColumnId, DataType, Result, TableId, Value};
 use super::binder::Binder;
 use super::constraints::{Moment, children_of, going_with};
 use super::dml::delete_step;
-use super::plan::{Item, Source, Wishes, plan};
+use super::items::{Item, Source};
+use super::plan::{Wishes, plan};
 use super::row_functions::rows_of_arrays;
 use super::state::{Following, Waits};
 use crate::schema::catalog::{Catalog, ForeignKey, ReferenceAction, Table};
@@ -458,7 +459,7 @@ impl Binder<'_> {
         let by = child.schema.primary_key.clone().into();
         let input = Box::new(Query::Append(found.into()));
         let touched = Query::Distinct { input, by, repeats: Repeats::Dropped };
-        let mut items = vec![Item { source: Source::Query(touched), offset: 0, width, left: None }];
+        let mut items = vec![Item::new(Source::Query(touched), 0, width)];
         // Where each key's columns are in the join, before and after.
         let mut places = Vec::new();
         let mut offset = width;
@@ -468,7 +469,7 @@ impl Binder<'_> {
             let on = matches_of(followed, columns, offset, &Expr::Column);
             let source = Source::Query(rows_of_arrays(&level[at]));
             let both = 2 * columns.len() as u16;
-            items.push(Item { source, offset, width: both, left: Some(on) });
+            items.push(Item { left: Some(on), ..Item::new(source, offset, both) });
             places.push((offset, columns));
             offset += both;
         }
@@ -625,9 +626,9 @@ fn changed_children(followed: &Followed, columns: &[ColumnId], level: &[Reg]) ->
     let offset = level.len() as u16;
     let width = followed.child.schema.columns.len() as u16;
     let source = Source::Query(rows_of_arrays(level));
-    let pairs = Item { source, offset: 0, width: offset, left: None };
+    let pairs = Item::new(source, 0, offset);
     let source = Source::Table(followed.child.clone());
-    let children = Item { source, offset, width, left: None };
+    let children = Item::new(source, offset, width);
     let on = matches_of(followed, columns, 0, &|column| Expr::Column(offset + column));
     let columns: Vec<u16> = (offset..offset + width).collect();
     let wishes = Wishes { columns: columns.clone(), ..Wishes::default() };

@@ -7,12 +7,15 @@ use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::aggregates::aggregate_function;
+use super::applied::is_not_true;
 use super::binder::{Binder, Typed, fold};
 use super::operators::{elements_without_blanks, negated_if, without_blanks};
 use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::state::Place;
+use super::subquery::Quantifier;
+use super::windows::needs_over;
 use crate::syntax::names::{data_type, fold as fold_name, function_name};
 use crate::syntax::precedence::SYMMETRIC;
 use crate::syntax::sequence::named_by;
@@ -123,6 +126,14 @@ impl Binder<'_> {
             E::Exists { subquery, negated } => {
                 let found = self.exists_subquery(scope, subquery)?;
                 Ok(negated_if(*negated, found))
+            }
+            E::AnyOp { left, compare_op, right, .. }
+                if *compare_op != ast::BinaryOperator::Eq && is_subquery(right) =>
+            {
+                self.quantified_by(scope, left, (compare_op, Quantifier::Any), right)
+            }
+            E::AllOp { left, compare_op, right } if is_subquery(right) => {
+                self.quantified_by(scope, left, (compare_op, Quantifier::All), right)
             }
             E::AnyOp { left, compare_op: ast::BinaryOperator::Eq, right, .. } => {
                 self.any_equal(scope, left, right)
@@ -419,6 +430,30 @@ impl Binder<'_> {
         Ok(Typed::new(fold(expr), DataType::Bool))
     }
 
+    /// `x op ANY (SELECT …)` and `x op ALL (SELECT …)`.
+    fn quantified_by(
+        &mut self,
+        scope: &Scope,
+        left: &ast::Expr,
+        (op, quantifier): (&ast::BinaryOperator, Quantifier),
+        right: &ast::Expr,
+    ) -> Result<Typed> {
+        use ast::BinaryOperator as B;
+        let op = match op {
+            B::Eq => BinaryOp::Equal,
+            B::NotEq => BinaryOp::NotEqual,
+            B::Lt => BinaryOp::Less,
+            B::LtEq => BinaryOp::LessOrEqual,
+            B::Gt => BinaryOp::Greater,
+            B::GtEq => BinaryOp::GreaterOrEqual,
+            other => return Err(Error::unsupported(format_args!("{other} ANY or ALL"))),
+        };
+        match right {
+            ast::Expr::Subquery(query) => self.quantified(scope, left, (op, quantifier), query),
+            other => Err(Error::unsupported(format_args!("ANY or ALL of {other}"))),
+        }
+    }
+
     fn any_equal(&mut self, scope: &Scope, left: &ast::Expr, right: &ast::Expr) -> Result<Typed> {
         if let ast::Expr::Subquery(query) = right {
             return self.in_subquery(scope, left, query, false);
@@ -475,21 +510,41 @@ impl Binder<'_> {
         let mut conditions = Vec::with_capacity(arms.len());
         let mut results = Vec::with_capacity(arms.len() + 1);
         for arm in arms {
+            let first = self.count_applied();
             let condition = match operand {
                 Some(operand) => self.compared(scope, operand, BinaryOp::Equal, &arm.condition)?,
                 None => self.expression(scope, &arm.condition)?,
             };
-            conditions.push(self.boolean(condition, "CASE/WHEN")?);
+            let condition = self.boolean(condition, "CASE/WHEN")?;
+            self.guard_behind(first, &conditions, None)?;
+            let first = self.count_applied();
             results.push(self.expression(scope, &arm.result)?);
+            self.guard_behind(first, &conditions, Some(&condition))?;
+            conditions.push(condition);
         }
+        let first = self.count_applied();
         results.push(match otherwise {
             Some(otherwise) => self.expression(scope, otherwise)?,
             None => Typed::null(),
         });
+        self.guard_behind(first, &conditions, None)?;
         let (mut results, data_type) = self.unify(results, "CASE")?;
         let otherwise = Box::new(results.pop().unwrap_or(Expr::Const(Value::Null)));
         let whens = conditions.into_iter().zip(results).collect();
         Ok(Typed::new(Expr::Case { whens, otherwise }, data_type))
+    }
+
+    /// A part of CASE is looked at where no condition before it is true, and its own is.
+    fn guard_behind(&mut self, first: usize, before: &[Expr], own: Option<&Expr>) -> Result<()> {
+        if self.count_applied() > first {
+            let mut conditions = Vec::with_capacity(before.len() + 1);
+            for condition in before {
+                conditions.push(is_not_true(&self.again(condition)?));
+            }
+            conditions.extend(own.cloned());
+            self.guard_applied(first, &conditions);
+        }
+        Ok(())
     }
 
     fn array(&mut self, scope: &Scope, elements: &[ast::Expr]) -> Result<Typed> {
@@ -537,8 +592,12 @@ impl Binder<'_> {
 
     fn function_call(&mut self, scope: &Scope, call: &ast::Function) -> Result<Typed> {
         let name = function_name(&call.name)?;
-        if call.over.is_some() {
-            return Err(Error::unsupported("window functions (OVER)"));
+        if let Some(over) = &call.over {
+            return self.window_call(scope, &name, call, over);
+        }
+        if needs_over(&name) {
+            let what = format!("window function {name} requires an OVER clause");
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
         }
         if let Some(function) = aggregate_function(&name) {
             return self.aggregate_call(scope, &name, function, call);
@@ -556,9 +615,7 @@ impl Binder<'_> {
             ));
         }
         if let (ast::FunctionArguments::Subquery(query), "array") = (&call.args, name.as_str()) {
-            let bound = self.subquery(scope, query)?;
-            let element = bound.columns.first().map_or(DataType::Text, |c| c.data_type.clone());
-            return self.gather(bound.query, &element);
+            return self.array_subquery(scope, query);
         }
         let arguments = self.call_arguments(scope, call)?;
         self.call_by_name(&name, arguments)
@@ -590,6 +647,10 @@ impl Binder<'_> {
         };
         list.args.iter().map(bind).collect()
     }
+}
+
+fn is_subquery(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Subquery(_))
 }
 
 fn number_text(expr: &ast::Expr) -> Option<String> {

@@ -1,5 +1,6 @@
 //! FROM: which relations there are, and how they are joined.
 
+use std::fmt;
 use std::sync::Arc;
 
 use identity::Privileges;
@@ -7,11 +8,14 @@ use procedure::{Expr, Query};
 use sqlparser::ast::{self, Spanned};
 use types::{DataType, Error, Result, SqlState};
 
+use super::applied::Subquery;
 use super::binder::{Binder, Typed};
-use super::plan::{Item, Source, Wishes, conjuncts, plan};
+use super::items::{Item, Source};
+use super::placeholders::has_applied;
+use super::plan::{Wishes, conjuncts, plan};
 use super::row_functions::{each_input, gives_rows, needs, positional, side_by_side};
-use super::scope::{ReadView, Scope, ScopeColumn};
-use super::state::Place;
+use super::scope::{ReadView, Relation, Scope, ScopeColumn};
+use super::state::{Applied, Gives, Place};
 use super::with::returns_nothing;
 use crate::schema::catalog::{Commented, Table, View};
 use crate::syntax::names::{bare, fold, function_name, not_in_side, object_name, simple_name};
@@ -31,14 +35,80 @@ impl From {
         let offset = self.scope.width();
         let width = table.schema.columns.len() as u16;
         self.scope.add_table(table, name);
-        self.items.push(Item { source: Source::Table(table.clone()), offset, width, left: None });
+        self.items.push(Item::new(Source::Table(table.clone()), offset, width));
     }
 
     /// What a condition or a function in the clause may refer to.
     pub fn in_sight(&self) -> Scope {
-        let relations = self.scope.relations.iter().skip(self.hidden).cloned().collect();
-        Scope { relations, merges_late: self.scope.merges_late }
+        self.in_sight_from(self.hidden)
     }
+
+    /// A join's condition sees the relations of that join.
+    fn in_sight_from(&self, first: usize) -> Scope {
+        let relations = self.scope.relations.iter().skip(first).cloned().collect();
+        Scope { relations, order: Vec::new() }
+    }
+}
+
+/// Where the relations of one item of the list in FROM begin.
+#[derive(Clone, Copy)]
+struct First {
+    item: usize,
+    relation: usize,
+    condition: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Inner,
+    Left,
+    Right,
+    Full,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Inner => "INNER",
+            Kind::Left => "LEFT",
+            Kind::Right => "RIGHT",
+            Kind::Full => "FULL",
+        })
+    }
+}
+
+/// The relations from `first` on as one, whose columns keep their numbers.
+fn joined_so_far(from: &mut From, first: First) -> Result<()> {
+    let items = from.items.split_off(first.item);
+    let conditions = from.conditions.split_off(first.condition);
+    let begin = items.iter().map(|item| item.offset).min().unwrap_or_default();
+    let end = items.iter().map(|item| item.offset + item.width).max().unwrap_or_default();
+    let is_within = |column: u16| (begin..end).contains(&column);
+    let needed = items.iter().flat_map(Item::needs);
+    let mut needed = needed.chain(conditions.iter().flat_map(Expr::columns));
+    if !needed.all(is_within) {
+        let what = "a join that reads relations outside of it, on the left of RIGHT or FULL JOIN";
+        return Err(Error::unsupported(what));
+    }
+    if items.len() == 1 && conditions.is_empty() {
+        from.items.extend(items);
+        return Ok(());
+    }
+    let columns: Vec<u16> = (begin..end).collect();
+    let wishes = Wishes { columns: columns.clone(), ..Wishes::default() };
+    let query = plan(items, conditions, &wishes)?.project(&columns);
+    from.items.push(Item::new(Source::Query(query), begin, end - begin));
+    Ok(())
+}
+
+/// The column of that name that is shown.
+fn visible<'r>(relations: &'r mut [Relation], name: &str) -> Option<(u16, &'r mut ScopeColumn)> {
+    relations.iter_mut().find_map(|relation| {
+        let offset = relation.offset;
+        let mut columns = relation.columns.iter_mut().enumerate();
+        let (i, column) = columns.find(|(_, column)| !column.hidden && column.name == name)?;
+        Some((offset + i as u16, column))
+    })
 }
 
 impl Binder<'_> {
@@ -55,7 +125,11 @@ impl Binder<'_> {
         from: &[ast::TableWithJoins],
     ) -> Result<()> {
         for table in from {
-            let first = bound.items.len();
+            let first = First {
+                item: bound.items.len(),
+                relation: bound.scope.relations.len(),
+                condition: bound.conditions.len(),
+            };
             self.relation(bound, &table.relation)?;
             for join in &table.joins {
                 self.join(bound, join, first)?;
@@ -64,58 +138,68 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn join(&mut self, from: &mut From, join: &ast::Join, first: usize) -> Result<()> {
+    fn join(&mut self, from: &mut From, join: &ast::Join, first: First) -> Result<()> {
         use ast::JoinOperator as J;
+        let (constraint, kind) = match &join.join_operator {
+            J::Join(c) | J::Inner(c) | J::CrossJoin(c) => (c, Kind::Inner),
+            J::Left(c) | J::LeftOuter(c) => (c, Kind::Left),
+            J::Right(c) | J::RightOuter(c) => (c, Kind::Right),
+            J::FullOuter(c) => (c, Kind::Full),
+            other => return Err(Error::unsupported(format_args!("{other:?}"))),
+        };
+        if matches!(kind, Kind::Right | Kind::Full) {
+            joined_so_far(from, first)?;
+        }
         let left_width = from.scope.relations.len();
-        match (&join.relation, &join.join_operator) {
-            (_, J::Join(_) | J::Inner(_) | J::CrossJoin(_)) => {
-                self.relation(from, &join.relation)?;
-            }
-            (ast::TableFactor::NestedJoin { table_with_joins, alias: None }, _) => {
+        match (&join.relation, kind) {
+            (ast::TableFactor::NestedJoin { table_with_joins, alias: None }, kind)
+                if kind != Kind::Inner =>
+            {
                 self.joined_apart(from, table_with_joins)?;
             }
             _ => self.relation(from, &join.relation)?,
         }
         let right = from.items.len() - 1;
-        let (constraint, outer) = match &join.join_operator {
-            J::Join(c) | J::Inner(c) | J::CrossJoin(c) => (c, false),
-            J::Left(c) | J::LeftOuter(c) => (c, true),
-            J::Right(_) | J::RightOuter(_)
-                if matches!(from.items[right].source, Source::Calls(_)) =>
-            {
-                let what = "invalid reference to a FROM-clause entry before RIGHT JOIN";
-                return Err(Error::new(SqlState::INVALID_COLUMN_REFERENCE, what).with_detail(
-                    "The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
-                ));
-            }
-            J::Right(c) | J::RightOuter(c) if right == first + 1 => {
-                // The other way round: numbers of columns stay, so nothing else notices.
-                from.items.swap(first, right);
-                (c, true)
-            }
-            J::Right(_) | J::RightOuter(_) => {
-                return Err(Error::unsupported("RIGHT JOIN after another join")
-                    .with_hint("Begin with that table and use LEFT JOIN."));
-            }
-            J::FullOuter(_) => return Err(Error::unsupported("FULL JOIN")),
-            other => return Err(Error::unsupported(format_args!("{other:?}"))),
-        };
-        let on = self.join_condition(from, constraint, left_width)?;
-        if let ast::JoinConstraint::Using(columns) = constraint {
-            if matches!(join.join_operator, J::Right(_) | J::RightOuter(_)) {
-                // The merged column would have to be the right one.
-                return Err(Error::unsupported("RIGHT JOIN with USING")
-                    .with_hint("Begin with that table and use LEFT JOIN."));
-            }
-            let shown = from.scope.relations.iter().skip(first).flat_map(|r| &r.columns);
-            let mut shown = shown.filter(|column| !column.hidden).map(|column| &column.name);
-            for column in columns {
-                from.scope.merges_late |= shown.next() != Some(&simple_name(column)?);
-            }
+        if matches!(kind, Kind::Right | Kind::Full) && !from.items[right].needs().is_empty() {
+            let what = format!("invalid reference to a FROM-clause entry before {kind} JOIN");
+            return Err(Error::new(SqlState::INVALID_COLUMN_REFERENCE, what).with_detail(
+                "The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
+            ));
         }
-        match outer {
-            true => from.items[right].left = Some(on),
-            false => from.conditions.extend(on),
+        let natural;
+        let (names, on) = match constraint {
+            ast::JoinConstraint::Using(columns) => {
+                natural = columns.iter().map(simple_name).collect::<Result<Vec<_>>>()?;
+                (natural, Vec::new())
+            }
+            ast::JoinConstraint::Natural => {
+                natural = from.scope.common_columns(from.hidden, left_width);
+                (natural, Vec::new())
+            }
+            other => (Vec::new(), self.join_condition(from, other, first.relation)?),
+        };
+        let on = match names.is_empty() {
+            true => on,
+            false => self.using(from, &names, kind, (first.relation, left_width))?,
+        };
+        if kind != Kind::Inner && on.iter().any(has_applied) {
+            let what =
+                "a subquery that refers to the outer query, in the condition of an outer join";
+            return Err(Error::unsupported(what));
+        }
+        match kind {
+            Kind::Inner => from.conditions.extend(on),
+            Kind::Left => from.items[right].left = Some(on),
+            Kind::Right => {
+                // The other way round: numbers of columns stay, so nothing else notices.
+                from.items.swap(first.item, right);
+                from.items[right].left = Some(on);
+            }
+            Kind::Full => {
+                from.items[right].left = Some(on);
+                from.items[right].full = true;
+                joined_so_far(from, first)?;
+            }
         }
         Ok(())
     }
@@ -124,16 +208,26 @@ impl Binder<'_> {
     fn joined_apart(&mut self, from: &mut From, joined: &ast::TableWithJoins) -> Result<()> {
         let inner = self.nested(|binder| binder.bind_from(std::slice::from_ref(joined)))?;
         let (offset, width) = (from.scope.width(), inner.scope.width());
-        from.scope.merges_late |= inner.scope.merges_late;
+        if inner.conditions.iter().any(has_applied) {
+            let what = "a subquery that refers to the outer query, in a join in parentheses";
+            return Err(Error::unsupported(what));
+        }
+        if !inner.scope.order.is_empty() {
+            from.scope.order = from.scope.shown();
+            from.scope.order.extend(inner.scope.shown().iter().map(|column| column + offset));
+        }
         for mut relation in inner.scope.relations {
             check_alias(from, &relation.name)?;
             relation.offset += offset;
+            for merged in relation.columns.iter_mut().flat_map(|column| &mut column.merged) {
+                merged.map_columns(&mut |column| Expr::Column(column + offset));
+            }
             from.scope.relations.push(relation);
         }
         let columns: Vec<u16> = (0..width).collect();
         let wishes = Wishes { columns: columns.clone(), ..Wishes::default() };
         let query = plan(inner.items, inner.conditions, &wishes)?.project(&columns);
-        from.items.push(Item { source: Source::Query(query), offset, width, left: None });
+        from.items.push(Item::new(Source::Query(query), offset, width));
         Ok(())
     }
 
@@ -141,43 +235,71 @@ impl Binder<'_> {
         &mut self,
         from: &mut From,
         constraint: &ast::JoinConstraint,
-        left_relations: usize,
+        first: usize,
     ) -> Result<Vec<Expr>> {
         let mut on = Vec::new();
-        match constraint {
-            ast::JoinConstraint::None => {}
-            ast::JoinConstraint::On(condition) => {
-                let scope = from.in_sight();
-                let bound = self.condition(&scope, condition, Place::JoinCondition, "JOIN/ON")?;
-                conjuncts(bound, &mut on);
-            }
-            ast::JoinConstraint::Using(columns) => {
-                for column in columns {
-                    let name = simple_name(column)?;
-                    on.push(self.using(from, &name, left_relations)?);
-                }
-            }
-            ast::JoinConstraint::Natural => {
-                return Err(Error::unsupported("NATURAL JOIN").with_hint("Use JOIN … USING (…)."));
-            }
+        if let ast::JoinConstraint::On(condition) = constraint {
+            let scope = from.in_sight_from(first);
+            let bound = self.condition(&scope, condition, Place::JoinCondition, "JOIN/ON")?;
+            conjuncts(bound, &mut on);
         }
         Ok(on)
     }
 
-    /// `left.name = right.name`; the right one is hidden from then on.
-    fn using(&mut self, from: &mut From, name: &str, left_relations: usize) -> Result<Expr> {
+    /// `left.name = right.name` for each, of which one is shown from then on, before all others.
+    fn using(
+        &mut self,
+        from: &mut From,
+        names: &[String],
+        kind: Kind,
+        (first, left_relations): (usize, usize),
+    ) -> Result<Vec<Expr>> {
+        let (mut on, mut merged) = (Vec::new(), Vec::new());
+        for name in names {
+            on.push(self.merge_columns(from, name, kind, left_relations, &mut merged)?);
+        }
+        let begin = from.scope.relations.get(first).map_or(0, |relation| relation.offset);
+        let shown = from.scope.shown();
+        let mut of_join = shown.iter().skip_while(|column| **column < begin);
+        if merged.iter().any(|column| of_join.next() != Some(column)) {
+            from.scope.show_first(first, &merged);
+        }
+        Ok(on)
+    }
+
+    fn merge_columns(
+        &mut self,
+        from: &mut From,
+        name: &str,
+        kind: Kind,
+        left_relations: usize,
+        merged: &mut Vec<u16>,
+    ) -> Result<Expr> {
         let (left, right) = from.scope.relations.split_at(left_relations);
         let left = &left[from.hidden..];
         let [left, right] =
             [left, right].map(|side| Scope { relations: side.to_vec(), ..Scope::default() });
         let (left, left_type) = left.find(name)?.ok_or_else(|| not_in_side(name, "left"))?;
         let (right, right_type) = right.find(name)?.ok_or_else(|| not_in_side(name, "right"))?;
+        if matches!(kind, Kind::Right | Kind::Full) && left_type != right_type {
+            return Err(Error::unsupported(format_args!(
+                "{kind} JOIN USING a column of types {left_type} and {right_type}"
+            )));
+        }
         self.reads(&from.scope, &left);
         self.reads(&from.scope, &right);
-        for relation in &mut from.scope.relations[left_relations..] {
-            let mut columns = relation.columns.iter_mut();
-            if let Some(column) = columns.find(|c| c.name == name) {
-                column.hidden = true;
+        let (lefts, rights) = from.scope.relations.split_at_mut(left_relations);
+        if let Some((_, column)) = visible(rights, name) {
+            column.hidden = true;
+        }
+        if let Some((place, column)) = visible(&mut lefts[from.hidden..], name) {
+            merged.push(place);
+            match kind {
+                Kind::Inner | Kind::Left => {}
+                Kind::Right => column.merged = Some(right.clone()),
+                Kind::Full => {
+                    column.merged = Some(Expr::Coalesce([left.clone(), right.clone()].into()));
+                }
             }
         }
         let equal = self.comparison(
@@ -208,6 +330,9 @@ impl Binder<'_> {
                 let exprs: Vec<&ast::Expr> = array_exprs.iter().collect();
                 self.table_function(from, ("unnest", *with_ordinality), &exprs, alias.as_ref())
             }
+            F::Derived { lateral: true, subquery, alias, .. } => {
+                self.lateral(from, subquery, alias.as_ref())
+            }
             F::Derived { lateral: false, subquery, alias, .. } => {
                 let bound = self.nested(|binder| binder.query(subquery))?;
                 let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
@@ -224,9 +349,32 @@ impl Binder<'_> {
                 joined
             }
             F::NestedJoin { .. } => Err(Error::unsupported("a join in parentheses with an alias")),
-            F::Derived { lateral: true, .. } => Err(Error::unsupported("LATERAL")),
             other => Err(Error::unsupported(format_args!("{other} in FROM"))),
         }
+    }
+
+    /// A subquery that sees the relations before it.
+    fn lateral(
+        &mut self,
+        from: &mut From,
+        query: &ast::Query,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<()> {
+        let scope = from.in_sight();
+        let Subquery { bound, given } =
+            self.nested(|binder| binder.subquery(&scope, query, true))?;
+        let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
+        let name = alias.map_or("subquery".into(), |a| fold(&a.name));
+        add_derived(from, &name, columns.collect(), alias, bound.query)?;
+        if let (Some(given), Some(Item { source, .. })) = (given, from.items.last_mut())
+            && !given.is_empty()
+            && let Source::Query(query) = source
+        {
+            let query = std::mem::replace(query, Query::Values(Box::default()));
+            let applied = Applied { query, given, guard: None, gives: Gives::Rows };
+            *source = Source::Applied(Box::new(applied));
+        }
+        Ok(())
     }
 
     fn named_relation(
@@ -280,10 +428,12 @@ impl Binder<'_> {
         self.view_uses.add_one()?;
         self.add_text(view.text.len());
         let outside = (std::mem::take(&mut self.ctes), self.source.take());
+        let enclosing = std::mem::take(&mut self.enclosing);
         let in_view = std::mem::replace(&mut self.in_view, true);
         let bound =
             self.within_view(view, |binder| binder.nested(|binder| binder.query(&view.query)));
         (self.ctes, self.source) = outside;
+        self.enclosing = enclosing;
         self.in_view = in_view;
         let bound = bound?;
         let given = view.columns.iter().cloned().map(Some).chain(std::iter::repeat(None));
@@ -372,16 +522,14 @@ fn add_derived(
 ) -> Result<()> {
     check_alias(from, name)?;
     let offset = from.scope.width();
-    let mut columns: Vec<ScopeColumn> = columns
-        .into_iter()
-        .map(|(name, data_type)| ScopeColumn { name, data_type, hidden: false })
-        .collect();
+    let mut columns: Vec<ScopeColumn> =
+        columns.into_iter().map(|(name, data_type)| ScopeColumn::new(name, data_type)).collect();
     if let Some(alias) = alias {
         rename(&mut columns, alias)?;
     }
     let width = columns.len() as u16;
     from.scope.add(name, columns, None);
-    from.items.push(Item { source: Source::Query(query), offset, width, left: None });
+    from.items.push(Item::new(Source::Query(query), offset, width));
     Ok(())
 }
 

@@ -12,7 +12,8 @@ use super::binder::{Binder, Typed};
 use super::constraints::{Moment, first_in_index};
 use super::dml::{Dml, Returning, RowResult};
 use super::insert_plan::{Conflict, InsertPlan, arbiter};
-use super::plan::{Item, Source, Wishes, plan as plan_of};
+use super::items::{Item, Source};
+use super::plan::{Wishes, plan as plan_of};
 use super::scope::Scope;
 use super::state::Waits;
 use crate::schema::catalog::Table;
@@ -556,10 +557,10 @@ fn marked_repeats(plan: &InsertPlan, rows: &Query) -> Result<Option<Query>> {
         Query::Distinct { input, by, repeats: Repeats::Marked(counts) }
     };
     let Some(condition) = condition else { return Ok(Some(marked(rows.clone(), None))) };
-    let given = Item { source: Source::Query(rows.clone()), offset: 0, width, left: None };
+    let given = Item::new(Source::Query(rows.clone()), 0, width);
     let pairs = key.iter().map(|c| Expr::equal(Expr::Column(width + c), Expr::Column(*c)));
     let source = Source::Table(table.clone());
-    let there = Item { source, offset: width, width, left: Some(pairs.collect()) };
+    let there = Item { left: Some(pairs.collect()), ..Item::new(source, width, width) };
     // In the clause, the table's columns come first and EXCLUDED's behind them.
     let mut condition = condition.clone();
     condition.map_columns(&mut |c| Expr::Column(if c < width { width + c } else { c - width }));

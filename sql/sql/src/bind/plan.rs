@@ -16,35 +16,17 @@
 //! relation's filter, or as a join's condition, as early as its columns are there.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
-use procedure::query::{Repeats, RowFunction, SortKey};
+use procedure::query::{Repeats, RowFunction, SortKey, WindowCall, Yields};
 use procedure::{BinaryOp, Expr, Query};
-use types::{ColumnId, IndexId, Result};
+use types::Result;
 
-use super::row_functions::{FIRST_CALLED, each_input, needs, side_by_side};
+use super::items::{Item, Source};
+use super::paths::{Bounding, Path, index_nullability, indexes, mirrored, path_by};
+use super::placeholders::{FIRST_CALLED, FIRST_WINDOW};
+use super::row_functions::{each_input, side_by_side};
+use super::state::{Applied, Gives};
 use crate::schema::catalog::Table;
-
-/// A relation to be joined.
-#[derive(Clone, Debug)]
-pub(super) struct Item {
-    pub source: Source,
-    /// Number of its first column among all columns.
-    pub offset: u16,
-    pub width: u16,
-    /// LEFT JOIN: the conjuncts of its ON.
-    pub left: Option<Vec<Expr>>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Source {
-    Table(Arc<Table>),
-    Query(Query),
-    /// A call that gives rows, for each row of those before it.
-    Calls(Query),
-    /// The values of an IN list, to drive lookups.
-    List(Query),
-}
 
 /// A planned FROM clause.
 pub(super) struct Planned {
@@ -91,6 +73,18 @@ impl Planned {
         self
     }
 
+    /// With the values of calls with OVER behind all other columns; in an order of their own.
+    pub fn with_windows(mut self, mut calls: Vec<WindowCall>) -> Planned {
+        if calls.is_empty() {
+            return self;
+        }
+        calls.iter_mut().flat_map(WindowCall::exprs_mut).for_each(|expr| self.place(expr));
+        self.layout.extend((0..calls.len() as u16).map(|n| FIRST_WINDOW + n));
+        self.query = Query::Window { input: Box::new(self.query), calls: calls.into() };
+        self.ordered = false;
+        self
+    }
+
     /// Rewrites an expression over all columns to one over the plan's output.
     pub fn place(&self, expr: &mut Expr) {
         place(expr, &self.layout);
@@ -128,6 +122,8 @@ pub(super) fn plan(
     pending: Vec<Expr>,
     wishes: &Wishes<'_>,
 ) -> Result<Planned> {
+    // What an expression looks at is there when all relations are.
+    items.sort_by_key(Item::is_value);
     if items.is_empty() {
         let one_row = Query::Values([Box::default()].into());
         return Ok(Planned {
@@ -143,7 +139,7 @@ pub(super) fn plan(
     if reorder {
         lists_as_items(&mut items, &mut pending);
     }
-    let alone = items.len() == 1;
+    let alone = items.iter().filter(|item| !item.is_value()).count() == 1;
     let mut planner = Planner {
         pending,
         wanted: &wishes.columns,
@@ -160,7 +156,7 @@ pub(super) fn plan(
     while !items.is_empty() {
         let next = if reorder { planner.best(&items) } else { 0 };
         let item = items.remove(next);
-        let order = if alone { wishes.order } else { &[] };
+        let order = if alone && !item.is_value() { wishes.order } else { &[] };
         planner.join(item, order, wishes.limited);
     }
     let query = planner.query.take().unwrap_or(Query::Values(Box::default()));
@@ -215,26 +211,18 @@ fn lists_as_items(items: &mut Vec<Item>, pending: &mut [Expr]) {
             continue;
         }
         *conjunct = Expr::equal(Expr::Column(column), Expr::Column(next_column));
-        items.push(Item {
-            source: Source::List(Query::Distinct {
-                input: Box::new(query),
-                by: Box::default(),
-                repeats: Repeats::Dropped,
-            }),
-            offset: next_column,
-            width: 1,
-            left: None,
-        });
+        let list = Query::Distinct {
+            input: Box::new(query),
+            by: Box::default(),
+            repeats: Repeats::Dropped,
+        };
+        items.push(Item::new(Source::List(list), next_column, 1));
         next_column += 1;
     }
 }
 
 fn elements(array: Expr) -> Query {
     Query::Call { function: RowFunction::Elements, inputs: [array].into() }
-}
-
-fn indexes(table: &Table) -> impl Iterator<Item = IndexId> {
-    std::iter::once(0).chain(table.live_indexes().map(|(index, _)| index))
 }
 
 struct Planner<'a> {
@@ -246,38 +234,6 @@ struct Planner<'a> {
     layout: Vec<u16>,
     query: Option<Query>,
     ordered: bool,
-}
-
-/// How a relation would be read.
-struct Path {
-    index: IndexId,
-    /// Conjuncts that give the index's leading columns, in index order.
-    equal: Vec<Bounding>,
-    low: Option<Bounding>,
-    high: Option<Bounding>,
-    point: bool,
-    /// Satisfies the order: `Some(reverse)`.
-    ordered: Option<bool>,
-}
-
-#[derive(Clone)]
-struct Bounding {
-    conjunct: usize,
-    op: BinaryOp,
-    value: Expr,
-    column: ColumnId,
-}
-
-impl Path {
-    /// What is better comes later.
-    fn rank(&self) -> (bool, usize, usize, bool) {
-        let range = usize::from(self.low.is_some()) + usize::from(self.high.is_some());
-        (self.point, self.equal.len(), range, self.ordered.is_some())
-    }
-
-    fn is_full_scan(&self) -> bool {
-        self.equal.is_empty() && self.low.is_none() && self.high.is_none()
-    }
 }
 
 impl Planner<'_> {
@@ -296,6 +252,8 @@ impl Planner<'_> {
                 }
             }
             Source::List(_) => 3,
+            Source::Applied(_) if item.is_value() => 0,
+            Source::Applied(_) => u8::from(item.needs().iter().all(|c| self.layout.contains(c))),
             Source::Calls(_) if item.needs().iter().all(|c| self.layout.contains(c)) => 3,
             Source::Calls(_) => 0,
             Source::Query(_) if self.query.is_some() && self.has_equi_join(item) => 2,
@@ -395,6 +353,7 @@ impl Planner<'_> {
             None => std::mem::take(&mut self.pending),
         };
         let path = match &item.source {
+            Source::Table(table) if item.full => Some(self.path(&item, table, &[], &[], false)),
             Source::Table(table) => Some(self.path(&item, table, &conjuncts, order, limited)),
             _ => None,
         };
@@ -404,9 +363,8 @@ impl Planner<'_> {
             number += 1;
             !used.contains(&(number - 1))
         });
-        let (inside, rest): (Vec<Expr>, Vec<Expr>) = conjuncts
-            .into_iter()
-            .partition(|c| !c.columns().is_empty() && c.columns().iter().all(|c| item.has(*c)));
+        let (inside, rest): (Vec<Expr>, Vec<Expr>) =
+            conjuncts.into_iter().partition(|c| item.decides(c));
         let (mut across, unready): (Vec<Expr>, Vec<Expr>) = rest.into_iter().partition(|c| {
             is_left || c.columns().iter().all(|c| item.has(*c) || self.layout.contains(c))
         });
@@ -421,6 +379,12 @@ impl Planner<'_> {
         }
         let by_path = matches!(item.source, Source::Calls(_))
             || path.as_ref().is_some_and(|path| !path.is_full_scan());
+        if let Source::Applied(applied) = item.source {
+            let outer = self.query.take().unwrap_or(Query::Values([Box::default()].into()));
+            let filter = (inside, across);
+            self.query = Some(self.applied(outer, *applied, columns, filter, is_left));
+            return;
+        }
         let Some(outer) = self.query.take() else {
             let inner = self.read(&item, path, &columns, inside);
             self.layout = columns;
@@ -433,7 +397,40 @@ impl Planner<'_> {
             false => self.take_equi_joins(&mut across, &item),
         };
         let inner = self.read(&item, path, &columns, inside);
-        self.query = Some(self.joined(outer, inner, columns, keys, across, by_path, is_left));
+        let mut query = self.joined(outer, inner, columns, keys, across, by_path, is_left);
+        if let (true, Query::HashJoin { right, .. }) = (item.full, &mut query) {
+            *right = true;
+        }
+        self.query = Some(query);
+    }
+
+    /// A subquery run for each row of what is there, whose columns go behind.
+    fn applied(
+        &mut self,
+        outer: Query,
+        mut applied: Applied,
+        columns: Vec<u16>,
+        (mut inside, mut across): (Vec<Expr>, Vec<Expr>),
+        left: bool,
+    ) -> Query {
+        applied.each_expr_mut(&mut |expr| place(expr, &self.layout));
+        let gives = applied.gives;
+        if gives == Gives::Rows {
+            inside.iter_mut().for_each(|e| place(e, &columns));
+            applied.query = filtered(applied.query, std::mem::take(&mut inside));
+        }
+        self.layout.extend(&columns);
+        across.extend(inside);
+        across.iter_mut().for_each(|e| place(e, &self.layout));
+        let mut query = applied.over(outer);
+        match &mut query {
+            Query::Apply { yields: Yields::Rows { condition, left: is_left, .. }, .. } => {
+                *condition = Expr::all(across);
+                *is_left = left;
+                query
+            }
+            _ => filtered(query, across),
+        }
     }
 
     fn take_equi_joins(&self, conditions: &mut Vec<Expr>, item: &Item) -> Vec<(Expr, Expr)> {
@@ -477,6 +474,7 @@ impl Planner<'_> {
                     inner_keys,
                     condition,
                     left,
+                    right: false,
                     inner_width,
                 }
             }
@@ -519,7 +517,9 @@ impl Planner<'_> {
                 each_input(&mut calls, &mut |input| place(input, &self.layout));
                 return filtered(calls, inside);
             }
-            (Source::Table(_), None) => return Query::Values(Box::default()),
+            (Source::Table(_), None) | (Source::Applied(_), _) => {
+                return Query::Values(Box::default());
+            }
         };
         let local = columns.iter().map(|c| *c - item.offset).collect();
         let value = |bounding: &Bounding| {
@@ -561,40 +561,6 @@ impl Planner<'_> {
     }
 }
 
-impl Item {
-    fn has(&self, column: u16) -> bool {
-        (self.offset..self.offset + self.width).contains(&column)
-    }
-
-    /// Columns of others that it is made from.
-    fn needs(&self) -> Vec<u16> {
-        match &self.source {
-            Source::Calls(calls) => needs(calls),
-            _ => Vec::new(),
-        }
-    }
-
-    fn is_nullable(&self, column: ColumnId) -> bool {
-        match &self.source {
-            Source::Table(table) => table.schema.columns[usize::from(column)].nullable,
-            _ => true,
-        }
-    }
-}
-
-impl Path {
-    /// Conjuncts that the path makes true by itself. A lower bound alone lets the NULLs behind all
-    /// values through, so it stays a condition where there may be any.
-    fn exactly_used(&self, item: &Item) -> Vec<usize> {
-        let mut used: Vec<usize> = self.equal.iter().map(|b| b.conjunct).collect();
-        used.extend(self.high.iter().map(|b| b.conjunct));
-        let lets_nulls_through =
-            |low: &&Bounding| self.high.is_none() && item.is_nullable(low.column);
-        used.extend(self.low.iter().filter(|low| !lets_nulls_through(low)).map(|b| b.conjunct));
-        used
-    }
-}
-
 fn placed_keys(
     keys: Vec<(Expr, Expr)>,
     outer_layout: &[u16],
@@ -607,94 +573,4 @@ fn placed_keys(
     };
     let (outer, inner): (Vec<Expr>, Vec<Expr>) = keys.into_iter().map(placed).unzip();
     (outer.into(), inner.into())
-}
-
-/// Which columns of an index have a NULL byte in their keys.
-pub(super) fn index_nullability(table: &Table, index: IndexId) -> Box<[bool]> {
-    let columns = table.index_columns(index).iter();
-    columns.map(|c| table.schema.columns[usize::from(*c)].nullable).collect()
-}
-
-fn mirrored(op: BinaryOp) -> Option<BinaryOp> {
-    Some(match op {
-        BinaryOp::Equal => BinaryOp::Equal,
-        BinaryOp::Less => BinaryOp::Greater,
-        BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,
-        BinaryOp::Greater => BinaryOp::Less,
-        BinaryOp::GreaterOrEqual => BinaryOp::LessOrEqual,
-        _ => return None,
-    })
-}
-
-/// The path that an index gives: equality on its leading columns, a range on the next.
-fn path_by(
-    table: &Table,
-    index: IndexId,
-    bounds: &[Bounding],
-    item: &Item,
-    order: &[SortKey],
-) -> Path {
-    let columns = table.index_columns(index);
-    let on = |column: ColumnId, accept: fn(BinaryOp) -> bool| {
-        let mut on_column = bounds.iter().filter(move |b| b.column == column);
-        on_column.find(|b| accept(b.op)).cloned()
-    };
-    let equal: Vec<Bounding> =
-        columns.iter().map_while(|c| on(*c, |op| op == BinaryOp::Equal)).collect();
-    let next = columns.get(equal.len()).copied();
-    let above = |op| matches!(op, BinaryOp::Greater | BinaryOp::GreaterOrEqual);
-    let below = |op| matches!(op, BinaryOp::Less | BinaryOp::LessOrEqual);
-    let fixed: Vec<ColumnId> = equal.iter().map(|b| b.column).collect();
-    Path {
-        index,
-        point: index == 0 && equal.len() == columns.len(),
-        low: next.and_then(|c| on(c, above)),
-        high: next.and_then(|c| on(c, below)),
-        ordered: gives_order(table, index, &fixed, item, order),
-        equal,
-    }
-}
-
-/// Whether the entries of an index, where `fixed` columns have one value each, come in `order` or
-/// exactly against it. Entries end with the primary key.
-fn gives_order(
-    table: &Table,
-    index: IndexId,
-    fixed: &[ColumnId],
-    item: &Item,
-    order: &[SortKey],
-) -> Option<bool> {
-    if order.is_empty() {
-        return None;
-    }
-    let own = table.index_columns(index).iter();
-    let key = if index == 0 { &[][..] } else { &table.schema.primary_key };
-    let mut entry = own.chain(key).filter(|c| !fixed.contains(c));
-    let mut direction = None;
-    for sort in order {
-        let Expr::Column(column) = sort.expr else {
-            return None;
-        };
-        if !item.has(column) {
-            return None;
-        }
-        let column = column - item.offset;
-        if fixed.contains(&column) {
-            continue;
-        }
-        match entry.next() {
-            // The whole key is behind us: no two rows are alike so far.
-            None => break,
-            Some(next) if *next != column => return None,
-            Some(_) => {}
-        }
-        let nulls_as_stored = sort.nulls_first == sort.descending;
-        if item.is_nullable(column) && !nulls_as_stored {
-            return None;
-        }
-        if *direction.get_or_insert(sort.descending) != sort.descending {
-            return None;
-        }
-    }
-    Some(direction.unwrap_or(false))
 }

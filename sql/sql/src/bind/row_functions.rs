@@ -13,10 +13,9 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::binder::{Binder, Typed, fold};
 use super::intervals::interval_constant;
+use super::placeholders::{FIRST_CALLED, is_called};
 use super::scope::Scope;
-
-/// Below the placeholders of aggregates, above the columns of any FROM clause.
-pub(super) const FIRST_CALLED: u16 = 0x4000;
+use super::state::Windows;
 
 pub(super) fn gives_rows(name: &str) -> bool {
     matches!(name, "unnest" | "generate_series" | "generate_subscripts" | "string_to_table")
@@ -165,7 +164,11 @@ impl Binder<'_> {
 }
 
 /// Calls in a select list that would not be made for each row, or not for each group.
-pub(super) fn check_calls(outputs: &[Expr], calls: &[Query], grouped: bool) -> Result<()> {
+pub(super) fn check_calls(
+    outputs: &[Expr],
+    calls: &[Query],
+    (grouped, windows): (bool, Option<&Windows>),
+) -> Result<()> {
     if calls.is_empty() {
         return Ok(());
     }
@@ -179,7 +182,10 @@ pub(super) fn check_calls(outputs: &[Expr], calls: &[Query], grouped: bool) -> R
     if grouped {
         return Err(Error::unsupported("a set-returning function beside groups"));
     }
-    let is_called = |expr: &Expr| expr.columns().iter().any(|column| *column >= FIRST_CALLED);
+    if windows.is_some_and(|windows| !windows.calls.is_empty()) {
+        return Err(Error::unsupported("a set-returning function beside window functions"));
+    }
+    let is_called = |expr: &Expr| expr.columns().into_iter().any(is_called);
     for output in outputs {
         let mut conditional = None;
         output.any(&mut |expr| {

@@ -13,8 +13,9 @@ use crate::syntax::names::{PUBLIC, object_name, split};
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub relations: Vec<Relation>,
-    /// USING has merged a column that does not stand first, as it would in `*`.
-    pub merges_late: bool,
+    /// What `*` shows, where USING has put columns first that do not stand there. Relations that
+    /// come later stand behind.
+    pub order: Vec<u16>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,6 +44,15 @@ pub struct ScopeColumn {
     /// Found by its qualified name only: hidden row ids, dropped columns, and the second of two
     /// columns that USING has merged.
     pub hidden: bool,
+    /// What it is without its relation's name, where an outer join may have either of two columns
+    /// that USING has merged.
+    pub merged: Option<Expr>,
+}
+
+impl ScopeColumn {
+    pub fn new(name: String, data_type: DataType) -> ScopeColumn {
+        ScopeColumn { name, data_type, hidden: false, merged: None }
+    }
 }
 
 /// A routine's parameter or variable.
@@ -83,6 +93,7 @@ impl Scope {
             },
             data_type: column.data_type.clone(),
             hidden: !visible(i),
+            merged: None,
         });
         let columns = columns.collect();
         self.add(name, columns, Some(table.clone()));
@@ -112,11 +123,56 @@ impl Scope {
                         format!("column reference \"{name}\" is ambiguous"),
                     ));
                 }
-                let place = relation.offset + i as u16;
-                found = Some((Expr::Column(place), column.data_type.clone()));
+                let place = Expr::Column(relation.offset + i as u16);
+                found = Some((column.merged.clone().unwrap_or(place), column.data_type.clone()));
             }
         }
         Ok(found)
+    }
+
+    /// The columns that `*` shows, by their numbers.
+    pub fn shown(&self) -> Vec<u16> {
+        let mut shown = self.order.clone();
+        for relation in &self.relations {
+            for (i, column) in relation.columns.iter().enumerate() {
+                let place = relation.offset + i as u16;
+                if !column.hidden && !self.order.contains(&place) {
+                    shown.push(place);
+                }
+            }
+        }
+        shown
+    }
+
+    /// Names of columns that both sides of a join show, as NATURAL JOIN has them.
+    pub fn common_columns(&self, first: usize, left_relations: usize) -> Vec<String> {
+        let (left, right) = self.relations.split_at(left_relations);
+        let names = |side: &[Relation]| -> Vec<String> {
+            let columns = side.iter().flat_map(|relation| &relation.columns);
+            columns.filter(|c| !c.hidden).map(|column| column.name.clone()).collect()
+        };
+        let right = names(right);
+        let mut common = names(&left[first.min(left.len())..]);
+        common.retain(|name| right.contains(name));
+        common
+    }
+
+    /// Puts columns that USING has merged in front of the others of their join, which begins with
+    /// the relation numbered `first`.
+    pub fn show_first(&mut self, first: usize, merged: &[u16]) {
+        let mut shown = self.shown();
+        let begin = self.relations.get(first).map_or(0, |relation| relation.offset);
+        let begin = shown.iter().position(|c| *c >= begin).unwrap_or(shown.len());
+        let others: Vec<u16> =
+            shown.drain(begin..).filter(|column| !merged.contains(column)).collect();
+        shown.extend(merged.iter().copied().chain(others));
+        self.order = shown;
+    }
+
+    pub fn column(&self, place: u16) -> Option<(&Relation, &ScopeColumn)> {
+        let relation = self.relations.iter().rfind(|relation| relation.offset <= place)?;
+        let column = relation.columns.get(usize::from(place - relation.offset))?;
+        Some((relation, column))
     }
 
     pub fn relation(&self, name: &str) -> Option<&Relation> {

@@ -1,28 +1,22 @@
 //! Queries: SELECT, VALUES, UNION, and what stands around them.
 
-use procedure::query::{Repeats, SortKey};
+use procedure::query::SortKey;
 use procedure::{Column, Expr, Query};
 use sqlparser::ast::{self, Spanned};
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
 
-use super::aggregates::over_groups;
 use super::binder::{Binder, Typed};
 use super::from::From;
 use super::output_names::output_name;
-use super::plan::{Planned, Wishes, conjuncts, plan};
-use super::row_functions::{check_calls, needs};
-use super::scope::{ROW_ID_NAME, Scope};
-use super::state::{Aggregates, BoundQuery, Place};
+use super::placeholders::is_window;
+use super::plan::conjuncts;
+use super::row_functions::check_calls;
+use super::scope::{ROW_ID_NAME, Scope, ScopeColumn};
+use super::select_body::{SelectBody, whole_keys_group};
+use super::shape::{Tail, limited, sort_key, sorted};
+use super::state::{Aggregates, BoundQuery, Place, Windows};
 use crate::syntax::names::fold;
-
-/// What surrounds the body of a query.
-#[derive(Default)]
-struct Tail<'q> {
-    order: &'q [ast::OrderByExpr],
-    limit: Option<Expr>,
-    offset: Option<Expr>,
-}
 
 /// An item of the select list.
 struct Output {
@@ -45,9 +39,14 @@ impl Binder<'_> {
     ) -> Result<BoundQuery> {
         self.nested(|binder| {
             let (outer_ctes, outer_calls) = (binder.ctes.len(), binder.row_calls.take());
+            let (outer_applied, outer_windows) = (binder.applied.take(), binder.windows.take());
+            let within_window = std::mem::take(&mut binder.within_window);
             let bound = binder.query_inner(query, targets);
             binder.ctes.truncate(outer_ctes);
             binder.row_calls = outer_calls;
+            binder.applied = outer_applied;
+            binder.windows = outer_windows;
+            binder.within_window = within_window;
             bound
         })
     }
@@ -121,13 +120,9 @@ impl Binder<'_> {
             ast::SetExpr::Select(select) => self.select(select, Tail::default(), targets),
             ast::SetExpr::Query(query) => self.query_into(query, targets),
             ast::SetExpr::Values(values) => self.values(values, targets),
-            ast::SetExpr::SetOperation {
-                left,
-                op: ast::SetOperator::Union,
-                set_quantifier,
-                right,
-            } => self.union(left, right, *set_quantifier, targets),
-            ast::SetExpr::SetOperation { op, .. } => Err(Error::unsupported(op)),
+            ast::SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                self.set_operation((left, right), *op, *set_quantifier, targets)
+            }
             ast::SetExpr::Table(table) => {
                 let name = table.table_name.clone().unwrap_or_default();
                 let text =
@@ -192,6 +187,19 @@ impl Binder<'_> {
         targets: &[DataType],
     ) -> Result<BoundQuery> {
         refuse_unsupported(select)?;
+        let around = self.applied.take();
+        self.begin_applied();
+        let bound = self.select_over_rows(select, tail, targets);
+        self.applied = around;
+        bound
+    }
+
+    fn select_over_rows(
+        &mut self,
+        select: &ast::Select,
+        tail: Tail<'_>,
+        targets: &[DataType],
+    ) -> Result<BoundQuery> {
         let keep_unknown = std::mem::take(&mut self.keep_unknown);
         let mut from = self.bind_from(&select.from)?;
         if let Some(condition) = &select.selection {
@@ -199,6 +207,7 @@ impl Binder<'_> {
             let condition = self.condition(&scope, condition, Place::Where, "WHERE")?;
             conjuncts(condition, &mut from.conditions);
         }
+        from.items.extend(self.applied_so_far());
         let outside = std::mem::replace(
             &mut self.aggregates,
             Aggregates { place: Place::Allowed, calls: Vec::new() },
@@ -219,6 +228,7 @@ impl Binder<'_> {
         let scope = from.scope.clone();
         let mut outputs = Vec::new();
         self.row_calls = Some(Vec::new());
+        let around = self.windows.replace(Windows::named(select)?);
         for item in &select.projection {
             self.output(&scope, item, &mut outputs)?;
         }
@@ -234,17 +244,19 @@ impl Binder<'_> {
                 _ => self.resolved(value)?,
             };
         }
+        let windows = self.windows.take();
         let mut groups = self.groups(&scope, &select.group_by, &outputs)?;
         let having = match &select.having {
             None => None,
             Some(having) => Some(self.condition(&scope, having, Place::Allowed, "HAVING")?),
         };
-        let distinct = match &select.distinct {
-            None | Some(ast::Distinct::All) => false,
-            Some(ast::Distinct::Distinct) => true,
-            Some(ast::Distinct::On(_)) => return Err(Error::unsupported("DISTINCT ON")),
-        };
+        self.windows = windows;
+        let distinct = matches!(&select.distinct, Some(ast::Distinct::Distinct));
         let keys = self.sort_keys(&scope, tail.order, &outputs, distinct)?;
+        let first_of = match &select.distinct {
+            Some(ast::Distinct::On(exprs)) => self.first_of(&scope, exprs, &outputs, &keys)?,
+            _ => Vec::new(),
+        };
         let columns = outputs.iter().map(|output| Column {
             name: output.name.clone(),
             data_type: output.value.data_type.clone(),
@@ -253,8 +265,19 @@ impl Binder<'_> {
         let expressions: Vec<Expr> = outputs.into_iter().map(|o| o.value.expr).collect();
         let calls = std::mem::take(&mut self.aggregates.calls);
         let grouped = !groups.is_empty() || !calls.is_empty() || having.is_some();
-        check_calls(&expressions, &row_calls, grouped)?;
-        let body = SelectBody { expressions, keys, having, distinct, row_calls };
+        check_calls(&expressions, &row_calls, (grouped, self.windows.as_ref()))?;
+        let applied = self.end_applied();
+        let windows = std::mem::replace(&mut self.windows, around).unwrap_or_default().calls;
+        let body = SelectBody {
+            expressions,
+            keys,
+            having,
+            distinct,
+            first_of,
+            row_calls,
+            applied,
+            windows,
+        };
         let query = match grouped {
             true => {
                 whole_keys_group(&scope, &mut groups);
@@ -353,6 +376,10 @@ impl Binder<'_> {
             groups.push(bound?);
         }
         self.aggregates.place = place;
+        if groups.iter().flat_map(Expr::columns).any(is_window) {
+            let what = "window functions are not allowed in GROUP BY";
+            return Err(Error::new(SqlState(*b"42P20"), what));
+        }
         Ok(groups)
     }
 
@@ -368,6 +395,39 @@ impl Binder<'_> {
         }
         let typed = self.expression(scope, expr)?;
         Ok(self.resolved(typed)?.expr)
+    }
+
+    /// DISTINCT ON: what the rows of which the first is shown agree in.
+    fn first_of(
+        &mut self,
+        scope: &Scope,
+        exprs: &[ast::Expr],
+        outputs: &[Output],
+        keys: &[SortKey],
+    ) -> Result<Vec<Expr>> {
+        let item = |expr: &ast::Expr| ast::OrderByExpr {
+            expr: expr.clone(),
+            options: ast::OrderByOptions::default(),
+            with_fill: None,
+        };
+        let items: Vec<ast::OrderByExpr> = exprs.iter().map(item).collect();
+        let on = self.sort_keys(scope, &items, outputs, false)?;
+        let on: Vec<Expr> = on.into_iter().map(|key| key.expr).collect();
+        // The keys in front are of these alone, until all of them have been there.
+        let mut missing: Vec<&Expr> = on.iter().collect();
+        for key in keys {
+            if missing.is_empty() {
+                break;
+            }
+            if !on.contains(&key.expr) {
+                return Err(Error::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+                ));
+            }
+            missing.retain(|expr| **expr != key.expr);
+        }
+        Ok(on)
     }
 
     fn sort_keys(
@@ -406,177 +466,11 @@ impl Binder<'_> {
     }
 }
 
-/// The bound parts of a SELECT, over the columns of its FROM.
-struct SelectBody {
-    expressions: Vec<Expr>,
-    keys: Vec<SortKey>,
-    having: Option<Expr>,
-    distinct: bool,
-    row_calls: Vec<Query>,
-}
-
-impl SelectBody {
-    fn plain(mut self, from: From, tail: Tail<'_>) -> Result<Query> {
-        let used = self.expressions.iter().chain(self.keys.iter().map(|k| &k.expr));
-        let needed = self.row_calls.iter().flat_map(needs);
-        let wishes = Wishes {
-            columns: used.flat_map(Expr::columns).chain(needed).collect(),
-            order: &self.keys,
-            limited: tail.limit.is_some(),
-        };
-        let planned = plan(from.items, from.conditions, &wishes)?;
-        let planned = planned.with_calls(std::mem::take(&mut self.row_calls));
-        self.place(&planned);
-        if planned.ordered {
-            // DISTINCT keeps first appearances, so an order below it survives.
-            self.keys.clear();
-        }
-        Ok(self.finish(planned.query, tail))
-    }
-
-    fn grouped(
-        mut self,
-        from: From,
-        scope: &Scope,
-        groups: Vec<Expr>,
-        mut calls: Vec<procedure::query::Aggregate>,
-        tail: Tail<'_>,
-    ) -> Result<Query> {
-        let inputs = calls.iter().flat_map(|c| c.input.iter().chain(&c.filter));
-        let used = inputs.chain(&groups).flat_map(Expr::columns).collect();
-        let extreme = extreme_key(&groups, &calls);
-        let wishes =
-            Wishes { columns: used, order: extreme.as_slice(), limited: extreme.is_some() };
-        let planned = plan(from.items, from.conditions, &wishes)?;
-        for expr in self
-            .expressions
-            .iter_mut()
-            .chain(self.keys.iter_mut().map(|k| &mut k.expr))
-            .chain(&mut self.having)
-        {
-            over_groups(expr, &groups, scope)?;
-        }
-        let mut groups = groups;
-        let inputs = calls.iter_mut().flat_map(|c| c.input.iter_mut().chain(&mut c.filter));
-        inputs.chain(&mut groups).for_each(|e| planned.place(e));
-        let input = match extreme {
-            Some(_) if planned.ordered => first_not_null(planned.query, &calls),
-            _ => planned.query,
-        };
-        let mut query = Query::Aggregate {
-            input: Box::new(input),
-            groups: groups.into(),
-            aggregates: calls.into(),
-        };
-        if let Some(condition) = self.having.take() {
-            query = Query::Filter { input: Box::new(query), condition };
-        }
-        Ok(self.finish(query, tail))
-    }
-
-    fn place(&mut self, planned: &Planned) {
-        let keys = self.keys.iter_mut().map(|k| &mut k.expr);
-        self.expressions.iter_mut().chain(keys).for_each(|e| planned.place(e));
-    }
-
-    fn finish(self, query: Query, tail: Tail<'_>) -> Query {
-        if !self.keys.is_empty() && self.draws() {
-            return self.finish_drawn(query, tail);
-        }
-        let query = sorted(query, self.keys);
-        let mut query = projected(query, self.expressions);
-        if self.distinct {
-            query = Query::Distinct {
-                input: Box::new(query),
-                by: Box::default(),
-                repeats: Repeats::Dropped,
-            };
-        }
-        limited(query, tail)
-    }
-}
-
-impl SelectBody {
-    fn draws(&self) -> bool {
-        let keys = self.keys.iter().map(|key| &key.expr);
-        self.expressions.iter().chain(keys).any(Expr::draws)
-    }
-
-    /// A random value that is shown and sorted by is drawn once: the rows are made, then sorted.
-    fn finish_drawn(mut self, query: Query, tail: Tail<'_>) -> Query {
-        let shown = self.expressions.len() as u16;
-        for key in &mut self.keys {
-            let known = self.expressions.iter().position(|expr| *expr == key.expr);
-            let place = known.unwrap_or(self.expressions.len());
-            let expr = std::mem::replace(&mut key.expr, Expr::Column(place as u16));
-            if known.is_none() {
-                self.expressions.push(expr);
-            }
-        }
-        let made = Query::Project { input: Box::new(query), expressions: self.expressions.into() };
-        let query = sorted(made, std::mem::take(&mut self.keys));
-        let mut query = projected(query, (0..shown).map(Expr::Column).collect());
-        if self.distinct {
-            query = Query::Distinct {
-                input: Box::new(query),
-                by: Box::default(),
-                repeats: Repeats::Dropped,
-            };
-        }
-        limited(query, tail)
-    }
-}
-
-/// `min(c)` and `max(c)` alone are the first row in the order of c.
-fn extreme_key(groups: &[Expr], calls: &[procedure::query::Aggregate]) -> Option<SortKey> {
-    use procedure::query::AggregateFunction::{Max, Min};
-    match calls {
-        [call] if groups.is_empty() && call.filter.is_none() => {
-            let descending = match call.function {
-                Min => false,
-                Max => true,
-                _ => return None,
-            };
-            let expr = call.input.clone().filter(|e| matches!(e, Expr::Column(_)))?;
-            // NULLs are filtered out, so they may be wherever the index has them.
-            Some(SortKey { expr, descending, nulls_first: descending })
-        }
-        _ => None,
-    }
-}
-
-fn first_not_null(input: Query, calls: &[procedure::query::Aggregate]) -> Query {
-    let value = calls.first().and_then(|c| c.input.clone());
-    let condition = Expr::is_null(value.unwrap_or(Expr::Const(types::Value::Null)), true);
-    Query::Limit {
-        input: Box::new(Query::Filter { input: Box::new(input), condition }),
-        limit: Some(Expr::Const(types::Value::Int(1))),
-        offset: None,
-    }
-}
-
-/// Grouping by a table's whole primary key fixes all of its columns, so they may be used too.
-fn whole_keys_group(scope: &Scope, groups: &mut Vec<Expr>) {
-    for relation in &scope.relations {
-        let Some(table) = &relation.table else {
-            continue;
-        };
-        let grouped = |c: u16| groups.contains(&Expr::Column(relation.offset + c));
-        if table.schema.primary_key.iter().all(|c| grouped(*c)) {
-            let columns = 0..table.schema.columns.len() as u16;
-            let missing: Vec<u16> = columns.filter(|c| !grouped(*c)).collect();
-            let placed = missing.into_iter().map(|c| Expr::Column(relation.offset + c));
-            groups.extend(placed);
-        }
-    }
-}
-
 fn refuse_unsupported(select: &ast::Select) -> Result<()> {
     let refused = [
         (select.into.is_some(), "SELECT INTO"),
         (select.top.is_some(), "TOP"),
         (!select.lateral_views.is_empty(), "LATERAL VIEW"),
-        (!select.named_window.is_empty(), "WINDOW"),
         (select.qualify.is_some(), "QUALIFY"),
         (select.prewhere.is_some(), "PREWHERE"),
         (!select.connect_by.is_empty(), "CONNECT BY"),
@@ -588,11 +482,12 @@ fn refuse_unsupported(select: &ast::Select) -> Result<()> {
 }
 
 fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Result<()> {
-    if only.is_none() && scope.merges_late {
-        return Err(Error::unsupported(
-            "* over a JOIN with USING of a column that is not the first",
-        )
-        .with_hint("Name the columns."));
+    if only.is_none() && !scope.order.is_empty() {
+        outputs.extend(scope.shown().into_iter().filter_map(|place| {
+            let (_, column) = scope.column(place)?;
+            Some(shown(column, place))
+        }));
+        return Ok(());
     }
     for relation in &scope.relations {
         if only.is_some_and(|only| relation.name != only) {
@@ -602,16 +497,24 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Resul
             // What USING has merged away is a column of its table still.
             let can_be_named = !column.name.is_empty() && column.name != ROW_ID_NAME;
             let is_shown = !column.hidden || (only.is_some() && can_be_named);
-            if is_shown {
-                let place = Expr::Column(relation.offset + i as u16);
-                outputs.push(Output {
-                    name: column.name.clone(),
-                    value: Typed::new(place, column.data_type.clone()),
-                });
+            let place = relation.offset + i as u16;
+            match only {
+                _ if !is_shown => {}
+                None => outputs.push(shown(column, place)),
+                // Its own, whatever it was merged with.
+                Some(_) => {
+                    let column = ScopeColumn { merged: None, ..column.clone() };
+                    outputs.push(shown(&column, place));
+                }
             }
         }
     }
     Ok(())
+}
+
+fn shown(column: &ScopeColumn, place: u16) -> Output {
+    let value = column.merged.clone().unwrap_or(Expr::Column(place));
+    Output { name: column.name.clone(), value: Typed::new(value, column.data_type.clone()) }
 }
 
 /// `ORDER BY 2`: the place of an output.
@@ -649,44 +552,4 @@ fn order_of_columns(columns: &[Column], order: &[ast::OrderByExpr]) -> Result<Ve
         Ok(sort_key(expr, &item.options))
     };
     order.iter().map(key).collect()
-}
-
-fn sort_key(expr: Expr, options: &ast::OrderByOptions) -> SortKey {
-    let descending = options.asc == Some(false);
-    SortKey { expr, descending, nulls_first: options.nulls_first.unwrap_or(descending) }
-}
-
-fn sorted(input: Query, keys: Vec<SortKey>) -> Query {
-    match keys.is_empty() {
-        true => input,
-        false => Query::Sort { input: Box::new(input), keys: keys.into() },
-    }
-}
-
-/// A projection, unless it would change nothing.
-pub(super) fn projected(input: Query, expressions: Vec<Expr>) -> Query {
-    let width = match &input {
-        Query::Get { columns, .. } | Query::Scan { columns, .. } => Some(columns.len()),
-        Query::Project { expressions, .. } => Some(expressions.len()),
-        _ => None,
-    };
-    let mut places = expressions.iter().enumerate();
-    let identity = places.all(|(i, e)| *e == Expr::Column(i as u16));
-    if identity && width == Some(expressions.len()) {
-        return input;
-    }
-    // Values of one empty row under a projection are the projection's values.
-    if let Query::Values(rows) = &input
-        && matches!(&**rows, [row] if row.is_empty())
-    {
-        return Query::Values([expressions.into_boxed_slice()].into());
-    }
-    Query::Project { input: Box::new(input), expressions: expressions.into() }
-}
-
-fn limited(input: Query, tail: Tail<'_>) -> Query {
-    if tail.limit.is_none() && tail.offset.is_none() {
-        return input;
-    }
-    Query::Limit { input: Box::new(input), limit: tail.limit, offset: tail.offset }
 }

@@ -1,9 +1,12 @@
 //! What the binder keeps of the statement at hand. The modules that fill and read each part say
 //! more of it: aggregates, with, settle.
 
-use procedure::query::Aggregate;
-use procedure::{Column, Query, Step};
+use procedure::query::{Aggregate, WindowCall, Yields};
+use procedure::{Column, Expr, Query, Reg, Step};
+use sqlparser::ast;
 use types::TableId;
+
+use super::scope::Scope;
 
 /// A compiled query and its columns.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,4 +89,79 @@ impl Waits {
     pub fn all_if(kept: bool) -> Waits {
         Waits { parents: kept, children: kept }
     }
+}
+
+/// A query around the one at hand.
+pub(super) struct Enclosing {
+    pub scope: Scope,
+    /// Whether its rows can be had for each of which the one at hand is run.
+    pub has_rows: bool,
+    /// Registers that hold what of its row the queries within it refer to.
+    pub given: Vec<(Reg, Expr)>,
+}
+
+/// A subquery that is run for each row of the query around it.
+#[derive(Clone, Debug)]
+pub(super) struct Applied {
+    pub query: Query,
+    /// Of the row around it.
+    pub given: Vec<(Reg, Expr)>,
+    /// Where this is not true its value is not looked at.
+    pub guard: Option<Expr>,
+    pub gives: Gives,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Gives {
+    Rows,
+    Value,
+    Exists,
+}
+
+impl Applied {
+    /// Columns of the row around it.
+    pub fn needs(&self) -> Vec<u16> {
+        let given = self.given.iter().map(|(_, value)| value);
+        given.chain(&self.guard).flat_map(Expr::columns).collect()
+    }
+
+    pub fn each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        self.given.iter_mut().for_each(|(_, value)| visit(value));
+        self.guard.iter_mut().for_each(visit);
+    }
+
+    /// Run for each row of `outer`, whose columns its expressions read.
+    pub fn over(self, outer: Query) -> Query {
+        let yields = match self.gives {
+            Gives::Rows => {
+                let inner_width = self.query.width();
+                Yields::Rows { condition: None, left: false, inner_width }
+            }
+            Gives::Value => Yields::Value,
+            Gives::Exists => Yields::Exists,
+        };
+        Query::Apply {
+            outer: Box::new(outer),
+            inner: Box::new(self.query),
+            given: self.given.into(),
+            guard: self.guard,
+            yields,
+        }
+    }
+}
+
+/// The subqueries of the query at hand that are run for each of its rows.
+#[derive(Default)]
+pub(super) struct Applications {
+    /// With their placeholders.
+    pub list: Vec<(u16, Applied, Place)>,
+    pub made: u16,
+}
+
+/// The windows of the select list at hand.
+#[derive(Default)]
+pub(super) struct Windows {
+    pub calls: Vec<WindowCall>,
+    /// What WINDOW names.
+    pub named: Vec<(String, ast::WindowSpec)>,
 }

@@ -1,23 +1,47 @@
-//! Subqueries in expressions: they become steps that come before the statement's own, and the
-//! expression sees their result in a register. A subquery that refers to the outer query is not
-//! supported.
+//! Subqueries in expressions. One that refers to nothing outside becomes steps that come before the
+//! statement's own, and the expression sees its result in a register; any other is run for each row
+//! ([`applied`](super::applied)).
 
-use procedure::{Expr, Step};
+use procedure::query::{Aggregate, AggregateFunction};
+use procedure::{BinaryOp, Expr, Query, Reg, Step};
 use sqlparser::ast;
 use types::{DataType, Error, Result, SqlState, Value};
 
+use super::applied::Subquery;
 use super::binder::{Binder, Typed};
 use super::operators::negated_if;
+use super::rows::fields;
 use super::scope::Scope;
+use super::state::Gives;
+
+/// Of which rows a comparison has to be true.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quantifier {
+    Any,
+    All,
+}
 
 impl Binder<'_> {
-    /// A subquery that gives one value: steps before this statement's, and a register.
+    fn of_expression(&mut self, scope: &Scope, query: &ast::Query) -> Result<Subquery> {
+        let has_rows = self.applied.is_some();
+        self.subquery(scope, query, has_rows)
+    }
+
+    /// A subquery that gives one value.
     pub(super) fn scalar_subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<Typed> {
-        let bound = self.subquery(scope, query)?;
+        let Subquery { bound, given } = self.of_expression(scope, query)?;
         let [column] = bound.columns.as_slice() else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
         };
         let data_type = column.data_type.clone();
+        match given {
+            Some(given) => self.apply(bound.query, given, Gives::Value, data_type),
+            None => self.value_of(bound.query, data_type),
+        }
+    }
+
+    /// Steps before this statement's, and a register.
+    fn value_of(&mut self, query: Query, data_type: DataType) -> Result<Typed> {
         let (row, count, value) = (self.register()?, self.register()?, self.register()?);
         let first_only = Step::Require {
             condition: Expr::equal(Expr::Reg(count), Expr::Const(Value::Int(0))),
@@ -29,7 +53,7 @@ impl Binder<'_> {
         let carried =
             |register, initial, next| procedure::step::Carried { register, initial, next };
         self.steps.push(Step::ForRows {
-            query: bound.query,
+            query,
             row: [row].into(),
             body: [first_only].into(),
             carried: [
@@ -42,7 +66,10 @@ impl Binder<'_> {
     }
 
     pub(super) fn exists_subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<Typed> {
-        let bound = self.subquery(scope, query)?;
+        let Subquery { bound, given } = self.of_expression(scope, query)?;
+        if let Some(given) = given {
+            return self.apply(bound.query, given, Gives::Exists, DataType::Bool);
+        }
         let found = self.register()?;
         self.steps.push(Step::Fetch {
             query: bound.query,
@@ -61,27 +88,42 @@ impl Binder<'_> {
         query: &ast::Query,
         negated: bool,
     ) -> Result<Typed> {
-        if let ast::Expr::Tuple(_) = expr {
-            return Err(Error::unsupported("rows IN a subquery"));
+        if fields(expr).is_some() {
+            let any = (BinaryOp::Equal, Quantifier::Any);
+            let found = self.quantified(scope, expr, any, query)?;
+            return Ok(negated_if(negated, found));
         }
-        let bound = self.subquery(scope, query)?;
+        let Subquery { bound, given } = self.of_expression(scope, query)?;
         let [column] = bound.columns.as_slice() else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "subquery has too many columns"));
         };
-        let array = self.gather(bound.query, &column.data_type.clone())?;
+        let array = self.gather((bound.query, given), &column.data_type.clone())?;
         let input = self.expression(scope, expr)?;
         let found = self.equals_any(input, array)?;
         Ok(negated_if(negated, found))
     }
 
+    /// `ARRAY(SELECT …)`.
+    pub(super) fn array_subquery(&mut self, scope: &Scope, query: &ast::Query) -> Result<Typed> {
+        let Subquery { bound, given } = self.of_expression(scope, query)?;
+        let [column] = bound.columns.as_slice() else {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
+        };
+        self.gather((bound.query, given), &column.data_type.clone())
+    }
+
     /// The one column of a query as an array; an empty one where it has no rows.
-    pub(super) fn gather(&mut self, query: procedure::Query, element: &DataType) -> Result<Typed> {
+    fn gather(
+        &mut self,
+        (query, given): (Query, Option<Vec<(Reg, Expr)>>),
+        element: &DataType,
+    ) -> Result<Typed> {
         let data_type = DataType::Array(Box::new(element.without_modifier()));
-        let gathered = procedure::Query::Aggregate {
+        let gathered = Query::Aggregate {
             input: Box::new(query),
             groups: [].into(),
-            aggregates: [procedure::query::Aggregate {
-                function: procedure::query::AggregateFunction::ArrayAgg,
+            aggregates: [Aggregate {
+                function: AggregateFunction::ArrayAgg,
                 input: Some(Expr::Column(0)),
                 distinct: false,
                 filter: None,
@@ -89,6 +131,11 @@ impl Binder<'_> {
             }]
             .into(),
         };
+        let empty = Expr::Const(Value::array(Vec::new()));
+        if let Some(given) = given {
+            let array = self.apply(gathered, given, Gives::Value, data_type.clone())?;
+            return Ok(Typed::new(Expr::Coalesce([array.expr, empty].into()), data_type));
+        }
         let (array, found) = (self.register()?, self.register()?);
         self.steps.push(Step::Fetch {
             query: gathered,
@@ -96,21 +143,81 @@ impl Binder<'_> {
             found,
             strict: false,
         });
-        let empty = Expr::Const(Value::array(Vec::new()));
         let array = Expr::Coalesce([Expr::Reg(array), empty].into());
         Ok(Typed::new(self.let_value(array)?, data_type))
     }
 
-    pub(super) fn subquery(
+    /// `x < ANY (SELECT …)`, `(x, y) IN (SELECT …)` and their kin: unknown where no row decides it
+    /// and one is unknown.
+    pub(super) fn quantified(
         &mut self,
         scope: &Scope,
+        left: &ast::Expr,
+        (op, quantifier): (BinaryOp, Quantifier),
         query: &ast::Query,
-    ) -> Result<super::state::BoundQuery> {
-        self.enclosing.push(scope.clone());
-        let aggregates = std::mem::take(&mut self.aggregates);
-        let bound = self.query(query);
-        self.aggregates = aggregates;
-        self.enclosing.pop();
-        bound
+    ) -> Result<Typed> {
+        let Subquery { bound, given } = self.of_expression(scope, query)?;
+        let sides = fields(left).unwrap_or_else(|| vec![left]);
+        if sides.len() != bound.columns.len() {
+            let few = if sides.len() < bound.columns.len() { "many" } else { "few" };
+            let what = format!("subquery has too {few} columns");
+            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+        }
+        if sides.len() > 1 && op != BinaryOp::Equal {
+            return Err(Error::unsupported("rows in an order, compared with a subquery's"));
+        }
+        let is_correlated = given.is_some();
+        let mut given = given.unwrap_or_default();
+        let mut parts = Vec::with_capacity(sides.len());
+        for (place, (side, column)) in sides.into_iter().zip(&bound.columns).enumerate() {
+            let side = self.expression(scope, side)?;
+            let side = match side.expr.columns().is_empty() {
+                true => side,
+                false => {
+                    let register = self.register()?;
+                    given.push((register, side.expr));
+                    Typed::new(Expr::Reg(register), side.data_type)
+                }
+            };
+            let other = Typed::new(Expr::Column(place as u16), column.data_type.clone());
+            parts.push(self.comparison(op, side, other)?.expr);
+        }
+        let compared = Query::Project {
+            input: Box::new(bound.query),
+            expressions: [Expr::all(parts).unwrap_or(Expr::Const(Value::Null))].into(),
+        };
+        let query = verdict(compared, quantifier);
+        match given.is_empty() && !is_correlated && !self.refers_outside(&query) {
+            true => self.value_of(query, DataType::Bool),
+            false => self.apply(query, given, Gives::Value, DataType::Bool),
+        }
     }
+}
+
+/// Of rows of truths the one that decides, as one row.
+fn verdict(compared: Query, quantifier: Quantifier) -> Query {
+    let truth = || Expr::Column(0);
+    let decides = match quantifier {
+        Quantifier::Any => truth(),
+        Quantifier::All => Expr::negated(truth()),
+    };
+    let any = |input| Aggregate {
+        function: AggregateFunction::BoolOr,
+        input: Some(input),
+        distinct: false,
+        filter: None,
+        result: DataType::Bool,
+    };
+    let found = Query::Aggregate {
+        input: Box::new(compared),
+        groups: [].into(),
+        aggregates: [any(decides), any(Expr::is_null(truth(), false))].into(),
+    };
+    let constant = |truth| Expr::Const(Value::Bool(truth));
+    let is_decided = quantifier == Quantifier::Any;
+    let whens =
+        [(Expr::Column(0), constant(is_decided)), (Expr::Column(1), Expr::Const(Value::Null))];
+    let otherwise = Box::new(constant(!is_decided));
+    let verdict = Expr::Case { whens: whens.into(), otherwise };
+    Query::Project { input: Box::new(found), expressions: [verdict].into() }
 }

@@ -1,34 +1,34 @@
-//! UNION: two queries one behind the other, their columns of one type.
+//! UNION, INTERSECT and EXCEPT: of two queries one, their columns of one type.
 
-use procedure::query::Repeats;
+use procedure::query::{Repeats, SetOp};
 use procedure::{Column, Expr, Query};
 use sqlparser::ast;
 use types::cast::{CastContext, common_type};
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
-use super::select::projected;
+use super::shape::projected;
 use super::state::BoundQuery;
 
 impl Binder<'_> {
-    pub(super) fn union(
+    pub(super) fn set_operation(
         &mut self,
-        left: &ast::SetExpr,
-        right: &ast::SetExpr,
+        (left, right): (&ast::SetExpr, &ast::SetExpr),
+        op: ast::SetOperator,
         quantifier: ast::SetQuantifier,
         targets: &[DataType],
     ) -> Result<BoundQuery> {
         let all = match quantifier {
             ast::SetQuantifier::All => true,
             ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
-            other => return Err(Error::unsupported(format_args!("UNION {other}"))),
+            other => return Err(Error::unsupported(format_args!("{op} {other}"))),
         };
         let left = self.union_side(left, targets)?;
         let right = self.union_side(right, targets)?;
         if left.columns.len() != right.columns.len() {
             return Err(Error::new(
                 SqlState::SYNTAX_ERROR,
-                "each UNION query must have the same number of columns",
+                format!("each {op} query must have the same number of columns"),
             ));
         }
         let mut columns = Vec::with_capacity(left.columns.len());
@@ -36,7 +36,7 @@ impl Binder<'_> {
             let data_type = common_type(&l.data_type, &r.data_type).ok_or_else(|| {
                 Error::new(
                     SqlState::DATATYPE_MISMATCH,
-                    format!("UNION types {} and {} cannot be matched", l.data_type, r.data_type),
+                    format!("{op} types {} and {} cannot be matched", l.data_type, r.data_type),
                 )
             })?;
             columns.push(Column {
@@ -49,8 +49,13 @@ impl Binder<'_> {
         }
         let left = self.converted_columns(left, &columns)?;
         let right = self.converted_columns(right, &columns)?;
-        let query = Query::Append([left, right].into());
-        let query = match all {
+        let query = match op {
+            ast::SetOperator::Union => Query::Append([left, right].into()),
+            ast::SetOperator::Intersect => sets(SetOp::Intersect, all, left, right),
+            ast::SetOperator::Except => sets(SetOp::Except, all, left, right),
+            other => return Err(Error::unsupported(other)),
+        };
+        let query = match all || op != ast::SetOperator::Union {
             true => query,
             false => Query::Distinct {
                 input: Box::new(query),
@@ -77,4 +82,8 @@ impl Binder<'_> {
         }
         Ok(projected(bound.query, expressions))
     }
+}
+
+fn sets(op: SetOp, all: bool, left: Query, right: Query) -> Query {
+    Query::Sets { op, all, inputs: Box::new([left, right]) }
 }

@@ -26,6 +26,7 @@ use super::constraints::{check_violation, null_violation, relevant_checks, rows_
 use super::cycles::Followers;
 use super::dml::{Dml, Returning, RowResult, one_if};
 use super::from::From;
+use super::placeholders::is_applied;
 use super::plan::{Wishes, conjuncts, plan};
 use super::state::{Following, Place, Waits};
 use crate::schema::catalog::{Commented, Table};
@@ -45,6 +46,7 @@ impl Binder<'_> {
         }
         let (table, mut from) = self.target(std::slice::from_ref(&update.table), sources)?;
         let returning = self.returning_clause(&from.scope, update.returning.as_deref(), emit)?;
+        self.begin_applied();
         let assignments = self.assignments(&from.scope, &table, &update.assignments)?;
         let assigned = assignments.iter().map(|(column, _)| *column);
         self.needs_columns(table.id(), Privileges::UPDATE, assigned);
@@ -177,9 +179,12 @@ impl Binder<'_> {
         }
         let row = self.for_rows(query, registers, returning.width(), |binder, row| {
             let (row, assigned_row) = row.split_at(needed.len());
-            let old = |column: ColumnId| match column.checked_sub(width) {
-                Some(place) => Expr::Reg(assigned_row[usize::from(place)]),
-                None => old_values(&needed, row, &known)(column),
+            let old = |column: ColumnId| {
+                let assigned = column.checked_sub(width).filter(|_| !is_applied(column));
+                match assigned {
+                    Some(place) => Expr::Reg(assigned_row[usize::from(place)]),
+                    None => old_values(&needed, row, &known)(column),
+                }
             };
             let in_place = |(column, value): &(ColumnId, Expr)| {
                 let mut value = value.clone();
@@ -231,6 +236,7 @@ impl Binder<'_> {
         let (table, mut from) = self.target(target, delete.using.as_deref().unwrap_or_default())?;
         self.needs(&Commented::Table(table.id()), Privileges::DELETE);
         let returning = self.returning_clause(&from.scope, delete.returning.as_deref(), emit)?;
+        self.begin_applied();
         self.where_clause(&mut from, delete.selection.as_ref())?;
         let mut needed = self.columns_of_going(&table);
         needed.extend(returning.columns_used());
@@ -305,6 +311,7 @@ impl Binder<'_> {
             let condition = self.condition(&from.scope, condition, Place::Where, "WHERE")?;
             conjuncts(condition, &mut from.conditions);
         }
+        from.items.extend(self.end_applied().into_items());
         Ok(())
     }
 }

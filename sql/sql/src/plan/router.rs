@@ -8,6 +8,8 @@
 //! | does not know it: a feature, a function, a type, a system table | the analyst, if it does |
 //! | finds a fault that any engine would find | the fault |
 //! | reads [`BROAD_ROWS_MIN`] rows or more from one end | the analyst, if both [agree](is_agreed) |
+//! | reads [`REPEATED_ROWS_MIN`] again for each row of others | the analyst, if the types agree |
+//! | compares sets or has windows of [`BROAD_ROWS_MIN`] rows | the analyst, if the types agree |
 //! | follows keys, reads ranges with two ends, or small tables | the fast path |
 //!
 //! System tables are an analyst of their own, in front of the one over columns; queries that read
@@ -25,6 +27,7 @@ mod settled;
 use std::fmt;
 use std::ops::Bound;
 
+use procedure::analysis::visit::each_query;
 use procedure::{Procedure, Query, Step};
 use storage::Snapshot;
 use types::{Error, SqlState, TableId};
@@ -35,6 +38,38 @@ pub use settled::settled;
 /// From how many rows on it pays to plan for columns: the fast path reads about as many in the
 /// time that the analyst takes to plan.
 pub const BROAD_ROWS_MIN: u64 = 20_000;
+
+/// From how many rows on it pays where some of them are read again for each of the others: their
+/// numbers multiply.
+pub const REPEATED_ROWS_MIN: u64 = BROAD_ROWS_MIN / 10;
+
+/// From how many rows on the analyst runs a program although it may answer in other digits: what
+/// sorts or compares all rows, or reads them again for each row of others, which is a join to the
+/// analyst. `None`: both have to agree.
+pub fn outgrown_at(procedure: &Procedure) -> Option<u64> {
+    let mut rows_min: Option<u64> = None;
+    for step in &procedure.body {
+        if let Step::EmitQuery { query } | Step::ForRows { query, .. } | Step::Fetch { query, .. } =
+            step
+        {
+            each_query(query, &mut |query| {
+                let from = match query {
+                    Query::Apply { inner, .. } => {
+                        let mut scanned = Vec::new();
+                        visit(inner, &mut scanned);
+                        if scanned.is_empty() { BROAD_ROWS_MIN } else { REPEATED_ROWS_MIN }
+                    }
+                    Query::Sets { .. }
+                    | Query::Window { .. }
+                    | Query::HashJoin { right: true, .. } => BROAD_ROWS_MIN,
+                    _ => return,
+                };
+                rows_min = Some(rows_min.map_or(from, |rows_min| rows_min.min(from)));
+            });
+        }
+    }
+    rows_min
+}
 
 /// Why a query is where it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,11 +145,15 @@ fn visit(query: &Query, tables: &mut Vec<TableId>) {
         | Query::Sort { input, .. }
         | Query::Limit { input, .. }
         | Query::Numbered { input, .. }
+        | Query::Window { input, .. }
         | Query::Distinct { input, .. } => visit(input, tables),
-        Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
+        Query::NestedLoop { outer, inner, .. }
+        | Query::HashJoin { outer, inner, .. }
+        | Query::Apply { outer, inner, .. } => {
             visit(outer, tables);
             visit(inner, tables);
         }
+        Query::Sets { inputs, .. } => inputs.iter().for_each(|input| visit(input, tables)),
         Query::Append(inputs) | Query::Beside { inputs, .. } => {
             inputs.iter().for_each(|input| visit(input, tables));
         }

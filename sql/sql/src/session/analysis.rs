@@ -220,7 +220,11 @@ impl Session {
             None => view.snapshot.as_ref()?,
         };
         let rows = router::rows(snapshot, &prepared.scanned);
-        if rows < router::BROAD_ROWS_MIN || !router::are_agreed(parameters) {
+        let is_broad = match prepared.outgrown_at {
+            Some(rows_min) => rows >= rows_min,
+            None => rows >= router::BROAD_ROWS_MIN && router::are_agreed(parameters),
+        };
+        if !is_broad {
             return None;
         }
         let plan = match prepared.broad.get() {
@@ -233,7 +237,8 @@ impl Session {
         plan.clone().map(|plan| (plan, Reason::Broad(rows)))
     }
 
-    /// Only where the client cannot tell who answers: the same values, and the same types.
+    /// Only where the client cannot tell who answers: the same values, and the same types. What has
+    /// [outgrown](router::outgrown_at) the fast path is the analyst's if the types are the same.
     ///
     /// # Errors
     /// The planning was ended, so that there is no knowing.
@@ -252,14 +257,15 @@ impl Session {
         let Output::Rows(columns) = &bound.output else {
             return Ok(None);
         };
+        let is_strict = prepared.outgrown_at.is_none();
         if bound.session_dependent
             || !self.info.zone.is_utc()
-            || !router::is_agreed(&versioned.catalog, procedure)
+            || is_strict && !router::is_agreed(&versioned.catalog, procedure)
         {
             return Ok(None);
         }
         let declared: Vec<_> = bound.parameters.iter().cloned().map(Some).collect();
-        let plan = match self.plan(versioned, &prepared.parsed, &declared, true) {
+        let plan = match self.plan(versioned, &prepared.parsed, &declared, is_strict) {
             Some(Err(error)) if error.code() == SqlState::QUERY_CANCELED => return Err(error),
             planned => planned.and_then(Result::ok),
         };

@@ -64,7 +64,8 @@ impl Session {
             None => view.snapshot.as_deref(),
         };
         let rows = snapshot.map_or(0, |snapshot| router::rows(snapshot, &prepared.scanned));
-        match (rows < router::BROAD_ROWS_MIN, &self.database.analyst) {
+        let few = prepared.outgrown_at.unwrap_or(router::BROAD_ROWS_MIN);
+        match (rows < few, &self.database.analyst) {
             (true, _) => format!("because the tables that it reads whole are small: {rows} rows"),
             (false, None) => "because there is no other".into(),
             (false, Some(_)) => {

@@ -108,6 +108,7 @@ fn check_rows(query: &ast::Query, lock: &LockType) -> Result<()> {
                 (Some(ast::Distinct::Distinct | ast::Distinct::On(_)), ..) => "DISTINCT clause",
                 (_, true, _) => "GROUP BY clause",
                 (_, _, Some(_)) => "HAVING clause",
+                _ if has_windows(&select.projection) => "window functions",
                 _ => return Ok(()),
             }
         }
@@ -116,6 +117,16 @@ fn check_rows(query: &ast::Query, lock: &LockType) -> Result<()> {
         _ => return Ok(()),
     };
     Err(refused_with(lock, clause))
+}
+
+fn has_windows(items: &[ast::SelectItem]) -> bool {
+    let looked_at = items.iter().try_for_each(|item| {
+        ast::visit_expressions(item, |expr| match expr {
+            ast::Expr::Function(call) if call.over.is_some() => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+    });
+    looked_at.is_break()
 }
 
 /// The error of a query that answers no rows of tables.

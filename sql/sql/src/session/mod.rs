@@ -392,11 +392,11 @@ impl Session {
         bound: Bound<Action>,
         types: ParameterTypes,
     ) -> Result<Prepared> {
-        let scanned = match &bound.statement {
+        let (scanned, outgrown_at) = match &bound.statement {
             Action::Program(Program::Procedure(query) | Program::CopyOut { query, .. }) => {
-                router::scanned_tables(query)
+                (router::scanned_tables(query), router::outgrown_at(query))
             }
-            _ => Box::default(),
+            _ => (Box::default(), None),
         };
         let (version, keyed, broad) = (versioned.version, OnceLock::new(), OnceLock::new());
         let locking = Locking::of(&parsed, &versioned.catalog)?;
@@ -414,6 +414,7 @@ impl Session {
             role,
             origins,
             scanned,
+            outgrown_at,
             locking,
             keyed,
             broad,

@@ -101,6 +101,8 @@ pub struct Prepared {
     /// Tables whose size decides who runs it ([`router`](crate::plan::router)); most statements
     /// have none.
     pub(super) scanned: Box<[TableId]>,
+    /// How many rows of them are the analyst's, who need not agree in all digits.
+    pub(super) outgrown_at: Option<u64>,
     pub(super) locking: Locking,
     /// What locks its rows, once that was wanted; `None` in it: nothing does.
     pub(super) keyed: OnceLock<Option<Arc<Keyed>>>,
@@ -161,6 +163,7 @@ impl Prepared {
             role,
             origins,
             scanned,
+            outgrown_at: None,
             locking,
             keyed,
             broad,

@@ -21,7 +21,7 @@ const CHANGES: [&str; 11] = [
 fn row_change(random: &mut Random) -> String {
     let (id, n) = (random.below(8), random.below(5));
     let text = ["x", "a text that is too long to lie in the row"][random.below(2) as usize];
-    match random.below(13) {
+    match random.below(19) {
         0 => format!("INSERT INTO t (id, v, s) VALUES ({id}, {n}, '{text}')"),
         1 => format!("INSERT INTO t (id, v) VALUES ({id}, {n}) ON CONFLICT DO NOTHING"),
         2 => {
@@ -35,6 +35,21 @@ fn row_change(random: &mut Random) -> String {
         8 => format!("UPDATE u SET b = b || '{n}' WHERE a < {id}"),
         9 => format!("DELETE FROM u WHERE a = {id}"),
         10 => format!("UPDATE t SET v = 1 / (v - {n}) WHERE id = {id}"),
+        11 => {
+            let counted = format!("(SELECT count(*) FROM u WHERE u.a = t.id AND u.a > {n})");
+            format!("UPDATE t SET v = {counted} WHERE id >= {id}")
+        }
+        12 => format!("DELETE FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE a >= t.id + {n})"),
+        13 => format!("INSERT INTO u (a, b) SELECT id, s FROM t EXCEPT SELECT a, '{text}' FROM u"),
+        14 => {
+            let joined = "t FULL JOIN u ON u.a = t.id AND u.b = t.s";
+            format!("INSERT INTO u (a) SELECT coalesce(t.id, u.a) FROM {joined} WHERE t.v = {n}")
+        }
+        15 => {
+            let latest = "LATERAL (SELECT max(b) AS b FROM u WHERE u.a <= t.id) AS l";
+            format!("INSERT INTO u (a, b) SELECT t.id, l.b FROM t, {latest} WHERE t.id = {id}")
+        }
+        16 => format!("UPDATE t SET v = (SELECT a FROM u WHERE u.a = t.id) WHERE v > {n}"),
         _ => format!("UPDATE t SET v = v + {n} WHERE id = {id}"),
     }
 }

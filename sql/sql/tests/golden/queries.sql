@@ -453,8 +453,10 @@ select exists (select 1 from d), exists (select 1 from d where id > 9);
 -- t | f
 -- SELECT 1
 select name from d where exists (select 1 from e where e.d = d.id);
--- ERROR 0A000: a subquery that refers to "d.id" of the outer query is not supported
--- HINT: Write it as a join.
+-- name text
+-- ops
+-- dev
+-- SELECT 2
 select x from generate_series(1, 5, 2) x;
 -- x integer
 -- 1

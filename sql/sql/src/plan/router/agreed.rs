@@ -292,7 +292,6 @@ impl Program<'_> {
                 let first = rows.next()??;
                 rows.try_fold(first, |sofar, row| alternatives(&sofar, &row?))
             }
-            Query::Call { .. } | Query::Beside { .. } => None,
             Query::Get { table, key, columns, filter } => {
                 self.scope(outer).all(key)?;
                 self.table(*table, columns, filter.as_ref())
@@ -317,6 +316,7 @@ impl Program<'_> {
                 self.scope(&row).condition(condition.as_ref())?;
                 Some(row)
             }
+            // None that keeps rows of both sides comes here: see `outgrown_at`.
             Query::HashJoin { outer: first, inner, outer_keys, inner_keys, condition, .. } => {
                 let (mut row, inner) = (self.query(first, outer)?, self.query(inner, outer)?);
                 for (left, right) in outer_keys.iter().zip(inner_keys) {
@@ -356,12 +356,12 @@ impl Program<'_> {
                 let row = self.query(input, outer)?;
                 row.iter().all(|kind| kind.is_some_and(Kind::is_keyed)).then_some(row)
             }
-            Query::Numbered { .. } | Query::Distinct { .. } => None,
             Query::Append(inputs) => {
                 let mut rows = inputs.iter().map(|input| self.query(input, outer));
                 let first = rows.next()??;
                 rows.try_fold(first, |sofar, row| alternatives(&sofar, &row?))
             }
+            _ => None,
         }
     }
 

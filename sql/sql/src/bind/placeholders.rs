@@ -1,0 +1,32 @@
+//! Numbers of columns that stand for what is made for each row or group later on, in bound
+//! expressions: above the columns of any FROM clause, until the planner has placed them.
+
+use procedure::Expr;
+
+/// Calls of functions that give rows.
+pub(super) const FIRST_CALLED: u16 = 0x4000;
+
+/// Values of subqueries that refer to the query around them.
+pub(super) const FIRST_APPLIED: u16 = 0x6000;
+
+/// Values of calls with OVER.
+pub(super) const FIRST_WINDOW: u16 = 0x7000;
+
+/// Aggregates.
+pub(super) const FIRST_AGGREGATE: u16 = 0x8000;
+
+pub(super) fn is_called(column: u16) -> bool {
+    (FIRST_CALLED..FIRST_APPLIED).contains(&column)
+}
+
+pub(super) fn is_applied(column: u16) -> bool {
+    (FIRST_APPLIED..FIRST_WINDOW).contains(&column)
+}
+
+pub(super) fn has_applied(expr: &Expr) -> bool {
+    expr.columns().into_iter().any(is_applied)
+}
+
+pub(super) fn is_window(column: u16) -> bool {
+    (FIRST_WINDOW..FIRST_AGGREGATE).contains(&column)
+}

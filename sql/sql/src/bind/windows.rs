@@ -1,0 +1,339 @@
+//! Window functions: calls with OVER, in a select list and in ORDER BY.
+//!
+//! Each call becomes the placeholder `Column(FIRST_WINDOW + n)`. All of them are made behind FROM,
+//! or behind groups and HAVING where there are some, and before DISTINCT, ORDER BY and LIMIT.
+
+use procedure::Expr;
+use procedure::query::{Frame, FrameBound, FrameUnit, SortKey, WindowCall, WindowFunction};
+use sqlparser::ast;
+use types::cast::CastContext;
+use types::{DataType, Error, Result, SqlState};
+
+use super::aggregates::aggregate_function;
+use super::binder::{Binder, Typed};
+use super::placeholders::{FIRST_AGGREGATE, FIRST_WINDOW};
+use super::refused;
+use super::row_functions::positional;
+use super::scope::Scope;
+use super::shape::sort_key;
+use super::state::{Place, Windows};
+use crate::syntax::names::fold;
+
+const IN_DEFINITIONS: &str = "in window definitions";
+
+const WINDOWING_ERROR: SqlState = SqlState(*b"42P20");
+
+fn function_of(name: &str) -> Option<WindowFunction> {
+    Some(match name {
+        "row_number" => WindowFunction::RowNumber,
+        "rank" => WindowFunction::Rank,
+        "dense_rank" => WindowFunction::DenseRank,
+        "percent_rank" => WindowFunction::PercentRank,
+        "cume_dist" => WindowFunction::CumeDist,
+        "ntile" => WindowFunction::Ntile,
+        "lag" => WindowFunction::Lag,
+        "lead" => WindowFunction::Lead,
+        "first_value" => WindowFunction::FirstValue,
+        "last_value" => WindowFunction::LastValue,
+        "nth_value" => WindowFunction::NthValue,
+        _ => return aggregate_function(name).map(WindowFunction::Aggregate),
+    })
+}
+
+/// Whether a call of it has no meaning without OVER.
+pub(super) fn needs_over(name: &str) -> bool {
+    function_of(name).is_some_and(|f| !matches!(f, WindowFunction::Aggregate(_)))
+}
+
+impl Windows {
+    pub fn named(select: &ast::Select) -> Result<Windows> {
+        let mut windows = Windows::default();
+        for ast::NamedWindowDefinition(name, definition) in &select.named_window {
+            let name = fold(name);
+            if windows.named.iter().any(|(known, _)| *known == name) {
+                let what = format!("window \"{name}\" is already defined");
+                return Err(Error::new(WINDOWING_ERROR, what));
+            }
+            let spec = match definition {
+                ast::NamedWindowExpr::NamedWindow(other) => windows.find(other)?.clone(),
+                ast::NamedWindowExpr::WindowSpec(spec) => windows.inherited(spec)?,
+            };
+            windows.named.push((name, spec));
+        }
+        Ok(windows)
+    }
+
+    fn find(&self, name: &ast::Ident) -> Result<&ast::WindowSpec> {
+        let name = fold(name);
+        let found = self.named.iter().find(|(known, _)| *known == name);
+        found.map(|(_, spec)| spec).ok_or_else(|| {
+            let what = format!("window \"{name}\" does not exist");
+            Error::new(SqlState::UNDEFINED_OBJECT, what)
+        })
+    }
+
+    /// A window that adds to one that has a name.
+    fn inherited(&self, spec: &ast::WindowSpec) -> Result<ast::WindowSpec> {
+        let Some(name) = &spec.window_name else { return Ok(spec.clone()) };
+        let base = self.find(name)?;
+        let wrong = |what: String| Err(Error::new(WINDOWING_ERROR, what));
+        let name = fold(name);
+        if !spec.partition_by.is_empty() {
+            return wrong(format!("cannot override PARTITION BY clause of window \"{name}\""));
+        }
+        if !spec.order_by.is_empty() && !base.order_by.is_empty() {
+            return wrong(format!("cannot override ORDER BY clause of window \"{name}\""));
+        }
+        if base.window_frame.is_some() {
+            let what = format!("cannot copy window \"{name}\" because it has a frame clause");
+            return wrong(what);
+        }
+        let order = if spec.order_by.is_empty() { &base.order_by } else { &spec.order_by };
+        Ok(ast::WindowSpec {
+            window_name: None,
+            partition_by: base.partition_by.clone(),
+            order_by: order.clone(),
+            window_frame: spec.window_frame.clone(),
+        })
+    }
+}
+
+impl Binder<'_> {
+    /// A call with OVER: its placeholder.
+    pub(super) fn window_call(
+        &mut self,
+        scope: &Scope,
+        name: &str,
+        call: &ast::Function,
+        over: &ast::WindowType,
+    ) -> Result<Typed> {
+        let Some(function) = function_of(name) else {
+            return Err(refused::not_there_yet(name).unwrap_or_else(|| {
+                let what = "is not a window function nor an aggregate function";
+                let what = format!("OVER specified, but {name} {what}");
+                Error::new(SqlState::WRONG_OBJECT_TYPE, what)
+            }));
+        };
+        let windows = match self.windows.take() {
+            Some(windows) if self.aggregates.place == Place::Allowed => windows,
+            windows => {
+                self.windows = windows;
+                return Err(self.no_window_here());
+            }
+        };
+        let around = std::mem::replace(&mut self.within_window, true);
+        let calls = self.row_calls.take();
+        let bound = self.window_parts(scope, (name, function), call, (over, &windows));
+        self.row_calls = calls;
+        self.within_window = around;
+        let windows = self.windows.insert(windows);
+        let (made, data_type) = bound?;
+        let known = windows.calls.iter().position(|call| *call == made);
+        let place = known.unwrap_or(windows.calls.len());
+        if known.is_none() {
+            windows.calls.push(made);
+        }
+        if place >= usize::from(FIRST_AGGREGATE - FIRST_WINDOW) {
+            return Err(crate::syntax::depth::too_deep());
+        }
+        Ok(Typed::new(Expr::Column(FIRST_WINDOW + place as u16), data_type))
+    }
+
+    fn no_window_here(&self) -> Error {
+        let what = match self.aggregates.place {
+            _ if self.clause == IN_DEFINITIONS => {
+                format!("window functions are not allowed {IN_DEFINITIONS}")
+            }
+            _ if self.within_window => "window function calls cannot be nested".to_owned(),
+            Place::Inside => {
+                let what = "aggregate function calls cannot contain window function calls";
+                return Error::new(SqlState::GROUPING_ERROR, what);
+            }
+            Place::GroupBy => "window functions are not allowed in GROUP BY".to_owned(),
+            _ => format!("window functions are not allowed {}", self.clause),
+        };
+        Error::new(WINDOWING_ERROR, what)
+    }
+
+    fn window_parts(
+        &mut self,
+        scope: &Scope,
+        (name, function): (&str, WindowFunction),
+        call: &ast::Function,
+        (over, windows): (&ast::WindowType, &Windows),
+    ) -> Result<(WindowCall, DataType)> {
+        let ast::FunctionArguments::List(list) = &call.args else {
+            return Err(does_not_exist(name, &[]));
+        };
+        if !list.clauses.is_empty()
+            || !call.within_group.is_empty()
+            || call.null_treatment.is_some()
+        {
+            return Err(Error::unsupported("this clause in a call with OVER"));
+        }
+        let spec = match over {
+            ast::WindowType::NamedWindow(name) => windows.find(name)?.clone(),
+            ast::WindowType::WindowSpec(spec) => windows.inherited(spec)?,
+        };
+        let (arguments, filter, result) = match function {
+            WindowFunction::Aggregate(aggregate) => {
+                let made = self.aggregate_parts(scope, name, aggregate, call, list)?;
+                if made.distinct {
+                    let what = "DISTINCT is not implemented for window functions";
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+                }
+                (made.input.into_iter().collect(), made.filter, made.result)
+            }
+            _ if call.filter.is_some() => {
+                let what = "FILTER is not implemented for non-aggregate window functions";
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+            }
+            function => {
+                let arguments = list.args.iter().map(positional).collect::<Result<Vec<_>>>()?;
+                let mut bound = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    bound.push(self.expression(scope, argument)?);
+                }
+                let (arguments, result) = self.window_arguments(name, function, bound)?;
+                (arguments, None, result)
+            }
+        };
+        let define = |binder: &mut Self| binder.window_keys(scope, &spec);
+        let (partition, order) = self.within(IN_DEFINITIONS, define)?;
+        let frame = self.frame(spec.window_frame.as_ref(), !order.is_empty())?;
+        let made = WindowCall {
+            function,
+            arguments,
+            filter,
+            partition,
+            order,
+            frame,
+            result: result.clone(),
+        };
+        Ok((made, result))
+    }
+
+    fn window_keys(
+        &mut self,
+        scope: &Scope,
+        spec: &ast::WindowSpec,
+    ) -> Result<(Box<[Expr]>, Box<[SortKey]>)> {
+        let mut partition = Vec::with_capacity(spec.partition_by.len());
+        for expr in &spec.partition_by {
+            let typed = self.expression(scope, expr)?;
+            partition.push(self.resolved(typed)?.expr);
+        }
+        let mut order = Vec::with_capacity(spec.order_by.len());
+        for item in &spec.order_by {
+            let typed = self.expression(scope, &item.expr)?;
+            order.push(sort_key(self.resolved(typed)?.expr, &item.options));
+        }
+        Ok((partition.into(), order.into()))
+    }
+
+    /// Their types, and the call's.
+    fn window_arguments(
+        &mut self,
+        name: &str,
+        function: WindowFunction,
+        bound: Vec<Typed>,
+    ) -> Result<(Box<[Expr]>, DataType)> {
+        use WindowFunction as W;
+        let types: Vec<DataType> = bound.iter().map(|typed| typed.data_type.clone()).collect();
+        let mut bound = bound.into_iter();
+        let mut next = || bound.next().unwrap_or_else(Typed::null);
+        match (function, types.len()) {
+            (W::RowNumber | W::Rank | W::DenseRank, 0) => Ok((Box::default(), DataType::Int8)),
+            (W::PercentRank | W::CumeDist, 0) => Ok((Box::default(), DataType::Float8)),
+            (W::Ntile, 1) => {
+                let parts = self.coerce(next(), &DataType::Int4, CastContext::Implicit)?;
+                Ok(([parts].into(), DataType::Int4))
+            }
+            (W::FirstValue | W::LastValue, 1) | (W::Lag | W::Lead, 1) => {
+                let value = self.resolved(next())?;
+                Ok(([value.expr].into(), value.data_type))
+            }
+            (W::NthValue | W::Lag | W::Lead, 2) => {
+                let value = self.resolved(next())?;
+                let number = self.coerce(next(), &DataType::Int4, CastContext::Implicit)?;
+                Ok(([value.expr, number].into(), value.data_type))
+            }
+            (W::Lag | W::Lead, 3) => {
+                let (value, number, missing) = (next(), next(), next());
+                let number = self.coerce(number, &DataType::Int4, CastContext::Implicit)?;
+                let (both, data_type) = self.unify(vec![value, missing], name)?;
+                match <[Expr; 2]>::try_from(both) {
+                    Ok([value, missing]) => Ok(([value, number, missing].into(), data_type)),
+                    Err(_) => Err(does_not_exist(name, &types)),
+                }
+            }
+            _ => Err(does_not_exist(name, &types)),
+        }
+    }
+
+    fn frame(&mut self, frame: Option<&ast::WindowFrame>, is_ordered: bool) -> Result<Frame> {
+        use ast::WindowFrameBound as B;
+        let Some(frame) = frame else {
+            let (start, end) = (FrameBound::First, FrameBound::Current);
+            return Ok(Frame { unit: FrameUnit::Range, start, end });
+        };
+        let end = frame.end_bound.as_ref().unwrap_or(&B::CurrentRow);
+        let wrong = match (&frame.start_bound, end) {
+            (B::Following(None), _) => "frame start cannot be UNBOUNDED FOLLOWING",
+            (_, B::Preceding(None)) => "frame end cannot be UNBOUNDED PRECEDING",
+            (B::CurrentRow, B::Preceding(_)) => {
+                "frame starting from current row cannot have preceding rows"
+            }
+            (B::Following(_), B::Preceding(_) | B::CurrentRow) => {
+                "frame starting from following row cannot have preceding rows"
+            }
+            _ => "",
+        };
+        if !wrong.is_empty() {
+            return Err(Error::new(WINDOWING_ERROR, wrong));
+        }
+        let (unit, shown) = match frame.units {
+            ast::WindowFrameUnits::Rows => (FrameUnit::Rows, "ROWS"),
+            ast::WindowFrameUnits::Groups => (FrameUnit::Groups, "GROUPS"),
+            ast::WindowFrameUnits::Range => (FrameUnit::Range, "RANGE"),
+        };
+        if unit == FrameUnit::Groups && !is_ordered {
+            let what = "GROUPS mode requires an ORDER BY clause";
+            return Err(Error::new(WINDOWING_ERROR, what));
+        }
+        let mut bound = |bound: &ast::WindowFrameBound| -> Result<FrameBound> {
+            Ok(match bound {
+                B::CurrentRow => FrameBound::Current,
+                B::Preceding(None) => FrameBound::First,
+                B::Following(None) => FrameBound::Last,
+                B::Preceding(Some(distance)) => {
+                    FrameBound::Preceding(self.distance(distance, unit, shown)?)
+                }
+                B::Following(Some(distance)) => {
+                    FrameBound::Following(self.distance(distance, unit, shown)?)
+                }
+            })
+        };
+        Ok(Frame { unit, start: bound(&frame.start_bound)?, end: bound(end)? })
+    }
+
+    fn distance(&mut self, distance: &ast::Expr, unit: FrameUnit, shown: &str) -> Result<Expr> {
+        if unit == FrameUnit::Range {
+            return Err(Error::unsupported("RANGE with a distance in a window"));
+        }
+        let typed = self.bare_expression(distance).map_err(|error| match error.code() {
+            SqlState::UNDEFINED_COLUMN | SqlState::UNDEFINED_TABLE => Error::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                format!("argument of {shown} must not contain variables"),
+            ),
+            _ => error,
+        })?;
+        self.coerce(typed, &DataType::Int8, CastContext::Implicit)
+    }
+}
+
+fn does_not_exist(name: &str, types: &[DataType]) -> Error {
+    let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+    let what = format!("function {name}({}) does not exist", types.join(", "));
+    Error::new(SqlState::UNDEFINED_FUNCTION, what).with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+}
