@@ -206,8 +206,18 @@ fn explain_says_who_runs_a_query_and_why() {
         }
         let again = explain("EXPLAIN ANALYZE SELECT sum(v) FROM t WHERE v > 7").await;
         assert!(again.contains("image_built_bytes=0"), "{again}");
-        let refused = explain("EXPLAIN SELECT rank() OVER (ORDER BY v) FROM t WHERE id = 5").await;
+        let refused = explain("EXPLAIN SELECT corr(v, v) FROM t WHERE id = 5").await;
         assert!(refused.contains("because the fast path says:"), "{refused}");
         assert!(refused.contains("KeyScan: t as of block"), "{refused}");
+        let ranked = "EXPLAIN SELECT rank() OVER (ORDER BY v) FROM t WHERE id = 5";
+        let fast = explain(ranked).await;
+        assert!(fast.starts_with("Router: fast path, because it reads no table"), "{fast}");
+        client.batch_execute("SET tally.executor = columns").await.unwrap();
+        let asked = explain(ranked).await;
+        assert!(asked.starts_with("Router: DataFusion, because tally.executor says so"), "{asked}");
+        assert!(asked.contains("KeyScan: t as of block"), "{asked}");
+        client.batch_execute("SET tally.executor = rows").await.unwrap();
+        let rows = explain("EXPLAIN SELECT sum(v) FROM t WHERE v > 7").await;
+        assert!(rows.starts_with("Router: fast path, because tally.executor says so"), "{rows}");
     });
 }

@@ -4,9 +4,6 @@ use types::{SqlState, Value};
 
 use super::{Client, Node, block_on, roomy};
 
-/// Makes any query the analyst's.
-const ASK: &str = "WITH RECURSIVE x AS (SELECT 1) ";
-
 fn with_values(test: impl AsyncFnOnce(Client)) {
     block_on(async {
         let node = Node::new(&roomy());
@@ -20,6 +17,7 @@ fn with_values(test: impl AsyncFnOnce(Client)) {
                    (2, -2.5, 1.0, '2026-02-01 00:00:00', '2026-02-01', 'abc', -2147483648, 2.5)",
             )
             .await;
+        client.by_columns().await;
         test(client).await;
     });
 }
@@ -67,7 +65,7 @@ fn casts_and_fields_are_the_fast_paths() {
                 &["2.5,-15.6,1", "2.7,19.7,1"],
             ),
         ] {
-            let reported = client.run(&format!("{ASK}{query}")).await;
+            let reported = client.run(query).await;
             assert!(reported.by_analyst, "{query}");
             assert_eq!(reported.lines(), lines, "{query}");
         }
@@ -84,10 +82,10 @@ fn a_cast_that_narrows_is_made_before_it_is_compared() {
             ("SELECT count(*) FROM v WHERE (x * 1.00)::numeric(10,1) = -2.5", "1"),
             ("SELECT count(*) FROM v WHERE id::numeric(1,0) < 2", "1"),
         ] {
-            assert_eq!(client.lines(&format!("{ASK}{query}")).await, [line], "{query}");
+            assert_eq!(client.lines(query).await, [line], "{query}");
         }
-        let narrow = format!("{ASK}SELECT count(*) FROM v WHERE small::numeric(3,0) = 7");
-        assert_eq!(client.code(&narrow).await, SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+        let narrow = "SELECT count(*) FROM v WHERE small::numeric(3,0) = 7";
+        assert_eq!(client.code(narrow).await, SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
     });
 }
 
@@ -118,7 +116,7 @@ fn floats_are_equal_and_sorted_as_in_postgresql() {
             ("SELECT id FROM g WHERE f IN (0.1000000000000000055511151231257827)", &["5"]),
             ("SELECT id FROM g WHERE 0.10000000000000001665 <= f AND f < 1", &["6"]),
         ] {
-            assert_eq!(client.lines(&format!("{ASK}{query}")).await, lines, "{query}");
+            assert_eq!(client.lines(query).await, lines, "{query}");
         }
     });
 }
@@ -135,12 +133,12 @@ fn long_operands_are_compared_like_short_ones() {
             (long("x / x - 1", " + (x - x)"), "2"),
         ] {
             let query = format!("SELECT count(*) FROM v WHERE {operand} BETWEEN 0 AND 0.000");
-            assert_eq!(client.lines(&format!("{ASK}{query}")).await, [line], "{query}");
+            assert_eq!(client.lines(&query).await, [line], "{query}");
         }
-        let nullif = format!("{ASK}SELECT nullif({}, 2.7) FROM v", long("x / 1", " + 0.0 * x"));
+        let nullif = format!("SELECT nullif({}, 2.7) FROM v", long("x / 1", " + 0.0 * x"));
         assert_eq!(client.code(&nullif).await, SqlState::FEATURE_NOT_SUPPORTED);
         let span = "SELECT interval '1 month' IN (interval '30 days')";
-        assert_eq!(client.lines(&format!("{ASK}{span}")).await, ["t"]);
+        assert_eq!(client.lines(span).await, ["t"]);
     });
 }
 
@@ -165,7 +163,7 @@ fn what_leaves_its_range_is_refused() {
             ("SELECT x * 1e2 FROM v", "0A000"),
             ("SELECT -id AS id FROM v ORDER BY id + 0", "0A000"),
         ] {
-            assert_eq!(client.code(&format!("{ASK}{query}")).await.as_str(), code, "{query}");
+            assert_eq!(client.code(query).await.as_str(), code, "{query}");
         }
     });
 }
@@ -181,7 +179,7 @@ fn functions_that_mean_something_else_are_not_known() {
             ("SELECT approx_distinct(id) FROM v", "42883"),
             ("SELECT name SIMILAR TO 'a%' FROM v", "0A000"),
         ] {
-            assert_eq!(client.code(&format!("{ASK}{query}")).await.as_str(), code, "{query}");
+            assert_eq!(client.code(query).await.as_str(), code, "{query}");
         }
     });
 }
@@ -189,6 +187,7 @@ fn functions_that_mean_something_else_are_not_known() {
 #[test]
 fn no_answer_changes_when_its_table_grows() {
     with_values(async |mut client| {
+        client.by_router().await;
         client
             .run(
                 "CREATE TABLE t (id int PRIMARY KEY, amount numeric(10,2), free numeric,
@@ -244,8 +243,12 @@ fn a_number_of_any_scale_leaves_its_queries_to_the_fast_path() {
                 (vec!["30000".to_owned()], by_analyst)
             );
         }
-        // The analyst's own queries have nowhere else to go.
-        let windowed = client.error("SELECT rank() OVER (ORDER BY n) FROM f").await;
+        let ranks = "SELECT rank() OVER (ORDER BY n) FROM f";
+        let reported = client.run(ranks).await;
+        assert_eq!((reported.rows.len(), reported.by_analyst), (30_000, false));
+        // What only the analyst may run has nowhere else to go.
+        client.by_columns().await;
+        let windowed = client.error(ranks).await;
         assert_eq!(windowed.code(), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
         assert!(windowed.fields().hint.is_some());
     });
@@ -257,25 +260,22 @@ fn what_is_known_of_some_groups_is_not_taken_for_all() {
     block_on(async {
         let node = Node::new(&roomy());
         let mut client = node.session();
+        client.by_columns().await;
         client.run("CREATE TABLE t (id int PRIMARY KEY, a int, b int)").await;
         let fill = "INSERT INTO t SELECT n, n, n + 5000 FROM generate_series(1, 8192) n";
         client.run(fill).await;
-        assert_eq!(
-            client.lines(&format!("{ASK}SELECT max(a), max(b) FROM t")).await,
-            ["8192,13192"]
-        );
+        assert_eq!(client.lines(&format!("SELECT max(a), max(b) FROM t")).await, ["8192,13192"]);
         // Of the first group the bounds are known now, of the second not.
         let shuffled = "INSERT INTO t SELECT n, 8500 + n * 7919 % 500, 1
                         FROM generate_series(9001, 11000) n";
         client.run(shuffled).await;
-        let sorted =
-            client.lines(&format!("{ASK}SELECT a FROM t WHERE a >= 8192 ORDER BY a")).await;
+        let sorted = client.lines(&format!("SELECT a FROM t WHERE a >= 8192 ORDER BY a")).await;
         assert_eq!(sorted.len(), 2001);
         assert!(sorted.is_sorted(), "{sorted:?}");
-        let groups = format!("{ASK}SELECT a, count(*) FROM t WHERE a >= 8192 GROUP BY a");
+        let groups = format!("SELECT a, count(*) FROM t WHERE a >= 8192 GROUP BY a");
         assert_eq!(client.lines(&groups).await.len(), 501);
         let distinct = "SELECT count(DISTINCT a), count(DISTINCT b) FROM t WHERE a > b";
-        assert_eq!(client.lines(&format!("{ASK}{distinct}")).await, ["500,1"]);
+        assert_eq!(client.lines(distinct).await, ["500,1"]);
     });
 }
 
@@ -284,6 +284,7 @@ fn no_aggregate_loses_rows_to_what_another_has_found() {
     block_on(async {
         let node = Node::new(&roomy());
         let mut client = node.session();
+        client.by_columns().await;
         client.run("CREATE TABLE t (id int PRIMARY KEY, a int, b int)").await;
         let fill = "INSERT INTO t SELECT n, n, CASE WHEN n > 15000 THEN n END
                     FROM generate_series(1, 20000) n";
@@ -294,7 +295,7 @@ fn no_aggregate_loses_rows_to_what_another_has_found() {
             ("SELECT min(a), max(b) FROM t", "1,20000"),
             ("SELECT min(a), max(a) FILTER (WHERE b > 19000) FROM t", "1,20000"),
         ] {
-            assert_eq!(client.lines(&format!("{ASK}{query}")).await, [line], "{query}");
+            assert_eq!(client.lines(query).await, [line], "{query}");
         }
     });
 }

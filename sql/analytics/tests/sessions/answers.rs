@@ -1,4 +1,4 @@
-//! What queries answer that only the analyst knows.
+//! What queries answer, by columns and row by row.
 
 use types::SqlState;
 
@@ -87,6 +87,10 @@ fn a_random_value_is_drawn_for_each_row_by_either_engine() {
         let each = "SELECT count(DISTINCT r) = count(*), min(r) >= 0 AND max(r) < 1 FROM
                     (SELECT random() AS r, rank() OVER (ORDER BY id) FROM sale) AS s";
         let reported = client.run(each).await;
+        assert!(!reported.by_analyst);
+        assert_eq!(reported.lines(), ["t,t"]);
+        client.by_columns().await;
+        let reported = client.run(each).await;
         assert!(reported.by_analyst);
         assert_eq!(reported.lines(), ["t,t"]);
         let ids = "SELECT count(DISTINCT gen_random_uuid()) = count(*), count(*) > 1 FROM
@@ -94,6 +98,7 @@ fn a_random_value_is_drawn_for_each_row_by_either_engine() {
         assert_eq!(client.lines(ids).await, ["t,t"]);
         let again = "SELECT random() FROM (SELECT rank() OVER (ORDER BY id) FROM sale) AS s";
         assert_ne!(client.lines(again).await, client.lines(again).await);
+        client.by_router().await;
         let reported = client.run("SELECT id, random() < 1 FROM sale WHERE random() < 2").await;
         assert!(!reported.by_analyst);
         assert!(reported.lines().iter().all(|line| line.ends_with(",t")));
@@ -107,10 +112,16 @@ fn views_are_read_by_either_engine() {
                     SELECT customer, rank() OVER (ORDER BY sum(pieces) DESC NULLS LAST), sum(amount)
                     FROM sale GROUP BY customer";
         client.run(view).await;
-        let reported = client.run("SELECT * FROM ranked WHERE place < 3 ORDER BY place").await;
-        assert!(reported.by_analyst);
-        assert_eq!(reported.head(), "customer integer,place bigint,sum numeric");
-        assert_eq!(reported.lines(), ["3,1,NULL", "1,2,30.75"]);
+        for by_analyst in [true, false] {
+            match by_analyst {
+                true => client.by_columns().await,
+                false => client.by_router().await,
+            }
+            let reported = client.run("SELECT * FROM ranked WHERE place < 3 ORDER BY place").await;
+            assert_eq!(reported.by_analyst, by_analyst);
+            assert_eq!(reported.head(), "customer integer,place bigint,sum numeric");
+            assert_eq!(reported.lines(), ["3,1,NULL", "1,2,30.75"]);
+        }
         client.run("CREATE VIEW paris AS SELECT id, name FROM customer WHERE city = 'Paris'").await;
         assert!(!client.run("SELECT * FROM paris").await.by_analyst);
         let both = "SELECT name, place FROM paris LEFT JOIN ranked ON customer = id";
@@ -126,8 +137,7 @@ fn views_are_read_by_either_engine() {
 #[test]
 fn numbers_have_the_types_and_the_digits_that_they_have_in_postgresql() {
     in_shop(async |mut client| {
-        // WITH RECURSIVE is the analyst's, and changes nothing else.
-        let ask = "WITH RECURSIVE x AS (SELECT 1) ";
+        client.by_columns().await;
         for (query, head, line) in [
             (
                 "SELECT 7 / 2, -7 / 2, 7 % 3",
@@ -180,7 +190,7 @@ fn numbers_have_the_types_and_the_digits_that_they_have_in_postgresql() {
                 "2147483648,1,1.5,x",
             ),
         ] {
-            let reported = client.run(&format!("{ask}{query}")).await;
+            let reported = client.run(query).await;
             assert!(reported.by_analyst, "{query}");
             assert_eq!(reported.head(), head, "{query}");
             assert_eq!(reported.lines(), [line], "{query}");
@@ -213,20 +223,20 @@ fn faults_have_postgresqls_codes() {
 #[test]
 fn nulls_and_text_sort_as_in_postgresql() {
     in_shop(async |mut client| {
-        let ask = "WITH RECURSIVE x AS (SELECT 1) ";
-        let ascending = format!("{ask}SELECT city FROM customer ORDER BY city");
-        assert_eq!(client.lines(&ascending).await, ["Paris", "Rome", "NULL"]);
-        let descending = format!("{ask}SELECT city FROM customer ORDER BY city DESC");
-        assert_eq!(client.lines(&descending).await, ["NULL", "Rome", "Paris"]);
-        let bytes =
-            format!("{ask}SELECT * FROM (VALUES ('b'), ('B'), ('é'), ('a')) v(s) ORDER BY s");
-        assert_eq!(client.lines(&bytes).await, ["B", "a", "b", "é"]);
+        client.by_columns().await;
+        let ascending = "SELECT city FROM customer ORDER BY city";
+        assert_eq!(client.lines(ascending).await, ["Paris", "Rome", "NULL"]);
+        let descending = "SELECT city FROM customer ORDER BY city DESC";
+        assert_eq!(client.lines(descending).await, ["NULL", "Rome", "Paris"]);
+        let bytes = "SELECT * FROM (VALUES ('b'), ('B'), ('é'), ('a')) v(s) ORDER BY s";
+        assert_eq!(client.lines(bytes).await, ["B", "a", "b", "é"]);
     });
 }
 
 #[test]
 fn a_filter_on_a_key_reads_its_rows_and_no_images() {
     in_shop(async |mut client| {
+        client.by_columns().await;
         let explain = async |client: &mut Client, query: &str| {
             client.lines(&format!("EXPLAIN {query}")).await.join("\n")
         };
@@ -255,7 +265,7 @@ fn a_filter_on_a_key_reads_its_rows_and_no_images() {
 }
 
 #[test]
-fn joins_sets_and_groups_that_the_fast_path_has_not() {
+fn joins_sets_and_groups_are_the_same_by_columns_and_row_by_row() {
     in_shop(async |mut client| {
         for (query, lines) in [
             ("SELECT name, day FROM customer FULL JOIN sale ON sale.id = customer.id ORDER BY day",
@@ -277,9 +287,12 @@ fn joins_sets_and_groups_that_the_fast_path_has_not() {
             ("SELECT i, rank() OVER (ORDER BY i DESC) FROM generate_series(1, 3) i ORDER BY i LIMIT 2 OFFSET 1",
              &["2,2", "3,1"]),
         ] {
+            client.by_columns().await;
             let reported = client.run(query).await;
             assert!(reported.by_analyst, "{query}");
             assert_eq!(reported.lines(), lines, "{query}");
+            client.by_router().await;
+            assert_eq!(client.lines(query).await, lines, "{query}");
         }
     });
 }
@@ -370,8 +383,12 @@ fn tables_are_joined_by_what_where_says_beside_a_subquery() {
                  WHERE s.customer = c.id AND day.of = c.id AND {subquery} ORDER BY s.id"
             );
             assert_eq!(client.lines(&query).await, lines, "{query}");
+            client.by_columns().await;
+            assert_eq!(client.lines(&query).await, lines, "{query}");
             let plan = plan(&mut client, &query).await;
+            assert!(plan.starts_with("Router: DataFusion"), "{plan}");
             assert!(!plan.contains("CrossJoin"), "{plan}");
+            client.by_router().await;
         }
     });
 }
@@ -383,7 +400,8 @@ fn few_keys_of_one_side_are_sought_in_the_other() {
         client.run("CREATE TABLE line (sale int, place int, PRIMARY KEY (sale, place))").await;
         let fill = "INSERT INTO line SELECT n % 10000, n FROM generate_series(1, 40000) n";
         client.run(fill).await;
-        let query = "WITH RECURSIVE s AS (SELECT id::int AS id, pieces FROM sale WHERE pieces > 2)
+        client.by_columns().await;
+        let query = "WITH s AS (SELECT id::int AS id, pieces FROM sale WHERE pieces > 2)
                      SELECT count(*), min(place), max(place), sum(pieces)
                      FROM s JOIN line ON line.sale = s.id";
         let explain = format!("EXPLAIN ANALYZE {query}");

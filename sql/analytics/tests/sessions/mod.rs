@@ -157,6 +157,16 @@ impl Client {
         self.tell(text, &[]).await.unwrap_or_else(|error| panic!("{text}: {error:?}"))
     }
 
+    /// From here on DataFusion runs what only reads, or refuses it.
+    pub async fn by_columns(&mut self) {
+        self.run("SET tally.executor = columns").await;
+    }
+
+    /// As the router says.
+    pub async fn by_router(&mut self) {
+        self.run("RESET tally.executor").await;
+    }
+
     pub async fn lines(&mut self, text: &str) -> Vec<String> {
         self.run(text).await.lines()
     }

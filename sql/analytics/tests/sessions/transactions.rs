@@ -4,7 +4,6 @@ use types::SqlState;
 
 use super::{Node, block_on, roomy};
 
-/// The fast path has no windows.
 const COUNT: &str = "SELECT id, count(*) OVER () FROM t LIMIT 1";
 
 #[test]
@@ -13,6 +12,7 @@ fn a_transaction_asks_of_its_own_snapshot_until_it_writes() {
         let node = Node::new(&roomy());
         let (mut one, mut other) = (node.session(), node.session());
         one.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+        one.by_columns().await;
         one.run("BEGIN READ ONLY").await;
         other.run("INSERT INTO t VALUES (2)").await;
         assert_eq!(one.lines(COUNT).await, ["1,1"]);
@@ -34,11 +34,19 @@ fn a_transaction_that_has_asked_does_not_write() {
         let node = Node::new(&roomy());
         let mut client = node.session();
         client.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+        client.by_columns().await;
         client.run("BEGIN").await;
         assert_eq!(client.lines(COUNT).await, ["1,1"]);
         let refused = client.error("INSERT INTO t VALUES (2)").await;
         assert_eq!(refused.code(), SqlState::FEATURE_NOT_SUPPORTED);
         client.run("ROLLBACK; INSERT INTO t VALUES (2)").await;
+        // What was read row by row is in the footprint.
+        client.by_router().await;
+        client.run("BEGIN").await;
+        assert_eq!(client.lines(COUNT).await, ["1,2"]);
+        client.run("INSERT INTO t VALUES (3)").await;
+        assert_eq!(client.lines(COUNT).await, ["1,3"]);
+        client.run("COMMIT").await;
     });
 }
 
@@ -48,6 +56,7 @@ fn what_is_only_explained_is_not_read() {
         let node = Node::new(&roomy());
         let mut client = node.session();
         client.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+        client.by_columns().await;
         client.run("BEGIN").await;
         client.run(&format!("EXPLAIN {COUNT}")).await;
         client.run("INSERT INTO t VALUES (2)").await;
@@ -90,6 +99,7 @@ fn a_query_beside_writers_sees_whole_transactions() {
         let mut reader = node.session();
         reader.run("CREATE TABLE account (id int PRIMARY KEY, cents bigint NOT NULL)").await;
         reader.run("INSERT INTO account SELECT n, 1000 FROM generate_series(1, 5000) n").await;
+        reader.by_columns().await;
         let writers: Vec<_> = (0..2i64)
             .map(|writer| {
                 let mut client = node.session();

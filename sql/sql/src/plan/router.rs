@@ -78,12 +78,15 @@ pub enum Reason {
     Refused(String),
     /// Rows of the tables that are read without two bounds.
     Broad(u64),
+    /// `tally.executor`.
+    Asked,
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Refused(message) => write!(f, "because the fast path says: {message}"),
+            Reason::Asked => f.write_str("because tally.executor says so"),
             Reason::Broad(rows) => {
                 write!(f, "because it reads whole tables, of {rows} rows together")
             }
@@ -91,16 +94,23 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Whether another engine may have an answer where the fast path's binder has this error.
+/// Whether another engine may have an answer where the fast path's binder has this error: it does
+/// not know what it refuses, which is another thing than what PostgreSQL refuses, too.
 pub fn is_refusal(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        SqlState::FEATURE_NOT_SUPPORTED
-            | SqlState::UNDEFINED_FUNCTION
-            | SqlState::UNDEFINED_OBJECT
-            | SqlState::INVALID_SCHEMA_NAME
-            | SqlState::UNDEFINED_TABLE
-    )
+    is_unknown(error)
+        || matches!(
+            error.code(),
+            SqlState::UNDEFINED_FUNCTION
+                | SqlState::UNDEFINED_OBJECT
+                | SqlState::INVALID_SCHEMA_NAME
+                | SqlState::UNDEFINED_TABLE
+        )
+}
+
+/// What [`Error::unsupported`] says.
+fn is_unknown(error: &Error) -> bool {
+    error.code() == SqlState::FEATURE_NOT_SUPPORTED
+        && error.message().ends_with(" is not supported")
 }
 
 /// Whether the fast path may have an answer, or another error, where the analyst has this one for a

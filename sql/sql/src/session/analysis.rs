@@ -25,6 +25,7 @@ use crate::copy::{CopyFormatter, CopyOptions};
 use crate::plan::analyst::{AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches};
 use crate::plan::router::{self, Reason};
 use crate::schema::catalog::Catalog;
+use crate::settings::Executor;
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::{is_no_catalog, object_name};
 use crate::syntax::parsed::Parsed;
@@ -103,6 +104,21 @@ fn check_reads(
     }
 }
 
+fn analytical(
+    plan: Arc<dyn AnalyticalPlan>,
+    reason: Reason,
+    parsed: &Parsed,
+) -> Result<Bound<Action>> {
+    let copy = parsed.copy_options()?;
+    Ok(Bound {
+        parameters: plan.parameters().to_vec(),
+        output: Output::Rows(plan.columns().to_vec()),
+        statement: Action::Analytical { plan, reason, copy },
+        session_dependent: true,
+        zone_dependent: true,
+    })
+}
+
 /// Views on views that can be made are fewer.
 const VIEWS_DEPTH_MAX: usize = 32;
 
@@ -136,15 +152,31 @@ impl Session {
             }
             Some(Err(error)) => return Err(error),
         };
-        let copy = parsed.copy_options()?;
-        let reason = Reason::Refused(refusal.message().to_owned());
-        Ok(Bound {
-            parameters: plan.parameters().to_vec(),
-            output: Output::Rows(plan.columns().to_vec()),
-            statement: Action::Analytical { plan, reason, copy },
-            session_dependent: true,
-            zone_dependent: true,
-        })
+        analytical(plan, Reason::Refused(refusal.message().to_owned()), parsed)
+    }
+
+    /// What `tally.executor` gives to the analyst, although the fast path could run it.
+    pub(super) fn for_columns(
+        &self,
+        versioned: &Versioned,
+        parsed: &Parsed,
+        declared: &[Option<DataType>],
+        bound: Bound<Action>,
+    ) -> Result<Bound<Action>> {
+        let only_reads = match &bound.statement {
+            Action::Program(Program::Procedure(procedure)) => procedure.read_only,
+            Action::Program(Program::CopyOut { .. }) => true,
+            _ => false,
+        };
+        let locks = parsed.query().is_none_or(|query| !query.locks.is_empty());
+        let in_zone = || self.is_about_times(versioned, parsed);
+        if !only_reads || locks || !self.info.zone.is_utc() && in_zone() {
+            return Ok(bound);
+        }
+        match self.plan(versioned, parsed, declared, false) {
+            None => Ok(bound),
+            Some(plan) => analytical(plan?, Reason::Asked, parsed),
+        }
     }
 
     /// Whether a query could convert moments, which an analyst does in UTC: it names a table that
@@ -211,7 +243,10 @@ impl Session {
         parameters: &[Value],
         view: &View,
     ) -> Option<(Arc<dyn AnalyticalPlan>, Reason)> {
-        if prepared.scanned.is_empty() || self.database.analyst.is_none() {
+        if prepared.scanned.is_empty()
+            || self.database.analyst.is_none()
+            || self.executor == Executor::Rows
+        {
             return None;
         }
         let snapshot = match &self.transaction {

@@ -13,6 +13,7 @@ use crate::bind::statement::Program;
 use crate::plan::analyst::AnalyticalPlan;
 use crate::plan::explain::Explained;
 use crate::plan::router::{self, Reason};
+use crate::settings::Executor;
 use crate::syntax::explain::ExplainOptions;
 
 impl Session {
@@ -52,6 +53,9 @@ impl Session {
     }
 
     fn why_fast(&self, prepared: &Prepared, view: &View) -> String {
+        if self.executor == Executor::Rows {
+            return Reason::Asked.to_string();
+        }
         if prepared.scanned.is_empty() {
             return "because it reads no table without two bounds".into();
         }

@@ -20,6 +20,7 @@ use types::{DataType, Result, Value, Zone};
 
 use super::Session;
 use super::prepared::{Lifted, Literals, Prepared, Source, statement_bytes};
+use crate::settings::Executor;
 use crate::syntax::normalise::{Literal, Normalised, normalise};
 use crate::syntax::parse::parse;
 use crate::syntax::parsed::Parsed;
@@ -72,6 +73,9 @@ impl Session {
     }
 
     fn lift(&mut self, sql: &str) -> Option<(Arc<Prepared>, Literals)> {
+        if self.executor == Executor::Columns {
+            return None;
+        }
         let Normalised { text, literals } = normalise(sql)?;
         let declared: Vec<_> = literals.iter().map(|literal| literal.data_type.clone()).collect();
         let key = (text, ParameterTypes::new(&declared));

@@ -79,8 +79,8 @@ use crate::compile::{bind_interruptibly, compile_routine};
 use crate::ddl::skipped::WARNING;
 use crate::plan::analyst::Analyst;
 use crate::plan::router;
-use crate::settings::Settings;
 use crate::settings::session_info::SessionInfo;
+use crate::settings::{Executor, Settings};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::parse::parse;
 use crate::syntax::parsed::{Cover, Parsed};
@@ -164,6 +164,8 @@ pub struct Session {
     pub settings: Settings,
     /// The setting that its path was made of.
     path_set: String,
+    /// For which the statements that it keeps are bound.
+    executor: Executor,
     transaction: Option<Box<OpenTransaction>>,
     /// An error ended the transaction's usefulness; only its end is accepted.
     failed: bool,
@@ -190,6 +192,7 @@ impl Session {
             info,
             settings: Settings::default(),
             path_set: String::new(),
+            executor: Executor::default(),
             transaction: None,
             failed: false,
             statements: Statements::new(&guard),
@@ -349,6 +352,9 @@ impl Session {
             Err(error) if analyst => {
                 self.bind_refused(versioned, &parsed, &given[..declared.len()], error)
             }
+            Ok(bound) if analyst && self.executor == Executor::Columns => {
+                self.for_columns(versioned, &parsed, &given[..declared.len()], bound)
+            }
             bound => bound,
         };
         let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
@@ -433,7 +439,7 @@ impl Session {
         }
     }
 
-    /// What was bound in another time zone, or by another path, is bound again.
+    /// What was bound in another time zone, for another executor or by another path is bound again.
     fn settle_zone(&mut self) {
         if self.info.zone != *self.settings.zone() {
             self.info.zone = self.settings.zone().clone();
@@ -444,6 +450,10 @@ impl Session {
             self.info.role = role.map(str::to_owned);
             self.info.authorized = authorized.map(str::to_owned);
             self.path_set.clear();
+            self.forget_bound();
+        }
+        if self.executor != self.settings.executor() {
+            self.executor = self.settings.executor();
             self.forget_bound();
         }
         if self.path_set != self.settings.search_path() {

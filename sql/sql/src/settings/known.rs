@@ -18,8 +18,8 @@ use std::sync::LazyLock;
 use types::{Error, Result, SqlState};
 
 use super::{
-    ACKNOWLEDGE, CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, COPY_ROWS_PER_BLOCK, QUERY_MEMORY, SEEN_HEIGHT,
-    TRANSACTION_KEY,
+    ACKNOWLEDGE, CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, COPY_ROWS_PER_BLOCK, EXECUTOR, QUERY_MEMORY,
+    SEEN_HEIGHT, TRANSACTION_KEY,
 };
 
 /// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
@@ -86,6 +86,7 @@ static HEEDED: &[Known] = &[
     known(CATCH_UP_TIMEOUT, "5s"),
     known(COMMIT_TIMEOUT, "30s"),
     known(COPY_ROWS_PER_BLOCK, "0"),
+    known(EXECUTOR, "auto"),
     known("tally.fetch_timeout", "10min"),
     known(QUERY_MEMORY, "256MB"),
     fixed("tally.last_snapshot_block", ""),

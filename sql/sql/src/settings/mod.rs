@@ -31,6 +31,7 @@ pub struct Settings {
     unreported: Vec<(String, String)>,
     timeouts: Timeouts,
     zone: Zone,
+    executor: Executor,
     /// The session's cursors at the time of a query, which system tables show.
     pub cursors: Vec<CursorSeen>,
 }
@@ -45,6 +46,28 @@ pub struct CursorSeen {
     pub scroll: bool,
     /// Microseconds since 2000-01-01.
     pub created_us: i64,
+}
+
+/// Which executor runs queries that only read.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Executor {
+    /// The router says.
+    #[default]
+    Auto,
+    /// Row by row, where that can run them.
+    Rows,
+    /// By columns, or not at all.
+    Columns,
+}
+
+impl Executor {
+    fn of(values: &Values) -> Executor {
+        match values.get(EXECUTOR).map(String::as_str) {
+            Some("rows") => Executor::Rows,
+            Some("columns") => Executor::Columns,
+            _ => Executor::Auto,
+        }
+    }
 }
 
 /// What the settings of these names say, since every statement asks; zero: none.
@@ -81,6 +104,9 @@ pub(crate) const COMMIT_TIMEOUT: &str = "tally.commit_timeout";
 pub(crate) const ACKNOWLEDGE: &str = "tally.acknowledge";
 const ACKNOWLEDGES: [&str; 3] = ["local", "quorum", CERTIFIED];
 const CERTIFIED: &str = "certified";
+
+/// Which executor runs queries.
+pub(crate) const EXECUTOR: &str = "tally.executor";
 
 /// The newest block that a session has seen, here or elsewhere.
 pub(crate) const SEEN_HEIGHT: &str = "tally.seen_height";
@@ -189,6 +215,7 @@ impl Settings {
         };
         self.timeouts = Timeouts::of(&self.changed);
         self.zone = zone_of(&self.changed);
+        self.executor = Executor::of(&self.changed);
         if known.reported {
             let value = value.unwrap_or_else(|| known.default.to_owned());
             self.unreported.push((known.name.into_owned(), value));
@@ -218,6 +245,7 @@ impl Settings {
         self.changed.clear();
         self.timeouts = Timeouts::default();
         self.zone = Zone::default();
+        self.executor = Executor::default();
     }
 
     /// SET ROLE.
@@ -237,6 +265,10 @@ impl Settings {
 
     pub fn zone(&self) -> &Zone {
         &self.zone
+    }
+
+    pub fn executor(&self) -> Executor {
+        self.executor
     }
 
     /// How long a statement waits for a lock.
@@ -440,6 +472,7 @@ fn check(name: &str, value: &str) -> Result<()> {
             invalid("Use a number of rows, or 0 for all of them together.")
         }
         ACKNOWLEDGE if !is(&ACKNOWLEDGES) => invalid("Use local, quorum, or certified."),
+        EXECUTOR if !is(&["auto", "rows", "columns"]) => invalid("Use auto, rows, or columns."),
         "client_min_messages" if !is(&MESSAGE_LEVELS) => {
             invalid("Use debug5 to debug1, log, notice, warning, or error.")
         }
@@ -515,7 +548,7 @@ fn canonical(name: &str, value: &str) -> String {
             _ => "off".into(),
         },
         name if TIMEOUTS.contains(&name) => duration(value).map(shown).unwrap_or_default(),
-        ACKNOWLEDGE => value.to_ascii_lowercase(),
+        ACKNOWLEDGE | EXECUTOR => value.to_ascii_lowercase(),
         _ => value.to_owned(),
     }
 }
@@ -576,6 +609,23 @@ mod tests {
         assert_eq!(unknown.code(), SqlState::INVALID_PARAMETER_VALUE);
         settings.reset_all();
         assert!(settings.zone().is_utc());
+    }
+
+    #[test]
+    fn an_executor_is_one_of_three_and_that_of_a_transaction_ends_with_it() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.executor(), Executor::Auto);
+        settings.set("tally.executor", Some("COLUMNS")).unwrap();
+        assert_eq!(settings.show("tally.executor").unwrap().1, "columns");
+        assert_eq!(settings.executor(), Executor::Columns);
+        let error = settings.set("tally.executor", Some("fast")).unwrap_err();
+        assert_eq!(error.code(), SqlState::INVALID_PARAMETER_VALUE);
+        settings.set_in_transaction("tally.executor", Some("rows"), false).unwrap();
+        assert_eq!(settings.executor(), Executor::Rows);
+        settings.transaction_ended(false);
+        assert_eq!(settings.executor(), Executor::Columns);
+        settings.reset_all();
+        assert_eq!(settings.executor(), Executor::Auto);
     }
 
     #[test]

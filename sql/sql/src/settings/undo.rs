@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 use types::{Error, Result, SqlState};
 
 use super::known::{all, find};
-use super::{Settings, Timeouts, Values, zone_of};
+use super::{Executor, Settings, Timeouts, Values, zone_of};
 
 /// SET obeys the transaction around it, and SET LOCAL ends with it.
 #[derive(Clone, Debug)]
@@ -182,6 +182,7 @@ impl Settings {
         }
         self.timeouts = Timeouts::of(&values);
         self.zone = zone_of(&values);
+        self.executor = Executor::of(&values);
         self.changed = values;
     }
 }
