@@ -15,10 +15,13 @@ use super::placeholders::has_applied;
 use super::plan::{Wishes, conjuncts, plan};
 use super::row_functions::{each_input, gives_rows, needs, positional, side_by_side};
 use super::scope::{ReadView, Relation, Scope, ScopeColumn};
+use super::shape::projected;
 use super::state::{Applied, Gives, Place};
 use super::with::returns_nothing;
 use crate::schema::catalog::{Commented, Table, View};
-use crate::syntax::names::{bare, fold, function_name, not_in_side, object_name, simple_name};
+use crate::syntax::names::{
+    bare, fold, function_name, not_in_side, object_name, simple_name, twice_in_side,
+};
 
 /// A bound FROM clause: names, relations, and the conditions of its inner joins.
 #[derive(Default)]
@@ -101,6 +104,18 @@ fn joined_so_far(from: &mut From, first: First) -> Result<()> {
     Ok(())
 }
 
+fn subquery_in_parentheses() -> Error {
+    Error::unsupported("a subquery that refers to the outer query, in a join in parentheses")
+}
+
+/// The column of that name that one side of a join shows.
+fn merged_away(relations: &[Relation], name: &str, side: &str) -> Result<Typed> {
+    let scope = Scope { relations: relations.to_vec(), ..Scope::default() };
+    let found = scope.find(name).map_err(|_| twice_in_side(name, side))?;
+    let (expr, data_type) = found.ok_or_else(|| not_in_side(name, side))?;
+    Ok(Typed::new(expr, data_type))
+}
+
 /// The column of that name that is shown.
 fn visible<'r>(relations: &'r mut [Relation], name: &str) -> Option<(u16, &'r mut ScopeColumn)> {
     relations.iter_mut().find_map(|relation| {
@@ -173,7 +188,7 @@ impl Binder<'_> {
                 (natural, Vec::new())
             }
             ast::JoinConstraint::Natural => {
-                natural = from.scope.common_columns(from.hidden, left_width);
+                natural = from.scope.common_columns(first.relation, left_width);
                 (natural, Vec::new())
             }
             other => (Vec::new(), self.join_condition(from, other, first.relation)?),
@@ -209,8 +224,7 @@ impl Binder<'_> {
         let inner = self.nested(|binder| binder.bind_from(std::slice::from_ref(joined)))?;
         let (offset, width) = (from.scope.width(), inner.scope.width());
         if inner.conditions.iter().any(has_applied) {
-            let what = "a subquery that refers to the outer query, in a join in parentheses";
-            return Err(Error::unsupported(what));
+            return Err(subquery_in_parentheses());
         }
         if !inner.scope.order.is_empty() {
             from.scope.order = from.scope.shown();
@@ -219,7 +233,7 @@ impl Binder<'_> {
         for mut relation in inner.scope.relations {
             check_alias(from, &relation.name)?;
             relation.offset += offset;
-            for merged in relation.columns.iter_mut().flat_map(|column| &mut column.merged) {
+            for (merged, _) in relation.columns.iter_mut().flat_map(|column| &mut column.merged) {
                 merged.map_columns(&mut |column| Expr::Column(column + offset));
             }
             from.scope.relations.push(relation);
@@ -229,6 +243,33 @@ impl Binder<'_> {
         let query = plan(inner.items, inner.conditions, &wishes)?.project(&columns);
         from.items.push(Item::new(Source::Query(query), offset, width));
         Ok(())
+    }
+
+    /// A join in parentheses that has a name of its own, which hides those within.
+    fn named_join(
+        &mut self,
+        from: &mut From,
+        joined: &ast::TableWithJoins,
+        alias: &ast::TableAlias,
+    ) -> Result<()> {
+        let inner = self.nested(|binder| binder.bind_from(std::slice::from_ref(joined)))?;
+        if inner.conditions.iter().any(has_applied) {
+            return Err(subquery_in_parentheses());
+        }
+        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        for place in inner.scope.shown() {
+            if let Some((_, column)) = inner.scope.column(place) {
+                let (value, data_type) = column.unqualified(place);
+                columns.push((column.name.clone(), data_type));
+                values.push(value);
+            }
+        }
+        let needed = values.iter().flat_map(Expr::columns).collect();
+        let wishes = Wishes { columns: needed, ..Wishes::default() };
+        let planned = plan(inner.items, inner.conditions, &wishes)?;
+        values.iter_mut().for_each(|value| planned.place(value));
+        let query = projected(planned.query, values);
+        add_derived(from, &fold(&alias.name), columns, Some(alias), query)
     }
 
     fn join_condition(
@@ -256,7 +297,7 @@ impl Binder<'_> {
     ) -> Result<Vec<Expr>> {
         let (mut on, mut merged) = (Vec::new(), Vec::new());
         for name in names {
-            on.push(self.merge_columns(from, name, kind, left_relations, &mut merged)?);
+            on.push(self.merge_columns(from, name, kind, (first, left_relations), &mut merged)?);
         }
         let begin = from.scope.relations.get(first).map_or(0, |relation| relation.offset);
         let shown = from.scope.shown();
@@ -272,42 +313,50 @@ impl Binder<'_> {
         from: &mut From,
         name: &str,
         kind: Kind,
-        left_relations: usize,
+        (first, left_relations): (usize, usize),
         merged: &mut Vec<u16>,
     ) -> Result<Expr> {
         let (left, right) = from.scope.relations.split_at(left_relations);
-        let left = &left[from.hidden..];
-        let [left, right] =
-            [left, right].map(|side| Scope { relations: side.to_vec(), ..Scope::default() });
-        let (left, left_type) = left.find(name)?.ok_or_else(|| not_in_side(name, "left"))?;
-        let (right, right_type) = right.find(name)?.ok_or_else(|| not_in_side(name, "right"))?;
-        if matches!(kind, Kind::Right | Kind::Full) && left_type != right_type {
-            return Err(Error::unsupported(format_args!(
-                "{kind} JOIN USING a column of types {left_type} and {right_type}"
-            )));
-        }
-        self.reads(&from.scope, &left);
-        self.reads(&from.scope, &right);
+        let left = &left[first..];
+        let (left, right) = (merged_away(left, name, "left")?, merged_away(right, name, "right")?);
+        self.reads(&from.scope, &left.expr);
+        self.reads(&from.scope, &right.expr);
+        let shown = self.shown_for_both(left.clone(), right.clone(), kind)?;
+        let equal = self.comparison(procedure::BinaryOp::Equal, left, right)?;
         let (lefts, rights) = from.scope.relations.split_at_mut(left_relations);
         if let Some((_, column)) = visible(rights, name) {
             column.hidden = true;
         }
-        if let Some((place, column)) = visible(&mut lefts[from.hidden..], name) {
+        if let Some((place, column)) = visible(&mut lefts[first..], name) {
             merged.push(place);
-            match kind {
-                Kind::Inner | Kind::Left => {}
-                Kind::Right => column.merged = Some(right.clone()),
-                Kind::Full => {
-                    column.merged = Some(Expr::Coalesce([left.clone(), right.clone()].into()));
-                }
+            if let Some(shown) = shown {
+                column.merged = Some(shown);
             }
         }
-        let equal = self.comparison(
-            procedure::BinaryOp::Equal,
-            Typed::new(left, left_type),
-            Typed::new(right, right_type),
-        )?;
         Ok(equal.expr)
+    }
+
+    /// What stands for two columns that USING merges, in their common type; `None`: the left one,
+    /// as it is.
+    fn shown_for_both(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        kind: Kind,
+    ) -> Result<Option<(Expr, DataType)>> {
+        let types = [&left, &right].map(|side| side.data_type.without_modifier());
+        let same = (left.data_type == right.data_type).then(|| left.data_type.clone());
+        let (sides, common) = self.unify(vec![left, right], "JOIN/USING")?;
+        let Ok([left, right]) = <[Expr; 2]>::try_from(sides) else { return Ok(None) };
+        let [is_left, is_right] = types.map(|side| side == common.without_modifier());
+        let shown = match kind {
+            Kind::Inner | Kind::Left if is_left => return Ok(None),
+            Kind::Inner if is_right => right,
+            Kind::Inner | Kind::Left => left,
+            Kind::Right => right,
+            Kind::Full => Expr::Coalesce([left, right].into()),
+        };
+        Ok(Some((shown, same.unwrap_or(common))))
     }
 
     fn relation(&mut self, from: &mut From, factor: &ast::TableFactor) -> Result<()> {
@@ -348,7 +397,9 @@ impl Binder<'_> {
                 from.hidden = hidden;
                 joined
             }
-            F::NestedJoin { .. } => Err(Error::unsupported("a join in parentheses with an alias")),
+            F::NestedJoin { table_with_joins, alias: Some(alias) } => {
+                self.named_join(from, table_with_joins, alias)
+            }
             other => Err(Error::unsupported(format_args!("{other} in FROM"))),
         }
     }

@@ -44,14 +44,20 @@ pub struct ScopeColumn {
     /// Found by its qualified name only: hidden row ids, dropped columns, and the second of two
     /// columns that USING has merged.
     pub hidden: bool,
-    /// What it is without its relation's name, where an outer join may have either of two columns
-    /// that USING has merged.
-    pub merged: Option<Expr>,
+    /// What it is without its relation's name, and its type, where USING has merged two columns of
+    /// different types, or of which an outer join may have either.
+    pub merged: Option<(Expr, DataType)>,
 }
 
 impl ScopeColumn {
     pub fn new(name: String, data_type: DataType) -> ScopeColumn {
         ScopeColumn { name, data_type, hidden: false, merged: None }
+    }
+
+    /// What it is without its relation's name.
+    pub fn unqualified(&self, place: u16) -> (Expr, DataType) {
+        let own = || (Expr::Column(place), self.data_type.clone());
+        self.merged.clone().unwrap_or_else(own)
     }
 }
 
@@ -123,8 +129,7 @@ impl Scope {
                         format!("column reference \"{name}\" is ambiguous"),
                     ));
                 }
-                let place = Expr::Column(relation.offset + i as u16);
-                found = Some((column.merged.clone().unwrap_or(place), column.data_type.clone()));
+                found = Some(column.unqualified(relation.offset + i as u16));
             }
         }
         Ok(found)

@@ -513,8 +513,8 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Resul
 }
 
 fn shown(column: &ScopeColumn, place: u16) -> Output {
-    let value = column.merged.clone().unwrap_or(Expr::Column(place));
-    Output { name: column.name.clone(), value: Typed::new(value, column.data_type.clone()) }
+    let (value, data_type) = column.unqualified(place);
+    Output { name: column.name.clone(), value: Typed::new(value, data_type) }
 }
 
 /// `ORDER BY 2`: the place of an output.

@@ -191,7 +191,10 @@ select l.id from l right join (r join num on r.id = num.id) on l.id = r.id;
 -- 1
 -- SELECT 1
 select * from (l join r on l.id = r.id) as j;
--- ERROR 0A000: a join in parentheses with an alias is not supported
+-- id integer | v integer | id integer | v integer
+-- 1 | 10 | 1 | 100
+-- 3 | 30 | 3 | 300
+-- SELECT 2
 
 -- # Refused, and by which code
 select nextval('nope');
