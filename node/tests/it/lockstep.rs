@@ -73,6 +73,10 @@ fn compare(path: &Path, expected: &str, actual: &str) -> Vec<String> {
             break;
         }
     }
+    let [expected, actual] = [expected, actual].map(|text| text.lines().count());
+    if differing.is_empty() && expected != actual {
+        differing.push(format!("{}: {expected} lines, and not {actual}", path.display()));
+    }
     differing
 }
 

@@ -16,6 +16,7 @@ use super::scope::{ROW_ID_NAME, Scope, ScopeColumn};
 use super::select_body::{SelectBody, whole_keys_group};
 use super::shape::{Tail, limited, sort_key, sorted};
 use super::state::{Aggregates, BoundQuery, Place, Windows};
+use crate::syntax::locks::{check_rows, check_select};
 use crate::syntax::names::fold;
 
 /// An item of the select list.
@@ -71,11 +72,14 @@ impl Binder<'_> {
             Some(ast::OrderByKind::All(_)) => return Err(Error::unsupported("ORDER BY ALL")),
         };
         let (limit, offset) = self.limits(query)?;
-        let tail = Tail { order, limit, offset };
+        let tail = Tail { order, limit, offset, locks: &query.locks };
         match &*query.body {
             ast::SetExpr::Select(select) => self.select(select, tail, targets),
             body => {
                 let bound = self.set_expression(body, targets)?;
+                if let Some(lock) = query.locks.first() {
+                    check_rows(query, lock)?;
+                }
                 let keys = order_of_columns(&bound.columns, tail.order)?;
                 let query = limited(sorted(bound.query, keys), tail);
                 Ok(BoundQuery { query, columns: bound.columns })
@@ -257,17 +261,15 @@ impl Binder<'_> {
             Some(ast::Distinct::On(exprs)) => self.first_of(&scope, exprs, &outputs, &keys)?,
             _ => Vec::new(),
         };
-        let columns = outputs.iter().map(|output| Column {
-            name: output.name.clone(),
-            data_type: output.value.data_type.clone(),
-        });
-        let columns: Vec<Column> = columns.collect();
+        let columns = columns_of(&outputs);
         let expressions: Vec<Expr> = outputs.into_iter().map(|o| o.value.expr).collect();
         let calls = std::mem::take(&mut self.aggregates.calls);
         let grouped = !groups.is_empty() || !calls.is_empty() || having.is_some();
         check_calls(&expressions, &row_calls, (grouped, self.windows.as_ref()))?;
         let applied = self.end_applied();
         let windows = std::mem::replace(&mut self.windows, around).unwrap_or_default().calls;
+        let made = [!calls.is_empty(), !windows.is_empty(), !row_calls.is_empty()];
+        check_select(select, tail.locks, made)?;
         let body = SelectBody {
             expressions,
             keys,
@@ -515,6 +517,14 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Resul
 fn shown(column: &ScopeColumn, place: u16) -> Output {
     let (value, data_type) = column.unqualified(place);
     Output { name: column.name.clone(), value: Typed::new(value, data_type) }
+}
+
+fn columns_of(outputs: &[Output]) -> Vec<Column> {
+    let column = |output: &Output| Column {
+        name: output.name.clone(),
+        data_type: output.value.data_type.clone(),
+    };
+    outputs.iter().map(column).collect()
 }
 
 /// `ORDER BY 2`: the place of an output.

@@ -10,6 +10,8 @@ pub(super) struct Tail<'q> {
     pub order: &'q [ast::OrderByExpr],
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    /// FOR UPDATE and FOR SHARE.
+    pub locks: &'q [ast::LockClause],
 }
 
 pub(super) fn sort_key(expr: Expr, options: &ast::OrderByOptions) -> SortKey {

@@ -6,6 +6,7 @@ use sqlparser::ast::{self, LockType, NonBlock, Visit};
 use types::{Error, Result, SqlState, TableId};
 
 use crate::schema::catalog::Catalog;
+use crate::syntax::locks::check_rows;
 use crate::syntax::names::{fold, object_name};
 use crate::syntax::parsed::{Body, Parsed};
 
@@ -44,7 +45,7 @@ impl Locking {
         };
         if let Some(clause) = query.locks.first() {
             locking.rows = true;
-            check_rows(query, &clause.lock_type)?;
+            check_rows(query, clause)?;
         }
         for clause in &query.locks {
             locking.nowait |= clause.nonblock == Some(NonBlock::Nowait);
@@ -93,55 +94,6 @@ impl Exclusive {
             Exclusive::All => true,
         }
     }
-}
-
-/// # Errors
-/// 0A000 where what is answered are no rows of tables.
-fn check_rows(query: &ast::Query, lock: &LockType) -> Result<()> {
-    let clause = match &*query.body {
-        ast::SetExpr::Select(select) => {
-            let is_grouped = match &select.group_by {
-                ast::GroupByExpr::All(_) => true,
-                ast::GroupByExpr::Expressions(by, _) => !by.is_empty(),
-            };
-            match (&select.distinct, is_grouped, &select.having) {
-                (Some(ast::Distinct::Distinct | ast::Distinct::On(_)), ..) => "DISTINCT clause",
-                (_, true, _) => "GROUP BY clause",
-                (_, _, Some(_)) => "HAVING clause",
-                _ if has_windows(&select.projection) => "window functions",
-                _ => return Ok(()),
-            }
-        }
-        ast::SetExpr::SetOperation { .. } => "UNION/INTERSECT/EXCEPT",
-        ast::SetExpr::Values(_) => "VALUES",
-        _ => return Ok(()),
-    };
-    Err(refused_with(lock, clause))
-}
-
-fn has_windows(items: &[ast::SelectItem]) -> bool {
-    let looked_at = items.iter().try_for_each(|item| {
-        ast::visit_expressions(item, |expr| match expr {
-            ast::Expr::Function(call) if call.over.is_some() => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        })
-    });
-    looked_at.is_break()
-}
-
-/// The error of a query that answers no rows of tables.
-pub(super) fn is_not_of_rows(locking: Locking, what: &str) -> Error {
-    let is_update = locking.exclusive != Exclusive::Nothing;
-    refused_with(if is_update { &LockType::Update } else { &LockType::Share }, what)
-}
-
-fn refused_with(lock: &LockType, what: &str) -> Error {
-    let lock = match lock {
-        LockType::Update => "UPDATE",
-        LockType::Share => "SHARE",
-    };
-    let what = format!("FOR {lock} is not allowed with {what}");
-    Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
 }
 
 /// The table behind a name of a query's FROM; all that is read, where it is no table.

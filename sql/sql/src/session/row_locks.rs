@@ -33,7 +33,7 @@ use types::{Result, SqlState, Value};
 
 use super::answer::{Answer, answer};
 use super::keyed::{Keyed, with_keys};
-use super::lock_clauses::{Locking, is_not_of_rows};
+use super::lock_clauses::Locking;
 use super::locking::{ATTEMPTS_MAX, Waiting, no_transaction, unsettled};
 use super::prepared::{Action, Prepared};
 use super::{Session, View};
@@ -70,11 +70,7 @@ impl Session {
         };
         let types: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
         let (bound, _) = self.bind_by(&self.info, &view.versioned, parsed, &types)?;
-        let bound = bound.map_err(|error| match error.code() {
-            SqlState::GROUPING_ERROR => is_not_of_rows(prepared.locking, "aggregate functions"),
-            _ => error,
-        })?;
-        match Action::from(bound.statement) {
+        match Action::from(bound?.statement) {
             Action::Program(Program::Procedure(procedure)) if procedure.sequences.is_empty() => {
                 Ok(Some(Keyed { procedure, shown, tables }))
             }

@@ -18,6 +18,7 @@ pub(crate) mod dialect;
 pub(crate) mod errors;
 pub mod explain;
 pub mod grants;
+pub(crate) mod locks;
 pub(crate) mod merge;
 pub mod names;
 pub mod normalise;
