@@ -168,6 +168,8 @@ fn planning(message: &str) -> Error {
         || has("Function '")
     {
         SqlState::UNDEFINED_FUNCTION
+    } else if has("The window ") && has(" is not defined") {
+        SqlState::UNDEFINED_OBJECT
     } else if has("Cannot coerce") || has("Cannot automatically convert") || has("type_coercion") {
         SqlState::DATATYPE_MISMATCH
     } else if has("uery returned more than one row") {

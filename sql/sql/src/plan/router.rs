@@ -97,11 +97,12 @@ impl fmt::Display for Reason {
 /// Whether another engine may have an answer where the fast path's binder has this error: it does
 /// not know what it refuses, which is another thing than what PostgreSQL refuses, too.
 pub fn is_refusal(error: &Error) -> bool {
+    let is_type = !error.message().starts_with("window ");
     is_unknown(error)
+        || error.code() == SqlState::UNDEFINED_OBJECT && is_type
         || matches!(
             error.code(),
             SqlState::UNDEFINED_FUNCTION
-                | SqlState::UNDEFINED_OBJECT
                 | SqlState::INVALID_SCHEMA_NAME
                 | SqlState::UNDEFINED_TABLE
         )

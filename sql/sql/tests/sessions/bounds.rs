@@ -17,13 +17,19 @@ pub const TIMED_OUT: Promise =
     Promise::new("a statement ends behind its timeout", Duration::from_millis(100)).times(5.0);
 
 /// What takes hours, in every operator that has a loop of its own.
-const ENDLESS: [&str; 6] = [
+const ENDLESS: [&str; 11] = [
     "SELECT count(*) FROM t a, t b, t c, t d",
     "SELECT count(*) FROM t a JOIN t b ON a.v = b.v JOIN t c ON c.v = b.v JOIN t d ON d.v = c.v",
     "SELECT count(*) FROM generate_series(1, 100000000000) n WHERE n < 0",
     "SELECT id FROM t a WHERE v = (SELECT count(*) FROM t b, t c, t d, t e)",
     "SELECT turn()",
     "SELECT a.id FROM t a, t b, t c, t d ORDER BY a.id + b.id + c.id + d.id LIMIT 1",
+    "SELECT id FROM t a WHERE v = (SELECT count(*) FROM t b, t c, t d WHERE b.id <> a.id)",
+    "SELECT id FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b, t c WHERE b.v + c.v = a.id + 5000)
+         AND (SELECT max(b.id + c.id) FROM t b, t c WHERE b.id <> a.id) < 0",
+    "SELECT count(*) FROM t a, LATERAL (SELECT b.id FROM t b, t c, t d WHERE b.id <> a.id) x",
+    "SELECT a.v FROM t a, t b, t c, t d EXCEPT SELECT 1",
+    "SELECT 0 INTERSECT ALL SELECT a.v FROM t a, t b, t c, t d",
 ];
 
 async fn prepare_endless(client: &mut Client) {
@@ -379,6 +385,71 @@ fn the_ledgers_parameters_bound_transactions() {
             }
             let shown = client.run("SHOW ledger.transaction_units_max").await.unwrap();
             assert_eq!(shown[0][0].as_text(), Some("50000000"));
+            node.verify();
+        }
+    });
+}
+
+/// Queries in a transaction that writes, and the least that they take: what a subquery reads for
+/// each row around it, both sides of a comparison of sets, all rows of all frames.
+const REPEATED: [(&str, u64); 6] = [
+    ("SELECT id, (SELECT count(*) FROM t b WHERE b.v <> a.v) FROM t a", 115_600),
+    ("SELECT id, 0 FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.v = a.v + 1000)", 115_600),
+    (
+        "SELECT a.id, x.n FROM t a, LATERAL (SELECT count(*) AS n FROM t b WHERE b.v > a.v) x",
+        115_600,
+    ),
+    ("(SELECT a.id, 0 FROM t a, t b) EXCEPT SELECT id, 1 FROM t", 115_600),
+    ("SELECT id, 0 FROM t INTERSECT SELECT a.id, 0 FROM t a, t b", 115_600),
+    (
+        "SELECT id, count(v) OVER (ORDER BY id ROWS BETWEEN 170 PRECEDING AND 169 FOLLOWING)
+             + count(id) OVER (ORDER BY id ROWS BETWEEN 169 PRECEDING AND 170 FOLLOWING) FROM t",
+        150_000,
+    ),
+];
+
+/// The same on all replicas, to the last unit.
+#[test]
+fn what_a_query_reads_again_is_paid_for_again() {
+    const LOW: u64 = 100_000;
+    async fn fits(client: &mut Client, units: u64, query: &str) -> bool {
+        client.run(&format!("SET ledger.transaction_units_max = {units}")).await.unwrap();
+        let inserted = client.run(&format!("INSERT INTO s {query}")).await;
+        match &inserted {
+            Ok(_) => drop(client.run("DELETE FROM s").await.unwrap()),
+            Err(error) => {
+                assert_eq!(error.code(), SqlState::STATEMENT_TOO_COMPLEX, "{query}: {error}");
+            }
+        }
+        inserted.is_ok()
+    }
+    block_on(async {
+        let mut needed = Vec::new();
+        for protocol in super::protocols().step_by(5) {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            client.run("CREATE TABLE t (id int PRIMARY KEY, v int)").await.unwrap();
+            client.run("CREATE TABLE s (id int PRIMARY KEY, n bigint)").await.unwrap();
+            client.run("INSERT INTO t SELECT n, n FROM generate_series(1, 340) n").await.unwrap();
+            for (place, (query, least)) in REPEATED.into_iter().enumerate() {
+                if place == needed.len() {
+                    let (mut low, mut high) = (LOW, 2_000_000);
+                    while high - low > 1 {
+                        let middle = (low + high) / 2;
+                        match fits(&mut client, middle, query).await {
+                            true => high = middle,
+                            false => low = middle,
+                        }
+                    }
+                    println!("{query}: {high} units");
+                    assert!(high >= least, "{query}: {high} units");
+                    needed.push(high);
+                }
+                for (units, expected) in [(needed[place] - 1, false), (needed[place], true)] {
+                    let fitted = fits(&mut client, units, query).await;
+                    assert_eq!(fitted, expected, "{protocol}, {query}: {units} units");
+                }
+            }
             node.verify();
         }
     });
