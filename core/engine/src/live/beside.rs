@@ -1,6 +1,7 @@
 //! What an engine does beside its blocks.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ledger::signatures::SecretKey;
@@ -34,6 +35,8 @@ pub struct Beside {
     pub clock_bound: Option<ClockBound>,
     /// Bytes that the tables may hold, beyond which this node takes no more; 0: any number.
     pub memory_bytes_max: u64,
+    /// What they hold, where engines of one process share that bound.
+    pub memory_together: Arc<AtomicU64>,
     /// Keeps what block this process dies in.
     pub watchdog: Option<Arc<Watchdog>>,
     /// Why there are reads only, from the start on.

@@ -10,6 +10,7 @@
 //! written, and for each request while it is full. So much may be written beyond the bound, and
 //! what waited already.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use storage::Store;
@@ -22,15 +23,17 @@ pub(super) struct MemoryBound {
     /// 0: any number of bytes.
     bytes_max: u64,
     used_bytes: AtomicU64,
+    /// What the stores of all engines hold that share the bound.
+    together_bytes: Arc<AtomicU64>,
     is_full: AtomicBool,
     /// Since the store was looked at; a block counts for its share of rows at least.
     rows: AtomicU64,
 }
 
 impl MemoryBound {
-    pub fn new(bytes_max: u64, store: &Store) -> MemoryBound {
-        let (used_bytes, is_full) = Default::default();
-        let bound = MemoryBound { bytes_max, used_bytes, is_full, rows: AtomicU64::new(0) };
+    pub fn new(bytes_max: u64, together_bytes: Arc<AtomicU64>, store: &Store) -> MemoryBound {
+        let (used_bytes, is_full, rows) = Default::default();
+        let bound = MemoryBound { bytes_max, used_bytes, together_bytes, is_full, rows };
         bound.block(store, LOOK_ROWS);
         bound
     }
@@ -48,8 +51,12 @@ impl MemoryBound {
     fn look(&self, store: &Store) {
         // Tables that are gone leave with their last reader, which no refusal hastens.
         let used_bytes = store.current_bytes();
-        self.used_bytes.store(used_bytes, Ordering::Relaxed);
-        self.is_full.store(used_bytes > self.bytes_max, Ordering::Relaxed);
+        let before = self.used_bytes.swap(used_bytes, Ordering::Relaxed);
+        // Modulo 2^64, so that what was there before leaves the sum whatever order it is done in.
+        let change = used_bytes.wrapping_sub(before);
+        let together = self.together_bytes.fetch_add(change, Ordering::Relaxed);
+        let together = together.wrapping_add(change);
+        self.is_full.store(together > self.bytes_max, Ordering::Relaxed);
     }
 
     /// # Errors
@@ -63,10 +70,18 @@ impl MemoryBound {
         if !self.is_full.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let (used, max) = (self.used_bytes.load(Ordering::Relaxed) >> 20, self.bytes_max >> 20);
+        let together_bytes = self.together_bytes.load(Ordering::Relaxed);
+        let (used, max) = (together_bytes >> 20, self.bytes_max >> 20);
         let what = "the tables of this node hold all that its memory_bytes_max allows";
         Err(Error::new(SqlState::OUT_OF_MEMORY, what)
             .with_detail(format!("They hold {used} MiB of {max} MiB; tally_memory shows what."))
             .with_hint("DELETE, TRUNCATE or DROP what is not needed, or raise memory_bytes_max."))
+    }
+}
+
+impl Drop for MemoryBound {
+    fn drop(&mut self) {
+        let used_bytes = self.used_bytes.load(Ordering::Relaxed);
+        self.together_bytes.fetch_sub(used_bytes, Ordering::Relaxed);
     }
 }

@@ -161,7 +161,7 @@ impl Shared {
             errands: Mutex::default(),
             queue: Queue::new(limits, head.height, head.time_us, remote),
             retention: Retention::new(Arc::clone(&store), beside.retention, head),
-            memory: MemoryBound::new(beside.memory_bytes_max, &store),
+            memory: MemoryBound::new(beside.memory_bytes_max, beside.memory_together, &store),
             store,
             language,
             observer,
