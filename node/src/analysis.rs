@@ -6,7 +6,9 @@ use std::sync::Arc;
 use anyhow::Result;
 use engine::Engine;
 use engine::locks::Shown;
-use pgcatalog::{Lock, Locked, Locks, Members, Memory, OtherMemory, Sessions, SystemAnalyst};
+use pgcatalog::{
+    Databases, Lock, Locked, Locks, Members, Memory, OtherMemory, Sessions, SystemAnalyst,
+};
 use sql::analyst::Analyst;
 use sql::session::commons::{Commons, advisory};
 use storage::Store;
@@ -17,14 +19,18 @@ use crate::metrics::Metrics;
 
 pub fn analyst(
     engine: &Engine,
-    commons: &Commons,
+    commons: &Arc<Commons>,
     settings: &Settings,
     metrics: &Arc<Metrics>,
 ) -> Result<Arc<dyn Analyst>> {
     let columnar = columnar(Arc::clone(engine.store()), settings, metrics)?;
     let memory = Memory::new(Arc::clone(engine.store()), other_memory(metrics));
     let (locks, members) = (locks_of(engine, commons), members_of(metrics));
-    let analyst = SystemAnalyst::new(memory, locks, members, columnar);
+    let neighbours = Arc::clone(commons);
+    let databases = Databases(Arc::new(move || {
+        neighbours.neighbours.get().map(|read| read()).unwrap_or_default()
+    }));
+    let analyst = SystemAnalyst::new(memory, (locks, members, databases), columnar);
     Ok(Arc::new(analyst.with_sessions(sessions_of(commons))))
 }
 

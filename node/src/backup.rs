@@ -20,6 +20,7 @@ use types::printable::printable;
 use crate::cli::{self, Exit, Output};
 use crate::config::Settings;
 use crate::configure;
+use crate::databases::folders::folder_of;
 use crate::folders;
 use crate::http;
 use crate::progress::Progress;
@@ -28,7 +29,10 @@ pub fn run(arguments: &cli::Backup, output: Output) -> Result<Exit> {
     match (&arguments.verify, &arguments.to) {
         (Some(folder), _) => verify(folder, output),
         (None, Some(to)) => {
-            let settings = configure::resolve(&arguments.node.settings())?.settings;
+            let mut settings = configure::resolve(&arguments.node.settings())?.settings;
+            if let Some(database) = &arguments.database {
+                settings.data = folder_of(&settings.data, database)?;
+            }
             take(&settings, to, output)
         }
         (None, None) => bail!("--to or --verify is needed"),
@@ -88,7 +92,11 @@ fn head_of_node(address: SocketAddr, source: &Arc<dyn Files>) -> types::Result<H
         let hint = "Somebody uses the folder: is it a node, and is --http-listen its second port?";
         folders::refused(what).with_hint(hint)
     };
-    let answer = http::get(address, "/head", None)
+    let mut reader = BlockReader::open(Arc::clone(source))?;
+    // Which ledger it is says its first block.
+    _ = reader.next();
+    let ledger = reader.ledger_id().map(|id| to_hex(&id)).unwrap_or_default();
+    let answer = http::get(address, &format!("/head?ledger={ledger}"), None)
         .map_err(|error| failed(format!("no node answers on {address}: {error}")))?;
     let node: Json = serde_json::from_str(&answer.body).unwrap_or_default();
     let hash = node["head"].as_str().map(hash_from_hex);

@@ -326,14 +326,14 @@ pub struct Verify {
     /// The ledger's folder, on which no node may be running, or a backup or an archive of it.
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
-    /// Threads that run blocks again [default: one for each core].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "NAME", help = "Of a node's folder, the ledger of this database")]
+    pub database: Option<String>,
+    #[arg(long, value_name = "N", help = "Threads that run blocks again [default: all cores]")]
     pub workers: Option<u32>,
     /// Begin with the newest checkpoint that holds: quicker, and trusts what it says.
     #[arg(long)]
     pub from_checkpoint: bool,
-    /// Also compare its orders with those of a member that runs, by number or address, or with
-    /// those in another folder: the first block that differs is named.
+    /// Also compare its orders with those of a running member (number, address), or of a folder.
     #[arg(long, value_name = "MEMBER|DIR")]
     pub peer: Option<String>,
 }
@@ -365,6 +365,9 @@ pub struct Backup {
     /// Compare every byte of a backup or an archive with its digests, and do nothing else.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "data"])]
     pub verify: Option<PathBuf>,
+    /// Of the node's folder, the ledger of this database.
+    #[arg(long, value_name = "NAME", conflicts_with = "verify")]
+    pub database: Option<String>,
     #[command(flatten)]
     pub node: Running,
 }
@@ -523,8 +526,7 @@ pub enum ProofAction {
         #[arg(long, value_name = "HEX", value_parser = hash)]
         first_block: Option<ledger::Hash>,
     },
-    /// Print a proof with the votes of the cluster's members as its anchor, from the folder of a
-    /// member that is stopped.
+    /// Print a proof anchored in the members' votes, from the folder of a stopped member.
     #[command(after_help = EXIT_CODES)]
     Certify {
         /// The proof's file, of this ledger.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use concurrency::Outcome;
 use engine::checkpoint::{Checkpointer, Extent, State, Taken};
 use engine::limits::{self, Limits};
 use engine::{
@@ -181,6 +182,42 @@ fn checkpoint_at_end(
     Ok(Settled { head, taken })
 }
 
+/// Runs statements in the second block of a ledger that has one.
+///
+/// # Errors
+/// One fails: nothing of it is written.
+pub fn run_first(
+    settings: &Settings,
+    files: Arc<dyn Files>,
+    user: &str,
+    statements: &[String],
+) -> Result<()> {
+    if statements.is_empty() {
+        return Ok(());
+    }
+    let make = |_: &Arc<Store>| -> Arc<dyn Language> { Arc::new(Schema::new()) };
+    let recovery = Recovery { workers: workers(settings.workers), ..Recovery::default() };
+    let replayed = recover_by(files, &make, &recovery, &mut |_| ()).map_err(refuse)?;
+    let Replayed { mut replica, reader, unrecorded, .. } = replayed;
+    let mut log = resume_writing(reader, &unrecorded, log_options(settings))?;
+    let time_us = clock()().max(replica.head().time_us);
+    let mut numbering = Numbering::behind(replica.ledger_id(), &replica.head().hash);
+    let ask =
+        |text: &String| numbering.request(user, time_us, &Body::Schema { text: text.clone() });
+    let requests = statements.iter().map(ask).collect::<types::Result<Vec<_>>>()?;
+    let executed = replica.execute(time_us, requests).map_err(|halt| anyhow!(halt.0))?;
+    for decided in &executed.decided {
+        if let Outcome::Rejected(error) | Outcome::Retry(error) = &decided.outcome {
+            return Err(error.clone().into());
+        }
+    }
+    log.append_order(&[executed.batch.encode()?])?;
+    log.append_results(&[executed.result.encode()?])?;
+    log.orders.rest()?;
+    log.results.rest()?;
+    Ok(())
+}
+
 /// One more block, which says what the digest of a checkpoint is.
 fn vouch(replica: &mut Replica, log: &mut BlockWriter, taken: &Taken) -> Result<()> {
     let body = Body::Checkpoint { height: taken.height, digest: taken.digest };
@@ -344,7 +381,7 @@ pub fn refuse(fault: Fault) -> anyhow::Error {
     }
 }
 
-fn log_options(settings: &Settings) -> LogOptions {
+pub fn log_options(settings: &Settings) -> LogOptions {
     LogOptions {
         segment_bytes: settings.segment_bytes_max,
         sync: settings.durability == Durability::On,

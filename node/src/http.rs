@@ -7,7 +7,8 @@
 //! that waits for room on a full disk, or that is of a cluster which cannot order, is live and not
 //! ready; the latter three say why. A GET of `/checkpoint` tells how the newest one stands, a POST
 //! asks for one and is answered when it is durable. `/head` names the ledger and the newest block
-//! in its files, which under `log_scheme` none is older than what sessions see. A POST of `/prune`
+//! in its files, which under `log_scheme` none is older than what sessions see; `/head?ledger=ID`
+//! those of a database. A POST of `/prune`
 //! is for those who can write the data folder ([`crate::prune`]).
 
 mod blocks;
@@ -98,11 +99,12 @@ fn ready(torn_tails: u64) -> String {
     }
 }
 
-async fn head(State(observed): State<Arc<Observed>>) -> Response {
-    let Some(engine) = observed.engine() else {
+async fn head(State(observed): State<Arc<Observed>>, RawQuery(query): RawQuery) -> Response {
+    let query = query.unwrap_or_default();
+    let Some(engine) = observed.engine_of(query.strip_prefix("ledger=")) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response();
     };
-    let (engine, ledger_id) = (engine.clone(), to_hex(&engine.ledger_id()));
+    let ledger_id = to_hex(&engine.ledger_id());
     // Of the files, since a backup copies them next.
     let written = tokio::task::spawn_blocking(move || engine.written()).await;
     let (height, hash) = match written {

@@ -11,6 +11,7 @@ use types::printable::{printable, printable_json, printable_page};
 
 use crate::cli::{self, Exit, Output, ReceiptCheck};
 use crate::cluster::{self, Comparison, Parted};
+use crate::databases::folders::folder_of;
 use crate::receipts::{self, Certified, Summary};
 use crate::verification::{self, Certificates, CheckpointVerdict, Verdict, Verification};
 
@@ -19,9 +20,13 @@ pub fn verify(arguments: &cli::Verify, output: Output) -> Result<Exit> {
         true => verification::verify_from_checkpoint,
         false => verification::verify,
     };
-    let found = verify(&arguments.data, arguments.workers.unwrap_or(0))
-        .with_context(|| format!("cannot verify {}", arguments.data.display()))?;
-    let compared = arguments.peer.as_ref().map(|peer| cluster::compare(&arguments.data, peer));
+    let data = match &arguments.database {
+        Some(database) => folder_of(&arguments.data, database)?,
+        None => arguments.data.clone(),
+    };
+    let found = verify(&data, arguments.workers.unwrap_or(0))
+        .with_context(|| format!("cannot verify {}", data.display()))?;
+    let compared = arguments.peer.as_ref().map(|peer| cluster::compare(&data, peer));
     let compared = compared.transpose().context("cannot compare the orders")?;
     match output {
         Output::Text => {

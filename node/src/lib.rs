@@ -19,6 +19,7 @@ mod cluster;
 pub mod config;
 mod configure;
 mod database;
+mod databases;
 mod export;
 pub mod folders;
 pub mod http;

@@ -7,6 +7,8 @@
 //! Cost: the engine's sequencer is the one writer of nearly everything, so an update is an add to a
 //! cache line that it owns.
 
+mod databases;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -166,6 +168,8 @@ pub struct Metrics {
     pub members: OnceLock<Box<dyn Fn() -> Vec<Member> + Send + Sync>>,
     pub misbehaviour: OnceLock<Box<dyn Fn() -> Vec<Misbehaviour> + Send + Sync>>,
     pub votes: OnceLock<Box<dyn Fn() -> Standing + Send + Sync>>,
+    /// Set where the node can have databases beside its own ledger.
+    pub databases: OnceLock<Box<dyn Fn() -> Vec<(String, Arc<Metrics>)> + Send + Sync>>,
 }
 
 /// How a member stands in the order.
@@ -356,6 +360,10 @@ impl Collector for Reading {
         page.past(metrics)?;
         metrics.session_memory.get().map_or(Ok(()), |pool| page.session_memory(pool))?;
         metrics.votes.get().map_or(Ok(()), |read| page.votes(&read()))?;
+        let databases = metrics.databases.get().map(|read| read()).unwrap_or_default();
+        if !databases.is_empty() {
+            page.databases(&databases)?;
+        }
         metrics.analysis.get().map_or(Ok(()), |read| page.analysis(&read()))
     }
 }

@@ -36,6 +36,8 @@ pub struct Observed {
     pub rotation: OnceLock<Arc<Rotation>>,
     /// How this process reaches its own PostgreSQL port; set when sessions are admitted.
     pub way_in: OnceLock<WayIn>,
+    /// Finds the engine of a database by its ledger's number in hexadecimal digits.
+    pub databases: OnceLock<Box<dyn Fn(&str) -> Option<Arc<Engine>> + Send + Sync>>,
     /// Whether there is a password file.
     pub has_passwords: OnceLock<bool>,
     /// The ledger's owner, for whom members are changed.
@@ -55,6 +57,12 @@ impl Observed {
 
     pub fn engine(&self) -> Option<&Arc<Engine>> {
         self.engine.get()
+    }
+
+    /// The engine of a database by its ledger's number; of the node's own where there is none.
+    pub fn engine_of(&self, ledger: Option<&str>) -> Option<Arc<Engine>> {
+        let other = ledger.and_then(|ledger| self.databases.get()?(ledger));
+        other.or_else(|| self.engine().cloned())
     }
 
     pub fn phase(&self) -> Phase {

@@ -19,15 +19,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use ledger::Files;
 use pgfront::Listener;
 use web_console::WayIn;
 
 use crate::cli::{Exit, Output};
 use crate::cluster::Joined;
 use crate::config::Settings;
-use crate::database::opening;
+use crate::database::opening::{self, Together};
+use crate::databases::Databases;
 use crate::folders;
 use crate::http::{self, Guard};
+use crate::metrics::Metrics;
 use crate::observed::{Folder, Observed, Phase};
 use crate::output;
 use crate::prune;
@@ -74,12 +77,12 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
             reloadable.reload();
         }
     });
-    let open = move || opening::open(files, &opening, metrics);
-    let (database, joined) = tokio::task::spawn_blocking(open).await??;
-    let database = Arc::new(database);
+    let open = move || open_all(files, &opening, metrics);
+    let (databases, joined) = tokio::task::spawn_blocking(open).await??;
+    let database = databases.own().clone();
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
-    observed.watch(database.engine.clone());
+    show(&databases, &observed);
     if let Some(joined) = &joined {
         let _ = observed.forks.set(joined.forks().clone());
         let _ = observed.rotation.set(joined.rotation().clone());
@@ -89,9 +92,8 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let height = database.engine.head().height;
     let socket = local_socket(settings, listen.port());
     let _ = observed.way_in.set(way_in(settings, listen, socket.is_some()));
-    let ports = Ports { listen, http_listen };
     let listeners = socket.into_iter().chain([listener.into()]).collect();
-    announce(settings, &ports, height, output);
+    announce(settings, &Ports { listen, http_listen }, height, output);
     info!(height, recovery_ms, "ready");
 
     let (stop, stopped) = watch::channel(false);
@@ -105,9 +107,10 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
         let _ = stop.send(true);
     });
     let metrics = observed.metrics.clone();
-    front.serve(database.clone(), metrics, listeners, stopped).await?;
+    front.serve(databases.clone(), metrics, listeners, stopped).await?;
     let engine = database.engine.clone();
     let stop = move || {
+        databases.stop();
         engine.stop();
         joined.map_or(Ok(()), Joined::leave)
     };
@@ -117,6 +120,27 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     }
     info!("stopped");
     Ok(())
+}
+
+/// The node's own ledger, and its databases.
+fn open_all(
+    files: Arc<dyn Files>,
+    settings: &Settings,
+    metrics: Arc<Metrics>,
+) -> Result<(Arc<Databases>, Option<Joined>)> {
+    let together = Together::default();
+    let (own, joined) = opening::open(files, settings, metrics, &together)?;
+    Ok((Databases::start(Arc::new(own), settings, together), joined))
+}
+
+/// Has the second port show the ledgers.
+fn show(databases: &Arc<Databases>, observed: &Observed) {
+    observed.watch(databases.own().engine.clone());
+    let [counted, found] = [0; 2].map(|_| Arc::downgrade(databases));
+    let counted = move || counted.upgrade().map(|all| all.metrics()).unwrap_or_default();
+    _ = observed.metrics.databases.set(Box::new(counted));
+    let found = move |ledger: &str| found.upgrade()?.engine_of(ledger);
+    _ = observed.databases.set(Box::new(found));
 }
 
 /// Answers on the second port from now on, if there is to be one.

@@ -18,7 +18,6 @@ use pgfront::{
 use procedure::{NoticeLevel, Output};
 use sql::Command;
 use sql::SessionInfo;
-use sql::names::DATABASES;
 use sql::session::{self, Action, Answer, Signal, Source, Status, commons};
 use sql::syntax::path::SearchPath;
 use tokio::sync::watch;
@@ -28,6 +27,7 @@ use types::{DataType, Error, SqlState, Value, Zone};
 
 use crate::config::{Settings, TlsUse};
 use crate::database::statement_bytes_max;
+use crate::databases::{Databases, Door, Place};
 use crate::http::Guard;
 use crate::metrics::{GaugeGuard, Metrics};
 use crate::reload::{self, Reloadable, SharedUsers};
@@ -64,13 +64,14 @@ impl Front {
     /// settings allow.
     pub async fn serve(
         self,
-        database: Arc<session::Database>,
+        databases: Arc<Databases>,
         metrics: Arc<Metrics>,
         listeners: Vec<Listener>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<()> {
-        let options = Options { memory: Arc::clone(&database.memory.pool), ..self.options };
-        let client_listener = Arc::new(ClientListener { database, users: self.users, metrics });
+        let memory = Arc::clone(&databases.own().memory.pool);
+        let options = Options { memory, ..self.options };
+        let client_listener = Arc::new(ClientListener { databases, users: self.users, metrics });
         let stopped = async move {
             // An error means that no caller is left that could ask for a stop: stop.
             let _ = stop.wait_for(|stop| *stop).await;
@@ -118,22 +119,60 @@ fn warn_of_open_listeners(settings: &Settings) {
 
 /// Where sessions come in.
 struct ClientListener {
-    database: Arc<session::Database>,
+    databases: Arc<Databases>,
     users: SharedUsers,
     metrics: Arc<Metrics>,
 }
 
 impl pgfront::Database for ClientListener {
     type Session = Session;
+    type Door = Door;
 
-    async fn open_session(&self, options: SessionOptions) -> Result<Session, Error> {
-        let is_known = DATABASES.contains(&options.database.as_str());
-        if !is_known && options.database != options.user {
-            let message = format!("database \"{}\" does not exist", options.database);
-            return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message)
-                .with_hint("A node has one database, \"tally\"."));
+    async fn door(&self, user: &str, database: &str) -> Result<Door, Error> {
+        self.databases.door(database, user).await
+    }
+
+    /// A role with a password in the ledger proves it, whatever else there is.
+    fn authentication(&self, door: &Door, user: &str, peer: Peer) -> Authentication {
+        let database = match door {
+            Door::Other(running) => &running.database,
+            // Who there is shows before what there is not.
+            Door::Own | Door::Missing => self.databases.own(),
+        };
+        let users = self.users.now();
+        let roles = roles_of(database);
+        let Some(role) = roles.find(user) else { return users.authentication(user, peer) };
+        let Some(verifier) = &role.verifier else { return users.authentication(user, peer) };
+        let now_us = database.engine.now_us();
+        let ended = role.valid_until_us.is_some_and(|until_us| until_us <= now_us);
+        match verifier.parse() {
+            Ok(verifier) if !ended => Authentication::ScramSha256(verifier),
+            _ => users.unknown(),
         }
-        self.database.schema.newest().catalog.check_connects(&options.user)?;
+    }
+
+    /// Of the node's own ledger: no place is kept free for those of the others.
+    fn is_operator(&self, door: &Door, user: &str) -> bool {
+        let roles = roles_of(self.databases.own());
+        let is_superuser = || roles.find(user).is_some_and(|role| role.attributes.superuser);
+        matches!(door, Door::Own) && is_superuser()
+    }
+
+    async fn open_session(&self, door: Door, options: SessionOptions) -> Result<Session, Error> {
+        let (database, place) = match door {
+            Door::Own => (Arc::clone(self.databases.own()), None),
+            Door::Other(running) => {
+                let place = self.databases.enter(running, &options.database)?;
+                (Arc::clone(place.database()), Some(place))
+            }
+            Door::Missing => {
+                let message = format!("database \"{}\" does not exist", options.database);
+                return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message).with_hint(
+                    "The node's own is \"tally\"; CREATE DATABASE, sent to that, makes others.",
+                ));
+            }
+        };
+        database.schema.newest().catalog.check_connects(&options.user)?;
         let info = SessionInfo {
             user: options.user,
             role: None,
@@ -144,7 +183,6 @@ impl pgfront::Database for ClientListener {
             zone: Zone::default(),
             path: SearchPath::default(),
         };
-        let database = Arc::clone(&self.database);
         let (raised, withdraw) = (options.cancel.flag(), options.cancel.withdraw());
         let signals = &database.commons.signals;
         _ = signals.get_or_init(|| Arc::new(Ends(options.backends.clone())));
@@ -161,32 +199,14 @@ impl pgfront::Database for ClientListener {
             inner.settings.set(name, Some(value))?;
         }
         inner.arrive().await?;
-        Ok(Session { inner, _counted: self.metrics.sessions.hold() })
-    }
-
-    /// A role with a password in the ledger proves it, whatever else there is.
-    fn authentication(&self, user: &str, peer: Peer) -> Authentication {
-        let users = self.users.now();
-        let roles = self.roles();
-        let Some(role) = roles.find(user) else { return users.authentication(user, peer) };
-        let Some(verifier) = &role.verifier else { return users.authentication(user, peer) };
-        let now_us = self.database.engine.now_us();
-        let ended = role.valid_until_us.is_some_and(|until_us| until_us <= now_us);
-        match verifier.parse() {
-            Ok(verifier) if !ended => Authentication::ScramSha256(verifier),
-            _ => users.unknown(),
-        }
-    }
-
-    fn is_operator(&self, user: &str) -> bool {
-        self.roles().find(user).is_some_and(|role| role.attributes.superuser)
+        let metrics = place.as_ref().map_or(&self.metrics, |place| place.metrics());
+        let _counted = metrics.sessions.hold();
+        Ok(Session { inner, _counted, _place: place })
     }
 }
 
-impl ClientListener {
-    fn roles(&self) -> Arc<sql::Roles> {
-        Arc::clone(self.database.schema.newest().catalog.roles())
-    }
+fn roles_of(database: &session::Database) -> Arc<sql::Roles> {
+    Arc::clone(database.schema.newest().catalog.roles())
 }
 
 /// Makes verifiers of passwords that are set by statements.
@@ -225,6 +245,8 @@ struct Statement {
 struct Session {
     inner: session::Session,
     _counted: GaugeGuard,
+    /// Last, as a database is left when nothing of the session is there any more.
+    _place: Option<Place>,
 }
 
 impl pgfront::Session for Session {

@@ -91,6 +91,7 @@ run_psql() {
     bash "$here/psql/dump.sh"
     bash "$here/psql/transaction.sh"
     bash "$here/psql/describe.sh"
+    bash "$here/psql/databases.sh"
     bash "$here/psql/migration.sh"
 }
 

@@ -130,6 +130,9 @@ settings! {
         /// Folder, relative to `data`, of a Unix-domain socket: clients of the same machine that
         /// connect to it (`psql -h FOLDER`) spend half of what TCP costs. Empty means none.
         socket_folder: Option<PathBuf> = ".";
+        /// Databases that CREATE DATABASE makes, at most; one more is refused with SQLSTATE 53400.
+        /// Each is a ledger with threads of its own. 0 means none.
+        databases_max: u32 = "16";
         /// Sessions at a time; one more is refused with SQLSTATE 53300.
         max_connections: u32 = "500";
         /// How many of them are kept free for superusers, who get in when all others are taken.

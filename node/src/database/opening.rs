@@ -2,6 +2,7 @@
 //! member takes its place among the others first.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -48,11 +49,19 @@ struct Recovered {
     watchdog: Arc<Watchdog>,
 }
 
+/// What the ledgers of one process share.
+#[derive(Clone, Default)]
+pub struct Together {
+    /// What their tables hold.
+    memory: Arc<AtomicU64>,
+}
+
 /// Reads the ledger in a folder, or begins one, and starts the engine on it.
 pub fn open(
     files: Arc<dyn Files>,
     settings: &Settings,
     metrics: Arc<Metrics>,
+    together: &Together,
 ) -> Result<(Database, Option<Joined>)> {
     cluster::refuse_beside(&settings.data, false)?;
     let enrolment = Enrolment::find(&settings.data)?;
@@ -92,6 +101,7 @@ pub fn open(
         rest: Some(REST),
         clock_bound: clock_bound(settings),
         memory_bytes_max: memory::bytes_max(settings.memory_bytes_max),
+        memory_together: Arc::clone(&together.memory),
         watchdog: Some(watchdog),
         stopped: stopped.as_ref().map(Stopped::cause),
         elsewhere: joined.as_ref().map(Joined::orderer),

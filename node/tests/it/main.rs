@@ -10,6 +10,7 @@ mod clocks;
 mod clusters;
 mod commons;
 mod console;
+mod databases;
 mod disasters;
 mod doors;
 mod export;

@@ -25,7 +25,7 @@ use crate::memory::Memory;
 use crate::query::users::ROWS_MAX;
 use crate::query::{About, Prepared, about};
 use crate::relation;
-use crate::world::{Locks, Members, Row, Session, Sessions, World};
+use crate::world::{Databases, Locks, Members, Row, Session, Sessions, World};
 
 /// Search paths for which the newest schema is kept as system tables show it.
 const PATHS_MAX: usize = 4;
@@ -37,6 +37,7 @@ pub struct SystemAnalyst {
     locks: Locks,
     members: Members,
     sessions: Sessions,
+    databases: Databases,
     /// The newest version of the schema that was asked about, by search path.
     world: Mutex<Vec<(u64, Arc<World>)>>,
 }
@@ -44,12 +45,11 @@ pub struct SystemAnalyst {
 impl SystemAnalyst {
     pub fn new(
         memory: Memory,
-        locks: Locks,
-        members: Members,
+        (locks, members, databases): (Locks, Members, Databases),
         others: Option<Arc<dyn Analyst>>,
     ) -> SystemAnalyst {
         let (sessions, world) = (Sessions::default(), Mutex::default());
-        SystemAnalyst { others, memory, locks, members, sessions, world }
+        SystemAnalyst { others, memory, locks, members, databases, sessions, world }
     }
 
     /// Shows what these do.
@@ -86,6 +86,7 @@ impl SystemAnalyst {
             memory: Some(self.memory.clone()),
             locks: self.locks.clone(),
             members: self.members.clone(),
+            databases: self.databases.clone(),
             ..Session::default()
         }
     }

@@ -45,5 +45,5 @@ pub use analyst::SystemAnalyst;
 pub use memory::{Memory, OtherMemory};
 pub use query::{Prepared, system_query};
 pub use world::{
-    Lock, Locked, Locks, Member, Members, Misbehaviour, Row, Session, Sessions, World,
+    Databases, Lock, Locked, Locks, Member, Members, Misbehaviour, Row, Session, Sessions, World,
 };

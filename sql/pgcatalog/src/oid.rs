@@ -29,7 +29,12 @@ pub const INFORMATION_SCHEMA: u32 = 13000;
 pub const PUBLIC: u32 = 2200;
 /// Who owns everything.
 pub const OWNER: u32 = 10;
+/// The node's own ledger, under its first name, and under each other.
 pub const DATABASE: u32 = 5;
+const TEMPLATE1: u32 = 1;
+const POSTGRES: u32 = 6;
+/// Where clients were told none, and took the user's.
+const OF_USER: u32 = 7;
 pub const HEAP: u32 = 2;
 pub const BTREE: u32 = 403;
 
@@ -41,6 +46,16 @@ const ROUTINE: u32 = 5 << 28;
 const VIEW: u32 = 7 << 28;
 const HASH: u32 = (1 << 28) - 1;
 const ORDINAL_BITS: u32 = 11;
+
+/// The number of a name that the node's own ledger has.
+pub fn own_database(name: &str) -> u32 {
+    match name {
+        "tally" => DATABASE,
+        "template1" => TEMPLATE1,
+        "postgres" => POSTGRES,
+        _ => OF_USER,
+    }
+}
 
 /// The numbers of what is known by name.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use sql::Catalog;
 use sql::names;
 use sql::session::commons::activity::Shown;
+use sql::session::commons::databases::ShownDatabase;
 use sql::settings::CursorSeen;
 use sql::syntax::path::SearchPath;
 use types::{TableId, Value};
@@ -34,8 +35,34 @@ pub struct Session {
     pub memory: Option<Memory>,
     pub locks: Locks,
     pub members: Members,
+    pub databases: Databases,
     /// Microseconds since 2000-01-01.
     pub now_us: i64,
+}
+
+/// Tells which databases the node has beside its own ledger.
+#[derive(Clone)]
+pub struct Databases(pub Arc<dyn Fn() -> Vec<ShownDatabase> + Send + Sync>);
+
+impl Default for Databases {
+    fn default() -> Databases {
+        Databases(Arc::new(Vec::new))
+    }
+}
+
+impl fmt::Debug for Databases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Databases")
+    }
+}
+
+impl Session {
+    /// The number of its database.
+    pub fn database_number(&self) -> u32 {
+        let all = (self.databases.0)();
+        let own = all.iter().find(|database| database.name == self.database);
+        own.map_or_else(|| oid::own_database(&self.database), |database| database.number)
+    }
 }
 
 /// Tells what is locked now, by whom.

@@ -28,18 +28,30 @@ pub use crate::reply::Tag;
 
 pub trait Database: Send + Sync + 'static {
     type Session: Session;
+    /// What a client asks for by the name of a database: the one that it proves itself to is the
+    /// one that it gets, whatever has that name then.
+    type Door: Send + Sync;
+
+    /// Called once per connection, before authentication: that there is no such database is for
+    /// [`Database::open_session`] to say.
+    fn door(
+        &self,
+        user: &str,
+        database: &str,
+    ) -> impl Future<Output = Result<Self::Door, Error>> + Send;
+
+    /// How `user` has to prove itself.
+    fn authentication(&self, door: &Self::Door, user: &str, peer: Peer) -> Authentication;
+
+    /// Whether the last connections are kept free for `user`.
+    fn is_operator(&self, door: &Self::Door, user: &str) -> bool;
 
     /// Called once per connection, after authentication.
     fn open_session(
         &self,
+        door: Self::Door,
         options: SessionOptions,
     ) -> impl Future<Output = Result<Self::Session, Error>> + Send;
-
-    /// How `user` has to prove itself.
-    fn authentication(&self, user: &str, peer: Peer) -> Authentication;
-
-    /// Whether the last connections are kept free for `user`.
-    fn is_operator(&self, user: &str) -> bool;
 }
 
 /// How a client proves that it is the user it names.

@@ -37,6 +37,7 @@ pub use plan::{analyst, router};
 pub use schema::access::GrantedColumn;
 pub use schema::catalog;
 pub use schema::catalog::{Catalog, Commented, Routine, Table};
+pub use schema::databases;
 pub use settings::session_info::{OWNER, SessionInfo};
 pub use syntax::ddl::Ddl;
 pub use syntax::depth::too_deep;

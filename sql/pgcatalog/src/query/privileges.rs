@@ -1,7 +1,8 @@
 //! `has_table_privilege` and its kin: what the ledger's roles and grants say.
 
-use identity::{Closure, Kind, Privileges, RoleId, Roles};
+use identity::{Acl, Closure, Kind, Privileges, RoleId, Roles};
 use sql::Commented;
+use sql::names::DATABASES;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::run::Run;
@@ -266,6 +267,35 @@ fn schema(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
 
 fn database(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 2)?;
+    let session = run.session;
+    let made = (session.databases.0)();
+    let asked = |name: &str, number: u32| match &rest[0] {
+        text @ Value::Text(_) => str_of(text) == name,
+        other => oid_of(other) == number,
+    };
+    if let Some(other) = made.iter().find(|it| asked(&it.name, it.number))
+        && other.name != session.database
+    {
+        // What it grants itself is in another ledger.
+        let owner = roles(run).find(&other.owner).map_or(identity::BOOTSTRAP, |role| role.id);
+        let acl = Acl::of_new(owner, Kind::Database.all(), Kind::Database.of_public());
+        let has = acl.privileges(&closure);
+        let any = wanted(&rest[1], Kind::Database)?;
+        let may = |(one, option): &(Privileges, bool)| {
+            closure.is_superuser() || closure.has(owner) || has.contains(*one) && !option
+        };
+        return Ok(Value::Bool(any.iter().any(may)));
+    }
+    let own = |name: &str| asked(name, oid::own_database(name));
+    if !asked(&session.database, session.database_number()) && !DATABASES.iter().any(|it| own(it)) {
+        return match &rest[0] {
+            text @ Value::Text(_) => {
+                let what = format!("database \"{}\" does not exist", str_of(text));
+                Err(Error::new(SqlState::INVALID_CATALOG_NAME, what))
+            }
+            _ => Ok(Value::Null),
+        };
+    }
     answer(run, &closure, &Commented::Database, &rest[1])
 }
 

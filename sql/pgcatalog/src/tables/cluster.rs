@@ -9,9 +9,6 @@ use crate::memory::{Memory, Used};
 use crate::oid as number;
 use crate::world::Locked;
 
-const UTF8: i64 = 6;
-const DEFAULT_TABLESPACE: u32 = 1663;
-
 pub fn pg_namespace(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     for (this, name) in facts.world.namespaces() {
         rows.row(&[
@@ -21,23 +18,6 @@ pub fn pg_namespace(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             ("nspacl", granted(facts.world, &Commented::Schema(name.to_owned()))),
         ]);
     }
-}
-
-pub fn pg_database(facts: &Facts<'_>, rows: &mut Rows<'_>) {
-    rows.row(&[
-        ("oid", oid(number::DATABASE)),
-        ("datname", Value::text(&facts.session.database)),
-        ("datdba", oid(number::OWNER)),
-        ("datacl", granted(facts.world, &Commented::Database)),
-        ("encoding", Value::Int(UTF8)),
-        ("datlocprovider", Value::text("c")),
-        ("datallowconn", Value::Bool(true)),
-        ("datconnlimit", Value::Int(-1)),
-        ("dattablespace", oid(DEFAULT_TABLESPACE)),
-        // Text is ordered by its bytes.
-        ("datcollate", Value::text("C")),
-        ("datctype", Value::text("C.UTF-8")),
-    ]);
 }
 
 /// Verifiers are shown to none: those who have one can play the server.
@@ -179,7 +159,7 @@ pub fn pg_stat_activity(facts: &Facts<'_>, rows: &mut Rows<'_>) {
             roles.is_superuser(own) || roles.has_privileges_of(own, user)
         });
         let mut all = vec![
-            ("datid", oid(number::DATABASE)),
+            ("datid", oid(facts.session.database_number())),
             ("datname", Value::text(&session.database)),
             ("pid", Value::Int(session.process.into())),
             ("usesysid", oid(user.map_or(0, |id| id.0))),
@@ -220,7 +200,7 @@ pub fn pg_locks(facts: &Facts<'_>, rows: &mut Rows<'_>) {
         };
         let all = [
             ("locktype", Value::text(kind)),
-            ("database", oid(number::DATABASE)),
+            ("database", oid(facts.session.database_number())),
             ("pid", Value::Int(lock.pid.into())),
             ("mode", Value::text(mode)),
             ("granted", Value::Bool(lock.granted)),

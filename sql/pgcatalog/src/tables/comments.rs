@@ -59,6 +59,10 @@ pub fn pg_shdescription(facts: &Facts<'_>, rows: &mut Rows<'_>) {
     let databases = class("pg_database");
     for (&(class, object, _), text) in facts.world.comments() {
         if class == databases {
+            let object = match object {
+                number::DATABASE => facts.session.database_number(),
+                object => object,
+            };
             let (object, class) = (("objoid", oid(object)), ("classoid", oid(class)));
             rows.row(&[object, class, ("description", Value::text(text))]);
         }

@@ -7,6 +7,7 @@ mod cluster;
 mod comments;
 mod constants;
 mod constraints;
+mod databases;
 mod facts;
 mod relations;
 mod routines;
@@ -45,7 +46,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_class", relations::pg_class),
     ("pg_constraint", constraints::pg_constraint),
     ("pg_cursors", cluster::pg_cursors),
-    ("pg_database", cluster::pg_database),
+    ("pg_database", databases::pg_database),
     ("pg_default_acl", cluster::pg_default_acl),
     ("pg_depend", sequences::pg_depend),
     ("pg_description", comments::pg_description),
@@ -60,6 +61,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_stat_activity", cluster::pg_stat_activity),
     ("pg_type", types::pg_type),
     ("tally_cluster", cluster::tally_cluster),
+    ("tally_databases", databases::tally_databases),
     ("tally_keys", cluster::tally_keys),
     ("tally_memory", cluster::tally_memory),
     ("tally_misbehaviour", cluster::tally_misbehaviour),

@@ -34,8 +34,9 @@ impl Fake {
 
 impl Database for Fake {
     type Session = FakeSession;
+    type Door = ();
 
-    async fn open_session(&self, options: SessionOptions) -> Result<FakeSession> {
+    async fn open_session(&self, (): (), options: SessionOptions) -> Result<FakeSession> {
         if options.database == "nowhere" {
             let message = "database \"nowhere\" does not exist";
             return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message));
@@ -53,7 +54,11 @@ impl Database for Fake {
         })
     }
 
-    fn authentication(&self, user: &str, _: Peer) -> Authentication {
+    async fn door(&self, _: &str, _: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn authentication(&self, (): &(), user: &str, _: Peer) -> Authentication {
         match user {
             "alice" => Authentication::ScramSha256(self.alice.clone()),
             "mallory" => Authentication::Unknown { iterations: 4096 },
@@ -61,7 +66,7 @@ impl Database for Fake {
         }
     }
 
-    fn is_operator(&self, user: &str) -> bool {
+    fn is_operator(&self, (): &(), user: &str) -> bool {
         user == "operator"
     }
 }

@@ -127,6 +127,7 @@ impl Transition {
             Ddl::Role(statement) => return self.role_statement(statement),
             Ddl::Organisation(statement) => return self.organisation_statement(statement),
             Ddl::ApprovalPolicy(statement) => return self.approval_policy(statement),
+            Ddl::Database(statement) => return self.database_statement(statement),
             Ddl::Grant(statement) => return self.grant(statement),
             Ddl::DefaultPrivileges(said) => return self.default_privileges(said),
             Ddl::DropOwned { roles, cascade } => return self.drop_all_owned(roles, *cascade),

@@ -10,6 +10,7 @@ use sqlparser::ast;
 use types::{ColumnId, Error, Result, SqlState, TableId};
 
 use super::apply::Transition;
+use super::databases::{elsewhere, no_database};
 use crate::bind::Binder;
 use crate::schema::access::{Access, GrantedColumn, denied};
 use crate::schema::catalog::{Catalog, Commented};
@@ -99,6 +100,7 @@ impl Transition {
             Ddl::Role(_)
             | Ddl::Organisation(_)
             | Ddl::ApprovalPolicy(_)
+            | Ddl::Database(_)
             | Ddl::Grant(_)
             | Ddl::DefaultPrivileges(_)
             | Ddl::DropOwned { .. }
@@ -211,10 +213,7 @@ impl Transition {
             GrantTarget::Databases(names) => {
                 let database = |name: &String| match DATABASES.contains(&name.as_str()) {
                     true => Ok(Commented::Database),
-                    false => Err(Error::new(
-                        SqlState::INVALID_CATALOG_NAME,
-                        format!("database \"{name}\" does not exist"),
-                    )),
+                    false => Err(elsewhere(catalog, name)),
                 };
                 names.iter().map(database).collect()
             }
@@ -415,6 +414,12 @@ impl Transition {
         name: &ast::ObjectName,
         role: &RoleSpec,
     ) -> Result<()> {
+        if owned == Owned::Database
+            && let name = simple_name(name)?
+            && self.catalog.database(&name).is_some()
+        {
+            return self.give_database(&name, role);
+        }
         let Some(object) = self.owned_object(owned, name, if_exists)? else { return Ok(()) };
         let new = self.role(role)?;
         let old = self.catalog.owner(&object);
@@ -486,7 +491,13 @@ impl Transition {
                     false => Err(no_schema(&name)),
                 }
             }
-            Owned::Database => Ok(Some(Commented::Database)),
+            Owned::Database => {
+                let name = simple_name(name)?;
+                match DATABASES.contains(&name.as_str()) {
+                    true => Ok(Some(Commented::Database)),
+                    false => Err(no_database(&name)),
+                }
+            }
             Owned::Routine => {
                 let key = object_name(name)?;
                 match catalog.routine(&key) {
@@ -523,6 +534,8 @@ impl Transition {
                 details.push(format!("privileges for {kind} {called}"));
             }
         }
+        let own = self.catalog.databases().filter(|(_, entry)| entry.owner == role);
+        details.extend(own.map(|(name, _)| format!("owner of database {name}")));
         self.name_uses_by_defaults(role, &mut details);
         match details.is_empty() {
             true => Ok(()),

@@ -7,6 +7,7 @@
 mod alter;
 mod apply;
 mod comment;
+pub(crate) mod databases;
 mod defaults;
 mod grants;
 mod options;

@@ -55,6 +55,7 @@ impl Transition {
         if !self.catalog.roles.has_privileges_of(self.actor.current, new) {
             return Err(denied("reassign objects"));
         }
+        self.reassign_databases(&roles, new);
         for object in self.owned_by_roles(&roles) {
             let old = self.catalog.owner(&object);
             self.give_whole_to(&object, old, new);

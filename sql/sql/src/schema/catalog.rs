@@ -15,6 +15,7 @@ use types::{
 };
 
 use crate::schema::access::{Access, DefaultsOf};
+use crate::schema::databases::Databases;
 use crate::schema::sequence::{Identity, Sequence};
 use crate::syntax::names::{self, PUBLIC};
 use crate::syntax::routine::{CreateFunction, parameter_columns, result_columns};
@@ -27,6 +28,7 @@ pub struct Catalog {
     pub(crate) roles: Arc<Roles>,
     pub(crate) organisations: Arc<Organisations>,
     pub(crate) policies: Arc<BTreeMap<Commented, ApprovalPolicy>>,
+    pub(crate) databases: Arc<Databases>,
     pub(crate) access: BTreeMap<Commented, Arc<Access>>,
     /// What was granted of objects that are yet to be made.
     pub(crate) defaults: Arc<BTreeMap<DefaultsOf, Acl>>,

@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod catalog;
+pub mod databases;
 pub mod policies;
 pub mod search_path;
 pub mod sequence;

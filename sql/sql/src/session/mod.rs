@@ -31,6 +31,7 @@ pub mod commons;
 mod copy_in;
 mod copying;
 mod cursors;
+mod databases;
 mod decided;
 mod explained;
 mod fetching;
@@ -542,6 +543,7 @@ impl Session {
             Action::Program(program) => {
                 self.answer_program(program, prepared, parameters, view).await
             }
+            Action::Ddl(Ddl::Database(statement)) => self.change_databases(statement).await,
             Action::Ddl(ddl) => self.change_schema(ddl, text).await,
             Action::Command(command) => self.run_command(command, prepared, parameters).await,
             Action::Analytical { plan, copy, .. } => {
@@ -559,7 +561,10 @@ impl Session {
 
     async fn change_schema(&mut self, ddl: &Ddl, text: &str) -> Result<Answer> {
         let tag = ddl.tag();
-        let recorded = self.without_password(ddl)?;
+        let recorded = match self.about_own_database(ddl, text)? {
+            None => self.without_password(ddl)?,
+            own => own,
+        };
         let (ddl, text) = match &recorded {
             Some((ddl, text)) => (ddl, text.as_str()),
             None => (ddl, text),

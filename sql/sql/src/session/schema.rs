@@ -559,7 +559,7 @@ pub(super) fn may_act(roles: &Roles, role: RoleId, action: Action<'_>) -> Result
     must_be(roles, role, needed, &what)
 }
 
-fn parse_ddl(catalog: &Catalog, text: &str) -> Result<Ddl> {
+pub(super) fn parse_ddl(catalog: &Catalog, text: &str) -> Result<Ddl> {
     match compile_for_ledger(catalog, NO_PARTY, text, &ParameterTypes::default())?.statement {
         BoundStatement::Ddl(ddl) => Ok(ddl),
         _ => Err(Error::new(SqlState::SYNTAX_ERROR, "not a schema change")),

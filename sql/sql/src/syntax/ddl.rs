@@ -6,7 +6,8 @@
 use sqlparser::ast;
 use types::{Error, Result, SqlState};
 
-use crate::syntax::grants::{DefaultPrivileges, GrantStatement, Owned};
+use crate::syntax::databases::DatabaseStatement;
+use crate::syntax::grants::{DefaultPrivileges, GrantStatement, GrantTarget, Owned};
 use crate::syntax::names::{fold, simple_name};
 use crate::syntax::organisations::OrganisationStatement;
 use crate::syntax::policies::PolicyStatement;
@@ -93,6 +94,7 @@ pub enum Ddl {
     Role(Box<RoleStatement>),
     Organisation(Box<OrganisationStatement>),
     ApprovalPolicy(Box<PolicyStatement>),
+    Database(Box<DatabaseStatement>),
     Grant(Box<GrantStatement>),
     DefaultPrivileges(Box<DefaultPrivileges>),
     DropOwned {
@@ -131,6 +133,7 @@ impl Ddl {
             Ddl::Role(statement) => statement.tag(),
             Ddl::Organisation(statement) => statement.tag(),
             Ddl::ApprovalPolicy(statement) => statement.of.tag(),
+            Ddl::Database(statement) => statement.tag(),
             Ddl::Grant(statement) if statement.grants => "GRANT",
             Ddl::Grant(_) => "REVOKE",
             Ddl::DefaultPrivileges(_) => "ALTER DEFAULT PRIVILEGES",
@@ -152,6 +155,23 @@ impl Ddl {
             Ddl::Rename { what: Renamed::Index, .. } => "ALTER INDEX",
             Ddl::Rename { what: Renamed::View, .. } => "ALTER VIEW",
             Ddl::Comment { .. } | Ddl::CommentOnConstraint { .. } => "COMMENT",
+        }
+    }
+
+    /// Whether it says something of a database of this name.
+    pub(crate) fn names_database(&self, database: &str) -> bool {
+        let is_it = |name: &ast::ObjectName| simple_name(name).is_ok_and(|name| name == database);
+        match self {
+            Ddl::Grant(statement) => match &statement.on {
+                GrantTarget::Databases(names) => names.iter().any(|name| name == database),
+                _ => false,
+            },
+            Ddl::ChangeOwner { owned: Owned::Database, name, .. }
+            | Ddl::Comment { kind: ast::CommentObject::Database, name, .. } => is_it(name),
+            Ddl::ApprovalPolicy(statement) => {
+                statement.of == Owned::Database && is_it(&statement.name)
+            }
+            _ => false,
         }
     }
 

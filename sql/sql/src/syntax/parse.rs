@@ -18,6 +18,7 @@ use crate::copy;
 use crate::syntax::as_of;
 use crate::syntax::clauses::settle;
 use crate::syntax::cursor;
+use crate::syntax::databases;
 use crate::syntax::ddl::Ddl;
 use crate::syntax::depth;
 use crate::syntax::dialect::Ledger;
@@ -117,7 +118,7 @@ fn finish(tokens: &[TokenWithSpan], tree: &mut ast::Statement) -> Result<()> {
 }
 
 /// The tokens of a text, without blanks and comments.
-fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
+pub(crate) fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
     size::check_text(sql)?;
     let tokens = Tokenizer::new(&Ledger::for_tokens(0), sql)
         .tokenize_with_location()
@@ -197,6 +198,9 @@ pub(crate) fn parse_statement(sql: &str, tokens: &[TokenWithSpan]) -> Result<Bod
     }
     if let Some(read) = policies::read(sql, tokens) {
         return read.map(|it| Body::Ddl(Box::new(Ddl::ApprovalPolicy(Box::new(it)))));
+    }
+    if let Some(read) = databases::read(sql, tokens) {
+        return read.map(|it| Body::Ddl(Box::new(Ddl::Database(Box::new(it)))));
     }
     match words.as_slice() {
         [Keyword::VACUUM, ..] => return Ok(Body::Nothing("VACUUM")),

@@ -91,6 +91,10 @@ impl Activities {
         self.0.lock().remove(&process);
     }
 
+    pub(super) fn processes(&self) -> Vec<i32> {
+        self.0.lock().keys().copied().collect()
+    }
+
     pub(super) fn user(&self, process: i32) -> Option<String> {
         let activity = self.0.lock().get(&process).cloned()?;
         let user = activity.0.lock().shown.user.clone();

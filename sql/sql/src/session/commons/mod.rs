@@ -7,6 +7,7 @@
 pub mod activity;
 pub mod advisory;
 pub mod channels;
+pub mod databases;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -17,6 +18,7 @@ use types::{Height, Result};
 use activity::{Activities, Activity, Shown};
 use advisory::AdvisoryLocks;
 use channels::Channels;
+use databases::{Databases, ShownDatabase};
 
 use crate::session::ledger_proofs::LedgerProofs;
 
@@ -36,6 +38,10 @@ pub struct Commons {
     pub activities: Arc<Activities>,
     /// The function by which the node judges what it is to approve, by its key. Set by the node.
     pub approval_check: OnceLock<String>,
+    /// Set by a node whose ledger makes databases.
+    pub databases: OnceLock<Arc<dyn Databases>>,
+    /// The databases of the node beside its own ledger. Set by the node.
+    pub neighbours: OnceLock<Box<dyn Fn() -> Vec<ShownDatabase> + Send + Sync>>,
 }
 
 /// Makes what passwords are checked by.
@@ -67,6 +73,11 @@ impl Commons {
         let process = shown.process;
         let activity = self.activities.enter(shown);
         Present { activity, commons: Arc::clone(self), process }
+    }
+
+    /// The numbers of the sessions that are open.
+    pub fn processes(&self) -> Vec<i32> {
+        self.activities.processes()
     }
 
     pub(super) fn user(&self, process: i32) -> Option<String> {
