@@ -26,7 +26,9 @@ struct Page {
 }
 
 /// A node with some accounts, in a dozen blocks.
-const WITH_A_NODE: &str = r#"
+macro_rules! with_a_node {
+    () => {
+        r#"
 export TALLY_HTTP_LISTEN=127.0.0.1:5461
 tally serve > node.log 2>&1 &
 opened 5460
@@ -38,7 +40,10 @@ psql -c "CREATE PROCEDURE transfer(a bigint, b bigint, amount bigint) LANGUAGE S
     UPDATE accounts SET balance = balance - amount WHERE id = a;
     UPDATE accounts SET balance = balance + amount WHERE id = b;
 \$\$"
-"#;
+"#
+    };
+}
+const WITH_A_NODE: &str = with_a_node!();
 
 /// A certificate for this machine, which is its own authority.
 const WITH_A_CERTIFICATE: &str = r#"
@@ -65,6 +70,14 @@ const PAGES: &[Page] = &[
         replaced: &[],
         blocks: (1, 0),
         expected: &["GRANT ROLE\nALTER ROLE"],
+    },
+    Page {
+        name: "databases",
+        text: include_str!("../../../docs/databases.md"),
+        before: concat!(with_a_node!(), "psql -c 'CREATE USER ada'\n"),
+        replaced: &[],
+        blocks: (1, 0),
+        expected: &["CREATE DATABASE\nCREATE TABLE"],
     },
     Page {
         name: "organisations",
