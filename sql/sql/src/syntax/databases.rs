@@ -68,7 +68,13 @@ pub(crate) fn read(sql: &str, tokens: &[TokenWithSpan]) -> Option<Result<Databas
     }
     let renames = || (word_at(3), word_at(4)) == (Some(K::RENAME), Some(K::TO));
     if verb == K::ALTER && !renames() {
-        return None;
+        let change = tokens.get(3)?.token.to_string().to_uppercase();
+        if change == "OWNER" {
+            return None;
+        }
+        let what = format!("ALTER DATABASE … {change}");
+        return Some(Err(Error::unsupported(what)
+            .with_hint("A session is given its settings by the DSN: options=-c name=value.")));
     }
     let dialect = Ledger::for_tokens(tokens.len());
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec());
@@ -380,6 +386,8 @@ mod tests {
             ("CREATE DATABASE a CONNECTION LIMIT 5", "0A000"),
             ("CREATE DATABASE a ALLOW_CONNECTIONS false", "0A000"),
             ("CREATE DATABASE a IS_TEMPLATE true", "0A000"),
+            ("ALTER DATABASE a SET timezone TO 'UTC'", "0A000"),
+            ("ALTER DATABASE a CONNECTION LIMIT 5", "0A000"),
             ("CREATE DATABASE a OWNER ada OWNER eve", "42601"),
             ("CREATE DATABASE a LEDGER '00' GENESIS '00'", "42601"),
             ("CREATE DATABASE", "42601"),
