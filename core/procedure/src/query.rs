@@ -87,6 +87,9 @@ pub enum Query {
     Aggregate {
         input: Box<Query>,
         groups: Box<[Expr]>,
+        /// By which of the groups rows are grouped each time, the others being NULL; behind the
+        /// aggregates stands which time it is, from 1. Empty: once, by all of them.
+        sets: Box<[Box<[u16]>]>,
         aggregates: Box<[Aggregate]>,
     },
     Sort {
@@ -137,7 +140,9 @@ impl Query {
             }
             Query::Get { columns, .. } | Query::Scan { columns, .. } => columns.len(),
             Query::Project { expressions, .. } => expressions.len(),
-            Query::Aggregate { groups, aggregates, .. } => groups.len() + aggregates.len(),
+            Query::Aggregate { groups, sets, aggregates, .. } => {
+                groups.len() + aggregates.len() + usize::from(!sets.is_empty())
+            }
             Query::NestedLoop { outer, inner_width, .. }
             | Query::HashJoin { outer, inner_width, .. } => {
                 usize::from(outer.width()) + usize::from(*inner_width)

@@ -16,6 +16,7 @@
 //! collisions at.
 
 mod apply;
+mod grouping;
 mod hash_join;
 mod sets;
 mod window;
@@ -124,9 +125,10 @@ impl Run<'_> {
             Query::Window { input, calls } => self.window(access, input, calls, outer, sink),
             Query::Apply { .. } => self.apply(access, query, outer, sink),
             Query::Sets { op, all, inputs } => self.sets(access, (*op, *all), inputs, outer, sink),
-            Query::Aggregate { input, groups, aggregates } => {
+            Query::Aggregate { input, groups, sets, aggregates } if sets.is_empty() => {
                 self.aggregate(access, input, groups, aggregates, outer, sink)
             }
+            Query::Aggregate { .. } => self.grouping_sets(access, query, outer, sink),
             Query::Sort { input, keys } => self.sort(access, input, keys, outer, sink),
             Query::Limit { input, limit, offset } => {
                 let limit = self.row_count(limit.as_ref(), b"2201W", "LIMIT")?;
@@ -364,20 +366,7 @@ impl Run<'_> {
                 self.hold(&group)?;
                 self.hold_bytes(aggregates.len() * VALUE_WEIGHT)?;
             }
-            for (state, aggregate) in entry.get_or_insert_with(start).iter_mut().zip(aggregates) {
-                if !self.passes(aggregate.filter.as_ref(), row)? {
-                    continue;
-                }
-                let gathered = match &aggregate.input {
-                    Some(input) => {
-                        let value = self.look(input, row)?;
-                        self.meter.spend(state.work(&value))?;
-                        state.add(&value, aggregate)?
-                    }
-                    None => state.add(&Value::Bool(true), aggregate)?,
-                };
-                self.hold_bytes(gathered)?;
-            }
+            self.take_in(entry.get_or_insert_with(start), aggregates, row)?;
             Ok(ControlFlow::Continue(()))
         })
         .map(drop)?;
@@ -391,6 +380,29 @@ impl Run<'_> {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn take_in(
+        &self,
+        states: &mut [Accumulator],
+        aggregates: &[Aggregate],
+        row: &[Value],
+    ) -> Result<(), Error> {
+        for (state, aggregate) in states.iter_mut().zip(aggregates) {
+            if !self.passes(aggregate.filter.as_ref(), row)? {
+                continue;
+            }
+            let gathered = match &aggregate.input {
+                Some(input) => {
+                    let value = self.look(input, row)?;
+                    self.meter.spend(state.work(&value))?;
+                    state.add(&value, aggregate)?
+                }
+                None => state.add(&Value::Bool(true), aggregate)?,
+            };
+            self.hold_bytes(gathered)?;
+        }
+        Ok(())
     }
 
     fn sort<A: Access>(

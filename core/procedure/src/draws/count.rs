@@ -186,7 +186,13 @@ pub(super) fn rows_max(query: &Query) -> Option<u64> {
             ] => Some(u64::try_from(i128::from(*last) - i128::from(*first) + 1).unwrap_or(0)),
             _ => None,
         },
-        Query::Aggregate { groups, .. } if groups.is_empty() => Some(1),
+        Query::Aggregate { groups, sets, .. } if groups.is_empty() => {
+            Some(sets.len().max(1) as u64)
+        }
+        Query::Aggregate { input, sets, .. } if !sets.is_empty() => {
+            let of_each = rows_max(input)?.max(1);
+            of_each.checked_mul(sets.len() as u64)
+        }
         Query::Filter { input, .. }
         | Query::Project { input, .. }
         | Query::Aggregate { input, .. }

@@ -296,7 +296,7 @@ fn rows_of(array: Reg) -> Expr {
 /// A query that makes an array of a value of each row, and draws for each of these rows alone: how
 /// often for one.
 fn draws_for_an_array(query: &Query, source: Source) -> Option<i64> {
-    let Query::Aggregate { input, groups, aggregates } = query else { return None };
+    let Query::Aggregate { input, groups, sets, aggregates } = query else { return None };
     let whole = |aggregate: &Aggregate| {
         aggregate.function == AggregateFunction::ArrayAgg
             && !aggregate.distinct
@@ -304,7 +304,8 @@ fn draws_for_an_array(query: &Query, source: Source) -> Option<i64> {
     };
     let Query::Project { input, .. } = &**input else { return None };
     let Query::Numbered { input, step, .. } = &**input else { return None };
-    let is_it = groups.is_empty() && aggregates.first().is_some_and(whole);
+    let is_whole = groups.is_empty() && sets.is_empty();
+    let is_it = is_whole && aggregates.first().is_some_and(whole);
     (is_it && count::rows_max(input).is_none() && !query_draws(input, source)).then_some(*step)
 }
 

@@ -189,7 +189,7 @@ fn all_of_query<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
             expressions.iter_mut().for_each(&mut *visit);
             all_of_query(input, visit);
         }
-        Query::Aggregate { input, groups, aggregates } => {
+        Query::Aggregate { input, groups, aggregates, .. } => {
             groups.iter_mut().for_each(&mut *visit);
             for aggregate in aggregates {
                 aggregate.input.iter_mut().chain(&mut aggregate.filter).for_each(&mut *visit);

@@ -46,18 +46,7 @@ impl Namer<'_> {
                 self.join(query, outer, depth, lines)
             }
             Query::Apply { .. } => self.apply(query, outer, depth, lines),
-            Query::Aggregate { input, groups, aggregates } => {
-                let names = self.operator(input, outer, depth + 1, lines);
-                let group_texts: Vec<String> =
-                    groups.iter().map(|expr| self.expr(expr, &names)).collect();
-                let texts: Vec<String> =
-                    aggregates.iter().map(|a| self.aggregate(a, &names)).collect();
-                let mut text = format!("aggregate {}", texts.join(", "));
-                if !group_texts.is_empty() {
-                    text += &format!(" by {}", group_texts.join(", "));
-                }
-                (text, group_texts.into_iter().chain(texts).collect())
-            }
+            Query::Aggregate { .. } => self.aggregated(query, outer, depth, lines),
             Query::Sort { input, keys } => {
                 let names = self.operator(input, outer, depth + 1, lines);
                 let keys: Vec<String> = keys.iter().map(|key| self.sort_key(key, &names)).collect();
@@ -78,6 +67,35 @@ impl Namer<'_> {
         };
         lines[place].1 = text;
         names
+    }
+
+    fn aggregated(
+        &self,
+        query: &Query,
+        outer: &[String],
+        depth: usize,
+        lines: &mut Vec<(usize, String)>,
+    ) -> (String, Vec<String>) {
+        let Query::Aggregate { input, groups, sets, aggregates } = query else {
+            return Default::default();
+        };
+        let names = self.operator(input, outer, depth + 1, lines);
+        let mut shown: Vec<String> = groups.iter().map(|expr| self.expr(expr, &names)).collect();
+        let texts: Vec<String> = aggregates.iter().map(|a| self.aggregate(a, &names)).collect();
+        let mut text = format!("aggregate {}", texts.join(", "));
+        let set = |set: &[u16]| {
+            let names = set.iter().filter_map(|place| shown.get(usize::from(*place)));
+            format!("({})", names.cloned().collect::<Vec<_>>().join(", "))
+        };
+        if !sets.is_empty() {
+            let sets: Vec<String> = sets.iter().map(|places| set(places)).collect();
+            text += &format!(" by each of {}", sets.join(", "));
+        } else if !shown.is_empty() {
+            text += &format!(" by {}", shown.join(", "));
+        }
+        shown.extend(texts);
+        shown.extend((!sets.is_empty()).then(|| "set".to_string()));
+        (text, shown)
     }
 
     fn others(

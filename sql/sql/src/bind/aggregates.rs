@@ -13,7 +13,7 @@ use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
-use super::placeholders::{FIRST_AGGREGATE, is_applied, is_window};
+use super::placeholders::{FIRST_AGGREGATE, is_applied, is_grouping, is_window};
 use super::scope::Scope;
 
 pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
@@ -183,7 +183,7 @@ pub(super) fn over_groups(expr: &mut Expr, groups: &[Expr], scope: &Scope) -> Re
                 *c = *c - FIRST_AGGREGATE + groups.len() as u16;
                 true
             }
-            Expr::Column(c) if is_applied(*c) || is_window(*c) => true,
+            Expr::Column(c) if is_applied(*c) || is_window(*c) || is_grouping(*c) => true,
             Expr::Column(c) => {
                 ungrouped.get_or_insert(*c);
                 true

@@ -599,6 +599,9 @@ impl Binder<'_> {
             let what = format!("window function {name} requires an OVER clause");
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
         }
+        if name == "grouping" {
+            return self.grouping_call(scope, call);
+        }
         if let Some(function) = aggregate_function(&name) {
             return self.aggregate_call(scope, &name, function, call);
         }

@@ -22,6 +22,7 @@ mod dml;
 mod expression;
 mod from;
 mod functions;
+mod grouping;
 mod insert;
 mod insert_plan;
 mod intervals;

@@ -12,6 +12,9 @@ pub(super) const FIRST_APPLIED: u16 = 0x6000;
 /// Values of calls with OVER.
 pub(super) const FIRST_WINDOW: u16 = 0x7000;
 
+/// What GROUPING() says of a group.
+pub(super) const FIRST_GROUPING: u16 = 0x7800;
+
 /// Aggregates.
 pub(super) const FIRST_AGGREGATE: u16 = 0x8000;
 
@@ -28,5 +31,9 @@ pub(super) fn has_applied(expr: &Expr) -> bool {
 }
 
 pub(super) fn is_window(column: u16) -> bool {
-    (FIRST_WINDOW..FIRST_AGGREGATE).contains(&column)
+    (FIRST_WINDOW..FIRST_GROUPING).contains(&column)
+}
+
+pub(super) fn is_grouping(column: u16) -> bool {
+    (FIRST_GROUPING..FIRST_AGGREGATE).contains(&column)
 }

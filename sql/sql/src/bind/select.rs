@@ -8,21 +8,21 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
 use super::from::From;
+use super::grouping::not_of_groups;
 use super::output_names::output_name;
-use super::placeholders::is_window;
 use super::plan::conjuncts;
 use super::row_functions::check_calls;
 use super::scope::{ROW_ID_NAME, Scope, ScopeColumn};
-use super::select_body::{SelectBody, whole_keys_group};
+use super::select_body::SelectBody;
 use super::shape::{Tail, limited, sort_key, sorted};
 use super::state::{Aggregates, BoundQuery, Place, Windows};
 use crate::syntax::locks::{check_rows, check_select};
 use crate::syntax::names::fold;
 
 /// An item of the select list.
-struct Output {
-    name: String,
-    value: Typed,
+pub(super) struct Output {
+    pub name: String,
+    pub value: Typed,
 }
 
 impl Binder<'_> {
@@ -214,7 +214,7 @@ impl Binder<'_> {
         from.items.extend(self.applied_so_far());
         let outside = std::mem::replace(
             &mut self.aggregates,
-            Aggregates { place: Place::Allowed, calls: Vec::new() },
+            Aggregates { place: Place::Allowed, ..Aggregates::default() },
         );
         let bound = self.select_list(select, from, tail, targets, keep_unknown);
         self.aggregates = outside;
@@ -249,7 +249,7 @@ impl Binder<'_> {
             };
         }
         let windows = self.windows.take();
-        let mut groups = self.groups(&scope, &select.group_by, &outputs)?;
+        let groups = self.groups(&scope, &select.group_by, &mut outputs)?;
         let having = match &select.having {
             None => None,
             Some(having) => Some(self.condition(&scope, having, Place::Allowed, "HAVING")?),
@@ -264,7 +264,8 @@ impl Binder<'_> {
         let columns = columns_of(&outputs);
         let expressions: Vec<Expr> = outputs.into_iter().map(|o| o.value.expr).collect();
         let calls = std::mem::take(&mut self.aggregates.calls);
-        let grouped = !groups.is_empty() || !calls.is_empty() || having.is_some();
+        let groupings = std::mem::take(&mut self.aggregates.groupings);
+        let grouped = groups.is_said || !calls.is_empty() || having.is_some();
         check_calls(&expressions, &row_calls, (grouped, self.windows.as_ref()))?;
         let applied = self.end_applied();
         let windows = std::mem::replace(&mut self.windows, around).unwrap_or_default().calls;
@@ -281,11 +282,9 @@ impl Binder<'_> {
             windows,
         };
         let query = match grouped {
-            true => {
-                whole_keys_group(&scope, &mut groups);
-                body.grouped(from, &scope, groups, calls, tail)?
-            }
-            false => body.plain(from, tail)?,
+            true => body.grouped(from, &scope, groups, (calls, groupings), tail)?,
+            false if groupings.is_empty() => body.plain(from, tail)?,
+            false => return Err(not_of_groups()),
         };
         Ok(BoundQuery { query, columns })
     }
@@ -356,47 +355,6 @@ impl Binder<'_> {
             columns.push(Column { name: output.name, data_type: value.data_type });
         }
         Ok((exprs, columns))
-    }
-
-    fn groups(
-        &mut self,
-        scope: &Scope,
-        group_by: &ast::GroupByExpr,
-        outputs: &[Output],
-    ) -> Result<Vec<Expr>> {
-        let exprs = match group_by {
-            ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs,
-            other => return Err(Error::unsupported(other)),
-        };
-        let mut groups = Vec::with_capacity(exprs.len());
-        let place = std::mem::replace(&mut self.aggregates.place, Place::GroupBy);
-        for expr in exprs {
-            let bound = match ordinal(expr, outputs.len(), "GROUP BY")? {
-                Some(place) => self.again(&outputs[place].value.expr),
-                None => self.group(scope, expr, outputs),
-            };
-            groups.push(bound?);
-        }
-        self.aggregates.place = place;
-        if groups.iter().flat_map(Expr::columns).any(is_window) {
-            let what = "window functions are not allowed in GROUP BY";
-            return Err(Error::new(SqlState(*b"42P20"), what));
-        }
-        Ok(groups)
-    }
-
-    /// A name in GROUP BY is an input column before it is an output's alias.
-    fn group(&mut self, scope: &Scope, expr: &ast::Expr, outputs: &[Output]) -> Result<Expr> {
-        if let ast::Expr::Identifier(ident) = expr {
-            let name = fold(ident);
-            if scope.find(&name)?.is_none()
-                && let Some(output) = outputs.iter().find(|o| o.name == name)
-            {
-                return self.again(&output.value.expr);
-            }
-        }
-        let typed = self.expression(scope, expr)?;
-        Ok(self.resolved(typed)?.expr)
     }
 
     /// DISTINCT ON: what the rows of which the first is shown agree in.
@@ -528,7 +486,7 @@ fn columns_of(outputs: &[Output]) -> Vec<Column> {
 }
 
 /// `ORDER BY 2`: the place of an output.
-fn ordinal(expr: &ast::Expr, outputs: usize, clause: &str) -> Result<Option<usize>> {
+pub(super) fn ordinal(expr: &ast::Expr, outputs: usize, clause: &str) -> Result<Option<usize>> {
     let ast::Expr::Value(value) = expr else {
         return Ok(None);
     };

@@ -7,6 +7,7 @@ use types::{Error, Result};
 use super::aggregates::over_groups;
 use super::applied::OfGroups;
 use super::from::From;
+use super::grouping::{Groups, grouped};
 use super::placeholders::{FIRST_WINDOW, is_applied, is_window};
 use super::plan::{Planned, Wishes, plan};
 use super::row_functions::needs;
@@ -54,36 +55,33 @@ impl SelectBody {
         mut self,
         mut from: From,
         scope: &Scope,
-        groups: Vec<Expr>,
-        mut calls: Vec<Aggregate>,
+        mut groups: Groups,
+        (mut calls, groupings): (Vec<Aggregate>, Vec<Vec<Expr>>),
         tail: Tail<'_>,
     ) -> Result<Query> {
+        groups.add_whole_keys(scope);
         let OfGroups { for_each_row, for_each_group } =
-            std::mem::take(&mut self.applied).of_groups(&groups);
+            std::mem::take(&mut self.applied).of_groups(&groups.exprs);
         from.items.extend(for_each_row);
         let inputs = calls.iter().flat_map(|c| c.input.iter().chain(&c.filter));
-        let used = inputs.chain(&groups).flat_map(Expr::columns).collect();
+        let used = inputs.chain(&groups.exprs).flat_map(Expr::columns).collect();
         let extreme = extreme_key(&groups, &calls);
         let wishes =
             Wishes { columns: used, order: extreme.as_slice(), limited: extreme.is_some() };
         let planned = plan(from.items, from.conditions, &wishes)?;
         for expr in self.each_expr_mut() {
-            over_groups(expr, &groups, scope)?;
+            over_groups(expr, &groups.exprs, scope)?;
         }
+        groups.answer(&groupings, calls.len(), self.each_expr_mut())?;
         let for_each_group =
             self.applied_to_groups(for_each_group, (&groups, calls.len()), scope)?;
-        let mut groups = groups;
         let inputs = calls.iter_mut().flat_map(|c| c.input.iter_mut().chain(&mut c.filter));
-        inputs.chain(&mut groups).for_each(|e| planned.place(e));
+        inputs.chain(&mut groups.exprs).for_each(|e| planned.place(e));
         let input = match extreme {
             Some(_) if planned.ordered => first_not_null(planned.query, &calls),
             _ => planned.query,
         };
-        let mut query = Query::Aggregate {
-            input: Box::new(input),
-            groups: groups.into(),
-            aggregates: calls.into(),
-        };
+        let mut query = grouped(input, groups, calls);
         for applied in for_each_group {
             query = applied.over(query);
         }
@@ -121,10 +119,10 @@ impl SelectBody {
     fn applied_to_groups(
         &mut self,
         applied: Vec<(u16, Applied)>,
-        (groups, calls): (&[Expr], usize),
+        (groups, calls): (&Groups, usize),
         scope: &Scope,
     ) -> Result<Vec<Applied>> {
-        let first = groups.len() + calls;
+        let first = groups.exprs.len() + calls + usize::from(!groups.sets.is_empty());
         let columns: Vec<u16> = applied.iter().map(|(column, _)| *column).collect();
         let mut unknown = None;
         let mut placed = |expr: &mut Expr| {
@@ -141,7 +139,7 @@ impl SelectBody {
         for (_, mut applied) in applied {
             let mut ungrouped = None;
             applied.each_expr_mut(&mut |expr| {
-                ungrouped = ungrouped.take().or(over_groups(expr, groups, scope).err());
+                ungrouped = ungrouped.take().or(over_groups(expr, &groups.exprs, scope).err());
                 placed(expr);
             });
             if let Some(error) = ungrouped {
@@ -221,10 +219,10 @@ fn of_subquery(error: Error) -> Error {
 }
 
 /// `min(c)` and `max(c)` alone are the first row in the order of c.
-fn extreme_key(groups: &[Expr], calls: &[Aggregate]) -> Option<SortKey> {
+fn extreme_key(groups: &Groups, calls: &[Aggregate]) -> Option<SortKey> {
     use procedure::query::AggregateFunction::{Max, Min};
     match calls {
-        [call] if groups.is_empty() && call.filter.is_none() => {
+        [call] if groups.exprs.is_empty() && groups.sets.is_empty() && call.filter.is_none() => {
             let descending = match call.function {
                 Min => false,
                 Max => true,
@@ -245,21 +243,5 @@ fn first_not_null(input: Query, calls: &[Aggregate]) -> Query {
         input: Box::new(Query::Filter { input: Box::new(input), condition }),
         limit: Some(Expr::Const(types::Value::Int(1))),
         offset: None,
-    }
-}
-
-/// Grouping by a table's whole primary key fixes all of its columns, so they may be used too.
-pub(super) fn whole_keys_group(scope: &Scope, groups: &mut Vec<Expr>) {
-    for relation in &scope.relations {
-        let Some(table) = &relation.table else {
-            continue;
-        };
-        let grouped = |c: u16| groups.contains(&Expr::Column(relation.offset + c));
-        if table.schema.primary_key.iter().all(|c| grouped(*c)) {
-            let columns = 0..table.schema.columns.len() as u16;
-            let missing: Vec<u16> = columns.filter(|c| !grouped(*c)).collect();
-            let placed = missing.into_iter().map(|c| Expr::Column(relation.offset + c));
-            groups.extend(placed);
-        }
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Aggregates {
     /// `None` where aggregates may not stand; the text says where that is.
     pub place: Place,
     pub calls: Vec<Aggregate>,
+    /// Arguments of calls of GROUPING.
+    pub groupings: Vec<Vec<Expr>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

@@ -122,6 +122,7 @@ impl Binder<'_> {
         let gathered = Query::Aggregate {
             input: Box::new(query),
             groups: [].into(),
+            sets: [].into(),
             aggregates: [Aggregate {
                 function: AggregateFunction::ArrayAgg,
                 input: Some(Expr::Column(0)),
@@ -211,6 +212,7 @@ fn verdict(compared: Query, quantifier: Quantifier) -> Query {
     let found = Query::Aggregate {
         input: Box::new(compared),
         groups: [].into(),
+        sets: [].into(),
         aggregates: [any(decides), any(Expr::is_null(truth(), false))].into(),
     };
     let constant = |truth| Expr::Const(Value::Bool(truth));

@@ -11,7 +11,7 @@ use types::{DataType, Error, Result, SqlState};
 
 use super::aggregates::aggregate_function;
 use super::binder::{Binder, Typed};
-use super::placeholders::{FIRST_AGGREGATE, FIRST_WINDOW};
+use super::placeholders::{FIRST_GROUPING, FIRST_WINDOW};
 use super::refused;
 use super::row_functions::positional;
 use super::scope::Scope;
@@ -133,7 +133,7 @@ impl Binder<'_> {
         if known.is_none() {
             windows.calls.push(made);
         }
-        if place >= usize::from(FIRST_AGGREGATE - FIRST_WINDOW) {
+        if place >= usize::from(FIRST_GROUPING - FIRST_WINDOW) {
             return Err(crate::syntax::depth::too_deep());
         }
         Ok(Typed::new(Expr::Column(FIRST_WINDOW + place as u16), data_type))

@@ -205,6 +205,7 @@ impl Binder<'_> {
         let gathered = Query::Aggregate {
             input: Box::new(query),
             groups: Box::default(),
+            sets: Box::default(),
             aggregates: (0..width).map(aggregate).collect(),
         };
         let (arrays, found) = (self.registers(usize::from(width))?, self.register()?);

@@ -9,7 +9,7 @@
 //! | finds a fault that any engine would find | the fault |
 //! | reads [`BROAD_ROWS_MIN`] rows or more from one end | the analyst, if both [agree](is_agreed) |
 //! | reads [`REPEATED_ROWS_MIN`] again for each row of others | the analyst, if the types agree |
-//! | compares sets or has windows of [`BROAD_ROWS_MIN`] rows | the analyst, if the types agree |
+//! | compares sets, groups by several, has windows of [`BROAD_ROWS_MIN`] rows | the same |
 //! | follows keys, reads ranges with two ends, or small tables | the fast path |
 //!
 //! System tables are an analyst of their own, in front of the one over columns; queries that read
@@ -62,6 +62,7 @@ pub fn outgrown_at(procedure: &Procedure) -> Option<u64> {
                     Query::Sets { .. }
                     | Query::Window { .. }
                     | Query::HashJoin { right: true, .. } => BROAD_ROWS_MIN,
+                    Query::Aggregate { sets, .. } if !sets.is_empty() => BROAD_ROWS_MIN,
                     _ => return,
                 };
                 rows_min = Some(rows_min.map_or(from, |rows_min| rows_min.min(from)));

@@ -342,7 +342,8 @@ impl Compiler {
             result: DataType::Array(Box::new(DataType::Text)),
         };
         let (input, groups) = (Box::new(scan), Box::default());
-        let query = Query::Aggregate { input, groups, aggregates: Box::new([all]) };
+        let query =
+            Query::Aggregate { input, groups, sets: Box::default(), aggregates: Box::new([all]) };
         self.steps.push(Step::Fetch { query, outputs: Box::new([out]), found, strict: false });
     }
 }

@@ -482,6 +482,7 @@ impl Builder {
         self.fetch(Query::Aggregate {
             input: Box::new(input),
             groups: Box::default(),
+            sets: Box::default(),
             aggregates: Box::new([Aggregate {
                 function,
                 input: Some(Expr::Column(0)),

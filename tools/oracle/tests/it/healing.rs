@@ -135,8 +135,12 @@ fn phantoms_are_healed() {
             filter: None,
             result: INT,
         };
-        let query =
-            Query::Aggregate { input, groups: Box::default(), aggregates: [aggregate].into() };
+        let query = Query::Aggregate {
+            input,
+            groups: Box::default(),
+            sets: Box::default(),
+            aggregates: [aggregate].into(),
+        };
         let ([count], _) = p.fetch(query);
         p.insert("t", vec![("id", x[0].clone()), ("a", count.clone()), ("b", int(0))]);
         p.emit(vec![count, int(0)]);

@@ -138,6 +138,7 @@ fn total(owner: i64) -> Arc<Work> {
     let query = Query::Aggregate {
         input: Box::new(scan),
         groups: Box::default(),
+        sets: Box::default(),
         aggregates: Box::new([aggregate]),
     };
     work(1, 2, vec![Step::EmitQuery { query }], &[Value::Int(owner)])

@@ -76,6 +76,7 @@ fn aggregated(input: Query, function: AggregateFunction, result: DataType) -> Qu
     Query::Aggregate {
         input: Box::new(input),
         groups: Box::default(),
+        sets: Box::default(),
         aggregates: [aggregate].into(),
     }
 }

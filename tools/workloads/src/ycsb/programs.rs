@@ -75,7 +75,12 @@ fn mixed(tables: &Tables, fields: &[&str]) -> Result<Procedure> {
             result: DataType::Text,
         };
         let aggregates = [greatest].into();
-        p.fetch::<1>(Query::Aggregate { input, groups: Box::default(), aggregates });
+        p.fetch::<1>(Query::Aggregate {
+            input,
+            groups: Box::default(),
+            sets: Box::default(),
+            aggregates,
+        });
     });
     p.for_each(inserts, |p, wanted| {
         let values = fields.iter().map(|field| (*field, content.clone()));

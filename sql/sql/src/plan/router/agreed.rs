@@ -329,7 +329,7 @@ impl Program<'_> {
                 self.scope(&row).condition(condition.as_ref())?;
                 Some(row)
             }
-            Query::Aggregate { input, groups, aggregates } => {
+            Query::Aggregate { input, groups, sets, aggregates } if sets.is_empty() => {
                 let row = self.query(input, outer)?;
                 let mut made = self.scope(&row).all(groups)?;
                 made.iter().all(|kind| kind.is_some_and(Kind::is_keyed)).then_some(())?;

@@ -180,7 +180,7 @@ impl Tpcc {
             result: DataType::Int8,
         };
         let (groups, aggregates) = (Box::default(), [sum].into());
-        p.fetch::<1>(Query::Aggregate { input, groups, aggregates });
+        p.fetch::<1>(Query::Aggregate { input, groups, sets: Box::default(), aggregates });
         let procedure = Arc::new(p.build().map_err(|error| anyhow!("{error}"))?);
         let work = Work::Statement(Statement { procedure, arguments: Box::default() });
         Ok(Group { threads: 1, read_only: true, works: Arc::new(vec![vec![work]]) })
