@@ -38,6 +38,7 @@ fn query_is_short(query: &Query) -> bool {
     match query {
         Query::Values(_) | Query::Get { .. } => true,
         Query::Call { .. } | Query::Scan { .. } => false,
+        Query::Recursive { .. } | Query::CameLast { .. } => false,
         Query::Filter { input, .. }
         | Query::Project { input, .. }
         | Query::Aggregate { input, .. }

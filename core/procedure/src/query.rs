@@ -120,6 +120,19 @@ pub enum Query {
         input: Box<Query>,
         calls: Box<[WindowCall]>,
     },
+    /// WITH RECURSIVE: the rows of `start`, then those of `step` over the rows that came last,
+    /// until none come. If not `all`, a row comes once.
+    Recursive {
+        number: u16,
+        all: bool,
+        start: Box<Query>,
+        step: Box<Query>,
+    },
+    /// The rows that came last to the recursion of that number, in whose step it stands.
+    CameLast {
+        number: u16,
+        width: u16,
+    },
     /// `INTERSECT` and `EXCEPT`: rows of the first, in its order; each once, if not `all`.
     Sets {
         op: SetOp,
@@ -155,6 +168,8 @@ impl Query {
                 usize::from(outer.width()) + usize::from(inner)
             }
             Query::Sets { inputs, .. } => return inputs[0].width(),
+            Query::Recursive { start, .. } => return start.width(),
+            Query::CameLast { width, .. } => return *width,
             Query::Window { input, calls } => usize::from(input.width()) + calls.len(),
             Query::Filter { input, .. }
             | Query::Sort { input, .. }

@@ -18,6 +18,7 @@
 mod apply;
 mod grouping;
 mod hash_join;
+mod recursive;
 mod sets;
 mod window;
 
@@ -42,6 +43,7 @@ use crate::key::eval_index_key;
 use crate::meter::{Meter, PAIR_UNITS, ROW_WEIGHT};
 use crate::query::{Aggregate, Query, Repeats, RowFunction, SortKey};
 use crate::row_functions;
+use recursive::CameLast;
 
 /// What a sort compares of a long key, for each merge of a first run.
 const COMPARISONS_PER_ROW: usize = 16;
@@ -69,7 +71,8 @@ pub fn run_query<A: Access>(
     meter: &Meter,
     sink: Sink<'_>,
 ) -> Result<(), Stop> {
-    let run = Run { registers, now_us: access.now_us(), meter, held: Cell::new(0) };
+    let came = CameLast::default();
+    let run = Run { registers, now_us: access.now_us(), meter, held: Cell::new(0), came: &came };
     run.query(access, query, &[], sink).map(drop)
 }
 
@@ -79,6 +82,7 @@ struct Run<'r> {
     meter: &'r Meter,
     /// What the query has gathered.
     held: Cell<usize>,
+    came: &'r CameLast,
 }
 
 impl Drop for Run<'_> {
@@ -124,6 +128,8 @@ impl Run<'_> {
             Query::HashJoin { .. } => self.hash_join(access, query, outer, sink),
             Query::Window { input, calls } => self.window(access, input, calls, outer, sink),
             Query::Apply { .. } => self.apply(access, query, outer, sink),
+            Query::Recursive { .. } => self.recursive(access, query, outer, sink),
+            Query::CameLast { number, .. } => self.came_last(*number, sink),
             Query::Sets { op, all, inputs } => self.sets(access, (*op, *all), inputs, outer, sink),
             Query::Aggregate { input, groups, sets, aggregates } if sets.is_empty() => {
                 self.aggregate(access, input, groups, aggregates, outer, sink)

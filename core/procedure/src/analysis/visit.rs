@@ -26,7 +26,11 @@ pub fn reads_row(expr: &Expr) -> bool {
 pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
     visit(query);
     match query {
-        Query::Values(_) | Query::Call { .. } | Query::Get { .. } | Query::Scan { .. } => {}
+        Query::Values(_)
+        | Query::Call { .. }
+        | Query::CameLast { .. }
+        | Query::Get { .. }
+        | Query::Scan { .. } => {}
         Query::Filter { input, .. }
         | Query::Project { input, .. }
         | Query::Aggregate { input, .. }
@@ -44,6 +48,10 @@ pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
             each_query(inner, visit);
         }
         Query::Sets { inputs, .. } => inputs.iter().for_each(|input| each_query(input, visit)),
+        Query::Recursive { start, step, .. } => {
+            each_query(start, visit);
+            each_query(step, visit);
+        }
         Query::Append(inputs) | Query::Beside { inputs, .. } => {
             for input in inputs {
                 each_query(input, visit);
@@ -88,7 +96,12 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
         Query::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(visit),
         Query::Numbered { first, .. } => visit(first),
         Query::Window { calls, .. } => calls.iter().flat_map(WindowCall::exprs).for_each(visit),
-        Query::Distinct { .. } | Query::Append(_) | Query::Sets { .. } | Query::Beside { .. } => {}
+        Query::Distinct { .. }
+        | Query::Append(_)
+        | Query::Sets { .. }
+        | Query::Recursive { .. }
+        | Query::CameLast { .. }
+        | Query::Beside { .. } => {}
     }
 }
 

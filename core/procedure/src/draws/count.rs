@@ -159,6 +159,9 @@ fn query(query: &Query, source: Source) -> Count {
         Query::HashJoin { outer, inner, .. } => {
             self::query(outer, source).and(self::query(inner, source).at_most())
         }
+        // Its step draws nothing.
+        Query::Recursive { start, .. } => self::query(start, source),
+        Query::CameLast { .. } => Count::NONE,
         // What is inside draws nothing.
         Query::Apply { outer, .. } => self::query(outer, source),
         Query::Sets { inputs, .. } => {
@@ -177,7 +180,7 @@ pub(super) fn rows_max(query: &Query) -> Option<u64> {
     match query {
         Query::Values(rows) => Some(rows.len() as u64),
         Query::Get { .. } => Some(1),
-        Query::Scan { .. } => None,
+        Query::Scan { .. } | Query::Recursive { .. } | Query::CameLast { .. } => None,
         Query::Call { inputs, .. } => match &**inputs {
             [
                 Expr::Const(Value::Int(first)),

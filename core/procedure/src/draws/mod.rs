@@ -546,6 +546,11 @@ impl Placing {
                 inputs.iter_mut().try_fold(at, |at, input| self.query(input, at))
             }
             Query::Apply { .. } => self.outside_of_subquery(query, at),
+            Query::Recursive { start, step, .. } => match query_draws(step, self.filling.source) {
+                true => Err(not_in_steps()),
+                false => self.query(start, at),
+            },
+            Query::CameLast { .. } => Ok(at),
             Query::Window { input, calls }
                 if !calls.iter().flat_map(WindowCall::exprs).any(Expr::draws) =>
             {
@@ -633,6 +638,10 @@ fn current_is_taken() -> Error {
 fn not_in_windows() -> Error {
     Error::unsupported("drawing a value in a window function")
         .with_hint("Draw it in a subquery in FROM.")
+}
+
+fn not_in_steps() -> Error {
+    Error::unsupported("drawing a value in the recursive term of WITH RECURSIVE")
 }
 
 fn not_in_subqueries() -> Error {

@@ -95,7 +95,11 @@ fn each_output_mut(step: &mut Step, visit: &impl Fn(&mut Reg)) {
 /// The registers of a query's own, which only it sees.
 fn each_given_mut(query: &mut Query, visit: &impl Fn(&mut Reg)) {
     match query {
-        Query::Values(_) | Query::Call { .. } | Query::Get { .. } | Query::Scan { .. } => {}
+        Query::Values(_)
+        | Query::Call { .. }
+        | Query::CameLast { .. }
+        | Query::Get { .. }
+        | Query::Scan { .. } => {}
         Query::Filter { input, .. }
         | Query::Project { input, .. }
         | Query::Aggregate { input, .. }
@@ -115,6 +119,10 @@ fn each_given_mut(query: &mut Query, visit: &impl Fn(&mut Reg)) {
         }
         Query::Sets { inputs, .. } => {
             inputs.iter_mut().for_each(|input| each_given_mut(input, visit));
+        }
+        Query::Recursive { start, step, .. } => {
+            each_given_mut(start, visit);
+            each_given_mut(step, visit);
         }
         Query::Append(inputs) | Query::Beside { inputs, .. } => {
             inputs.iter_mut().for_each(|input| each_given_mut(input, visit));
@@ -235,6 +243,10 @@ fn all_of_query<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
         }
         Query::Sets { inputs, .. } => {
             inputs.iter_mut().for_each(|input| all_of_query(input, visit));
+        }
+        Query::Recursive { start, step, .. } => {
+            all_of_query(start, visit);
+            all_of_query(step, visit);
         }
         Query::Append(inputs) | Query::Beside { inputs, .. } => {
             inputs.iter_mut().for_each(|input| all_of_query(input, visit));

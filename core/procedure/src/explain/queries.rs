@@ -138,6 +138,15 @@ impl Namer<'_> {
                 };
                 (format!("{name}{}", if *all { " all" } else { "" }), names)
             }
+            Query::Recursive { start, step, all, .. } => {
+                let names = self.operator(start, outer, depth + 1, lines);
+                self.operator(step, outer, depth + 1, lines);
+                (format!("recursive{}", if *all { " all" } else { "" }), names)
+            }
+            Query::CameLast { width, .. } => {
+                let names = (1..=*width).map(|number| format!("column{number}")).collect();
+                ("rows that came last".to_string(), names)
+            }
             Query::Beside { inputs, numbered } => {
                 let of_input = |input| self.operator(input, outer, depth + 1, lines);
                 let mut names: Vec<String> = inputs.iter().flat_map(of_input).collect();

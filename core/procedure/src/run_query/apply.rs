@@ -41,6 +41,7 @@ impl Run<'_> {
                 now_us: self.now_us,
                 meter: self.meter,
                 held: Cell::new(0),
+                came: self.came,
             };
             let inner = is_run.then_some(&**inner);
             let flow = match yields {

@@ -161,7 +161,6 @@ fn what_would_be_left_out_of_account_is_refused() {
         client.run(TABLES).await;
         client.by_columns().await;
         for text in [
-            "WITH RECURSIVE x AS (SELECT 1) SELECT * INTO v FROM t",
             "SELECT id FROM t TABLESAMPLE BERNOULLI (0)",
             "SELECT rank() OVER (ORDER BY x.id) FROM (SELECT id FROM t FOR UPDATE) x",
             "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5 LIMIT 3)

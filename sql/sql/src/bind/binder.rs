@@ -65,6 +65,10 @@ pub struct Binder<'a> {
     pub(super) applied: Option<super::state::Applications>,
     pub(super) aggregates: super::state::Aggregates,
     pub(super) ctes: Vec<super::state::CommonTable>,
+    /// Recursive queries so far.
+    pub(super) recursions: u16,
+    /// FROM of the SELECT at hand has the rows that came last to one.
+    pub(super) reads_itself: bool,
     /// Calls with OVER of the select list at hand; `None` where there can be none.
     pub(super) windows: Option<super::state::Windows>,
     /// A part of one is being bound.
@@ -141,6 +145,8 @@ impl<'a> Binder<'a> {
             within_window: false,
             aggregates: super::state::Aggregates::default(),
             ctes: Vec::new(),
+            recursions: 0,
+            reads_itself: false,
             late: None,
             char_parameters: Vec::new(),
             settling: None,

@@ -11,6 +11,7 @@ use super::from::From;
 use super::grouping::not_of_groups;
 use super::output_names::output_name;
 use super::plan::conjuncts;
+use super::recursive::in_step;
 use super::row_functions::check_calls;
 use super::scope::{ROW_ID_NAME, Scope, ScopeColumn};
 use super::select_body::SelectBody;
@@ -18,6 +19,13 @@ use super::shape::{Tail, limited, sort_key, sorted};
 use super::state::{Aggregates, BoundQuery, Place, Windows};
 use crate::syntax::locks::{check_rows, check_select};
 use crate::syntax::names::fold;
+
+/// What is known of a SELECT from around it, and from its FROM.
+#[derive(Clone, Copy)]
+struct Known {
+    keep_unknown: bool,
+    reads_itself: bool,
+}
 
 /// An item of the select list.
 pub(super) struct Output {
@@ -205,7 +213,9 @@ impl Binder<'_> {
         targets: &[DataType],
     ) -> Result<BoundQuery> {
         let keep_unknown = std::mem::take(&mut self.keep_unknown);
+        let around = std::mem::take(&mut self.reads_itself);
         let mut from = self.bind_from(&select.from)?;
+        let reads_itself = std::mem::replace(&mut self.reads_itself, around);
         if let Some(condition) = &select.selection {
             let scope = from.scope.clone();
             let condition = self.condition(&scope, condition, Place::Where, "WHERE")?;
@@ -216,7 +226,8 @@ impl Binder<'_> {
             &mut self.aggregates,
             Aggregates { place: Place::Allowed, ..Aggregates::default() },
         );
-        let bound = self.select_list(select, from, tail, targets, keep_unknown);
+        let known = Known { keep_unknown, reads_itself };
+        let bound = self.select_list(select, from, tail, targets, known);
         self.aggregates = outside;
         bound
     }
@@ -227,7 +238,7 @@ impl Binder<'_> {
         from: From,
         tail: Tail<'_>,
         targets: &[DataType],
-        keep_unknown: bool,
+        known: Known,
     ) -> Result<BoundQuery> {
         let scope = from.scope.clone();
         let mut outputs = Vec::new();
@@ -244,7 +255,7 @@ impl Binder<'_> {
                     let expr = self.assign(value, &output.name, target)?;
                     Typed::new(expr, target.clone())
                 }
-                _ if keep_unknown => value,
+                _ if known.keep_unknown => value,
                 _ => self.resolved(value)?,
             };
         }
@@ -271,6 +282,9 @@ impl Binder<'_> {
         let windows = std::mem::replace(&mut self.windows, around).unwrap_or_default().calls;
         let made = [!calls.is_empty(), !windows.is_empty(), !row_calls.is_empty()];
         check_select(select, tail.locks, made)?;
+        if known.reads_itself && !calls.is_empty() {
+            return Err(in_step());
+        }
         let body = SelectBody {
             expressions,
             keys,

@@ -51,6 +51,8 @@ pub(super) struct CommonTable {
     pub bound: BoundQuery,
     /// What another copy of it comes to.
     pub(super) weight: usize,
+    /// It is the recursive query whose recursive term is at hand.
+    pub(super) is_itself: bool,
 }
 
 /// When the rows that point at one get its new key.

@@ -67,14 +67,22 @@ impl Binder<'_> {
     }
 
     /// A literal in one branch takes its type from the other.
-    fn union_side(&mut self, body: &ast::SetExpr, targets: &[DataType]) -> Result<BoundQuery> {
+    pub(super) fn union_side(
+        &mut self,
+        body: &ast::SetExpr,
+        targets: &[DataType],
+    ) -> Result<BoundQuery> {
         self.keep_unknown = matches!(body, ast::SetExpr::Select(_));
         let bound = self.nested(|binder| binder.set_expression(body, targets));
         self.keep_unknown = false;
         bound
     }
 
-    fn converted_columns(&mut self, bound: BoundQuery, columns: &[Column]) -> Result<Query> {
+    pub(super) fn converted_columns(
+        &mut self,
+        bound: BoundQuery,
+        columns: &[Column],
+    ) -> Result<Query> {
         let mut expressions = Vec::with_capacity(columns.len());
         for (i, (from, to)) in bound.columns.iter().zip(columns).enumerate() {
             let typed = Typed::new(Expr::Column(i as u16), from.data_type.clone());

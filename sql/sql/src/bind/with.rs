@@ -24,6 +24,7 @@ use types::{ColumnId, DataType, Error, Result, SqlState};
 
 use super::binder::Binder;
 use super::dml::{Dml, Returning};
+use super::recursive::{check_names, in_order, is_recursive, name_columns};
 use super::row_functions::rows_of_arrays;
 use super::state::{BoundQuery, CommonTable, Late, Settling};
 use crate::bind::statement::Statement;
@@ -75,19 +76,18 @@ impl Binder<'_> {
 
     fn changing_parts(&mut self, query: &ast::Query) -> Result<()> {
         let Some(with) = &query.with else { return Ok(()) };
-        if with.recursive {
-            return Err(Error::unsupported("WITH RECURSIVE"));
-        }
+        check_names(with)?;
         check_targets(query)?;
         self.late = Some(Late::default());
         for part in &with.cte_tables {
-            let mut bound = match modifying(&part.query) {
-                None => self.query(&part.query)?,
-                Some(statement) => self.changing_part(&part.query, statement)?,
+            let bound = match modifying(&part.query) {
+                Some(statement) if !is_recursive(with, part) => {
+                    let mut bound = self.changing_part(&part.query, statement)?;
+                    name_columns(&mut bound.columns, &part.alias)?;
+                    bound
+                }
+                _ => self.common_query(with, part)?,
             };
-            for (column, name) in bound.columns.iter_mut().zip(&part.alias.columns) {
-                column.name = fold(&name.name);
-            }
             self.add_common_table(&part.alias.name, bound);
         }
         Ok(())
@@ -95,7 +95,7 @@ impl Binder<'_> {
 
     fn add_common_table(&mut self, name: &ast::Ident, bound: BoundQuery) {
         let weight = weight_of(&bound.query);
-        self.ctes.push(CommonTable { name: fold(name), bound, weight });
+        self.ctes.push(CommonTable { name: fold(name), bound, weight, is_itself: false });
     }
 
     /// The queries that WITH names in front of `query`, which change nothing.
@@ -104,17 +104,12 @@ impl Binder<'_> {
     /// where each of them reads the one before twice) read once, before the statement's own steps.
     pub(super) fn common_tables(&mut self, query: &ast::Query) -> Result<()> {
         let Some(with) = &query.with else { return Ok(()) };
-        if with.recursive {
-            return Err(Error::unsupported("WITH RECURSIVE"));
-        }
-        for cte in &with.cte_tables {
-            if modifying(&cte.query).is_some() {
+        check_names(with)?;
+        for cte in in_order(with)? {
+            if modifying(&cte.query).is_some() && !is_recursive(with, cte) {
                 return Err(not_on_top());
             }
-            let mut bound = self.query(&cte.query)?;
-            for (column, name) in bound.columns.iter_mut().zip(&cte.alias.columns) {
-                column.name = fold(&name.name);
-            }
+            let mut bound = self.common_query(with, cte)?;
             let weight = weight_of(&bound.query);
             if bound.query.width() > 0 {
                 let places = places_of(&fold(&cte.alias.name), query);
@@ -131,6 +126,7 @@ impl Binder<'_> {
     pub(super) fn common_table(&mut self, name: &str) -> Result<Option<BoundQuery>> {
         let Some(found) = self.ctes.iter().rfind(|cte| cte.name == name) else { return Ok(None) };
         let (bound, weight) = (found.bound.clone(), found.weight);
+        self.reads_itself |= found.is_itself;
         self.count(weight)?;
         Ok(Some(bound))
     }

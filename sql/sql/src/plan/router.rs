@@ -59,6 +59,11 @@ pub fn outgrown_at(procedure: &Procedure) -> Option<u64> {
                         visit(inner, &mut scanned);
                         if scanned.is_empty() { BROAD_ROWS_MIN } else { REPEATED_ROWS_MIN }
                     }
+                    Query::Recursive { step, .. } => {
+                        let mut scanned = Vec::new();
+                        visit(step, &mut scanned);
+                        if scanned.is_empty() { BROAD_ROWS_MIN } else { REPEATED_ROWS_MIN }
+                    }
                     Query::Sets { .. }
                     | Query::Window { .. }
                     | Query::HashJoin { right: true, .. } => BROAD_ROWS_MIN,
@@ -144,7 +149,7 @@ pub fn scanned_tables(procedure: &Procedure) -> Box<[TableId]> {
 /// between them needs all rows.
 fn visit(query: &Query, tables: &mut Vec<TableId>) {
     match query {
-        Query::Values(_) | Query::Call { .. } | Query::Get { .. } => {}
+        Query::Values(_) | Query::Call { .. } | Query::CameLast { .. } | Query::Get { .. } => {}
         Query::Scan { table, low, high, .. } => {
             if matches!((low, high), (Bound::Unbounded, _) | (_, Bound::Unbounded)) {
                 tables.push(*table);
@@ -166,6 +171,10 @@ fn visit(query: &Query, tables: &mut Vec<TableId>) {
             visit(inner, tables);
         }
         Query::Sets { inputs, .. } => inputs.iter().for_each(|input| visit(input, tables)),
+        Query::Recursive { start, step, .. } => {
+            visit(start, tables);
+            visit(step, tables);
+        }
         Query::Append(inputs) | Query::Beside { inputs, .. } => {
             inputs.iter().for_each(|input| visit(input, tables));
         }

@@ -31,6 +31,7 @@ pub mod path;
 pub(crate) mod place;
 pub mod policies;
 pub(crate) mod precedence;
+pub(crate) mod recursion;
 pub(crate) mod rewrites;
 pub mod roles;
 pub mod routine;

@@ -126,8 +126,8 @@ with x as (insert into done values (1) on conflict do nothing returning id) sele
 -- ERROR 0A000: RETURNING of INSERT … ON CONFLICT within WITH is not supported
 select * from (with x as (delete from job returning id) select * from x) y;
 -- ERROR 0A000: WITH clause containing a data-modifying statement must be at the top level
-with recursive x as (delete from job returning id) select * from x;
--- ERROR 0A000: WITH RECURSIVE is not supported
+with recursive x as (delete from job where id in (select id from x) returning id) select * from x;
+-- ERROR 42P19: recursive query "x" must not contain data-modifying statements
 with x as (merge into job using done on true when matched then delete) select 1;
 -- ERROR 0A000: MERGE in a WITH query is not supported
 with x as (delete from nothing returning id) select * from x;
