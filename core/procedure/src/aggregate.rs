@@ -6,17 +6,20 @@
 
 use std::collections::BTreeSet;
 
-use types::arithmetic::ArithmeticOp;
+use types::arithmetic::{ArithmeticOp, check_made_bytes};
 use types::compare::{compare, sort_cmp};
 use types::numeric::{self, Numeric, work};
 use types::{DataType, Error, Result, SqlState, Value};
 
 use crate::query::{Aggregate, AggregateFunction};
+use crate::run_query::SortRow;
 
 /// The state of one aggregate over one group.
 #[derive(Clone)]
 pub(crate) struct Accumulator {
     seen: Option<BTreeSet<Ordered>>,
+    /// Values with their separators that have to be sorted first, by what.
+    waiting: Option<Vec<SortRow>>,
     count: i64,
     state: State,
 }
@@ -29,6 +32,8 @@ enum State {
     Float(f64),
     Value(Value),
     Values(Vec<Value>),
+    Text(String),
+    Bytes(Vec<u8>),
 }
 
 /// A value in the order of ORDER BY, for DISTINCT.
@@ -49,11 +54,23 @@ impl Ord for Ordered {
 
 impl Accumulator {
     pub(crate) fn new(aggregate: &Aggregate) -> Accumulator {
+        let is_sorted = !aggregate.order.is_empty();
         Accumulator {
-            seen: aggregate.distinct.then(BTreeSet::new),
+            seen: (aggregate.distinct && !is_sorted).then(BTreeSet::new),
+            waiting: is_sorted.then(Vec::new),
             count: 0,
             state: State::Nothing,
         }
+    }
+
+    /// Rows of a value and its separator that wait to be sorted. What takes them in when they are
+    /// is [another](Accumulator::of_sorted).
+    pub(crate) fn waiting(&mut self) -> Option<&mut Vec<SortRow>> {
+        self.waiting.as_mut()
+    }
+
+    pub(crate) fn of_sorted() -> Accumulator {
+        Accumulator { seen: None, waiting: None, count: 0, state: State::Nothing }
     }
 
     /// Units that it takes to take one value in, beside those of its row.
@@ -70,9 +87,13 @@ impl Accumulator {
     }
 
     /// Takes one value in; returns the weight of what it keeps because of it.
-    pub(crate) fn add(&mut self, value: &Value, aggregate: &Aggregate) -> Result<usize> {
-        let keeps_nulls = aggregate.function == AggregateFunction::ArrayAgg;
-        if value.is_null() && !keeps_nulls {
+    pub(crate) fn add(
+        &mut self,
+        value: &Value,
+        separator: &Value,
+        aggregate: &Aggregate,
+    ) -> Result<usize> {
+        if value.is_null() && !aggregate.function.keeps_nulls() {
             return Ok(0);
         }
         let mut kept = 0;
@@ -97,8 +118,45 @@ impl Accumulator {
                     state => *state = State::Values(vec![value.clone()]),
                 }
             }
+            AggregateFunction::StringAgg => kept += self.join(value, separator)?,
         }
         Ok(kept)
+    }
+
+    /// A NULL separates nothing.
+    fn join(&mut self, value: &Value, separator: &Value) -> Result<usize> {
+        let between = match separator {
+            Value::Text(text) => text.as_bytes(),
+            Value::Bytes(bytes) => bytes,
+            _ => &[],
+        };
+        let made = |sofar: usize, more: usize| {
+            let added = between.len() + more;
+            check_made_bytes(sofar + added).map(|()| added)
+        };
+        match (&mut self.state, value) {
+            (State::Text(all), Value::Text(more)) => {
+                let added = made(all.len(), more.len())?;
+                all.push_str(separator.as_text().unwrap_or_default());
+                all.push_str(more);
+                Ok(added)
+            }
+            (State::Bytes(all), Value::Bytes(more)) => {
+                let added = made(all.len(), more.len())?;
+                all.extend_from_slice(between);
+                all.extend_from_slice(more);
+                Ok(added)
+            }
+            (state @ State::Nothing, Value::Text(first)) => {
+                *state = State::Text(first.to_string());
+                Ok(first.len())
+            }
+            (state @ State::Nothing, Value::Bytes(first)) => {
+                *state = State::Bytes(first.to_vec());
+                Ok(first.len())
+            }
+            _ => Err(Error::new(SqlState::INTERNAL_ERROR, "texts and bytes joined")),
+        }
     }
 
     /// What the sum weighs more than the one before.
@@ -150,6 +208,8 @@ impl Accumulator {
             State::Values(values) => values.iter().map(Value::weight).sum(),
             State::Value(value) => value.weight(),
             State::Numeric(sum) => sum.heap_bytes(),
+            State::Text(text) => text.len(),
+            State::Bytes(bytes) => bytes.len(),
             State::Nothing | State::Int(_) | State::Float(_) => 0,
         }
     }
@@ -163,6 +223,8 @@ impl Accumulator {
             State::Nothing => Ok(Value::Null),
             State::Value(value) => Ok(value),
             State::Values(values) => Ok(Value::array(values)),
+            State::Text(text) => Ok(Value::Text(text.into())),
+            State::Bytes(bytes) => Ok(Value::Bytes(bytes.into())),
             State::Float(sum) if average => Ok(Value::Float(sum / self.count as f64)),
             State::Float(sum) => Ok(Value::Float(sum)),
             State::Numeric(sum) if average => divide(&sum, self.count),

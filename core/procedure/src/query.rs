@@ -328,9 +328,26 @@ pub struct Aggregate {
     pub function: AggregateFunction,
     /// `None`: `count(*)`.
     pub input: Option<Expr>,
+    /// `string_agg`: what stands before each value but the first.
+    pub separator: Option<Expr>,
     pub distinct: bool,
     pub filter: Option<Expr>,
+    /// In which order values are taken in, where that matters. Of a distinct aggregate all that it
+    /// takes in is part of it, so that values that are alike come behind one another.
+    pub order: Box<[SortKey]>,
     pub result: types::DataType,
+}
+
+impl Aggregate {
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let order = self.order.iter().map(|key| &key.expr);
+        self.input.iter().chain(&self.separator).chain(&self.filter).chain(order)
+    }
+
+    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let order = self.order.iter_mut().map(|key| &mut key.expr);
+        self.input.iter_mut().chain(&mut self.separator).chain(&mut self.filter).chain(order)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -344,6 +361,14 @@ pub enum AggregateFunction {
     BoolOr,
     /// Keeps NULLs; NULL instead of an empty array.
     ArrayAgg,
+    /// Of texts, or of byte strings.
+    StringAgg,
+}
+
+impl AggregateFunction {
+    pub fn keeps_nulls(self) -> bool {
+        self == AggregateFunction::ArrayAgg
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]

@@ -16,6 +16,7 @@
 //! collisions at.
 
 mod apply;
+mod gathered;
 mod grouping;
 mod hash_join;
 mod recursive;
@@ -36,12 +37,11 @@ use types::value::VALUE_WEIGHT;
 use types::{Error, Key, SqlState, Stop, Value};
 
 use crate::access::{Access, Range, Row};
-use crate::aggregate::Accumulator;
 use crate::draws::ROWS_MAX;
 use crate::expr::Expr;
 use crate::key::eval_index_key;
 use crate::meter::{Meter, PAIR_UNITS, ROW_WEIGHT};
-use crate::query::{Aggregate, Query, Repeats, RowFunction, SortKey};
+use crate::query::{Query, Repeats, RowFunction, SortKey};
 use crate::row_functions;
 use recursive::CameLast;
 
@@ -55,7 +55,7 @@ const FIRST_RUN_ROWS: usize = 1 << 14;
 const ROWS_PER_LOOK: usize = 1 << 10;
 
 /// What a row is sorted by, and the row.
-type SortRow = (SmallVec<[Value; 2]>, Row);
+pub(crate) type SortRow = (SmallVec<[Value; 2]>, Row);
 
 /// Whether more rows are wanted.
 pub type Flow = Result<ControlFlow<()>, Stop>;
@@ -344,71 +344,6 @@ impl Run<'_> {
         }
         self.meter.spend_on_hash(&values)?;
         Ok(Some(values))
-    }
-
-    fn aggregate<A: Access>(
-        &self,
-        access: &mut A,
-        input: &Query,
-        groups: &[Expr],
-        aggregates: &[Aggregate],
-        outer: &[Value],
-        sink: Sink<'_>,
-    ) -> Flow {
-        let start = || -> Vec<Accumulator> { aggregates.iter().map(Accumulator::new).collect() };
-        let mut states = RowMap::<Option<Vec<Accumulator>>>::default();
-        if groups.is_empty() {
-            *states.entry(&[]) = Some(start());
-        }
-        let mut group: SmallVec<[Value; 4]> = smallvec![];
-        self.query(access, input, outer, &mut |row| {
-            group.clear();
-            for expression in groups {
-                group.push(self.eval(expression, row)?);
-            }
-            self.meter.spend_on_hash(&group)?;
-            let entry = states.entry(&group);
-            if entry.is_none() {
-                self.hold(&group)?;
-                self.hold_bytes(aggregates.len() * VALUE_WEIGHT)?;
-            }
-            self.take_in(entry.get_or_insert_with(start), aggregates, row)?;
-            Ok(ControlFlow::Continue(()))
-        })
-        .map(drop)?;
-        for (group, states) in states.into_entries() {
-            let mut row = Vec::from(group);
-            for (state, aggregate) in states.unwrap_or_default().into_iter().zip(aggregates) {
-                row.push(state.finish(aggregate)?);
-            }
-            if sink(&row)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn take_in(
-        &self,
-        states: &mut [Accumulator],
-        aggregates: &[Aggregate],
-        row: &[Value],
-    ) -> Result<(), Error> {
-        for (state, aggregate) in states.iter_mut().zip(aggregates) {
-            if !self.passes(aggregate.filter.as_ref(), row)? {
-                continue;
-            }
-            let gathered = match &aggregate.input {
-                Some(input) => {
-                    let value = self.look(input, row)?;
-                    self.meter.spend(state.work(&value))?;
-                    state.add(&value, aggregate)?
-                }
-                None => state.add(&Value::Bool(true), aggregate)?,
-            };
-            self.hold_bytes(gathered)?;
-        }
-        Ok(())
     }
 
     fn sort<A: Access>(

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use types::TableId;
 
 use crate::expr::{Expr, Reg};
-use crate::query::{Query, WindowCall, Yields};
+use crate::query::{Aggregate, Query, WindowCall, Yields};
 use crate::step::{Block, Carried, OnError, Phi, Step};
 
 /// Registers that an expression reads, in order of appearance, with repetitions.
@@ -87,10 +87,7 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
         }
         Query::Aggregate { groups, aggregates, .. } => {
             groups.iter().for_each(&mut *visit);
-            for aggregate in aggregates {
-                aggregate.input.iter().for_each(&mut *visit);
-                aggregate.filter.iter().for_each(&mut *visit);
-            }
+            aggregates.iter().flat_map(Aggregate::exprs).for_each(visit);
         }
         Query::Sort { keys, .. } => keys.iter().for_each(|key| visit(&key.expr)),
         Query::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(visit),

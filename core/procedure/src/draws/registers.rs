@@ -200,7 +200,7 @@ fn all_of_query<'q>(query: &'q mut Query, visit: &mut dyn FnMut(&'q mut Expr)) {
         Query::Aggregate { input, groups, aggregates, .. } => {
             groups.iter_mut().for_each(&mut *visit);
             for aggregate in aggregates {
-                aggregate.input.iter_mut().chain(&mut aggregate.filter).for_each(&mut *visit);
+                aggregate.exprs_mut().for_each(&mut *visit);
             }
             all_of_query(input, visit);
         }
@@ -271,7 +271,7 @@ pub(super) fn each_query_expr_mut<'q>(query: &'q mut Query, visit: &mut dyn FnMu
         Query::Aggregate { groups, aggregates, .. } => {
             groups.iter_mut().for_each(&mut *visit);
             for aggregate in aggregates {
-                aggregate.input.iter_mut().chain(&mut aggregate.filter).for_each(&mut *visit);
+                aggregate.exprs_mut().for_each(&mut *visit);
             }
         }
         _ => {}

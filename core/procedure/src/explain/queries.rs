@@ -382,7 +382,15 @@ impl Namer<'_> {
             Some(input) => self.expr(input, names),
             None => "*".to_string(),
         };
-        let mut text = format!("{function}({distinct}{input})");
+        let separator = aggregate.separator.iter().map(|expr| self.expr(expr, names));
+        let inputs: Vec<String> = std::iter::once(input).chain(separator).collect();
+        let order: Vec<String> =
+            aggregate.order.iter().map(|key| self.sort_key(key, names)).collect();
+        let order = match order.is_empty() {
+            true => String::new(),
+            false => format!(" order {}", order.join(", ")),
+        };
+        let mut text = format!("{function}({distinct}{}{order})", inputs.join(", "));
         if let Some(filter) = &aggregate.filter {
             text += &format!(" filter (where {})", self.expr(filter, names));
         }
@@ -412,5 +420,6 @@ fn name_of(function: AggregateFunction) -> &'static str {
         AggregateFunction::BoolAnd => "bool_and",
         AggregateFunction::BoolOr => "bool_or",
         AggregateFunction::ArrayAgg => "array_agg",
+        AggregateFunction::StringAgg => "string_agg",
     }
 }

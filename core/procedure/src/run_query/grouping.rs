@@ -64,7 +64,7 @@ impl Run<'_> {
                     row[usize::from(*place)] = value;
                 }
                 for (state, aggregate) in states.unwrap_or_default().into_iter().zip(aggregates) {
-                    row.push(state.finish(aggregate)?);
+                    row.push(self.finish(state, aggregate)?);
                 }
                 row.push(Value::Int(number as i64 + 1));
                 if sink(&row)?.is_break() {

@@ -178,8 +178,10 @@ impl Run<'_> {
         let aggregate = Aggregate {
             function,
             input: call.arguments.first().cloned(),
+            separator: call.arguments.get(1).cloned(),
             distinct: false,
             filter: call.filter.clone(),
+            order: Box::default(),
             result: call.result.clone(),
         };
         let grows = call.frame.start == FrameBound::First;
@@ -199,16 +201,8 @@ impl Run<'_> {
             for place in taken..frame.end {
                 self.meter.spend(1)?;
                 let row = &rows[partition.rows[place]];
-                if !self.passes(aggregate.filter.as_ref(), row)? {
-                    continue;
-                }
-                let value = match &aggregate.input {
-                    Some(input) => self.eval(input, row)?,
-                    None => Value::Bool(true),
-                };
-                self.meter.spend(state.work(&value))?;
-                let kept = state.add(&value, &aggregate)?;
-                self.hold_bytes(kept)?;
+                let one = std::slice::from_ref(&aggregate);
+                self.take_in(std::slice::from_mut(&mut state), one, row)?;
             }
             taken = taken.max(frame.end);
             self.meter.spend_bytes(state.copied_bytes())?;

@@ -7,14 +7,16 @@
 
 use super::state::{Aggregates, Place};
 use procedure::Expr;
-use procedure::query::{Aggregate, AggregateFunction};
+use procedure::query::{Aggregate, AggregateFunction, SortKey};
 use sqlparser::ast;
 use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState};
 
 use super::binder::{Binder, Typed};
 use super::placeholders::{FIRST_AGGREGATE, is_applied, is_grouping, is_window};
+use super::row_functions::positional;
 use super::scope::Scope;
+use super::shape::sort_key;
 
 pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
     Some(match name {
@@ -26,6 +28,7 @@ pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
         "bool_and" | "every" => AggregateFunction::BoolAnd,
         "bool_or" => AggregateFunction::BoolOr,
         "array_agg" => AggregateFunction::ArrayAgg,
+        "string_agg" => AggregateFunction::StringAgg,
         _ => return None,
     })
 }
@@ -53,8 +56,8 @@ impl Binder<'_> {
                 format!("function {name}() does not exist"),
             ));
         };
-        if !list.clauses.is_empty() || !call.within_group.is_empty() {
-            return Err(Error::unsupported("ORDER BY within an aggregate"));
+        if !call.within_group.is_empty() {
+            return Err(Error::unsupported("WITHIN GROUP"));
         }
         let place = std::mem::replace(&mut self.aggregates.place, Place::Inside);
         let bound = self.aggregate_parts(scope, name, function, call, list);
@@ -89,29 +92,8 @@ impl Binder<'_> {
         call: &ast::Function,
         list: &ast::FunctionArgumentList,
     ) -> Result<Aggregate> {
-        use ast::{FunctionArg, FunctionArgExpr};
         let distinct = list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct);
-        let input = match list.args.as_slice() {
-            [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]
-                if function == AggregateFunction::Count =>
-            {
-                if distinct {
-                    let what = "syntax error at or near \"*\"";
-                    let hint = "Name the columns that are to be distinct.";
-                    return Err(Error::new(SqlState::SYNTAX_ERROR, what).with_hint(hint));
-                }
-                None
-            }
-            [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] => {
-                Some(self.expression(scope, argument)?)
-            }
-            _ => {
-                return Err(Error::new(
-                    SqlState::UNDEFINED_FUNCTION,
-                    format!("function {name} with these arguments does not exist"),
-                ));
-            }
-        };
+        let arguments = self.aggregate_arguments(scope, list)?;
         let filter = match &call.filter {
             None => None,
             Some(filter) => {
@@ -119,17 +101,74 @@ impl Binder<'_> {
                 Some(self.boolean(filter, "FILTER")?)
             }
         };
-        let of_rows = input.iter().map(|input| &input.expr).chain(&filter);
-        let is_of_outer = of_rows.clone().all(|expr| expr.columns().is_empty())
-            && of_rows.into_iter().any(|expr| self.reads_outside(expr));
+        let typed = self.aggregate_types(name, function, arguments)?;
+        let order = self.aggregate_order(scope, list)?;
+        let sorts = sorts(function, typed.input.as_ref().map(|input| &input.data_type));
+        let mut made = Aggregate {
+            function,
+            input: typed.input.map(|input| input.expr),
+            separator: typed.separator,
+            distinct,
+            filter,
+            order,
+            result: typed.result,
+        };
+        let is_of_outer = made.exprs().all(|expr| expr.columns().is_empty())
+            && made.exprs().any(|expr| self.reads_outside(expr));
         if is_of_outer {
             // SQL has it aggregate the rows of the outer query.
             return Err(Error::unsupported(
                 "an aggregate of the outer query's columns alone, in a subquery",
             ));
         }
-        let (input, result) = self.aggregate_types(name, function, input)?;
-        Ok(Aggregate { function, input, distinct, filter, result })
+        if distinct {
+            order_of_distinct(&mut made)?;
+        }
+        if !sorts {
+            made.order = Box::default();
+        }
+        Ok(made)
+    }
+
+    /// None: `*`.
+    fn aggregate_arguments(
+        &mut self,
+        scope: &Scope,
+        list: &ast::FunctionArgumentList,
+    ) -> Result<Option<Vec<Typed>>> {
+        use ast::{FunctionArg, FunctionArgExpr};
+        if let [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)] = list.args.as_slice() {
+            if list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct) {
+                let what = "syntax error at or near \"*\"";
+                let hint = "Name the columns that are to be distinct.";
+                return Err(Error::new(SqlState::SYNTAX_ERROR, what).with_hint(hint));
+            }
+            return Ok(None);
+        }
+        let mut arguments = Vec::with_capacity(list.args.len());
+        for argument in &list.args {
+            arguments.push(self.expression(scope, positional(argument)?)?);
+        }
+        Ok(Some(arguments))
+    }
+
+    /// ORDER BY among the arguments. A number is no place of one.
+    fn aggregate_order(
+        &mut self,
+        scope: &Scope,
+        list: &ast::FunctionArgumentList,
+    ) -> Result<Box<[SortKey]>> {
+        let mut keys = Vec::new();
+        for clause in &list.clauses {
+            let ast::FunctionArgumentClause::OrderBy(order) = clause else {
+                return Err(Error::unsupported(format_args!("{clause} in an aggregate")));
+            };
+            for item in order {
+                let typed = self.expression(scope, &item.expr)?;
+                keys.push(sort_key(self.resolved(typed)?.expr, &item.options));
+            }
+        }
+        Ok(keys.into())
     }
 
     /// PostgreSQL's result types: sums and averages are wider than what they add up.
@@ -137,37 +176,99 @@ impl Binder<'_> {
         &mut self,
         name: &str,
         function: AggregateFunction,
-        input: Option<Typed>,
-    ) -> Result<(Option<Expr>, DataType)> {
+        arguments: Option<Vec<Typed>>,
+    ) -> Result<TypedAggregate> {
         use AggregateFunction::*;
         use DataType as T;
-        let Some(input) = input else {
-            return Ok((None, T::Int8));
+        let arguments = match arguments {
+            None if function == Count => {
+                return Ok(TypedAggregate { input: None, separator: None, result: T::Int8 });
+            }
+            arguments => arguments.unwrap_or_default(),
         };
+        let types: Vec<T> = arguments.iter().map(|argument| argument.data_type.clone()).collect();
+        let not_for_types = || not_for_types(name, &types);
+        if function == StringAgg {
+            return self.string_agg(arguments)?.ok_or_else(not_for_types);
+        }
+        let Ok([input]) = <[Typed; 1]>::try_from(arguments) else { return Err(not_for_types()) };
         let input = self.resolved(input)?;
-        let not_for_type = |t: &DataType| {
-            Error::new(
-                SqlState::UNDEFINED_FUNCTION,
-                format!("function {name}({t}) does not exist"),
-            )
-            .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
-        };
         let result = match (function, &input.data_type) {
             (Count, _) => T::Int8,
             (Sum, T::Int2 | T::Int4) => T::Int8,
             (Sum | Avg, T::Int2 | T::Int4 | T::Int8 | T::Numeric(_)) => T::Numeric(None),
             (Sum | Avg, T::Float8) => T::Float8,
-            (Min | Max, T::Bool | T::Uuid | T::Void) => return Err(not_for_type(&input.data_type)),
+            (Min | Max, T::Bool | T::Uuid | T::Void) => return Err(not_for_types()),
             (Min | Max, T::Varchar(_)) => T::Text,
             (Min | Max, t) => t.without_modifier(),
             (BoolAnd | BoolOr, T::Bool) => T::Bool,
             (ArrayAgg, t) if t.array_oid() != 0 => T::Array(Box::new(t.without_modifier())),
-            (_, t) => return Err(not_for_type(t)),
+            _ => return Err(not_for_types()),
         };
         let kept = input.data_type.clone();
         let expr = self.coerce(input, &kept, CastContext::Implicit)?;
-        Ok((Some(expr), result))
+        Ok(TypedAggregate { input: Some(Typed::new(expr, kept)), separator: None, result })
     }
+
+    /// Of two texts or two byte strings; `None`: of others.
+    fn string_agg(&mut self, arguments: Vec<Typed>) -> Result<Option<TypedAggregate>> {
+        use DataType as T;
+        let Ok([value, separator]) = <[Typed; 2]>::try_from(arguments) else { return Ok(None) };
+        let of_bytes = [&value, &separator].iter().any(|it| it.data_type == T::Bytea);
+        let result = if of_bytes { T::Bytea } else { T::Text };
+        let fits = |it: &Typed| match &it.data_type {
+            T::Unknown => true,
+            data_type if of_bytes => *data_type == T::Bytea,
+            data_type => data_type.is_string(),
+        };
+        if !fits(&value) || !fits(&separator) {
+            return Ok(None);
+        }
+        let value = self.coerce(value, &result, CastContext::Implicit)?;
+        let separator = self.coerce(separator, &result, CastContext::Implicit)?;
+        let input = Some(Typed::new(value, result.clone()));
+        Ok(Some(TypedAggregate { input, separator: Some(separator), result }))
+    }
+}
+
+struct TypedAggregate {
+    input: Option<Typed>,
+    separator: Option<Expr>,
+    result: DataType,
+}
+
+fn not_for_types(name: &str, types: &[DataType]) -> Error {
+    let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+    let what = format!("function {name}({}) does not exist", types.join(", "));
+    Error::new(SqlState::UNDEFINED_FUNCTION, what).with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+}
+
+/// Whether the order of values shows in the result.
+fn sorts(function: AggregateFunction, input: Option<&DataType>) -> bool {
+    match function {
+        AggregateFunction::ArrayAgg | AggregateFunction::StringAgg => true,
+        AggregateFunction::Sum | AggregateFunction::Avg => input == Some(&DataType::Float8),
+        _ => false,
+    }
+}
+
+/// What is distinct is sorted by all that it is distinct in: first as ORDER BY says, which knows
+/// nothing else.
+fn order_of_distinct(made: &mut Aggregate) -> Result<()> {
+    let arguments: Vec<Expr> = made.input.iter().chain(&made.separator).cloned().collect();
+    if made.order.iter().any(|key| !arguments.contains(&key.expr)) {
+        let what =
+            "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+        return Err(Error::new(SqlState::INVALID_COLUMN_REFERENCE, what));
+    }
+    let mut order = std::mem::take(&mut made.order).into_vec();
+    for expr in arguments {
+        if !order.iter().any(|key| key.expr == expr) {
+            order.push(SortKey { expr, descending: false, nulls_first: false });
+        }
+    }
+    made.order = order.into();
+    Ok(())
 }
 
 /// Rewrites `expr` from the row before grouping to the one after: groups, then aggregates.

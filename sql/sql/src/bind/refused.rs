@@ -82,7 +82,6 @@ const MISSING: &[&str] = &[
     "stddev",
     "stddev_pop",
     "stddev_samp",
-    "string_agg",
     "to_char",
     "to_date",
     "to_json",

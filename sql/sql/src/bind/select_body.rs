@@ -63,7 +63,7 @@ impl SelectBody {
         let OfGroups { for_each_row, for_each_group } =
             std::mem::take(&mut self.applied).of_groups(&groups.exprs);
         from.items.extend(for_each_row);
-        let inputs = calls.iter().flat_map(|c| c.input.iter().chain(&c.filter));
+        let inputs = calls.iter().flat_map(Aggregate::exprs);
         let used = inputs.chain(&groups.exprs).flat_map(Expr::columns).collect();
         let extreme = extreme_key(&groups, &calls);
         let wishes =
@@ -75,7 +75,7 @@ impl SelectBody {
         groups.answer(&groupings, calls.len(), self.each_expr_mut())?;
         let for_each_group =
             self.applied_to_groups(for_each_group, (&groups, calls.len()), scope)?;
-        let inputs = calls.iter_mut().flat_map(|c| c.input.iter_mut().chain(&mut c.filter));
+        let inputs = calls.iter_mut().flat_map(Aggregate::exprs_mut);
         inputs.chain(&mut groups.exprs).for_each(|e| planned.place(e));
         let input = match extreme {
             Some(_) if planned.ordered => first_not_null(planned.query, &calls),

@@ -128,6 +128,8 @@ impl Binder<'_> {
                 input: Some(Expr::Column(0)),
                 distinct: false,
                 filter: None,
+                separator: None,
+                order: Box::default(),
                 result: data_type.clone(),
             }]
             .into(),
@@ -207,6 +209,8 @@ fn verdict(compared: Query, quantifier: Quantifier) -> Query {
         input: Some(input),
         distinct: false,
         filter: None,
+        separator: None,
+        order: Box::default(),
         result: DataType::Bool,
     };
     let found = Query::Aggregate {

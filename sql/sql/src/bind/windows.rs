@@ -165,6 +165,11 @@ impl Binder<'_> {
         let ast::FunctionArguments::List(list) = &call.args else {
             return Err(does_not_exist(name, &[]));
         };
+        let is_aggregate = matches!(function, WindowFunction::Aggregate(_));
+        if is_aggregate && !list.clauses.is_empty() {
+            let what = "aggregate ORDER BY is not implemented for window functions";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
         if !list.clauses.is_empty()
             || !call.within_group.is_empty()
             || call.null_treatment.is_some()
@@ -182,7 +187,8 @@ impl Binder<'_> {
                     let what = "DISTINCT is not implemented for window functions";
                     return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
                 }
-                (made.input.into_iter().collect(), made.filter, made.result)
+                let arguments = made.input.into_iter().chain(made.separator).collect();
+                (arguments, made.filter, made.result)
             }
             _ if call.filter.is_some() => {
                 let what = "FILTER is not implemented for non-aggregate window functions";

@@ -196,6 +196,8 @@ impl Binder<'_> {
             input: Some(Expr::Column(column)),
             distinct: false,
             filter: None,
+            separator: None,
+            order: Box::default(),
             result: DataType::Array(Box::new(DataType::Unknown)),
         };
         let gathered = Query::Aggregate {

@@ -28,6 +28,7 @@ use std::fmt;
 use std::ops::Bound;
 
 use procedure::analysis::visit::each_query;
+use procedure::query::Aggregate;
 use procedure::{Procedure, Query, Step};
 use storage::Snapshot;
 use types::{Error, SqlState, TableId};
@@ -67,7 +68,11 @@ pub fn outgrown_at(procedure: &Procedure) -> Option<u64> {
                     Query::Sets { .. }
                     | Query::Window { .. }
                     | Query::HashJoin { right: true, .. } => BROAD_ROWS_MIN,
-                    Query::Aggregate { sets, .. } if !sets.is_empty() => BROAD_ROWS_MIN,
+                    Query::Aggregate { sets, aggregates, .. }
+                        if !sets.is_empty() || aggregates.iter().any(is_of_many) =>
+                    {
+                        BROAD_ROWS_MIN
+                    }
                     _ => return,
                 };
                 rows_min = Some(rows_min.map_or(from, |rows_min| rows_min.min(from)));
@@ -75,6 +80,11 @@ pub fn outgrown_at(procedure: &Procedure) -> Option<u64> {
         }
     }
     rows_min
+}
+
+/// Whether an aggregate joins texts or sorts what it takes in.
+fn is_of_many(aggregate: &Aggregate) -> bool {
+    !aggregate.order.is_empty() || aggregate.separator.is_some()
 }
 
 /// Why a query is where it is.

@@ -138,8 +138,9 @@ select count(distinct v) from names;
 -- 2
 -- SELECT 1
 select string_agg(v, ',') filter (where v > 'a') from names;
--- ERROR 0A000: function string_agg() is not supported
--- HINT: Compute it in the client.
+-- string_agg text
+-- b
+-- SELECT 1
 select bit_or(1) filter (where true) from names;
 -- ERROR 0A000: function bit_or() is not supported
 -- HINT: Compute it in the client.

@@ -339,6 +339,8 @@ impl Compiler {
             input: Some(Expr::Column(0)),
             distinct: false,
             filter: None,
+            separator: None,
+            order: Box::default(),
             result: DataType::Array(Box::new(DataType::Text)),
         };
         let (input, groups) = (Box::new(scan), Box::default());

@@ -488,6 +488,8 @@ impl Builder {
                 input: Some(Expr::Column(0)),
                 distinct: false,
                 filter: None,
+                separator: None,
+                order: Box::default(),
                 result,
             }]),
         });

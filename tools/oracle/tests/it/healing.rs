@@ -133,6 +133,8 @@ fn phantoms_are_healed() {
             input: None,
             distinct: false,
             filter: None,
+            separator: None,
+            order: Box::default(),
             result: INT,
         };
         let query = Query::Aggregate {

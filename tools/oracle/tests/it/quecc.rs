@@ -133,6 +133,8 @@ fn total(owner: i64) -> Arc<Work> {
         input: Some(Expr::Column(0)),
         distinct: false,
         filter: None,
+        separator: None,
+        order: Box::default(),
         result: DataType::Int8,
     };
     let query = Query::Aggregate {

@@ -72,7 +72,15 @@ impl By {
 fn aggregated(input: Query, function: AggregateFunction, result: DataType) -> Query {
     let distinct = function == AggregateFunction::Count;
     let input_column = Some(Expr::Column(0));
-    let aggregate = Aggregate { function, input: input_column, distinct, filter: None, result };
+    let aggregate = Aggregate {
+        function,
+        input: input_column,
+        distinct,
+        filter: None,
+        separator: None,
+        order: Box::default(),
+        result,
+    };
     Query::Aggregate {
         input: Box::new(input),
         groups: Box::default(),

@@ -72,6 +72,8 @@ fn mixed(tables: &Tables, fields: &[&str]) -> Result<Procedure> {
             input: Some(Expr::Column(0)),
             distinct: false,
             filter: None,
+            separator: None,
+            order: Box::default(),
             result: DataType::Text,
         };
         let aggregates = [greatest].into();

@@ -535,6 +535,8 @@ impl Scope<'_> {
 
     fn aggregate(self, aggregate: &Aggregate) -> Option<Kind> {
         self.condition(aggregate.filter.as_ref())?;
+        let is_plain = aggregate.order.is_empty() && aggregate.separator.is_none();
+        is_plain.then_some(())?;
         let input = match &aggregate.input {
             None => Kind::Null,
             Some(input) => self.kind(input)?,

@@ -177,6 +177,8 @@ impl Tpcc {
             input: Some(Expr::Column(0)),
             distinct: false,
             filter: None,
+            separator: None,
+            order: Box::default(),
             result: DataType::Int8,
         };
         let (groups, aggregates) = (Box::default(), [sum].into());
