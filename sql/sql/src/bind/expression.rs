@@ -10,11 +10,11 @@ use super::aggregates::aggregate_function;
 use super::applied::is_not_true;
 use super::binder::{Binder, Typed, fold};
 use super::operators::{elements_without_blanks, negated_if, without_blanks};
+use super::quantified::{Compared, Quantifier, all_of};
 use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::state::Place;
-use super::subquery::Quantifier;
 use super::windows::needs_over;
 use crate::syntax::names::{data_type, fold as fold_name, function_name};
 use crate::syntax::precedence::SYMMETRIC;
@@ -127,26 +127,30 @@ impl Binder<'_> {
                 let found = self.exists_subquery(scope, subquery)?;
                 Ok(negated_if(*negated, found))
             }
-            E::AnyOp { left, compare_op, right, .. }
-                if *compare_op != ast::BinaryOperator::Eq && is_subquery(right) =>
-            {
-                self.quantified_by(scope, left, (compare_op, Quantifier::Any), right)
-            }
-            E::AllOp { left, compare_op, right } if is_subquery(right) => {
-                self.quantified_by(scope, left, (compare_op, Quantifier::All), right)
-            }
             E::AnyOp { left, compare_op: ast::BinaryOperator::Eq, right, .. } => {
                 self.any_equal(scope, left, right)
             }
-            E::AllOp { left, compare_op: ast::BinaryOperator::NotEq, right } => {
+            E::AllOp { left, compare_op: ast::BinaryOperator::NotEq, right }
+                if !is_subquery(right) =>
+            {
                 let any = self.any_equal(scope, left, right)?;
                 Ok(negated_if(true, any))
             }
-            E::Like { negated, any: false, expr, pattern, escape_char } => {
-                self.like(scope, expr, pattern, escape_char.as_ref(), false, *negated)
+            E::AnyOp { left, compare_op, right, .. } => {
+                let compared = Compared::by(compare_op)?;
+                self.quantified(scope, left, (compared, Quantifier::Any), right)
             }
-            E::ILike { negated, any: false, expr, pattern, escape_char } => {
-                self.like(scope, expr, pattern, escape_char.as_ref(), true, *negated)
+            E::AllOp { left, compare_op, right } => {
+                let compared = Compared::by(compare_op)?;
+                self.quantified(scope, left, (compared, Quantifier::All), right)
+            }
+            E::Like { negated, any, expr, pattern, escape_char } => {
+                let how = (false, *negated, escape(escape_char.as_ref())?);
+                self.like_any(scope, expr, pattern, *any, how)
+            }
+            E::ILike { negated, any, expr, pattern, escape_char } => {
+                let how = (true, *negated, escape(escape_char.as_ref())?);
+                self.like_any(scope, expr, pattern, *any, how)
             }
             _ => self.function_syntax(scope, expr),
         }
@@ -430,30 +434,6 @@ impl Binder<'_> {
         Ok(Typed::new(fold(expr), DataType::Bool))
     }
 
-    /// `x op ANY (SELECT …)` and `x op ALL (SELECT …)`.
-    fn quantified_by(
-        &mut self,
-        scope: &Scope,
-        left: &ast::Expr,
-        (op, quantifier): (&ast::BinaryOperator, Quantifier),
-        right: &ast::Expr,
-    ) -> Result<Typed> {
-        use ast::BinaryOperator as B;
-        let op = match op {
-            B::Eq => BinaryOp::Equal,
-            B::NotEq => BinaryOp::NotEqual,
-            B::Lt => BinaryOp::Less,
-            B::LtEq => BinaryOp::LessOrEqual,
-            B::Gt => BinaryOp::Greater,
-            B::GtEq => BinaryOp::GreaterOrEqual,
-            other => return Err(Error::unsupported(format_args!("{other} ANY or ALL"))),
-        };
-        match right {
-            ast::Expr::Subquery(query) => self.quantified(scope, left, (op, quantifier), query),
-            other => Err(Error::unsupported(format_args!("ANY or ALL of {other}"))),
-        }
-    }
-
     fn any_equal(&mut self, scope: &Scope, left: &ast::Expr, right: &ast::Expr) -> Result<Typed> {
         if let ast::Expr::Subquery(query) = right {
             return self.in_subquery(scope, left, query, false);
@@ -463,39 +443,38 @@ impl Binder<'_> {
         self.equals_any(input, array)
     }
 
-    fn like(
+    fn like_any(
         &mut self,
         scope: &Scope,
         expr: &ast::Expr,
         pattern: &ast::Expr,
-        escape: Option<&ast::ValueWithSpan>,
-        case_insensitive: bool,
-        negated: bool,
+        any: bool,
+        (case_insensitive, negated, escape): (bool, bool, Option<char>),
     ) -> Result<Typed> {
-        let escape = match escape.map(|e| &e.value) {
-            None => Some('\\'),
-            Some(ast::Value::SingleQuotedString(text)) => {
-                let mut characters = text.chars();
-                match (characters.next(), characters.next()) {
-                    (first, None) => first,
-                    _ => {
-                        return Err(Error::new(SqlState(*b"22019"), "invalid escape string")
-                            .with_hint("Escape string must be empty or one character."));
-                    }
-                }
-            }
-            Some(_) => return Err(Error::unsupported("ESCAPE with anything but a literal")),
-        };
-        let mut sides = Vec::with_capacity(2);
-        for side in [expr, pattern] {
-            let typed = self.expression(scope, side)?;
-            if !typed.data_type.is_string() && typed.data_type != DataType::Unknown {
-                return Err(no_operator(&typed.data_type, "~~", &DataType::Text));
-            }
-            sides.push(self.coerce(typed, &DataType::Text, CastContext::Implicit)?);
+        let compared = Compared::Like { case_insensitive, negated, escape };
+        if any {
+            return self.quantified(scope, expr, (compared, Quantifier::Any), pattern);
         }
-        let pattern = Box::new(sides.pop().unwrap_or(Expr::Const(Value::Null)));
-        let input = Box::new(sides.pop().unwrap_or(Expr::Const(Value::Null)));
+        if let Some(all) = all_of(pattern)? {
+            return self.quantified(scope, expr, (compared, Quantifier::All), &all);
+        }
+        let (expr, pattern) = (self.expression(scope, expr)?, self.expression(scope, pattern)?);
+        self.like(expr, pattern, (case_insensitive, negated, escape))
+    }
+
+    pub(super) fn like(
+        &mut self,
+        input: Typed,
+        pattern: Typed,
+        (case_insensitive, negated, escape): (bool, bool, Option<char>),
+    ) -> Result<Typed> {
+        let mut text = |side: Typed| {
+            if !side.data_type.is_string() && side.data_type != DataType::Unknown {
+                return Err(no_operator(&side.data_type, "~~", &DataType::Text));
+            }
+            self.coerce(side, &DataType::Text, CastContext::Implicit).map(Box::new)
+        };
+        let (input, pattern) = (text(input)?, text(pattern)?);
         let expr = Expr::Like { input, pattern, escape, case_insensitive, negated };
         Ok(Typed::new(fold(expr), DataType::Bool))
     }
@@ -649,6 +628,21 @@ impl Binder<'_> {
                 .with_hint("Give the arguments in their order.")),
         };
         list.args.iter().map(bind).collect()
+    }
+}
+
+fn escape(escape: Option<&ast::ValueWithSpan>) -> Result<Option<char>> {
+    match escape.map(|e| &e.value) {
+        None => Ok(Some('\\')),
+        Some(ast::Value::SingleQuotedString(text)) => {
+            let mut characters = text.chars();
+            match (characters.next(), characters.next()) {
+                (first, None) => Ok(first),
+                _ => Err(Error::new(SqlState(*b"22019"), "invalid escape string")
+                    .with_hint("Escape string must be empty or one character.")),
+            }
+        }
+        Some(_) => Err(Error::unsupported("ESCAPE with anything but a literal")),
     }
 }
 

@@ -37,6 +37,7 @@ mod paths;
 mod placeholders;
 mod plan;
 mod proofs;
+mod quantified;
 mod recursive;
 mod refused;
 mod routine;

@@ -10,19 +10,13 @@ use types::{DataType, Error, Result, SqlState, Value};
 use super::applied::Subquery;
 use super::binder::{Binder, Typed};
 use super::operators::negated_if;
+use super::quantified::{Compared, Quantifier};
 use super::rows::fields;
 use super::scope::Scope;
 use super::state::Gives;
 
-/// Of which rows a comparison has to be true.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quantifier {
-    Any,
-    All,
-}
-
 impl Binder<'_> {
-    fn of_expression(&mut self, scope: &Scope, query: &ast::Query) -> Result<Subquery> {
+    pub(super) fn of_expression(&mut self, scope: &Scope, query: &ast::Query) -> Result<Subquery> {
         let has_rows = self.applied.is_some();
         self.subquery(scope, query, has_rows)
     }
@@ -41,7 +35,7 @@ impl Binder<'_> {
     }
 
     /// Steps before this statement's, and a register.
-    fn value_of(&mut self, query: Query, data_type: DataType) -> Result<Typed> {
+    pub(super) fn value_of(&mut self, query: Query, data_type: DataType) -> Result<Typed> {
         let (row, count, value) = (self.register()?, self.register()?, self.register()?);
         let first_only = Step::Require {
             condition: Expr::equal(Expr::Reg(count), Expr::Const(Value::Int(0))),
@@ -89,8 +83,8 @@ impl Binder<'_> {
         negated: bool,
     ) -> Result<Typed> {
         if fields(expr).is_some() {
-            let any = (BinaryOp::Equal, Quantifier::Any);
-            let found = self.quantified(scope, expr, any, query)?;
+            let any = (Compared::By(BinaryOp::Equal), Quantifier::Any);
+            let found = self.quantified_rows(scope, expr, any, query)?;
             return Ok(negated_if(negated, found));
         }
         let Subquery { bound, given } = self.of_expression(scope, query)?;
@@ -149,56 +143,10 @@ impl Binder<'_> {
         let array = Expr::Coalesce([Expr::Reg(array), empty].into());
         Ok(Typed::new(self.let_value(array)?, data_type))
     }
-
-    /// `x < ANY (SELECT …)`, `(x, y) IN (SELECT …)` and their kin: unknown where no row decides it
-    /// and one is unknown.
-    pub(super) fn quantified(
-        &mut self,
-        scope: &Scope,
-        left: &ast::Expr,
-        (op, quantifier): (BinaryOp, Quantifier),
-        query: &ast::Query,
-    ) -> Result<Typed> {
-        let Subquery { bound, given } = self.of_expression(scope, query)?;
-        let sides = fields(left).unwrap_or_else(|| vec![left]);
-        if sides.len() != bound.columns.len() {
-            let few = if sides.len() < bound.columns.len() { "many" } else { "few" };
-            let what = format!("subquery has too {few} columns");
-            return Err(Error::new(SqlState::SYNTAX_ERROR, what));
-        }
-        if sides.len() > 1 && op != BinaryOp::Equal {
-            return Err(Error::unsupported("rows in an order, compared with a subquery's"));
-        }
-        let is_correlated = given.is_some();
-        let mut given = given.unwrap_or_default();
-        let mut parts = Vec::with_capacity(sides.len());
-        for (place, (side, column)) in sides.into_iter().zip(&bound.columns).enumerate() {
-            let side = self.expression(scope, side)?;
-            let side = match side.expr.columns().is_empty() {
-                true => side,
-                false => {
-                    let register = self.register()?;
-                    given.push((register, side.expr));
-                    Typed::new(Expr::Reg(register), side.data_type)
-                }
-            };
-            let other = Typed::new(Expr::Column(place as u16), column.data_type.clone());
-            parts.push(self.comparison(op, side, other)?.expr);
-        }
-        let compared = Query::Project {
-            input: Box::new(bound.query),
-            expressions: [Expr::all(parts).unwrap_or(Expr::Const(Value::Null))].into(),
-        };
-        let query = verdict(compared, quantifier);
-        match given.is_empty() && !is_correlated && !self.refers_outside(&query) {
-            true => self.value_of(query, DataType::Bool),
-            false => self.apply(query, given, Gives::Value, DataType::Bool),
-        }
-    }
 }
 
 /// Of rows of truths the one that decides, as one row.
-fn verdict(compared: Query, quantifier: Quantifier) -> Query {
+pub(super) fn verdict(compared: Query, quantifier: Quantifier) -> Query {
     let truth = || Expr::Column(0);
     let decides = match quantifier {
         Quantifier::Any => truth(),

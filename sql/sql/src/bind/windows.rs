@@ -267,7 +267,11 @@ impl Binder<'_> {
             (W::Lag | W::Lead, 3) => {
                 let (value, number, missing) = (next(), next(), next());
                 let number = self.coerce(number, &DataType::Int4, CastContext::Implicit)?;
-                let (both, data_type) = self.unify(vec![value, missing], name)?;
+                let unified = self.unify(vec![value, missing], name);
+                let (both, data_type) = unified.map_err(|error| match error.code() {
+                    SqlState::DATATYPE_MISMATCH => does_not_exist(name, &types),
+                    _ => error,
+                })?;
                 match <[Expr; 2]>::try_from(both) {
                     Ok([value, missing]) => Ok(([value, number, missing].into(), data_type)),
                     Err(_) => Err(does_not_exist(name, &types)),
