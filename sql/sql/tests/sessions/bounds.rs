@@ -17,7 +17,7 @@ pub const TIMED_OUT: Promise =
     Promise::new("a statement ends behind its timeout", Duration::from_millis(100)).times(5.0);
 
 /// What takes hours, in every operator that has a loop of its own.
-const ENDLESS: [&str; 11] = [
+const ENDLESS: [&str; 14] = [
     "SELECT count(*) FROM t a, t b, t c, t d",
     "SELECT count(*) FROM t a JOIN t b ON a.v = b.v JOIN t c ON c.v = b.v JOIN t d ON d.v = c.v",
     "SELECT count(*) FROM generate_series(1, 100000000000) n WHERE n < 0",
@@ -30,6 +30,10 @@ const ENDLESS: [&str; 11] = [
     "SELECT count(*) FROM t a, LATERAL (SELECT b.id FROM t b, t c, t d WHERE b.id <> a.id) x",
     "SELECT a.v FROM t a, t b, t c, t d EXCEPT SELECT 1",
     "SELECT 0 INTERSECT ALL SELECT a.v FROM t a, t b, t c, t d",
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n FROM r) SELECT count(*) FROM r",
+    "WITH RECURSIVE r AS (SELECT 0 AS n UNION SELECT (n + 1) % 7 FROM r, t a, t b, t c)
+         SELECT max(n) FROM r",
+    "SELECT a.v, count(*) FROM t a, t b, t c, t d GROUP BY CUBE (a.v, b.v)",
 ];
 
 async fn prepare_endless(client: &mut Client) {
@@ -391,8 +395,9 @@ fn the_ledgers_parameters_bound_transactions() {
 }
 
 /// Queries in a transaction that writes, and the least that they take: what a subquery reads for
-/// each row around it, both sides of a comparison of sets, all rows of all frames.
-const REPEATED: [(&str, u64); 6] = [
+/// each row around it, both sides of a comparison of sets, all rows of all frames, each turn of a
+/// recursion, each set of groups.
+const REPEATED: [(&str, u64); 9] = [
     ("SELECT id, (SELECT count(*) FROM t b WHERE b.v <> a.v) FROM t a", 115_600),
     ("SELECT id, 0 FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.v = a.v + 1000)", 115_600),
     (
@@ -406,6 +411,16 @@ const REPEATED: [(&str, u64); 6] = [
              + count(id) OVER (ORDER BY id ROWS BETWEEN 169 PRECEDING AND 170 FOLLOWING) FROM t",
         150_000,
     ),
+    (
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 60000)
+             SELECT n, 0 FROM r WHERE n < 3",
+        120_000,
+    ),
+    (
+        "SELECT a.id, count(*) FROM t a, t b GROUP BY GROUPING SETS ((a.id), (a.id)) LIMIT 340",
+        231_200,
+    ),
+    ("SELECT a.id, length(string_agg('x', '' ORDER BY b.id)) FROM t a, t b GROUP BY a.id", 115_600),
 ];
 
 /// The same on all replicas, to the last unit.
