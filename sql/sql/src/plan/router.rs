@@ -113,15 +113,25 @@ impl fmt::Display for Reason {
 /// Whether another engine may have an answer where the fast path's binder has this error: it does
 /// not know what it refuses, which is another thing than what PostgreSQL refuses, too.
 pub fn is_refusal(error: &Error) -> bool {
-    let is_type = !error.message().starts_with("window ");
-    is_unknown(error)
-        || error.code() == SqlState::UNDEFINED_OBJECT && is_type
-        || matches!(
-            error.code(),
-            SqlState::UNDEFINED_FUNCTION
-                | SqlState::INVALID_SCHEMA_NAME
-                | SqlState::UNDEFINED_TABLE
-        )
+    match error.code() {
+        SqlState::UNDEFINED_OBJECT => !error.message().starts_with("window "),
+        SqlState::UNDEFINED_FUNCTION => !is_of_known_function(error.message()),
+        SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_TABLE => true,
+        _ => is_unknown(error),
+    }
+}
+
+/// Whether a call with such arguments is none of a function that the binder knows for all types for
+/// which there is any.
+fn is_of_known_function(message: &str) -> bool {
+    const KNOWN: [&str; 6] =
+        ["string_agg", "lag", "lead", "first_value", "last_value", "nth_value"];
+    // Of nothing, or of all columns.
+    const OF_NOTHING: [&str; 5] = ["sum(", "avg(", "min(", "max(", "array_agg("];
+    let Some(call) = message.strip_prefix("function ") else { return false };
+    let of_nothing = |name: &&str| call.strip_prefix(*name).is_some_and(|it| it.starts_with(')'));
+    let name = call.split_once('(').map_or(call, |(name, _)| name);
+    KNOWN.contains(&name) || OF_NOTHING.iter().any(of_nothing)
 }
 
 /// What [`Error::unsupported`] says.
