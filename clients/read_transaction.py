@@ -99,6 +99,16 @@ class Reader(canonical.Reader):
         if kind == 10:
             first, order = self.varint(), self.take(32).hex()
             return {"skip": first, "order": order, "reason": self.text()}
+        if kind == 11:
+            return {
+                "proposal": self.proposal(),
+                "schema_version": self.varint(),
+                "now": self.zigzag(),
+                "rows_read": self.list(self.row_read),
+                "ranges_read": self.list(lambda: self.range_read(32)),
+                "writes": self.list(self.row_write),
+                "result": self.take(32).hex(),
+            }
         raise ValueError(f"a request of kind {kind}")
 
     def image(self):
@@ -149,14 +159,34 @@ class Reader(canonical.Reader):
         kind = self.byte()
         return None if kind == 0 else {["", "at", "beyond"][kind]: self.string().hex()}
 
-    def range_read(self):
+    def range_read(self, digest=16):
         said = {"table": self.varint(), "index": self.varint(), "backwards": self.flag()}
         said |= {"low": self.bound(), "high": self.bound()}
         rows = self.varint()
-        return said | {"rows": rows >> 1, "stopped": rows % 2 == 1, "digest": self.take(16).hex()}
+        said |= {"rows": rows >> 1, "stopped": rows % 2 == 1}
+        return said | {"digest": self.take(digest).hex()}
 
     def write(self):
         return self.body() | {"count": self.varint(), "answer": self.list(self.row)}
+
+
+    def proposal(self):
+        said = self.body()
+        if not said.keys() & {"statement", "call", "load"}:
+            raise ValueError("a proposal of another kind")
+        return said
+
+    def row_write(self):
+        table, kind = self.varint(), self.byte()
+        if kind == 0:
+            return {"table": table, "insert": self.row()}
+        if kind == 1:
+            key = self.row()
+            changes = self.list(lambda: {"column": self.varint(), "value": self.value()})
+            return {"table": table, "update": key, "changes": changes}
+        if kind == 2:
+            return {"table": table, "delete": self.row()}
+        raise ValueError(f"a write of kind {kind}")
 
 
 def whole(data, read):

@@ -89,7 +89,7 @@ impl Recorder for ReadSet {
     }
 
     fn range_read(&mut self, range: &Range, digest: RangeDigest) {
-        self.ranges.push(RangeRequirement { range: range.clone(), digest });
+        self.ranges.push(RangeRequirement { range: range.clone(), digest, seal: None });
     }
 }
 
@@ -242,9 +242,7 @@ impl VersionCheck {
 
     fn range_holds(&mut self, required: &RangeRequirement) -> bool {
         self.meter.refill();
-        let RangeRequirement { range, digest } = required;
-        let now = RangeDigest::again(&mut self.newest, range, digest, &self.meter);
-        now.is_ok_and(|now| now == *digest)
+        required.holds(&mut self.newest, &self.meter).is_ok_and(|holds| holds)
     }
 }
 

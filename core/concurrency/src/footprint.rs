@@ -10,6 +10,7 @@ use std::ops::{Bound, ControlFlow};
 use kit::pool::Lease;
 use procedure::Meter;
 use procedure::access::{Access, Range};
+use sha2::{Digest, Sha256};
 use types::{Error, Key, Stamp, Stop, TableId};
 
 use crate::pending::RecordId;
@@ -155,7 +156,7 @@ impl Recorder for Footprint {
             true => &mut self.ranges,
             false => &mut self.ranges_aside,
         };
-        ranges.push(RangeRequirement { range: range.clone(), digest });
+        ranges.push(RangeRequirement { range: range.clone(), digest, seal: None });
     }
 
     fn own_read(&mut self) {
@@ -309,4 +310,34 @@ impl RangeDigest {
         })?;
         Ok(digest)
     }
+}
+
+/// SHA-256 of the keys of a range's rows and their stamps, in order: of it no other range can be
+/// found that has the same one.
+pub type RangeSeal = [u8; 32];
+
+/// Bytes that are hashed for one unit of work.
+const SEALED_BYTES_PER_UNIT: usize = 64;
+
+/// Reads a range and sums it up as `like` was: how many rows, and their seal.
+pub fn seal_range<A: Access>(
+    access: &mut A,
+    range: &Range,
+    like: &RangeDigest,
+    meter: &Meter,
+) -> Result<(u64, RangeSeal), Stop> {
+    let (mut rows, mut hash) = (0, Sha256::new());
+    if !(like.stopped && like.rows == 0) {
+        access.scan(range, &[], |key, stamp, _| {
+            let key = key.as_bytes();
+            meter.spend(1 + (key.len() / SEALED_BYTES_PER_UNIT) as u64)?;
+            rows += 1;
+            hash.update((key.len() as u64).to_be_bytes());
+            hash.update(key);
+            hash.update(stamp.0.to_be_bytes());
+            let enough = like.stopped && like.rows == rows;
+            Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+    }
+    Ok((rows, hash.finalize().into()))
 }

@@ -60,7 +60,7 @@ pub use below::{Below, Stored};
 pub use carried::{Carried, CarriedState};
 pub use claims::{Claim, FootprintMark, Place};
 pub use epoch::{Call, Epoch, EpochWorker};
-pub use footprint::{Footprint, NoRecord, RangeDigest, Recorder, RowRead};
+pub use footprint::{Footprint, NoRecord, RangeDigest, RangeSeal, Recorder, RowRead, seal_range};
 pub use history::{History, Past};
 pub use overlay::{Moment, Overlay};
 pub use pending::{PendingWrite, RecordId, WriteSet, WriteState};

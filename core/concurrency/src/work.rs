@@ -19,10 +19,10 @@ use std::sync::Arc;
 use procedure::access::{Access, Range};
 use procedure::run_within;
 use procedure::step::{Output, Procedure};
-use procedure::{Frame, ProgramResult};
+use procedure::{Frame, Meter, ProgramResult};
 use types::{Error, Key, SqlState, Stamp, Stop, TableId, Value};
 
-use crate::footprint::RangeDigest;
+use crate::footprint::{RangeDigest, RangeSeal, seal_range};
 use crate::trial::{self, Mutant};
 
 #[derive(Debug)]
@@ -115,6 +115,8 @@ pub struct RowRequirement {
 pub struct RangeRequirement {
     pub range: Range,
     pub digest: RangeDigest,
+    /// Where others rest on it: then of the digest only the number of rows counts.
+    pub seal: Option<Box<RangeSeal>>,
 }
 
 /// What a statement answered when the client ran it.
@@ -191,6 +193,17 @@ impl Interactive {
     }
 }
 
+impl RangeRequirement {
+    /// The range is read again.
+    pub fn holds<A: Access>(&self, access: &mut A, meter: &Meter) -> Result<bool, Stop> {
+        let RangeRequirement { range, digest, seal } = self;
+        Ok(match seal {
+            None => RangeDigest::again(access, range, digest, meter)? == *digest,
+            Some(seal) => seal_range(access, range, digest, meter)? == (digest.rows, **seal),
+        })
+    }
+}
+
 impl<W> Interactive<W> {
     /// What the client was shown is still so.
     pub fn require<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<(), Stop> {
@@ -202,10 +215,8 @@ impl<W> Interactive<W> {
             }
         }
         for requirement in &self.ranges {
-            let now =
-                RangeDigest::again(access, &requirement.range, &requirement.digest, frame.meter())
-                    .map_err(schema_changed)?;
-            if now != requirement.digest {
+            let holds = requirement.holds(access, frame.meter()).map_err(schema_changed)?;
+            if !holds {
                 return Err(stale("Rows of a range that the transaction read were changed since."));
             }
         }

@@ -50,6 +50,12 @@ impl Body {
             Body::Skip { first, reason, .. } => {
                 one_line(&format!("skip from block {first} on: {reason}"))
             }
+            Body::Endorsed(endorsed) => {
+                let reads = endorsed.rows.len() + endorsed.ranges.len();
+                let writes = endorsed.writes.len();
+                let proposal = endorsed.proposal.describe();
+                format!("endorsed, {reads} reads and {writes} writes: {proposal}")
+            }
         }
     }
 }

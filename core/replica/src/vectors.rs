@@ -19,7 +19,9 @@ use types::{DataType, Error, Key, Origin, SqlState, Stamp, TableId, Value};
 
 use crate::parameter_types::ParameterTypes;
 use crate::transaction::outcome::{Fate, imaged};
-use crate::transaction::{Body, RowImage, SchemaSeen, encode_outcome};
+use crate::transaction::{
+    Body, Endorsed, RowChange, RowImage, RowWrite, SchemaSeen, encode_outcome,
+};
 
 const SQL: &str = "UPDATE t SET a = a + $1";
 
@@ -62,6 +64,7 @@ fn interactive() -> (Body, Json) {
         ranges: vec![RangeRequirement {
             range,
             digest: RangeDigest::from_parts(9, true, [1, u64::MAX]),
+            seal: None,
         }],
         writes: vec![(statement(&[]), expected)],
     };
@@ -110,6 +113,48 @@ fn migration() -> (Body, Json) {
     (Body::Interactive { seen, transaction }, means)
 }
 
+fn endorsed() -> (Body, Json) {
+    let (table, key) = (TableId(3), Key::from(&[1, 2, 3][..]));
+    let (low, high) = (Bound::Included(key.clone()), Bound::Unbounded);
+    let range = Range { table, index: 0, low, high, reverse: false };
+    let digest = RangeDigest::from_parts(2, false, [0; 2]);
+    let write = |change| RowWrite { table, change };
+    let body = Endorsed {
+        proposal: Body::call("p", vec![Value::Int(30)]),
+        schema_version: 300,
+        now_us: 7,
+        rows: vec![RowRequirement { table, key, stamp: Some(Stamp::new(4, 5)) }],
+        ranges: vec![RangeRequirement { range, digest, seal: Some(Box::new([5; 32])) }],
+        writes: vec![
+            write(RowChange::Insert(vec![Value::Int(1), Value::Null])),
+            write(RowChange::Update {
+                key: vec![Value::from("a")],
+                columns: vec![(1, Value::Int(70))],
+            }),
+            write(RowChange::Delete { key: vec![Value::from("b")] }),
+        ],
+        result: [6; 32],
+    };
+    let means = json!({
+        "proposal": { "call": "p", "arguments": [30] },
+        "schema_version": 300,
+        "now": 7,
+        "rows_read": [{ "table": 3, "key": "010203", "stamp": (4 << 24) + 5 }],
+        "ranges_read": [{
+            "table": 3, "index": 0, "backwards": false,
+            "low": { "at": "010203" }, "high": null,
+            "rows": 2, "stopped": false, "digest": "05".repeat(32),
+        }],
+        "writes": [
+            { "table": 3, "insert": [1, null] },
+            { "table": 3, "update": ["a"], "changes": [{ "column": 1, "value": 70 }] },
+            { "table": 3, "delete": ["b"] },
+        ],
+        "result": "06".repeat(32),
+    });
+    (Body::Endorsed(Box::new(body)), means)
+}
+
 fn requests() -> Vec<(Body, Json)> {
     let types = [None, Some(DataType::Numeric(Some((9, 2))))];
     let rows = vec![[Value::Int(1)].into(), [Value::Null].into()];
@@ -149,6 +194,7 @@ fn requests() -> Vec<(Body, Json)> {
             Body::Skip { first: 300, order: [7; 32], reason: "it panics".into() },
             json!({ "skip": 300, "order": "07".repeat(32), "reason": "it panics" }),
         ),
+        endorsed(),
     ]
 }
 

@@ -235,12 +235,14 @@ fn transaction(bytes: &bytes::Bytes) -> Json {
         Body::Parameter { .. } => "parameter",
         Body::Checkpoint { .. } => "checkpoint",
         Body::Skip { .. } => "skip",
+        Body::Endorsed(_) => "endorsed",
     };
     let statements: Vec<Json> = match &transaction.body {
         Body::Interactive { transaction, .. } => {
             let writes = transaction.writes.iter().take(PARTS_MAX);
             writes.map(|(write, _)| statement(write)).collect()
         }
+        Body::Endorsed(endorsed) => vec![statement(&endorsed.proposal)],
         body => vec![statement(body)],
     };
     let mut shown = json!({
@@ -263,6 +265,12 @@ fn transaction(bytes: &bytes::Bytes) -> Json {
             "writes": transaction.writes.len(),
         });
     }
+    if let Body::Endorsed(endorsed) = &transaction.body {
+        shown["requirements"] = json!({
+            "rows": endorsed.rows.len(), "ranges": endorsed.ranges.len(),
+            "writes": endorsed.writes.len(),
+        });
+    }
     shown
 }
 
@@ -283,7 +291,10 @@ fn statement(body: &Body) -> Json {
         Body::Parameter { name, value } => {
             json!({"text": format!("SET ledger.{name} = '{}'", cut(value))})
         }
-        Body::Interactive { .. } | Body::Checkpoint { .. } | Body::Skip { .. } => {
+        Body::Interactive { .. }
+        | Body::Checkpoint { .. }
+        | Body::Skip { .. }
+        | Body::Endorsed(_) => {
             json!({"text": body.describe()})
         }
     }

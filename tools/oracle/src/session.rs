@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use concurrency::{
-    Expectation, Footprint, Interactive, Load, Moment, Overlay, RangeRequirement, RowRequirement,
-    Statement, Work,
+    Expectation, Footprint, Interactive, Load, Moment, NoRecord, Overlay, RangeRequirement,
+    RowRequirement, Statement, Work, seal_range,
 };
 use kit::random::Random;
 use procedure::step::Procedure;
-use procedure::{Frame, ProgramResult};
-use storage::{Catalog, LATEST, Store};
+use procedure::{Frame, Meter, ProgramResult};
+use storage::{Catalog, LATEST, Snapshot, Store};
 use types::{Error, Height, Stamp, Stop};
 
 use crate::programs::{OPERATIONS, Operation, QUERIES, random_calls, random_rows};
@@ -53,10 +53,13 @@ impl Session {
         let snapshot = store.snapshot();
         let catalog = Arc::clone(snapshot.catalog());
         let played = play(&script, catalog, snapshot.height(), snapshot.height());
+        // Some rest on ranges as endorsed transactions do.
+        let seals = script.len().is_multiple_of(4);
+        let ranges = if seals { sealed(&snapshot, played.ranges) } else { played.ranges };
         let work = Work::Interactive(Interactive {
             now_us: snapshot.height() as i64,
             rows: played.rows,
-            ranges: played.ranges,
+            ranges,
             writes: played.writes,
         });
         let session = Session { script, answers: played.answers, height: snapshot.height() };
@@ -67,6 +70,20 @@ impl Session {
     pub(crate) fn again(&self, catalog: Arc<Catalog>) -> Vec<Answer> {
         play(&self.script, catalog, LATEST, self.height).answers
     }
+}
+
+fn sealed(snapshot: &Snapshot, ranges: Vec<RangeRequirement>) -> Vec<RangeRequirement> {
+    let nowhere = Moment { height: 0, position: 0, now_us: 0 };
+    let catalog = Arc::clone(snapshot.catalog());
+    let mut below = Overlay::new(catalog, snapshot.height(), nowhere, NoRecord);
+    let meter = Meter::default();
+    let mut seal = |required: RangeRequirement| {
+        let (rows, seal) = seal_range(&mut below, &required.range, &required.digest, &meter)
+            .expect("a range that was read can be read again");
+        assert_eq!(rows, required.digest.rows, "on the same snapshot");
+        RangeRequirement { seal: Some(Box::new(seal)), ..required }
+    };
+    ranges.into_iter().map(&mut seal).collect()
 }
 
 fn play(script: &[Action], catalog: Arc<Catalog>, at: Height, height: Height) -> Played {

@@ -46,6 +46,32 @@ impl Agreed<'_> {
         ))
     }
 
+    /// The same of what a transaction was simulated to write, which is believed for its endorsers'
+    /// sake: of every organisation that the policy names, or whose users it does, a node has to
+    /// have simulated it. What users sign is no simulation.
+    ///
+    /// # Errors
+    /// 42T01: a policy is not met so.
+    pub fn check_endorsed(&self, policy: &Policy, what: &str) -> Result<()> {
+        let Some(missing) = policy.missing(&mut |party| self.endorses(&party.organisation)) else {
+            return Ok(());
+        };
+        let message = format!("the transaction lacks endorsements that {what} asks for");
+        Err(Error::new(APPROVAL_MISSING, message)
+            .with_detail(format!("The policy is {policy}, of nodes: {missing}."))
+            .with_hint(
+                "tally_approve() on a node of an organisation simulates the transaction, and \
+                 endorses what it came to if the node comes to the same.",
+            ))
+    }
+
+    fn endorses(&self, organisation: &str) -> bool {
+        let Ok(organisation) = self.organisations.named(organisation) else { return false };
+        self.approvers
+            .iter()
+            .any(|key| matches!(holder(organisation, key), Some(Holder::Root | Holder::Node(_))))
+    }
+
     fn fits(&self, party: &Party) -> bool {
         let Ok(organisation) = self.organisations.named(&party.organisation) else { return false };
         match &party.role {
@@ -221,6 +247,20 @@ mod tests {
         assert!(world.lacks("bank_a", &[ROOT_A], &[]).is_none());
         assert!(world.lacks("bank_a", &[NODE_A], &[]).is_some());
         assert!(world.lacks("bank_a", &[NODE_A], &[NODE_A]).is_none());
+    }
+
+    #[test]
+    fn endorsers_are_nodes_whatever_users_a_policy_names() {
+        let World { roles, organisations, .. } = &world();
+        let endorsed = |policy: &str, approvers: &[KeyId]| {
+            let signers = &[ROOT_A, ROOT_B];
+            let agreed = Agreed { organisations, roles, signers, approvers };
+            agreed.check_endorsed(&Policy::parse(policy).unwrap(), "table \"t\"").is_ok()
+        };
+        assert!(endorsed("bank_a.ada", &[NODE_A]) && endorsed("bank_a.ada", &[ROOT_A]));
+        assert!(!endorsed("bank_a.ada", &[ADA]) && !endorsed("bank_a", &[NODE_B, EVE, NONE]));
+        assert!(!endorsed("AND(bank_a, bank_b.eve)", &[NODE_A]));
+        assert!(endorsed("AND(bank_a, bank_b.eve)", &[NODE_B, NODE_A]));
     }
 
     #[test]

@@ -17,34 +17,32 @@
 //!   8 checkpoint  height: varint, digest: 32
 //!   9 migration   as 4, with schema changes (kind 5) among its writes, one at least
 //!  10 skip        first: varint, order hash: 32, reason: str
+//!  11 endorsed    see [`endorsed`]
 //! ```
 //!
 //! `str` is a varint length and UTF-8; `values` is a varint count and tagged values
 //! (`types::codec`).
 
-use concurrency::{
-    Expectation, Interactive, Load, RangeDigest, RangeRequirement, RowRequirement, Statement,
-};
+use concurrency::{Expectation, Interactive, Load, RangeDigest, RangeRequirement, Statement};
 use identity::KeyId;
 use ledger::Hash;
 use order::{Envelope, Seed};
 use pipeline::Barrier;
-use types::codec::{
-    decode_bytes, decode_i64, decode_str, decode_u64, encode_bytes, encode_i64, encode_str,
-    encode_u64,
-};
-use types::{Error, Height, Key, Result, SqlState, Stamp, Value};
+use types::codec::{decode_i64, decode_str, decode_u64, encode_i64, encode_str, encode_u64};
+use types::{Error, Height, Result, SqlState, Value};
 
 use crate::parameter_types::ParameterTypes;
 
+pub mod endorsed;
 pub mod outcome;
 mod parts;
 
+pub use endorsed::{RowChange, RowWrite, result_hash};
 pub use outcome::{RowImage, encode_outcome, is_committed};
 pub(crate) use parts::decode_rows;
 use parts::{
-    corrupt, decode_array, decode_byte, decode_list, decode_range, decode_table, decode_values,
-    decode_word, encode_range, encode_rows, encode_values,
+    corrupt, decode_array, decode_byte, decode_list, decode_range, decode_row_read, decode_values,
+    decode_word, encode_range, encode_row_read, encode_rows, encode_values,
 };
 
 /// One transaction of a block, before it is compiled: who asks, and what for.
@@ -96,6 +94,8 @@ pub enum Body {
         order: Hash,
         reason: String,
     },
+    /// What endorsers have simulated.
+    Endorsed(Box<Endorsed>),
 }
 
 /// The schema that a transaction's keys and ranges are of.
@@ -107,12 +107,16 @@ pub struct SchemaSeen {
     pub whole: bool,
 }
 
+/// See [`endorsed`].
+pub type Endorsed = endorsed::Endorsed<Body>;
+
 const INTERACTIVE: u8 = 4;
 const SCHEMA: u8 = 5;
 const PARAMETER: u8 = 6;
 const CHECKPOINT: u8 = 8;
 const MIGRATION: u8 = 9;
 const SKIP: u8 = 10;
+const ENDORSED: u8 = 11;
 
 /// A statement as the client sent it, and the types it gave with it.
 #[derive(Clone, PartialEq, Debug)]
@@ -349,6 +353,10 @@ impl Body {
                 out.extend_from_slice(order);
                 encode_str(reason, out);
             }
+            Body::Endorsed(endorsed) => {
+                out.push(ENDORSED);
+                endorsed.encode(Body::encode, out);
+            }
         }
     }
 
@@ -372,6 +380,9 @@ impl Body {
                 order: decode_array(input)?,
                 reason: text(input)?,
             },
+            ENDORSED => Body::Endorsed(Box::new(Endorsed::decode(input, |input| {
+                Body::decode_write(INTERACTIVE, input)
+            })?)),
             _ => return Err(corrupt("a transaction of unknown kind")),
         })
     }
@@ -424,10 +435,7 @@ fn encode_interactive<W>(
     encode_u64(seen.version << 1 | u64::from(seen.whole), out);
     encode_u64(transaction.rows.len() as u64, out);
     for row in &transaction.rows {
-        encode_u64(u64::from(row.table.0), out);
-        encode_bytes(row.key.as_bytes(), out);
-        // Heights start at 1, so no stamp is zero.
-        encode_u64(row.stamp.map_or(0, |stamp| stamp.0), out);
+        encode_row_read(row, out);
     }
     encode_u64(transaction.ranges.len() as u64, out);
     for requirement in &transaction.ranges {
@@ -451,22 +459,13 @@ fn decode_interactive(kind: u8, input: &mut &[u8]) -> Result<Body> {
     let seen = SchemaSeen { version: seen >> 1, whole: seen & 1 == 1 };
     let transaction = Interactive {
         now_us,
-        rows: decode_list(input, |input| {
-            Ok(RowRequirement {
-                table: decode_table(input)?,
-                key: Key::from(decode_bytes(input)?),
-                stamp: match decode_u64(input)? {
-                    0 => None,
-                    stamp => Some(Stamp(stamp)),
-                },
-            })
-        })?,
+        rows: decode_list(input, decode_row_read)?,
         ranges: decode_list(input, |input| {
             let range = decode_range(input)?;
             let rows = decode_u64(input)?;
             let lanes = [decode_word(input)?, decode_word(input)?];
             let digest = RangeDigest::from_parts(rows >> 1, rows & 1 == 1, lanes);
-            Ok(RangeRequirement { range, digest })
+            Ok(RangeRequirement { range, digest, seal: None })
         })?,
         writes: decode_list(input, |input| {
             let write = Body::decode_write(kind, input)?;
@@ -487,8 +486,9 @@ fn decode_interactive(kind: u8, input: &mut &[u8]) -> Result<Body> {
 mod tests {
     use std::ops::Bound;
 
+    use concurrency::RowRequirement;
     use procedure::access::Range;
-    use types::{DataType, TableId};
+    use types::{DataType, Key, Stamp, TableId};
 
     use super::*;
 
@@ -513,14 +513,34 @@ mod tests {
         let transaction = Interactive {
             now_us: -7,
             rows: vec![read(None), read(Some(Stamp::new(4, 5)))],
-            ranges: vec![RangeRequirement { range, digest }],
+            ranges: vec![RangeRequirement { range, digest, seal: None }],
             writes: [&statement, &typed, &load].map(|body| (body.clone(), expected())).into(),
         };
         let schema = Body::Schema { text: "CREATE TABLE t (a int)".into() };
+        let endorsed = |proposal: &Body| {
+            let digest = RangeDigest::from_parts(9, true, [0; 2]);
+            let range = transaction.ranges[0].range.clone();
+            let write = |change| RowWrite { table: TableId(3), change };
+            let key = || vec![Value::Int(7)];
+            Body::Endorsed(Box::new(Endorsed {
+                proposal: proposal.clone(),
+                schema_version: 300,
+                now_us: -7,
+                rows: transaction.rows.clone(),
+                ranges: vec![RangeRequirement { range, digest, seal: Some(Box::new([5; 32])) }],
+                writes: vec![
+                    write(RowChange::Insert(arguments())),
+                    write(RowChange::Update { key: key(), columns: vec![(300, Value::Null)] }),
+                    write(RowChange::Delete { key: key() }),
+                ],
+                result: [6; 32],
+            }))
+        };
+        let endorsed = [&statement, &typed, &load].map(endorsed);
         let seen = |whole| SchemaSeen { version: 300, whole };
         let mut migration = transaction.clone();
         migration.writes.insert(1, (schema.clone(), Expectation::default()));
-        vec![
+        let mut all = vec![
             statement,
             typed,
             load,
@@ -532,7 +552,9 @@ mod tests {
             Body::Interactive { seen: seen(true), transaction: migration },
             Body::Checkpoint { height: 300, digest: [7; 32] },
             Body::Skip { first: 300, order: [7; 32], reason: "it panics".into() },
-        ]
+        ];
+        all.extend(endorsed);
+        all
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use std::ops::Bound;
 
+use concurrency::RowRequirement;
 use procedure::access::Range;
 use types::codec::{
     decode_bytes, decode_u64, decode_value, encode_bytes, encode_u64, encode_value,
 };
-use types::{Error, Key, Result, SqlState, TableId, Value};
+use types::{Error, Key, Result, SqlState, Stamp, TableId, Value};
 
 pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(SqlState::DATA_CORRUPTED, format!("invalid ledger transaction: {what}"))
@@ -76,6 +77,24 @@ pub(crate) fn decode_flag(input: &mut &[u8]) -> Result<bool> {
         1 => Ok(true),
         _ => Err(corrupt("a flag that is neither 0 nor 1")),
     }
+}
+
+pub(crate) fn encode_row_read(row: &RowRequirement, out: &mut Vec<u8>) {
+    encode_u64(u64::from(row.table.0), out);
+    encode_bytes(row.key.as_bytes(), out);
+    // Heights start at 1, so no stamp is zero.
+    encode_u64(row.stamp.map_or(0, |stamp| stamp.0), out);
+}
+
+pub(crate) fn decode_row_read(input: &mut &[u8]) -> Result<RowRequirement> {
+    Ok(RowRequirement {
+        table: decode_table(input)?,
+        key: Key::from(decode_bytes(input)?),
+        stamp: match decode_u64(input)? {
+            0 => None,
+            stamp => Some(Stamp(stamp)),
+        },
+    })
 }
 
 pub(crate) fn encode_range(range: &Range, out: &mut Vec<u8>) {

@@ -1,6 +1,6 @@
 //! Functions about the past, which are statements of their own: `tally_pin`, `tally_unpin`,
 //! `tally_pins`, `tally_snapshot`, `tally_history`, `tally_outcome` and `tally_skips`;
-//! and `tally_submit_signed` and `tally_approve`.
+//! and `tally_submit_signed`, `tally_approve` and `tally_propose`.
 //!
 //! They stand alone, as `SELECT f(…)` or `SELECT * FROM f(…)`, since what they answer is no value
 //! that a block could compute again.
@@ -67,6 +67,12 @@ impl Binder<'_> {
                 let envelope = envelope.ok_or_else(|| wanted("tally_approve(bytea)"))?;
                 let columns = vec![column("tally_approve", DataType::Bytea)];
                 (PastQuery::Approve { envelope }, columns)
+            }
+            "tally_propose" => {
+                let [envelope] = self.past_arguments(call, &[DataType::Bytea])?;
+                let envelope = envelope.ok_or_else(|| wanted("tally_propose(bytea)"))?;
+                let columns = vec![column("tally_propose", DataType::Bytea)];
+                (PastQuery::Propose { envelope }, columns)
             }
             "tally_history" => self.history_call(call)?,
             _ => return self.proof_call(name, call),

@@ -233,6 +233,10 @@ pub enum PastQuery {
     Approve {
         envelope: Expr,
     },
+    /// A transaction that is to be simulated, for others to endorse what it comes to.
+    Propose {
+        envelope: Expr,
+    },
     /// Some columns of what it answers.
     Columns {
         of: Box<PastQuery>,

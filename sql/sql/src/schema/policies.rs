@@ -1,7 +1,7 @@
 //! Approval policies: what of the schema has one, and what a transaction owes them.
 
-use identity::{Agreed, KeyId};
-use types::Result;
+use identity::{APPROVAL_MISSING, Agreed, KeyId};
+use types::{Error, Result, TableId};
 
 use crate::schema::catalog::{ApprovalPolicy, Catalog, Commented};
 
@@ -41,6 +41,42 @@ impl Catalog {
                 Some(name) => error.with_table(name),
                 None => error,
             })
+        })
+    }
+
+    /// Whether those have endorsed what is written to tables whose word counts for it: by each
+    /// table's own policy and the ledger's, of which there has to be one.
+    ///
+    /// # Errors
+    /// 42T01: for which table they have not.
+    pub(crate) fn check_endorsed(
+        &self,
+        tables: impl IntoIterator<Item = TableId>,
+        agreed: &Agreed<'_>,
+    ) -> Result<()> {
+        let of_ledger = self.policies.get(&Commented::Database);
+        if let Some(set) = of_ledger {
+            agreed.check_endorsed(&set.policy, "the ledger")?;
+        }
+        tables.into_iter().try_for_each(|table| {
+            let object = Commented::Table(table);
+            let (kind, name) = self.called(&object);
+            match self.policies.get(&object) {
+                Some(set) => agreed
+                    .check_endorsed(&set.policy, &format!("{kind} \"{name}\""))
+                    .map_err(|error| error.with_table(name)),
+                None if of_ledger.is_some() => Ok(()),
+                None => {
+                    let what = format!("table \"{name}\" takes no endorsed transactions");
+                    Err(Error::new(APPROVAL_MISSING, what)
+                        .with_detail(
+                            "Neither it nor the ledger has a policy, so there are none whose word \
+                             counts for what is written to it.",
+                        )
+                        .with_hint("ALTER TABLE … SET APPROVAL POLICY … says whose does.")
+                        .with_table(name))
+                }
+            }
         })
     }
 }

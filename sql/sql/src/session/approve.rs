@@ -11,16 +11,17 @@
 
 use std::sync::Arc;
 
-use concurrency::{Moment, NoRecord, Overlay, Statement as Call, Work};
+use concurrency::{Moment, Overlay, Statement as Call, Work};
 use engine::transaction::StatementText;
 use engine::{Body, KeyId, Transaction};
 use identity::{Holder, Party as Approver, RoleId};
 use order::EnvelopeBytes;
 use procedure::Expr;
 use storage::Snapshot;
-use types::{Error, Result, SqlState, Value};
+use types::{Error, Height, Result, SqlState, Value};
 
 use super::answer::{Answer, Tag};
+use super::endorse::{ENDORSERS_DIFFER, Seen, compare, endorsed_of, run_proposal};
 use super::guard::{aside, error_of};
 use super::schema::simulated;
 use super::versioned::Versioned;
@@ -59,16 +60,41 @@ impl Session {
             let what = "the envelope is for another ledger";
             return Err(Error::new(SqlState::PROTOCOL_VIOLATION, what));
         }
-        let head = self.head_of(snapshot)?;
         envelope.check_signatures()?;
         let transaction = Transaction::of(&asked)?;
+        let seen = asked.seen_height;
         drop(asked);
-        let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
+        let moment = self.moment_of(&transaction.body, seen, snapshot)?;
         self.simulate(&transaction, &check, (&**snapshot, moment), &view.versioned)?;
         let approved = engine.approve(&bytes)?;
         EnvelopeBytes::read(approved.clone()).check_signatures()?;
         let row = [Value::Bytes(approved.to_vec().into())];
         Ok(Answer::Rows { rows: vec![row.into()], tag: Tag::Select, lease: None })
+    }
+
+    /// When it is simulated: behind the newest block, so that its row ids are no one's.
+    fn moment_of(&self, body: &Body, seen: Height, snapshot: &Snapshot) -> Result<Moment> {
+        let height = snapshot.height() + 1;
+        let now_us = match body {
+            Body::Endorsed(endorsed) => {
+                if seen > snapshot.height() {
+                    let what = format!("this node has not come to block {seen} yet");
+                    return Err(not_ready(what).with_hint("Ask it again."));
+                }
+                let known = self.database.engine.retention().head_of(seen);
+                let known = known.ok_or_else(|| {
+                    let what = format!("the time of block {seen} is not known any more");
+                    Error::new(SqlState::SNAPSHOT_TOO_OLD, what)
+                })?;
+                if known.time_us != endorsed.now_us {
+                    let what = "the envelope names another time than the block that it has seen";
+                    return Err(Error::new(ENDORSERS_DIFFER, what));
+                }
+                known.time_us
+            }
+            _ => self.head_of(snapshot)?.time_us,
+        };
+        Ok(Moment { height, position: 0, now_us })
     }
 
     /// What it asks for, then what the check function says of it.
@@ -79,6 +105,16 @@ impl Session {
         (snapshot, moment): (&Snapshot, Moment),
         versioned: &Versioned,
     ) -> Result<()> {
+        let endorsed = match &transaction.body {
+            Body::Endorsed(endorsed) => Some(&**endorsed),
+            _ => None,
+        };
+        let transaction = &match endorsed {
+            Some(endorsed) => {
+                Transaction { body: endorsed.proposal.clone(), ..transaction.clone() }
+            }
+            None => transaction.clone(),
+        };
         let work = match transaction.body {
             Body::Schema { .. } | Body::Parameter { .. } => None,
             _ => Some(simulated(&versioned.catalog, transaction)?),
@@ -87,13 +123,17 @@ impl Session {
         let arguments = arguments_of(&versioned.catalog, transaction)?;
         let look = Work::Statement(Call { procedure, arguments: arguments.into() });
         let catalog = Arc::clone(snapshot.catalog());
-        let mut overlay = Overlay::new(catalog, moment.height, moment, NoRecord);
+        let mut overlay = Overlay::new(catalog, snapshot.height(), moment, Seen::default());
         let frame = &mut self.running.frame;
         frame.meter().set_memory(self.guard.memory());
         let run = aside(false, || {
             if let Some(work) = &work {
-                work.run(frame, &mut overlay)?;
-                overlay.evaluate_all()?;
+                let result = run_proposal(work, frame, &mut overlay)?;
+                if let Some(asked) = endorsed {
+                    let of = (versioned, &transaction.body);
+                    let own = endorsed_of(of, &result, &mut overlay, frame.meter())?;
+                    compare(&versioned.catalog, asked, &own)?;
+                }
             }
             look.run(frame, &mut overlay)
         });
@@ -197,7 +237,10 @@ fn arguments_of(catalog: &Catalog, transaction: &Transaction) -> Result<Vec<Valu
         Body::Parameter { name, value } => {
             ("parameter", name.as_str(), texts(&[Value::text(value)]))
         }
-        Body::Interactive { .. } | Body::Checkpoint { .. } | Body::Skip { .. } => {
+        Body::Interactive { .. }
+        | Body::Checkpoint { .. }
+        | Body::Skip { .. }
+        | Body::Endorsed(_) => {
             let what = "a transaction of this kind is not approved by nodes";
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
         }

@@ -33,6 +33,8 @@ mod copying;
 mod cursors;
 mod databases;
 mod decided;
+mod endorse;
+mod endorsed;
 mod explained;
 mod fetching;
 mod guard;

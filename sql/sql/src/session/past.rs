@@ -169,6 +169,7 @@ impl Session {
             PastQuery::Proof(query) => self.run_proof(query, parameters).await,
             PastQuery::SubmitSigned { envelope } => self.submit_signed(envelope, parameters).await,
             PastQuery::Approve { envelope } => self.approve(envelope, parameters, view),
+            PastQuery::Propose { envelope } => self.propose(envelope, parameters, view),
             query => self.run_past(query, parameters, view),
         }
     }
@@ -207,8 +208,7 @@ impl Session {
                 let named = retention.named().into_iter().map(|pin| {
                     let [block, hash, time] = of_head(&pin.block.head);
                     let state = if pin.lost.is_some() { "lost" } else { "readable" };
-                    let (state, owner) = (Value::from(state), Value::from(pin.owner));
-                    [Value::from(pin.name), block, hash, time, state, owner].into()
+                    [pin.name.into(), block, hash, time, state.into(), pin.owner.into()].into()
                 });
                 named.collect()
             }
@@ -232,6 +232,7 @@ impl Session {
             | PastQuery::Proof(_)
             | PastQuery::SubmitSigned { .. }
             | PastQuery::Approve { .. }
+            | PastQuery::Propose { .. }
             | PastQuery::Columns { .. } => {
                 let what = "outcomes and proofs are answered by the sequencer";
                 return Err(Error::new(SqlState::INTERNAL_ERROR, what));

@@ -17,13 +17,14 @@
 //! ([`last_changes`](super::last_changes)): its requirements are keys, stamps and ranges of that
 //! schema, and mean nothing under another.
 
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use concurrency::work::failed_since;
 use concurrency::{Interactive, Load, Moment, NoRecord, Overlay, Statement, Work};
-use engine::transaction::{SchemaSeen, StatementText};
+use engine::transaction::{Endorsed, SchemaSeen, StatementText};
 use engine::{
     Action, AskedChange, Body, KeyId, Language, Migrated, ObjectChange, ParameterTypes, Party,
     SchemaChange, Seed, Transaction, Wanted,
@@ -37,7 +38,7 @@ use procedure::{Column, Frame, Procedure, ProgramResult, sequences};
 use rustc_hash::FxBuildHasher;
 use storage::{LATEST, Snapshot, Store};
 use types::codec::{decode_str, encode_str};
-use types::{DataType, Error, Height, Position, Result, SqlState, Stop, Value};
+use types::{DataType, Error, Height, Position, Result, SqlState, Stop, TableId, Value};
 
 use crate::bind::statement::{Bound, Program, Statement as BoundStatement};
 use crate::compile::bind_in_session;
@@ -45,6 +46,7 @@ use crate::ddl::Brought;
 use crate::schema::access::must_be;
 use crate::schema::catalog::Catalog;
 use crate::session::changes::{SchemaText, change_schema};
+use crate::session::endorsed::{Reach, lowered};
 use crate::session::guard::error_of;
 use crate::session::last_changes::LastChanges;
 use crate::session::stocks::Stocks;
@@ -178,6 +180,46 @@ impl Schema {
     }
 }
 
+/// Whose an endorsed transaction is, and who stands by it.
+struct Proposed<'a> {
+    party: Party<'a>,
+    seed: Seed,
+    signers: &'a [KeyId],
+    approvers: &'a [KeyId],
+}
+
+impl Schema {
+    /// See [`endorsed`](super::endorsed).
+    fn compile_endorsed(&self, of: Proposed<'_>, endorsed: Endorsed) -> Result<Work> {
+        let next = self.next.load_full();
+        let catalog = &next.catalog;
+        let mut draws = Draws::new(of.seed);
+        let mut touched = Touched::by_name(&endorsed.proposal);
+        let proposed = self.compile_body(of.party, endorsed.proposal.clone(), &mut draws)?;
+        check_seed(&draws, of.seed)?;
+        touched.by_program(&proposed);
+        let agreed = catalog.agreed(of.signers, of.approvers);
+        touched.check(catalog, &agreed)?;
+        let written: BTreeSet<TableId> = endorsed.writes.iter().map(|write| write.table).collect();
+        catalog.check_endorsed(written, &agreed)?;
+        if endorsed.schema_version != next.version {
+            return Err(schema_changed());
+        }
+        Reach::of(&proposed).check(catalog, &endorsed.writes)?;
+        let compile_text =
+            |text: &str, types: &ParameterTypes| self.compile_text(NO_PARTY, text, types);
+        lowered(catalog, &compile_text, endorsed).map(Work::Interactive)
+    }
+}
+
+/// The rows of a simulation, to be written one by one.
+pub(super) fn rewritten(catalog: &Catalog, endorsed: Endorsed) -> Result<Work> {
+    let compile_text = |text: &str, types: &ParameterTypes| {
+        compile_for_ledger(catalog, NO_PARTY, text, types).map(Arc::new)
+    };
+    lowered(catalog, &compile_text, endorsed).map(Work::Interactive)
+}
+
 impl Versioned {
     /// Whether what a transaction saw under an older schema means the same under this one.
     fn admits<W>(&self, seen: SchemaSeen, transaction: &Interactive<W>) -> bool {
@@ -237,6 +279,7 @@ fn compile_write(
         Body::Schema { text } | Body::Parameter { name: text, .. } => Err(not_a_write(&text)),
         Body::Checkpoint { .. } => Err(not_a_write("checkpoint")),
         Body::Skip { .. } => Err(not_a_write("skip")),
+        Body::Endorsed(_) => Err(not_a_write("endorsed")),
         Body::Interactive { .. } => Err(not_a_write("transaction")),
     }
 }
@@ -298,7 +341,7 @@ fn compile_for_ledger(
 /// Arguments were read by the types that the sender's schema gave them. Their number is the
 /// program's to check, but for what a transaction brings along of sequences, which must be the ones
 /// that are called so.
-fn check_arguments(procedure: &Procedure, arguments: &[Value]) -> Result<()> {
+pub(super) fn check_arguments(procedure: &Procedure, arguments: &[Value]) -> Result<()> {
     let is_it = |(parameter, value): (&Column, _)| is_of(value, &parameter.data_type);
     let asked = procedure.visible_parameters().len();
     let brought = arguments.get(asked..).unwrap_or_default();
@@ -327,7 +370,7 @@ pub fn is_of(value: &Value, data_type: &DataType) -> bool {
     }
 }
 
-fn schema_changed() -> Error {
+pub(super) fn schema_changed() -> Error {
     Error::serialization("The schema was changed since.")
 }
 
@@ -350,6 +393,10 @@ impl Language for Schema {
         let party = Party::of(&user, &settings)?;
         let mut draws = Draws::new(seed);
         let next = self.next.load_full();
+        if let Body::Endorsed(endorsed) = body {
+            let party = Proposed { party, seed, signers: &signers, approvers: &approvers };
+            return self.compile_endorsed(party, *endorsed);
+        }
         let asks = next.catalog.has_policies();
         let mut touched = asks.then(|| Touched::by_name(&body));
         let work = self.compile_body(party, body, &mut draws)?;

@@ -604,7 +604,8 @@ impl OpenTransaction {
         let (like, meter) = (RangeDigest::default(), self.frame.meter());
         let digest = aside(false, || RangeDigest::again(&mut below, &range, &like, meter));
         self.check()?;
-        digest.map(|digest| Some(RangeRequirement { range, digest })).map_err(error_of)
+        let required = |digest| Some(RangeRequirement { range, digest, seal: None });
+        digest.map(required).map_err(error_of)
     }
 }
 

@@ -10,10 +10,10 @@ use super::signed::{
 use super::{Client, Node, block_on, code};
 
 /// Of nodes of the two banks.
-const NODE_A: u8 = 20;
-const NODE_B: u8 = 21;
+pub(super) const NODE_A: u8 = 20;
+pub(super) const NODE_B: u8 = 21;
 
-fn node_keys() -> [(u8, String); 2] {
+pub(super) fn node_keys() -> [(u8, String); 2] {
     let add = |bank: &str, seed| {
         format!("ALTER ORGANISATION {bank} ADD KEY '{}' FOR NODE more", public(seed))
     };
@@ -37,7 +37,7 @@ async fn refused(client: &mut Client, text: &str) -> Error {
     refused
 }
 
-fn detail(error: &Error) -> &str {
+pub(super) fn detail(error: &Error) -> &str {
     error.fields().detail.as_deref().unwrap_or_default()
 }
 

@@ -21,7 +21,7 @@ pub(super) const BOB: u8 = 3;
 pub(super) const OTHER_ROOT: u8 = 4;
 pub(super) const EVE: u8 = 5;
 
-fn key(seed: u8) -> SecretKey {
+pub(super) fn key(seed: u8) -> SecretKey {
     SecretKey::of_seed([seed; 32])
 }
 
@@ -41,6 +41,7 @@ pub(super) struct Said {
     pub ledger_id: [u8; 16],
     pub sequence: u64,
     pub expires_us: i64,
+    pub seen_height: u64,
     pub body: Body,
     pub seeds: Vec<u8>,
     /// Of those who approve.
@@ -54,6 +55,7 @@ pub(super) fn said(principal: &'static str, seed: u8, sequence: u64, body: Body)
         ledger_id: LEDGER,
         sequence,
         expires_us: 1_000_000,
+        seen_height: 0,
         body,
         seeds: vec![seed],
         approvers: Vec::new(),
@@ -72,7 +74,7 @@ impl Said {
             principal: self.principal,
             submission: Submission::Sequence { submitter: [9; 16], sequence: self.sequence },
             expires_us: self.expires_us,
-            seen_height: 0,
+            seen_height: self.seen_height,
             settings: self.role.iter().map(|role| ("role", *role)).collect(),
             seed: [0; 16],
             request: &request,
@@ -292,13 +294,23 @@ fn a_user_takes_its_own_key_back_and_a_dropped_role_has_none() {
 
 /// A block under every protocol, on 1, 2 and 8 workers: what is wrong costs its sender alone.
 /// `before`: what the root keys say in a block of its own, behind what they begin with.
-pub(super) fn judge(before: &[(u8, String)], cases: &[(Vec<u8>, &str)]) {
+pub(super) fn judge(before: &[(u8, String)], cases: &[(Vec<u8>, &'static str)]) {
+    judge_behind(before, &[], &|_| cases.to_vec());
+}
+
+/// Behind a block of `data`; the cases follow from the schema.
+pub(super) fn judge_behind(
+    before: &[(u8, String)],
+    data: &[Vec<u8>],
+    cases: &dyn Fn(&Schema) -> Vec<(Vec<u8>, &'static str)>,
+) {
     for protocol in protocols() {
         let mut heads = Vec::<Hash>::new();
         for workers in [1, 2, 8] {
             let parameters = Parameters::new(protocol);
             let genesis = Genesis { ledger_id: LEDGER, time_us: 0, parameters, executor: EXECUTOR };
-            let language: Arc<dyn Language> = Arc::new(Schema::new());
+            let of_ledger = Arc::new(Schema::new());
+            let language: Arc<dyn Language> = of_ledger.clone();
             let made: Result<Replica, _> =
                 Replica::new(&genesis, Arc::new(Store::new()), language, workers);
             let Ok(mut replica) = made else { continue };
@@ -322,12 +334,20 @@ pub(super) fn judge(before: &[(u8, String)], cases: &[(Vec<u8>, &str)]) {
             });
             let (outcomes, _) = run(founding.collect());
             assert!(outcomes.iter().all(|it| engine::transaction::is_committed(it)), "{protocol}");
+            if !data.is_empty() {
+                let (outcomes, _) = run(data.to_vec());
+                let committed = outcomes.iter().all(|it| engine::transaction::is_committed(it));
+                assert!(committed, "{protocol}");
+            }
+            let cases = cases(&of_ledger);
             let (outcomes, envelopes) = run(cases.iter().map(|(bytes, _)| bytes.clone()).collect());
             for (place, (bytes, expected)) in cases.iter().enumerate() {
                 let at = envelopes.iter().position(|it| it == bytes).unwrap();
                 let code = match Reported::decode(&outcomes[at]).unwrap() {
                     Reported::Committed { .. } => OK.to_owned(),
-                    Reported::Rejected(error) => String::from_utf8(error.code.into()).unwrap(),
+                    Reported::Rejected(error) | Reported::Retry(error) => {
+                        String::from_utf8(error.code.into()).unwrap()
+                    }
                     other => format!("{other:?}"),
                 };
                 assert_eq!(code, *expected, "{protocol}, {workers} workers: case {place}");

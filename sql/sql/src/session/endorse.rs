@@ -1,0 +1,422 @@
+//! Simulating a proposal, and comparing what it comes to with what another node has come to.
+//!
+//! ```text
+//!   gateway    proposal ─► simulated on the newest block ─► body: proposal, reads with versions,
+//!                          │                                ranges with seals, writes, result
+//!                          └► the rows are written once, aside: can they be, one by one?
+//!   endorser   body ─────► its proposal simulated again ──► the same body? ─► the node's approval
+//! ```
+//!
+//! *What is read.* A row's value, at its stamp. Whether a row is there: its stamp, or its
+//! absence; not where the transaction changes the row without looking at it, since the change
+//! itself asks for it. A range: how many rows, and a SHA-256 over their keys and stamps.
+//!
+//! *Which snapshot.* The gateway's is the block that the envelope has seen. An endorser may be
+//! further by then: where nothing of what was read has changed since, the newest block comes to
+//! the same, and where something has, the transaction is stale.
+//!
+//! *Hidden row ids* are the block's to give, so a new row of a table without a primary key is in
+//! no read set, and its write names no key.
+//!
+//! *Bounds.* The run is metered like any. It may read [`READS_MAX`] rows and ranges; what its
+//! envelope may weigh the ledger says.
+
+use std::collections::BTreeSet;
+
+use concurrency::{
+    Moment, NoRecord, Overlay, PendingWrite, RangeDigest, RangeRequirement, Recorder, RowRead,
+    RowRequirement, Work, WriteState, seal_range,
+};
+use engine::transaction::{Endorsed, RowChange, RowWrite, result_hash};
+use engine::{Body, Transaction};
+use procedure::access::Range;
+use procedure::{Expr, Frame, Meter, ProgramResult};
+use storage::Snapshot;
+use types::codec::encode_value;
+use types::key::decode_key;
+use types::{ColumnId, Error, Key, Result, SqlState, Stop, TableId, Value};
+
+use super::answer::{Answer, Tag};
+use super::guard::{aside, error_of};
+use super::schema::{rewritten, simulated};
+use super::versioned::Versioned;
+use super::{Session, View};
+use crate::schema::catalog::{Catalog, Table};
+
+/// Reads of one endorsed transaction, rows and ranges alike.
+const READS_MAX: usize = 1 << 16;
+
+/// Two nodes have come to different things.
+pub(super) const ENDORSERS_DIFFER: SqlState = SqlState(*b"42T02");
+
+/// What a proposal has read, by key.
+#[derive(Default, Debug)]
+pub(super) struct Seen {
+    values: Vec<RowRequirement>,
+    existences: Vec<RowRequirement>,
+    ranges: Vec<RangeRequirement>,
+    /// Nothing is recorded any more.
+    off: bool,
+    too_many: bool,
+}
+
+impl Seen {
+    fn takes(&mut self) -> bool {
+        let count = self.values.len() + self.existences.len() + self.ranges.len();
+        self.too_many |= count >= READS_MAX;
+        !self.off && !self.too_many
+    }
+}
+
+fn required(read: RowRead<'_>) -> RowRequirement {
+    RowRequirement { table: read.table, key: read.key.clone(), stamp: read.stamp }
+}
+
+impl Recorder for Seen {
+    const DIGESTS: bool = true;
+
+    fn value_read(&mut self, read: RowRead<'_>) {
+        if self.takes() {
+            self.values.push(required(read));
+        }
+    }
+
+    fn existence_read(&mut self, read: RowRead<'_>) {
+        if self.takes() {
+            self.existences.push(required(read));
+        }
+    }
+
+    fn range_read(&mut self, range: &Range, digest: RangeDigest) {
+        if self.takes() {
+            self.ranges.push(RangeRequirement { range: range.clone(), digest, seal: None });
+        }
+    }
+}
+
+/// A proposal's run, all of whose writes are known as values when it ends.
+pub(super) fn run_proposal(
+    work: &Work,
+    frame: &mut Frame,
+    overlay: &mut Overlay<Seen>,
+) -> Result<ProgramResult, Stop> {
+    let result = work.run(frame, overlay)?;
+    // Commands that look at their row have read it; others are written whatever it holds.
+    for read in looked_at(overlay) {
+        overlay.recorder.values.push(read);
+    }
+    overlay.recorder.off = true;
+    overlay.evaluate_all()?;
+    Ok(result)
+}
+
+fn looked_at(overlay: &Overlay<Seen>) -> Vec<RowRequirement> {
+    let looks = |write: &&PendingWrite| match &write.state {
+        WriteState::Commands(commands) => commands.iter().any(|it| !it.code.columns.is_empty()),
+        WriteState::Put(_) | WriteState::Delete => false,
+    };
+    let writes = overlay.writes().writes().iter().filter(looks);
+    let read = writes.filter_map(|write| {
+        let table = overlay.catalog().table(write.table)?;
+        let stamp = table.stamp(write.slot?, overlay.at());
+        Some(RowRequirement { table: write.table, key: write.key.clone(), stamp })
+    });
+    read.collect()
+}
+
+/// What a run has come to.
+pub(super) fn endorsed_of(
+    (versioned, proposal): (&Versioned, &Body),
+    result: &ProgramResult,
+    overlay: &mut Overlay<Seen>,
+    meter: &Meter,
+) -> Result<Endorsed, Stop> {
+    let (catalog, schema_version) = (&*versioned.catalog, versioned.version);
+    if overlay.recorder.too_many {
+        let what = "the transaction reads too much to be endorsed";
+        return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+            .with_detail(format!("It may read {READS_MAX} rows and ranges."))
+            .into());
+    }
+    let (at, moment) = (overlay.at(), overlay.moment());
+    let seen = std::mem::take(&mut overlay.recorder);
+    let mut below = Overlay::new(overlay.catalog().clone(), at, moment, NoRecord);
+    let mut ranges: Vec<RangeRequirement> = Vec::with_capacity(seen.ranges.len());
+    for RangeRequirement { range, digest, .. } in seen.ranges {
+        if ranges.iter().rev().take(8).any(|it| it.range == range && is_like(&it.digest, &digest)) {
+            continue;
+        }
+        let (rows, seal) = seal_range(&mut below, &range, &digest, meter)?;
+        let digest = RangeDigest::from_parts(rows, digest.stopped, [0; 2]);
+        ranges.push(RangeRequirement { range, digest, seal: Some(Box::new(seal)) });
+    }
+    let written = writes_of(catalog, overlay)?;
+    let asked_by_write: BTreeSet<(TableId, &Key)> = overlay
+        .writes()
+        .writes()
+        .iter()
+        .filter(|write| {
+            let is_hidden = |table: &std::sync::Arc<Table>| table.schema.hidden_row_id;
+            match write.existed {
+                true => write.exists(),
+                false => catalog.table_by_id(write.table).is_some_and(is_hidden),
+            }
+        })
+        .map(|write| (write.table, &write.key))
+        .collect();
+    let mut rows = seen.values;
+    rows.extend(
+        seen.existences.into_iter().filter(|it| !asked_by_write.contains(&(it.table, &it.key))),
+    );
+    rows.sort_by(|a, b| (a.table, &a.key).cmp(&(b.table, &b.key)));
+    rows.dedup_by(|a, b| a.table == b.table && a.key == b.key);
+    let (result, now_us) = (result_hash(result), moment.now_us);
+    let proposal = proposal.clone();
+    Ok(Endorsed { proposal, schema_version, now_us, rows, ranges, writes: written, result })
+}
+
+fn is_like(one: &RangeDigest, other: &RangeDigest) -> bool {
+    (one.rows, one.stopped) == (other.rows, other.stopped)
+}
+
+/// The net changes, in the order in which rows were first written to.
+fn writes_of(catalog: &Catalog, overlay: &Overlay<Seen>) -> Result<Vec<RowWrite>, Stop> {
+    let mut written = Vec::new();
+    let mut before = Vec::new();
+    for write in overlay.writes().writes().iter().filter(|write| !write.is_void()) {
+        let table = catalog.table_by_id(write.table);
+        let stored = overlay.catalog().table(write.table);
+        let (Some(table), Some(stored)) = (table, stored) else {
+            return Err(Stop::Halt("a table that was written to is not there".to_owned()));
+        };
+        before.clear();
+        if write.existed {
+            let slot = write.slot.ok_or_else(|| Stop::Halt("a row without a slot".to_owned()))?;
+            stored.read_row(slot, overlay.at(), &mut before);
+        }
+        let key = || {
+            let columns = table.schema.primary_key.iter();
+            columns.map(|column| before[usize::from(*column)].clone()).collect()
+        };
+        let change = match &write.state {
+            WriteState::Put(row) if !write.existed => {
+                let shown = table.schema.visible_columns();
+                RowChange::Insert(shown.map(|(id, _)| row[usize::from(id)].clone()).collect())
+            }
+            WriteState::Put(row) => {
+                let columns = changed(table, &before, row);
+                if columns.is_empty() {
+                    continue;
+                }
+                RowChange::Update { key: key(), columns }
+            }
+            WriteState::Delete => RowChange::Delete { key: key() },
+            WriteState::Commands(_) => {
+                return Err(Stop::Halt("a command was not evaluated".to_owned()));
+            }
+        };
+        written.push(RowWrite { table: write.table, change });
+    }
+    Ok(written)
+}
+
+/// Columns with other values than before, but for those that follow from others.
+fn changed(table: &Table, before: &[Value], row: &[Value]) -> Vec<(ColumnId, Value)> {
+    let bytes = |value: &Value| {
+        // 1.0 and 1.00 are equal, and not the same.
+        let mut bytes = Vec::new();
+        encode_value(value, &mut bytes);
+        bytes
+    };
+    let stored = table.schema.visible_columns().filter(|(id, _)| table.generated(*id).is_none());
+    let other = stored.filter_map(|(id, _)| {
+        let (old, new) = (&before[usize::from(id)], &row[usize::from(id)]);
+        (bytes(old) != bytes(new)).then(|| (id, new.clone()))
+    });
+    other.collect()
+}
+
+impl Session {
+    /// `SELECT tally_propose(envelope)`: an envelope of the same user, number and expiry, that
+    /// holds what the other asks for, and what this node has come to.
+    pub(super) fn propose(
+        &mut self,
+        envelope: &Expr,
+        parameters: &[Value],
+        view: &View,
+    ) -> Result<Answer> {
+        let Value::Bytes(bytes) = self.argument(envelope, parameters)? else {
+            let what = "tally_propose() needs an envelope";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
+        };
+        let Some(snapshot) = &view.snapshot else {
+            let what = "tally_propose() cannot run inside a transaction block";
+            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+        };
+        let asked = order::View::read(&bytes)?;
+        if asked.ledger_id != self.database.engine.ledger_id() {
+            let what = "the envelope is for another ledger";
+            return Err(Error::new(SqlState::PROTOCOL_VIOLATION, what));
+        }
+        if asked.principal != self.info.party().principal {
+            let what = "permission denied to propose transactions of another role";
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what)
+                .with_detail(format!("The envelope is one of role \"{}\".", asked.principal)));
+        }
+        let transaction = Transaction::of(&asked)?;
+        let (endorsed, _) = self.proposed(&transaction, snapshot, &view.versioned)?;
+        let request = Body::Endorsed(Box::new(endorsed)).to_request();
+        let proposed = order::View {
+            seen_height: snapshot.height(),
+            request: &request,
+            signatures: Vec::new(),
+            approvals: Vec::new(),
+            ..asked
+        };
+        let row = [Value::Bytes(proposed.encode()?.to_vec().into())];
+        Ok(Answer::Rows { rows: vec![row.into()], tag: Tag::Select, lease: None })
+    }
+
+    /// What a transaction comes to on a snapshot, and what it answers.
+    pub(super) fn proposed(
+        &mut self,
+        transaction: &Transaction,
+        snapshot: &Snapshot,
+        versioned: &Versioned,
+    ) -> Result<(Endorsed, ProgramResult)> {
+        if !matches!(transaction.body, Body::Statement(_) | Body::Call(_) | Body::Load(_)) {
+            let what = "only statements, calls and loads can be endorsed";
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what));
+        }
+        let work = simulated(&versioned.catalog, transaction)?;
+        let (height, now_us) = (snapshot.height() + 1, self.head_of(snapshot)?.time_us);
+        let moment = Moment { height, position: 0, now_us };
+        let catalog = snapshot.catalog();
+        let mut overlay = Overlay::new(catalog.clone(), snapshot.height(), moment, Seen::default());
+        let frame = &mut self.running.frame;
+        frame.meter().set_memory(self.guard.memory());
+        let run = aside(false, || {
+            let answer = run_proposal(&work, frame, &mut overlay)?;
+            let of = (versioned, &transaction.body);
+            let endorsed = endorsed_of(of, &answer, &mut overlay, frame.meter())?;
+            // Its rows have to be such as can be written one by one.
+            let again = rewritten(&versioned.catalog, endorsed.clone())?;
+            let mut below = Overlay::new(catalog.clone(), snapshot.height(), moment, NoRecord);
+            again.run(frame, &mut below).map_err(not_one_by_one)?;
+            below.evaluate_all().map_err(not_one_by_one)?;
+            Ok((endorsed, answer))
+        });
+        drop(frame.meter().hand_over(self.guard.memory()));
+        snapshot.check()?;
+        run.map_err(error_of)
+    }
+}
+
+/// The transaction itself has ended well.
+fn not_one_by_one(stop: Stop) -> Stop {
+    match stop {
+        Stop::Rejected(error) | Stop::Retry(error) => {
+            let why = error.fields().detail.clone();
+            let why = why.unwrap_or_else(|| error.message().to_owned());
+            let what = "the transaction cannot be endorsed";
+            Stop::Rejected(
+                Error::unsupported(what)
+                    .with_detail(format!("Its rows cannot be written one after the other: {why}")),
+            )
+        }
+        stop => stop,
+    }
+}
+
+/// Whether two nodes have come to the same.
+///
+/// # Errors
+/// 42T02: the first difference, with the key that it is at.
+pub(super) fn compare(catalog: &Catalog, asked: &Endorsed, own: &Endorsed) -> Result<()> {
+    let differ = |what: &str, detail: String| {
+        let what = format!("the node's simulation {what} than the envelope");
+        Err(Error::new(ENDORSERS_DIFFER, what).with_detail(detail).with_hint(
+            "Where rows have changed since, propose the transaction anew. Else one of the nodes \
+             does not run what the ledger says.",
+        ))
+    };
+    if asked.schema_version != own.schema_version {
+        return Err(super::schema::schema_changed());
+    }
+    let (asked_rows, own_rows) = (by_key(&asked.rows), by_key(&own.rows));
+    if let Some((table, key)) = first_difference(&asked_rows, &own_rows) {
+        return differ("reads something else", place(catalog, table, key));
+    }
+    if asked.rows != own.rows {
+        return differ("reads the same otherwise", "The order of its reads differs.".to_owned());
+    }
+    let pairs = asked.ranges.iter().zip(&own.ranges);
+    if let Some((range, _)) = pairs.clone().find(|(asked, own)| asked != own) {
+        let name = name_of(catalog, range.range.table);
+        return differ("reads another range", format!("It is one of table \"{name}\"."));
+    }
+    if asked.ranges.len() != own.ranges.len() {
+        let (asked, own) = (asked.ranges.len(), own.ranges.len());
+        return differ("reads other ranges", format!("They are {own} in place of {asked}."));
+    }
+    let longest = asked.writes.len().max(own.writes.len());
+    let other = (0..longest).find(|at| asked.writes.get(*at) != own.writes.get(*at));
+    if let Some(write) = other.and_then(|at| own.writes.get(at).or(asked.writes.get(at))) {
+        return differ("writes something else", described(catalog, write));
+    }
+    match asked.result == own.result && asked.now_us == own.now_us {
+        true => Ok(()),
+        false => differ("answers something else", "All reads and writes agree.".to_owned()),
+    }
+}
+
+type ByKey<'a> = Vec<(TableId, &'a Key, Option<types::Stamp>)>;
+
+fn by_key(rows: &[RowRequirement]) -> ByKey<'_> {
+    rows.iter().map(|row| (row.table, &row.key, row.stamp)).collect()
+}
+
+fn first_difference<'a>(asked: &ByKey<'a>, own: &ByKey<'a>) -> Option<(TableId, &'a Key)> {
+    let missing = |of: &ByKey<'a>, among: &ByKey<'a>| {
+        let found = of.iter().find(|row| among.binary_search(row).is_err());
+        found.map(|(table, key, _)| (*table, *key))
+    };
+    missing(own, asked).or_else(|| missing(asked, own))
+}
+
+fn name_of(catalog: &Catalog, table: TableId) -> String {
+    catalog.table_by_id(table).map_or_else(|| table.0.to_string(), |it| it.name().to_owned())
+}
+
+fn place(catalog: &Catalog, table: TableId, key: &Key) -> String {
+    let name = name_of(catalog, table);
+    let values = catalog.table_by_id(table).and_then(|table| {
+        let columns = table.schema.primary_key.iter();
+        let columns = columns.map(|column| {
+            let column = &table.schema.columns[usize::from(*column)];
+            (&column.data_type, column.nullable)
+        });
+        decode_key(columns, key.as_bytes()).ok()
+    });
+    match values {
+        Some(values) => format!("It is at the key {} of table \"{name}\".", listed(&values)),
+        None => format!("It is at a key of table \"{name}\"."),
+    }
+}
+
+fn listed(values: &[Value]) -> String {
+    let texts: Vec<String> = values.iter().map(Value::to_string).collect();
+    format!("({})", texts.join(", "))
+}
+
+fn described(catalog: &Catalog, write: &RowWrite) -> String {
+    let name = name_of(catalog, write.table);
+    match &write.change {
+        RowChange::Insert(values) => {
+            format!("It is at the row {} inserted into table \"{name}\".", listed(values))
+        }
+        RowChange::Update { key, .. } | RowChange::Delete { key } => {
+            format!("It is at the key {} of table \"{name}\".", listed(key))
+        }
+    }
+}
