@@ -9,6 +9,10 @@ use types::ColumnId;
 /// What writing a row costs, with some steps around it.
 const FRAGMENT_UNITS: u64 = 48;
 
+/// What a fragment may spend on an expression that its text does not bound. A call whose expressions
+/// need more runs in one piece, by its own meter.
+pub const EXPRESSION_UNITS: u64 = 512;
+
 pub enum Action {
     Read {
         columns: Box<[ColumnId]>,
@@ -40,6 +44,11 @@ impl Action {
         exprs.iter()
     }
 
+    /// Expressions that are paid for as they are computed.
+    pub fn long_exprs(&self) -> usize {
+        self.exprs().filter(|expr| !expr.is_brief()).count()
+    }
+
     pub fn is_metered(&self) -> bool {
         matches!(self, Action::Update { code, .. } if !code.is_brief())
     }
@@ -56,6 +65,7 @@ impl Action {
     pub fn units(&self) -> u64 {
         let text: usize = self.exprs().map(constant_bytes).sum();
         let units = FRAGMENT_UNITS + (text / WRITTEN_BYTES_PER_UNIT) as u64;
+        let units = units + self.long_exprs() as u64 * EXPRESSION_UNITS;
         match self {
             Action::Update { code, .. } => units + code.units,
             _ => units,

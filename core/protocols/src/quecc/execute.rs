@@ -26,9 +26,10 @@ use procedure::{CommandCode, Expr, Frame, Meter, eval_key};
 use storage::{Slot, Table, UndoArena};
 use types::{ColumnId, Stop, Value};
 
-use super::action::Action;
+use super::action::{Action, EXPRESSION_UNITS};
 use super::batch::Batch;
 use super::board::Wait;
+use super::guard::Guard;
 use super::in_place::{InPlace, unforeseen};
 use super::mutant::Mutant;
 use super::plan::{Counter, Cut, Kind, Output, Share, fill};
@@ -78,7 +79,8 @@ impl<'a> Worker<'a> {
     }
 
     pub fn findings(self) -> Findings {
-        Findings { counts: self.counts, log: self.place.log, edges: self.place.edges }
+        let InPlace { log, edges, scans, .. } = self.place;
+        Findings { counts: self.counts, log, edges, scans }
     }
 
     /// Drain queues until none is left. `Err`: halt.
@@ -176,10 +178,20 @@ impl<'a> Worker<'a> {
         self.place.enter(Moment { height, position, now_us }, ordinal, batch.speculates);
         let found = match is_poisoned {
             true => Err(unforeseen()),
-            false => self.perform(program, template, entry, position),
+            false => self.perform_if(program, template, entry, position),
         };
         let found = match found {
-            Ok(found) => Some(found),
+            Ok(None) => {
+                // Only what a replay asks for has guards.
+                publish(
+                    &share.cells,
+                    cut.cell(program, entry.template, entry.turn),
+                    Output::skipped(),
+                );
+                batch.board.published();
+                return Ok(Step::Done(1));
+            }
+            Ok(Some(found)) => Some(found),
             Err(Stop::Halt(why)) => return Err(why),
             Err(_) => {
                 batch.failed[position as usize].store(true, Ordering::Relaxed);
@@ -199,8 +211,12 @@ impl<'a> Worker<'a> {
                     true => self.outputs.iter_mut().map(std::mem::take).collect(),
                     false => Box::default(),
                 };
-                let output =
-                    Output { poisoned: found.is_none(), found: found == Some(true), columns };
+                let output = Output {
+                    poisoned: found.is_none(),
+                    found: found == Some(true),
+                    columns,
+                    skipped: false,
+                };
                 publish(&share.cells, cut.cell(program, entry.template, entry.turn), output);
                 if program.has_data_dependencies {
                     batch.board.published();
@@ -278,6 +294,24 @@ impl<'a> Worker<'a> {
         Ok(false)
     }
 
+    /// Do what a fragment does, if it happens at all.
+    fn perform_if(
+        &mut self,
+        program: &Program,
+        template: &Template,
+        entry: &Entry,
+        position: u32,
+    ) -> Result<Option<bool>, Stop> {
+        if !template.guards.is_empty() {
+            self.fill(program, template, entry, self.batch.arguments(position))?;
+            let now_us = self.batch.block.time_us;
+            if !Guard::all_hold(&template.guards, &self.registers, now_us)? {
+                return Ok(None);
+            }
+        }
+        self.perform(program, template, entry, position).map(Some)
+    }
+
     /// Do what a fragment does. Returns whether the row was there (or, for an insert, was not).
     fn perform(
         &mut self,
@@ -309,11 +343,11 @@ impl<'a> Worker<'a> {
                 self.assign(code, inputs, arguments, now_us)?;
                 Ok(self.place.assign_at(table, slot, &self.assigned))
             }
-            Action::Update { code, inputs, decided: false } => {
+            Action::Update { code, decided: false, .. } => {
                 let slot = self.slot(table, program, template, entry, arguments)?;
                 self.fill(program, template, entry, arguments)?;
                 // As in a run from start to end: inputs are evaluated though there be no row.
-                eval_all(inputs, &self.registers, now_us, &mut self.inputs)?;
+                eval_paid(template, &self.registers, now_us, &mut self.inputs)?;
                 // So many shares a transaction has for certain; one that needs more runs with a
                 // meter.
                 let share = batch.block.budget.of_any_command();
@@ -325,9 +359,9 @@ impl<'a> Worker<'a> {
                 }
                 self.place.update_at(table, slot, code, &self.inputs, allowance)
             }
-            Action::Insert { values, hidden_row_id } => {
+            Action::Insert { hidden_row_id, .. } => {
                 self.fill(program, template, entry, arguments)?;
-                eval_all(values, &self.registers, now_us, &mut self.inputs)?;
+                eval_paid(template, &self.registers, now_us, &mut self.inputs)?;
                 let (slot, key) = match hidden_row_id {
                     true => {
                         let id = Value::Uuid(self.place.stamp().row_id(entry.slot));
@@ -443,6 +477,26 @@ impl<'a> Worker<'a> {
 fn publish(cells: &[OnceLock<Output>], cell: u32, output: Output) {
     let fresh = cells[cell as usize].set(output).is_ok();
     debug_assert!(fresh, "a fragment runs once");
+}
+
+/// The inputs of an update, or the values of a row, each with what it may spend.
+fn eval_paid(
+    template: &Template,
+    registers: &[Value],
+    now_us: i64,
+    out: &mut Vec<Value>,
+) -> Result<(), Stop> {
+    out.clear();
+    for expr in template.action.exprs() {
+        out.push(match template.is_brief {
+            true => expr.eval(registers, &[], now_us)?,
+            false => {
+                let meter = Meter::new(EXPRESSION_UNITS, None);
+                expr.eval_metered(registers, &[], now_us, &meter)?
+            }
+        });
+    }
+    Ok(())
 }
 
 fn eval_all(

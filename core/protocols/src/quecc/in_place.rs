@@ -6,7 +6,9 @@
 //! * the *undo log*: the image of a record before each write of a transaction that may still be
 //!   rolled back;
 //! * the *edges* of speculation: whose tentative write a transaction has read **or overwritten**.
-//!   The stamp of a record names its last writer, so nothing else need be stored for that.
+//!   The stamp of a record names its last writer, so nothing else need be stored for that. A scan
+//!   does not meet the rows that are gone, so of one its table is noted: it depends on all that
+//!   wrote there before it.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +36,7 @@ pub struct Written {
     pub position: Position,
     /// Orders the writes of one transaction.
     pub ordinal: u64,
-    table: TableId,
+    pub table: TableId,
     slot: Slot,
     before: Before,
 }
@@ -82,6 +84,8 @@ pub struct InPlace<'a> {
     pub log: UndoLog,
     /// (who, on whose write).
     pub edges: Vec<(Position, Position)>,
+    /// (what, who) has scanned where others may be rolled back.
+    pub scans: Vec<(TableId, Position)>,
     scratch: Vec<Value>,
     assigned: Vec<(ColumnId, Value)>,
 }
@@ -106,6 +110,7 @@ impl<'a> InPlace<'a> {
             ordinal: 0,
             log: UndoLog::default(),
             edges: Vec::new(),
+            scans: Vec::new(),
             scratch: Vec::new(),
             assigned: Vec::new(),
         }
@@ -129,10 +134,10 @@ impl<'a> InPlace<'a> {
         self.enter(moment, 0, true);
         self.row_ids = 0;
         let (entries, words) = (self.log.entries.len(), self.log.words.len());
-        let edges = self.edges.len();
+        let (edges, scans) = (self.edges.len(), self.scans.len());
         match run(self) {
             Ok(answer) => {
-                let depends = self.edges.len() > edges;
+                let depends = self.edges.len() > edges || self.scans.len() > scans;
                 if !depends {
                     self.log.truncate(entries, words);
                 }
@@ -144,6 +149,7 @@ impl<'a> InPlace<'a> {
                 }
                 self.log.truncate(entries, words);
                 self.edges.truncate(edges);
+                self.scans.truncate(scans);
                 Err(stop)
             }
         }
@@ -359,9 +365,8 @@ impl Access for InPlace<'_> {
         V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
     {
         let table = self.table(range.table)?;
-        if self.speculates {
-            // Rows that a tentative delete hides would have to be met as well.
-            return Err(unforeseen());
+        if self.speculates && self.mutant != Some(Mutant::NoScanDependents) {
+            self.scans.push((range.table, self.moment.position));
         }
         let Some((low, high)) = concurrency::overlay::byte_bounds(range) else { return Ok(()) };
         let (low, high) = (low.as_ref().map(Key::as_bytes), high.as_ref().map(Key::as_bytes));

@@ -33,8 +33,12 @@
 //! from other keys. A record that is not found, or was made since, is looked up by the executor.
 //!
 //! *Departures from the thesis.*
-//! - Routes hash a key's first column, where the thesis has ranges of record ids: inserts and range
-//!   scans, which it leaves out, have a route before they have a record.
+//! - Routes hash keys, where the thesis has ranges of record ids: inserts have a route before they
+//!   have a record. Range scans, and keys that need data, which it leaves out, are routed by the
+//!   key's first column; then so is all else that the block does to that table.
+//! - A branch, or an end before the last step, is a guard of the fragments behind it: it makes them
+//!   wait for what it needs, so they never happen in vain. What is rejected is not waited for; where
+//!   the turns of a loop may reject, the call is not cut.
 //! - A transaction that cannot be cut is one fragment in several queues; who comes last runs it.
 //!   One of which nothing is known in advance runs after the queues, as victims do: the thesis
 //!   does not say what becomes of either.
@@ -45,7 +49,7 @@
 //!   see runs in one piece, and its entries in the queues are the tokens. The thesis's queues of
 //!   read-only fragments are readers of the snapshot before the block, come first in the serial
 //!   order, and lose nothing of serializability.
-//! - A guard is looked at when its transaction is answered for, so speculation lasts until then.
+//! - A rejection is met when its transaction is answered for, so speculation lasts until then.
 //!
 //! *Cost.* YCSB, 1,000,000 rows, ten keys, two workers; shares of the CPU time between planning and
 //! answers (`perf`, cpu-clock):
@@ -65,7 +69,9 @@
 mod action;
 mod batch;
 mod board;
+mod compiled;
 mod execute;
+mod guard;
 mod in_place;
 mod modes;
 mod mutant;
@@ -87,11 +93,12 @@ use types::{Height, Position};
 
 use batch::Batch;
 use board::Board;
+use compiled::Compiled;
 use execute::Worker;
 use modes::Modes;
 use mutant::Mutant;
 use plan::{Directory, Planner, Share};
-use program::Compiled;
+
 use queues::{Starts, equal_starts};
 use settle::{Epilogues, Findings};
 

@@ -9,6 +9,8 @@ pub enum Mutant {
     NoDataDependencies,
     /// Only reads of tentative data are remembered, overwrites are not.
     NoOverwriteDependents,
+    /// What a scan rests on is forgotten.
+    NoScanDependents,
     /// Images are brought back in the order in which they were taken.
     UndoForward,
     /// What a transaction scans does not say where it stands.
@@ -21,10 +23,11 @@ pub enum Mutant {
     UnsettledSlots,
 }
 
-const MUTANTS: [(&str, Mutant); 8] = [
+const MUTANTS: [(&str, Mutant); 9] = [
     ("no_priority", Mutant::NoPriority),
     ("no_data_dependencies", Mutant::NoDataDependencies),
     ("no_overwrite_dependents", Mutant::NoOverwriteDependents),
+    ("no_scan_dependents", Mutant::NoScanDependents),
     ("undo_forward", Mutant::UndoForward),
     ("no_scan_routes", Mutant::NoScanRoutes),
     ("no_undo", Mutant::NoUndo),
@@ -42,6 +45,7 @@ impl Mutant {
         MUTANTS[5].0,
         MUTANTS[6].0,
         MUTANTS[7].0,
+        MUTANTS[8].0,
     ];
 
     pub fn by_name(name: &str) -> Option<Mutant> {

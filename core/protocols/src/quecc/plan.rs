@@ -34,9 +34,11 @@ use types::key::decode_column;
 use types::{DataType, Height, Key, Position, TableId, Value};
 
 use super::action::Action;
+use super::compiled::Compiled;
+use super::guard::Guard;
 use super::modes::Modes;
 use super::mutant::Mutant;
-use super::program::{Compiled, Part, Program, Template, Turns};
+use super::program::{Part, Program, Template, Turns};
 use super::queues::{ABSENT, Entry, Queue, Queues, Starts, WHOLE, route};
 
 /// Look-ups that overlap.
@@ -62,6 +64,9 @@ pub struct Directory {
     by_address: FxHashMap<usize, u32>,
     /// By table: some transaction of the block may write it.
     written: Vec<bool>,
+    /// By table: of some access to it no more is known in advance than the key's first column, so
+    /// that the routes of all are by that.
+    by_lead: Vec<bool>,
 }
 
 impl Directory {
@@ -113,11 +118,8 @@ impl Directory {
         }
         let id = self.compiled.len() as u32;
         let compiled = compile(procedure);
-        for table in &compiled.written {
-            let place = table.0 as usize;
-            self.written.resize(self.written.len().max(place + 1), false);
-            self.written[place] = true;
-        }
+        compiled.written.iter().for_each(|table| mark(&mut self.written, *table));
+        compiled.by_lead.iter().for_each(|table| mark(&mut self.by_lead, *table));
         self.compiled.push(compiled);
         self.by_address.insert(address, id);
         id
@@ -127,10 +129,24 @@ impl Directory {
         self.written.get(table.0 as usize).copied().unwrap_or(false)
     }
 
+    /// Where the record of a key is queued in this block. All of its accesses agree in that.
+    fn route_of(&self, table: &Table, key: &[u8]) -> Option<u32> {
+        match self.by_lead.get(table.id().0 as usize) {
+            Some(true) => Some(route(lead_of(table, key)?)),
+            _ => Some(route(key)),
+        }
+    }
+
     fn keys_of(&self, procedure: &Arc<Procedure>) -> Option<&KeyPlan> {
         let id = self.by_address.get(&(Arc::as_ptr(procedure) as usize))?;
         Some(&self.compiled[*id as usize].keys)
     }
+}
+
+fn mark(tables: &mut Vec<bool>, table: TableId) {
+    let place = table.0 as usize;
+    tables.resize(tables.len().max(place + 1), false);
+    tables[place] = true;
 }
 
 /// What a fragment publishes.
@@ -138,8 +154,16 @@ impl Directory {
 pub struct Output {
     /// It failed, or needed something that failed.
     pub poisoned: bool,
+    /// It did not happen.
+    pub skipped: bool,
     pub found: bool,
     pub columns: Box<[Value]>,
+}
+
+impl Output {
+    pub fn skipped() -> Output {
+        Output { skipped: true, ..Output::default() }
+    }
 }
 
 pub struct Planned {
@@ -209,12 +233,21 @@ pub struct Planner<'a> {
     share: Share,
     queues: Queues,
     cells: u32,
+    /// Of fragments that do not happen.
+    skipped: Vec<u32>,
     pending: Vec<Pending>,
     registers: Vec<Value>,
     inputs: Vec<Value>,
     row: Vec<Value>,
     routes: Vec<u32>,
     planning: Planning,
+}
+
+/// A template of a part, and whether arguments let it happen, but for what they say of each turn.
+struct Happening<'t> {
+    template: &'t Template,
+    id: u16,
+    happens: bool,
 }
 
 /// A fragment before its record is looked up.
@@ -241,6 +274,7 @@ impl<'a> Planner<'a> {
             queues: Queues::new(starts, modes.queue_capacity),
             modes,
             cells: 0,
+            skipped: Vec::new(),
             pending: Vec::with_capacity(2 * GROUP),
             registers: Vec::new(),
             inputs: Vec::new(),
@@ -268,13 +302,16 @@ impl<'a> Planner<'a> {
         }
         self.look_up();
         self.share.cells.resize_with(self.cells as usize, OnceLock::new);
+        for cell in &self.skipped {
+            let _ = self.share.cells[*cell as usize].set(Output::skipped());
+        }
         (self.share.queues, self.share.starts) = self.queues.finish(queues);
         self.share
     }
 
     fn transaction(&mut self, position: usize) -> Kind {
         let work = &*self.block.transactions[position];
-        let before = self.pending.len();
+        let before = (self.pending.len(), self.skipped.len());
         if let Work::Statement(statement) = work {
             let id = self.directory.of[position];
             let compiled = &*self.directory.compiled[id as usize];
@@ -285,7 +322,10 @@ impl<'a> Planner<'a> {
             if let Some(program) = program.filter(|p| self.modes.may_cut(p)) {
                 match self.cut(program, id, statement) {
                     Some(cut) => return Kind::Cut(cut),
-                    None => self.pending.truncate(before),
+                    None => {
+                        self.pending.truncate(before.0);
+                        self.skipped.truncate(before.1);
+                    }
                 }
             }
         }
@@ -386,7 +426,7 @@ impl<'a> Planner<'a> {
     fn route_of_key(&mut self, table: TableId, key: &Key) -> Option<()> {
         if self.directory.is_written(table) {
             let table = self.catalog.table(table)?;
-            self.routes.push(route(lead_of(table, key.as_bytes())?));
+            self.routes.push(self.directory.route_of(table, key.as_bytes())?);
         }
         Some(())
     }
@@ -406,7 +446,10 @@ impl<'a> Planner<'a> {
         let text_units = (text / WRITTEN_BYTES_PER_UNIT) as u64;
         for part in &program.parts {
             starts.push(fragments as u16);
-            let turns = self.part(program, part, statement, &mut row_ids)?;
+            let turns = self.part(program, part, statement, fragments, &mut row_ids)?;
+            if part.must_be_empty && turns > 0 {
+                return None;
+            }
             fragments += turns * part.templates.len();
             metered += turns * part.metered;
             unweighed += turns * part.unweighed;
@@ -436,19 +479,34 @@ impl<'a> Planner<'a> {
         program: &Program,
         part: &Part,
         statement: &Statement,
+        before: usize,
         row_ids: &mut u32,
     ) -> Option<usize> {
         let Range { start, .. } = part.templates;
         let templates = &program.templates[as_range(&part.templates)];
-        for template in templates {
-            self.try_decided(template, statement)?;
+        let mut happening: SmallVec<[Happening<'_>; 8]> = SmallVec::new();
+        for (template, id) in templates.iter().zip(start..) {
+            let happens =
+                template.foreseen_by_turn || self.is_foreseen(template, None, statement).ok()?;
+            if happens {
+                self.try_decided(template, statement)?;
+            }
+            happening.push(Happening { template, id, happens });
         }
+        let first = self.cells as usize + before;
         let arguments = &*statement.arguments;
         let mut one = |planner: &mut Self, turn: u16, value: Option<&Value>| {
-            let mut templates = templates.iter().zip(start..);
-            templates.try_for_each(|(template, id)| {
-                planner.fragment(template, id, turn, value, statement, row_ids)
-            })
+            let cell = first + usize::from(turn) * happening.len();
+            for (place, Happening { template, id, happens }) in happening.iter().enumerate() {
+                let happens = *happens
+                    && (!template.foreseen_by_turn
+                        || planner.is_foreseen(template, value, statement).ok()?);
+                match happens {
+                    true => planner.fragment(template, *id, turn, value, statement, row_ids)?,
+                    false => planner.skipped.push((cell + place) as u32),
+                }
+            }
+            Some(())
         };
         match &part.turns {
             Turns::Once => {
@@ -473,6 +531,33 @@ impl<'a> Planner<'a> {
                 }
                 Some(counter.turns)
             }
+        }
+    }
+
+    /// Whether the guards hold that arguments decide.
+    fn is_foreseen(
+        &mut self,
+        template: &Template,
+        value: Option<&Value>,
+        statement: &Statement,
+    ) -> Result<bool, types::Error> {
+        if template.foreseen.is_empty() {
+            return Ok(true);
+        }
+        let now_us = self.block.time_us;
+        let Some(value) = value else {
+            return Guard::all_hold(&template.foreseen, &statement.arguments, now_us);
+        };
+        self.fill_turn(template, value, statement);
+        Guard::all_hold(&template.foreseen, &self.registers, now_us)
+    }
+
+    /// Arguments and the turn's value to their registers.
+    fn fill_turn(&mut self, template: &Template, value: &Value, statement: &Statement) {
+        let registers = usize::from(statement.procedure.registers);
+        fill(&mut self.registers, registers, template, &statement.arguments);
+        if let Some(register) = template.turn {
+            self.registers[usize::from(register.0)].set(value.copied());
         }
     }
 
@@ -511,23 +596,31 @@ impl<'a> Planner<'a> {
             self.pending.push(Pending { entry, key: None });
             return Some(());
         }
-        let key = self.key(template, value, statement)?;
+        if template.keyed_by_data {
+            let lead = self.key(template, &template.key[..1], value, statement)?;
+            entry.route = route(lead.as_bytes());
+            self.pending.push(Pending { entry, key: None });
+            return Some(());
+        }
+        let key = self.key(template, &template.key, value, statement)?;
         let table = self.catalog.table(template.table)?;
         let hash = table.hash(key.as_bytes());
         table.prefetch_hashed(hash);
-        entry.route = route(lead_of(table, key.as_bytes())?);
+        entry.route = self.directory.route_of(table, key.as_bytes())?;
         self.pending.push(Pending { entry, key: Some((template.table, hash, key)) });
         Some(())
     }
 
+    /// A key of a fragment, or the first columns of one.
     fn key(
         &mut self,
         template: &Template,
+        key: &[Expr],
         value: Option<&Value>,
         statement: &Statement,
     ) -> Option<Key> {
         let now_us = self.block.time_us;
-        match (value, &*template.key) {
+        match (value, key) {
             (Some(Value::Int(number)), [Expr::Reg(register)])
                 if template.turn == Some(*register) =>
             {
@@ -535,11 +628,7 @@ impl<'a> Planner<'a> {
             }
             (None, key) => eval_key(key, &statement.arguments, &[], now_us).ok()?,
             (Some(value), key) => {
-                let registers = usize::from(statement.procedure.registers);
-                fill(&mut self.registers, registers, template, &statement.arguments);
-                if let Some(register) = template.turn {
-                    self.registers[usize::from(register.0)].set(value.copied());
-                }
+                self.fill_turn(template, value, statement);
                 eval_key(key, &self.registers, &[], now_us).ok()?
             }
         }

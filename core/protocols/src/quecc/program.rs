@@ -1,17 +1,25 @@
 //! Fragment plans: what is known of a procedure before any of its calls.
 //!
-//! A procedure is *cut* when every access names its record by arguments, turn by turn of a loop,
-//! and happens whatever the data say:
+//! A procedure is *cut* when arguments name every record, or at least the queue that it belongs in,
+//! turn by turn of a loop:
 //!
 //! ```text
 //!   Read a[$1] → r3                     template 0   once
 //!   Let r5 = r3 + $2                    ─            substituted where r5 is used
 //!   Update b[$1] by r5                  template 1   once, needs column 0 of template 0
-//!   ForEach k in $3                     part 1
-//!     Update c[k] by r3                 template 2   a fragment for each turn
+//!   If r5 > 7 then Emit 0; Return       ─            a guard of all that follows
+//!   Insert d[$1, r3]                    template 2   queued by $1; the key is made when r3 is there
+//!   ForEach k in $3                     part 3
+//!     If $2 > 1 then Update c[k] by r3  template 3   a fragment for each turn, if $2 says so
 //!     If found then n := n + 1          ─            a reduction: count the turns that found
 //!   Require r5 < 9; Emit n              ─            the epilogue
 //! ```
+//!
+//! *Guards* are what a fragment's happening depends on: the branches that it stands in, and the
+//! ends that the call may have come to before it. Those that arguments decide are looked at while
+//! planning, and there is no fragment where they do not hold. The others make it wait for what they
+//! need, as any data dependency does; a fragment that turns out not to happen says so. What a
+//! `Require` or a `Raise` decides is no guard: the fragments behind it run, and are undone.
 //!
 //! Computation between accesses is pure, so it is substituted into the expressions of the accesses
 //! that need it; what only the answer needs is left to the *epilogue*. That is either a few sums
@@ -22,13 +30,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use procedure::analysis::{Abortable, Analysis, CommandClass, CommandFacts, KeyPlan, visit};
-use procedure::step::{Block, Carried, Procedure, Step};
+use procedure::analysis::{Abortable, Analysis, CommandClass, CommandFacts, visit};
+use procedure::step::{Block, Carried, Phi, Procedure, Step};
 use procedure::{BinaryOp, CommandCode, Expr, Query, Reg};
 use rustc_hash::FxHashMap;
 use types::{DataType, TableId, Value};
 
 use super::action::Action;
+use super::guard::Guard;
 
 /// Expressions that grow beyond this by substitution are not worth it.
 const NODES_MAX: usize = 128;
@@ -36,35 +45,6 @@ const NODES_MAX: usize = 128;
 /// Starts of sums beyond this could overflow.
 const INITIAL_MAX: i64 = 1 << 40;
 const STEP_MAX: i64 = 1 << 20;
-
-/// What is kept of a procedure from block to block.
-pub struct Compiled {
-    /// Keeps the address taken by which it is found.
-    pub procedure: Arc<Procedure>,
-    pub keys: KeyPlan,
-    pub written: Box<[TableId]>,
-    pub is_read_only: bool,
-    pub program: Option<Program>,
-}
-
-impl Compiled {
-    pub fn of(procedure: &Arc<Procedure>) -> Compiled {
-        let analysis = Analysis::of(procedure);
-        let tables = analysis.footprint.tables.iter();
-        let written = tables.filter(|(_, table)| table.is_written()).map(|(id, _)| *id);
-        Compiled {
-            written: written.collect(),
-            is_read_only: analysis.footprint.is_read_only(),
-            // No meter runs with fragments, but with update commands, which have their own.
-            program: procedure
-                .is_brief()
-                .then(|| Cutter::new(procedure).program(&analysis))
-                .flatten(),
-            keys: analysis.keys,
-            procedure: Arc::clone(procedure),
-        }
-    }
-}
 
 pub struct Program {
     pub parts: Box<[Part]>,
@@ -113,6 +93,8 @@ fn has_bytes(data_type: &DataType) -> bool {
 pub struct Part {
     pub turns: Turns,
     pub templates: Range<u16>,
+    /// What its turns do is not to be cut, so a call that has any runs in one piece.
+    pub must_be_empty: bool,
     /// Of its templates, those that are update commands which are paid for by more than their text
     /// says.
     pub metered: usize,
@@ -132,15 +114,35 @@ pub enum Turns {
 pub struct Template {
     pub part: u16,
     pub table: TableId,
-    /// Over arguments and the turn's register.
+    /// Over arguments and the turn's register, and over `inputs` if it is `keyed_by_data`.
     pub key: Box<[Expr]>,
+    /// Only the key's first column is known when the fragment is queued.
+    pub keyed_by_data: bool,
+    /// Over arguments and the turn's register: there is no fragment where they do not hold.
+    pub foreseen: Box<[Guard]>,
+    /// Some of those use the turn's register.
+    pub foreseen_by_turn: bool,
+    /// Those that need what others publish.
+    pub guards: Box<[Guard]>,
     pub action: Action,
+    /// Its text bounds what the action's expressions take.
+    pub is_brief: bool,
     /// Arguments that the expressions use.
     pub arguments: Box<[Reg]>,
     pub inputs: Box<[Input]>,
     pub publish: Publish,
     /// Where a turn's register is.
     pub turn: Option<Reg>,
+}
+
+impl Template {
+    fn units(&self) -> u64 {
+        let mut units = self.action.units();
+        for guard in self.foreseen.iter().chain(&self.guards) {
+            guard.each_expr(&mut |expr| expr.walk(&mut |_| units += 1));
+        }
+        units
+    }
 }
 
 /// A register that another template fills: data dependency.
@@ -192,7 +194,7 @@ enum Base {
     Output { template: u16, column: Option<u16> },
 }
 
-struct Cutter<'p> {
+pub struct Cutter<'p> {
     procedure: &'p Procedure,
     /// What each register holds that an access may use.
     base: FxHashMap<Reg, Base>,
@@ -200,12 +202,21 @@ struct Cutter<'p> {
     definitions: FxHashMap<Reg, Expr>,
     parts: Vec<Part>,
     templates: Vec<Template>,
+    /// What holds at the step that is looked at.
+    path: Vec<Guard>,
+    /// Of the loop that it is in.
+    turn: Option<Reg>,
+    /// The call may have ended by something that is not known.
+    may_have_ended: bool,
     /// Registers that some expression reads.
     used: Vec<bool>,
 }
 
+/// Ways by which a call may end within a block: each is what must hold in it.
+type Ends = Vec<Vec<Guard>>;
+
 impl<'p> Cutter<'p> {
-    fn new(procedure: &'p Procedure) -> Self {
+    pub fn new(procedure: &'p Procedure) -> Self {
         let mut used = vec![false; usize::from(procedure.registers)];
         for step in visit::numbered(&procedure.body) {
             visit::each_step_expr(step, &mut |_, expr| {
@@ -219,43 +230,21 @@ impl<'p> Cutter<'p> {
             definitions: FxHashMap::default(),
             parts: Vec::new(),
             templates: Vec::new(),
+            path: Vec::new(),
+            turn: None,
+            may_have_ended: false,
             used,
         }
     }
 
-    fn program(mut self, analysis: &Analysis) -> Option<Program> {
-        let mut may_have_ended = false;
-        for step in &self.procedure.body {
-            if !touches_rows(step) {
-                self.define(step);
-                may_have_ended |= leaves(step);
-            } else if may_have_ended {
-                return None;
-            } else if visit::is_loop(step) {
-                self.loop_part(step)?;
-            } else {
-                let first = self.templates.len() as u16;
-                self.template(step, None)?;
-                self.part(Turns::Once, first);
-            }
-        }
+    pub fn program(mut self, analysis: &Analysis) -> Option<Program> {
+        self.block(&self.procedure.body)?;
         if self.templates.is_empty() {
             return None;
         }
-        let epilogue = self.reduced().unwrap_or(Epilogue::Replayed);
-        if matches!(epilogue, Epilogue::Replayed) {
-            let used = &self.used;
-            for (template, step) in self.templates.iter_mut().zip(accesses(&self.procedure.body)) {
-                let columns = match step {
-                    Step::Read { columns, out, .. } => {
-                        let first = usize::from(out.0);
-                        used[first..first + columns.len()].contains(&true)
-                    }
-                    _ => false,
-                };
-                template.publish = Publish::Cell { columns };
-            }
-        }
+        // A replay pays for what expressions take, sums do not.
+        let reduced = self.procedure.is_brief().then(|| self.reduced()).flatten();
+        let epilogue = reduced.unwrap_or(Epilogue::Replayed);
         Some(Program {
             abortable: self.abortable(analysis, &epilogue),
             has_data_dependencies: self.templates.iter().any(|t| !t.inputs.is_empty()),
@@ -267,7 +256,59 @@ impl<'p> Cutter<'p> {
         })
     }
 
-    fn loop_part(&mut self, step: &Step) -> Option<()> {
+    fn block(&mut self, block: &'p Block) -> Option<Ends> {
+        let mut ends = Ends::new();
+        for step in block {
+            match step {
+                Step::Return => {
+                    ends.push(Vec::new());
+                    break;
+                }
+                Step::If { .. } if touches_rows(step) || leaves(step) => {
+                    ends.extend(self.branch(step)?);
+                }
+                step if !touches_rows(step) => {
+                    self.define(step);
+                    self.may_have_ended |= leaves(step);
+                }
+                step if visit::is_loop(step) => self.loop_part(step)?,
+                step => {
+                    let first = self.templates.len() as u16;
+                    self.template(step)?;
+                    if self.turn.is_none() {
+                        self.part(Turns::Once, first, false);
+                    }
+                }
+            }
+        }
+        Some(ends)
+    }
+
+    /// An `If` that touches rows or may end the call. What follows it, here and further out, is
+    /// guarded by its not having ended.
+    fn branch(&mut self, step: &'p Step) -> Option<Ends> {
+        let Step::If { condition, then, otherwise, phis } = step else { return None };
+        let Some(condition) = self.substitute(condition) else {
+            self.may_have_ended = true;
+            return (!touches_rows(step)).then(Ends::new);
+        };
+        let mut ends = Ends::new();
+        for (block, truth) in [(then, true), (otherwise, false)] {
+            let depth = self.path.len();
+            let taken = Guard::Branch { condition: condition.clone(), truth };
+            self.path.push(taken.clone());
+            for mut end in self.block(block)? {
+                end.insert(0, taken.clone());
+                ends.push(end);
+            }
+            self.path.truncate(depth);
+        }
+        self.merge(&condition, phis);
+        self.path.extend(ends.iter().map(|end| Guard::Unless(end.clone().into())));
+        Some(ends)
+    }
+
+    fn loop_part(&mut self, step: &'p Step) -> Option<()> {
         let (register, turns, body) = match step {
             Step::ForEach { register, array, body, .. } => {
                 let array = self.over_arguments(array)?;
@@ -280,70 +321,116 @@ impl<'p> Cutter<'p> {
             }
             _ => return None,
         };
+        if self.turn.is_some() || body.iter().any(leaves) {
+            return None;
+        }
         let (base, definitions) = (self.base.clone(), self.definitions.clone());
         self.base.insert(register, Base::Turn);
+        self.turn = Some(register);
         let first = self.templates.len() as u16;
-        for step in body {
-            if leaves(step) {
-                return None;
-            }
-            match touches_rows(step) {
-                true => self.template(step, Some(register))?,
-                false => self.define(step),
-            }
+        let depth = self.path.len();
+        // Turns reject behind writes, and to undo those would undo all that met them. In one piece
+        // such a call shows nothing before it is certain.
+        let must_be_empty = body.iter().any(rejects) || self.block(body).is_none();
+        if must_be_empty {
+            self.templates.truncate(usize::from(first));
+            self.path.truncate(depth);
         }
+        self.turn = None;
         // Of a loop's registers, those behind it would see the last turn's.
         (self.base, self.definitions) = (base, definitions);
-        self.part(turns, first);
+        self.part(turns, first, must_be_empty);
         Some(())
     }
 
     /// The templates from the `first` on are a part.
-    fn part(&mut self, turns: Turns, first: u16) {
+    fn part(&mut self, turns: Turns, first: u16, must_be_empty: bool) {
         let of_part = &self.templates[usize::from(first)..];
         let metered = of_part.iter().filter(|template| template.action.is_metered()).count();
         let unweighed = of_part.iter().filter(|template| template.action.is_unweighed()).count();
-        let units = of_part.iter().map(|template| template.action.units()).sum();
+        let units = of_part.iter().map(Template::units).sum();
         let templates = first..self.templates.len() as u16;
-        self.parts.push(Part { turns, templates, metered, unweighed, units });
+        self.parts.push(Part { turns, templates, must_be_empty, metered, unweighed, units });
     }
 
-    fn template(&mut self, step: &Step, turn: Option<Reg>) -> Option<()> {
+    fn template(&mut self, step: &Step) -> Option<()> {
+        if self.may_have_ended {
+            return None;
+        }
         let id = u16::try_from(self.templates.len()).ok()?;
         let (table, key, action) = self.access(step)?;
+        let (foreseen, guards): (Vec<Guard>, Vec<Guard>) =
+            self.path.iter().cloned().partition(|guard| {
+                let mut is_foreseen = true;
+                guard.each_register(&mut |register| is_foreseen &= !self.is_output(register));
+                is_foreseen
+            });
+        let mut is_brief = key.iter().all(Expr::is_brief);
+        self.path.iter().for_each(|guard| guard.each_expr(&mut |e| is_brief &= e.is_brief()));
+        if !is_brief {
+            return None;
+        }
+        let mut used = Vec::new();
+        let exprs = key.iter().chain(action.exprs());
+        exprs.for_each(|expr| visit::each_register(expr, &mut |register| used.push(register)));
+        guards.iter().chain(&foreseen).for_each(|g| g.each_register(&mut |r| used.push(r)));
         let mut arguments = Vec::new();
         let mut inputs: Vec<Input> = Vec::new();
-        for expr in &key {
-            let data = expr.any(&mut |e| self.base_of(e).is_some_and(|b| b.is_output()));
-            if data {
-                return None;
-            }
-        }
-        for expr in key.iter().chain(action.exprs()) {
-            visit::each_register(expr, &mut |register| match self.base.get(&register) {
+        for register in used {
+            match self.base.get(&register) {
                 Some(Base::Argument) => arguments.push(register),
                 Some(Base::Output { template, column }) => {
                     inputs.push(Input { register, template: *template, column: *column });
                 }
                 Some(Base::Turn) | None => {}
-            });
+            }
         }
         arguments.sort_unstable();
         arguments.dedup();
         inputs.sort_unstable_by_key(|input| input.register);
         inputs.dedup_by_key(|input| input.register);
+        let mut foreseen_by_turn = false;
+        foreseen.iter().for_each(|guard| {
+            guard.each_register(&mut |register| foreseen_by_turn |= Some(register) == self.turn);
+        });
+        // Ids are given out in the order of the plan.
+        if matches!(action, Action::Insert { hidden_row_id: true, .. }) && !guards.is_empty() {
+            return None;
+        }
+        let needs_data =
+            |expr: &Expr| expr.any(&mut |e| self.base_of(e).is_some_and(Base::is_output));
+        let keyed_by_data = key.iter().any(needs_data);
+        if keyed_by_data && key.first().is_some_and(needs_data) {
+            return None;
+        }
         self.outputs(step, id);
+        let columns = match step {
+            Step::Read { columns, out, .. } => {
+                let first = usize::from(out.0);
+                self.used[first..first + columns.len()].contains(&true)
+            }
+            _ => false,
+        };
         self.templates.push(Template {
             part: u16::try_from(self.parts.len()).ok()?,
             table,
             key,
+            keyed_by_data,
+            foreseen: foreseen.into(),
+            foreseen_by_turn,
+            guards: guards.into(),
+            is_brief: action.long_exprs() == 0,
             action,
             arguments: arguments.into(),
             inputs: inputs.into(),
-            publish: Publish::Nothing,
-            turn,
+            publish: Publish::Cell { columns },
+            turn: self.turn,
         });
         Some(())
+    }
+
+    fn is_output(&self, register: Reg) -> bool {
+        self.base.get(&register).is_some_and(|base| base.is_output())
     }
 
     fn base_of(&self, expr: &Expr) -> Option<Base> {
@@ -395,6 +482,7 @@ impl<'p> Cutter<'p> {
             });
         }
         known
+            && inputs.iter().all(Expr::is_brief)
             && code.is_brief()
             && facts.class == CommandClass::Set
             && facts.checked.iter().all(is_assigned)
@@ -430,16 +518,20 @@ impl<'p> Cutter<'p> {
             Step::If { condition, then, otherwise, phis } => {
                 then.iter().chain(otherwise).for_each(|step| self.define(step));
                 let Some(condition) = self.substitute(condition) else { return };
-                for phi in phis {
-                    let ways = (self.substitute(&phi.then), self.substitute(&phi.otherwise));
-                    if let (Some(then), Some(otherwise)) = ways {
-                        let whens = Box::new([(condition.clone(), then)]);
-                        let case = Expr::Case { whens, otherwise: Box::new(otherwise) };
-                        self.definitions.insert(phi.out, case);
-                    }
-                }
+                self.merge(&condition, phis);
             }
             _ => {}
+        }
+    }
+
+    fn merge(&mut self, condition: &Expr, phis: &[Phi]) {
+        for phi in phis {
+            let ways = (self.substitute(&phi.then), self.substitute(&phi.otherwise));
+            if let (Some(then), Some(otherwise)) = ways {
+                let whens = Box::new([(condition.clone(), then)]);
+                let case = Expr::Case { whens, otherwise: Box::new(otherwise) };
+                self.definitions.insert(phi.out, case);
+            }
         }
     }
 
@@ -475,7 +567,11 @@ impl<'p> Cutter<'p> {
 
     /// The epilogue as sums, where it is no more than that; the templates are told what to count.
     fn reduced(&mut self) -> Option<Epilogue> {
-        if self.templates.iter().any(|template| !template.inputs.is_empty()) {
+        let happens = |template: &Template| {
+            template.inputs.is_empty() && template.guards.is_empty() && template.foreseen.is_empty()
+        };
+        let has_turns = |part: &Part| !part.must_be_empty;
+        if !self.templates.iter().all(happens) || !self.parts.iter().all(has_turns) {
             return None;
         }
         let is_argument = |register: Reg| usize::from(register.0) < self.procedure.parameters.len();
@@ -580,11 +676,6 @@ impl Base {
     }
 }
 
-/// The row steps of a body, in program order.
-fn accesses(body: &Block) -> impl Iterator<Item = &Step> {
-    visit::numbered(body).into_iter().filter(|step| is_row_step(step))
-}
-
 fn is_row_step(step: &Step) -> bool {
     visit::row_access(step).is_some() || matches!(step, Step::Insert { .. })
 }
@@ -607,6 +698,13 @@ fn leaves(step: &Step) -> bool {
     let own = matches!(step, Step::Return | Step::Exit { .. } | Step::Continue { .. });
     let mut inner = visit::blocks(step).into_iter().flatten();
     own || inner.any(|block| block.iter().any(leaves))
+}
+
+/// Whether the program may turn its call down there.
+fn rejects(step: &Step) -> bool {
+    let own = matches!(step, Step::Raise { .. } | Step::Require { .. });
+    let mut inner = visit::blocks(step).into_iter().flatten();
+    own || inner.any(|block| block.iter().any(rejects))
 }
 
 fn outputs_used(step: &Step, used: &[bool]) -> bool {

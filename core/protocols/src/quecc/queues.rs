@@ -53,7 +53,7 @@ impl Queue {
     }
 }
 
-/// The route of a key's first column.
+/// The route of a key, or of its first column.
 #[inline]
 pub fn route(column: &[u8]) -> u32 {
     let fold = |state: u64, word: u64| {

@@ -41,6 +41,7 @@ pub struct Findings {
     pub counts: Vec<Vec<u32>>,
     pub log: UndoLog,
     pub edges: Vec<(Position, Position)>,
+    pub scans: Vec<(TableId, Position)>,
 }
 
 /// The answers of those that did not fail.
@@ -226,9 +227,14 @@ struct Served<'a> {
 
 impl<'a> Served<'a> {
     fn next(&mut self) -> Result<&'a Output, Stop> {
-        let output = self.cells.get(self.next).and_then(OnceLock::get);
-        self.next += 1;
-        output.filter(|output| !output.poisoned).ok_or_else(unforeseen)
+        loop {
+            let output = self.cells.get(self.next).and_then(OnceLock::get);
+            self.next += 1;
+            let output = output.filter(|output| !output.poisoned).ok_or_else(unforeseen)?;
+            if !output.skipped {
+                return Ok(output);
+            }
+        }
     }
 }
 
@@ -281,7 +287,7 @@ impl Access for Served<'_> {
     }
 }
 
-/// Who failed, and who in turn has read or overwritten what they wrote. By position.
+/// Who failed, and who in turn has read, overwritten or scanned over what they wrote. By position.
 pub fn victims(batch: &Batch, findings: &[Findings]) -> Vec<bool> {
     let mut victims: Vec<bool> =
         batch.failed.iter().map(|failed| failed.load(Ordering::Relaxed)).collect();
@@ -291,13 +297,15 @@ pub fn victims(batch: &Batch, findings: &[Findings]) -> Vec<bool> {
         .collect();
     edges.sort_unstable();
     edges.dedup();
+    let scans = Scans::new(findings);
     let count = victims.len() as Position;
     let mut reached: Vec<Position> = (0..count).filter(|p| victims[*p as usize]).collect();
     while let Some(on) = reached.pop() {
         let first = edges.partition_point(|edge| edge.0 < on);
-        for (_, who) in edges[first..].iter().take_while(|edge| edge.0 == on) {
-            if !std::mem::replace(&mut victims[*who as usize], true) {
-                reached.push(*who);
+        let readers = edges[first..].iter().take_while(|edge| edge.0 == on);
+        for who in readers.map(|(_, who)| *who).chain(scans.after(on)) {
+            if !std::mem::replace(&mut victims[who as usize], true) {
+                reached.push(who);
             }
         }
     }
@@ -306,6 +314,47 @@ pub fn victims(batch: &Batch, findings: &[Findings]) -> Vec<bool> {
         "what read of a victim is one"
     );
     victims
+}
+
+/// Who has scanned which table, and who has written it.
+struct Scans {
+    /// (table, who), ascending.
+    scans: Vec<(TableId, Position)>,
+    /// (who, table), ascending; of scanned tables alone.
+    writes: Vec<(Position, TableId)>,
+}
+
+impl Scans {
+    fn new(findings: &[Findings]) -> Scans {
+        let mut scans: Vec<_> = findings.iter().flat_map(|f| f.scans.iter().copied()).collect();
+        scans.sort_unstable();
+        scans.dedup();
+        let is_scanned = |table: TableId| {
+            let at = scans.partition_point(|scan| scan.0 < table);
+            scans.get(at).is_some_and(|scan| scan.0 == table)
+        };
+        let mut writes: Vec<_> = findings
+            .iter()
+            .filter(|_| !scans.is_empty())
+            .flat_map(|findings| &findings.log.entries)
+            .filter(|entry| is_scanned(entry.table))
+            .map(|entry| (entry.position, entry.table))
+            .collect();
+        writes.sort_unstable();
+        writes.dedup();
+        Scans { scans, writes }
+    }
+
+    /// Who has scanned, later, a table that this one wrote.
+    fn after(&self, writer: Position) -> impl Iterator<Item = Position> + '_ {
+        let first = self.writes.partition_point(|write| write.0 < writer);
+        let tables = self.writes[first..].iter().take_while(move |write| write.0 == writer);
+        tables.flat_map(move |(_, table)| {
+            let first = self.scans.partition_point(|scan| *scan <= (*table, writer));
+            let later = self.scans[first..].iter().take_while(move |scan| scan.0 == *table);
+            later.map(|scan| scan.1)
+        })
+    }
 }
 
 /// Undo all that victims wrote.

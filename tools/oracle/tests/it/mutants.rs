@@ -27,7 +27,7 @@ const SEEDS_ALONE: u64 = 4;
 /// Bugs that need another schema than that of these worlds, or blocks that overlap: they have tests
 /// of their own.
 const FOUND_ELSEWHERE: &[(&str, &str)] =
-    &[("quecc", "no_scan_routes"), ("quecc", "unsettled_slots")];
+    &[("quecc", "no_scan_routes"), ("quecc", "no_scan_dependents"), ("quecc", "unsettled_slots")];
 
 /// Who found a bug, by which seed, and after how many worlds of all kinds.
 struct Kill {

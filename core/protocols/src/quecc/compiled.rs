@@ -1,0 +1,58 @@
+//! What is known of a procedure for all blocks that call it.
+
+use std::sync::Arc;
+
+use procedure::Query;
+use procedure::analysis::{Analysis, KeyPlan, visit};
+use procedure::step::{Procedure, Step};
+use types::TableId;
+
+use super::program::{Cutter, Program};
+
+/// What is kept of a procedure from block to block.
+pub struct Compiled {
+    /// Keeps the address taken by which it is found.
+    pub procedure: Arc<Procedure>,
+    pub keys: KeyPlan,
+    pub written: Box<[TableId]>,
+    /// Tables of whose keys it knows no more, at some step, than the first column.
+    pub by_lead: Box<[TableId]>,
+    pub is_read_only: bool,
+    pub program: Option<Program>,
+}
+
+impl Compiled {
+    pub fn of(procedure: &Arc<Procedure>) -> Compiled {
+        let analysis = Analysis::of(procedure);
+        let tables = analysis.footprint.tables.iter();
+        let written = tables.filter(|(_, table)| table.is_written()).map(|(id, _)| *id);
+        Compiled {
+            by_lead: by_lead(procedure, &analysis.keys),
+            written: written.collect(),
+            is_read_only: analysis.footprint.is_read_only(),
+            program: Cutter::new(procedure).program(&analysis),
+            keys: analysis.keys,
+            procedure: Arc::clone(procedure),
+        }
+    }
+}
+
+fn by_lead(procedure: &Procedure, keys: &KeyPlan) -> Box<[TableId]> {
+    let mut tables = Vec::new();
+    for (id, step) in (0..).zip(visit::numbered(&procedure.body)) {
+        if keys.unplanned.contains(&id) {
+            tables.extend(visit::row_access(step).map(|(table, _)| table));
+        }
+        if let Step::Fetch { query, .. } | Step::EmitQuery { query } | Step::ForRows { query, .. } =
+            step
+        {
+            visit::each_query(query, &mut |query| match query {
+                Query::Get { table, .. } | Query::Scan { table, .. } => tables.push(*table),
+                _ => {}
+            });
+        }
+    }
+    tables.sort_unstable();
+    tables.dedup();
+    tables.into()
+}
