@@ -14,6 +14,8 @@ pub enum Way {
     Cut,
     /// QueCC: in one piece, by the last of its queues that comes to it.
     Whole,
+    /// QueCC: in one piece though it can be cut, beside others that cannot.
+    Uncut,
     /// QueCC: on the state before the block, in no queue.
     SnapshotReader,
     /// QueCC: behind the queues.
@@ -41,9 +43,10 @@ pub enum Way {
 }
 
 impl Way {
-    pub const ALL: [Way; 14] = [
+    pub const ALL: [Way; 15] = [
         Way::Cut,
         Way::Whole,
+        Way::Uncut,
         Way::SnapshotReader,
         Way::Tail,
         Way::Locked,
@@ -63,6 +66,7 @@ impl Way {
         match self {
             Way::Cut => "cut",
             Way::Whole => "whole",
+            Way::Uncut => "uncut",
             Way::SnapshotReader => "snapshot_reader",
             Way::Tail => "tail",
             Way::Locked => "locked",

@@ -171,8 +171,9 @@ impl Expr {
         }
     }
 
+    /// The same, paid for by `meter`.
     #[inline(always)]
-    pub(crate) fn eval_truth_metered(
+    pub fn eval_truth_metered(
         &self,
         registers: &[Value],
         row: &[Value],

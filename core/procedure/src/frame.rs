@@ -84,6 +84,27 @@ impl Frame {
         Ok(())
     }
 
+    /// Get ready to run what is left of a procedure, of whose arguments it uses some.
+    pub(crate) fn enter_partly(
+        &mut self,
+        registers: usize,
+        used: &[Reg],
+        arguments: &[Value],
+        now_us: i64,
+    ) {
+        self.registers.resize_with(registers, Value::default);
+        self.registers.iter_mut().for_each(|register| register.set(Value::Null));
+        for register in used {
+            let place = usize::from(register.0);
+            self.registers[place].set(arguments[place].copied());
+        }
+        self.staged.clear();
+        self.result.rows.clear();
+        self.result.count = 0;
+        self.result.notices.clear();
+        self.now_us = now_us;
+    }
+
     /// Take what the run gave back.
     pub fn leave(&mut self) -> ProgramResult {
         std::mem::take(&mut self.result)

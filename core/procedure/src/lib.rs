@@ -29,6 +29,7 @@ pub mod like;
 pub mod meter;
 pub mod prune;
 pub mod query;
+pub mod residue;
 mod row_functions;
 mod run_query;
 pub mod sequences;

@@ -335,3 +335,30 @@ pub fn row_access(step: &Step) -> Option<(TableId, Vec<&Expr>)> {
         _ => None,
     }
 }
+
+/// What a step on one row fills, whatever names that row: the register for whether it was there (of
+/// an insert: whether it was added), and the first one of those for so many columns.
+pub fn row_outputs(step: &Step) -> Option<(Reg, Reg, u16)> {
+    match step {
+        Step::Read { columns, out, found, .. } => Some((*found, *out, columns.len() as u16)),
+        Step::Exists { found, .. }
+        | Step::Update { found, .. }
+        | Step::Delete { found, .. }
+        | Step::Insert { inserted: found, .. } => Some((*found, *found, 0)),
+        _ => None,
+    }
+}
+
+/// Whether it reads or writes rows of tables, or a step inside it does.
+pub fn touches_rows(step: &Step) -> bool {
+    let mut queried = false;
+    if let Step::Fetch { query, .. } | Step::EmitQuery { query } | Step::ForRows { query, .. } =
+        step
+    {
+        each_query(query, &mut |query| {
+            queried |= matches!(query, Query::Get { .. } | Query::Scan { .. });
+        });
+    }
+    let mut inner = blocks(step).into_iter().flatten();
+    queried || row_outputs(step).is_some() || inner.any(|block| block.iter().any(touches_rows))
+}

@@ -9,8 +9,8 @@ use types::ColumnId;
 /// What writing a row costs, with some steps around it.
 const FRAGMENT_UNITS: u64 = 48;
 
-/// What a fragment may spend on an expression that its text does not bound. A call whose expressions
-/// need more runs in one piece, by its own meter.
+/// What a fragment may spend on an expression that its text does not bound. A call whose
+/// expressions need more runs again, by its own meter.
 pub const EXPRESSION_UNITS: u64 = 512;
 
 pub enum Action {
@@ -47,6 +47,11 @@ impl Action {
     /// Expressions that are paid for as they are computed.
     pub fn long_exprs(&self) -> usize {
         self.exprs().filter(|expr| !expr.is_brief()).count()
+    }
+
+    /// It inserts a row under a hidden key.
+    pub fn is_hidden(&self) -> bool {
+        matches!(self, Action::Insert { hidden_row_id: true, .. })
     }
 
     pub fn is_metered(&self) -> bool {

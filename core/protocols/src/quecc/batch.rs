@@ -8,8 +8,9 @@ use storage::Catalog;
 use types::{Height, Value};
 
 use super::board::{Board, Wait};
+use super::directory::Directory;
 use super::mutant::Mutant;
-use super::plan::{Cut, Directory, Share};
+use super::plan::{Cut, Share};
 use super::program::Program;
 
 /// A planned block.

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use procedure::Query;
-use procedure::analysis::{Analysis, KeyPlan, visit};
+use procedure::analysis::{Abortable, Analysis, KeyPlan, visit};
 use procedure::step::{Procedure, Step};
 use types::TableId;
 
-use super::program::{Cutter, Program};
+use super::cutter::Cutter;
+use super::modes::Modes;
+use super::program::Program;
 
 /// What is kept of a procedure from block to block.
 pub struct Compiled {
@@ -22,6 +24,20 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// Its calls run in one piece, but for those that give some loop no turns.
+    pub fn is_whole(&self, modes: Modes) -> bool {
+        if modes.snapshot_reads && self.is_read_only {
+            return false;
+        }
+        let program = self.program.as_ref().filter(|program| modes.may_cut(program));
+        program.is_none_or(|program| program.parts.iter().any(|part| part.must_be_empty))
+    }
+
+    /// A call that is cut may be rolled back behind some of its fragments.
+    pub fn may_be_undone(&self) -> bool {
+        self.program.as_ref().is_some_and(|program| program.abortable != Abortable::Never)
+    }
+
     pub fn of(procedure: &Arc<Procedure>) -> Compiled {
         let analysis = Analysis::of(procedure);
         let tables = analysis.footprint.tables.iter();

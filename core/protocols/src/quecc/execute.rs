@@ -11,9 +11,10 @@
 //!
 //! Records are fetched some fragments ahead: the planner has found them.
 //!
-//! A fragment that fails (an overflow, a CHECK, an input that failed) writes nothing, marks its
-//! transaction and poisons what it would have published. All other fragments of the transaction run
-//! nevertheless: what the block does must not depend on who was faster.
+//! An operation that fails (an overflow, a CHECK, an input that failed) writes nothing, marks its
+//! transaction and poisons what it and those behind it in its fragment would have published. All
+//! other fragments of the transaction run nevertheless: what the block does must not depend on who
+//! was faster.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -22,18 +23,18 @@ use std::sync::atomic::Ordering;
 use concurrency::{Block, Moment, Outcome};
 use procedure::bound::Metering;
 use procedure::interpret::row_id_taken;
-use procedure::{CommandCode, Expr, Frame, Meter, eval_key};
+use procedure::{Budget, CommandCode, Expr, Frame, Meter, WRITTEN_BYTES_PER_UNIT, eval_key};
 use storage::{Slot, Table, UndoArena};
 use types::{ColumnId, Stop, Value};
 
 use super::action::{Action, EXPRESSION_UNITS};
 use super::batch::Batch;
 use super::board::Wait;
-use super::guard::Guard;
+use super::guard::{GUARD_UNITS, Guard, Sight};
 use super::in_place::{InPlace, unforeseen};
 use super::mutant::Mutant;
 use super::plan::{Counter, Cut, Kind, Output, Share, fill};
-use super::program::{Program, Publish, Template, Turns};
+use super::program::{Operation, Program, Publish, Template, Turns};
 use super::queues::{ABSENT, Entry, WHOLE};
 use super::settle::Findings;
 
@@ -57,10 +58,22 @@ pub struct Worker<'a> {
     /// By share: turns that found their row, by reduction.
     pub counts: Vec<Vec<u32>>,
     registers: Vec<Value>,
-    outputs: Vec<Value>,
     inputs: Vec<Value>,
     assigned: Vec<(ColumnId, Value)>,
     frame: Frame,
+    guard_meter: Meter,
+    expression_meter: Meter,
+}
+
+/// A fragment that is being run.
+struct At<'t> {
+    program: &'t Program,
+    template: &'t Template,
+    entry: &'t Entry,
+    arguments: &'t [Value],
+    slot: Option<Slot>,
+    /// Arguments and the turn's value are in their registers.
+    is_filled: bool,
 }
 
 impl<'a> Worker<'a> {
@@ -71,10 +84,11 @@ impl<'a> Worker<'a> {
             counts: batch.shares.iter().map(|share| vec![0; share.counts as usize]).collect(),
             batch,
             registers: Vec::new(),
-            outputs: Vec::new(),
             inputs: Vec::new(),
             assigned: Vec::new(),
             frame: Frame::metered(Meter::of(batch.block.budget)),
+            guard_meter: Meter::new(GUARD_UNITS, None),
+            expression_meter: Meter::new(EXPRESSION_UNITS, None),
         }
     }
 
@@ -137,13 +151,23 @@ impl<'a> Worker<'a> {
     }
 
     /// Fetch what the whole transactions to come will look up: index entries first, and when they
-    /// have come, the records that they lead to.
+    /// have come, the records that they lead to. One that waits for other queues too is left to the
+    /// last of them.
     fn foresee(&self, share: &Share, rest: &[Entry]) {
         let places = |ahead: usize| {
-            let transaction = rest.get(ahead).map(|entry| entry.transaction as usize);
-            let kind = transaction.map(|transaction| &share.transactions[transaction].kind);
-            let Some(Kind::Whole(whole)) = kind else { return [].iter() };
-            let Range { start, end } = share.wholes[*whole as usize].places;
+            let transaction = rest.get(ahead).map(|entry| entry.transaction);
+            let before = rest.get(ahead - 1).map(|entry| entry.transaction);
+            let Some(transaction) = transaction.filter(|_| before != transaction) else {
+                return [].iter();
+            };
+            let kind = &share.transactions[transaction as usize].kind;
+            let Kind::Whole(whole) = kind else { return [].iter() };
+            let whole = &share.wholes[*whole as usize];
+            let here = rest[ahead..].iter().take_while(|entry| entry.transaction == transaction);
+            if whole.missing.load(Ordering::Relaxed) as usize > here.count() {
+                return [].iter();
+            }
+            let Range { start, end } = whole.places;
             share.places[start as usize..end as usize].iter()
         };
         let [entries_ahead, records_ahead] = WHOLES_AHEAD;
@@ -165,6 +189,10 @@ impl<'a> Worker<'a> {
         let position = share.transactions[entry.transaction as usize].position;
         let program = batch.program(cut);
         let template = &program.templates[usize::from(entry.template)];
+        let registers = usize::from(program.registers);
+        if self.registers.len() < registers {
+            self.registers.resize_with(registers, Value::default);
+        }
         let mut is_poisoned = false;
         if !template.inputs.is_empty() {
             match self.take_inputs(share_id, cut, program, template, entry.turn) {
@@ -173,57 +201,84 @@ impl<'a> Worker<'a> {
             }
         }
         let Block { height, time_us: now_us, .. } = *batch.block;
-        let part = u64::from(template.part) << 32;
-        let ordinal = part | u64::from(entry.turn) << 16 | u64::from(entry.template);
-        self.place.enter(Moment { height, position, now_us }, ordinal, batch.speculates);
-        let found = match is_poisoned {
-            true => Err(unforeseen()),
-            false => self.perform_if(program, template, entry, position),
+        let [part, turn, id] = [template.part, entry.turn, entry.template].map(u64::from);
+        let ordinal = part << 48 | turn << 32 | id << 16;
+        let mut at = At {
+            program,
+            template,
+            entry,
+            arguments: batch.arguments(position),
+            slot: Some(Slot(entry.slot)).filter(|slot| slot.0 != ABSENT),
+            is_filled: false,
         };
-        let found = match found {
-            Ok(None) => {
-                // Only what a replay asks for has guards.
-                publish(
-                    &share.cells,
-                    cut.cell(program, entry.template, entry.turn),
-                    Output::skipped(),
-                );
-                batch.board.published();
-                return Ok(Step::Done(1));
+        for (place, operation) in (0..).zip(&template.operations) {
+            let moment = Moment { height, position, now_us };
+            self.place.enter(moment, ordinal | place, batch.speculates);
+            let found = match is_poisoned {
+                true => Err(unforeseen()),
+                false => self.perform_if(&mut at, operation),
+            };
+            let found = match found {
+                Ok(found) => found,
+                Err(Stop::Halt(why)) => return Err(why),
+                Err(_) => {
+                    batch.failed[position as usize].store(true, Ordering::Relaxed);
+                    is_poisoned = true;
+                    None
+                }
+            };
+            if template.operations.len() > 1 && found != Some(true) {
+                self.fill_nothing(operation);
+            } else if template.operations.len() > 1 {
+                self.registers[usize::from(operation.found.0)].set(Value::Bool(true));
             }
-            Ok(Some(found)) => Some(found),
-            Err(Stop::Halt(why)) => return Err(why),
-            Err(_) => {
-                batch.failed[position as usize].store(true, Ordering::Relaxed);
-                None
-            }
-        };
-        match template.publish {
+            self.publish(share_id, cut, &at, operation, found, is_poisoned);
+        }
+        Ok(Step::Done(1))
+    }
+
+    /// `found`: whether there was a row; `None` where it did not happen.
+    fn publish(
+        &mut self,
+        share_id: u32,
+        cut: &Cut,
+        at: &At<'_>,
+        operation: &Operation,
+        found: Option<bool>,
+        poisoned: bool,
+    ) {
+        match &operation.publish {
             Publish::Nothing => {}
             Publish::Count(reduction) => {
                 if found == Some(true) {
-                    let place = cut.first_count + u32::from(reduction);
+                    let place = cut.first_count + u32::from(*reduction);
                     self.counts[share_id as usize][place as usize] += 1;
                 }
             }
-            Publish::Cell { columns } => {
-                let columns = match columns && found == Some(true) {
-                    true => self.outputs.iter_mut().map(std::mem::take).collect(),
-                    false => Box::default(),
-                };
-                let output = Output {
-                    poisoned: found.is_none(),
-                    found: found == Some(true),
-                    columns,
-                    skipped: false,
-                };
-                publish(&share.cells, cut.cell(program, entry.template, entry.turn), output);
-                if program.has_data_dependencies {
-                    batch.board.published();
+            Publish::Cell { cell, columns, is_awaited } => {
+                let (skipped, found) = (found.is_none(), found == Some(true));
+                let first = usize::from(operation.out.0);
+                let column = |place: &u16| self.registers[first + usize::from(*place)].copied();
+                let columns = if found { &**columns } else { &[] };
+                let columns = columns.iter().map(column).collect();
+                let output = Output { poisoned, skipped, found, columns };
+                let cell = cut.cell(at.program, at.template.part, at.entry.turn, *cell);
+                publish(&self.batch.shares[share_id as usize].cells, cell, output);
+                if *is_awaited {
+                    self.batch.board.published();
                 }
             }
         }
-        Ok(Step::Done(1))
+    }
+
+    /// What an operation that found no row, or did not happen, leaves behind.
+    fn fill_nothing(&mut self, operation: &Operation) {
+        if let Action::Read { columns } = &operation.action {
+            let first = usize::from(operation.out.0);
+            let registers = &mut self.registers[first..first + columns.len()];
+            registers.iter_mut().for_each(|register| register.set(Value::Null));
+        }
+        self.registers[usize::from(operation.found.0)].set(Value::Bool(false));
     }
 
     /// Computes what an update assigns whose failing the planner has decided.
@@ -268,9 +323,8 @@ impl<'a> Worker<'a> {
         let nothing = Output::default();
         for input in &template.inputs {
             // Within a loop the same turn's, else the only one's.
-            let theirs = &program.templates[usize::from(input.template)];
-            let turn = if theirs.part == template.part { turn } else { 0 };
-            let cell = cut.cell(program, input.template, turn);
+            let turn = if input.part == template.part { turn } else { 0 };
+            let cell = cut.cell(program, input.part, turn, input.cell);
             let output = match cells[cell as usize].get() {
                 Some(output) => output,
                 None if self.batch.mutant == Some(Mutant::NoDataDependencies) => &nothing,
@@ -279,75 +333,64 @@ impl<'a> Worker<'a> {
             if output.poisoned {
                 return Ok(true);
             }
-            let place = usize::from(input.register.0);
-            if self.registers.len() <= place {
-                self.registers.resize_with(place + 1, Value::default);
-            }
-            self.registers[place] = match input.column {
+            self.registers[usize::from(input.register.0)].set(match input.column {
                 None => Value::Bool(output.found),
                 // A row that is not there reads as NULLs.
                 Some(column) => {
-                    output.columns.get(usize::from(column)).cloned().unwrap_or_default()
+                    output.columns.get(usize::from(column)).map(Value::copied).unwrap_or_default()
                 }
-            };
+            });
         }
         Ok(false)
     }
 
-    /// Do what a fragment does, if it happens at all.
-    fn perform_if(
-        &mut self,
-        program: &Program,
-        template: &Template,
-        entry: &Entry,
-        position: u32,
-    ) -> Result<Option<bool>, Stop> {
-        if !template.guards.is_empty() {
-            self.fill(program, template, entry, self.batch.arguments(position))?;
+    /// Do what an operation does, if it happens at all. Returns whether the row was there (or, for
+    /// an insert, was not).
+    fn perform_if(&mut self, at: &mut At<'_>, operation: &Operation) -> Result<Option<bool>, Stop> {
+        if !operation.is_certain() {
+            self.fill(at)?;
             let now_us = self.batch.block.time_us;
-            if !Guard::all_hold(&template.guards, &self.registers, now_us)? {
+            let sight = Sight { registers: &self.registers, now_us, meter: &self.guard_meter };
+            // Where a fragment is one operation, the planner has looked at what arguments decide.
+            let is_foreseen = at.template.operations.len() == 1
+                || operation.foreseen.is_empty()
+                || Guard::all_hold(&operation.foreseen, sight)?;
+            if !is_foreseen || !Guard::all_hold(&operation.guards, sight)? {
                 return Ok(None);
             }
         }
-        self.perform(program, template, entry, position).map(Some)
+        self.perform(at, operation).map(Some)
     }
 
-    /// Do what a fragment does. Returns whether the row was there (or, for an insert, was not).
-    fn perform(
-        &mut self,
-        program: &Program,
-        template: &Template,
-        entry: &Entry,
-        position: u32,
-    ) -> Result<bool, Stop> {
+    fn perform(&mut self, at: &mut At<'_>, operation: &Operation) -> Result<bool, Stop> {
         let batch = self.batch;
-        let arguments = batch.arguments(position);
-        let table = batch.catalog.table(template.table).ok_or_else(unforeseen)?;
+        let table = batch.catalog.table(at.template.table).ok_or_else(unforeseen)?;
         let now_us = batch.block.time_us;
-        match &template.action {
+        match &operation.action {
             Action::Read { columns } => {
-                let slot = self.slot(table, program, template, entry, arguments)?;
-                self.outputs.resize_with(columns.len(), Value::default);
-                Ok(self.place.read_at(table, slot, columns, &mut self.outputs).is_some())
+                let slot = self.slot(table, at)?;
+                let first = usize::from(operation.out.0);
+                let out = &mut self.registers[first..first + columns.len()];
+                Ok(self.place.read_at(table, slot, columns, out).is_some())
             }
             Action::Exists => {
-                let slot = self.slot(table, program, template, entry, arguments)?;
+                let slot = self.slot(table, at)?;
                 Ok(self.place.exists_at(table, slot))
             }
             Action::Delete { .. } => {
-                let slot = self.slot(table, program, template, entry, arguments)?;
+                let slot = self.slot(table, at)?;
                 Ok(self.place.delete_at(table, slot))
             }
             Action::Update { code, inputs, decided: true } => {
-                let slot = self.slot(table, program, template, entry, arguments)?;
-                self.assign(code, inputs, arguments, now_us)?;
+                let slot = self.slot(table, at)?;
+                self.assign(code, inputs, at.arguments, now_us)?;
                 Ok(self.place.assign_at(table, slot, &self.assigned))
             }
             Action::Update { code, decided: false, .. } => {
-                let slot = self.slot(table, program, template, entry, arguments)?;
-                self.fill(program, template, entry, arguments)?;
+                let slot = self.slot(table, at)?;
+                self.fill(at)?;
                 // As in a run from start to end: inputs are evaluated though there be no row.
-                eval_paid(template, &self.registers, now_us, &mut self.inputs)?;
+                self.eval_paid(at, operation)?;
                 // So many shares a transaction has for certain; one that needs more runs with a
                 // meter.
                 let share = batch.block.budget.of_any_command();
@@ -360,22 +403,18 @@ impl<'a> Worker<'a> {
                 self.place.update_at(table, slot, code, &self.inputs, allowance)
             }
             Action::Insert { hidden_row_id, .. } => {
-                self.fill(program, template, entry, arguments)?;
-                eval_paid(template, &self.registers, now_us, &mut self.inputs)?;
-                let (slot, key) = match hidden_row_id {
+                self.fill(at)?;
+                self.eval_paid(at, operation)?;
+                let key = match hidden_row_id {
                     true => {
-                        let id = Value::Uuid(self.place.stamp().row_id(entry.slot));
+                        let id = Value::Uuid(self.place.stamp().row_id(at.entry.slot));
                         self.inputs.push(id.clone());
-                        let key = eval_key(&[Expr::Const(id)], &[], &[], now_us)?;
-                        let key = key.ok_or_else(unforeseen)?;
-                        (table.find(key.as_bytes()), key)
+                        eval_key(&[Expr::Const(id)], &[], &[], now_us)?
                     }
-                    false => {
-                        let key = eval_key(&template.key, &self.registers, &[], now_us)?;
-                        let key = key.ok_or_else(unforeseen)?;
-                        (table.find(key.as_bytes()), key)
-                    }
+                    false => eval_key(&at.template.key, &self.registers, &[], now_us)?,
                 };
+                let key = key.ok_or_else(unforeseen)?;
+                let slot = table.find(key.as_bytes());
                 let added = self.place.insert_at(table, slot, key.as_bytes(), &self.inputs);
                 match added || !hidden_row_id {
                     true => Ok(added),
@@ -385,41 +424,57 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// The inputs of an update, or the values of a row.
+    fn eval_paid(&mut self, at: &At<'_>, operation: &Operation) -> Result<(), Stop> {
+        let now_us = self.batch.block.time_us;
+        self.inputs.clear();
+        if operation.is_brief {
+            for expr in operation.action.exprs() {
+                self.inputs.push(expr.eval(&self.registers, &[], now_us)?);
+            }
+            return Ok(());
+        }
+        let meter = &self.expression_meter;
+        let long = operation.action.long_exprs().max(1) as u64;
+        meter.set_budget(Budget { units_max: long * EXPRESSION_UNITS, ..Budget::default() });
+        meter.refill();
+        for expr in operation.action.exprs() {
+            let value = expr.eval_metered(&self.registers, &[], now_us, meter)?;
+            // The planner has paid for what arguments weigh.
+            if !matches!(expr, Expr::Reg(r) if usize::from(r.0) < at.arguments.len()) {
+                meter.spend((value.weight_beside() / WRITTEN_BYTES_PER_UNIT) as u64)?;
+            }
+            self.inputs.push(value);
+        }
+        Ok(())
+    }
+
     /// The record of a fragment: as planned, or looked up now.
     #[inline]
-    fn slot(
-        &mut self,
-        table: &Table,
-        program: &Program,
-        template: &Template,
-        entry: &Entry,
-        arguments: &[Value],
-    ) -> Result<Option<Slot>, Stop> {
-        if entry.slot != ABSENT {
-            return Ok(Some(Slot(entry.slot)));
+    fn slot(&mut self, table: &Table, at: &mut At<'_>) -> Result<Option<Slot>, Stop> {
+        if at.slot.is_none() {
+            self.fill(at)?;
+            let now_us = self.batch.block.time_us;
+            let key = eval_key(&at.template.key, &self.registers, &[], now_us)?;
+            at.slot = key.and_then(|key| table.find(key.as_bytes()));
         }
-        self.fill(program, template, entry, arguments)?;
-        let key = eval_key(&template.key, &self.registers, &[], self.batch.block.time_us)?;
-        Ok(key.and_then(|key| table.find(key.as_bytes())))
+        Ok(at.slot)
     }
 
     /// Arguments and the turn's value to their registers.
-    fn fill(
-        &mut self,
-        program: &Program,
-        template: &Template,
-        entry: &Entry,
-        arguments: &[Value],
-    ) -> Result<(), Stop> {
-        let registers = usize::from(program.registers);
-        fill(&mut self.registers, registers, template, arguments);
+    fn fill(&mut self, at: &mut At<'_>) -> Result<(), Stop> {
+        if std::mem::replace(&mut at.is_filled, true) {
+            return Ok(());
+        }
+        let (template, arguments) = (at.template, at.arguments);
+        fill(&mut self.registers, usize::from(at.program.registers), template, arguments);
         let now_us = self.batch.block.time_us;
-        let turn = usize::from(entry.turn);
-        let value = match &program.parts[usize::from(template.part)].turns {
+        let turn = usize::from(at.entry.turn);
+        let value = match &at.program.parts[usize::from(template.part)].turns {
             Turns::Once => return Ok(()),
             Turns::Each { array, .. } => {
                 let array = array.eval_ref(arguments, &[], now_us)?;
-                array.as_array().and_then(|elements| elements.get(turn)).cloned()
+                array.as_array().and_then(|elements| elements.get(turn)).map(Value::copied)
             }
             Turns::Count { bounds, reverse, .. } => {
                 let counter = Counter::of(bounds, *reverse, arguments, now_us);
@@ -427,7 +482,7 @@ impl<'a> Worker<'a> {
             }
         };
         if let Some(register) = template.turn {
-            self.registers[usize::from(register.0)] = value.ok_or_else(unforeseen)?;
+            self.registers[usize::from(register.0)].set(value.ok_or_else(unforeseen)?);
         }
         Ok(())
     }
@@ -477,26 +532,6 @@ impl<'a> Worker<'a> {
 fn publish(cells: &[OnceLock<Output>], cell: u32, output: Output) {
     let fresh = cells[cell as usize].set(output).is_ok();
     debug_assert!(fresh, "a fragment runs once");
-}
-
-/// The inputs of an update, or the values of a row, each with what it may spend.
-fn eval_paid(
-    template: &Template,
-    registers: &[Value],
-    now_us: i64,
-    out: &mut Vec<Value>,
-) -> Result<(), Stop> {
-    out.clear();
-    for expr in template.action.exprs() {
-        out.push(match template.is_brief {
-            true => expr.eval(registers, &[], now_us)?,
-            false => {
-                let meter = Meter::new(EXPRESSION_UNITS, None);
-                expr.eval_metered(registers, &[], now_us, &meter)?
-            }
-        });
-    }
-    Ok(())
 }
 
 fn eval_all(

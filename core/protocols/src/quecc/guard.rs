@@ -1,8 +1,21 @@
 //! What a fragment's happening depends on beside its own record.
 
 use procedure::analysis::visit;
-use procedure::{Expr, Reg};
+use procedure::{Expr, Meter, Reg};
 use types::{Error, Value};
+
+/// What an operation may spend on its guards. How many nodes they have is known, but not how long
+/// the values are that they compare.
+pub const GUARD_UNITS: u64 = 256;
+pub const GUARD_NODES_MAX: u64 = 192;
+
+/// What guards look at.
+#[derive(Clone, Copy)]
+pub struct Sight<'a> {
+    pub registers: &'a [Value],
+    pub now_us: i64,
+    pub meter: &'a Meter,
+}
 
 /// Something that must hold for a fragment to happen. Several are looked at in program order, up to
 /// the first that does not hold, as a run from start to end would look at them.
@@ -15,22 +28,29 @@ pub enum Guard {
 }
 
 impl Guard {
-    pub fn holds(&self, registers: &[Value], now_us: i64) -> Result<bool, Error> {
+    fn holds(&self, sight: Sight<'_>) -> Result<bool, Error> {
         match self {
             Guard::Branch { condition, truth } => {
-                Ok((condition.eval_truth(registers, &[], now_us)? == Some(true)) == *truth)
+                let Sight { registers, now_us, meter } = sight;
+                let found = condition.eval_truth_metered(registers, &[], now_us, meter)?;
+                Ok((found == Some(true)) == *truth)
             }
-            Guard::Unless(guards) => Ok(!Guard::all_hold(guards, registers, now_us)?),
+            Guard::Unless(guards) => Ok(!Guard::hold(guards, sight)?),
         }
     }
 
-    pub fn all_hold(guards: &[Guard], registers: &[Value], now_us: i64) -> Result<bool, Error> {
+    fn hold(guards: &[Guard], sight: Sight<'_>) -> Result<bool, Error> {
         for guard in guards {
-            if !guard.holds(registers, now_us)? {
+            if !guard.holds(sight)? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    pub fn all_hold(guards: &[Guard], sight: Sight<'_>) -> Result<bool, Error> {
+        sight.meter.refill();
+        Guard::hold(guards, sight)
     }
 
     pub fn each_expr<'g>(&'g self, visit: &mut dyn FnMut(&'g Expr)) {

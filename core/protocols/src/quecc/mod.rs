@@ -37,11 +37,15 @@
 //!   have a record. Range scans, and keys that need data, which it leaves out, are routed by the
 //!   key's first column; then so is all else that the block does to that table.
 //! - A branch, or an end before the last step, is a guard of the fragments behind it: it makes them
-//!   wait for what it needs, so they never happen in vain. What is rejected is not waited for; where
-//!   the turns of a loop may reject, the call is not cut.
+//!   wait for what it needs, so they never happen in vain. What is rejected is not waited for;
+//!   where the turns of a loop may reject, the call is not cut.
 //! - A transaction that cannot be cut is one fragment in several queues; who comes last runs it.
 //!   One of which nothing is known in advance runs after the queues, as victims do: the thesis
 //!   does not say what becomes of either.
+//! - What may be rolled back is cut only in blocks where hardly any transaction has to run in one
+//!   piece ([`directory`]; `cutting=always` otherwise): one in one piece waits for each queue of a
+//!   record of its own, and has to be ready to be undone with those whose tentative writes it met.
+//!   The report says how many were not cut for that.
 //! - Whether an update of arguments fails (NOT NULL, CHECK) is found out while planning, so that
 //!   none need be ready to undo it.
 //! - Executors take queues from a board as they become free, in place of a fixed assignment.
@@ -49,7 +53,9 @@
 //!   see runs in one piece, and its entries in the queues are the tokens. The thesis's queues of
 //!   read-only fragments are readers of the snapshot before the block, come first in the serial
 //!   order, and lose nothing of serializability.
-//! - A rejection is met when its transaction is answered for, so speculation lasts until then.
+//! - A rejection is met when its transaction is answered for, so speculation lasts until then. To
+//!   answer is to run what the fragments have left of the procedure
+//!   ([`residue`](procedure::residue)), which often is nothing.
 //!
 //! *Cost.* YCSB, 1,000,000 rows, ten keys, two workers; shares of the CPU time between planning and
 //! answers (`perf`, cpu-clock):
@@ -70,6 +76,9 @@ mod action;
 mod batch;
 mod board;
 mod compiled;
+mod cutter;
+mod directory;
+mod draft;
 mod execute;
 mod guard;
 mod in_place;
@@ -78,6 +87,7 @@ mod mutant;
 mod plan;
 mod program;
 mod queues;
+mod reduction;
 mod settle;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,10 +104,11 @@ use types::{Height, Position};
 use batch::Batch;
 use board::Board;
 use compiled::Compiled;
+use directory::Directory;
 use execute::Worker;
 use modes::Modes;
 use mutant::Mutant;
-use plan::{Directory, Planner, Share};
+use plan::{Planner, Share};
 
 use queues::{Starts, equal_starts};
 use settle::{Epilogues, Findings};
@@ -145,6 +156,7 @@ impl Plan {
     /// How the transactions are to run; what has to leave its queues joins the tail.
     fn ways(&self, height: Height) -> Ways {
         let mut ways = Ways::default();
+        ways.add(Way::Uncut, self.shares.iter().map(|share| share.uncut as usize).sum());
         let all = self.shares.iter().flat_map(|share| &share.transactions);
         for planned in all.clone() {
             match planned.kind {
@@ -171,7 +183,7 @@ impl Quecc {
         if known.0.len() > COMPILED_MAX {
             known.0.clear();
         }
-        Directory::new(block, &mut |procedure| {
+        Directory::new(block, self.modes, &mut |procedure| {
             let address = Arc::as_ptr(procedure) as usize;
             let compiled =
                 known.0.entry(address).or_insert_with(|| Arc::new(Compiled::of(procedure)));

@@ -21,6 +21,13 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
                    none",
         },
         ProtocolOption {
+            name: "cutting",
+            values: OptionValues::OneOf(&["fitting", "always"]),
+            needs: &[],
+            what: "whether what may be rolled back is cut only in blocks where hardly any \
+                   transaction has to run in one piece, which costs more beside it",
+        },
+        ProtocolOption {
             name: "reads",
             values: OptionValues::OneOf(&["queued", "snapshot"]),
             needs: &[],
@@ -46,6 +53,8 @@ pub static INFO: ProtocolInfo = ProtocolInfo {
 pub struct Modes {
     /// The worst that a transaction may come to whose fragments run apart.
     pub cuts_up_to: Abortable,
+    /// Those that may be rolled back, too, whatever the block has beside them.
+    pub always_cuts: bool,
     pub snapshot_reads: bool,
     pub pipelined: bool,
     pub queue_capacity: usize,
@@ -60,6 +69,7 @@ impl Modes {
                 o if o.is(&INFO, "execution", "early") => Abortable::Arithmetic,
                 _ => Abortable::Guard,
             },
+            always_cuts: options.is(&INFO, "cutting", "always"),
             snapshot_reads: options.is(&INFO, "reads", "snapshot"),
             pipelined: options.is(&INFO, "planning", "pipelined"),
             queue_capacity: options.number(&INFO, "queue") as usize,

@@ -3,7 +3,7 @@
 //! Every planner takes a share of the block, in block order, and shares have the priority of their
 //! order. A transaction becomes one of
 //!
-//! * *cut*: a fragment for each access, by the [program](super::program) of its procedure;
+//! * *cut*: a fragment for each record, by the [program](super::program) of its procedure;
 //! * *whole*: one fragment that stands in the queue of every part of the database which the key
 //!   plan names, and runs when it has come to the head of all of them;
 //! * *reader*, if reads are to take the snapshot: it needs no queue (the thesis's queues of
@@ -19,26 +19,23 @@
 //! the hash index, then the records that they point to, then compare the keys.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Outcome, Statement, Work};
 use procedure::analysis::{Abortable, KeyPlan, PlannedAccesses, Planning};
 use procedure::meter::{COMMANDS_MAX, UNWEIGHED_MAX};
-use procedure::step::Procedure;
-use procedure::{Expr, WRITTEN_BYTES_PER_UNIT, eval_key};
-use rustc_hash::FxHashMap;
+use procedure::{Budget, Expr, Meter, WRITTEN_BYTES_PER_UNIT, eval_key};
 use smallvec::SmallVec;
-use storage::{Catalog, KeyHash, Slot, Table};
-use types::key::decode_column;
-use types::{DataType, Height, Key, Position, TableId, Value};
+use storage::{Catalog, KeyHash, Slot};
+use types::{Height, Key, Position, TableId, Value};
 
 use super::action::Action;
-use super::compiled::Compiled;
-use super::guard::Guard;
+use super::directory::Directory;
+use super::guard::{GUARD_UNITS, Guard, Sight};
 use super::modes::Modes;
 use super::mutant::Mutant;
-use super::program::{Part, Program, Template, Turns};
+use super::program::{Operation, Part, Program, Publish, Template, Turns};
 use super::queues::{ABSENT, Entry, Queue, Queues, Starts, WHOLE, route};
 
 /// Look-ups that overlap.
@@ -47,107 +44,19 @@ const GROUP: usize = 64;
 /// Fragments that a transaction may be cut into.
 const FRAGMENTS_MAX: usize = 4096;
 
-/// No meter runs with fragments, so all of a call together cost less than any ledger lets a
-/// transaction spend beside what is set aside for its commands, a half.
-const UNITS_MAX: u64 = 40_000;
+/// What the fragments of a call and the steps around them may cost together, however much a ledger
+/// allows.
+const UNITS_MAX: u64 = 25_000;
+
+/// No meter runs with fragments, so they cost a quarter at the most of what a transaction may do. A
+/// half is set aside for its commands. A unit pays for a word of what is held.
+pub fn units_max(budget: Budget) -> u64 {
+    let words_max = budget.bytes_max / size_of::<u64>() as u64;
+    UNITS_MAX.min(budget.units_max / 4).min(words_max / 4)
+}
 
 /// Rows of a load that is planned.
 const LOAD_ROWS_MAX: usize = 64;
-
-/// The procedures of a block.
-#[derive(Default)]
-pub struct Directory {
-    pub compiled: Vec<Arc<Compiled>>,
-    /// By position, for statements.
-    of: Vec<u32>,
-    /// Addresses are compared, never followed; `compiled` keeps them taken.
-    by_address: FxHashMap<usize, u32>,
-    /// By table: some transaction of the block may write it.
-    written: Vec<bool>,
-    /// By table: of some access to it no more is known in advance than the key's first column, so
-    /// that the routes of all are by that.
-    by_lead: Vec<bool>,
-}
-
-impl Directory {
-    pub fn new(block: &Block, compile: &mut dyn FnMut(&Arc<Procedure>) -> Arc<Compiled>) -> Self {
-        let mut directory = Directory::default();
-        for work in &block.transactions {
-            let id = directory.add(work, compile);
-            directory.of.push(id);
-        }
-        directory
-    }
-
-    fn add(
-        &mut self,
-        work: &Work,
-        compile: &mut dyn FnMut(&Arc<Procedure>) -> Arc<Compiled>,
-    ) -> u32 {
-        match work {
-            Work::Statement(statement) => self.enter(&statement.procedure, compile),
-            Work::Load(load) => {
-                for procedure in load.procedures() {
-                    self.enter(procedure, compile);
-                }
-                u32::MAX
-            }
-            Work::Interactive(transaction) => {
-                for (write, _) in &transaction.writes {
-                    self.add(write, compile);
-                }
-                u32::MAX
-            }
-            Work::Void(_) => u32::MAX,
-        }
-    }
-
-    fn enter(
-        &mut self,
-        procedure: &Arc<Procedure>,
-        compile: &mut dyn FnMut(&Arc<Procedure>) -> Arc<Compiled>,
-    ) -> u32 {
-        let address = Arc::as_ptr(procedure) as usize;
-        if let Some(last) = self.of.last().filter(|last| **last != u32::MAX)
-            && Arc::as_ptr(&self.compiled[*last as usize].procedure) as usize == address
-        {
-            return *last;
-        }
-        if let Some(known) = self.by_address.get(&address) {
-            return *known;
-        }
-        let id = self.compiled.len() as u32;
-        let compiled = compile(procedure);
-        compiled.written.iter().for_each(|table| mark(&mut self.written, *table));
-        compiled.by_lead.iter().for_each(|table| mark(&mut self.by_lead, *table));
-        self.compiled.push(compiled);
-        self.by_address.insert(address, id);
-        id
-    }
-
-    fn is_written(&self, table: TableId) -> bool {
-        self.written.get(table.0 as usize).copied().unwrap_or(false)
-    }
-
-    /// Where the record of a key is queued in this block. All of its accesses agree in that.
-    fn route_of(&self, table: &Table, key: &[u8]) -> Option<u32> {
-        match self.by_lead.get(table.id().0 as usize) {
-            Some(true) => Some(route(lead_of(table, key)?)),
-            _ => Some(route(key)),
-        }
-    }
-
-    fn keys_of(&self, procedure: &Arc<Procedure>) -> Option<&KeyPlan> {
-        let id = self.by_address.get(&(Arc::as_ptr(procedure) as usize))?;
-        Some(&self.compiled[*id as usize].keys)
-    }
-}
-
-fn mark(tables: &mut Vec<bool>, table: TableId) {
-    let place = table.0 as usize;
-    tables.resize(tables.len().max(place + 1), false);
-    tables[place] = true;
-}
 
 /// What a fragment publishes.
 #[derive(Debug, Default)]
@@ -157,7 +66,7 @@ pub struct Output {
     /// It did not happen.
     pub skipped: bool,
     pub found: bool,
-    pub columns: Box<[Value]>,
+    pub columns: SmallVec<[Value; 1]>,
 }
 
 impl Output {
@@ -184,18 +93,16 @@ pub struct Cut {
     pub compiled: u32,
     pub first_cell: u32,
     pub first_count: u32,
-    /// By part: fragments of the transaction before it. Empty where nothing is published.
+    /// By part: cells of the transaction before it. Empty where nothing is published.
     pub starts: SmallVec<[u16; 4]>,
 }
 
 impl Cut {
-    /// Where the fragment of a template and turn publishes.
-    pub fn cell(&self, program: &Program, template: u16, turn: u16) -> u32 {
-        let part = program.templates[usize::from(template)].part;
-        let Range { start, end } = program.parts[usize::from(part)].templates;
+    /// Where a cell of a part's turn lies.
+    pub fn cell(&self, program: &Program, part: u16, turn: u16, cell: u16) -> u32 {
         let before = u32::from(self.starts[usize::from(part)]);
-        let turns = u32::from(turn) * u32::from(end - start);
-        self.first_cell + before + turns + u32::from(template - start)
+        let turns = u32::from(turn) * u32::from(program.parts[usize::from(part)].cells);
+        self.first_cell + before + turns + u32::from(cell)
     }
 }
 
@@ -221,6 +128,8 @@ pub struct Share {
     pub counts: u32,
     pub starts: Starts,
     pub speculates: bool,
+    /// Transactions that ran in one piece since others have to.
+    pub uncut: u32,
 }
 
 pub struct Planner<'a> {
@@ -241,13 +150,16 @@ pub struct Planner<'a> {
     row: Vec<Value>,
     routes: Vec<u32>,
     planning: Planning,
+    meter: Meter,
+    units_max: u64,
 }
 
-/// A template of a part, and whether arguments let it happen, but for what they say of each turn.
-struct Happening<'t> {
-    template: &'t Template,
-    id: u16,
-    happens: bool,
+/// Whether arguments let a fragment happen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Happens {
+    Always,
+    Never,
+    ByTurn,
 }
 
 /// A fragment before its record is looked up.
@@ -281,6 +193,8 @@ impl<'a> Planner<'a> {
             row: Vec::new(),
             routes: Vec::new(),
             planning: Planning::default(),
+            meter: Meter::new(GUARD_UNITS, None),
+            units_max: units_max(block.budget),
         }
     }
 
@@ -319,7 +233,9 @@ impl<'a> Planner<'a> {
                 return Kind::Reader;
             }
             let program = compiled.program.as_ref();
-            if let Some(program) = program.filter(|p| self.modes.may_cut(p)) {
+            if self.directory.is_crowded && compiled.may_be_undone() {
+                self.share.uncut += u32::from(!compiled.is_whole(self.modes));
+            } else if let Some(program) = program.filter(|p| self.modes.may_cut(p)) {
                 match self.cut(program, id, statement) {
                     Some(cut) => return Kind::Cut(cut),
                     None => {
@@ -439,26 +355,28 @@ impl<'a> Planner<'a> {
             return None;
         }
         let mut starts = SmallVec::new();
-        let (mut fragments, mut row_ids, mut units) = (0, 0, 0_u64);
-        let (mut metered, mut unweighed) = (0, 0);
+        let (mut fragments, mut cells, mut row_ids) = (0, 0, 0);
+        let (mut metered, mut unweighed, mut units) = (0, 0, program.units);
         let texts = program.texts.iter().map(|place| text_bytes(&arguments[usize::from(*place)]));
         let text: usize = texts.sum();
         let text_units = (text / WRITTEN_BYTES_PER_UNIT) as u64;
         for part in &program.parts {
-            starts.push(fragments as u16);
-            let turns = self.part(program, part, statement, fragments, &mut row_ids)?;
+            starts.push(cells as u16);
+            let first_cell = self.cells + cells as u32;
+            let turns = self.part(program, part, statement, first_cell, &mut row_ids)?;
             if part.must_be_empty && turns > 0 {
                 return None;
             }
             fragments += turns * part.templates.len();
+            cells += turns * usize::from(part.cells);
             metered += turns * part.metered;
             unweighed += turns * part.unweighed;
-            let of_texts = text_units.saturating_mul(part.templates.len() as u64);
+            let of_texts = text_units.saturating_mul(part.operations as u64);
             let of_turn = part.units.saturating_add(of_texts);
             units = units.saturating_add(of_turn.saturating_mul(turns as u64));
             // Behind so many, they read.
             let reads = metered > COMMANDS_MAX as usize || unweighed > UNWEIGHED_MAX as usize;
-            if fragments > FRAGMENTS_MAX || units > UNITS_MAX || reads {
+            if fragments.max(cells) > FRAGMENTS_MAX || units > self.units_max || reads {
                 return None;
             }
         }
@@ -466,10 +384,10 @@ impl<'a> Planner<'a> {
             compiled,
             first_cell: self.cells,
             first_count: self.share.counts,
-            starts: if program.publishes() { starts } else { SmallVec::new() },
+            starts: if cells > 0 { starts } else { SmallVec::new() },
         };
         self.share.counts += program.reductions();
-        self.cells += if program.publishes() { fragments as u32 } else { 0 };
+        self.cells += cells as u32;
         Some(cut)
     }
 
@@ -479,31 +397,27 @@ impl<'a> Planner<'a> {
         program: &Program,
         part: &Part,
         statement: &Statement,
-        before: usize,
+        first_cell: u32,
         row_ids: &mut u32,
     ) -> Option<usize> {
         let Range { start, .. } = part.templates;
         let templates = &program.templates[as_range(&part.templates)];
-        let mut happening: SmallVec<[Happening<'_>; 8]> = SmallVec::new();
-        for (template, id) in templates.iter().zip(start..) {
-            let happens =
-                template.foreseen_by_turn || self.is_foreseen(template, None, statement).ok()?;
-            if happens {
-                self.try_decided(template, statement)?;
-            }
-            happening.push(Happening { template, id, happens });
+        let mut happening: SmallVec<[Happens; 8]> = SmallVec::new();
+        for template in templates {
+            happening.push(self.happens(template, statement)?);
         }
-        let first = self.cells as usize + before;
         let arguments = &*statement.arguments;
         let mut one = |planner: &mut Self, turn: u16, value: Option<&Value>| {
-            let cell = first + usize::from(turn) * happening.len();
-            for (place, Happening { template, id, happens }) in happening.iter().enumerate() {
-                let happens = *happens
-                    && (!template.foreseen_by_turn
-                        || planner.is_foreseen(template, value, statement).ok()?);
+            let first_cell = first_cell + u32::from(turn) * u32::from(part.cells);
+            for ((template, id), happens) in templates.iter().zip(start..).zip(&happening) {
+                let happens = match happens {
+                    Happens::Always => true,
+                    Happens::Never => false,
+                    Happens::ByTurn => planner.happens_in_turn(template, value, statement)?,
+                };
                 match happens {
-                    true => planner.fragment(template, *id, turn, value, statement, row_ids)?,
-                    false => planner.skipped.push((cell + place) as u32),
+                    true => planner.fragment(template, id, turn, value, statement, row_ids)?,
+                    false => planner.skip(template, first_cell),
                 }
             }
             Some(())
@@ -534,22 +448,61 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether the guards hold that arguments decide.
-    fn is_foreseen(
+    /// A fragment that does not happen.
+    fn skip(&mut self, template: &Template, first_cell: u32) {
+        for operation in &template.operations {
+            if let Publish::Cell { cell, .. } = &operation.publish {
+                self.skipped.push(first_cell + u32::from(*cell));
+            }
+        }
+    }
+
+    /// It does if one of its operations does. `None`: one of them may fail.
+    fn happens(&mut self, template: &Template, statement: &Statement) -> Option<Happens> {
+        let mut happens = Happens::Never;
+        for operation in &template.operations {
+            if operation.foreseen_by_turn {
+                happens = if happens == Happens::Never { Happens::ByTurn } else { happens };
+            } else if self.is_foreseen(template, operation, None, statement).ok()? {
+                happens = Happens::Always;
+            } else {
+                continue;
+            }
+            self.try_decided(template, operation, statement)?;
+        }
+        Some(happens)
+    }
+
+    fn happens_in_turn(
         &mut self,
         template: &Template,
         value: Option<&Value>,
         statement: &Statement,
+    ) -> Option<bool> {
+        let mut happens = false;
+        for operation in template.operations.iter().filter(|one| one.foreseen_by_turn) {
+            happens |= self.is_foreseen(template, operation, value, statement).ok()?;
+        }
+        Some(happens)
+    }
+
+    /// Whether the guards hold that arguments decide.
+    fn is_foreseen(
+        &mut self,
+        template: &Template,
+        operation: &Operation,
+        value: Option<&Value>,
+        statement: &Statement,
     ) -> Result<bool, types::Error> {
-        if template.foreseen.is_empty() {
+        if operation.foreseen.is_empty() {
             return Ok(true);
         }
-        let now_us = self.block.time_us;
-        let Some(value) = value else {
-            return Guard::all_hold(&template.foreseen, &statement.arguments, now_us);
-        };
-        self.fill_turn(template, value, statement);
-        Guard::all_hold(&template.foreseen, &self.registers, now_us)
+        if let Some(value) = value {
+            self.fill_turn(template, value, statement);
+        }
+        let registers = if value.is_some() { &self.registers[..] } else { &statement.arguments };
+        let sight = Sight { registers, now_us: self.block.time_us, meter: &self.meter };
+        Guard::all_hold(&operation.foreseen, sight)
     }
 
     /// Arguments and the turn's value to their registers.
@@ -562,8 +515,13 @@ impl<'a> Planner<'a> {
     }
 
     /// An update whose failing follows from the arguments must not fail.
-    fn try_decided(&mut self, template: &Template, statement: &Statement) -> Option<()> {
-        let Action::Update { code, inputs, decided: true } = &template.action else {
+    fn try_decided(
+        &mut self,
+        template: &Template,
+        operation: &Operation,
+        statement: &Statement,
+    ) -> Option<()> {
+        let Action::Update { code, inputs, decided: true } = &operation.action else {
             return Some(());
         };
         let now_us = self.block.time_us;
@@ -588,7 +546,7 @@ impl<'a> Planner<'a> {
     ) -> Option<()> {
         let transaction = self.share.transactions.len() as u32;
         let mut entry = Entry { transaction, template: id, turn, slot: ABSENT, route: 0 };
-        if matches!(template.action, Action::Insert { hidden_row_id: true, .. }) {
+        if template.has_hidden_key() {
             // A key that no other can know.
             entry.slot = *row_ids;
             entry.route = route(&u64::from(transaction).to_be_bytes());
@@ -672,22 +630,6 @@ pub fn fill(registers: &mut Vec<Value>, count: usize, template: &Template, argum
 
 fn as_range(templates: &Range<u16>) -> Range<usize> {
     usize::from(templates.start)..usize::from(templates.end)
-}
-
-/// A key's first column.
-fn lead_of<'k>(table: &Table, key: &'k [u8]) -> Option<&'k [u8]> {
-    let schema = table.schema();
-    let [first, _, ..] = &*schema.primary_key else { return Some(key) };
-    let data_type = &schema.columns[usize::from(*first)].data_type;
-    let length = match data_type {
-        DataType::Int2 | DataType::Int4 | DataType::Int8 => 8,
-        other => {
-            let mut rest = key;
-            decode_column(other, false, &mut rest).ok()?;
-            key.len() - rest.len()
-        }
-    };
-    key.get(..length)
 }
 
 /// The turns of a loop over numbers.

@@ -1,8 +1,7 @@
 //! Range-based queues: a planner's fragments, sorted by the part of the database they touch.
 //!
-//! A record's *route* is a hash of the first column of its key, so that rows which belong together
-//! (a warehouse, its districts, their orders) have one route, and so that a key of which only the
-//! first column is known has one too. Queues own ranges of routes:
+//! A record's *route* is a hash of its key; or of the key's first column, in a table of some of
+//! whose keys a block knows no more than that. Queues own ranges of routes:
 //!
 //! ```text
 //! route  31        24 23                0

@@ -16,21 +16,22 @@
 //! A transaction that was rejected on the way runs again as well: its answer is the one that it
 //! gets there, by the specification's own code, and may be another one.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use concurrency::{Block, Moment, NoRecord, Outcome, Overlay};
-use procedure::access::{Access, Command, Range, Row};
-use procedure::{Frame, Meter, ProgramResult};
+use procedure::access::Row;
+use procedure::residue::Findings as Found;
+use procedure::{Budget, Frame, Meter, ProgramResult};
 use storage::{Catalog, UndoArena};
-use types::{ColumnId, Key, Position, Stamp, Stop, TableId, Value};
+use types::{Position, Stop, TableId, Value};
 
 use super::batch::Batch;
 use super::in_place::{UndoLog, Written, unforeseen};
 use super::mutant::Mutant;
-use super::plan::{Cut, Kind, Output, Planned, Share};
-use super::program::{Epilogue, Residue};
+use super::plan::{Cut, Kind, Output, Planned, Share, units_max};
+use super::program::{Epilogue, Program};
+use super::reduction::{Reduction, Summing};
 
 /// Transactions whose epilogues are drawn at once.
 const DRAWN: usize = 64;
@@ -68,8 +69,7 @@ impl Epilogues {
 
     /// Draw transactions until none is left. `Err`: halt.
     pub fn work(&self, batch: &Batch) -> Result<(), String> {
-        let mut teller =
-            Teller { frame: Frame::metered(Meter::of(batch.block.budget)), registers: Vec::new() };
+        let mut teller = Teller::of(batch.block.budget);
         loop {
             let first = self.next.fetch_add(DRAWN, Ordering::Relaxed);
             if first >= self.outcomes.len() {
@@ -134,10 +134,23 @@ fn transactions_in(share: &Share, first: usize, last: usize) -> &[Planned] {
 
 struct Teller {
     frame: Frame,
+    /// For what fragments have left to do.
+    left: Frame,
     registers: Vec<Value>,
 }
 
 impl Teller {
+    fn of(budget: Budget) -> Teller {
+        // What the fragments have left of the half that is not set aside for commands.
+        let units = units_max(budget);
+        let left = Budget {
+            units_max: budget.units_max / 2 - units,
+            bytes_max: budget.bytes_max / 2 - units * size_of::<u64>() as u64,
+        };
+        let [frame, left] = [budget, left].map(|budget| Frame::metered(Meter::of(budget)));
+        Teller { frame, left, registers: Vec::new() }
+    }
+
     /// Run a reader on the snapshot before the block. An error is an answer there too.
     fn read(&mut self, batch: &Batch, position: Position) -> Result<Outcome, String> {
         let Block { height, time_us: now_us, .. } = *batch.block;
@@ -158,53 +171,46 @@ impl Teller {
     ) -> Result<ProgramResult, Stop> {
         let program = batch.program(cut);
         let arguments = batch.arguments(position);
-        let Block { height, time_us, .. } = *batch.block;
+        let now_us = batch.block.time_us;
         match &program.epilogue {
-            Epilogue::Reduced { steps, arguments: used, .. } => {
+            Epilogue::Reduced(reduction) => {
                 let registers = usize::from(program.registers);
                 self.registers.resize_with(registers, Value::default);
-                for register in used {
+                for register in &reduction.arguments {
                     let place = usize::from(register.0);
                     self.registers[place].set(arguments[place].copied());
                 }
-                let counts = &counts[cut.first_count as usize..];
-                self.reduce(steps, counts, time_us)
+                self.reduce(reduction, &counts[cut.first_count as usize..], now_us)
             }
-            Epilogue::Replayed => {
-                let procedure = &batch.directory.compiled[cut.compiled as usize].procedure;
-                let mut served = Served {
-                    cells: &batch.shares[share].cells[cut.first_cell as usize..],
-                    next: 0,
-                    now_us: time_us,
-                    stamp: Stamp::new(height, position),
-                    row_ids: 0,
-                };
-                procedure::run(procedure, arguments, &mut self.frame, &mut served)
+            Epilogue::Left { residue, cells } => {
+                let published = &batch.shares[share].cells;
+                let found = Published { program, cut, cells, published };
+                residue.run(arguments, now_us, &mut self.left, &found)
             }
         }
     }
 
     fn reduce(
         &mut self,
-        steps: &[Residue],
+        reduction: &Reduction,
         counts: &[u32],
         now_us: i64,
     ) -> Result<ProgramResult, Stop> {
         let mut result = ProgramResult::default();
-        for step in steps {
+        for step in &reduction.steps {
             match step {
-                Residue::Sum { register, initial, by, reduction } => {
+                Summing::Sum { register, initial, by, reduction } => {
                     let initial = initial.eval(&self.registers, &[], now_us)?;
                     let counted = by * i64::from(counts[usize::from(*reduction)]);
                     let sum = initial.as_int().and_then(|initial| initial.checked_add(counted));
                     let sum = sum.ok_or_else(unforeseen)?;
                     self.registers[usize::from(register.0)].set(Value::Int(sum));
                 }
-                Residue::Emit(values) => {
+                Summing::Emit(values) => {
                     let row = values.iter().map(|value| value.eval(&self.registers, &[], now_us));
                     result.rows.push(row.collect::<Result<Row, _>>()?);
                 }
-                Residue::CountRows(by) => {
+                Summing::CountRows(by) => {
                     if let Value::Int(by) = by.eval(&self.registers, &[], now_us)? {
                         let by = u64::try_from(by).unwrap_or(0);
                         result.count = result.count.saturating_add(by);
@@ -216,74 +222,23 @@ impl Teller {
     }
 }
 
-/// What the fragments of one transaction published, in program order, as its accesses.
-struct Served<'a> {
-    cells: &'a [OnceLock<Output>],
-    next: usize,
-    now_us: i64,
-    stamp: Stamp,
-    row_ids: u32,
+/// What the fragments of one transaction published.
+struct Published<'a> {
+    program: &'a Program,
+    cut: &'a Cut,
+    /// By access that is needed: the part and the cell.
+    cells: &'a [Option<(u16, u16)>],
+    published: &'a [OnceLock<Output>],
 }
 
-impl<'a> Served<'a> {
-    fn next(&mut self) -> Result<&'a Output, Stop> {
-        loop {
-            let output = self.cells.get(self.next).and_then(OnceLock::get);
-            self.next += 1;
-            let output = output.filter(|output| !output.poisoned).ok_or_else(unforeseen)?;
-            if !output.skipped {
-                return Ok(output);
-            }
-        }
-    }
-}
-
-impl Access for Served<'_> {
-    fn read(
-        &mut self,
-        _: TableId,
-        _: &Key,
-        _: &[ColumnId],
-        out: &mut [Value],
-    ) -> Result<Option<Stamp>, Stop> {
-        let output = self.next()?;
-        for (out, value) in out.iter_mut().zip(&output.columns) {
-            *out = value.clone();
-        }
-        Ok(output.found.then_some(self.stamp))
-    }
-
-    fn exists(&mut self, _: TableId, _: &Key) -> Result<bool, Stop> {
-        Ok(self.next()?.found)
-    }
-
-    fn update(&mut self, _: TableId, _: &Key, _: Command) -> Result<bool, Stop> {
-        Ok(self.next()?.found)
-    }
-
-    fn insert(&mut self, _: TableId, _: Key, _: Row) -> Result<bool, Stop> {
-        Ok(self.next()?.found)
-    }
-
-    fn delete(&mut self, _: TableId, _: &Key) -> Result<bool, Stop> {
-        Ok(self.next()?.found)
-    }
-
-    fn scan<V>(&mut self, _: &Range, _: &[ColumnId], _: V) -> Result<(), Stop>
-    where
-        V: FnMut(&Key, Stamp, &[Value]) -> Result<ControlFlow<()>, Stop>,
-    {
-        Err(unforeseen())
-    }
-
-    fn next_row_id(&mut self) -> [u8; 16] {
-        let id = self.stamp.row_id(self.row_ids);
-        self.row_ids += 1;
-        id
-    }
-
-    fn now_us(&self) -> i64 {
-        self.now_us
+impl Found for Published<'_> {
+    fn found(&self, access: u16, turn: usize) -> Result<(bool, &[Value]), Stop> {
+        let (part, cell) = self.cells[usize::from(access)].ok_or_else(unforeseen)?;
+        let cell = self.cut.cell(self.program, part, turn as u16, cell);
+        let output = self.published.get(cell as usize).and_then(OnceLock::get);
+        let is_sound = |output: &&Output| !output.poisoned && !output.skipped;
+        let output = output.filter(is_sound).ok_or_else(unforeseen)?;
+        Ok((output.found, &output.columns))
     }
 }
 
@@ -291,6 +246,9 @@ impl Access for Served<'_> {
 pub fn victims(batch: &Batch, findings: &[Findings]) -> Vec<bool> {
     let mut victims: Vec<bool> =
         batch.failed.iter().map(|failed| failed.load(Ordering::Relaxed)).collect();
+    if !victims.contains(&true) {
+        return victims;
+    }
     let mut edges: Vec<(Position, Position)> = findings
         .iter()
         .flat_map(|findings| findings.edges.iter().map(|(who, on)| (*on, *who)))
