@@ -99,7 +99,8 @@ impl Directory {
         compiled.written.iter().for_each(|table| mark(&mut self.written, *table));
         compiled.by_lead.iter().for_each(|table| mark(&mut self.by_lead, *table));
         self.compiled.push(compiled);
-        self.by_address.insert(address, id);
+        let before = self.by_address.insert(address, id);
+        assert!(before.is_none(), "a procedure is entered once");
         id
     }
 
@@ -140,5 +141,6 @@ fn lead_of<'k>(table: &Table, key: &'k [u8]) -> Option<&'k [u8]> {
             key.len() - rest.len()
         }
     };
+    debug_assert!(length <= key.len(), "a key begins with its first column");
     key.get(..length)
 }

@@ -100,8 +100,10 @@ pub struct Cut {
 impl Cut {
     /// Where a cell of a part's turn lies.
     pub fn cell(&self, program: &Program, part: u16, turn: u16, cell: u16) -> u32 {
+        let cells = program.parts[usize::from(part)].cells;
+        debug_assert!(cell < cells, "a part publishes so many values at each turn");
         let before = u32::from(self.starts[usize::from(part)]);
-        let turns = u32::from(turn) * u32::from(program.parts[usize::from(part)].cells);
+        let turns = u32::from(turn) * u32::from(cells);
         self.first_cell + before + turns + u32::from(cell)
     }
 }

@@ -110,6 +110,7 @@ impl Queues {
     fn split(&mut self, id: usize) {
         let Range { start, end } = self.queues[id].sectors.clone();
         let middle = start + (end - start) / 2;
+        debug_assert!(start < middle && middle < end, "a queue of one sector is not split");
         let new = self.queues.len();
         let mut upper = Queue { sectors: middle..end, entries: Vec::new() };
         let lower = &mut self.queues[id];

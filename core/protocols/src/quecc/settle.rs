@@ -233,6 +233,7 @@ struct Published<'a> {
 
 impl Found for Published<'_> {
     fn found(&self, access: u16, turn: usize) -> Result<(bool, &[Value]), Stop> {
+        debug_assert!(usize::from(access) < self.cells.len(), "accesses are numbered from 0");
         let (part, cell) = self.cells[usize::from(access)].ok_or_else(unforeseen)?;
         let cell = self.cut.cell(self.program, part, turn as u16, cell);
         let output = self.published.get(cell as usize).and_then(OnceLock::get);
