@@ -28,7 +28,7 @@ use sha2::{Digest, Sha256};
 use types::numeric::Numeric;
 use types::{Error, Result, SqlState, Value};
 
-use crate::functions::Function;
+use crate::functions::function::Function;
 
 /// What a transaction's draws follow from.
 pub type Seed = [u8; 16];

@@ -6,7 +6,8 @@ use types::arithmetic::{check_made_bytes, joined};
 use types::compare::compare;
 use types::{Result, Value};
 
-use super::{Function, nth};
+use super::arguments::nth;
+use super::function::Function;
 use crate::meter::Meter;
 
 /// The arguments are paid for; what may become longer is paid for here.

@@ -7,7 +7,8 @@ use types::datetime::{check_date, check_timestamp, date_to_timestamp_us, timesta
 use types::numeric::{Numeric, round, to_f64};
 use types::{Error, Result, SqlState, Value};
 
-use super::{Function, as_i32, invalid, nth};
+use super::arguments::{as_i32, invalid, nth};
+use super::function::Function;
 
 pub(super) const SECOND_US: i64 = 1_000_000;
 pub(super) const MINUTE_US: i64 = 60 * SECOND_US;

@@ -9,7 +9,8 @@ use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 use types::{Error, Result, Value};
 
-use super::{Function, invalid, nth};
+use super::arguments::{invalid, nth};
+use super::function::Function;
 use crate::meter::Meter;
 
 /// After so many bytes the meter is looked at.

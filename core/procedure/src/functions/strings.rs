@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::arithmetic::check_made_bytes;
 use types::{Error, Result, SqlState, Value, unicode};
 
-use super::{Function, as_i32, invalid, nth};
+use super::arguments::{as_i32, invalid, nth};
+use super::function::Function;
 use crate::meter::Meter;
 
 /// Bytes that are gone over between two looks at whether to go on.
@@ -25,11 +26,12 @@ pub(super) fn call(
     let text = |n: usize| nth(arguments, n).as_text().unwrap_or("");
     let number = |n: usize| as_i32(nth(arguments, n));
     let first = text(0);
+    if let Some(looked_at) = looked_at(function, first, text(1)) {
+        return looked_at;
+    }
     let answer = match function {
         Lower => gathered(first.chars().map(unicode::to_lower), meter)?,
         Upper => gathered(first.chars().map(unicode::to_upper), meter)?,
-        Length => return Ok(Value::Int(first.chars().count() as i64)),
-        BitLength => return bits_of(first.len()),
         Overlay => {
             let (kept, behind) = overlaid(arguments, text(1).chars().count())?;
             let (kept, behind) = (place_of(first, kept), place_of(first, behind));
@@ -37,7 +39,6 @@ pub(super) fn call(
         }
         QuoteNullable if nth(arguments, 0).is_null() => "NULL".to_owned(),
         QuoteLiteral | QuoteNullable => literal(first, meter)?,
-        OctetLength => return Ok(Value::Int(first.len() as i64)),
         Substring => {
             let count = arguments.get(2).map(|n| as_i32(n));
             let (skip, take) = substring_range(number(1), count)?;
@@ -51,10 +52,6 @@ pub(super) fn call(
             first[place_of(first, skip)..].to_owned()
         }
         TrimBoth | TrimLeft | TrimRight => trimmed(function, first, arguments, meter)?.to_owned(),
-        Position => {
-            let place = first.find(text(1)).map(|i| first[..i].chars().count() + 1);
-            return Ok(Value::Int(place.unwrap_or(0) as i64));
-        }
         Replace if text(1).is_empty() => first.to_owned(),
         Replace => replaced(first, text(1), text(2), meter)?,
         Concat => concatenated("", arguments)?,
@@ -76,12 +73,8 @@ pub(super) fn call(
             padded(function, first, number(1), arguments, meter)?
         }
         SplitPart => split_part(first, text(1), number(2), meter)?.to_owned(),
-        StartsWith => return Ok(Value::Bool(first.starts_with(text(1)))),
         Initcap => gathered(unicode::initcap(first), meter)?,
         Translate => translate(first, text(1), text(2), meter)?,
-        Ascii => {
-            return Ok(Value::Int(first.chars().next().map_or(0, |c| i64::from(u32::from(c)))));
-        }
         Chr => match char::from_u32(number(0).unsigned_abs()) {
             Some(c) if number(0) > 0 => c.to_string(),
             _ => {
@@ -98,6 +91,21 @@ pub(super) fn call(
         }
     };
     Ok(Value::from(answer))
+}
+
+/// What is no text.
+fn looked_at(function: Function, text: &str, other: &str) -> Option<Result<Value>> {
+    use Function::*;
+    let number = |number: usize| Ok(Value::Int(number as i64));
+    Some(match function {
+        Length => number(text.chars().count()),
+        BitLength => bits_of(text.len()),
+        OctetLength => number(text.len()),
+        Position => number(text.find(other).map_or(0, |at| text[..at].chars().count() + 1)),
+        StartsWith => Ok(Value::Bool(text.starts_with(other))),
+        Ascii => number(text.chars().next().map_or(0, |c| u32::from(c) as usize)),
+        _ => return None,
+    })
 }
 
 fn of_bytes(

@@ -34,7 +34,9 @@ impl Binder<'_> {
             Self::random_function,
             Self::sequence_function,
             Self::number_function,
+            Self::integer_function,
             Self::text_function,
+            Self::bytes_function,
             Self::datetime_function,
             Self::array_function,
         ];
@@ -226,9 +228,16 @@ impl Binder<'_> {
             ("log", 2) if !arguments.iter().any(|a| a.data_type == T::Float8) => {
                 (Function::Log, vec![numeric.clone(), numeric.clone()], numeric)
             }
-            ("gcd" | "lcm", 2) => {
-                let common = common_type(&arguments[0].data_type, &arguments[1].data_type);
-                let common = match common {
+            _ => return Ok(None),
+        };
+        self.call(function, &types, arguments, result).map(Some)
+    }
+
+    fn integer_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
+        use DataType as T;
+        let (function, types, result) = match (name, arguments) {
+            ("gcd" | "lcm", [a, b]) => {
+                let common = match common_type(&a.data_type, &b.data_type) {
                     Some(T::Unknown) => T::Int4,
                     Some(known @ (T::Int4 | T::Int8)) => known,
                     _ => return Ok(None),
@@ -236,10 +245,12 @@ impl Binder<'_> {
                 let function = if name == "gcd" { Function::Gcd } else { Function::Lcm };
                 (function, vec![common.clone(), common.clone()], common)
             }
-            ("to_hex", 1) if first.is_integer() => {
-                return self.to_hex(arguments[0].clone(), first == T::Int8).map(Some);
+            ("to_hex", [number]) if number.data_type.is_integer() => {
+                return self.to_hex(number.clone(), number.data_type == T::Int8).map(Some);
             }
-            ("chr", 1) => (Function::Chr, vec![T::Int4], T::Text),
+            ("chr", [number]) if number.data_type.is_number() || number.data_type == T::Unknown => {
+                (Function::Chr, vec![T::Int4], T::Text)
+            }
             _ => return Ok(None),
         };
         self.call(function, &types, arguments, result).map(Some)
@@ -302,8 +313,6 @@ impl Binder<'_> {
             ("overlay", 4) => {
                 (Overlay, vec![subject.clone(), subject.clone(), T::Int4, T::Int4], subject)
             }
-            ("get_byte", 2) => (GetByte, vec![T::Bytea, T::Int4], T::Int4),
-            ("set_byte", 3) => (SetByte, vec![T::Bytea, T::Int4, T::Int4], T::Bytea),
             ("string_to_array", 2) => {
                 (StringToArray, vec![text.clone(), text], T::Array(Box::new(T::Text)))
             }
@@ -311,6 +320,21 @@ impl Binder<'_> {
                 let types = vec![text.clone(), text.clone(), text];
                 (StringToArray, types, T::Array(Box::new(T::Text)))
             }
+            _ => return Ok(None),
+        };
+        self.call_fitting(function, &types, arguments, result)
+    }
+
+    /// Functions of bytes, and of texts and bytes alike.
+    fn bytes_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
+        use DataType as T;
+        use Function::*;
+        let bytes = matches!(arguments.first(), Some(Typed { data_type: T::Bytea, .. }));
+        let subject = if bytes { T::Bytea } else { T::Text };
+        let text = T::Text;
+        let (function, types, result) = match (name, arguments.len()) {
+            ("get_byte", 2) => (GetByte, vec![T::Bytea, T::Int4], T::Int4),
+            ("set_byte", 3) => (SetByte, vec![T::Bytea, T::Int4, T::Int4], T::Bytea),
             ("md5", 1) => (Md5, vec![subject], T::Text),
             ("sha224", 1) => (Sha224, vec![T::Bytea], T::Bytea),
             ("sha256", 1) => (Sha256, vec![T::Bytea], T::Bytea),
@@ -322,13 +346,24 @@ impl Binder<'_> {
             ("decode", 2) => (Decode, vec![text.clone(), text], T::Bytea),
             _ => return Ok(None),
         };
+        self.call_fitting(function, &types, arguments, result)
+    }
+
+    /// `None`: some argument has not the type, nor becomes it by itself.
+    fn call_fitting(
+        &mut self,
+        function: Function,
+        types: &[DataType],
+        arguments: &[Typed],
+        result: DataType,
+    ) -> Result<Option<Typed>> {
         let fits = |argument: &Typed, to: &DataType| {
             types::cast::cast_context(&argument.data_type, to) == Some(CastContext::Implicit)
         };
-        if !arguments.iter().zip(&types).all(|(a, t)| fits(a, t)) {
-            return Ok(None);
+        match arguments.iter().zip(types).all(|(a, t)| fits(a, t)) {
+            true => self.call(function, types, arguments, result).map(Some),
+            false => Ok(None),
         }
-        self.call(function, &types, arguments, result).map(Some)
     }
 
     fn datetime_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {

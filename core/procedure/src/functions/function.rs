@@ -1,0 +1,197 @@
+//! Which built-in scalar functions there are, and what kind of function each is.
+
+/// A built-in scalar function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Function {
+    // Numbers.
+    Abs,
+    Ceil,
+    Floor,
+    Round,
+    Trunc,
+    Mod,
+    /// How many whole times the second number goes into the first.
+    Div,
+    Power,
+    Sqrt,
+    Exp,
+    Ln,
+    /// The base comes first.
+    Log,
+    Sign,
+    Gcd,
+    Lcm,
+    Greatest,
+    Least,
+    // Text and bytes.
+    Lower,
+    Upper,
+    Length,
+    OctetLength,
+    Substring,
+    Left,
+    Right,
+    TrimBoth,
+    TrimLeft,
+    TrimRight,
+    Position,
+    Replace,
+    Concat,
+    ConcatWs,
+    Repeat,
+    Reverse,
+    Lpad,
+    Rpad,
+    SplitPart,
+    StartsWith,
+    Initcap,
+    Translate,
+    Ascii,
+    Chr,
+    BitLength,
+    Overlay,
+    GetByte,
+    SetByte,
+    QuoteLiteral,
+    QuoteNullable,
+    // Digests of text and bytes.
+    Md5,
+    Sha224,
+    Sha256,
+    Sha384,
+    Sha512,
+    /// The second argument names the algorithm.
+    Digest,
+    /// The second argument is the key, the third names the algorithm.
+    Hmac,
+    // Text and bytes, as texts.
+    Encode,
+    Decode,
+    ToHex,
+    // Dates and times.
+    /// `extract` and `date_part`: the first argument is the field's name.
+    Extract,
+    DatePart,
+    DateTrunc,
+    MakeDate,
+    ToChar,
+    // Arrays.
+    ArrayLength,
+    ArrayUpper,
+    ArrayLower,
+    Cardinality,
+    ArrayAppend,
+    ArrayPrepend,
+    ArrayCat,
+    ArrayPosition,
+    ArrayPositions,
+    ArrayRemove,
+    ArrayReplace,
+    ArrayToString,
+    StringToArray,
+    // Row messages: `(1, x, null)`.
+    FailingRow,
+    // Random values; each ends with a seed, a lane and a position (see `draws`).
+    /// A fraction, or a number between two that come first.
+    Random,
+    GenRandomUuid,
+    /// Its first argument is `now()`.
+    Uuidv7,
+    /// The sequence, the values that the transaction brought along, a position.
+    Nextval,
+    /// The sequence and its name, the value that the session took last.
+    Currval,
+    /// The next values of a sequence: see `sequences`.
+    TakeValues,
+}
+
+impl Function {
+    /// Whether another call with the same arguments may answer otherwise, as SQL sees it.
+    pub fn draws(self) -> bool {
+        matches!(
+            self,
+            Function::Random
+                | Function::GenRandomUuid
+                | Function::Uuidv7
+                | Function::Nextval
+                | Function::Currval
+        )
+    }
+
+    /// What one that is brief costs beside its call.
+    pub(super) fn units(self) -> u64 {
+        match self {
+            // Up to 28 multiplications.
+            Function::Power => 100,
+            Function::Sqrt => 20,
+            _ => 2,
+        }
+    }
+
+    /// Whether it takes the same time whatever its arguments.
+    pub fn is_brief(self) -> bool {
+        use Function::*;
+        matches!(
+            self,
+            Abs | Ceil
+                | Floor
+                | Round
+                | Trunc
+                | Mod
+                | Div
+                | Power
+                | Sqrt
+                | Exp
+                | Ln
+                | Log
+                | Sign
+                | Gcd
+                | Lcm
+                | OctetLength
+                | BitLength
+                | GetByte
+                | Chr
+                | ToHex
+                | Extract
+                | DatePart
+                | DateTrunc
+                | MakeDate
+                | ArrayLength
+                | ArrayUpper
+                | ArrayLower
+                | Cardinality
+                | Random
+                | GenRandomUuid
+                | Uuidv7
+                | Nextval
+                | Currval
+                | TakeValues
+        )
+    }
+
+    /// Whether a NULL argument is an argument like any other.
+    pub fn takes_nulls(self) -> bool {
+        use Function::*;
+        matches!(
+            self,
+            Greatest
+                | Least
+                | Concat
+                | ConcatWs
+                | FailingRow
+                | ArrayAppend
+                | ArrayPrepend
+                | ArrayCat
+                | ArrayPosition
+                | ArrayPositions
+                | ArrayRemove
+                | ArrayReplace
+                | ArrayToString
+                | StringToArray
+                | QuoteNullable
+                | Nextval
+                | Currval
+                | TakeValues
+        )
+    }
+}
