@@ -21,8 +21,8 @@
 //! of what accesses found too. Registers are single-assignment, so it is of no consequence when the
 //! others would have been written.
 //!
-//! *Not left* is what only accesses need: whoever makes them computes it, and meets what fails in
-//! it. So are the bounds of loops that are not left.
+//! *Not left* is what only accesses need: the protocol that makes them computes it, and meets what
+//! fails in it. So are the bounds of loops that are not left.
 //!
 //! *The meter* pays for what is left. What the rest may cost is for the protocol to know.
 

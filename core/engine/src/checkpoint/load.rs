@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   one thread    read run 1 │ read run 2 │ …                     files in their order
-//!   workers                  └ hash, decode, fill └ …       each appends at its own end of an index
+//!   workers                  └ hash, decode, fill └ …      each appends at its own end of an index
 //! ```
 //!
 //! A run is some neighbouring groups. Every group's hash is compared, every row decoded; nothing of
