@@ -35,7 +35,7 @@ INSERT INTO tags WITH big AS (SELECT id FROM accounts WHERE cents > 50) SELECT i
 INSERT INTO tags SELECT id, CASE WHEN cents > 100 THEN 'rich' WHEN cents = 0 THEN 'poor' ELSE 'some' END FROM accounts WHERE id < 13;
 INSERT INTO tags SELECT id, owner FROM rich;
 INSERT INTO tags SELECT 100, to_char(12.5, '99.9') ;
-INSERT INTO tags SELECT 101, md5('x');
+INSERT INTO tags SELECT 101, to_number('1', '9');
 INSERT INTO tags SELECT 102, repeat('ab', 200) RETURNING tag;
 INSERT INTO tags SELECT DISTINCT 103, left(owner, 5) FROM accounts;
 INSERT INTO tags SELECT 104, string_agg(owner, ',' ORDER BY owner DESC) FROM accounts WHERE id < 15;
