@@ -2,6 +2,7 @@
 
 use identity::{Holder, Kind};
 use sql::Commented;
+use sql::session::commons::activity::State;
 use types::{Height, Value};
 
 use super::facts::{Facts, Rows, granted, oid, owner, shown};
@@ -178,7 +179,8 @@ pub fn pg_stat_activity(facts: &Facts<'_>, rows: &mut Rows<'_>) {
                 ("xact_start", time(session.transaction_us)),
                 ("query_start", time(session.statement_us)),
                 ("state_change", Value::Timestamptz(session.changed_us)),
-                ("state", Value::text(session.state.name())),
+                // Its rows are made as they are sent, behind what it calls its statement.
+                ("state", Value::text(if is_own { State::Active } else { session.state }.name())),
                 ("query", Value::text(&session.text)),
                 ("backend_type", Value::text("client backend")),
             ]),
