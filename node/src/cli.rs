@@ -41,8 +41,7 @@ Exit codes:
   0  all that was asked for holds
   1  a check failed, or the command could not be carried out
   2  the command line or the configuration is wrong
-  3  the ledger's last record is torn or damaged; all before it holds
-  4  the ledger is damaged before its last record";
+  3  the ledger's last record is torn or damaged, and all before it holds; 4  an earlier one is";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Output {
