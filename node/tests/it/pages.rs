@@ -84,7 +84,7 @@ const PAGES: &[Page] = &[
         text: include_str!("../../../docs/organisations.md"),
         before: WITH_A_NODE,
         replaced: &[],
-        blocks: (2, 2),
+        blocks: (2, 3),
         expected: &["| user | ada", "| root |"],
     },
     Page {
@@ -204,6 +204,11 @@ opened() {
 }
 "#;
 
+/// Members of a cluster have settings of their own.
+fn own_node(script: &str) -> bool {
+    ["&", "> ", "--listen "].iter().any(|it| script.contains(&format!("\ntally serve {it}")))
+}
+
 /// Runs a page's blocks in an empty folder; what they printed.
 fn follow(page: &str, opened: &[(&str, &[u16])], counts: (usize, usize)) -> String {
     follow_behind("", page, opened, counts)
@@ -248,7 +253,7 @@ fn follow_behind(
     let programs = Path::new(env!("CARGO_BIN_EXE_tally")).parent().unwrap().display().to_string();
     // Members have their own settings; a lone node is told by the environment.
     let listen = [("TALLY_LISTEN", format!("127.0.0.1:{first}")), ("TALLY_HTTP_LISTEN", "".into())];
-    let own = listen.into_iter().filter(|_| script.contains("\ntally serve "));
+    let own = listen.into_iter().filter(|_| own_node(&script));
     let done = Command::new("timeout")
         .args([PATIENCE_S, "bash", "-c", &script])
         .current_dir(folder.path())
