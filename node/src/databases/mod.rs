@@ -51,6 +51,9 @@ const CONFIGURATION_LIMIT_EXCEEDED: SqlState = SqlState(*b"53400");
 const LEAVE_WAIT: Duration = Duration::from_secs(5);
 /// How long after an attempt to open a database the next one is made.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// How long a client waits for another one's turn, and how often it looks.
+const TURN_PATIENCE: Duration = Duration::from_secs(5);
+const TURN_LOOK: Duration = Duration::from_millis(10);
 const LEAVE_POLL: Duration = Duration::from_millis(20);
 
 pub struct Databases {
@@ -224,6 +227,14 @@ impl Databases {
         if self.own.engine.is_in_cluster() {
             return Err(Error::unsupported(format_args!("database \"{name}\" in a cluster"))
                 .with_hint("Serve its folder by a node of its own."));
+        }
+        // What is made, opened or moved now may be this one.
+        let since = Instant::now();
+        while self.turn.is_locked() && since.elapsed() < TURN_PATIENCE {
+            tokio::time::sleep(TURN_LOOK).await;
+            if let Some(running) = self.running(&ledger) {
+                return Ok(running);
+            }
         }
         let has_just_failed = {
             let failed = self.failed.lock();

@@ -256,8 +256,10 @@ async fn a_killed_node_has_each_database_whole_or_not_at_all() {
     let mut made: Vec<String> = Vec::new();
     let mut dropped = 0;
     for round in 0..12u64 {
-        let command = super::tally(&[]);
-        let mut node = Node::start_with(command, &data, &["--set", "databases_max=1000"]);
+        let (command, log) = (super::tally(&[]), folder.path().join("log"));
+        let many = ["--set", "databases_max=1000"];
+        let mut node =
+            Node::start_logging(command, &data, &many, std::fs::File::create(&log).unwrap());
         let own = open(&node, "postgres").await;
         let found = list(&own, MADE).await;
         for name in &made {
@@ -265,7 +267,10 @@ async fn a_killed_node_has_each_database_whole_or_not_at_all() {
         }
         // What was under way may have come to its end, with or without its table.
         for name in &found {
-            let client = open(&node, name).await;
+            let client = enter(&node, "tally", name).await.unwrap_or_else(|error| {
+                let log = std::fs::read_to_string(&log).unwrap();
+                panic!("round {round}: {name}: {error}\n{log}")
+            });
             let tables = "SELECT relname FROM pg_class WHERE relname = 't'";
             match list(&client, tables).await.is_empty() {
                 true => assert!(!made.contains(name), "round {round}: {name} is empty"),
