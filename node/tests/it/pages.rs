@@ -29,7 +29,7 @@ struct Page {
 macro_rules! with_a_node {
     () => {
         r#"
-export TALLY_HTTP_LISTEN=127.0.0.1:5461
+export TALLY_HTTP_LISTEN=127.0.0.1:5461 TALLY_SNAPSHOT_RETENTION='every 1 blocks keep 100'
 tally serve > node.log 2>&1 &
 opened 5460
 export PGHOST=127.0.0.1 PGPORT=5460 PGUSER=tally PGDATABASE=tally

@@ -33,7 +33,7 @@ select bit_length('abc'), bit_length('ü'), bit_length('\x0102'::bytea), bit_len
 -- 24 | 16 | 16 | 0
 -- SELECT 1
 select overlay('Txxxxas' placing 'hom' from 2 for 4), overlay('abcdef' placing '45' from 4), overlay('yabadoo' placing 'daba' from 5 for 0), overlay('babosa' placing 'ubb' from 2 for 4);
--- ?column? text | ?column? text | ?column? text | ?column? text
+-- overlay text | overlay text | overlay text | overlay text
 -- Thomas | abc45f | yabadabadoo | bubba
 -- SELECT 1
 select overlay('abc', 'xyz', 2), overlay('abc', 'xyz', 9, 1), overlay('ünïcode', 'É', 1, 2), overlay('abcdef', 'x', 3, -1);
@@ -41,7 +41,7 @@ select overlay('abc', 'xyz', 2), overlay('abc', 'xyz', 9, 1), overlay('ünïcode
 -- axyz | abcxyz | Éïcode | abxbcdef
 -- SELECT 1
 select overlay('\x00112233'::bytea placing '\xff'::bytea from 2 for 2);
--- ?column? bytea
+-- overlay bytea
 -- \x00ff33
 -- SELECT 1
 select overlay('abc' placing 'x' from 0);
@@ -101,72 +101,282 @@ select hmac('abc', 'k', 'none');
 
 -- # dates and times as PostgreSQL 15 shows them
 select to_char(timestamptz '2014-12-31 12:27:54.379813', E'YYYY:DaFF4THMonthyYyY');
+-- to_char text
+-- 2014:4a3798THDecember 4444
+-- SELECT 1
 select to_char(timestamptz '0288-12-08 15:00:00.808589', E'yYyYFF1thFMdyTHff1');
+-- to_char text
+-- 88888thsat8
+-- SELECT 1
 select to_char(timestamp '2000-05-28 11:30:06.312419', E'HH24FMofTHfmIDthMon.fm.');
+-- to_char text
+-- 11+07thMay..
+-- SELECT 1
 select to_char(timestamptz '2024-07-12 12:49:07.971965', E'%');
+-- to_char text
+-- %
+-- SELECT 1
 select to_char(timestamp '6927-10-17 13:43:43.704835', E'FMYYYYTHFMOFthfmpm');
+-- to_char text
+-- 6927TH+0pm
+-- SELECT 1
 select to_char(date '2028-02-22 12:43:33.040931', E'YYTMFMMoné');
+-- to_char text
+-- 28F02oné
+-- SELECT 1
 select to_char(date '2000-05-05 02:59:21.682397', E'"lit"TH%');
+-- to_char text
+-- litTH%
+-- SELECT 1
 select to_char(timestamp '6631-06-21 05:44:38.414367', E'FMDAYFMOFMon.IDwwID');
+-- to_char text
+-- TUESDAY+0Jun.2252
+-- SELECT 1
 select to_char(timestamptz '2024-06-21 23:30:49.927369', E':FM%Mon.IDDDthx');
+-- to_char text
+-- :%Jun.173rdx
+-- SELECT 1
 select to_char(date '1900-08-02 13:15:03.822314', E'yYyY');
+-- to_char text
+-- 0000
+-- SELECT 1
 select to_char(timestamptz '2024-11-10 13:08:14.887010', E':THDa\\FMID');
+-- to_char text
+-- :TH1a\7
+-- SELECT 1
 select to_char(timestamp '2022-03-17 23:46:38.420731', E'fmmonthTMA.M.TH');
+-- to_char text
+-- marchP.M.
+-- SELECT 1
 select to_char(timestamptz '2024-08-01 11:47:30.234271', E'FMfx\\"FMyyFMITH');
+-- to_char text
+-- "244TH
+-- SELECT 1
 select to_char(timestamp '2024-06-02 15:22:20.223131', E'TMIDDDthIDfmiyyythMONTHth');
+-- to_char text
+-- 154th72024thJUNE     
+-- SELECT 1
 select to_char(timestamp '2017-08-17 23:13:08.679100', E'-SSSSSTHTH:');
+-- to_char text
+-- -83588THTH:
+-- SELECT 1
 select to_char(timestamptz '2000-05-28 23:33:21.957296', E'TMDAYFM');
+-- to_char text
+-- SUNDAY
+-- SELECT 1
 select to_char(timestamptz '4112-04-09 00:55:26.256951', E'MoTMmmTMRM');
+-- to_char text
+-- Mo04IV  
+-- SELECT 1
 select to_char(timestamp '1900-10-31 12:44:07.791517', E'SSthHHHH');
+-- to_char text
+-- 07th1212
+-- SELECT 1
 select to_char(timestamptz '2000-07-23 12:41:29.698724', E'FMmmTHfmrmCC');
+-- to_char text
+-- 7THvii20
+-- SELECT 1
 select to_char(date '2029-03-10 23:30:30.331226', E'FMj');
+-- to_char text
+-- 2462206
+-- SELECT 1
 select to_char(timestamp '6827-10-31 13:40:01.158348', E'"a\\"b"');
+-- to_char text
+-- a"b
+-- SELECT 1
 select to_char(date '2024-08-26 00:19:12.995328', E'fmCCthfmFF4');
+-- to_char text
+-- 21st0000
+-- SELECT 1
 select to_char(timestamp '1900-02-13 16:03:50.747291', E'SPTHFF1TH/');
+-- to_char text
+-- SPTH7TH/
+-- SELECT 1
 select to_char(date '2024-09-04 23:15:11.773253', E'pmTHfmyyxTMA.M.THmonfmiyyTH');
+-- to_char text
+-- am24xA.M.sep24TH
+-- SELECT 1
 select to_char(timestamp '2007-02-01 12:07:08.369419', E'FMpmTHTMSP');
+-- to_char text
+-- pmSP
+-- SELECT 1
 select to_char(timestamptz '2000-02-27 11:24:26.613720', E'SSSSTMTZMthusDAYyYyYID');
+-- to_char text
+-- 4106600613720SUNDAY   00007
+-- SELECT 1
 select to_char(timestamptz '2024-09-26 23:53:41.363000', E'adthTMDy%iddd%Da');
+-- to_char text
+-- adThu%270%5a
+-- SELECT 1
 select to_char(timestamp '2024-06-20 13:30:30.321755', E'DyMoTMYth');
+-- to_char text
+-- ThuMo4th
+-- SELECT 1
 select to_char(date '2000-12-31 12:38:15.084114', E'FMiyythccfmb.c./ID');
+-- to_char text
+-- 0th20a.d./7
+-- SELECT 1
 select to_char(date '2024-11-30 12:12:21.313729', E'wTH-IWTH');
+-- to_char text
+-- 5TH-48TH
+-- SELECT 1
 select to_char(timestamp '1900-09-30 02:48:29.119645', E'\\"\\"TM');
+-- to_char text
+-- ""
+-- SELECT 1
 select to_char(timestamptz '1900-06-12 13:54:54.310221', E'fmdMIfmTZ');
+-- to_char text
+-- 354UTC
+-- SELECT 1
 select to_char(date '2000-09-06 00:12:14.168722', E'DaYYthMMfmMonth');
+-- to_char text
+-- 4a00th09September
+-- SELECT 1
 select to_char(timestamp '1995-04-15 11:48:00.338634', E'fmIDDDTHTMHH12th%');
+-- to_char text
+-- 104TH11th%
+-- SELECT 1
 select to_char(date '2042-07-23 23:43:27.504782', E'TMWBCTHfmAMTMDay');
+-- to_char text
+-- 4ADAMWednesday
+-- SELECT 1
 select to_char(date '2024-10-09 04:03:22.543322', E'.');
+-- to_char text
+-- .
+-- SELECT 1
 select to_char(timestamp '9148-08-31 09:54:29.348018', E'ff1"TMRMMo');
+-- to_char text
+-- 3TMRMMo
+-- SELECT 1
 select to_char(date '2024-03-31 12:50:32.094053', E'DyTHRMth_');
+-- to_char text
+-- SunIII _
+-- SELECT 1
 select to_char(timestamp '1696-11-22 17:53:03.690800', E'tzTMBCTHusTH');
+-- to_char text
+-- AD690800TH
+-- SELECT 1
 select to_char(timestamp '2024-05-31 12:24:12.747974', E'Mon.');
+-- to_char text
+-- May.
+-- SELECT 1
 select to_char(date '1900-10-27 11:14:16.376432', E':SPTMyyyTHff4FMdyth');
+-- to_char text
+-- :SP900TH0000sat
+-- SELECT 1
 select to_char(date '2024-01-31 08:20:29.411068 BC', E'MofmSSSSMo');
+-- to_char text
+-- M+00m0Mo
+-- SELECT 1
 select to_char(date '2024-03-12 00:56:18.488400', E'FMof \\bcmsYY');
+-- to_char text
+-- +0 \ad00024
+-- SELECT 1
 select to_char(timestamp '2024-08-11 07:07:05.121479', E':Q');
+-- to_char text
+-- :3
+-- SELECT 1
 select to_char(timestamptz '6509-06-14 15:07:09.411310', E'Mon.fmssthfmA.M.TH');
+-- to_char text
+-- Jun.9thP.M.
+-- SELECT 1
 select to_char(timestamptz '2000-12-31 13:40:21.116115', E'FMmsTMRMMofmI\\');
+-- to_char text
+-- 116XII M+00m0\
+-- SELECT 1
 select to_char(timestamptz '2005-07-23 00:08:33.077993', E'idyyth\\"');
+-- to_char text
+-- 605th"
+-- SELECT 1
 select to_char(timestamp '1900-08-13 11:58:34.381395', E'fmY');
+-- to_char text
+-- 0
+-- SELECT 1
 select to_char(timestamptz '2024-08-22 13:12:00.551985', E'dfmIYYYTHFMIDDD');
+-- to_char text
+-- 52024TH235
+-- SELECT 1
 select to_char(date '2024-12-31 11:36:49.915189', E'dayTHDafmAD\\"fmFXth"');
+-- to_char text
+-- tuesday  3aAD"
+-- SELECT 1
 select to_char(timestamp '1900-09-20 13:51:53.597579', E'TMMONTH');
+-- to_char text
+-- SEPTEMBER
+-- SELECT 1
 select to_char(date '1900-09-30 23:36:41.247859', E'TMRMthFMiyfmCCth\\"FF6a.d.');
+-- to_char text
+-- IX  019th"000000a.d.
+-- SELECT 1
 select to_char(timestamptz '2024-07-08 12:40:23.991986', E'Montha.m.%TMrmTHfmB.C.th ');
+-- to_char text
+-- July     p.m.%vii A.D. 
+-- SELECT 1
 select to_char(timestamptz '2000-10-31 00:35:53.158957', E'ms');
+-- to_char text
+-- 158
+-- SELECT 1
 select to_char(date '7597-07-15 00:43:55.457568', E'TMPMTH,thbc');
+-- to_char text
+-- AM,thad
+-- SELECT 1
 select to_char(date '2000-06-06 13:04:56.920658', E'Mon.FMOFthmonthth:"a\\"b"');
+-- to_char text
+-- Jun.+0june     :a"b
+-- SELECT 1
 select to_char(date '2024-07-03 00:37:25.560446', E'TMWthA.M.THfmWTHfmyyTMith');
+-- to_char text
+-- 1stA.M.1ST244th
+-- SELECT 1
 select to_char(timestamptz '1900-11-03 23:54:36.196171', E'Mon.dyfmFF5_iyTHHH12th');
+-- to_char text
+-- Nov.sat19617_00TH11th
+-- SELECT 1
 select to_char(date '2024-06-12 11:53:49.901365', E'iyfmFF6yYyYTMRMth');
+-- to_char text
+-- 240000004444VI  
+-- SELECT 1
 select to_char(timestamptz '2024-06-03 13:20:23.874312', E':tz');
+-- to_char text
+-- :utc
+-- SELECT 1
 select to_char(date '1900-02-05 08:21:30.889945', E'TMPMDaFMmm"lit"DaTMpm');
+-- to_char text
+-- AM2a2lit2aam
+-- SELECT 1
 select to_char(timestamp '1900-03-19 23:07:52.455465', E'ssFF5monTHTZH/fmDay');
+-- to_char text
+-- 5245546mar+00/Monday
+-- SELECT 1
 select to_char(timestamptz '2024-09-02 01:04:26.958702', E'"DY');
+-- to_char text
+-- DY
+-- SELECT 1
 select to_char(timestamptz '5570-12-31 23:24:50.887294', E'"a\\"b"TMDayFF5THYYTH');
+-- to_char text
+-- a"bThursday88729TH70TH
+-- SELECT 1
 select to_char(timestamp '2024-01-31 01:56:55.261476', E'fmff1');
+-- to_char text
+-- 2
+-- SELECT 1
 select to_char(date '2000-10-23 11:52:05.410200', E'FXTMMon_');
+-- to_char text
+-- Oct_
+-- SELECT 1
 select to_char(timestamptz '2024-03-31 00:41:06.519110', E',TMmonthTH_');
+-- to_char text
+-- ,march_
+-- SELECT 1
 select to_char(timestamp '1900-08-15 13:40:02.543840 BC', E'-rmW');
+-- to_char text
+-- -viii3
+-- SELECT 1
 select to_char(timestamp '4597-06-20 23:47:12.381709', E'\\');
+-- to_char text
+-- \
+-- SELECT 1
 select to_char(timestamp '7000-02-28 12:46:48.167833', E'yFMofthTHFMTZfmdy');
+-- to_char text
+-- 0+0THfri
+-- SELECT 1
