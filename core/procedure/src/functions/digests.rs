@@ -11,10 +11,8 @@ use types::{Error, Result, Value};
 
 use super::arguments::{invalid, nth};
 use super::function::Function;
+use super::strings::{PIECE_BYTES, hex};
 use crate::meter::Meter;
-
-/// After so many bytes the meter is looked at.
-const PIECE_BYTES: usize = 64 << 10;
 
 pub(super) fn call(
     function: Function,
@@ -25,7 +23,7 @@ pub(super) fn call(
     let algorithm = |n: usize| nth(arguments, n).as_text().unwrap_or("").to_ascii_lowercase();
     let first = bytes(0);
     match function {
-        Function::Md5 => Ok(Value::from(hex(&digest::<Md5>(first, meter)?))),
+        Function::Md5 => hex(&digest::<Md5>(first, meter)?, meter).map(Value::from),
         Function::Sha224 => digest::<Sha224>(first, meter).map(Value::from),
         Function::Sha256 => digest::<Sha256>(first, meter).map(Value::from),
         Function::Sha384 => digest::<Sha384>(first, meter).map(Value::from),
@@ -81,13 +79,4 @@ fn keyed<M: Mac + KeyInit>(bytes: &[u8], key: &[u8], meter: &Meter) -> Result<Ve
         keyed.update(piece);
     }
     Ok(keyed.finalize().into_bytes().to_vec())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut out = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
 }

@@ -11,7 +11,7 @@ use super::function::Function;
 use crate::meter::Meter;
 
 /// Bytes that are gone over between two looks at whether to go on.
-const PIECE_BYTES: usize = 64 << 10;
+pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// The arguments are paid for; what is made of them is paid for here where it may be longer.
 pub(super) fn call(
@@ -368,14 +368,16 @@ fn unknown_encoding(format: &str) -> Error {
     invalid(format!("unrecognized encoding: \"{format}\"")).with_hint("Use 'hex' or 'base64'.")
 }
 
+pub(super) fn hex(bytes: &[u8], meter: &Meter) -> Result<String> {
+    let digit = |nibble: u8| char::from(HEX_DIGITS[usize::from(nibble)]);
+    let mut out = String::with_capacity(2 * bytes.len());
+    meter.pace(bytes.iter(), |b| out.extend([digit(b >> 4), digit(b & 15)]))?;
+    Ok(out)
+}
+
 fn encode(bytes: &[u8], format: &str, meter: &Meter) -> Result<String> {
     match format.to_ascii_lowercase().as_str() {
-        "hex" => {
-            let digit = |nibble: u8| char::from(HEX_DIGITS[usize::from(nibble)]);
-            let mut out = String::with_capacity(2 * bytes.len());
-            meter.pace(bytes.iter(), |b| out.extend([digit(b >> 4), digit(b & 15)]))?;
-            Ok(out)
-        }
+        "hex" => hex(bytes, meter),
         "base64" => {
             let mut out = String::with_capacity(bytes.len() / 3 * 4 + 4);
             let mut column = 0;
