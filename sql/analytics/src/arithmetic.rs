@@ -40,8 +40,7 @@ use types::{DataType, Value};
 
 use crate::call;
 use crate::comparable;
-use crate::exact::too_long;
-use crate::faults::raise;
+use crate::faults::{raise, too_long};
 use crate::own::{self, text_of};
 use crate::variable_scale::VARIABLE_SCALE;
 

@@ -28,8 +28,7 @@ use procedure::BinaryOp;
 use sql::bind::{SHARED_FUNCTIONS, Typed, call_of, operator_of};
 use types::{DataType, Error, Value};
 
-use crate::exact::too_long;
-use crate::faults::raise;
+use crate::faults::{raise, too_long};
 use crate::rows::{Cells, Digits, Shown, column};
 use crate::sql_types::{field, sql_type};
 use crate::variable_scale::{SCALE, VARIABLE_SCALE};

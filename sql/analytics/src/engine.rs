@@ -31,6 +31,7 @@ use crate::exact::{Exact, Function};
 use crate::literals::Literals;
 use crate::prepare::prepare;
 use crate::running::{Threads, on_deep_stack};
+use crate::shared::Shared;
 use crate::table::SnapshotTable;
 
 /// Rows of a join's smaller side that one thread collects for all, so that the larger side does
@@ -68,21 +69,6 @@ pub struct Analytics {
     shared: Arc<Shared>,
     plans: Mutex<PlanCache>,
     pool: Arc<FairSpillPool>,
-}
-
-/// What plans keep when they run.
-pub(crate) struct Shared {
-    pub(crate) images: Arc<Images>,
-    /// Functions, rules, limits: all but a query's own.
-    pub(crate) state: SessionState,
-    /// The same without filters that move between operators: they find their columns again by
-    /// name, the first of it, and would drop other rows where rows have two of one name.
-    pub(crate) still_state: SessionState,
-    /// What operators mean, ours before DataFusion's.
-    pub(crate) operators: Vec<Arc<dyn ExprPlanner>>,
-    /// The same, where the fast path's answer is asked for.
-    pub(crate) agreeing_operators: Vec<Arc<dyn ExprPlanner>>,
-    pub(crate) threads: Threads,
 }
 
 /// A query's tables: the names that it may use.

@@ -337,11 +337,6 @@ impl Bound {
     }
 }
 
-/// The fast path computes with any number of digits, and answers in its place where it can.
-pub(crate) fn too_long() -> Error {
-    Error::unsupported("numbers of more than 28 digits in this query")
-}
-
 /// Calls with the place and the units of each value that is there.
 pub(crate) fn each(
     array: &ArrayRef,

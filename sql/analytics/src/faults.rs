@@ -12,6 +12,11 @@ pub(crate) fn raise(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// The fast path computes with any number of digits, and answers in its place where it can.
+pub(crate) fn too_long() -> Error {
+    Error::unsupported("numbers of more than 28 digits in this query")
+}
+
 /// What a client is told.
 pub(crate) fn in_sql(error: DataFusionError) -> Error {
     match error {

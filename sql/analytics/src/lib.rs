@@ -38,6 +38,7 @@ mod rows;
 mod running;
 mod runtime_filter;
 mod scan;
+mod shared;
 mod sql_types;
 mod statistics;
 mod system;

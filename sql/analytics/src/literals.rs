@@ -20,8 +20,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 use snapshot::units;
 use types::{DataType, Value};
 
-use crate::exact::too_long;
-use crate::faults::raise;
+use crate::faults::{raise, too_long};
 use crate::sql_types::{scalar, sql_type};
 
 /// Reads the strings of comparisons.

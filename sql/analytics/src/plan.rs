@@ -20,11 +20,11 @@ use sql::analyst::{AnalyticalPlan, Execution, Row, RowBatches};
 use storage::Snapshot;
 use types::{DataType, Result, Value};
 
-use crate::engine::Shared;
 use crate::faults::in_sql;
 use crate::interrupt::interruptible;
 use crate::rows::{Shown, pieces};
 use crate::running::{Output, Unwanted};
+use crate::shared::Shared;
 use crate::sql_types::{now, scalar};
 use crate::table::Reading;
 

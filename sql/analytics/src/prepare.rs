@@ -19,7 +19,6 @@ use types::{DataType, Result};
 
 use crate::coerce::coerced;
 use crate::correlated::{check_decorrelated, pullable};
-use crate::engine::Shared;
 use crate::faults::{in_sql, raise};
 use crate::filters_first::FiltersFirst;
 use crate::literals::read_literals;
@@ -28,6 +27,7 @@ use crate::names::Names;
 use crate::plan::{Plan, repeats_names};
 use crate::rewrite::{Place, Rewriter, output_names};
 use crate::rows::Shown;
+use crate::shared::Shared;
 use crate::sql_types::sql_type;
 use crate::system::check_columns;
 use crate::three_valued::three_valued;

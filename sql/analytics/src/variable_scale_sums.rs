@@ -20,8 +20,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use types::numeric::{self, Numeric};
 
-use crate::exact::too_long;
-use crate::faults::raise;
+use crate::faults::{raise, too_long};
 use crate::variable_scale::{self, BYTES, Units, VARIABLE_SCALE};
 
 const STATE_BYTES: usize = 32 + 32 + 1 + 8;
