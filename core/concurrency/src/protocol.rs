@@ -317,6 +317,15 @@ impl Eq for Timing {}
 /// What `prepare` hands to `finish` of the same protocol.
 pub type Prepared = Box<dyn Any + Send>;
 
+/// What `finish` of the protocol `info` was handed, as its own `prepare` made it; an error where
+/// another protocol did, which stops the replica.
+pub fn own<T: Any>(prepared: Prepared, info: &ProtocolInfo) -> Result<T, String> {
+    match prepared.downcast() {
+        Ok(own) => Ok(*own),
+        Err(_) => Err(format!("{} was handed another protocol's block", info.name)),
+    }
+}
+
 /// The states that `prepare` may read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Snapshots {

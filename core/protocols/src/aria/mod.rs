@@ -61,7 +61,7 @@ use std::sync::Arc;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
     Protocol, ProtocolInfo, ProtocolOption, Simulated, Snapshots, Ways, WorkerPool, disjoint,
-    ordered_locks, simulation,
+    ordered_locks, own, simulation,
 };
 use storage::{BlockWrites, Store};
 use types::{Error, Position};
@@ -169,9 +169,7 @@ impl Protocol for Aria {
         _: &Carried,
         pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let simulated: Box<Vec<Simulated>> =
-            prepared.downcast().map_err(|_| "aria was handed another protocol's block")?;
-        let simulated = Arc::new(*simulated);
+        let simulated = Arc::new(own::<Vec<Simulated>>(prepared, &INFO)?);
         let conflicts = conflicts(block.height, &simulated, &store.catalog(), pool, self.mutant);
         let (mut order, conflicting) = self.decide(&conflicts);
         let simulated = Arc::into_inner(simulated).ok_or("a worker kept a finished block")?;

@@ -68,7 +68,7 @@ use concurrency::ordered_locks::{self, Settings, one_by_one};
 use concurrency::schedule::{Graph, Preference, Ran, Schedule};
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, Options, Outcome, Prefetching, Prepared,
-    Protocol, ProtocolInfo, Snapshots, Way, Ways, WorkerPool,
+    Protocol, ProtocolInfo, Snapshots, Way, Ways, WorkerPool, own,
 };
 use storage::{BlockWrites, Catalog, Store};
 use types::{Height, Position, Stop};
@@ -155,8 +155,7 @@ impl Protocol for Bohm {
         _: &Carried,
         pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let plan: Box<Plan> =
-            prepared.downcast().map_err(|_| "bohm was handed another protocol's block")?;
+        let plan: Plan = own(prepared, &INFO)?;
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let catalog = store.catalog();
         let mut ways = Ways::default();

@@ -32,7 +32,7 @@ use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::Preference;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, Options, Prepared, Protocol,
-    ProtocolInfo, Snapshots, Way, Ways, WorkerPool,
+    ProtocolInfo, Snapshots, Way, Ways, WorkerPool, own,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position};
@@ -111,8 +111,7 @@ impl Protocol for Calvin {
         _: &Carried,
         pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let plan: Box<Plan> =
-            prepared.downcast().map_err(|_| "calvin was handed another protocol's block")?;
+        let plan: Plan = own(prepared, &INFO)?;
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let fresh = plan.snapshot_height + 1 == block.height;
         let catalog = store.catalog();

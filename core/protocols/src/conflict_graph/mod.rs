@@ -46,7 +46,7 @@ use concurrency::ordered_locks::{self, Settings};
 use concurrency::schedule::{Graph, Preference};
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, Options, Outcome, Prefetching, Prepared,
-    Protocol, ProtocolInfo, Runner, Snapshots, Way, Ways, WorkerPool,
+    Protocol, ProtocolInfo, Runner, Snapshots, Way, Ways, WorkerPool, own,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Height, Position};
@@ -156,9 +156,7 @@ impl Protocol for ConflictGraph {
         _: &Carried,
         pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let plan: Box<Plan> = prepared
-            .downcast()
-            .map_err(|_| "conflict_graph was handed another protocol's block")?;
+        let plan: Plan = own(prepared, &INFO)?;
         let serial_order: Vec<_> = (0..block.transactions.len() as Position).collect();
         let catalog = store.catalog();
         let mut ways = Ways::default();

@@ -44,7 +44,7 @@ use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale
 use concurrency::install::Installer;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Snapshots, WorkerPool,
+    Protocol, ProtocolInfo, ProtocolOption, Snapshots, WorkerPool, own,
 };
 use storage::{BlockWrites, Store};
 use types::{Height, Position, Stamp};
@@ -128,8 +128,7 @@ impl Protocol for Fabric {
         _: &Carried,
         _: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let endorsed: Box<Vec<Endorsed>> =
-            prepared.downcast().map_err(|_| "fabric was handed another protocol's block")?;
+        let endorsed: Vec<Endorsed> = own(prepared, &INFO)?;
         let mut check = VersionCheck::new(store.catalog(), block.budget);
         let mut installer = Installer::new(store.catalog());
         let undo = writes.arena(0);

@@ -55,7 +55,7 @@ use concurrency::endorsement::{Endorsed, Endorsers, VersionCheck, endorse, stale
 use concurrency::install::Installer;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Options, Outcome, Prepared,
-    Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way, WorkerPool,
+    Protocol, ProtocolInfo, ProtocolOption, Snapshots, Way, WorkerPool, own,
 };
 use storage::{BlockWrites, Catalog, Store, UndoArena};
 use types::{Error, Height, Position, Stamp, Stop};
@@ -190,9 +190,7 @@ impl Protocol for FabricPp {
         _: &Carried,
         _: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let simulations: Box<Simulations> =
-            prepared.downcast().map_err(|_| "fabric_pp was handed another protocol's block")?;
-        let Simulations { endorsed, are_current } = *simulations;
+        let Simulations { endorsed, are_current } = own(prepared, &INFO)?;
         let batches = batch::cut_block(&endorsed, self.limits);
         let catalog = store.catalog();
         let mut finishing = Finishing {

@@ -84,7 +84,7 @@ use std::sync::{Arc, Mutex};
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, OptionValues, Outcome, Prepared,
     Protocol, ProtocolInfo, ProtocolOption, Runner, Snapshots, Way, Ways, WorkerPool,
-    ordered_locks,
+    ordered_locks, own,
 };
 use storage::{BlockWrites, Store};
 use types::{Error, Height, Position};
@@ -194,11 +194,10 @@ impl Protocol for Harmony {
         carried: &Carried,
         pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let simulation: Box<Simulation> =
-            prepared.downcast().map_err(|_| "harmony was handed another protocol's block")?;
+        let simulation = own(prepared, &INFO)?;
         let shards = std::mem::take(&mut self.spare().shards);
         let touched =
-            Arc::new(edges::sum_up(*simulation, store.catalog(), pool, shards, self.mutant));
+            Arc::new(edges::sum_up(simulation, store.catalog(), pool, shards, self.mutant));
         let extremes = edges::extremes(&touched, pool, self.mutant);
         let before = carried.get::<Previous>();
         let decided = self.look_back(&touched, before, &extremes, block.height)?;

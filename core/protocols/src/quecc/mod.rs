@@ -95,7 +95,7 @@ use std::sync::{Arc, Mutex};
 
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Outcome, Prepared, Protocol, ProtocolInfo,
-    Snapshots, Way, Ways, WorkerPool, ordered_locks,
+    Snapshots, Way, Ways, WorkerPool, ordered_locks, own,
 };
 use rustc_hash::FxHashMap;
 use storage::{BlockWrites, Catalog, Pin, Store};
@@ -273,8 +273,7 @@ impl Protocol for Quecc {
         _: &Carried,
         pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let prepared: Box<Option<Plan>> =
-            prepared.downcast().map_err(|_| "quecc was handed another protocol's block")?;
+        let prepared: Option<Plan> = own(prepared, &INFO)?;
         let catalog = store.catalog();
         // A barrier may have come in between.
         let plan = prepared.filter(|plan| Arc::ptr_eq(&plan.catalog, &catalog));

@@ -57,7 +57,7 @@ use std::sync::Arc;
 
 use concurrency::{
     Block, BlockOutcome, Carried, Isolation, Outcome, Prepared, Protocol, ProtocolInfo, Simulated,
-    Snapshots, WorkerPool, disjoint, simulation,
+    Snapshots, WorkerPool, disjoint, own, simulation,
 };
 use storage::{BlockWrites, Store};
 use types::{Error, Position};
@@ -190,8 +190,7 @@ impl Protocol for Rbc {
         _: &Carried,
         pool: &WorkerPool,
     ) -> Result<BlockOutcome, String> {
-        let simulated: Box<Vec<Simulated>> =
-            prepared.downcast().map_err(|_| "rbc was handed another protocol's block")?;
+        let simulated: Vec<Simulated> = own(prepared, &INFO)?;
         let edges = Edges::of(&simulated, &store.catalog(), self.mutant);
         let mut validation = Validation::new(edges, simulated.len(), self.mutant);
         validation.run();
