@@ -45,6 +45,7 @@ pub struct Bundle {
 
 impl Bundle {
     pub fn encode(&self) -> Bytes {
+        debug_assert_eq!(self.envelopes.is_empty(), self.kind != Kind::Envelopes);
         let envelopes = self.envelopes.iter().map(|envelope| envelope.len() + 10);
         let mut out = Vec::with_capacity(OVERHEAD_BYTES + envelopes.sum::<usize>());
         out.put_slice(&[VERSION, self.kind as u8]);

@@ -68,6 +68,7 @@ impl Validators {
             return;
         };
         self.named = self.named.split_off(&first);
+        debug_assert!(self.named.contains_key(&first), "who is named behind `height` stays known");
     }
 
     fn named_behind(&self, height: Height) -> Option<&Keys> {
@@ -82,7 +83,9 @@ impl Validators {
         let is_convicted =
             |key: &[u8; 32]| self.convicted.get(&address_of(key)).is_some_and(|it| *it <= sequence);
         let left: Keys = named.iter().copied().filter(|key| !is_convicted(key)).collect();
-        if left.is_empty() { named } else { left }
+        let left = if left.is_empty() { named } else { left };
+        debug_assert!(!left.is_empty() || self.named.is_empty(), "one at least is left");
+        left
     }
 
     /// What changes from the one to the other.
