@@ -35,23 +35,10 @@ fn step_is_short(step: &Step) -> bool {
 }
 
 fn query_is_short(query: &Query) -> bool {
-    match query {
-        Query::Values(_) | Query::Get { .. } => true,
+    let is_short = match query {
         Query::Call { .. } | Query::Scan { .. } => false,
         Query::Recursive { .. } | Query::CameLast { .. } => false,
-        Query::Filter { input, .. }
-        | Query::Project { input, .. }
-        | Query::Aggregate { input, .. }
-        | Query::Sort { input, .. }
-        | Query::Limit { input, .. }
-        | Query::Numbered { input, .. }
-        | Query::Window { input, .. }
-        | Query::Distinct { input, .. } => query_is_short(input),
-        Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
-            query_is_short(outer) && query_is_short(inner)
-        }
-        Query::Apply { outer, inner, .. } => query_is_short(outer) && query_is_short(inner),
-        Query::Sets { inputs, .. } => inputs.iter().all(query_is_short),
-        Query::Append(inputs) | Query::Beside { inputs, .. } => inputs.iter().all(query_is_short),
-    }
+        _ => true,
+    };
+    is_short && query.inputs().all(query_is_short)
 }

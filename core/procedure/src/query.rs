@@ -142,6 +142,59 @@ pub enum Query {
 }
 
 impl Query {
+    /// The plans right below, in the order in which they are named.
+    pub fn inputs(&self) -> impl Iterator<Item = &Query> {
+        let (one, other, many): (Option<&Query>, Option<&Query>, &[Query]) = match self {
+            Query::Values(_)
+            | Query::Call { .. }
+            | Query::CameLast { .. }
+            | Query::Get { .. }
+            | Query::Scan { .. } => (None, None, &[]),
+            Query::Filter { input, .. }
+            | Query::Project { input, .. }
+            | Query::Aggregate { input, .. }
+            | Query::Sort { input, .. }
+            | Query::Limit { input, .. }
+            | Query::Numbered { input, .. }
+            | Query::Window { input, .. }
+            | Query::Distinct { input, .. } => (Some(input), None, &[]),
+            Query::NestedLoop { outer, inner, .. }
+            | Query::HashJoin { outer, inner, .. }
+            | Query::Apply { outer, inner, .. } => (Some(outer), Some(inner), &[]),
+            Query::Recursive { start, step, .. } => (Some(start), Some(step), &[]),
+            Query::Append(inputs) | Query::Beside { inputs, .. } => (None, None, inputs),
+            Query::Sets { inputs, .. } => (None, None, &**inputs),
+        };
+        one.into_iter().chain(other).chain(many)
+    }
+
+    /// See [`Query::inputs`].
+    pub fn inputs_mut(&mut self) -> impl Iterator<Item = &mut Query> {
+        let (one, other, many): (Option<&mut Query>, Option<&mut Query>, &mut [Query]) = match self
+        {
+            Query::Values(_)
+            | Query::Call { .. }
+            | Query::CameLast { .. }
+            | Query::Get { .. }
+            | Query::Scan { .. } => (None, None, &mut []),
+            Query::Filter { input, .. }
+            | Query::Project { input, .. }
+            | Query::Aggregate { input, .. }
+            | Query::Sort { input, .. }
+            | Query::Limit { input, .. }
+            | Query::Numbered { input, .. }
+            | Query::Window { input, .. }
+            | Query::Distinct { input, .. } => (Some(input), None, &mut []),
+            Query::NestedLoop { outer, inner, .. }
+            | Query::HashJoin { outer, inner, .. }
+            | Query::Apply { outer, inner, .. } => (Some(outer), Some(inner), &mut []),
+            Query::Recursive { start, step, .. } => (Some(start), Some(step), &mut []),
+            Query::Append(inputs) | Query::Beside { inputs, .. } => (None, None, inputs),
+            Query::Sets { inputs, .. } => (None, None, &mut **inputs),
+        };
+        one.into_iter().chain(other).chain(many)
+    }
+
     /// Columns of its rows.
     pub fn width(&self) -> u16 {
         let width = match self {

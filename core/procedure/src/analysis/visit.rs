@@ -25,39 +25,7 @@ pub fn reads_row(expr: &Expr) -> bool {
 /// Call `visit` with `query` and the queries below it.
 pub fn each_query<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Query)) {
     visit(query);
-    match query {
-        Query::Values(_)
-        | Query::Call { .. }
-        | Query::CameLast { .. }
-        | Query::Get { .. }
-        | Query::Scan { .. } => {}
-        Query::Filter { input, .. }
-        | Query::Project { input, .. }
-        | Query::Aggregate { input, .. }
-        | Query::Sort { input, .. }
-        | Query::Limit { input, .. }
-        | Query::Numbered { input, .. }
-        | Query::Window { input, .. }
-        | Query::Distinct { input, .. } => each_query(input, visit),
-        Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
-            each_query(outer, visit);
-            each_query(inner, visit);
-        }
-        Query::Apply { outer, inner, .. } => {
-            each_query(outer, visit);
-            each_query(inner, visit);
-        }
-        Query::Sets { inputs, .. } => inputs.iter().for_each(|input| each_query(input, visit)),
-        Query::Recursive { start, step, .. } => {
-            each_query(start, visit);
-            each_query(step, visit);
-        }
-        Query::Append(inputs) | Query::Beside { inputs, .. } => {
-            for input in inputs {
-                each_query(input, visit);
-            }
-        }
-    }
+    query.inputs().for_each(|input| each_query(input, visit));
 }
 
 /// The expressions of one operator of a query, those of its inputs excluded.

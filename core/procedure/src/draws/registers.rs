@@ -94,40 +94,10 @@ fn each_output_mut(step: &mut Step, visit: &impl Fn(&mut Reg)) {
 
 /// The registers of a query's own, which only it sees.
 fn each_given_mut(query: &mut Query, visit: &impl Fn(&mut Reg)) {
-    match query {
-        Query::Values(_)
-        | Query::Call { .. }
-        | Query::CameLast { .. }
-        | Query::Get { .. }
-        | Query::Scan { .. } => {}
-        Query::Filter { input, .. }
-        | Query::Project { input, .. }
-        | Query::Aggregate { input, .. }
-        | Query::Sort { input, .. }
-        | Query::Limit { input, .. }
-        | Query::Numbered { input, .. }
-        | Query::Window { input, .. }
-        | Query::Distinct { input, .. } => each_given_mut(input, visit),
-        Query::NestedLoop { outer, inner, .. } | Query::HashJoin { outer, inner, .. } => {
-            each_given_mut(outer, visit);
-            each_given_mut(inner, visit);
-        }
-        Query::Apply { outer, inner, given, .. } => {
-            given.iter_mut().for_each(|(register, _)| visit(register));
-            each_given_mut(outer, visit);
-            each_given_mut(inner, visit);
-        }
-        Query::Sets { inputs, .. } => {
-            inputs.iter_mut().for_each(|input| each_given_mut(input, visit));
-        }
-        Query::Recursive { start, step, .. } => {
-            each_given_mut(start, visit);
-            each_given_mut(step, visit);
-        }
-        Query::Append(inputs) | Query::Beside { inputs, .. } => {
-            inputs.iter_mut().for_each(|input| each_given_mut(input, visit));
-        }
+    if let Query::Apply { given, .. } = query {
+        given.iter_mut().for_each(|(register, _)| visit(register));
     }
+    query.inputs_mut().for_each(|input| each_given_mut(input, visit));
 }
 
 /// The expressions of a step, as [`each_step_expr`](crate::analysis::visit::each_step_expr) has

@@ -169,35 +169,13 @@ pub fn scanned_tables(procedure: &Procedure) -> Box<[TableId]> {
 /// between them needs all rows.
 fn visit(query: &Query, tables: &mut Vec<TableId>) {
     match query {
-        Query::Values(_) | Query::Call { .. } | Query::CameLast { .. } | Query::Get { .. } => {}
         Query::Scan { table, low, high, .. } => {
             if matches!((low, high), (Bound::Unbounded, _) | (_, Bound::Unbounded)) {
                 tables.push(*table);
             }
         }
         Query::Limit { input, limit: Some(_), .. } if is_piecemeal(input) => {}
-        Query::Filter { input, .. }
-        | Query::Project { input, .. }
-        | Query::Aggregate { input, .. }
-        | Query::Sort { input, .. }
-        | Query::Limit { input, .. }
-        | Query::Numbered { input, .. }
-        | Query::Window { input, .. }
-        | Query::Distinct { input, .. } => visit(input, tables),
-        Query::NestedLoop { outer, inner, .. }
-        | Query::HashJoin { outer, inner, .. }
-        | Query::Apply { outer, inner, .. } => {
-            visit(outer, tables);
-            visit(inner, tables);
-        }
-        Query::Sets { inputs, .. } => inputs.iter().for_each(|input| visit(input, tables)),
-        Query::Recursive { start, step, .. } => {
-            visit(start, tables);
-            visit(step, tables);
-        }
-        Query::Append(inputs) | Query::Beside { inputs, .. } => {
-            inputs.iter().for_each(|input| visit(input, tables));
-        }
+        query => query.inputs().for_each(|input| visit(input, tables)),
     }
 }
 
