@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use kit::sync::lock;
 use ledger::backup::{self, Extent};
 use ledger::hash::to_hex;
 use ledger::prune::{Pruned, closed_up_to};
@@ -207,7 +208,7 @@ pub fn forget_requests(data: &Path) {
 
 fn by_node(observed: &Observed, to_block: u64) -> Result<Pruned> {
     let folder = observed.folder.get().context("the node is starting")?;
-    let _alone = folder.pruning.lock().unwrap_or_else(|e| e.into_inner());
+    let _alone = lock(&folder.pruning);
     let archive = folder.archive.as_deref();
     goes_on(observed)?;
     ensure!(

@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use kit::sync::lock;
 use order::{EnvelopeBytes, Limits, Solo};
 use replica::transaction::outcome::OUTCOME_BYTES_MAX;
 use types::{Error, Height};
@@ -356,7 +357,7 @@ impl Queue {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.state)
     }
 }
 

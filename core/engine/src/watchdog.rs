@@ -49,6 +49,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use kit::sync::lock;
 use ledger::files::{StorageFile, read_all, write_new};
 use ledger::{Batch, Files, Hash};
 use types::codec::{decode_bytes, decode_str, decode_u64, encode_bytes, encode_str, encode_u64};
@@ -336,7 +337,7 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Keeps a death for each block that has been running for too long, until there is to be an

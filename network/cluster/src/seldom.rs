@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use kit::sync::lock;
 use tokio::time::Instant;
 
 /// Of one cause.
@@ -18,7 +19,7 @@ pub struct Seldom(Mutex<BTreeMap<String, (Instant, u64)>>);
 impl Seldom {
     /// Whether it is to be told now, and how often it was not since it was told last.
     pub fn is_due(&self, cause: &str) -> Option<u64> {
-        let mut reported = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let mut reported = lock(&self.0);
         if let Some((at, unreported)) = reported.get_mut(cause) {
             if at.elapsed() < EVERY {
                 *unreported += 1;

@@ -9,12 +9,13 @@
 //! marker when the ledger begins. How long records are kept the protocol of rskafka does not tell.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use kit::sync::lock;
 use rskafka::BackoffConfig;
 use rskafka::client::error::{Error, ProtocolError};
 use rskafka::client::partition::{Compression, OffsetAt, PartitionClient, UnknownTopicHandling};
@@ -104,11 +105,11 @@ struct Connection(Mutex<Option<Arc<PartitionClient>>>);
 
 impl Connection {
     fn get(&self) -> Option<Arc<PartitionClient>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 
     fn set(&self, client: Option<Arc<PartitionClient>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = client;
+        *lock(&self.0) = client;
     }
 }
 

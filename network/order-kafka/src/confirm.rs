@@ -5,9 +5,10 @@
 //! that it has cut is the answer. One question is under way at a time, and who asks meanwhile joins
 //! the next.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use kit::sync::lock;
 use order::Tell;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -34,7 +35,7 @@ impl Asking {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Tell>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 }
 

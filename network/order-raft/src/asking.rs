@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use kit::sync::lock;
 use order::Tell;
 
 /// Those who want to know.
@@ -30,6 +31,6 @@ impl Asking {
     }
 
     fn lock(&self) -> MutexGuard<'_, Questions> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.0)
     }
 }

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use kit::sync::lock;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How often the others are asked, and how long an answer counts.
@@ -87,7 +88,7 @@ impl Clocks {
     }
 
     fn lock(&self) -> MutexGuard<'_, Offsets> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.0)
     }
 }
 

@@ -17,8 +17,9 @@
 //! tells a mistake from a repetition.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use kit::sync::lock;
 use openraft::LeaderId;
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +89,7 @@ impl Lead {
     /// The lives for a message of a lead. Of a member that was not known when it began nothing was
     /// counted yet: it is taken in. `None`: a newer campaign has begun, and the lead is over.
     pub fn by(&self, lead: LeaderId<u64>, known: &Lives) -> Option<Lives> {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = lock(&self.0);
         match &mut *counted {
             Some((newer, _)) if *newer > lead => return None,
             Some((same, lives)) if *same == lead => {
@@ -106,7 +107,7 @@ impl Lead {
 
     /// Whether a lead counts for a life that is known to be over.
     pub fn is_outdated(&self, lead: LeaderId<u64>, known: &Lives) -> bool {
-        let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = lock(&self.0);
         let own = counted.as_ref().filter(|(of, _)| *of == lead);
         own.is_some_and(|(_, lives)| known.outdate(lives))
     }

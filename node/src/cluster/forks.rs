@@ -17,11 +17,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use cluster::Peers;
 use engine::Engine;
+use kit::sync::lock;
 use tracing::{error, info};
 
 use super::orderers::Place;
@@ -48,7 +49,7 @@ impl Forks {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Fork>> {
-        self.forks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.forks)
     }
 
     fn found(&self, member: u64, fork: Option<Fork>) {

@@ -1,11 +1,12 @@
 //! What the other members told last, asked each second: `tally_cluster` and the metrics show it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{Membership, Peers};
+use kit::sync::lock;
 use order::Network;
 use pgcatalog::Member;
 use tokio::time::Instant;
@@ -70,7 +71,7 @@ impl Neighbours {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Reported>> {
-        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.reported)
     }
 
     /// A row for each member that the ledger names, as far as this node knows.

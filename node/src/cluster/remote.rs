@@ -10,12 +10,13 @@
 //! bounded, and the reader keeps the last one: files are read from front to back.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::Peers;
 use engine::Engine;
+use kit::sync::lock;
 use ledger::{Files, StorageFile, first_block};
 use order::Network;
 use serde::{Deserialize, Serialize};
@@ -227,7 +228,7 @@ impl StorageFile for RemoteFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         let mut done = 0;
         while done < buffer.len() {
             let at = offset + done as u64;

@@ -8,6 +8,7 @@ use std::time::Instant;
 use futures::future::{BoxFuture, FutureExt, ready};
 use futures::stream::{StreamExt, once};
 use kit::pool::Lease;
+use kit::sync::lock;
 use procedure::{Column, Interrupt};
 use sql::analyst::{
     Analyst, AnalyticalPlan, Execution, Limits, QueryRequest, RowBatches, SystemTables, held,
@@ -58,7 +59,7 @@ impl SystemAnalyst {
     }
 
     fn world(&self, request: &QueryRequest<'_>) -> Arc<World> {
-        let mut kept = self.world.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut kept = lock(&self.world);
         let is_it = |(version, world): &&(u64, Arc<World>)| {
             *version == request.version && world.path == request.info.path
         };

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use kit::sync::lock;
 use sql::Catalog;
 use sql::names;
 use sql::session::commons::activity::Shown;
@@ -224,7 +225,7 @@ impl Contents {
     }
 
     pub fn lookup(&self, column: usize) -> Arc<Lookup> {
-        let mut lookups = self.lookups.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut lookups = lock(&self.lookups);
         let lookup = lookups.entry(column).or_insert_with(|| {
             let mut lookup = Lookup::new();
             for (place, row) in self.rows.iter().enumerate() {

@@ -15,8 +15,9 @@
 //! Cost: a map's entry for each socket; the scan for who has to go is over the room, when full.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use kit::sync::lock;
 use tokio::sync::Notify;
 
 use crate::listener::Source;
@@ -47,7 +48,7 @@ impl Arrivals {
     }
 
     fn lock(&self) -> MutexGuard<'_, Room> {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.room)
     }
 
     /// Lets a socket in, and sends another one away if it must be.

@@ -13,10 +13,11 @@
 //! Absence: nothing is counted by user, since then any client could lock any user out.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::listener::Source;
+use kit::sync::lock;
 
 const ADDRESSES_MAX: usize = 4096;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -40,7 +41,7 @@ impl Attempts {
     /// How long `source` has to wait until it may try again.
     pub fn wait(&self, source: Source, now: Instant) -> Option<Duration> {
         let every = self.forgiven_every?;
-        let forgiven_at = self.forgiven_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let forgiven_at = lock(&self.forgiven_at);
         let owed = forgiven_at.get(&source)?.saturating_duration_since(now);
         // One more failure must not owe more than a minute.
         (owed + every).checked_sub(MINUTE).filter(|wait| !wait.is_zero())
@@ -48,7 +49,7 @@ impl Attempts {
 
     pub fn failed(&self, source: Source, now: Instant) {
         let Some(every) = self.forgiven_every else { return };
-        let mut forgiven_at = self.forgiven_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut forgiven_at = lock(&self.forgiven_at);
         if forgiven_at.len() >= ADDRESSES_MAX && !forgiven_at.contains_key(&source) {
             forgiven_at.retain(|_, at| *at > now);
             if forgiven_at.len() >= ADDRESSES_MAX {

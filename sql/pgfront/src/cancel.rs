@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use kit::sync::lock;
 use tokio::sync::Notify;
 use types::{Error, SqlState};
 
@@ -159,7 +160,7 @@ pub(crate) enum RegistrationRefused {
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, Sessions> {
         // The map is consistent between any two statements, so a panic elsewhere spoils nothing.
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sessions)
     }
 
     /// Enters a session, unless `max` are there already, or so many that only `reserved` places

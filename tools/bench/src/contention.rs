@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use concurrency::{Span, Watch, Work, WorkerPool};
+use kit::sync::lock;
 use ledger::LogOptions;
 use pipeline::{Batch, Halves};
 
@@ -143,7 +144,7 @@ pub fn run(source: &Source, scene: &Scene, who: &Contender, spans: bool) -> Resu
         bed.check()?;
     }
     if let Some(watch) = watch {
-        let spans = std::mem::take(&mut *watch.spans.lock().unwrap_or_else(|e| e.into_inner()));
+        let spans = std::mem::take(&mut *lock(&watch.spans));
         let procedure = |span: &Span| {
             let block = (span.height - first) as usize * BLOCK_TRANSACTIONS;
             match works.get(block + span.arrival as usize).map(|work| &**work) {

@@ -4,10 +4,11 @@
 //! travels in the store's catalog, so that a snapshot's readers compile against its own.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use concurrency::{Statement, Work};
 use engine::{AskedChange, Language, ObjectChange, SchemaChange, Transaction};
+use kit::sync::lock;
 use procedure::build::Tables;
 use procedure::step::Procedure;
 use storage::{Snapshot, Store};
@@ -118,13 +119,13 @@ pub struct Calls {
 
 impl Calls {
     fn next(&self) -> Arc<Schema> {
-        Arc::clone(&self.next.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.next))
     }
 
     fn install(&self, schema: Schema, store: &Store) {
         let schema = Arc::new(schema);
         store.annotate(schema.clone());
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = schema;
+        *lock(&self.next) = schema;
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use concurrency::Past;
 use kit::mutant::mutated;
+use kit::sync::lock;
 use ledger::Files;
 use ledger::checkpoint::{self, Group, Manifest, PackReader, read_manifest};
 use replica::{Boundary, MakeLanguage, protocol_of};
@@ -104,7 +105,7 @@ fn fill(
     let failure = Mutex::new(None);
     let fail = |error: Error| {
         stopped.store(true, Ordering::Relaxed);
-        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        lock(&failure).get_or_insert(error);
     };
     let (send, receive) = sync_channel(workers * RUNS_AHEAD);
     // The workers' alone: should they all panic, the reader must not wait for them.
@@ -154,7 +155,7 @@ impl Run<'_> {
 }
 
 fn next_run<'a>(receive: &Mutex<Receiver<Run<'a>>>) -> Option<Run<'a>> {
-    receive.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    lock(receive).recv().ok()
 }
 
 fn read_ahead<'a>(

@@ -19,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use kit::sync::lock;
 use replica::{Boundary, Language};
 use storage::Store;
 use tokio::sync::oneshot;
@@ -249,11 +250,11 @@ impl Service {
     pub fn standing(&self) -> Standing {
         let shared = &self.shared;
         Standing {
-            height: *shared.height.lock().unwrap_or_else(|e| e.into_inner()),
+            height: *lock(&shared.height),
             in_progress: shared.in_progress.load(Ordering::Relaxed),
             rows_done: shared.rows_done.load(Ordering::Relaxed),
             rows_total: shared.rows_total.load(Ordering::Relaxed),
-            failure: shared.failure.lock().unwrap_or_else(|e| e.into_inner()).clone(),
+            failure: lock(&shared.failure).clone(),
         }
     }
 
@@ -267,7 +268,7 @@ impl Service {
             std::mem::take(&mut board.waiting)
         };
         waiting.into_iter().for_each(|reply| drop(reply.send(Err(closed()))));
-        let thread = self.thread.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
@@ -282,7 +283,7 @@ impl Drop for Service {
 
 impl Shared {
     fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.board)
     }
 
     /// Without it the checkpoint is there, and the next start may not begin with it.
@@ -306,7 +307,7 @@ impl Shared {
             let state = state.and_then(|state| self.with_its_blocks(state));
             let taken = state.and_then(|state| self.take(&mut checkpointer, &state));
             self.in_progress.store(false, Ordering::Relaxed);
-            *self.height.lock().unwrap_or_else(|e| e.into_inner()) = checkpointer.height();
+            *lock(&self.height) = checkpointer.height();
             if let Ok(taken) = &taken
                 && vouched != Some(taken.height)
                 && self.vouch(taken)
@@ -322,7 +323,7 @@ impl Shared {
                 }
             }
             let failure = taken.as_ref().err().cloned();
-            *self.failure.lock().unwrap_or_else(|e| e.into_inner()) = failure;
+            *lock(&self.failure) = failure;
             waiting.into_iter().for_each(|reply| drop(reply.send(taken.clone())));
         }
     }

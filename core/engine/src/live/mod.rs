@@ -64,6 +64,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use kit::sync::lock;
 use ledger::{Hash, LedgerId, Parameters};
 use procedure::Budget;
 use replica::transaction::Asked;
@@ -257,7 +258,7 @@ impl Engine {
 
     /// The newest durable block.
     pub fn head(&self) -> Head {
-        *self.shared.head.lock().unwrap_or_else(|e| e.into_inner())
+        *lock(&self.shared.head)
     }
 
     /// The newest block in the ledger's files, for a program that copies them. Results that are
@@ -364,11 +365,11 @@ impl Engine {
     pub fn stop(&self) {
         self.shared.ledger.set_patient(false);
         self.shared.queue.close(shutting_down().with_detail("The transaction is in no block."));
-        let thread = self.sequencer.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let thread = lock(&self.sequencer).take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
-        drop(self.resting.lock().unwrap_or_else(|e| e.into_inner()).take());
+        drop(lock(&self.resting).take());
         if let Some(service) = &self.shared.checkpoints {
             service.stop();
         }

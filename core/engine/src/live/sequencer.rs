@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use concurrency::{Outcome, Snapshots};
+use kit::sync::lock;
 use ledger::{Hash, Parameters};
 use order::View;
 use pipeline::{Action, Actions, Cadence, Decided, Decision, Event, Pipeline, Rules};
@@ -472,7 +473,7 @@ impl Sequencer {
         match &shared.queue.remote {
             Some(remote) => {
                 let parameters = self.replica.parameters();
-                let known = shared.parameters.lock().unwrap_or_else(|e| e.into_inner());
+                let known = lock(&shared.parameters);
                 let is_other = !Arc::ptr_eq(&known, parameters);
                 drop(known);
                 if is_other {
@@ -485,11 +486,11 @@ impl Sequencer {
         let before = shared.released.load(Ordering::Relaxed);
         assert_eq!(head.height, before + 1, "blocks are published in their order");
         self.running.remove(&head.height);
-        *shared.head.lock().unwrap_or_else(|e| e.into_inner()) = head;
+        *lock(&shared.head) = head;
         shared.released.store(head.height, Ordering::Release);
         shared.published.send_replace(head.height);
         shared.released_us.store(head.time_us, Ordering::Release);
-        let mut parameters = shared.parameters.lock().unwrap_or_else(|e| e.into_inner());
+        let mut parameters = lock(&shared.parameters);
         if !Arc::ptr_eq(&parameters, self.replica.parameters()) {
             *parameters = Arc::clone(self.replica.parameters());
             shared.locks.set_protocol(&parameters.protocol);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use concurrency::Outcome;
+use kit::sync::lock;
 use ledger::signatures::{PublicKey, SecretKey};
 use ledger::{LedgerId, Parameters};
 use order::{EnvelopeBytes, Seed, Submission, View, WINDOW};
@@ -450,12 +451,12 @@ impl Shared {
     }
 
     pub fn parameters(&self) -> Arc<Parameters> {
-        Arc::clone(&self.parameters.lock().unwrap_or_else(|e| e.into_inner()))
+        Arc::clone(&lock(&self.parameters))
     }
 
     /// An errand that comes too late is dropped, which its client is told by the channel.
     pub fn ask(&self, errand: Errand) {
-        self.errands.lock().unwrap_or_else(|e| e.into_inner()).push(errand);
+        lock(&self.errands).push(errand);
         if self.ended.load(Ordering::SeqCst) {
             self.take_errands();
         }
@@ -463,11 +464,11 @@ impl Shared {
     }
 
     pub fn has_errands(&self) -> bool {
-        !self.errands.lock().unwrap_or_else(|e| e.into_inner()).is_empty()
+        !lock(&self.errands).is_empty()
     }
 
     pub fn take_errands(&self) -> Vec<Errand> {
-        std::mem::take(&mut *self.errands.lock().unwrap_or_else(|e| e.into_inner()))
+        std::mem::take(&mut *lock(&self.errands))
     }
 
     /// Blocks that were acknowledged and held back are in order, whatever came after them.

@@ -47,6 +47,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use kit::sync::lock;
 use replica::Head;
 use storage::{Snapshot, Store, StoreUsage};
 use types::{Error, Height, Result, SqlState};
@@ -206,7 +207,7 @@ impl Retention {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.inner)
     }
 
     /// Whether blocks overlap behind the next one that is published: told before it is.
@@ -432,7 +433,7 @@ impl Retention {
         block: Option<Height>,
         reader: Option<(&Snapshot, Head)>,
     ) -> Result<Known> {
-        let mut pins = self.pins.lock().unwrap_or_else(|e| e.into_inner());
+        let mut pins = lock(&self.pins);
         let known = self.take_name(name, owner, block, reader)?;
         let Some(folder) = &mut *pins else { return Ok(known) };
         let kept = folder.keep(known.head, owner, name);
@@ -500,7 +501,7 @@ impl Retention {
 
     /// Whether there was such a name. `owner`: whose it has to be; `None`: of any owner.
     pub fn unpin(&self, name: &str, owner: Option<&str>) -> Result<bool> {
-        let pins = self.pins.lock().unwrap_or_else(|e| e.into_inner());
+        let pins = lock(&self.pins);
         let Some(pin) = self.inner().names.get(name).cloned() else { return Ok(false) };
         if owner.is_some_and(|owner| owner != pin.owner) {
             let what = format!("must be owner of the pin \"{name}\"");

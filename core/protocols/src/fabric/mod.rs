@@ -134,7 +134,7 @@ impl Protocol for Fabric {
         let undo = writes.arena(0);
         let mut outcomes = Vec::with_capacity(endorsed.len());
         let (mut valid, mut invalid) = (Vec::with_capacity(endorsed.len()), Vec::new());
-        for (position, endorsed) in (0..).zip(*endorsed) {
+        for (position, endorsed) in (0..).zip(endorsed) {
             if !check.holds(&endorsed.reads) {
                 outcomes.push(Outcome::Retry(stale().cut()));
                 invalid.push(position);

@@ -195,7 +195,7 @@ impl Protocol for Rbc {
         let mut validation = Validation::new(edges, simulated.len(), self.mutant);
         validation.run();
         let mut order = validation.serial_order();
-        let installed = disjoint::install(block, *simulated, &order, store, writes, pool)?;
+        let installed = disjoint::install(block, simulated, &order, store, writes, pool)?;
         let mut outcomes = Vec::with_capacity(installed.len());
         for (tid, (outcome, fate)) in (0..).zip(installed.into_iter().zip(validation.fates)) {
             outcomes.push(outcome.unwrap_or_else(|| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use concurrency::WorkerPool;
 use concurrency::schedule::Preference;
+use kit::sync::lock;
 use storage::{BlockWrites, Changes, Store};
 use types::Height;
 
@@ -71,7 +72,7 @@ impl Task {
         match &self.changes {
             None => store.finish_unread(writes),
             Some(changes) => {
-                *changes.lock().unwrap_or_else(|e| e.into_inner()) = store.finish_each(writes);
+                *lock(&changes) = store.finish_each(writes);
             }
         }
     }

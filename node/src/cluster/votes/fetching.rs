@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::Peers;
+use kit::sync::lock;
 use ledger::votes::Vote;
 use ledger::votes::counting::wire;
 use order::Network;
 use types::Height;
 
-use super::shared::{PATIENCE, Votes, lock};
+use super::shared::{PATIENCE, Votes};
 
 /// How often a member hears of this one at least.
 const HEARD_EVERY: Duration = Duration::from_secs(1);

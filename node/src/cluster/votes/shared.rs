@@ -1,12 +1,13 @@
 //! The state of voting, which the sequencer, the voting thread and the senders share.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::Answer;
 use engine::{BlockEvent, Engine};
+use kit::sync::lock;
 use ledger::Hash;
 use ledger::votes::counting::wire;
 use ledger::votes::{KeptCertificates, Vote};
@@ -162,8 +163,4 @@ impl Votes {
         lock(&self.inbox).ends = true;
         self.arrived.notify_one();
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::Seldom;
+use kit::sync::lock;
 use ledger::hash::to_hex;
 use ledger::votes::counting::{Counts, Divergence, Found, Signer, Tally, wire};
 use ledger::votes::{Said, Succession, Vote};
@@ -15,7 +16,7 @@ use types::{Error, Height};
 use super::heard::{Heard, Standing};
 use super::inbox::{Block, Inbox};
 use super::keys::OwnKeys;
-use super::shared::{PATIENCE, Votes, lock};
+use super::shared::{PATIENCE, Votes};
 use super::voters::Voters;
 
 /// The newest block is voted on when nothing has come for so long.

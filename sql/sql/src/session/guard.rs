@@ -10,11 +10,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kit::pool::{Lease, Pool};
+use kit::sync::lock;
 use procedure::{BYTES_MAX, Budget, Frame, Interrupt, Meter, UNITS_MAX};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
@@ -149,7 +150,7 @@ impl Guard {
         T: Send + 'static,
     {
         aside(false, || {
-            let mut given_up = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut given_up = lock(&self.given_up);
             while given_up.as_ref().is_some_and(|thread| !thread.is_finished()) {
                 self.check()?;
                 thread::sleep(LOOK_EVERY);

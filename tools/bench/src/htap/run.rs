@@ -10,6 +10,7 @@ use anker::areas::{Physical, Private, Slabs};
 use anker::{Configuration, Engine};
 use anyhow::{Result, anyhow};
 use kit::random::Random;
+use kit::sync::lock;
 
 use super::queries::{QUERIES, TpccQuery};
 use super::tables::Tables;
@@ -132,14 +133,14 @@ struct Shared {
 impl Shared {
     /// Sleeps; false: the run is over.
     fn sleep(&self, time: Duration) -> bool {
-        let over = self.over.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = lock(&self.over.0);
         let slept = self.over.1.wait_timeout_while(over, time, |over| !*over);
         !*slept.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn end(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.over.0) = true;
         self.over.1.notify_all();
     }
 }
@@ -223,7 +224,7 @@ fn olap<A: Area>(
         std::hint::black_box(&answered.words);
         let cost =
             QueryCost { query: number, snapshot: answered.snapshot, reading: answered.reading };
-        shared.queries.lock().unwrap_or_else(PoisonError::into_inner).push(cost);
+        lock(&shared.queries).push(cost);
         asked += 1;
         let pause = (setting.query_every * asked).saturating_sub(start.elapsed());
         if !shared.sleep(pause) {

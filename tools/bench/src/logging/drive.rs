@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use engine::checkpoint::{Checkpointer, Service, ServiceSettings, Taken};
 use engine::{BlockEvent, Executed, Observer, Request};
+use kit::sync::lock;
 use ledger::{Files, LogOptions, RealFiles};
 use pipeline::Decision;
 use recovery::schemes::Scheme as RowScheme;
@@ -180,7 +181,7 @@ impl Observer for Said {
     fn block(&self, _: &BlockEvent) {}
     fn answered(&self, _: Duration) {}
     fn checkpoint(&self, taken: &Taken, took: Duration) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((taken.clone(), took));
+        *lock(&self.0) = Some((taken.clone(), took));
     }
 }
 
@@ -218,7 +219,7 @@ impl Checkpoints {
     fn finish(self) -> Option<CheckpointCost> {
         let cpu = thread_cpu(CHECKPOINT_THREAD);
         self.service.stop();
-        let said = self.said.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let said = lock(&self.said.0).take();
         said.map(|(taken, took)| CheckpointCost { taken, took, cpu })
     }
 }
