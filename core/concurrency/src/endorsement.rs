@@ -32,13 +32,13 @@ use storage::{Catalog, LATEST, Store, Table};
 use types::{Error, Height, Key, Stamp, Stop, TableId};
 
 use crate::footprint::{NoRecord, RangeDigest, Recorder, RowRead};
+use crate::guarded::Guarded;
 use crate::history::is_readable;
 use crate::overlay::{Moment, Overlay};
 use crate::pending::{PendingWrite, RecordId, WriteState};
 use crate::pool::WorkerPool;
 use crate::protocol::{Block, Snapshots};
 use crate::simulation::{Simulated, simulate_with};
-use crate::watched::Watched;
 use crate::work::{RangeRequirement, Work};
 
 pub type Endorsed = Simulated<ReadSet>;
@@ -174,7 +174,7 @@ fn run_until_stale(
         (rows, absent) = (reads.rows.len(), reads.absent.len());
         if is_stale { Err(stale().into()) } else { Ok(()) }
     };
-    let result = work.run(frame, &mut Watched::new(overlay, watch));
+    let result = work.run(frame, &mut Guarded::new(overlay, watch));
     // Whatever the program made of the error.
     if is_stale { Err(stale().into()) } else { result }
 }

@@ -32,6 +32,7 @@ pub mod disjoint;
 pub mod endorsement;
 pub mod epoch;
 pub mod footprint;
+pub mod guarded;
 pub mod history;
 pub mod install;
 pub mod ordered_locks;
@@ -52,7 +53,6 @@ pub mod simulation;
 pub mod sparing;
 pub mod studies;
 pub mod trial;
-pub mod watched;
 pub mod ways;
 pub mod work;
 

@@ -45,14 +45,14 @@ impl Scout {
         let work = &block.transactions[position as usize];
         let now_us = work.now_us(block.time_us);
         self.overlay.restart(Moment { height: block.height, position, now_us });
-        let mut noted = Accesses::default();
-        let watch = Watch::Note(&mut noted);
-        let mut watched =
-            Watched { overlay: &mut self.overlay, watch, row_id: None, uncovered: false };
+        let mut accesses = Accesses::default();
+        let watch = Watch::Note(&mut accesses);
+        let mut observed =
+            Observed { overlay: &mut self.overlay, watch, row_id: None, uncovered: false };
         // How it ends does not matter: a run on another state may end elsewhere.
         self.frame.meter().set_budget(block.budget);
-        let _ = work.run(&mut self.frame, &mut watched);
-        (!watched.uncovered).then_some(noted)
+        let _ = work.run(&mut self.frame, &mut observed);
+        (!observed.uncovered).then_some(accesses)
     }
 }
 
@@ -114,9 +114,9 @@ pub fn run_checked<R: Recorder>(
     overlay: &mut Overlay<R>,
 ) -> Option<Result<ProgramResult, Stop>> {
     let watch = Watch::Check(held);
-    let mut watched = Watched { overlay, watch, row_id: None, uncovered: false };
-    let run = work.run(frame, &mut watched);
-    (!watched.uncovered).then_some(run)
+    let mut observed = Observed { overlay, watch, row_id: None, uncovered: false };
+    let run = work.run(frame, &mut observed);
+    (!observed.uncovered).then_some(run)
 }
 
 enum Watch<'a> {
@@ -125,7 +125,7 @@ enum Watch<'a> {
 }
 
 /// An overlay whose accesses are noted, or checked.
-struct Watched<'a, R> {
+struct Observed<'a, R> {
     overlay: &'a mut Overlay<R>,
     watch: Watch<'a>,
     /// Given out last.
@@ -134,7 +134,7 @@ struct Watched<'a, R> {
     uncovered: bool,
 }
 
-impl<R: Recorder> Watched<'_, R> {
+impl<R: Recorder> Observed<'_, R> {
     fn touch(&mut self, table: TableId, key: &Key, writes: bool) -> Result<(), Stop> {
         let allowed = match &mut self.watch {
             Watch::Note(accesses) => {
@@ -178,7 +178,7 @@ impl<R: Recorder> Watched<'_, R> {
     }
 }
 
-impl<R: Recorder> Access for Watched<'_, R> {
+impl<R: Recorder> Access for Observed<'_, R> {
     fn read(
         &mut self,
         table: TableId,

@@ -135,7 +135,7 @@ pub struct Guard {
 }
 
 #[cfg(feature = "mutants")]
-pub use switched_on::{Job, Watched, enter, mutated, pause, threshold};
+pub use switched_on::{Job, Pausing, enter, mutated, pause, threshold};
 
 #[cfg(feature = "mutants")]
 mod switched_on {
@@ -235,9 +235,9 @@ mod switched_on {
     }
 
     /// Pauses before every access.
-    pub struct Watched<'a, A>(pub &'a mut A);
+    pub struct Pausing<'a, A>(pub &'a mut A);
 
-    impl<A: Access> Access for Watched<'_, A> {
+    impl<A: Access> Access for Pausing<'_, A> {
         fn read(
             &mut self,
             table: TableId,

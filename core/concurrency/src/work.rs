@@ -131,7 +131,7 @@ impl Work {
     pub fn run<A: Access>(&self, frame: &mut Frame, access: &mut A) -> Result<ProgramResult, Stop> {
         frame.meter().refill();
         #[cfg(feature = "mutants")]
-        let access = &mut trial::Watched(access);
+        let access = &mut trial::Pausing(access);
         self.run_within(frame, access)
     }
 

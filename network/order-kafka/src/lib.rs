@@ -49,7 +49,7 @@ mod mailbox;
 mod node;
 pub mod positions;
 pub mod record;
-mod sure;
+mod topic_check;
 
 use std::fmt;
 use std::sync::Arc;

@@ -227,7 +227,7 @@ impl Node {
         compared: &mut Option<LogReader>,
     ) -> Result<(), Trouble> {
         if !*is_sure {
-            self.make_sure().await?;
+            self.check_topic().await?;
             *is_sure = true;
             self.0.pump.notify_one();
         }

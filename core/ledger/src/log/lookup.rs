@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use types::Height;
 
 use super::reader::list_segments;
+use super::records::SegmentRecords;
 use super::{Damage, LogError};
 use crate::files::{Files, StorageFile};
 use crate::record::Record;
@@ -98,19 +99,7 @@ impl Known {
     fn open(files: &dyn Files, stream: Stream, first_height: Height) -> Result<Known> {
         let path = segment_path(stream, first_height);
         let file = files.open(&path)?;
-        let damage = |what: &str| {
-            let (file, what) = (path.clone(), what.to_owned());
-            LogError::Damage(Damage { height: first_height, file, offset: 0, what })
-        };
-        let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        if file.size()? < bytes.len() as u64 {
-            return Err(damage("the segment header is cut"));
-        }
-        file.read_at(&mut bytes, 0)?;
-        let header = SegmentHeader::decode(&bytes).map_err(damage)?;
-        if (header.stream, header.first_height) != (stream, first_height) {
-            return Err(damage("the file holds another segment than its name says"));
-        }
+        let header = SegmentRecords::open(&*file, stream, first_height)?.header;
         Ok(Known { path, file, header, starts: vec![SEGMENT_HEADER_BYTES as u64] })
     }
 

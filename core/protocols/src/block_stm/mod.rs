@@ -56,8 +56,8 @@ mod state;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use concurrency::arenas::Arenas;
+use concurrency::guarded::Guarded;
 use concurrency::install::{Resolved, resolve};
-use concurrency::watched::Watched;
 use concurrency::{
     Block, BlockOutcome, BlockReport, Carried, Isolation, Moment, NoRecord, Options, Outcome,
     Overlay, PendingWrite, Prefetching, Prepared, Protocol, ProtocolInfo, RecordId, Snapshots,
@@ -264,7 +264,7 @@ impl BlockRun {
         loop {
             view.restart(Moment { height: self.block.height, position, now_us });
             view.below_mut().restart(position);
-            let run = work.run(frame, &mut Watched::new(view, end_if_blocked));
+            let run = work.run(frame, &mut Guarded::new(view, end_if_blocked));
             let run = run.and_then(|result| Ok((result, take_changes(view, now_us)?)));
             if let Some(blocking) = view.below_mut().blocked_on() {
                 if self.scheduler.wait_for(position, blocking) {

@@ -20,7 +20,7 @@ use crate::{Config, LogError};
 impl Node {
     /// Whether the topic is the one that this node has read, and has what comes next. A topic that
     /// is new gets its marker.
-    pub(crate) async fn make_sure(&self) -> Result<(), Trouble> {
+    pub(crate) async fn check_topic(&self) -> Result<(), Trouble> {
         let place = self.state().mailbox.place();
         let (first, end) = match (self.log().ends().await, place) {
             (Err(LogError::NoTopic), None) if self.state().mailbox.recorded() == 0 => {

@@ -6,14 +6,14 @@ use procedure::access::{Access, Command, Range, Row};
 use types::{ColumnId, Key, Stamp, Stop, TableId, Value};
 
 /// Passes everything on, and asks `watch` afterwards: its `Err` ends the step.
-pub struct Watched<'a, A, W> {
+pub struct Guarded<'a, A, W> {
     access: &'a mut A,
     watch: W,
 }
 
-impl<'a, A: Access, W: FnMut(&mut A) -> Result<(), Stop>> Watched<'a, A, W> {
+impl<'a, A: Access, W: FnMut(&mut A) -> Result<(), Stop>> Guarded<'a, A, W> {
     pub fn new(access: &'a mut A, watch: W) -> Self {
-        Watched { access, watch }
+        Guarded { access, watch }
     }
 
     fn looked_at<T>(&mut self, result: Result<T, Stop>) -> Result<T, Stop> {
@@ -22,7 +22,7 @@ impl<'a, A: Access, W: FnMut(&mut A) -> Result<(), Stop>> Watched<'a, A, W> {
     }
 }
 
-impl<A: Access, W: FnMut(&mut A) -> Result<(), Stop>> Access for Watched<'_, A, W> {
+impl<A: Access, W: FnMut(&mut A) -> Result<(), Stop>> Access for Guarded<'_, A, W> {
     fn read(
         &mut self,
         table: TableId,
