@@ -39,19 +39,9 @@ pub(super) fn call(
         }
         QuoteNullable if nth(arguments, 0).is_null() => "NULL".to_owned(),
         QuoteLiteral | QuoteNullable => literal(first, meter)?,
-        Substring => {
-            let count = arguments.get(2).map(|n| as_i32(n));
-            let (skip, take) = substring_range(number(1), count)?;
-            let rest = &first[place_of(first, skip)..];
-            rest[..place_of(rest, take)].to_owned()
+        Substring | Left | Right | TrimBoth | TrimLeft | TrimRight | SplitPart => {
+            part(function, first, arguments, meter)?.to_owned()
         }
-        Left => first[..place_of(first, end_of(first, number(1)))].to_owned(),
-        Right => {
-            let length = first.chars().count();
-            let skip = length - end_of(first, number(1)).min(length);
-            first[place_of(first, skip)..].to_owned()
-        }
-        TrimBoth | TrimLeft | TrimRight => trimmed(function, first, arguments, meter)?.to_owned(),
         Replace if text(1).is_empty() => first.to_owned(),
         Replace => replaced(first, text(1), text(2), meter)?,
         Concat => concatenated("", arguments)?,
@@ -72,7 +62,6 @@ pub(super) fn call(
             meter.spend_characters(usize::try_from(number(1)).unwrap_or(0))?;
             padded(function, first, number(1), arguments, meter)?
         }
-        SplitPart => split_part(first, text(1), number(2), meter)?.to_owned(),
         Initcap => gathered(unicode::initcap(first), meter)?,
         Translate => translate(first, text(1), text(2), meter)?,
         Chr => match char::from_u32(number(0).unsigned_abs()) {
@@ -91,6 +80,35 @@ pub(super) fn call(
         }
     };
     Ok(Value::from(answer))
+}
+
+/// A stretch of the text itself.
+fn part<'t>(
+    function: Function,
+    text: &'t str,
+    arguments: &[Cow<'_, Value>],
+    meter: &Meter,
+) -> Result<&'t str> {
+    let number = |n: usize| as_i32(nth(arguments, n));
+    Ok(match function {
+        Function::Substring => {
+            let count = arguments.get(2).map(|n| as_i32(n));
+            let (skip, take) = substring_range(number(1), count)?;
+            let rest = &text[place_of(text, skip)..];
+            &rest[..place_of(rest, take)]
+        }
+        Function::Left => &text[..place_of(text, end_of(text, number(1)))],
+        Function::Right => {
+            let length = text.chars().count();
+            let skip = length - end_of(text, number(1)).min(length);
+            &text[place_of(text, skip)..]
+        }
+        Function::SplitPart => {
+            let separator = nth(arguments, 1).as_text().unwrap_or("");
+            split_part(text, separator, number(2), meter)?
+        }
+        function => trimmed(function, text, arguments, meter)?,
+    })
 }
 
 /// What is no text.

@@ -220,20 +220,6 @@ impl Builder {
                 self.aggregate(range, AggregateFunction::Sum);
             }
             Operation::AddOrSet => self.add_or_set(key, number),
-            Operation::AddToRange => {
-                let code = CommandCode::new(Box::new([(A, add(A))]), Box::default());
-                let (code, inputs) = (Arc::new(code), Box::new([constant(number)]));
-                self.for_keys(scan(0, key, key + 3), |key, found| Step::Update {
-                    table: TABLE,
-                    key,
-                    code,
-                    inputs,
-                    found,
-                });
-            }
-            Operation::DeleteRange => {
-                self.for_keys(scan(1, number, number + 2), delete);
-            }
             Operation::Exists => {
                 let found = self.register();
                 self.steps.push(Step::Exists { table: TABLE, key: at(key), found });
@@ -249,6 +235,56 @@ impl Builder {
             }
             Operation::Insert | Operation::InsertIfAbsent => self.insert(operation, key, number),
             Operation::Delete => self.delete(at(key)),
+            Operation::InsertUnique => {
+                let found = self.fetch(scan(1, number, number));
+                let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate value");
+                let condition = Expr::Unary { op: UnaryOp::Not, input: Box::new(Expr::Reg(found)) };
+                self.steps.push(Step::Require { condition, error });
+                self.insert(Operation::InsertIfAbsent, key, number);
+            }
+            Operation::Replace => {
+                self.delete(at(key));
+                self.insert(Operation::InsertIfAbsent, key, number);
+            }
+            Operation::InsertDeleteInsert => {
+                self.insert(Operation::InsertIfAbsent, key, number);
+                self.delete(at(key));
+                self.insert(Operation::InsertIfAbsent, key, number + 1);
+            }
+            Operation::Log => self.log(constant(number)),
+            Operation::LogLast => {
+                let value = self.last.map_or_else(|| constant(number), Expr::Reg);
+                self.log(value);
+            }
+            Operation::Require => {
+                let Some(last) = self.last else { return };
+                let small = binary(BinaryOp::Less, Expr::Reg(last), constant(LIMIT));
+                let error = OnError::new(SqlState::RAISE_EXCEPTION, "too large");
+                let unknown = Expr::IsNull { input: Box::new(Expr::Reg(last)), negated: false };
+                let condition = Expr::Or(Box::new([unknown, small]));
+                self.steps.push(Step::Require { condition, error });
+            }
+            _ => self.push_over_ranges(operation, key, number),
+        }
+    }
+
+    /// Those that touch the rows of a range.
+    fn push_over_ranges(&mut self, operation: Operation, key: i64, number: i64) {
+        match operation {
+            Operation::AddToRange => {
+                let code = CommandCode::new(Box::new([(A, add(A))]), Box::default());
+                let (code, inputs) = (Arc::new(code), Box::new([constant(number)]));
+                self.for_keys(scan(0, key, key + 3), |key, found| Step::Update {
+                    table: TABLE,
+                    key,
+                    code,
+                    inputs,
+                    found,
+                });
+            }
+            Operation::DeleteRange => {
+                self.for_keys(scan(1, number, number + 2), delete);
+            }
             Operation::SumRange => {
                 self.aggregate(scan(0, key, key + 3), AggregateFunction::Sum);
             }
@@ -273,27 +309,6 @@ impl Builder {
                 let query = Query::Filter { input, condition };
                 self.aggregate(query, AggregateFunction::Count);
             }
-            Operation::InsertUnique => {
-                let found = self.fetch(scan(1, number, number));
-                let error = OnError::new(SqlState::UNIQUE_VIOLATION, "duplicate value");
-                let condition = Expr::Unary { op: UnaryOp::Not, input: Box::new(Expr::Reg(found)) };
-                self.steps.push(Step::Require { condition, error });
-                self.insert(Operation::InsertIfAbsent, key, number);
-            }
-            Operation::Replace => {
-                self.delete(at(key));
-                self.insert(Operation::InsertIfAbsent, key, number);
-            }
-            Operation::InsertDeleteInsert => {
-                self.insert(Operation::InsertIfAbsent, key, number);
-                self.delete(at(key));
-                self.insert(Operation::InsertIfAbsent, key, number + 1);
-            }
-            Operation::Log => self.log(constant(number)),
-            Operation::LogLast => {
-                let value = self.last.map_or_else(|| constant(number), Expr::Reg);
-                self.log(value);
-            }
             Operation::CountLog => {
                 self.aggregate(scan_log(1, number - 2, number + 4), AggregateFunction::Count);
             }
@@ -313,14 +328,7 @@ impl Builder {
                 let query = Query::Limit { input, limit, offset };
                 self.aggregate(query, AggregateFunction::ArrayAgg);
             }
-            Operation::Require => {
-                let Some(last) = self.last else { return };
-                let small = binary(BinaryOp::Less, Expr::Reg(last), constant(LIMIT));
-                let error = OnError::new(SqlState::RAISE_EXCEPTION, "too large");
-                let unknown = Expr::IsNull { input: Box::new(Expr::Reg(last)), negated: false };
-                let condition = Expr::Or(Box::new([unknown, small]));
-                self.steps.push(Step::Require { condition, error });
-            }
+            _ => unreachable!("{operation:?} touches single rows"),
         }
     }
 

@@ -394,6 +394,11 @@ impl Generator {
             }
             _ => {}
         }
+        self.call(data_type, scope, deeper)
+    }
+
+    /// An operator or a function of a type's own.
+    fn call(&mut self, data_type: Type, scope: &[Column], deeper: u32) -> String {
         let mut of = |data_type| self.expr(data_type, scope, deeper);
         match data_type {
             Type::Int => {
