@@ -1,14 +1,15 @@
-//! Installing transactions that write different records, in parallel.
+//! Parallel installation of transactions whose write sets are disjoint.
 //!
-//! Protocols that let one writer of a record through each block (Aria, snapshot validation) end
-//! here: a transaction that may commit evaluates its commands on the rows it found and writes them,
-//! in no order, since no other one touches those rows. A transaction whose command fails there (an
-//! overflow, a CHECK) is rejected and writes nothing.
+//! For protocols whose validation lets at most one transaction of a block write each record (Aria,
+//! snapshot isolation). The survivors can be installed in any order, by all workers: each first
+//! evaluates all its commands against the current rows, then writes. If a command fails (an
+//! overflow, a CHECK), the transaction is rejected and has written nothing.
 //!
-//! *Invariant.* A row that was there and carries this block's stamp already has two writers: the
-//! protocol has erred, and the replica stops before it diverges.
+//! *Invariant.* No existing row is written twice in a block. A row that already carries this
+//! block's stamp shows that validation was wrong; the replica then halts before it diverges.
 //!
-//! *Cost.* One evaluation and one record write for each write; two locks for each worker.
+//! *Cost.* One evaluation and one record write for each write of a transaction. A worker locks its
+//! own undo arena once for the whole block, and the shared list of failures for each failure.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,15 +1,21 @@
-//! What the writing statements of a session may write when they run again.
+//! Which rows the writing statements of an open transaction may write when COMMIT re-executes them.
 //!
-//! COMMIT runs them on a newer state, where they may come to other rows: an UPDATE that found none
-//! may find one, a key that was read may be another one. A superset of all rows that they can come
-//! to follows from the program and its arguments alone, by the [key plan](KeyPlan):
+//! *Why.* A session's writing statements run twice: once to answer the client, and again at COMMIT
+//! on a newer state. There they may write other rows: an UPDATE that matched nothing may match now.
+//! If a later query of the transaction reads such a row, what the statements read has to be
+//! validated as well ([`Footprint`](crate::footprint::Footprint)); else it need not be. So for each
+//! row and range that a query reads it is asked whether COMMIT may write it.
+//!
+//! *How.* A superset of the rows follows from the program and its arguments alone, by the
+//! [key plan](KeyPlan):
 //!
 //! ```text
-//!   keys follow from the arguments     those rows      UPDATE t … WHERE id = $1
-//!   some key needs data                whole tables    UPDATE t … WHERE id = (SELECT …)
+//!   all keys follow from the arguments   these rows         UPDATE t … WHERE id = $1
+//!   some key depends on data             the whole table    UPDATE t … WHERE id = (SELECT …)
 //! ```
 //!
-//! *Cost.* A statement is only noted; it is planned when something is read behind it.
+//! *Cost.* A statement is only remembered; its key plan is computed when a later query reads
+//! something, so never in a transaction that only writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,12 @@
-//! Which ways the transactions of a block took, so that no measurement goes under the name of a
-//! protocol that did not run.
+//! Counts by which execution path the transactions of a block ran.
 //!
-//! Most protocols have a second way for blocks that are not worth the first one: few transactions,
-//! long chains on one record, a single worker. Its outcome is the same, and its cost is not.
+//! *Why.* Most protocols have a fallback, serial execution, for blocks where their own algorithm
+//! would not pay: few transactions, long dependency chains on one record, a single worker. The
+//! outcome is the same and the cost is not. With these counts a benchmark can refuse to report a
+//! protocol whose algorithm did not in fact run.
+//!
+//! The counts depend on the number of workers. They are no part of a block's outcome, and any two
+//! compare as equal.
 
 use std::ops::AddAssign;
 

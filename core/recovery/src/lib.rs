@@ -1,25 +1,25 @@
-//! Recovery: a log becomes a state again, as fast as the cores and the disk allow.
+//! Recovery: rebuilds the database state from a log, using all cores and the full disk bandwidth.
 //!
-//! The blocks of the ledger are a *command log*: what was asked, with its arguments. They cost
-//! little to write and, replayed one after the other, as long to read as they took to run. PACMAN
-//! (Wu, 2017) replays them in parallel, with no more than static analysis of the procedures and the
-//! arguments that the log holds:
+//! *Idea.* The ledger's blocks are a *command log*: they record calls and their arguments, not the
+//! rows that changed. Such a log is cheap to write, but replaying it one transaction after another
+//! takes about as long as the original execution. PACMAN (Wu, 2017) replays it in parallel, from a
+//! static analysis of the procedures and the logged arguments alone:
 //!
-//! * [`log`]: blocks, the order in which their transactions committed, and rows in the place of
-//!   those that cannot be run again;
-//! * [`analysis`]: procedures cut into slices, the global dependency graph over all of them;
-//! * [`replay`]: the strategies, from one transaction after another to pipelined piece-sets;
-//! * [`schemes`]: row logs, logical and physical, and the ways back from them;
-//! * [`measure`]: what all of them cost;
-//! * [`mutant`]: bugs on purpose, for tests of the tests.
+//! * [`log`]: the input: blocks, their commit order, and row images in place of transactions that
+//!   cannot be executed again;
+//! * [`analysis`]: cuts procedures into slices and builds one dependency graph over all of them;
+//! * [`replay`]: the strategies, from serial to pipelined;
+//! * [`schemes`]: logical and physical row logging, and recovery from them, for comparison;
+//! * [`measure`]: what each costs to write and to recover from;
+//! * [`mutant`]: seeded bugs that the tests must find.
 //!
-//! *How it stands to the protocols.* A deterministic protocol can replay its own blocks, and need
-//! not be told the order. Replay by pieces needs the order, and that no transaction in it fails; it
-//! rests on what the log says, and checks no outcome. What each block changed is
-//! [handed](replay::Task::changes) to callers that have something to hold it against, as the engine
-//! has.
+//! *Relation to the concurrency protocols.* A deterministic protocol can replay its own blocks and
+//! need not know the commit order. Replay here needs that order and needs every logged transaction
+//! to commit: one that fails stops the replay. It trusts the log and does not compare outcomes. A
+//! caller that can check the result (the engine, against the hashes in the ledger) asks for
+//! [the rows that each block changed](replay::Task::changes).
 //!
-//! Absence: no SQL, no socket, no particular protocol.
+//! *Must not know:* SQL text, sockets, any particular protocol.
 
 pub mod analysis;
 pub mod log;

@@ -1,45 +1,51 @@
-//! Which heights are read, and which no reader can come to any more.
+//! The registry of active snapshots, from which garbage collection learns which versions it may
+//! free.
 //!
-//! A snapshot is a height that a reader has announced in a *place*: one atomic word in a shard
-//! picked by thread, so that taking and dropping a pin touches no line that other threads write.
+//! A snapshot is a block height. A reader pins it by writing the height into a *place*: one atomic
+//! word of a shard chosen by thread, so that pinning and unpinning contend with no other shard's
+//! threads for a cache line.
 //!
 //! ```text
 //! 63      62      61      60                                            0
 //! [ vacant | lease | ended |                height                       ]
 //! ```
 //!
-//! # The announcement race
+//! # Pinning against collection
 //!
-//! A reader chooses height `h`, announces it, and must not be overlooked by a collector that is
-//! about to recycle what `h` needs. Both sides write first and look afterwards (Dekker's scheme,
-//! sequentially consistent):
+//! A reader that pins height `h` must not be missed by a collector that is about to free what `h`
+//! needs. Both sides write first and read afterwards (Dekker's scheme, sequentially consistent):
 //!
 //! ```text
 //! reader                         collector
 //! place <- h                     floor <- newest
-//! if floor > h: withdraw, retry  read <- every place
+//! if floor > h: unpin, fail      pinned <- read every place
 //! ```
 //!
-//! In the single order of these accesses either the reader's write comes before the collector's
-//! look at its place, and the collector sees `h`, or the collector's `floor` comes before the
-//! reader's look, and the reader withdraws. So of the heights below a published `floor` those are
-//! read that the collector saw, and no other one ever again: what no pin sees between two of them
-//! can go ([`Readable`]). The collector may also see the announcement of a reader that is about to
-//! withdraw. It does not count: the height was not among those of the collection before. The newest
-//! published height is never below the floor, so a reader that asks for the newest succeeds unless
-//! blocks are published faster than it can look twice.
+//! In the single total order of these accesses there are two cases. If the reader's write precedes
+//! the collector's read of that place, the collector sees `h`. Otherwise the collector's write of
+//! `floor` precedes the reader's check, and the reader withdraws.
 //!
-//! A height below the floor can be read by a reader that shares a pin that stands
-//! ([`Pins::retain`]). It shares the place too: were it handed from one place to another, a
-//! collector could look at the second before it is taken and at the first after it is left.
+//! *Invariant.* Once `floor` is published, the heights below it that can be read are exactly those
+//! that the collector saw pinned; no other one becomes readable again. A version that none of these
+//! heights sees can therefore be freed, also one between two of them ([`Readable`]).
+//!
+//! *A reader that is about to withdraw* may be seen too. It is ignored: its height was not readable
+//! after the previous collection, so it is not among the readable ones now.
+//!
+//! *Progress.* `floor` never exceeds the newest published height. A reader that asks for the newest
+//! retries only if a block is published and a collection begins between its read and its check.
+//!
+//! *Sharing.* Below the floor a height can be read only by sharing an existing pin
+//! ([`Pins::retain`]). The place is shared too, never copied to another one: during a copy a
+//! collector could read the new place before it is written and the old one after it is cleared.
 //!
 //! # Leases
 //!
-//! A reader that can be told to begin again takes a *lease*. When memory runs short the collector
-//! ends leases: it sets `ended` and overlooks the place from then on. The reader goes on unawares,
-//! over versions that may vanish under it, and looks at the bit before it hands on what it has read
-//! ([`Pin::is_ended`]): a reader that has seen an effect of the collection sees the bit, since that
-//! was set before.
+//! A reader that can restart takes a *lease* instead of a pin. When memory runs short the collector
+//! revokes leases: it sets `ended` and ignores the place from then on. The reader is not
+//! interrupted and may read versions that are being freed, so it checks the bit before it returns
+//! anything that it has read ([`Pin::is_ended`]). The bit is set before anything is freed: a reader
+//! that has seen an effect of the collection also sees the bit.
 
 use std::collections::BTreeMap;
 use std::fmt;

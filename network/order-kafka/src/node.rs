@@ -1,12 +1,29 @@
-//! One node: a task that reads the topic, one that appends to it, and between them [what becomes of
-//! envelopes and records](crate::mailbox).
+//! A node whose transactions are ordered by a Kafka topic: the tasks between the topic and the
+//! [queues](crate::mailbox).
+//!
+//! The queues decide what is appended, cut into batches and delivered; they use no threads, clock
+//! or network. This module gives them these, and retries what fails.
 //!
 //! ```text
-//! reader   make sure that it is the same topic ─► read ─► mailbox ─► poll
-//!               ▲                                  │
-//!               └────────── after any error ───────┘
-//! sender   mailbox ─ next ─► append, the same bytes again and again until it is answered
+//! reader   check the topic ─► fetch ─► mailbox: cut into batches ─► poll (by the engine)
+//!               ▲                 │
+//!               └─── on error ────┘    wait, then check again
+//! sender   mailbox ─ next ─► append, with the same bytes until a broker acknowledges or rejects it
+//! asker    read up to the end of the topic, for linearizable reads (crate::confirm)
 //! ```
+//!
+//! *Why the topic is checked* at the start and after each error: one that was truncated, recreated
+//! or belongs to another ledger has other records at the same offsets, and the node would execute
+//! transactions that the others do not. A mismatch stops the node for good; an unreachable broker
+//! is retried for ever.
+//!
+//! *Why the same bytes.* An append whose acknowledgement was lost may have succeeded. Every reader
+//! recognises the copy by its content and skips it. Only one append is in flight, so the order of
+//! this node's envelopes is kept.
+//!
+//! *After a restart* reading begins at a saved position. Batches that the ledger already has are
+//! compared with it instead of delivered. *Back-pressure:* the reader stops fetching while the
+//! queue of undelivered batches is full.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,10 +1,27 @@
-//! One node: openraft with its store, [what becomes of envelopes](crate::mailbox), and the pump
-//! that gives the one to the other.
+//! A Raft member: runs openraft over this node's [`Store`] and moves envelopes (transactions to be
+//! ordered) between the [queues](crate::mailbox), the other members and Raft.
+//!
+//! The queues decide what happens to each envelope and use no threads, clock or Raft. The *pump*,
+//! one task, tells them the time, the term and the leader, and carries out what they decide:
 //!
 //! ```text
-//! pump   this node leads    mailbox ─ take_own, cut ─► client_write
-//!        another one does   mailbox ─ unsent ─► forward ─► its mailbox    one message at a time
+//! leader     outbox ─ take_own ─► inbox ─ cut ─► draft of a batch ─► Raft (client_write)
+//! follower   outbox ─ unsent ─► message to the leader ─► its inbox       one message in flight
 //! ```
+//!
+//! What the leader does not accept goes back to the outbox and is sent again.
+//!
+//! *A leader proposes nothing* until an entry of its own term is applied, so that all entries
+//! before are known to be committed; nor while it is shutting down, or does not know the clocks of
+//! most members.
+//!
+//! *A member that may have lost data* runs no Raft, so neither votes nor acknowledges, until the
+//! others have told it what it may have forgotten ([`crate::recall`]).
+//!
+//! *A full disk* ends openraft; the pump starts it again from the store once there is room.
+//!
+//! Beside the pump, one task syncs the leader's own entries in the background ([`Store`] says why
+//! that is safe), and one measures the clocks of the others.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,22 +1,32 @@
-//! Where entries are kept: batches in the ledger's orders, Raft's own beside the votes.
+//! The Raft log on disk.
+//!
+//! *Idea.* A batch is stored once: a log entry with content is written as the ledger's order record
+//! of the next block. Entries without a block (membership changes, the blank entry that begins a
+//! term, void drafts), called *own*, go to the [side file](crate::side), which also has the vote.
+//! The block and the term of an entry follow from the own entries before it:
 //!
 //! ```text
-//! index    0    1    2    3    4    5         own: 0 1 4       block of an index that is not own:
-//! own      M    B              B              1 + index - (own entries before it)
-//! block              1    2         3         term: that of the own entry before it
+//! index    0    1    2    3    4    5       M: members, B: blank entry at the start of a term
+//! own      M    B              B            block = 1 + index - (own entries before it)
+//! block              1    2         3       term  = that of the last own entry before it
 //! ```
 //!
-//! Each entry is on stable storage before those behind it are written to the other place.
+//! *Invariant.* Before a write goes to one of the two files, everything written to the other is
+//! synced. So after a crash the log has no gap.
 //!
-//! **A leader syncs its own entries while the others sync theirs.** Raft is told that they are
-//! appended when they are written, so that they are sent at once; [`Store::sync`] comes behind, and
-//! before anything is said that counts on them ([`Store::sync_up_to`]): that they are committed, to
-//! this node or another one, an answer to another leader or candidate, a campaign. So a crash may
-//! take entries that others have, of a lead that is over then: a lead is never taken up again
-//! ([`storage`]), since other entries would come under their numbers.
+//! *The leader's sync runs in parallel with the followers'.* openraft is told that entries are
+//! appended as soon as they are written, and replicates them at once; [`Store::sync`] follows in
+//! the background. The store is synced before anything that relies on this node's copy: before a
+//! commit index that counts it is applied or sent ([`Store::sync_up_to`]), before it answers
+//! another leader or a candidate, and before it stands for election.
 //!
-//! The newest entries are kept in memory, bounded in bytes; others are read from the segments, each
-//! by [its offset](Lookup), as several readers are at several places.
+//! *Why that is safe.* A crash may lose entries that this node has sent as a leader. It must then
+//! not continue as leader of the same term, since it would give their indexes and term to other
+//! entries. So at a start its own vote is read back as not granted by a majority ([`storage`]): it
+//! has to be elected in a new term.
+//!
+//! *Reads.* The newest entries are cached, bounded in bytes. Older ones are read from the segments
+//! at [their offsets](Lookup), since several followers may be behind by different amounts.
 
 mod storage;
 

@@ -1,18 +1,23 @@
-//! Ledgers that have parted: two members agreed to different orders of one block.
+//! Detection of forks: two members that have committed different orders for the same height.
 //!
-//! Raft keeps that from happening as long as members keep what they have written. Where so many did
-//! not that it happened all the same, no member can tell which ledger is the right one: each names
-//! the first block that differs, with both hashes, and its owner decides.
+//! Raft rules that out as long as members keep what they have acknowledged. If enough members have
+//! lost data (restored disks, deleted folders), it can happen nevertheless. No member can then tell
+//! which ledger is the right one. So each reports the first height that differs, with both hashes,
+//! and the operator decides which members have to rejoin.
 //!
 //! ```text
-//! here    0 … 431  432 433 434            every few seconds, of each other member:
-//! there   0 … 431  432' 433'              its newest block ─► is it the one here?
-//!                  └─ found by halving    no ─► the first that is not
+//! this member   0 … 431  432  433  434
+//! other member  0 … 431  432' 433'
+//!                        └── compare order hashes at the lower of both heads, every 3 seconds;
+//!                            if they differ, find the first difference by binary search
 //! ```
 //!
-//! Orders are compared. Results that differ behind equal orders are for the [votes](super::votes).
-//! One that lies about its orders is named like one that has others: no node stops for it, and one
-//! is not ready if more than half of the members have other orders.
+//! Only the order hashes are compared. Different *results* of the same order are the business of
+//! the [votes](super::votes).
+//!
+//! *Effect.* A fork is logged and reported, and no node stops for it: a member that lies about its
+//! order looks the same as one that has forked. A node whose order differs from that of more than
+//! half of the members reports itself as not ready.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,50 +1,53 @@
-//! Ordered locks: a serial order that is known in advance, carried out in parallel.
+//! Deterministic locking: executes transactions in parallel with the outcome of a given serial
+//! order (Calvin; Thomson, SIGMOD 2012).
 //!
-//! *Idea.* The order of the transactions is fixed, so they need no validation, only that no two of
-//! them that touch one record change places. Calvin (Thomson, SIGMOD 2012) does that with a lock
-//! manager which grants every record's locks in the order of the sequence. A transaction's locks
-//! are [declared](crate::accesses) before it runs; none can starve, since the first in the order
-//! always runs.
+//! *Idea.* The order is fixed before execution. So there is nothing to validate and nothing to
+//! abort: it suffices that of two transactions with conflicting accesses the later one waits. What
+//! each may access is [declared](crate::accesses) before it runs, and locks are granted on every
+//! record in the given order. There is no deadlock, as transactions wait for earlier ones only.
 //!
 //! ```text
-//!   TID     3        8        9        14          record   queue
-//!   locks   x:W y:R  y:R      x:W      y:W           x      3:W ─► 9:W
-//!                                                    y      3:R  8:R ─► 14:W
-//!   waits   0        0        1        2
-//!           └ ready ─┘        └ 3      └ 3, 8
+//!   position      3        8        9        14          record   lock queue
+//!   locks         x:W y:R  y:R      x:W      y:W           x      3:W ─► 9:W
+//!                                                          y      3:R  8:R ─► 14:W
+//!   waits for     none     none     3        3, 8
 //! ```
 //!
 //! *Timeline.*
 //!
 //! ```text
-//!   declare    key plans; reconnaissance on a snapshot      parallel by transaction
-//!   lay out    requests ─► queues ─► edges                  parallel by record
-//!   run        what waits for no other                      parallel by transaction
+//!   declare    key plans; else a reconnaissance run on a snapshot    parallel by transaction
+//!   lay out    lock requests ─► queues ─► edges between transactions parallel by record
+//!   run        each transaction whose predecessors are done          parallel by transaction
 //! ```
 //!
-//! The queues are not kept: all requests are known at once, so they are turned into a
-//! [graph](crate::schedule).
+//! All requests are known at once, so the queues are not kept: they become a
+//! [dependency graph](crate::schedule).
 //!
-//! *Ranges* are shared locks on whatever others write in them (`points`).
+//! *Ranges.* A scan takes a shared lock on each declared write that may fall in its range
+//! ([`points`]).
 //!
-//! *Predictions.* What a transaction touched on the snapshot is what it will touch, if none before
-//! it writes what it then read; since its reads are locked, that shows in the queues. Otherwise it
-//! is *suspect*. A suspect runs at its turn with every access [checked](crate::reconnaissance).
-//! When one is not covered, nothing has happened yet: it is postponed until all before it are done,
-//! and runs unchecked. None after it that may touch one of its tables has begun by then, as a
-//! *fence* makes all of those wait for it. A transaction whose accesses cannot be told at all is
-//! postponed at once.
+//! *Predictions.* If keys depend on data, the declaration is what the transaction accessed in the
+//! reconnaissance run. It is correct unless an earlier transaction writes something that this run
+//! read. Reads are locked too, so the queues show whether that may be; the transaction is then a
+//! *suspect*, and each of its accesses is [checked](crate::reconnaissance) against the declaration
+//! before it happens. At the first one that is not covered the run is discarded, without any
+//! effect, and the transaction is postponed: it runs again, unchecked, when all before it are done.
+//! A transaction that could not be declared at all is postponed at once.
 //!
-//! *Invariants.* The outcome is that of running one after another, whatever the number of workers:
-//! of two that conflict the later waits, and who may touch more than it has declared is fenced off.
+//! *Fences.* A suspect may access more than it has locked. So every later transaction that may
+//! access one of its tables waits until it is done.
 //!
-//! *Departures from the paper.* No lock-manager thread: the queues are laid out by all workers
-//! before anything runs. A stale prediction does not go back to the sequencer for a later place in
-//! the order, so the order is the block's.
+//! *Invariant.* The outcome is that of serial execution in the given order, for any number of
+//! workers.
 //!
-//! *Cost.* Planning is nearly as dear as running a short transaction, though it is shared among the
-//! workers; so few transactions, long chains on one hot record, and a single worker, run one after
-//! another at once.
+//! *Departures from the paper.* There is no lock-manager thread: all workers build the queues
+//! before anything runs. A transaction with a stale prediction does not return to the sequencer for
+//! a later position; it keeps its position, so the serial order remains that of the block.
+//!
+//! *Cost.* Planning costs nearly as much as running a short transaction, though it is shared among
+//! the workers. So blocks with few transactions or long dependency chains, and a pool with a single
+//! worker, run serially without it.
 
 pub mod points;
 pub mod queues;

@@ -1,20 +1,29 @@
-//! Cycles of waits that lead through several lock tables.
+//! Deadlock detection across several lock tables.
 //!
-//! Each table refuses a wait that would close a cycle within itself. A session that holds a row
-//! and waits for an advisory lock stands in two, so of a cycle through both each sees a part:
+//! Each lock table detects deadlocks among its own locks. A session that holds a row lock and waits
+//! for an advisory lock is in two tables, and neither sees the whole cycle. So the wait-for edges
+//! of all tables are combined, with sessions as the nodes:
 //!
 //! ```text
-//!   rows         5 ──waits for──► 7            looked at together, by the numbers of sessions:
-//!   advisory     7 ──waits for──► 5            5 ──► 7 ──► 5
+//!   rows         5 ──waits for──► 7            combined: 5 ──► 7 ──► 5, a deadlock
+//!   advisory     7 ──waits for──► 5
 //! ```
 //!
-//! *Invariant.* Of the waits that stand none is part of a cycle. A new edge comes with a wait that
-//! begins, which looks when it stands, while no other begins ([`Cycles::turn`]); or with a lock
-//! that is granted, to a session that waits for nothing. What ends meanwhile is looked at later, as
-//! gone: a session that was seen to block another one and waits itself has let go of nothing since.
+//! *When.* A session that has to wait takes the global mutex ([`Cycles::turn`]), enters its wait in
+//! the table, and searches for a cycle through itself. If there is one, the wait is refused with
+//! 40P01. So the victim is always the session whose wait closes the cycle.
 //!
-//! *Cost.* None for a lock that is granted at once. A wait looks at each session that it stands
-//! behind, in every table.
+//! *Invariant.* The waits that are in progress form no cycle. There are only two ways to add an
+//! edge. A wait begins: then it is checked, under the mutex, so one at a time. Or a lock is granted
+//! and others now wait for its new holder: that holder waits for nothing, so it is on no cycle.
+//!
+//! *No false deadlocks.* The tables are read one after another, and waits may end meanwhile. But no
+//! wait begins during the search and a waiting session releases nothing. So if a session was read
+//! as a blocker and is still found waiting, it blocks still, and the edges of a reported cycle did
+//! exist at the same time.
+//!
+//! *Cost.* Nothing for a lock that is granted at once. A wait visits every session that it
+//! transitively waits for, in every table.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};

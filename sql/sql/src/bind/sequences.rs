@@ -1,9 +1,24 @@
-//! Calls that concern sequences.
+//! Binding of sequence functions.
 //!
-//! `nextval` and `currval` are expressions whose values the transaction brings along
-//! ([`procedure::sequences`]). `setval` changes the ledger, so it stands alone: a SELECT of nothing
-//! else reads what is to be set, and the session has that ordered, whether or not a transaction is
-//! open, as PostgreSQL does.
+//! *`nextval`, `currval`, `lastval`* are ordinary expressions. The program does not read the
+//! sequence when it runs: the node that accepts the transaction reserves values beforehand and
+//! attaches them to it, so every replica computes the same ones ([`procedure::sequences`]).
+//!
+//! *`setval`* changes the ledger, so it cannot be an expression of a program that may only read.
+//! It is accepted only as a whole statement, `SELECT setval(…), …`, and takes effect in two steps:
+//!
+//! ```text
+//!   SELECT setval('s', max(id)) FROM t
+//!     bound as     SELECT max(id), true FROM t         value, is_called: evaluated by the session
+//!     per result   one write transaction of its own    ordered, durable before SELECT answers
+//! ```
+//!
+//! As in PostgreSQL `setval` is not transactional: it stays after ROLLBACK of the transaction that
+//! called it. *Exception:* for a sequence that the open transaction itself has created or altered,
+//! it is a write of that transaction.
+//!
+//! *Restriction.* A sequence has to be named by a constant, since the values to reserve must be
+//! known before the program runs.
 
 use std::sync::Arc;
 

@@ -1,12 +1,18 @@
-//! Views: queries with a name.
+//! CREATE VIEW and DROP VIEW.
 //!
-//! A view is kept as text and means what its text means when it is used; what it reads is known by
-//! name, so a table that a view reads is not dropped, renamed or bereft of a column before the view
-//! is. Every replica has to accept the same views, whatever engines it was built with, so here it
-//! is only checked that the relations are there; the session that sends the statement checks the
-//! query.
+//! A view is stored as its query's text and is bound anew each time it is used. Relations that it
+//! reads are recorded by name. So while a view reads a table, the table cannot be renamed, and its
+//! columns cannot be dropped, renamed or changed in type; dropping the table needs CASCADE.
 //!
-//! Departure: `SELECT *` in a view takes in columns that are added later.
+//! *Invariants.* No view reads itself, directly or through others. Views are nested at most
+//! `LEVELS_MAX` deep, since each level that joins the one below with itself doubles the plan.
+//!
+//! *Determinism.* All replicas must accept the same views, whatever query engines they were built
+//! with. So this module only checks that the relations exist. Whether the query is valid is checked
+//! by the session that receives the statement, before the statement is ordered.
+//!
+//! *Departure from PostgreSQL.* `SELECT *` in a view is expanded when the view is used, not when it
+//! is created: it includes columns that were added to the table later.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -1,25 +1,31 @@
-//! Which engine runs a query.
+//! Chooses the executor of a query: the row executor or the columnar engine.
 //!
-//! The fast path is asked first: its binder compiles what transactions need, and runs it row by row
-//! through the indexes. The analyst gets the rest:
+//! The row executor (in messages *the fast path*) runs what transactions need, row by row and
+//! through indexes. The columnar engine (in code *the analyst*) scans column images of a snapshot,
+//! and knows SQL that the row executor does not. The row executor's binder is asked first:
 //!
-//! | The fast path… | then |
+//! | The query | Executor |
 //! |---|---|
-//! | does not know it: a feature, a function, a type, a system table | the analyst, if it does |
-//! | finds a fault that any engine would find | the fault |
-//! | reads [`BROAD_ROWS_MIN`] rows or more from one end | the analyst, if both [agree](is_agreed) |
-//! | reads [`REPEATED_ROWS_MIN`] again for each row of others | the analyst, if the types agree |
-//! | compares sets, groups by several, has windows of [`BROAD_ROWS_MIN`] rows | the same |
-//! | follows keys, reads ranges with two ends, or small tables | the fast path |
+//! | uses a feature, function, type, relation unknown to the binder | columnar, if it can |
+//! | has an error that any engine would report | none: the error |
+//! | looks up keys, scans ranges with two bounds, or small tables | row |
+//! | scans [`BROAD_ROWS_MIN`] rows, without two bounds | columnar, if results [agree](is_agreed) |
+//! | scans [`REPEATED_ROWS_MIN`] of them again for each outer row | columnar, if types agree |
+//! | the same from `BROAD_ROWS_MIN` with set operations, windows, several groupings | likewise |
 //!
-//! System tables are an analyst of their own, in front of the one over columns; queries that read
-//! them beside users' tables are run by either, which EXPLAIN says.
+//! *Results agree* if both are known to return the same values to the last digit, so that the
+//! answer does not change when a table grows. In the last two cases the row executor takes far too
+//! long on large inputs; there the column types have to be the same, and digits may differ.
 //!
-//! The analyst reads snapshots and leaves no footprint, so a transaction that has written does not
-//! ask it, and one that has asked it does not write.
+//! System tables are served by an engine of their own, in front of the columnar one. A query that
+//! joins them with users' tables may run on either; EXPLAIN shows which.
 //!
-//! *Cost.* [`scanned_tables`] looks at a program once, when it is bound. What follows keys has none
-//! and is never looked at again; for the others each run adds up the sizes of those few tables.
+//! *Invariant.* The columnar engine does not record what it reads, so COMMIT could not validate
+//! it. A transaction that has written is never routed to it, and one that was routed to it cannot
+//! write any more.
+//!
+//! *Cost.* [`scanned_tables`] inspects a program once, when it is bound. A program that only looks
+//! up keys has no such tables and pays nothing per run; others add up the sizes of a few tables.
 
 mod agreed;
 mod settled;

@@ -1,27 +1,31 @@
-//! Rows that a SELECT … FOR UPDATE or FOR SHARE locks, where the protocol itself locks nothing.
+//! Row locks of SELECT … FOR UPDATE and FOR SHARE, under protocols that take no locks themselves.
 //!
 //! ```text
-//!   SELECT n FROM jobs … LIMIT 1 FOR UPDATE        bound once more as
-//!   SELECT n, jobs.id FROM jobs … LIMIT 1          its answer is n, its locks are by jobs.id
+//!   SELECT n FROM jobs … LIMIT 1 FOR UPDATE        bound a second time, with the keys of its rows:
+//!   SELECT n, jobs.id FROM jobs … LIMIT 1          n is answered, jobs.id is locked
 //!
-//!   newest state ─► run ─► lock what is answered ─┬─► nothing waited for, nothing moved ─► answer
-//!        ▲          │ SKIP LOCKED: without rows   │
-//!        └─── undo ◄┘ that others have locked ◄───┘ else
+//!   newest state ─► run ─► lock the result's rows ─┬─► no wait, no newer block ─► answer
+//!        ▲          │ SKIP LOCKED: run without     │
+//!        └── undo ◄─┘ rows that others hold     ◄──┘ otherwise; locks taken so far are kept
 //! ```
 //!
-//! The locks are in the node's [lock table](engine::locks) and concern nothing but such statements:
-//! of transactions that are open on one node, two do not get one row. They are no part of the
-//! ledger. COMMIT asks for what was read as ever, so what comes by another way, a plain UPDATE or
-//! another node, ends in 40001 as it does without them; nothing becomes less than serializable by a
-//! lock that was not asked for.
+//! A run is repeated because rows may change before they are locked. After 32 attempts it fails
+//! with 40001. A transaction that cannot move to the newest state (it has another schema, or has
+//! read through the columnar engine) answers from its own; COMMIT then decides.
 //!
-//! *SKIP LOCKED.* The statement says that it does not mind which rows it gets, so COMMIT requires
-//! those that were answered, and nothing else of the tables concerned
-//! ([`sparing`](concurrency::sparing)): two workers that take from one queue have no conflict.
+//! *What the locks promise.* Of the open transactions on this node at most one holds an exclusive
+//! lock on a row. The locks are kept in the node's [lock table](engine::locks), are no part of the
+//! ledger, and concern only statements that ask for them. A plain UPDATE or another node ignores
+//! them: then COMMIT, which validates all reads as usual, fails with 40001. So serializability
+//! never depends on these locks; they only avoid aborts.
 //!
-//! *Which rows.* Those of tables that stand in FROM by their name. What a view, a subquery or a
-//! cursor reads is not locked. Locks are held until COMMIT was answered, or ROLLBACK; also those
-//! that were taken behind a savepoint.
+//! *SKIP LOCKED.* The client has said that it accepts any rows. So of what the statement read in
+//! the locked tables, COMMIT validates only the rows that were answered
+//! ([`sparing`](concurrency::sparing)): two workers that take jobs from one table do not conflict.
+//!
+//! *Which rows.* Those of tables that FROM names directly; not what a view, a subquery or a cursor
+//! reads. *How long.* Until COMMIT is answered, or ROLLBACK. ROLLBACK TO a savepoint does not
+//! release locks taken after it.
 
 use std::sync::Arc;
 

@@ -1,14 +1,20 @@
-//! Sharma: *Snapshot: Friend or Foe of Data Management?* (thesis, 2020, chapter 2; AnKerDB, with
-//! Schuhknecht and Dittrich, SIGMOD 2018), tables 2.1 and 2.2, figures 2.4 to 2.11.
+//! AnKerDB: the figures of Sharma, *Snapshot: Friend or Foe of Data Management?* (thesis, 2020,
+//! chapter 2; SIGMOD 2018 with Schuhknecht and Dittrich): tables 2.1 and 2.2, figures 2.4 to 2.11.
 //!
-//! Theirs are two quad-core Xeons with a patched kernel, six OLTP streams and two OLAP streams.
-//! Many of its figures are images, of which only what the text says can be compared. The system
-//! call `vm_snapshot` cannot exist without the patch (crate `anker`, module `areas`): its places
-//! are taken by slabs and by private mappings, and both are shown.
+//! The question of the chapter is what it costs to give analytical queries a consistent snapshot of
+//! columns that OLTP transactions update in place.
 //!
-//! * [`techniques`]: snapshots alone;
-//! * [`systems`]: the five configurations under TPC-C's updates and scans;
-//! * [`layouts`]: what the product chose, and what it was chosen over.
+//! * [`techniques`]: creating snapshots, without a workload;
+//! * [`systems`]: the five system configurations, under TPC-C's updates and concurrent scans;
+//! * [`layouts`]: not in the thesis: the row layout that this database uses, against columns.
+//!
+//! *What can be compared.* The thesis measured on two quad-core Xeons with six OLTP and two OLAP
+//! streams. Many of its figures are plots without numbers, so only values given in the text appear
+//! as claims here.
+//!
+//! *Departure.* The thesis's technique is `vm_snapshot`, a system call of a patched kernel. It does
+//! not exist in a stock kernel, so two substitutes are measured side by side: reference-counted
+//! slabs and private mappings (crate `anker`, module `areas`).
 
 mod layouts;
 mod systems;
