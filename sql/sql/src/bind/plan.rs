@@ -239,6 +239,7 @@ struct Planner<'a> {
 impl Planner<'_> {
     /// The relation to join next.
     fn best(&self, items: &[Item]) -> usize {
+        let is_ready = |item: &Item| item.needs().iter().all(|c| self.layout.contains(c));
         let rank = |item: &Item| match &item.source {
             Source::Table(table) => {
                 let path = self.path(item, table, &self.pending, &[], false);
@@ -252,14 +253,15 @@ impl Planner<'_> {
                 }
             }
             Source::List(_) => 3,
+            // Calls may be made from values of subqueries, and these from what calls give.
+            Source::Applied(_) | Source::Calls(_) if !is_ready(item) => -1,
             Source::Applied(_) if item.is_value() => 0,
-            Source::Applied(_) => u8::from(item.needs().iter().all(|c| self.layout.contains(c))),
-            Source::Calls(_) if item.needs().iter().all(|c| self.layout.contains(c)) => 3,
-            Source::Calls(_) => 0,
+            Source::Applied(_) => 1,
+            Source::Calls(_) => 3,
             Source::Query(_) if self.query.is_some() && self.has_equi_join(item) => 2,
             Source::Query(_) => 1,
         };
-        let ranks: Vec<u8> = items.iter().map(rank).collect();
+        let ranks: Vec<i8> = items.iter().map(rank).collect();
         let best = ranks.iter().max();
         ranks.iter().position(|r| Some(r) == best).unwrap_or(0)
     }
