@@ -113,9 +113,7 @@ impl Binder<'_> {
             order,
             result: typed.result,
         };
-        let is_of_outer = made.exprs().all(|expr| expr.columns().is_empty())
-            && made.exprs().any(|expr| self.reads_outside(expr));
-        if is_of_outer {
+        if self.is_of_outer(&made) {
             // SQL has it aggregate the rows of the outer query.
             return Err(Error::unsupported(
                 "an aggregate of the outer query's columns alone, in a subquery",
@@ -128,6 +126,25 @@ impl Binder<'_> {
             made.order = Box::default();
         }
         Ok(made)
+    }
+
+    /// Whether it reads columns of queries around the one at hand and none of its own, itself or by
+    /// subqueries in its arguments.
+    fn is_of_outer(&self, aggregate: &Aggregate) -> bool {
+        let (mut own, mut outer) = (false, false);
+        for expr in aggregate.exprs() {
+            outer |= self.reads_outside(expr);
+            for column in expr.columns() {
+                match self.applied.as_ref().and_then(|applied| applied.of(column)) {
+                    Some(applied) => {
+                        own |= !applied.needs().is_empty();
+                        outer |= self.refers_outside(&applied.query);
+                    }
+                    None => own = true,
+                }
+            }
+        }
+        outer && !own
     }
 
     /// None: `*`.

@@ -35,6 +35,11 @@ pub(super) struct OfGroups {
 }
 
 impl Applications {
+    /// What a placeholder stands for.
+    pub fn of(&self, column: u16) -> Option<&Applied> {
+        self.list.iter().find(|(known, ..)| *known == column).map(|(_, applied, _)| applied)
+    }
+
     pub fn into_items(self) -> Vec<Item> {
         self.list.into_iter().map(|(column, applied, _)| item(column, applied)).collect()
     }
