@@ -38,6 +38,11 @@ pub(super) struct Groups {
 impl Groups {
     /// The number of a group in sets. Two items of the select list that are alike are two groups.
     fn number(&mut self, expr: Expr, output: Option<usize>, items: &mut [Output]) -> Result<u16> {
+        // Else each equal constant of the select list would be the group.
+        let expr = match expr {
+            Expr::Const(_) => Expr::Coalesce([expr].into()),
+            expr => expr,
+        };
         let mut known = self.exprs.iter().zip(&self.outputs);
         let same = |(known, of): (&Expr, &Option<usize>)| match output {
             Some(_) => *of == output,
@@ -159,6 +164,10 @@ impl Binder<'_> {
         if groups.exprs.iter().flat_map(Expr::columns).any(is_window) {
             let what = "window functions are not allowed in GROUP BY";
             return Err(Error::new(SqlState(*b"42P20"), what));
+        }
+        if groups.exprs.iter().flat_map(Expr::columns).any(|column| column >= FIRST_AGGREGATE) {
+            let what = "aggregate functions are not allowed in GROUP BY";
+            return Err(Error::new(SqlState::GROUPING_ERROR, what));
         }
         Ok(groups)
     }
