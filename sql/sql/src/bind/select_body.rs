@@ -8,7 +8,7 @@ use super::aggregates::over_groups;
 use super::applied::OfGroups;
 use super::from::From;
 use super::grouping::{Groups, grouped};
-use super::placeholders::{FIRST_WINDOW, is_applied, is_window};
+use super::placeholders::{FIRST_WINDOW, is_applied, is_called, is_window};
 use super::plan::{Planned, Wishes, plan};
 use super::row_functions::needs;
 use super::scope::Scope;
@@ -35,16 +35,19 @@ impl SelectBody {
         let used = used.chain(&self.first_of);
         let used = used.chain(self.windows.iter().flat_map(WindowCall::exprs));
         let needed = self.row_calls.iter().flat_map(needs);
+        // What calls give comes behind the relations, in whichever order these are.
+        let by_calls = |key: &SortKey| key.expr.columns().into_iter().any(is_called);
+        let by_relations = self.windows.is_empty() && !self.keys.iter().any(by_calls);
         let wishes = Wishes {
             columns: used.flat_map(Expr::columns).chain(needed).collect(),
-            order: if self.windows.is_empty() { &self.keys } else { &[] },
+            order: if by_relations { &self.keys } else { &[] },
             limited: tail.limit.is_some(),
         };
         let planned = plan(from.items, from.conditions, &wishes)?;
         let planned = planned.with_calls(std::mem::take(&mut self.row_calls));
         let planned = planned.with_windows(std::mem::take(&mut self.windows));
         self.place(&planned);
-        if planned.ordered {
+        if planned.ordered && by_relations {
             // DISTINCT keeps first appearances, so an order below it survives.
             self.keys.clear();
         }
