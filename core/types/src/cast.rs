@@ -281,7 +281,9 @@ pub fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         return Some(a.clone());
     }
     match (a, b) {
-        (T::Unknown, other) | (other, T::Unknown) => return Some(other.clone()),
+        (T::Unknown, of @ T::Char(_)) | (of @ T::Char(_), T::Unknown) => return Some(of.clone()),
+        // A literal has no length or scale, so what it is beside need not keep to its own.
+        (T::Unknown, of) | (of, T::Unknown) => return Some(of.without_modifier()),
         (T::Void, _) | (_, T::Void) => return None,
         (T::System(a), b) | (b, T::System(a)) => return common_type(&a.storage(), b),
         (T::Array(a), T::Array(b)) => return common_type(a, b).map(|e| T::Array(Box::new(e))),

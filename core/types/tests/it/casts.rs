@@ -181,6 +181,8 @@ fn common_types_are_postgresqls() {
         (T::Int8, T::Numeric(Some((5, 2))), Some(T::Numeric(None))),
         (T::Numeric(None), T::Float8, Some(T::Float8)),
         (T::Unknown, T::Date, Some(T::Date)),
+        (T::Unknown, T::Varchar(Some(3)), Some(T::Varchar(None))),
+        (T::Numeric(Some((5, 2))), T::Unknown, Some(T::Numeric(None))),
         (T::Varchar(Some(3)), T::Varchar(Some(3)), Some(T::Varchar(Some(3)))),
         (T::Varchar(Some(3)), T::Varchar(Some(5)), Some(T::Varchar(None))),
         (T::Varchar(Some(3)), T::Text, Some(T::Text)),
