@@ -20,7 +20,7 @@ pub(super) fn call(
     let length = |value: &Value| value.as_array().map_or(0, <[Value]>::len) as i64;
     let in_only_dimension = matches!(second, Value::Int(1)) && length(first) > 0;
     Ok(match function {
-        Function::Cardinality => Value::Int(length(first)),
+        Function::Cardinality => Value::Int(count_of_all(first)),
         Function::ArrayLength | Function::ArrayUpper if in_only_dimension => {
             Value::Int(length(first))
         }
@@ -77,6 +77,17 @@ pub(super) fn call(
     })
 }
 
+/// Elements of an array, and of those inside it.
+fn count_of_all(value: &Value) -> i64 {
+    match value.as_array() {
+        Some(elements) if matches!(elements.first(), Some(Value::Array(_))) => {
+            elements.iter().map(count_of_all).sum()
+        }
+        Some(elements) => elements.len() as i64,
+        None => 0,
+    }
+}
+
 /// As IS NOT DISTINCT FROM has it.
 fn is_same(element: &Value, wanted: &Value) -> bool {
     match compare(element, wanted) {
@@ -101,23 +112,39 @@ fn listed(
     null: Option<&str>,
     meter: &Meter,
 ) -> Result<String> {
-    let mut out = String::new();
-    let mut is_first = true;
+    let mut out = None;
+    list(elements, separator, null, meter, &mut out)?;
+    Ok(out.unwrap_or_default())
+}
+
+/// `out`: nothing before the first.
+fn list(
+    elements: &[Value],
+    separator: &str,
+    null: Option<&str>,
+    meter: &Meter,
+    out: &mut Option<String>,
+) -> Result<()> {
     for element in elements {
         let text = match (element, null) {
             (Value::Null, None) => continue,
             (Value::Null, Some(null)) => Cow::Borrowed(null),
             (Value::Text(text), _) => Cow::Borrowed(text.as_str()),
+            (Value::Bool(truth), _) => Cow::Borrowed(if *truth { "t" } else { "f" }),
+            (Value::Array(inside), _) => {
+                list(inside, separator, null, meter, out)?;
+                continue;
+            }
             (other, _) => Cow::Owned(other.to_text(&other.data_type_hint())),
         };
-        let separator = if is_first { "" } else { separator };
-        is_first = false;
+        let separator = if out.is_none() { "" } else { separator };
         meter.spend_bytes(separator.len() + text.len())?;
+        let out = out.get_or_insert_default();
         out.push_str(separator);
         out.push_str(&text);
         check_made_bytes(out.len())?;
     }
-    Ok(out)
+    Ok(())
 }
 
 /// Without a separator each character is an element; an empty one is in no text.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use memchr::memmem;
 use types::arithmetic::check_made_bytes;
 use types::{Error, Result, SqlState, Value, unicode};
 
@@ -20,7 +21,9 @@ pub(super) fn call(
     meter: &Meter,
 ) -> Result<Value> {
     use Function::*;
-    if let Value::Bytes(bytes) = nth(arguments, 0) {
+    if let Value::Bytes(bytes) = nth(arguments, 0)
+        && !matches!(function, Concat | ConcatWs)
+    {
         return of_bytes(function, bytes, arguments, meter);
     }
     let text = |n: usize| nth(arguments, n).as_text().unwrap_or("");
@@ -64,12 +67,7 @@ pub(super) fn call(
         }
         Initcap => gathered(unicode::initcap(first), meter)?,
         Translate => translate(first, text(1), text(2), meter)?,
-        Chr => match char::from_u32(number(0).unsigned_abs()) {
-            Some(c) if number(0) > 0 => c.to_string(),
-            _ => {
-                return Err(Error::new(SqlState(*b"54000"), "requested character not valid"));
-            }
-        },
+        Chr => character(number(0))?.to_string(),
         Decode => return decode(first, text(1), meter).map(Value::from),
         ToHex => match nth(arguments, 0).as_int() {
             Some(number) => format!("{number:x}"),
@@ -80,6 +78,21 @@ pub(super) fn call(
         }
     };
     Ok(Value::from(answer))
+}
+
+fn character(number: i32) -> Result<char> {
+    let too_large = |what: String| Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what));
+    match u32::try_from(number) {
+        Err(_) => Err(invalid("character number must be positive")),
+        Ok(0) => too_large("null character not permitted".to_owned()),
+        Ok(number) => match char::from_u32(number) {
+            Some(character) => Ok(character),
+            None if number > u32::from(char::MAX) => {
+                too_large(format!("requested character too large for encoding: {number}"))
+            }
+            None => too_large(format!("requested character not valid for encoding: {number}")),
+        },
+    }
 }
 
 /// A stretch of the text itself.
@@ -143,13 +156,32 @@ fn of_bytes(
             Ok(Value::from(changed))
         }
         Function::Overlay => {
-            let put = match nth(arguments, 1) {
-                Value::Bytes(put) => &put[..],
-                _ => &[],
-            };
+            let put = bytes_of(nth(arguments, 1));
             let (kept, behind) = overlaid(arguments, put.len())?;
             let (kept, behind) = (kept.min(bytes.len()), behind.min(bytes.len()));
             Ok(Value::from([&bytes[..kept], put, &bytes[behind..]].concat()))
+        }
+        Function::TrimBoth | Function::TrimLeft | Function::TrimRight => {
+            let set = bytes_of(nth(arguments, 1));
+            meter.spend_characters(bytes.len().saturating_add(set.len()))?;
+            let mut goes = [false; 256];
+            set.iter().for_each(|byte| goes[usize::from(*byte)] = true);
+            let is_kept = |byte: &u8| !goes[usize::from(*byte)];
+            let first = match function {
+                Function::TrimRight => 0,
+                _ => bytes.iter().position(is_kept).unwrap_or(bytes.len()),
+            };
+            let rest = &bytes[first..];
+            let end = match function {
+                Function::TrimLeft => rest.len(),
+                _ => rest.iter().rposition(is_kept).map_or(0, |last| last + 1),
+            };
+            Ok(Value::from(&rest[..end]))
+        }
+        Function::Position => {
+            let wanted = bytes_of(nth(arguments, 1));
+            let found = memmem::find(bytes, wanted);
+            Ok(Value::Int(found.map_or(0, |at| at as i64 + 1)))
         }
         Function::Encode => {
             encode(bytes, nth(arguments, 1).as_text().unwrap_or(""), meter).map(Value::from)
@@ -161,6 +193,13 @@ fn of_bytes(
             Ok(Value::from(&rest[..take.min(rest.len())]))
         }
         _ => Err(Error::new(SqlState::INTERNAL_ERROR, "no such function of bytes")),
+    }
+}
+
+fn bytes_of(value: &Value) -> &[u8] {
+    match value {
+        Value::Bytes(bytes) => bytes,
+        _ => &[],
     }
 }
 

@@ -294,10 +294,14 @@ impl Binder<'_> {
             }
             ("left", 2) => (Left, vec![text, T::Int4], T::Text),
             ("right", 2) => (Right, vec![text, T::Int4], T::Text),
-            ("btrim" | "trim", 1 | 2) => (TrimBoth, vec![text.clone(), text], T::Text),
-            ("ltrim", 1 | 2) => (TrimLeft, vec![text.clone(), text], T::Text),
-            ("rtrim", 1 | 2) => (TrimRight, vec![text.clone(), text], T::Text),
-            ("strpos" | "position", 2) => (Position, vec![text.clone(), text], T::Int4),
+            ("btrim" | "trim", 2) => (TrimBoth, vec![subject.clone(), subject.clone()], subject),
+            ("ltrim", 2) => (TrimLeft, vec![subject.clone(), subject.clone()], subject),
+            ("rtrim", 2) => (TrimRight, vec![subject.clone(), subject.clone()], subject),
+            ("btrim" | "trim", 1) => (TrimBoth, vec![text], T::Text),
+            ("ltrim", 1) => (TrimLeft, vec![text], T::Text),
+            ("rtrim", 1) => (TrimRight, vec![text], T::Text),
+            ("position", 2) => (Position, vec![subject.clone(), subject], T::Int4),
+            ("strpos", 2) => (Position, vec![text.clone(), text], T::Int4),
             ("replace", 3) => (Replace, vec![text.clone(), text.clone(), text], T::Text),
             ("translate", 3) => (Translate, vec![text.clone(), text.clone(), text], T::Text),
             ("repeat", 2) => (Repeat, vec![text, T::Int4], T::Text),
@@ -419,7 +423,10 @@ impl Binder<'_> {
         let T::Array(element) = &array else {
             return Ok(None);
         };
-        let element = (**element).clone();
+        let (array, element) = match element_of_all(name, element, arguments) {
+            Some(common) => (T::Array(Box::new(common.clone())), common),
+            None => (array.clone(), (**element).clone()),
+        };
         let (function, types, result) = match (name, arguments.len()) {
             ("array_length", 2) => (Function::ArrayLength, vec![array, T::Int4], T::Int4),
             ("array_upper", 2) => (Function::ArrayUpper, vec![array, T::Int4], T::Int4),
@@ -467,9 +474,14 @@ impl Binder<'_> {
         let mut arguments: Vec<Typed> = Vec::new();
         let name = match expr {
             E::Extract { field, expr, .. } => {
-                let field = Value::text(field.to_string().to_ascii_lowercase());
-                arguments.push(Typed::new(Expr::Const(field), DataType::Text));
-                arguments.push(self.expression(scope, expr)?);
+                let unit = field.to_string().to_ascii_lowercase();
+                let of = self.expression(scope, expr)?;
+                if of.data_type == DataType::Date && is_of_clock(&unit) {
+                    let what = format!("unit \"{unit}\" not supported for type date");
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+                }
+                arguments.push(Typed::new(Expr::Const(Value::text(unit)), DataType::Text));
+                arguments.push(of);
                 "extract"
             }
             E::Ceil { expr, .. } => {
@@ -526,6 +538,40 @@ impl Binder<'_> {
         };
         self.call_by_name(name, arguments)
     }
+}
+
+/// What a date has none of.
+fn is_of_clock(unit: &str) -> bool {
+    matches!(
+        unit,
+        "microsecond"
+            | "microseconds"
+            | "millisecond"
+            | "milliseconds"
+            | "second"
+            | "seconds"
+            | "minute"
+            | "minutes"
+            | "hour"
+            | "hours"
+            | "timezone"
+            | "timezone_hour"
+            | "timezone_minute"
+    )
+}
+
+/// The type that elements and arrays of elements meet in, where a function takes both: its
+/// `anycompatible`.
+fn element_of_all(name: &str, element: &DataType, arguments: &[Typed]) -> Option<DataType> {
+    let counted = match name {
+        "array_append" | "array_prepend" | "array_cat" | "array_position" | "array_positions"
+        | "array_remove" | "array_replace" => arguments,
+        _ => return None,
+    };
+    counted.iter().try_fold(element.clone(), |common, argument| match &argument.data_type {
+        DataType::Array(of) => common_type(&common, of),
+        other => common_type(&common, other),
+    })
 }
 
 fn called(function: Function, arguments: Vec<Expr>, result: DataType) -> Typed {

@@ -64,6 +64,10 @@ impl Binder<'_> {
                 self.needs_utc(format_args!("{} as text", side.data_type))?;
             }
         }
+        if matches!(result, DataType::Array(_)) {
+            // Beside an array NULL is an empty one.
+            return self.call_by_name("array_cat", vec![left, right]);
+        }
         let operand = |binder: &mut Self, typed: Typed| match typed.data_type {
             DataType::Unknown => binder.coerce(typed, &result, CastContext::Implicit),
             _ => Ok(typed.expr),
