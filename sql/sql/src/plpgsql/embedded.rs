@@ -165,7 +165,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn store_record(&mut self, record: usize, row: Vec<(String, Typed)>) -> Result<()> {
+    fn store_record(&mut self, record: usize, mut row: Vec<(String, Typed)>) -> Result<()> {
         let Some(slots) = self.records[record].fields.clone() else {
             let slots = self.declare_fields(record, row);
             for slot in slots {
@@ -175,6 +175,9 @@ impl Lowering<'_> {
             }
             return Ok(());
         };
+        if self.records[record].has_type {
+            row.resize_with(slots.len(), || (String::new(), Typed::null()));
+        }
         if slots.len() != row.len() {
             return Err(Error::new(
                 SqlState::DATATYPE_MISMATCH,

@@ -9,7 +9,7 @@ use types::{DataType, Error, Result, SqlState, Value};
 
 use super::assigned::Assigned;
 use super::lower::Lowering;
-use super::scope::{Place, Rules, Slot};
+use super::scope::{Place, Record, Rules, Slot};
 use super::syntax::{self, LoopKind, Node, Target};
 use crate::bind::{BoundQuery, Typed};
 
@@ -243,19 +243,49 @@ impl Lowering<'_> {
             (column.name, value)
         });
         let values: Vec<(String, Typed)> = values.collect();
+        self.clear(targets, &values)?;
         self.for_loop(
             label,
             body,
             targets,
-            |lowering| {
-                if let [Place::Record(record)] = lowering.places(targets)?[..] {
-                    // Each loop gives its record the fields of its own query.
-                    lowering.records[record].fields = None;
-                }
-                lowering.store_row(targets, values)
-            },
+            |lowering| lowering.store_row(targets, values),
             |body, carried| Step::ForRows { query, row: row.into(), body, carried },
         )
+    }
+
+    /// What FOR puts rows into is NULL before the first one comes, and has the query's columns if
+    /// it is a record without a type.
+    fn clear(&mut self, targets: &[Target], row: &[(String, Typed)]) -> Result<()> {
+        let null = || Expr::Const(Value::Null);
+        for place in self.places(targets)? {
+            match place {
+                Place::Variable(slot) if self.rules[slot].constant => {}
+                Place::Variable(slot) => self.set(slot, null()),
+                Place::Record(record) if self.has_columns(record, row) => {
+                    for slot in self.records[record].fields.clone().into_iter().flatten() {
+                        self.set(slot, null());
+                    }
+                }
+                Place::Record(record) => {
+                    let columns = row.iter().map(|(name, column)| {
+                        (name.clone(), Typed::new(null(), column.data_type.clone()))
+                    });
+                    self.declare_fields(record, columns);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn has_columns(&self, record: usize, row: &[(String, Typed)]) -> bool {
+        let Record { fields: Some(fields), has_type, .. } = &self.records[record] else {
+            return false;
+        };
+        let is_alike = |(slot, (name, column)): (&Slot, &(String, Typed))| {
+            let field = &self.binder.variables[*slot];
+            (&field.name, &field.data_type) == (name, &column.data_type)
+        };
+        *has_type || (fields.len() == row.len() && fields.iter().zip(row).all(is_alike))
     }
 
     pub(super) fn leave(

@@ -265,7 +265,8 @@ impl Lowering<'_> {
     }
 
     fn declare_record(&mut self, name: &str, type_name: &TypeName) -> Result<()> {
-        self.records.push(Record { name: name.to_string(), fields: None });
+        let has_type = matches!(type_name, TypeName::Row(_));
+        self.records.push(Record { name: name.to_string(), fields: None, has_type });
         if let TypeName::Row(table) = type_name {
             let table = self.binder.catalog.table(table)?.clone();
             let columns = table.schema.visible_columns();

@@ -24,6 +24,8 @@ pub struct Record {
     pub name: String,
     /// `None` until something has been put into it.
     pub fields: Option<Vec<Slot>>,
+    /// A table's row type: its fields stay.
+    pub has_type: bool,
 }
 
 /// How much was in sight when a block began.
