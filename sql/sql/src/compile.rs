@@ -79,7 +79,16 @@ pub(crate) fn bind_interruptibly(
         Body::Do { language, body } => {
             let function = CreateFunction::anonymous(language, body, &session.path)?;
             let role = binder.checked.as_ref().map(|checked| checked.role());
-            let mut procedure = compile_routine(catalog, &function, role)?;
+            let mut procedure = match function.language.as_str() {
+                "plpgsql" => {
+                    let (procedure, on) =
+                        plpgsql::compile_in_session(catalog, session, &function, role)?;
+                    binder.session_dependent |= on.session;
+                    binder.zone_dependent |= on.zone;
+                    procedure
+                }
+                _ => compile_routine(catalog, &function, role)?,
+            };
             (procedure.name, procedure.tag) = (parsed.text.clone(), "DO".into());
             (Statement::Program(Program::Procedure(Arc::new(procedure))), Output::Tag)
         }

@@ -46,21 +46,28 @@ pub struct Lowering<'a> {
     outputs: Vec<Slot>,
 }
 
+/// What of its session a body depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Dependence {
+    /// It calls `current_user` or its kin.
+    pub session: bool,
+    pub zone: bool,
+}
+
 /// Compiles a parsed body.
 pub fn lower(
-    catalog: &Catalog,
+    (catalog, session): (&Catalog, &SessionInfo),
     (function, role): (&CreateFunction, Option<RoleId>),
     body: &syntax::Block,
     reads: Reads,
-) -> Result<Procedure> {
-    let session = SessionInfo::default();
+) -> Result<(Procedure, Dependence)> {
     let inputs: Vec<&Parameter> = function
         .parameters
         .iter()
         .filter(|parameter| parameter.mode != ParameterMode::Out)
         .collect();
     let types = inputs.iter().map(|parameter| Some(parameter.data_type.clone()));
-    let mut binder = Binder::new(catalog, &session, types.collect());
+    let mut binder = Binder::new(catalog, session, types.collect());
     binder.bound_by_text(function.body.len());
     binder.strict_variables = true;
     role.into_iter().for_each(|role| binder.check_role(role));
@@ -114,7 +121,8 @@ pub fn lower(
         sequences: Box::default(),
     };
     draws::place(&mut procedure)?;
-    Ok(procedure)
+    let Binder { session_dependent, zone_dependent, .. } = lowering.binder;
+    Ok((procedure, Dependence { session: session_dependent, zone: zone_dependent }))
 }
 
 /// What the parameters are called in the body; one without a name by its number.

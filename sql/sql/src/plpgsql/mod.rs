@@ -34,11 +34,14 @@ mod scope;
 mod syntax;
 mod tokens;
 
+pub use lower::Dependence;
+
 use identity::RoleId;
 use procedure::Procedure;
-use types::Result;
+use types::{Error, Result};
 
 use crate::schema::catalog::Catalog;
+use crate::settings::session_info::SessionInfo;
 use crate::syntax::routine::CreateFunction;
 
 /// Compiles the body of a PL/pgSQL procedure or function.
@@ -50,10 +53,28 @@ pub fn compile(
     function: &CreateFunction,
     role: Option<RoleId>,
 ) -> Result<Procedure> {
+    // A routine is compiled once, and its callers are many.
+    match compile_in_session(catalog, &SessionInfo::default(), function, role)? {
+        (procedure, Dependence { session: false, .. }) => Ok(procedure),
+        _ => Err(Error::unsupported("a session's own functions in a routine")
+            .with_hint("Let the caller hand their values in as arguments.")),
+    }
+}
+
+/// Compiles a body that one session runs.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_in_session(
+    catalog: &Catalog,
+    session: &SessionInfo,
+    function: &CreateFunction,
+    role: Option<RoleId>,
+) -> Result<(Procedure, Dependence)> {
     let names: Vec<String> = lower::parameter_names(function).collect();
     let names_settled = (&function.path, catalog);
     let (body, reads) = parse::parse_body(&function.body, &names, names_settled)?;
-    lower::lower(catalog, (function, role), &body, reads)
+    lower::lower((catalog, session), (function, role), &body, reads)
 }
 
 #[cfg(test)]
