@@ -29,8 +29,11 @@ pub fn make(node: &Settings, folders: &Folders, new: &NewDatabase) -> Result<Mad
     if let Some(protocol) = &new.protocol {
         settings.protocol.clone_from(protocol);
     }
-    let genesis = database::genesis(&settings)
-        .map_err(|error| Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("{error:#}")))?;
+    let genesis =
+        database::genesis(&settings).map_err(|error| match error.downcast::<Error>() {
+            Ok(own) => own,
+            Err(error) => Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("{error:#}")),
+        })?;
     let made = in_folder(settings, folders, new, &genesis);
     made.map_err(|error| {
         _ = folders.forget(&genesis.ledger_id);

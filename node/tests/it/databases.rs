@@ -133,6 +133,31 @@ async fn a_database_is_a_ledger_of_its_own() {
 }
 
 #[tokio::test]
+async fn of_several_that_make_a_database_of_one_name_one_does_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let node = Node::start(&data);
+    let own = open(&node, "postgres").await;
+    let mut made = 0;
+    for _ in 0..4 {
+        let attempt = async || {
+            let client = open(&node, "postgres").await;
+            code(client.batch_execute("CREATE DATABASE one").await)
+        };
+        let codes = tokio::join!(attempt(), attempt(), attempt(), attempt());
+        let codes = [codes.0, codes.1, codes.2, codes.3];
+        made += codes.iter().filter(|code| *code == "00000").count();
+        let refused = codes.iter().filter(|code| *code != "00000");
+        assert!(refused.into_iter().all(|code| code == "42P04"), "{codes:?}");
+        own.batch_execute("DROP DATABASE one WITH (FORCE)").await.unwrap();
+        let left = folders(&data.join("databases"));
+        let left = left.iter().filter(|folder| path(folder).contains("making-"));
+        assert_eq!(left.collect::<Vec<_>>(), Vec::<&PathBuf>::new());
+    }
+    assert_eq!(made, 4);
+}
+
+#[tokio::test]
 async fn a_dropped_database_is_moved_aside_whole() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

@@ -138,10 +138,16 @@ impl Session {
             })
             .await?;
         // Whatever else goes wrong, it may be recorded all the same.
-        match self.ask_for_record(&recorded(made)).await? {
-            Outcome::Committed(_) => {}
-            Outcome::Rejected(error) | Outcome::Retry(error) => {
+        match self.ask_for_record(&recorded(made)).await {
+            Ok(Outcome::Committed(_)) => {}
+            Ok(Outcome::Rejected(error) | Outcome::Retry(error)) => {
                 node.forget(made);
+                return Err(error);
+            }
+            Err(error) => {
+                if !may_be_recorded(&error) {
+                    node.forget(made);
+                }
                 return Err(error);
             }
         }
@@ -176,4 +182,12 @@ impl Session {
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
         }
     }
+}
+
+/// Whether the ledger may hold what was asked for, although an error came: all but where it says
+/// that the statement itself was refused.
+fn may_be_recorded(error: &Error) -> bool {
+    let SqlState(code) = error.code();
+    let is_refusal = matches!(&code[..2], b"0A" | b"22" | b"23" | b"42");
+    !is_refusal && error.code() != SqlState::SERIALIZATION_FAILURE
 }
