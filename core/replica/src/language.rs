@@ -9,10 +9,10 @@ use order::{Envelope, View};
 use pipeline::Barrier;
 use procedure::ProgramResult;
 use storage::{Snapshot, Store};
-use types::{Error, Height, Position, Result, Stop};
+use types::{Error, Height, Position, Result, SqlState, Stop};
 
 use crate::request::Compiled;
-use crate::transaction::{Party, Transaction};
+use crate::transaction::{Body, Party, Transaction};
 
 const _: () = assert!(identity::APPROVALS_MAX == order::signed::APPROVERS_MAX);
 
@@ -150,6 +150,26 @@ pub fn approvals_suffice(language: &dyn Language, view: &View<'_>) -> Result<Opt
         work => Arc::new(work.unwrap_or_else(Work::Void)),
     };
     Ok(Some(Compiled { work, schema_version }))
+}
+
+/// Whether the arguments of a call or a statement, which a client has encoded by itself, are of the
+/// kinds that its parameters have in the newest schema.
+///
+/// # Errors
+/// 42804: they are not. In a block that would be 40001, as after a change of the schema.
+pub fn arguments_fit(language: &dyn Language, view: &View<'_>) -> Result<()> {
+    let Ok(transaction) = Transaction::of(view) else { return Ok(()) };
+    if !matches!(transaction.body, Body::Call(_) | Body::Statement(_)) {
+        return Ok(());
+    }
+    match language.compile(transaction) {
+        Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE => {
+            let what = "the arguments are not of the types of the parameters";
+            Err(Error::new(SqlState::DATATYPE_MISMATCH, what)
+                .with_hint("Encode each argument as its parameter's type asks."))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What concerns the ledger as a whole.

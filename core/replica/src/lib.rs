@@ -36,7 +36,7 @@ pub use identity::{KeyId, Wanted};
 pub use effects::{ChangedRow, Effects};
 pub use language::{
     Action, AskedChange, Language, MakeLanguage, Migrated, ObjectChange, SCHEMA_TABLE,
-    SchemaChange, approvals_suffice, signers_may,
+    SchemaChange, approvals_suffice, arguments_fit, signers_may,
 };
 pub use limits::EXECUTOR;
 pub use parameter_types::ParameterTypes;

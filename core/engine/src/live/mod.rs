@@ -198,7 +198,7 @@ impl Engine {
     /// The same envelope with this node's approval, for which a caller has reason.
     ///
     /// # Errors
-    /// 55000: the node has no key. XX001: it is no envelope.
+    /// 55000: the node has no key. 22023: it is no envelope.
     pub fn approve(&self, envelope: &[u8]) -> Result<bytes::Bytes, Error> {
         self.shared.approve(envelope)
     }

@@ -16,7 +16,7 @@ use replica::request::EXPIRY_US;
 use replica::transaction::{Asked, ROLE};
 use replica::{
     Body, Compiled, Completion, Head, KeyStanding, Language, Party, ProvableState, Skipped, Wanted,
-    approvals_suffice, check_first_order, signers_may, too_large,
+    approvals_suffice, arguments_fit, check_first_order, signers_may, too_large,
 };
 use storage::Store;
 use tokio::sync::{oneshot, watch};
@@ -246,7 +246,7 @@ impl Shared {
             return Err(too_large(envelope.len(), most));
         }
         let mut envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(envelope));
-        if let Some(signed) = self.signed_for(&envelope.view()?, own)? {
+        if let Some(signed) = self.signed_for(&envelope.view().map_err(no_envelope)?, own)? {
             envelope = signed;
         }
         let view = envelope.view()?;
@@ -256,7 +256,7 @@ impl Shared {
                 "the envelope is for another ledger",
             ));
         }
-        let asked = Asked::from(&Body::from_request(view.request)?);
+        let asked = Asked::from(&Body::from_request(view.request).map_err(no_envelope)?);
         if Body::is_checkpoint(view.request) || Body::is_skip(view.request) {
             let what = "no client can ask for this";
             return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, what));
@@ -265,6 +265,7 @@ impl Shared {
         self.check_not_expired(&view, "ordered")?;
         envelope.check_signatures()?;
         signers_may(&*self.language, &view)?;
+        arguments_fit(&*self.language, &view)?;
         if self.language.asks_for_approvals() {
             approvals_suffice(&*self.language, &view)?;
         }
@@ -305,7 +306,7 @@ impl Shared {
             let what = "this node has no key to approve by";
             return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
         };
-        let (mut view, mut room) = (View::read(envelope)?, [0; 64]);
+        let (mut view, mut room) = (View::read(envelope).map_err(no_envelope)?, [0; 64]);
         self.check_not_expired(&view, "approved")?;
         view.approve(signer, &mut room)?;
         view.encode()
@@ -513,4 +514,13 @@ pub(super) fn reads_only(cause: &Error) -> Error {
 /// Half of what the ledger allows at most, as the clock may be set back before the block is cut.
 pub(super) fn expiry_us(limits: &Limits) -> i64 {
     EXPIRY_US.min(limits.expiry_us_max / 2)
+}
+
+/// What a client hands in is not the ledger's, so it does not say that the ledger is damaged.
+fn no_envelope(error: Error) -> Error {
+    match error.code() == SqlState::DATA_CORRUPTED {
+        true => Error::new(SqlState::INVALID_PARAMETER_VALUE, "these bytes are no envelope")
+            .with_detail(error.message().to_owned()),
+        false => error,
+    }
 }
