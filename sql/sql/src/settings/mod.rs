@@ -542,6 +542,7 @@ fn canonical(name: &str, value: &str) -> String {
         "client_encoding" => known::encoding(value).unwrap_or("UTF8").into(),
         "DateStyle" => "ISO, MDY".into(),
         "IntervalStyle" => value.to_ascii_lowercase(),
+        "application_name" => printable(value),
         "TimeZone" => zones::spelled(value),
         name if BOOLEANS.contains(&name) => match boolean(name, value) {
             Ok(true) => "on".into(),
@@ -551,6 +552,15 @@ fn canonical(name: &str, value: &str) -> String {
         ACKNOWLEDGE | EXECUTOR => value.to_ascii_lowercase(),
         _ => value.to_owned(),
     }
+}
+
+const APPLICATION_NAME_BYTES_MAX: usize = 63;
+
+/// Cut where PostgreSQL cuts names, with `?` for each byte that is no printable ASCII, since logs and
+/// other sessions show it.
+fn printable(name: &str) -> String {
+    let shown = |byte: &u8| if matches!(byte, 0x20..=0x7e) { char::from(*byte) } else { '?' };
+    name.as_bytes()[..name.len().min(APPLICATION_NAME_BYTES_MAX)].iter().map(shown).collect()
 }
 
 #[cfg(test)]
@@ -566,6 +576,12 @@ mod tests {
         assert!(settings.take_changes().is_empty());
         settings.reset_all();
         assert_eq!(settings.show("application_name").unwrap().1, "");
+        settings.set("application_name", Some("a\nb é")).unwrap();
+        assert_eq!(settings.show("application_name").unwrap().1, "a?b ??");
+        settings.set("application_name", Some(&"x".repeat(70))).unwrap();
+        assert_eq!(settings.show("application_name").unwrap().1.len(), 63);
+        settings.set("application_name", None).unwrap();
+        settings.take_changes();
     }
 
     #[test]
