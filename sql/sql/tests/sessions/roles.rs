@@ -305,3 +305,25 @@ fn replicas_decide_who_may_ask_where_the_request_stands() {
         assert!(heads.iter().all(|head| *head == heads[0]), "{protocol}");
     }
 }
+
+/// A routine that decides by its caller would take each for the superuser.
+#[test]
+fn a_routine_knows_no_session_and_a_block_knows_its_own() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, "CREATE TABLE seen (who text PRIMARY KEY); CREATE USER ada").await;
+        run(&mut client, "GRANT INSERT ON seen TO ada").await;
+        for name in ["current_user", "session_user", "current_role", "current_database()"] {
+            let routine = format!(
+                "CREATE FUNCTION f() RETURNS text LANGUAGE plpgsql AS \
+                 $$ BEGIN IF {name} = 'tally' THEN RETURN 'may'; END IF; RETURN 'no'; END $$"
+            );
+            assert_eq!(code(client.run(&routine).await).as_str(), "0A000", "{name}");
+        }
+        let mut ada = node.session_of("ada");
+        ada.run("DO $$ BEGIN INSERT INTO seen VALUES (current_user); END $$").await.unwrap();
+        assert_eq!(run(&mut client, "SELECT who FROM seen").await[0][0], Value::from("ada"));
+        node.verify();
+    });
+}
