@@ -164,9 +164,10 @@ pub fn arguments_fit(language: &dyn Language, view: &View<'_>) -> Result<()> {
     }
     match language.compile(transaction) {
         Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE => {
-            let what = "the arguments are not of the types of the parameters";
-            Err(Error::new(SqlState::DATATYPE_MISMATCH, what)
-                .with_hint("Encode each argument as its parameter's type asks."))
+            let what = "the call is not what the schema has it be";
+            let hint = "Encode each argument as its parameter's type asks, and bring a seed along \
+                        where the program draws from chance.";
+            Err(Error::new(SqlState::DATATYPE_MISMATCH, what).with_hint(hint))
         }
         _ => Ok(()),
     }

@@ -155,3 +155,8 @@ SELECT count(*) AS n FROM t GROUP BY n;
 -- ERROR 42803: aggregate functions are not allowed in GROUP BY
 SELECT concat('\x61'::bytea, 1), concat_ws(',', '\x61'::bytea, 1);
 -- \x611|\x61,1
+CREATE TABLE kept AS SELECT coalesce(e, e) AS e, CASE WHEN true THEN v ELSE v END AS v, coalesce(e, 1) AS n FROM m;
+SELECT column_name, numeric_precision, numeric_scale, character_maximum_length FROM information_schema.columns WHERE table_name = 'kept' ORDER BY 1;
+-- e|8|2|NULL
+-- n|NULL|NULL|NULL
+-- v|NULL|NULL|6

@@ -447,8 +447,8 @@ impl<'a> Binder<'a> {
 
     /// The type in which all of `inputs` meet, and the inputs in it. `what` is for the error.
     pub fn unify(&mut self, inputs: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, DataType)> {
-        let mut common = DataType::Unknown;
-        for input in &inputs {
+        let mut common = inputs.first().map_or(DataType::Unknown, |i| i.data_type.clone());
+        for input in inputs.iter().skip(1) {
             common = common_type(&common, &input.data_type).ok_or_else(|| {
                 Error::new(
                     SqlState::DATATYPE_MISMATCH,

@@ -417,8 +417,8 @@ impl Binder<'_> {
             inputs.push(self.expression(scope, item)?);
         }
         let blank_padded = inputs.iter().any(|i| matches!(i.data_type, DataType::Char(_)));
-        let mut common = DataType::Unknown;
-        for input in &inputs {
+        let mut common = inputs[0].data_type.clone();
+        for input in &inputs[1..] {
             common = common_type(&common, &input.data_type)
                 .ok_or_else(|| no_operator(&common, "=", &input.data_type))?;
         }
