@@ -25,7 +25,8 @@ use crate::access::{Command, CommandCode};
 use crate::expr::{BinaryOp, Expr, UnaryOp};
 use crate::functions;
 use crate::like::like;
-use crate::meter::{Budget, Meter};
+use crate::meter::{Budget, EXPRESSION_UNITS_MAX, Meter};
+use crate::whole::{Walk, compared, integers};
 
 /// What an operator on numerics costs beside its evaluation.
 const NUMERIC_UNITS: u64 = 4;
@@ -64,23 +65,11 @@ impl Expr {
 
     #[inline(never)]
     fn compute_unpaid(&self, registers: &[Value], row: &[Value], now_us: i64) -> Result<Value> {
-        match self.integer_at_hand(registers, row) {
-            Some(number) => Ok(Value::Int(number)),
-            None => self.compute(registers, row, now_us, &Meter::of_expression()),
+        let mut walk = Walk::new(registers, row);
+        match walk.value(self) {
+            Some(value) if walk.units <= EXPRESSION_UNITS_MAX => Ok(value),
+            _ => self.compute_generally(registers, row, now_us, &Meter::of_expression()),
         }
-    }
-
-    /// An operator on two integers that are there already, if it comes to another one.
-    #[inline]
-    fn integer_at_hand(&self, registers: &[Value], row: &[Value]) -> Option<i64> {
-        let direct = |side: &Expr| match side {
-            Expr::Reg(register) => registers.get(usize::from(register.0))?.as_int(),
-            Expr::Column(column) => row.get(usize::from(*column))?.as_int(),
-            Expr::Const(value) => value.as_int(),
-            _ => None,
-        };
-        let Expr::Binary { op, left, right, result } = self else { return None };
-        integers(*op, direct(left)?, direct(right)?, result)
     }
 
     /// The value of this expression, paid for by `meter`.
@@ -125,10 +114,22 @@ impl Expr {
         now_us: i64,
         meter: &Meter,
     ) -> Result<Value> {
-        if let Some(number) = self.integer_at_hand(registers, row) {
-            meter.spend(1)?;
-            return Ok(Value::Int(number));
+        let mut walk = Walk::new(registers, row);
+        if let Some(value) = walk.value(self) {
+            meter.spend(walk.units)?;
+            return Ok(value);
         }
+        self.compute_generally(registers, row, now_us, meter)
+    }
+
+    /// Of any type.
+    pub(crate) fn compute_generally(
+        &self,
+        registers: &[Value],
+        row: &[Value],
+        now_us: i64,
+        meter: &Meter,
+    ) -> Result<Value> {
         let sight = Sight { registers, row, now_us, meter };
         sight.eval(self)
     }
@@ -165,9 +166,13 @@ impl Expr {
         row: &[Value],
         now_us: i64,
     ) -> Result<Option<bool>> {
-        match self.in_place(registers, row) {
-            Some(value) => Ok(value.as_bool()),
-            None => self.eval_truth_metered(registers, row, now_us, &Meter::of_expression()),
+        if let Some(value) = self.in_place(registers, row) {
+            return Ok(value.as_bool());
+        }
+        let mut walk = Walk::new(registers, row);
+        match walk.truth(self) {
+            Some(truth) if walk.units <= EXPRESSION_UNITS_MAX => Ok(Some(truth)),
+            _ => self.truth_generally(registers, row, now_us, &Meter::of_expression()),
         }
     }
 
@@ -199,6 +204,22 @@ impl Expr {
         if let Some(value) = self.in_place(registers, row) {
             return Ok(value.as_bool());
         }
+        let mut walk = Walk::new(registers, row);
+        if let Some(truth) = walk.truth(self) {
+            meter.spend(walk.units)?;
+            return Ok(Some(truth));
+        }
+        self.truth_generally(registers, row, now_us, meter)
+    }
+
+    /// Of operands of any type.
+    pub(crate) fn truth_generally(
+        &self,
+        registers: &[Value],
+        row: &[Value],
+        now_us: i64,
+        meter: &Meter,
+    ) -> Result<Option<bool>> {
         let sight = Sight { registers, row, now_us, meter };
         sight.truth(self)
     }
@@ -565,23 +586,6 @@ impl<'a> Sight<'a, '_> {
     }
 }
 
-/// Sums and products of integers. `None`: anything else, and an overflow, which goes the long way,
-/// to its error.
-#[inline]
-fn integers(op: BinaryOp, a: i64, b: i64, result: &DataType) -> Option<i64> {
-    let number = match op {
-        BinaryOp::Add => a.checked_add(b),
-        BinaryOp::Subtract => a.checked_sub(b),
-        BinaryOp::Multiply => a.checked_mul(b),
-        _ => None,
-    }?;
-    match result {
-        DataType::Int8 => Some(number),
-        DataType::Int4 => i32::try_from(number).is_ok().then_some(number),
-        _ => None,
-    }
-}
-
 /// Values that a cast would leave as they are pass it unlooked at, which is nearly all.
 fn cast_value(value: Cow<'_, Value>, to: &DataType, explicit: bool) -> Result<Value> {
     let unchanged = matches!(
@@ -619,15 +623,9 @@ fn comparison(op: BinaryOp, left: &Value, right: &Value) -> Option<bool> {
         _ => compare(left, right),
     };
     match op {
-        BinaryOp::Equal => ordering.map(Ordering::is_eq),
-        BinaryOp::NotEqual => ordering.map(Ordering::is_ne),
-        BinaryOp::Less => ordering.map(Ordering::is_lt),
-        BinaryOp::LessOrEqual => ordering.map(Ordering::is_le),
-        BinaryOp::Greater => ordering.map(Ordering::is_gt),
-        BinaryOp::GreaterOrEqual => ordering.map(Ordering::is_ge),
         BinaryOp::IsDistinctFrom => Some(!same(ordering, left, right)),
         BinaryOp::IsNotDistinctFrom => Some(same(ordering, left, right)),
-        _ => None,
+        _ => compared(op, ordering?),
     }
 }
 

@@ -35,6 +35,7 @@ mod run_query;
 pub mod sequences;
 pub mod step;
 pub mod testing;
+mod whole;
 
 pub use access::{Access, Check, Command, CommandCode, Range, Row};
 pub use expr::{BinaryOp, Expr, Reg, UnaryOp};

@@ -516,7 +516,7 @@ impl Planning {
         let (given, others) = self.registers.split_at_mut(arguments.len());
         given.clone_from_slice(arguments);
         for other in others {
-            *other = Value::Null;
+            other.set(Value::Null);
         }
         self.found.keys.clear();
         self.found.ranges.clear();
@@ -527,6 +527,14 @@ impl Planning {
 
     fn eval(&self, expr: &Expr) -> Result<Value, Error> {
         expr.eval(&self.registers, &[], 0)
+    }
+
+    fn set(&mut self, register: Reg, value: Value) {
+        self.registers[usize::from(register.0)].set(value);
+    }
+
+    fn holds(&self, condition: &Expr) -> Result<bool, Error> {
+        Ok(condition.eval_truth(&self.registers, &[], 0)? == Some(true))
     }
 
     fn spend(&mut self) -> Result<(), End> {
@@ -548,7 +556,8 @@ impl Planning {
         self.spend()?;
         match step {
             PlanStep::Let { out, value } => {
-                self.registers[usize::from(out.0)] = self.eval(value)?;
+                let value = self.eval(value)?;
+                self.set(*out, value);
             }
             PlanStep::Key { .. } => self.key(step)?,
             PlanStep::Range { .. } => self.range(step)?,
@@ -559,7 +568,7 @@ impl Planning {
                 self.found.leads.extend(lead);
             }
             PlanStep::Require(condition) => {
-                if self.eval(condition)? != Value::Bool(true) {
+                if !self.holds(condition)? {
                     return Err(End::Here);
                 }
             }
@@ -574,14 +583,14 @@ impl Planning {
                 }
             }
             PlanStep::If { condition, then, otherwise, phis } => {
-                let taken = self.eval(condition)? == Value::Bool(true);
+                let taken = self.holds(condition)?;
                 let flow = self.block(if taken { then } else { otherwise })?;
                 if flow.is_some() {
                     return Ok(flow);
                 }
                 for phi in phis {
                     let value = self.eval(if taken { &phi.then } else { &phi.otherwise })?;
-                    self.registers[usize::from(phi.out.0)] = value;
+                    self.set(phi.out, value);
                 }
             }
             PlanStep::ForRange { register, bounds, reverse, body } => {
@@ -594,7 +603,7 @@ impl Planning {
                 let Value::Array(elements) = self.eval(array)? else {
                     return Err(End::Here);
                 };
-                return self.turns(*register, elements.iter().cloned(), body);
+                return self.turns(*register, elements.iter().map(Value::copied), body);
             }
         }
         Ok(None)
@@ -608,7 +617,7 @@ impl Planning {
     ) -> Result<Flow, End> {
         for value in values {
             self.spend()?;
-            self.registers[usize::from(register.0)] = value;
+            self.set(register, value);
             match self.block(body)? {
                 None | Some((false, 0)) => {}
                 Some((true, 0)) => break,
