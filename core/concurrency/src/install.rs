@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use procedure::Budget;
-use procedure::access::{Command, Row};
+use procedure::access::{Command, CommandCode, Row};
 use smallvec::SmallVec;
 use storage::{Catalog, LATEST, Slot, Table, UndoArena};
 use types::{ColumnId, Key, Stamp, Stop, Value};
@@ -37,7 +37,7 @@ pub fn resolve(
     now_us: i64,
     scratch: &mut Vec<Value>,
 ) -> Result<Resolved, Stop> {
-    if let Some(patch) = blind_patch(table, write, now_us, scratch) {
+    if let Some(patch) = brief_patch(table, write, now_us, scratch) {
         return patch;
     }
     let mut fold = Fold::new(table, write.slot, scratch);
@@ -45,8 +45,9 @@ pub fn resolve(
     fold.finish()
 }
 
-/// One command that looks at nothing of the row but what it assigns: no row need be put together.
-fn blind_patch(
+/// One command whose text bounds its work, on a row that is there: of the row no more is put
+/// together than what the command looks at.
+fn brief_patch(
     table: &Table,
     write: &PendingWrite,
     now_us: i64,
@@ -59,25 +60,33 @@ fn blind_patch(
         return None;
     };
     let code = &command.code;
-    if !code.columns.is_empty() || !code.is_brief() || table.stamp(slot, LATEST).is_none() {
+    if !code.is_brief() {
         return None;
     }
-    scratch.resize_with(table.schema().columns.len().max(scratch.len()), Value::default);
+    let columns = table.schema().columns.len();
+    if scratch.len() < columns {
+        scratch.resize_with(columns, Value::default);
+    }
+    match &*code.columns {
+        [] => table.stamp(slot, LATEST)?,
+        columns => table.read_places(slot, LATEST, columns, scratch)?,
+    };
     let mut patch = Patch::new();
-    let resolved = blind_values(command, now_us, scratch, &mut patch);
+    let resolved = brief_values(code, &command.inputs, now_us, scratch, &mut patch);
     Some(resolved.map(|()| Resolved::Patch(slot, patch)).map_err(Stop::from))
 }
 
-/// Adds to a patch what a command assigns that looks at nothing else; `row`: room for its checks.
-fn blind_values(
-    command: &Command,
+/// Adds to a patch what a command assigns whose text bounds its work. In `row` are the columns that
+/// it looks at, and room for the others.
+pub fn brief_values(
+    code: &CommandCode,
+    inputs: &[Value],
     now_us: i64,
     row: &mut [Value],
     patch: &mut Patch,
 ) -> Result<(), types::Error> {
-    let Command { code, inputs, .. } = command;
     for (column, expression) in &code.assignments {
-        patch.push((*column, expression.eval(inputs, &[], now_us)?));
+        patch.push((*column, expression.eval(inputs, row, now_us)?));
     }
     if !code.checks.is_empty() {
         let exchange = |patch: &mut Patch, row: &mut [Value]| {
@@ -93,19 +102,24 @@ fn blind_values(
     Ok(())
 }
 
-/// The row of a write that puts one where none is.
-fn new_row<'w>(table: &Table, write: &'w PendingWrite) -> Option<&'w Row> {
-    let stored = |slot| table.stamp(slot, LATEST).is_some();
+/// Whether nothing has to be evaluated to install a write: a new row, or values of columns that no
+/// secondary index knows of and that are set whatever they were.
+fn stands_as_it_is(table: &Table, write: &PendingWrite) -> bool {
+    let is_stored = || write.slot.is_some_and(|slot| table.stamp(slot, LATEST).is_some());
     match &write.state {
-        WriteState::Put(row) if !write.slot.is_some_and(stored) => Some(row),
-        _ => None,
+        WriteState::Put(_) => !is_stored(),
+        WriteState::Commands(commands) => match &commands[..] {
+            [command] => command.only_sets() && !table.has_secondary_indexes() && is_stored(),
+            _ => false,
+        },
+        WriteState::Delete => false,
     }
 }
 
 /// Installs transactions one after another.
 pub struct Installer {
     catalog: Arc<Catalog>,
-    /// `None`: a new row, which is installed as the write has it.
+    /// `None`: it is installed as the write has it.
     resolved: Vec<Option<Resolved>>,
     scratch: Vec<Value>,
 }
@@ -142,15 +156,16 @@ impl Installer {
                 self.resolved.push(Some(Resolved::Nothing));
                 continue;
             }
-            self.resolved.push(match new_row(table, write) {
-                Some(_) => None,
-                None => Some(resolve(table, write, now_us, &mut self.scratch)?),
+            self.resolved.push(match stands_as_it_is(table, write) {
+                true => None,
+                false => Some(resolve(table, write, now_us, &mut self.scratch)?),
             });
         }
         Ok(())
     }
 
-    /// What [`Installer::resolve`] has made of the writes; `None`: a new row, as its write has it.
+    /// What [`Installer::resolve`] has made of the writes; `None`: a new row or new values, as the
+    /// write has them.
     pub fn resolved(&self) -> &[Option<Resolved>] {
         &self.resolved
     }
@@ -171,7 +186,7 @@ impl Installer {
     }
 }
 
-/// Without anything resolved, a write is a new row as it stands.
+/// Without anything resolved, a write is installed as it stands.
 fn put(
     table: &Table,
     write: &PendingWrite,
@@ -179,10 +194,15 @@ fn put(
     stamp: Stamp,
     undo: &mut UndoArena,
 ) {
-    if let Some(resolved) = resolved {
-        resolved.install(table, &write.key, stamp, undo);
-    } else if let WriteState::Put(row) = &write.state {
-        table.insert(write.key.as_bytes(), row, stamp, undo);
+    match (resolved, &write.state, write.slot) {
+        (Some(resolved), ..) => resolved.install(table, &write.key, stamp, undo),
+        (None, WriteState::Put(row), _) => {
+            table.insert(write.key.as_bytes(), row, stamp, undo);
+        }
+        (None, WriteState::Commands(commands), Some(slot)) => commands
+            .iter()
+            .for_each(|command| table.update_each(slot, command.settings(), stamp, undo)),
+        (None, ..) => {}
     }
 }
 
@@ -361,5 +381,121 @@ impl ColumnSet {
             std::iter::successors(Some(bits).filter(|&bits| bits != 0), next)
                 .map(move |left| (word * 64) as ColumnId + left.trailing_zeros() as ColumnId)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::random::Random;
+    use procedure::access::Check;
+    use procedure::{BinaryOp, Expr, Reg};
+    use smallvec::smallvec;
+    use storage::Store;
+    use types::schema::{ColumnSchema, TableSchema};
+    use types::{DataType, Error, SqlState, TableId};
+
+    use super::*;
+    use crate::pending::RecordId;
+
+    const COLUMNS: u16 = 4;
+
+    /// A key, three numbers and a text.
+    fn table(store: &Store) -> Arc<Table> {
+        let column = |name: &str| ColumnSchema::new(name, DataType::Int8);
+        let mut columns: Vec<_> = ["key", "a", "b", "c"].map(column).into();
+        columns.push(ColumnSchema::new("text", DataType::Text));
+        store.create_table(Arc::new(TableSchema {
+            id: TableId(1),
+            name: "t".into(),
+            columns,
+            primary_key: vec![0],
+            indexes: Vec::new(),
+            hidden_row_id: false,
+        }))
+    }
+
+    fn number(random: &mut Random) -> Expr {
+        let sides = |random: &mut Random| {
+            Box::new(match random.below(3) {
+                0 => Expr::Reg(Reg(random.below(2) as u16)),
+                1 => Expr::Column(1 + random.below(3) as u16),
+                _ => Expr::Const(Value::Int(random.below(9) as i64)),
+            })
+        };
+        match random.below(3) {
+            0 => Expr::Reg(Reg(random.below(2) as u16)),
+            _ => Expr::Binary {
+                op: [BinaryOp::Add, BinaryOp::Multiply][random.below(2) as usize],
+                left: sides(random),
+                right: sides(random),
+                result: DataType::Int4,
+            },
+        }
+    }
+
+    /// It sets some columns, and may check one of them.
+    fn command(random: &mut Random) -> Command {
+        let assigned = (1..COLUMNS).filter(|_| random.below(2) == 0).collect::<Vec<_>>();
+        let mut assignments: Vec<_> =
+            assigned.into_iter().map(|column| (column, number(random))).collect();
+        if random.below(3) == 0 {
+            assignments.push((COLUMNS, Expr::Reg(Reg(2))));
+        }
+        let condition = Expr::Binary {
+            op: BinaryOp::Less,
+            left: Box::new(Expr::Column(1 + random.below(3) as u16)),
+            right: Box::new(Expr::Const(Value::Int(300))),
+            result: DataType::Bool,
+        };
+        let error = Error::new(SqlState::CHECK_VIOLATION, "too large");
+        let checks = (0..random.below(2))
+            .map(|_| Check { condition: condition.clone(), error: error.clone() });
+        let code = Arc::new(CommandCode::new(assignments.into(), checks.collect()));
+        let inputs = smallvec![
+            Value::Int(random.below(100) as i64),
+            Value::Int(random.below(3) as i64 - 1),
+            Value::text("some text that no view can hold"),
+        ];
+        let allowance = code.allowance(&inputs, Budget::default());
+        Command { code, inputs, allowance }
+    }
+
+    /// What is not put together leaves what a row that is put together does, and fails where it
+    /// does.
+    #[test]
+    fn a_command_leaves_the_same_row_whichever_way_it_is_installed() {
+        let (store, twin) = (Store::new(), Store::new());
+        let (table, other) = (table(&store), table(&twin));
+        let mut installer = Installer::new(store.catalog());
+        let (mut random, mut ended) = (Random::new(11), [0; 3]);
+        let (mut one, mut two) = (store.begin_block(1, 1), twin.begin_block(1, 1));
+        let key = Key::from_int(1);
+        let row = [1, 10, 20, 30].map(Value::Int).into_iter().chain([Value::text("short")]);
+        let row: Row = row.collect();
+        let slot = table.insert(key.as_bytes(), &row, Stamp::new(1, 0), one.arena(0));
+        assert_eq!(slot, other.insert(key.as_bytes(), &row, Stamp::new(1, 0), two.arena(0)));
+        for position in 1..5000 {
+            let state = WriteState::Commands(smallvec![command(&mut random)]);
+            let only_sets = matches!(&state, WriteState::Commands(c) if c[0].only_sets());
+            let record = RecordId::of(Some(slot), &key);
+            let (slot, key) = (Some(slot), key.clone());
+            let write = PendingWrite { table: TableId(1), record, slot, key, existed: true, state };
+            let stamp = Stamp::new(1, position);
+            let writes = std::slice::from_ref(&write);
+            let installed = installer.install(writes, 0, stamp, one.arena(0));
+            let mut scratch = Vec::new();
+            let mut fold = Fold::new(&other, write.slot, &mut scratch);
+            let folded = fold.apply(&write, 0).and_then(|()| fold.finish());
+            let folded = folded.map(|f| f.install(&other, &write.key, stamp, two.arena(0)));
+            assert_eq!(format!("{installed:?}"), format!("{folded:?}"), "{write:?}");
+            ended[if installed.is_err() { 2 } else { usize::from(only_sets) }] += 1;
+            let rows = [&table, &other].map(|table| {
+                let mut row = Vec::new();
+                let slot = write.slot.expect("it is there");
+                (table.read_row(slot, LATEST, &mut row), row)
+            });
+            assert_eq!(rows[0], rows[1], "{write:?}");
+        }
+        assert!(ended.iter().all(|count| *count > 100), "{ended:?}");
     }
 }

@@ -93,6 +93,24 @@ pub struct Command {
     pub allowance: Budget,
 }
 
+impl Command {
+    /// Whether it does nothing but set columns to its inputs, which are there.
+    #[inline]
+    pub fn only_sets(&self) -> bool {
+        self.code.sets_inputs && self.settings().count() == self.code.assignments.len()
+    }
+
+    /// What is assigned by a command that [only sets](Command::only_sets).
+    #[inline]
+    pub fn settings(&self) -> impl Iterator<Item = (ColumnId, &Value)> + Clone {
+        let value = |expression: &Expr| match expression {
+            Expr::Reg(register) => self.inputs.get(usize::from(register.0)),
+            _ => None,
+        };
+        self.code.assignments.iter().filter_map(move |(column, set)| Some((*column, value(set)?)))
+    }
+}
+
 /// The part of a command that all its calls share. In its expressions, `Column(c)` is the row's
 /// value before the command and `Reg(i)` is `inputs[i]`; in `checks`, `Column(c)` is the value
 /// after.
@@ -101,6 +119,8 @@ pub struct CommandCode {
     /// Evaluated on the old row, then assigned together. Assignment casts are part of them.
     pub assignments: Box<[(ColumnId, Expr)]>,
     pub checks: Box<[Check]>,
+    /// Nothing is computed and nothing is checked: what is assigned are inputs as they are.
+    pub sets_inputs: bool,
     /// Columns that must hold their values before the command is applied, ascending.
     pub columns: Box<[ColumnId]>,
     /// What issuing it costs: its expressions' nodes, and the writing of its constants.
@@ -149,7 +169,9 @@ impl CommandCode {
         let assigned = assignments.iter().map(|(column, _)| *column);
         let metering = metering(expressions, table, assigned);
         let (columns, long) = (columns.into(), long_columns(table));
-        CommandCode { assignments, checks, columns, units, text_bytes, metering, long }
+        let sets_inputs =
+            checks.is_empty() && assignments.iter().all(|(_, value)| matches!(value, Expr::Reg(_)));
+        CommandCode { assignments, checks, sets_inputs, columns, units, text_bytes, metering, long }
     }
 }
 

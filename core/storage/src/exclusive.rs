@@ -89,6 +89,28 @@ impl Table {
         Some(stamp.stamp())
     }
 
+    /// The same, each column into the place that it has in a row.
+    pub fn read_exclusive_places(
+        &self,
+        slot: Slot,
+        columns: &[ColumnId],
+        row: &mut [Value],
+    ) -> Option<Stamp> {
+        let record = self.records.record(slot)?;
+        let stamp = StampWord(record[STAMP].load(Ordering::Relaxed));
+        if stamp.state() != State::Live {
+            return None;
+        }
+        let layout = &self.records.layout;
+        let payload = &record[layout.payload..];
+        let load = |place: usize| payload[place].load(Ordering::Relaxed);
+        for id in columns {
+            let value = &mut row[usize::from(*id)];
+            layout.column(*id).decode_into(load, &self.records.heap, value);
+        }
+        Some(stamp.stamp())
+    }
+
     /// When a record was last changed, and whether it holds a row since.
     #[inline]
     pub fn last_change(&self, slot: Slot) -> (Stamp, bool) {

@@ -337,6 +337,26 @@ impl Table {
         Some(stamp)
     }
 
+    /// The given columns of the row visible at `at`, each into the place that it has in a row.
+    pub fn read_places(
+        &self,
+        slot: Slot,
+        at: Height,
+        columns: &[ColumnId],
+        row: &mut [Value],
+    ) -> Option<Stamp> {
+        let Records { layout, heap, .. } = &*self.records;
+        let mut cells: SmallVec<[Cell; 8]> = SmallVec::new();
+        let stamp = self.records.read(slot, at, |payload| {
+            cells.clear();
+            cells.extend(columns.iter().map(|id| load_cell(layout.column(*id), payload)));
+        })?;
+        for (id, cell) in columns.iter().zip(&cells) {
+            row[usize::from(*id)].set(layout.column(*id).decode_cell(*cell, heap));
+        }
+        Some(stamp)
+    }
+
     /// The whole row visible at `at`, in place of what `out` held.
     pub fn read_row(&self, slot: Slot, at: Height, out: &mut Vec<Value>) -> Option<Stamp> {
         let mut words: SmallVec<[u64; IMAGE_WORDS]> = SmallVec::new();
@@ -412,14 +432,26 @@ impl Table {
         stamp: Stamp,
         undo: &mut UndoArena,
     ) {
-        debug_assert!(columns.iter().all(|(id, _)| !self.schema.primary_key.contains(id)));
+        self.update_each(slot, columns.iter().map(|(id, value)| (*id, value)), stamp, undo);
+    }
+
+    /// The same of values that lie elsewhere.
+    #[inline]
+    pub fn update_each<'v>(
+        &self,
+        slot: Slot,
+        columns: impl Iterator<Item = (ColumnId, &'v Value)> + Clone,
+        stamp: Stamp,
+        undo: &mut UndoArena,
+    ) {
+        debug_assert!(columns.clone().all(|(id, _)| !self.schema.primary_key.contains(&id)));
         let Records { layout, heap, .. } = &*self.records;
-        if self.has_secondary && self.touches_an_index(columns) {
-            self.note_strings(slot, columns.iter().map(|(id, _)| layout.column(*id)), undo);
+        if self.has_secondary && self.touches_an_index(columns.clone()) {
+            self.note_strings(slot, columns.clone().map(|(id, _)| layout.column(id)), undo);
             let mut payload = std::mem::take(&mut undo.payload);
             self.load_payload(slot, &mut payload);
             for (id, value) in columns {
-                let column = layout.column(*id);
+                let column = layout.column(id);
                 column.set(column.encode(value, heap), &mut payload);
             }
             self.overwrite(slot, &payload, stamp, undo);
@@ -428,7 +460,7 @@ impl Table {
         }
         self.records.write(slot, stamp, State::Live, undo, |payload, undo| {
             for (id, value) in columns {
-                let column = layout.column(*id);
+                let column = layout.column(id);
                 if let Some(view) = column.long_string(payload) {
                     self.note_string(slot, view, undo);
                 }
@@ -471,10 +503,19 @@ impl Table {
         undo.garbage.push(self.garbage(slot, GarbageKind::Record));
     }
 
-    fn touches_an_index(&self, columns: &[(ColumnId, Value)]) -> bool {
+    /// Whether it has an index beside the primary key's.
+    #[inline]
+    pub fn has_secondary_indexes(&self) -> bool {
+        self.has_secondary
+    }
+
+    fn touches_an_index<'v>(
+        &self,
+        columns: impl Iterator<Item = (ColumnId, &'v Value)> + Clone,
+    ) -> bool {
         self.secondary_indexes()
             .flat_map(|(_, index)| &*index.columns)
-            .any(|indexed| columns.iter().any(|(id, _)| *id == indexed.id))
+            .any(|indexed| columns.clone().any(|(id, _)| id == indexed.id))
     }
 
     /// Writes a whole payload over a record, live or deleted.

@@ -19,6 +19,7 @@ use storage::{Catalog, Slot, Table, UndoArena};
 use types::{ColumnId, Key, Position, Stamp, Stop, TableId, Value};
 
 use concurrency::Moment;
+use concurrency::install::{Patch, brief_values};
 
 use super::mutant::Mutant;
 
@@ -87,7 +88,7 @@ pub struct InPlace<'a> {
     /// (what, who) has scanned where others may be rolled back.
     pub scans: Vec<(TableId, Position)>,
     scratch: Vec<Value>,
-    assigned: Vec<(ColumnId, Value)>,
+    assigned: Patch,
 }
 
 impl<'a> InPlace<'a> {
@@ -112,7 +113,7 @@ impl<'a> InPlace<'a> {
             edges: Vec::new(),
             scans: Vec::new(),
             scratch: Vec::new(),
-            assigned: Vec::new(),
+            assigned: Patch::new(),
         }
     }
 
@@ -256,19 +257,20 @@ impl<'a> InPlace<'a> {
         if !is_there {
             return Ok(false);
         }
-        let width = table.schema().columns.len().max(columns.len());
-        self.scratch.resize_with(width, Value::default);
-        let mut values: smallvec::SmallVec<[Value; 4]> = smallvec::smallvec![];
-        values.resize(columns.len(), Value::Null);
-        table.read_exclusive(slot, columns, &mut values);
-        for (column, value) in columns.iter().zip(values) {
-            self.scratch[usize::from(*column)] = value;
+        let width = table.schema().columns.len();
+        if self.scratch.len() < width {
+            self.scratch.resize_with(width, Value::default);
         }
-        code.apply(inputs, &mut self.scratch, self.moment.now_us, allowance)?;
+        table.read_exclusive_places(slot, columns, &mut self.scratch);
+        let (row, now_us) = (&mut self.scratch, self.moment.now_us);
         self.assigned.clear();
-        for (column, _) in assignments {
-            let value = std::mem::take(&mut self.scratch[usize::from(*column)]);
-            self.assigned.push((*column, value));
+        if code.is_brief() {
+            brief_values(code, inputs, now_us, row, &mut self.assigned)?;
+        } else {
+            code.apply(inputs, row, now_us, allowance)?;
+            let value = |row: &mut [Value], column| std::mem::take(&mut row[usize::from(column)]);
+            self.assigned
+                .extend(assignments.iter().map(|(column, _)| (*column, value(row, *column))));
         }
         if self.keeps_images {
             self.keep_image(table, slot);
