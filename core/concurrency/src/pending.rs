@@ -38,14 +38,25 @@ impl RecordId {
     }
 }
 
+/// One of 64 bits, by the highest of a product, to which all of a number's contribute.
+#[inline]
+fn filter_bit(record: RecordId) -> u64 {
+    1 << (record.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
+}
+
 fn hash(bytes: &[u8]) -> u64 {
     let mut state = bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
+    let mut mix = |word| {
         let product = u128::from(state ^ u64::from_be_bytes(word) ^ 0x9e37_79b9_7f4a_7c15)
             * 0xd6e8_feb8_6659_fd93;
         state = (product as u64) ^ (product >> 64) as u64;
+    };
+    let (whole, rest) = bytes.as_chunks();
+    whole.iter().for_each(|word| mix(*word));
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        mix(word);
     }
     state
 }
@@ -97,6 +108,8 @@ pub struct WriteSet {
     writes: Vec<PendingWrite>,
     /// Of the writes, in their order.
     records: Vec<RecordId>,
+    /// The [bits](filter_bit) of the records: most look-ups are of a record that was not written.
+    filter: u64,
     index: Option<Places>,
     /// Tables with a write.
     tables: SmallVec<[TableId; 4]>,
@@ -128,6 +141,7 @@ impl WriteSet {
 
     fn forget(&mut self) {
         self.records.clear();
+        self.filter = 0;
         self.index = None;
         self.tables.clear();
         self.own_rows.clear();
@@ -212,7 +226,15 @@ impl WriteSet {
     }
 
     /// Position of the write to this record.
+    #[inline]
     pub fn find(&self, table: TableId, record: RecordId, key: &Key) -> Option<usize> {
+        match self.filter & filter_bit(record) {
+            0 => None,
+            _ => self.find_written(table, record, key),
+        }
+    }
+
+    fn find_written(&self, table: TableId, record: RecordId, key: &Key) -> Option<usize> {
         let is_it = |w: &PendingWrite| w.record == record && w.table == table && w.key == *key;
         match &self.index {
             None => self
@@ -239,6 +261,7 @@ impl WriteSet {
         if !self.tables.contains(&write.table) {
             self.tables.push(write.table);
         }
+        self.filter |= filter_bit(write.record);
         self.records.push(write.record);
         self.writes.push(write);
         if self.index.is_none() && self.writes.len() > LINEAR_MAX {

@@ -156,9 +156,13 @@ impl Column {
     pub(crate) fn set(&self, cell: Cell, payload: &mut [u64]) {
         let nulls = &mut payload[self.null_word as usize];
         *nulls = if cell.null { *nulls | self.null_bit } else { *nulls & !self.null_bit };
-        let range = self.range();
-        let words = range.len();
-        payload[range].copy_from_slice(&cell.words[..words]);
+        // One or two words are not worth the call that a copy of either makes.
+        let [first, second] = cell.words;
+        match &mut payload[self.range()] {
+            [word] => *word = first,
+            [word, next] => (*word, *next) = (first, second),
+            _ => {}
+        }
     }
 
     /// Like [`Column::set`], into a record.
@@ -234,10 +238,6 @@ impl Column {
         });
     }
 
-    /// The value of validated words.
-    #[inline(never)]
-    pub(crate) fn decode(&self, cell: Cell, heap: &Heap) -> Value {
-        if cell.null {
     /// The value of validated words, the most usual kind without a detour.
     #[inline]
     pub(crate) fn decode_cell(&self, cell: Cell, heap: &Heap) -> Value {
@@ -247,6 +247,10 @@ impl Column {
         }
     }
 
+    /// The value of validated words.
+    #[inline(never)]
+    pub(crate) fn decode(&self, cell: Cell, heap: &Heap) -> Value {
+        if cell.null {
             return Value::Null;
         }
         let word = cell.words[0];
