@@ -306,3 +306,35 @@ UPDATE t SET v = v;
 RESET SESSION AUTHORIZATION;
 SELECT pg_has_role('reader', 'staff', 'MEMBER'), pg_has_role('writer', 'staff', 'MEMBER');
 -- t|f
+
+-- # Columns that follow from others
+RESET SESSION AUTHORIZATION;
+CREATE TABLE g (id int PRIMARY KEY, n int, twice int GENERATED ALWAYS AS (n * 2) STORED, note text);
+GRANT SELECT, UPDATE (n), INSERT (id, n) ON g TO reader;
+SET SESSION AUTHORIZATION reader;
+INSERT INTO g VALUES (1, 1);
+INSERT INTO g SELECT 2, 2;
+INSERT INTO g VALUES (3, 1, DEFAULT);
+-- ERROR 42501: permission denied for table g
+INSERT INTO g VALUES (3, 1, DEFAULT, 'x');
+-- ERROR 42501: permission denied for table g
+INSERT INTO g DEFAULT VALUES;
+-- ERROR 23502: null value in column "id" of relation "g" violates not-null constraint
+INSERT INTO g (id, n) VALUES (2, 1) ON CONFLICT (id) DO UPDATE SET n = excluded.n;
+INSERT INTO g (id, n) VALUES (2, 1) ON CONFLICT (id) DO UPDATE SET note = 'x';
+-- ERROR 42501: permission denied for table g
+UPDATE g SET n = n + 1 WHERE id = 1;
+UPDATE g SET n = n + 1;
+UPDATE g SET n = 5, twice = DEFAULT;
+-- ERROR 42501: permission denied for table g
+UPDATE g SET note = 'x' WHERE id = 1;
+-- ERROR 42501: permission denied for table g
+MERGE INTO g USING (VALUES (1, 7)) AS s (a, b) ON g.id = s.a WHEN MATCHED THEN UPDATE SET n = s.b;
+MERGE INTO g USING (VALUES (1, 7)) AS s (a, b) ON g.id = s.a WHEN MATCHED THEN UPDATE SET note = 'x';
+-- ERROR 42501: permission denied for table g
+MERGE INTO g USING (VALUES (9, 7)) AS s (a, b) ON g.id = s.a WHEN NOT MATCHED THEN INSERT VALUES (s.a, s.b);
+SELECT * FROM g ORDER BY id;
+-- 1|7|14|NULL
+-- 2|2|4|NULL
+-- 9|7|14|NULL
+RESET SESSION AUTHORIZATION;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use identity::Privileges;
 use procedure::bound::long_columns;
 use procedure::step::{Carried, Phi};
 use procedure::{BinaryOp, Column, CommandCode, Expr, Query, Reg, Step};
@@ -263,6 +264,8 @@ impl Binder<'_> {
         let identities = self.catalog.identities(table.id());
         for (name, value) in pairs {
             let column = set_column(table, name).map_err(|error| self.at(name.span(), error))?;
+            // What follows from it by GENERATED needs no privilege of its own.
+            self.needs_columns(table.id(), Privileges::UPDATE, [column]);
             if identities.contains(&(column, Identity::Always)) && !is_default(value) {
                 return Err(Error::new(
                     SqlState::GENERATED_ALWAYS,

@@ -17,7 +17,7 @@ use super::plan::{Wishes, plan as plan_of};
 use super::scope::Scope;
 use super::state::Waits;
 use crate::schema::catalog::Table;
-use crate::syntax::changes::{is_default, is_plain, single_row};
+use crate::syntax::changes::{given_columns, is_default, is_plain, single_row};
 use crate::syntax::names::{fold, simple_name};
 use crate::syntax::sequence::overriding;
 
@@ -32,7 +32,9 @@ impl Binder<'_> {
             None => table.name().to_owned(),
         };
         let columns = self.target_columns(&table, &insert.columns)?;
-        self.needs_inserted(&table, &columns, insert.columns.is_empty());
+        let is_listed = !insert.columns.is_empty();
+        let width = if is_listed { columns.len() } else { given_columns(insert.source.as_deref()) };
+        self.needs_inserted(&table, &columns[..columns.len().min(width)]);
         let mut scope = Scope::default();
         scope.add_table(&table, &shown);
         let returning = self.returning_clause(&scope, insert.returning.as_deref(), emit)?;
@@ -40,7 +42,6 @@ impl Binder<'_> {
         let identities = self.catalog.identities(table.id());
         let overriding = overriding(insert);
         let beside = Vec::new();
-        let is_listed = !insert.columns.is_empty();
         let plan = InsertPlan {
             table,
             columns,
@@ -71,9 +72,9 @@ impl Binder<'_> {
         }
     }
 
-    /// Without a list, a row of nothing but defaults needs the privilege on the table.
-    fn needs_inserted(&mut self, table: &Table, columns: &[ColumnId], is_whole: bool) {
-        match is_whole && columns.is_empty() {
+    /// A row of nothing but defaults needs the privilege for some column.
+    fn needs_inserted(&mut self, table: &Table, columns: &[ColumnId]) {
+        match columns.is_empty() {
             true => self.needs_some(table, Privileges::INSERT),
             false => self.needs_columns(table.id(), Privileges::INSERT, columns.iter().copied()),
         }
@@ -424,8 +425,6 @@ impl Binder<'_> {
             excluded.columns.iter_mut().for_each(|c| c.hidden = true);
         }
         let assignments = self.assignments(&scope, table, &update.assignments)?;
-        let assigned = assignments.iter().map(|(column, _)| *column);
-        self.needs_columns(table.id(), Privileges::UPDATE, assigned);
         let condition = match &update.selection {
             None => None,
             Some(condition) => {
@@ -445,7 +444,8 @@ impl Binder<'_> {
         values: &[ast::Expr],
     ) -> Result<(Vec<ColumnId>, Vec<Expr>)> {
         let columns = self.target_columns(table, names)?;
-        self.needs_inserted(table, &columns, names.is_empty());
+        let width = if names.is_empty() { values.len() } else { columns.len() };
+        self.needs_inserted(table, &columns[..columns.len().min(width)]);
         let mut plan = self.merged(table, columns, (Returning::default(), Vec::new()));
         plan.is_listed = !names.is_empty();
         let values = self.row_of_values(&plan, scope, values)?;

@@ -244,8 +244,6 @@ impl Binder<'_> {
                 [one] if one.target.to_string().contains(NOTHING) => Action::Nothing,
                 assignments => {
                     let assignments = self.assignments(&scope, table, assignments)?;
-                    let assigned = assignments.iter().map(|(column, _)| *column);
-                    self.needs_columns(table.id(), Privileges::UPDATE, assigned);
                     Action::Update(assignments)
                 }
             },

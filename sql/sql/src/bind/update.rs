@@ -48,8 +48,6 @@ impl Binder<'_> {
         let returning = self.returning_clause(&from.scope, update.returning.as_deref(), emit)?;
         self.begin_applied();
         let assignments = self.assignments(&from.scope, &table, &update.assignments)?;
-        let assigned = assignments.iter().map(|(column, _)| *column);
-        self.needs_columns(table.id(), Privileges::UPDATE, assigned);
         self.where_clause(&mut from, update.selection.as_ref())?;
         let draws = assignments.iter().any(|(_, value)| value.draws());
         let is_alone = from.items.len() == 1 && !self.is_late();

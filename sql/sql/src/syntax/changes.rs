@@ -37,6 +37,21 @@ pub(crate) fn single_row(query: &ast::Query) -> Option<&[ast::Expr]> {
     }
 }
 
+/// How many columns an INSERT without a list of them gives values for, as far as its text tells.
+pub(crate) fn given_columns(source: Option<&ast::Query>) -> usize {
+    let Some(source) = source else { return 0 };
+    let names_all = |items: &[ast::SelectItem]| {
+        use ast::SelectItem as Item;
+        let is_one = |it: &Item| matches!(it, Item::UnnamedExpr(_) | Item::ExprWithAlias { .. });
+        items.iter().all(is_one)
+    };
+    match &*source.body {
+        ast::SetExpr::Values(values) => values.rows.first().map_or(0, |row| row.content.len()),
+        ast::SetExpr::Select(select) if names_all(&select.projection) => select.projection.len(),
+        _ => usize::MAX,
+    }
+}
+
 pub(crate) fn is_plain(query: &ast::Query) -> bool {
     query.with.is_none()
         && query.order_by.is_none()
