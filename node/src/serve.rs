@@ -21,6 +21,7 @@ use tracing::{info, warn};
 
 use ledger::Files;
 use pgfront::Listener;
+use sql::session::Database;
 use web_console::WayIn;
 
 use crate::cli::{Exit, Output};
@@ -83,10 +84,7 @@ async fn serve(settings: &Settings, output: Output) -> Result<()> {
     let recovery_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     observed.metrics.recovery_ms.set(recovery_ms);
     show(&databases, &observed);
-    if let Some(joined) = &joined {
-        let _ = observed.forks.set(joined.forks().clone());
-        let _ = observed.rotation.set(joined.rotation().clone());
-    }
+    joined.iter().for_each(|joined| take_part(joined, &observed, &database));
     observed.enter(Phase::Ready);
     tokio::spawn(prune::watch(observed.clone(), settings.prune_keep_blocks));
     let height = database.engine.head().height;
@@ -196,6 +194,13 @@ fn io_threads(settings: &Settings) -> usize {
         0 => std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)),
         threads => threads as usize,
     }
+}
+
+/// What a member tells of itself, and does for the others.
+fn take_part(joined: &Joined, observed: &Observed, database: &Arc<Database>) {
+    let _ = observed.forks.set(joined.forks().clone());
+    let _ = observed.rotation.set(joined.rotation().clone());
+    joined.endorse(database);
 }
 
 /// The way in for clients of this machine; it lies in the data folder, which exists by now. A node

@@ -15,10 +15,12 @@ use futures::future::BoxFuture;
 use ledger::hash::{from_hex, to_hex};
 use ledger::{Batch, BlockWriter, Electors, Files, Hash, Parameters, Stream, read_record};
 use pgcatalog::{Member, Misbehaviour};
+use sql::session::Database;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
+use super::endorsing::{self, Endorsing};
 use super::forks::{Comparing, Forks};
 use super::neighbours::Neighbours;
 use super::orderers::{Beginning, Kind, Place};
@@ -45,10 +47,7 @@ pub struct Enrolment {
 /// A member that takes part, until it leaves.
 pub struct Joined {
     runtime: Option<Runtime>,
-    place: Arc<dyn Place>,
-    engine: Arc<OnceLock<Arc<Engine>>>,
-    votes: Arc<Votes>,
-    forks: Arc<Forks>,
+    face: Arc<Face>,
     neighbours: Arc<Neighbours>,
     rotation: Arc<Rotation>,
     voter: Option<JoinHandle<()>>,
@@ -121,7 +120,7 @@ impl Enrolment {
         let address = plan.member(id).map(|member| member.address.clone()).unwrap_or_default();
         let engine: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let forks: Arc<Forks> = Arc::default();
-        let (place, journal, neighbours, rotation) = runtime.block_on(async {
+        let (face, journal, neighbours, rotation) = runtime.block_on(async {
             let listener = listen(&address).await?;
             let (place, journal) = kind
                 .begin(Beginning {
@@ -148,6 +147,7 @@ impl Enrolment {
                 files,
                 votes: Arc::clone(&votes),
                 forks: Arc::clone(&forks),
+                endorsing: Endorsing::new(id, &peers),
             });
             tokio::spawn(Arc::clone(&votes).send_to_all(peers.clone()));
             tokio::spawn(distrust(Arc::clone(&place), Arc::clone(&votes)));
@@ -162,13 +162,12 @@ impl Enrolment {
                 peers,
                 place: Arc::clone(&place),
             };
-            tokio::spawn(answer(listener, plan, secrets, members, face));
-            anyhow::Ok((place, journal, neighbours, rotation.begin_to_run()))
+            tokio::spawn(answer(listener, plan, secrets, members, Arc::clone(&face)));
+            anyhow::Ok((face, journal, neighbours, rotation.begin_to_run()))
         })?;
         info!(id, order = kind.name(), address, "this node is a member of a cluster");
         let (runtime, voter) = (Some(runtime), Some(voter));
-        let joined = Joined { runtime, place, engine, votes, forks, neighbours, rotation, voter };
-        Ok((joined, journal))
+        Ok((Joined { runtime, face, neighbours, rotation, voter }, journal))
     }
 }
 
@@ -269,12 +268,12 @@ fn start_votes(
 
 impl Joined {
     pub fn orderer(&self) -> Elsewhere {
-        self.place.orderer()
+        self.face.place.orderer()
     }
 
     /// For the metrics.
     pub fn tells_order(&self) -> Box<dyn Fn() -> Order + Send + Sync> {
-        let place = Arc::clone(&self.place);
+        let place = Arc::clone(&self.face.place);
         Box::new(move || place.order())
     }
 
@@ -285,18 +284,23 @@ impl Joined {
     }
 
     pub fn tells_misbehaviour(&self) -> Box<dyn Fn() -> Vec<Misbehaviour> + Send + Sync> {
-        let place = Arc::clone(&self.place);
+        let place = Arc::clone(&self.face.place);
         Box::new(move || place.misbehaviour())
     }
 
     /// Whose head is told from now on.
     pub fn tell_of(&self, engine: &Arc<Engine>) {
-        let _ = self.engine.set(Arc::clone(engine));
-        self.votes.watch(engine);
+        let _ = self.face.engine.set(Arc::clone(engine));
+        self.face.votes.watch(engine);
+    }
+
+    /// Endorses for the other members from now on, and has its sessions ask them.
+    pub fn endorse(&self, database: &Arc<Database>) {
+        self.face.endorsing.begin(database);
     }
 
     pub fn forks(&self) -> &Arc<Forks> {
-        &self.forks
+        &self.face.forks
     }
 
     pub fn rotation(&self) -> &Arc<Rotation> {
@@ -304,20 +308,20 @@ impl Joined {
     }
 
     pub fn votes(&self) -> &Arc<Votes> {
-        &self.votes
+        &self.face.votes
     }
 
     /// Takes no part any more. The ledger is in order.
     pub fn leave(mut self) -> Result<()> {
         if let Some(runtime) = self.runtime.take() {
-            runtime.block_on(self.place.stop());
+            runtime.block_on(self.face.place.stop());
             runtime.shutdown_background();
         }
-        self.votes.end();
+        self.face.votes.end();
         if let Some(voter) = self.voter.take() {
             let _ = voter.join();
         }
-        self.place.rest().context("cannot mark the end of the ledger")
+        self.face.place.rest().context("cannot mark the end of the ledger")
     }
 }
 
@@ -332,6 +336,7 @@ struct Face {
     files: Arc<dyn Files>,
     votes: Arc<Votes>,
     forks: Arc<Forks>,
+    endorsing: Arc<Endorsing>,
 }
 
 impl Face {
@@ -384,6 +389,9 @@ impl Answering for Face {
     fn answer(&self, from: u64, request: Bytes) -> BoxFuture<'static, Answer> {
         if let Some((&remote::MARK, ask)) = request.split_first() {
             return self.answer_of_files(request.slice_ref(ask));
+        }
+        if let Some((&endorsing::MARK, envelope)) = request.split_first() {
+            return self.endorsing.answer(request.slice_ref(envelope));
         }
         if request == STATUS {
             let report = serde_json::to_vec(&self.report()).map_err(std::io::Error::other);

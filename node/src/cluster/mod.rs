@@ -5,6 +5,7 @@
 
 mod against;
 mod change;
+mod endorsing;
 mod fetch;
 mod folders;
 mod follow;

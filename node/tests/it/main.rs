@@ -13,6 +13,7 @@ mod console;
 mod databases;
 mod disasters;
 mod doors;
+mod endorsed;
 mod export;
 mod failover;
 mod interrupts;

@@ -10,7 +10,7 @@ use super::roles::{connection, files_hold};
 use super::{Node, path, run};
 
 /// What a command prints, which has to succeed.
-fn printed(arguments: &[&str]) -> String {
+pub fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));

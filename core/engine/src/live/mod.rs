@@ -190,6 +190,20 @@ impl Engine {
         self.shared.submit_signed(envelope, own)
     }
 
+    /// An envelope of this node's that is not handed in: what has seen that block, for others to
+    /// agree to.
+    ///
+    /// # Errors
+    /// It can be none.
+    pub fn draft(
+        &self,
+        submitter: Submitter<'_>,
+        request: &[u8],
+        seen_height: Height,
+    ) -> Result<bytes::Bytes, Error> {
+        self.shared.draft(submitter, request, seen_height)
+    }
+
     /// The key that this node signs by.
     pub fn node_key(&self) -> Option<ledger::signatures::PublicKey> {
         self.shared.node_key()

@@ -228,7 +228,15 @@ impl Shared {
         let compiled = compiled.filter(|_| *barrier == Barrier::None);
         let shared = self;
         let number = shared.draw();
-        let read = |number| shared.envelope(submitter, number, request);
+        let seen = shared.released.load(Ordering::Acquire);
+        let read = |number| {
+            let envelope = shared.envelope(submitter, number, (request, seen))?;
+            // Said at once what each replica would say.
+            if shared.language.asks_for_approvals() {
+                approvals_suffice(&*shared.language, &envelope.view()?)?;
+            }
+            Ok(envelope)
+        };
         let envelope = read(number)?;
         let in_time = |envelope| match shared.is_recent(number) {
             true => Ok(envelope),
@@ -293,6 +301,17 @@ impl Shared {
         let (mut view, mut room) = (view.clone(), [0; 64]);
         view.sign(signer, &mut room)?;
         Ok(Some(EnvelopeBytes::read(view.encode()?)))
+    }
+
+    /// An envelope that is not handed in yet, since others have to agree to it first.
+    pub fn draft(
+        &self,
+        submitter: Submitter<'_>,
+        request: &[u8],
+        seen_height: Height,
+    ) -> Result<bytes::Bytes, Error> {
+        let drawn = self.envelope(submitter, self.draw(), (request, seen_height))?;
+        drawn.view()?.encode()
     }
 
     /// The key that this node signs by.
@@ -402,7 +421,7 @@ impl Shared {
         &self,
         submitter: Submitter<'_>,
         sequence: u64,
-        request: &[u8],
+        (request, seen_height): (&[u8], Height),
     ) -> Result<EnvelopeBytes, Error> {
         let submission = match submitter.key {
             Some(key) => Submission::Key(key),
@@ -415,7 +434,7 @@ impl Shared {
             principal: submitter.principal,
             submission,
             expires_us: now_us.saturating_add(self.expiry_us.load(Ordering::Acquire)),
-            seen_height: self.released.load(Ordering::Acquire),
+            seen_height,
             settings: submitter.role.map(|role| (ROLE, role)).into_iter().collect(),
             seed: submitter.seed,
             request,
@@ -430,11 +449,7 @@ impl Shared {
             {
                 envelope.sign(signer, &mut room)?;
             }
-            // Said at once what each replica would say.
             signers_may(&*self.language, &envelope)?;
-        }
-        if self.language.asks_for_approvals() {
-            approvals_suffice(&*self.language, &envelope)?;
         }
         let is_signed = !envelope.signatures.is_empty();
         let envelope = envelope.encode()?;

@@ -45,6 +45,13 @@ impl Session {
             let what = "tally_approve() needs an envelope";
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, what));
         };
+        let approved = self.approved(&bytes, view)?;
+        let row = [Value::Bytes(approved.to_vec().into())];
+        Ok(Answer::Rows { rows: vec![row.into()], tag: Tag::Select, lease: None })
+    }
+
+    /// An envelope with this node's approval, for any session.
+    pub(super) fn approved(&mut self, bytes: &[u8], view: &View) -> Result<bytes::Bytes> {
         let Some(snapshot) = &view.snapshot else {
             let what = "tally_approve() cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
@@ -54,7 +61,7 @@ impl Session {
         let organisation = organisation_of(catalog, engine.node_key())?;
         let named = self.database.commons.approval_check.get().map(String::as_str);
         let check = check_function(catalog, named, &organisation)?;
-        let envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(&bytes));
+        let envelope = EnvelopeBytes::read(bytes::Bytes::copy_from_slice(bytes));
         let asked = envelope.view()?;
         if asked.ledger_id != engine.ledger_id() {
             let what = "the envelope is for another ledger";
@@ -65,11 +72,10 @@ impl Session {
         let seen = asked.seen_height;
         drop(asked);
         let moment = self.moment_of(&transaction.body, seen, snapshot)?;
-        self.simulate(&transaction, &check, (&**snapshot, moment), &view.versioned)?;
-        let approved = engine.approve(&bytes)?;
+        self.simulate(&transaction, seen, &check, (&**snapshot, moment), &view.versioned)?;
+        let approved = engine.approve(bytes)?;
         EnvelopeBytes::read(approved.clone()).check_signatures()?;
-        let row = [Value::Bytes(approved.to_vec().into())];
-        Ok(Answer::Rows { rows: vec![row.into()], tag: Tag::Select, lease: None })
+        Ok(approved)
     }
 
     /// When it is simulated: behind the newest block, so that its row ids are no one's.
@@ -101,6 +107,7 @@ impl Session {
     fn simulate(
         &mut self,
         transaction: &Transaction,
+        seen: Height,
         check: &Arc<Routine>,
         (snapshot, moment): (&Snapshot, Moment),
         versioned: &Versioned,
@@ -132,7 +139,8 @@ impl Session {
                 if let Some(asked) = endorsed {
                     let of = (versioned, &transaction.body);
                     let own = endorsed_of(of, &result, &mut overlay, frame.meter())?;
-                    compare(&versioned.catalog, asked, &own)?;
+                    let own = (&own, snapshot.height());
+                    compare(&versioned.catalog, (asked, seen), own)?;
                 }
             }
             look.run(frame, &mut overlay)

@@ -34,7 +34,7 @@ use procedure::{Expr, Frame, Meter, ProgramResult};
 use storage::Snapshot;
 use types::codec::encode_value;
 use types::key::decode_key;
-use types::{ColumnId, Error, Key, Result, SqlState, Stop, TableId, Value};
+use types::{ColumnId, Error, Height, Key, Result, SqlState, Stop, TableId, Value};
 
 use super::answer::{Answer, Tag};
 use super::guard::{aside, error_of};
@@ -320,24 +320,33 @@ fn not_one_by_one(stop: Stop) -> Stop {
             let why = why.unwrap_or_else(|| error.message().to_owned());
             let what = "the transaction cannot be endorsed";
             Stop::Rejected(
-                Error::unsupported(what)
-                    .with_detail(format!("Its rows cannot be written one after the other: {why}")),
+                Error::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+                    .with_detail(format!("Its rows cannot be written one after the other: {why}"))
+                    .with_hint(
+                        "Split it into several transactions, or have it approved in place of \
+                         endorsed.",
+                    ),
             )
         }
         stop => stop,
     }
 }
 
-/// Whether two nodes have come to the same.
+/// Whether two nodes have come to the same; `seen`: the block that the other has simulated it on.
 ///
 /// # Errors
-/// 42T02: the first difference, with the key that it is at.
-pub(super) fn compare(catalog: &Catalog, asked: &Endorsed, own: &Endorsed) -> Result<()> {
+/// 42T02: the first difference, with the key that it is at. 40001: it is from what has changed
+/// since.
+pub(super) fn compare(
+    catalog: &Catalog,
+    (asked, seen): (&Endorsed, Height),
+    (own, height): (&Endorsed, Height),
+) -> Result<()> {
     let differ = |what: &str, detail: String| {
         let what = format!("the node's simulation {what} than the envelope");
         Err(Error::new(ENDORSERS_DIFFER, what).with_detail(detail).with_hint(
-            "Where rows have changed since, propose the transaction anew. Else one of the nodes \
-             does not run what the ledger says.",
+            "One of the nodes does not run what the ledger says, or the envelope is not what its \
+             node has come to.",
         ))
     };
     if asked.schema_version != own.schema_version {
@@ -345,15 +354,23 @@ pub(super) fn compare(catalog: &Catalog, asked: &Endorsed, own: &Endorsed) -> Re
     }
     let (asked_rows, own_rows) = (by_key(&asked.rows), by_key(&own.rows));
     if let Some((table, key)) = first_difference(&asked_rows, &own_rows) {
-        return differ("reads something else", place(catalog, table, key));
+        let place = place(catalog, table, key);
+        return match changed_since(&own.rows, seen) || height > seen && own_lacks(&asked.rows, own)
+        {
+            true => Err(since(&place)),
+            false => differ("reads something else", place),
+        };
     }
     if asked.rows != own.rows {
         return differ("reads the same otherwise", "The order of its reads differs.".to_owned());
     }
     let pairs = asked.ranges.iter().zip(&own.ranges);
     if let Some((range, _)) = pairs.clone().find(|(asked, own)| asked != own) {
-        let name = name_of(catalog, range.range.table);
-        return differ("reads another range", format!("It is one of table \"{name}\"."));
+        let place = format!("It is one of table \"{}\".", name_of(catalog, range.range.table));
+        return match height > seen {
+            true => Err(since(&place)),
+            false => differ("reads another range", place),
+        };
     }
     if asked.ranges.len() != own.ranges.len() {
         let (asked, own) = (asked.ranges.len(), own.ranges.len());
@@ -368,6 +385,24 @@ pub(super) fn compare(catalog: &Catalog, asked: &Endorsed, own: &Endorsed) -> Re
         true => Ok(()),
         false => differ("answers something else", "All reads and writes agree.".to_owned()),
     }
+}
+
+fn since(place: &str) -> Error {
+    Error::serialization(format!("What the transaction read was changed since. {place}"))
+}
+
+/// Rows have other versions than on that block.
+fn changed_since(rows: &[RowRequirement], seen: Height) -> bool {
+    rows.iter().any(|row| row.stamp.is_some_and(|stamp| stamp.height() > seen))
+}
+
+/// A row that the other has read is not there.
+fn own_lacks(asked: &[RowRequirement], own: &Endorsed) -> bool {
+    let gone = |row: &&RowRequirement| row.stamp.is_none();
+    own.rows.iter().filter(gone).any(|gone| {
+        let same = |row: &&RowRequirement| row.table == gone.table && row.key == gone.key;
+        asked.iter().find(same).is_some_and(|row| row.stamp.is_some())
+    })
 }
 
 type ByKey<'a> = Vec<(TableId, &'a Key, Option<types::Stamp>)>;

@@ -27,9 +27,9 @@
 //!
 //! *Departures from Fabric.* A row that is changed without being looked at has to be there,
 //! whatever its version. Rows are written one by one in the order of their first change: a
-//! transaction whose rows are only allowed together (two unique values that are swapped, a parent
-//! that is deleted with the rows that go with it) cannot be endorsed. A schema change since the
-//! simulation ends it, whatever it touches.
+//! transaction whose rows are only allowed together (two unique values that are swapped, a key that
+//! others refer to and that changes) cannot be endorsed. A schema change since the simulation ends
+//! it, whatever it touches.
 //!
 //! *Bounds.* The envelope's size; [`STATEMENTS_MAX`] statements to compile; the run is metered.
 
@@ -244,7 +244,7 @@ impl Worded {
         self.text = match follows.clone().any(|key| key.on_delete == ReferenceAction::Cascade) {
             // It may have gone with its parent.
             true => {
-                self.expected.rows = vec![[Value::Int(1)].into()];
+                self.expected = Expectation { count: 0, rows: vec![[Value::Int(1)].into()] };
                 format!("WITH gone AS ({delete} RETURNING 1) SELECT 1")
             }
             false => delete,

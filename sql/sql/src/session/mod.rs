@@ -37,6 +37,7 @@ mod endorse;
 mod endorsed;
 mod explained;
 mod fetching;
+pub mod gathering;
 mod guard;
 mod keyed;
 mod last_changes;

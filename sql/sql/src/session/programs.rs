@@ -18,7 +18,7 @@ use super::guard::{aside, error_of};
 use super::lock_clauses::Locking;
 use super::prepared::Prepared;
 use super::sequences::{ATTEMPTS_MAX, is_too_few};
-use super::{Session, View, schema};
+use super::{Session, View, gathering, schema};
 use crate::bind::PastQuery;
 use crate::bind::statement::Program;
 use crate::compile::bind_in_session;
@@ -351,6 +351,9 @@ impl Session {
             let what = "nothing can be written while tally.as_of_block is set";
             return Err(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, what)
                 .with_hint("RESET tally.as_of_block goes back to the newest block."));
+        }
+        if self.settings.endorses() && gathering::is_proposal(&asked.request) {
+            return self.submit_endorsed(role, &asked.request, seed).await;
         }
         let certified = self.certificates()?;
         let compiled =

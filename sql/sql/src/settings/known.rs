@@ -86,6 +86,7 @@ static HEEDED: &[Known] = &[
     known(CATCH_UP_TIMEOUT, "5s"),
     known(COMMIT_TIMEOUT, "30s"),
     known(COPY_ROWS_PER_BLOCK, "0"),
+    known("tally.endorse", "off"),
     known(EXECUTOR, "auto"),
     known("tally.fetch_timeout", "10min"),
     known(QUERY_MEMORY, "256MB"),

@@ -370,6 +370,11 @@ impl Settings {
         }
     }
 
+    /// Whether transactions are endorsed before they are ordered.
+    pub fn endorses(&self) -> bool {
+        self.changed.get("tally.endorse").is_some_and(|value| is_on(value))
+    }
+
     pub fn report_snapshot(&self) -> bool {
         self.changed.get("tally.report_snapshot").is_some_and(|value| is_on(value))
     }
@@ -392,10 +397,11 @@ fn zone_of(values: &Values) -> Zone {
     name.and_then(|name| zones::find(name).ok()).unwrap_or_default()
 }
 
-const BOOLEANS: [&str; 7] = [
+const BOOLEANS: [&str; 8] = [
     "default_transaction_deferrable",
     "check_function_bodies",
     "default_transaction_read_only",
+    "tally.endorse",
     "tally.linearizable_reads",
     "tally.report_seen_height",
     "tally.report_snapshot",

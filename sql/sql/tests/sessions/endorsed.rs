@@ -1,14 +1,18 @@
 //! Transactions that were simulated before they were ordered.
 
-use ::types::{Error, Key, Result, Stamp, Value};
+use ::types::{Error, Key, Result, Stamp, TableId, Value};
 use concurrency::RowRequirement;
-use engine::transaction::{Endorsed, RowChange};
+use engine::transaction::{Endorsed, RowChange, RowWrite};
 use engine::{Body, ParameterTypes};
 use kit::random::Random;
 use order::View;
+use sql::session::schema::Schema;
 
 use super::approvals::{NODE_A, NODE_B, detail, node_keys};
-use super::signed::{ADA, EVE, OK, ROOT, Said, founded, outcome, said, schema, submit};
+use super::signed::{
+    ADA, EVE, OK, OTHER_ROOT, ROOT, Said, founded, judge_behind, outcome, public, said, schema,
+    submit,
+};
 use super::{Client, Node, block_on, code};
 
 const BOTH: [u8; 2] = [NODE_A, NODE_B];
@@ -272,6 +276,210 @@ fn what_was_read_is_what_is_there() {
 }
 
 #[test]
+fn a_write_set_is_within_its_proposal_and_its_tables() {
+    block_on(async {
+        let (node, mut client) = with(&[
+            "CREATE TABLE parent (id int PRIMARY KEY)",
+            "CREATE TABLE item (id int PRIMARY KEY, of int REFERENCES parent, n int NOT NULL, \
+             code varchar(3) UNIQUE, price numeric(4,2), twice int GENERATED ALWAYS AS (n * 2) \
+             STORED, CHECK (n < 100))",
+            "INSERT INTO parent VALUES (1)",
+            "INSERT INTO item VALUES (1, 1, 1, 'a', 1.5), (2, 1, 2, 'b', 2.5)",
+            &format!("ALTER TABLE item {POLICY}"),
+            &format!("ALTER TABLE parent {POLICY}"),
+            "GRANT SELECT, UPDATE (n) ON item TO ada",
+        ])
+        .await;
+        let update = "UPDATE item SET n = n + 1 WHERE id = 1";
+        let made = proposed(&mut client, &own(1, statement(update))).await.unwrap();
+        let write = &endorsed(&made).writes[0];
+        let item = write.table;
+        let one = |columns| RowChange::Update { key: vec![Value::Int(1)], columns };
+        assert_eq!(write.change, one(vec![(2, Value::Int(2))]));
+        let insert = "INSERT INTO item VALUES (9, 1, 1, 'z', 1)";
+        let inserting = proposed(&mut client, &own(2, statement(insert))).await.unwrap();
+        let RowChange::Insert(row) = changes(&inserting).remove(0) else { panic!() };
+        let with_value = |at: usize, value: Value| {
+            let mut row = row.clone();
+            row[at] = value;
+            RowChange::Insert(row)
+        };
+        let beyond = TableId(item.0 - 1);
+        for (why, of, table, change, expected) in [
+            ("another column", &made, item, one(vec![(1, Value::Int(1))]), "42501"),
+            (
+                "another change",
+                &made,
+                item,
+                RowChange::Delete { key: vec![Value::Int(1)] },
+                "42501",
+            ),
+            ("another table", &made, beyond, RowChange::Insert(vec![Value::Int(7)]), "42501"),
+            ("a row more", &made, item, with_value(0, Value::Int(7)), "42501"),
+            ("no table", &made, TableId(9999), one(vec![(2, Value::Int(3))]), "42T01"),
+            ("CHECK", &made, item, one(vec![(2, Value::Int(100))]), "23514"),
+            ("NOT NULL", &made, item, one(vec![(2, Value::Null)]), "23502 40001"),
+            ("type", &made, item, one(vec![(2, text("x"))]), "40001"),
+            ("nothing", &made, item, one(vec![]), "XX001"),
+            ("no key", &made, item, RowChange::Update { key: vec![], columns: vec![] }, "XX001"),
+            (
+                "no row",
+                &made,
+                item,
+                RowChange::Update { key: vec![Value::Int(99)], columns: vec![(2, Value::Int(3))] },
+                "40001",
+            ),
+            (
+                "NULL as key",
+                &made,
+                item,
+                RowChange::Update { key: vec![Value::Null], columns: vec![(2, Value::Int(3))] },
+                "40001",
+            ),
+            ("foreign key", &inserting, item, with_value(1, Value::Int(8)), "40001"),
+            ("unique", &inserting, item, with_value(3, text("b")), "40001"),
+            ("too long", &inserting, item, with_value(3, text("long")), "40001"),
+            (
+                "too many digits",
+                &inserting,
+                item,
+                with_value(4, Value::Numeric("123.45".parse().unwrap())),
+                "40001",
+            ),
+            ("short", &inserting, item, RowChange::Insert(vec![Value::Int(9)]), "XX001"),
+        ] {
+            let forged = changed(of, |endorsed| {
+                endorsed.writes = vec![RowWrite { table, change: change.clone() }];
+            });
+            // Its rows were read by an honest node.
+            let forged = Said { sequence: 1100 + next_number(), ..forged };
+            let code = outcome(&mut client, &forged.by(&BOTH)).await;
+            assert!(expected.contains(&code), "{why}: {code}");
+        }
+        // What follows from other columns does, whatever is said; digits are those of the column.
+        let rounded = changed(&inserting, |endorsed| {
+            let RowChange::Insert(row) = &mut endorsed.writes[0].change else { panic!() };
+            row[4] = Value::Numeric("1.234".parse().unwrap());
+            row[5] = Value::Int(77);
+        });
+        assert_eq!(outcome(&mut client, &rounded.by(&BOTH)).await, OK);
+        let query = "SELECT twice, price FROM item WHERE id = 9";
+        assert_eq!(shown(&mut client, query).await, "2,1.23");
+        // Who may not run it may not have it endorsed.
+        let mut ada = node.session_of("ada");
+        let may = |sequence, text: &str| said("ada", ADA, sequence, statement(text));
+        let allowed = proposed(&mut ada, &may(1, update)).await.unwrap();
+        assert_eq!(outcome(&mut client, &allowed.by(&BOTH)).await, OK);
+        let denied = may(2, "UPDATE item SET code = 'q' WHERE id = 1");
+        assert_eq!(code(proposed(&mut ada, &denied).await).as_str(), "42501");
+        assert_eq!(code(proposed(&mut client, &denied).await).as_str(), "42501", "another's");
+        let forged = changed(&inserting, |endorsed| endorsed.proposal = denied.body.clone());
+        let forged = Said { principal: "ada", seeds: vec![ADA], sequence: 3, ..forged };
+        assert_eq!(outcome(&mut client, &forged.by(&BOTH)).await, "42501");
+        let open = "BEGIN; SELECT tally_propose('x')";
+        assert_ne!(code(client.run(open).await).as_str(), OK);
+        client.run("ROLLBACK").await.unwrap();
+        let schema = own(4, schema("CREATE TABLE u (id int)"));
+        assert_eq!(code(proposed(&mut client, &schema).await).as_str(), "42809");
+        let foreign = Said { ledger_id: [8; 16], ..own(5, statement(update)) };
+        assert_eq!(code(proposed(&mut client, &foreign).await).as_str(), "08P01");
+        let made = proposed(&mut client, &own(6, statement(update))).await.unwrap();
+        let late = Said { expires_us: -1, ..made };
+        assert_eq!(outcome(&mut client, &late.by(&BOTH)).await, "57014");
+        node.verify();
+    });
+}
+
+fn next_number() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NUMBERS: AtomicU64 = AtomicU64::new(1);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Rows without a key of their own, rows that go with their parents, and many at once.
+#[test]
+fn any_kind_of_row_is_endorsed() {
+    block_on(async {
+        let (node, mut client) = with(&[
+            "CREATE TABLE log (what text, n int)",
+            "CREATE SCHEMA s",
+            "CREATE TABLE s.parent (\"a b\" int, c text, PRIMARY KEY (c, \"a b\"))",
+            "CREATE TABLE child (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, x int, y text, \
+             FOREIGN KEY (y, x) REFERENCES s.parent (c, \"a b\") ON DELETE CASCADE \
+             ON UPDATE CASCADE)",
+            "CREATE UNIQUE INDEX ON s.parent (\"a b\")",
+            "CREATE TABLE nulled (id int PRIMARY KEY, of int REFERENCES s.parent (\"a b\") ON \
+             DELETE SET NULL)",
+            "CREATE TABLE u (id int PRIMARY KEY, code text UNIQUE)",
+            "INSERT INTO u VALUES (1, 'a'), (2, 'b')",
+            "CREATE PROCEDURE swap() LANGUAGE plpgsql AS $$ BEGIN \
+             UPDATE u SET code = 'c' WHERE id = 1; UPDATE u SET code = 'a' WHERE id = 2; \
+             UPDATE u SET code = 'b' WHERE id = 1; END $$",
+            "CREATE PROCEDURE fill(n int) LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..n LOOP \
+             INSERT INTO log VALUES ('at', i); INSERT INTO s.parent VALUES (i, 'p'); \
+             END LOOP; END $$",
+            "INSERT INTO log VALUES ('first', 0)",
+            &format!("ALTER DATABASE tally {POLICY}"),
+        ])
+        .await;
+        let call = own(500, statement("INSERT INTO s.parent VALUES (7, 'q'), (8, 'q')"));
+        let made = proposed(&mut client, &call).await.unwrap();
+        assert_eq!(outcome(&mut client, &made.by(&BOTH)).await, OK);
+        for (text, expected) in [
+            ("INSERT INTO log VALUES ('x', 1), ('x', 1)", "3"),
+            ("INSERT INTO log SELECT what, n + 1 FROM log WHERE what = 'x'", "5"),
+            ("UPDATE log SET n = n + 5 WHERE what = 'x'", "5"),
+            ("DELETE FROM log WHERE n = 6", "3"),
+            (
+                "INSERT INTO child (id, x, y) OVERRIDING SYSTEM VALUE VALUES (1, 7, 'q'), (2, 7, 'q')",
+                "3",
+            ),
+            ("UPDATE s.parent SET c = c", "3"),
+            ("DELETE FROM s.parent WHERE \"a b\" = 7", "3"),
+            ("INSERT INTO child (id, x, y) OVERRIDING SYSTEM VALUE VALUES (3, 8, 'q')", "3"),
+            ("DELETE FROM child", "3"),
+            ("INSERT INTO nulled VALUES (1, 8), (2, 8), (3, NULL)", "3"),
+            ("DELETE FROM s.parent", "3"),
+            ("DELETE FROM log", "0"),
+        ] {
+            let made = proposed(&mut client, &own(next_number(), statement(text))).await;
+            let made = made.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+            let done = submit(&mut client, &made.by(&BOTH).bytes()).await;
+            done.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+            assert_eq!(shown(&mut client, "SELECT count(*) FROM log").await, expected, "{text}");
+        }
+        assert_eq!(shown(&mut client, "SELECT count(*) FROM child").await, "0");
+        let nulled = "SELECT id, of FROM nulled ORDER BY id";
+        assert_eq!(shown(&mut client, nulled).await, "1,NULL 2,NULL 3,NULL");
+        let fill = Body::call("fill", vec![Value::Int(40)]);
+        let made = proposed(&mut client, &own(next_number(), fill)).await.unwrap();
+        assert_eq!(changes(&made).len(), 80);
+        assert_eq!(outcome(&mut client, &made.by(&BOTH)).await, OK);
+        let parents = "SELECT count(*), max(\"a b\") FROM s.parent";
+        assert_eq!(shown(&mut client, parents).await, "40,40");
+        let child = "INSERT INTO child (id, x, y) OVERRIDING SYSTEM VALUE VALUES (9, 1, 'p')";
+        let made = proposed(&mut client, &own(next_number(), statement(child))).await.unwrap();
+        assert_eq!(outcome(&mut client, &made.by(&BOTH)).await, OK);
+        // Rows that are only allowed together.
+        for text in ["UPDATE s.parent SET \"a b\" = 1000 WHERE \"a b\" = 1", "CALL swap()"] {
+            let body = match text.starts_with("CALL") {
+                true => Body::call("swap", vec![]),
+                false => statement(text),
+            };
+            let why = proposed(&mut client, &own(next_number(), body)).await.unwrap_err();
+            assert_eq!(why.code().as_str(), "0A000", "{text}: {why}");
+            assert_eq!(why.message(), "the transaction cannot be endorsed", "{text}");
+            let detail = detail(&why);
+            assert!(
+                detail.starts_with("Its rows cannot be written one after the other: "),
+                "{detail}"
+            );
+        }
+        node.verify();
+    });
+}
+
+#[test]
 fn a_node_endorses_what_it_comes_to_itself() {
     block_on(async {
         let (node, mut client) = with(&[BALANCES, TRANSFER, INITIAL]).await;
@@ -319,7 +527,18 @@ fn a_node_endorses_what_it_comes_to_itself() {
         approve(&mut client, &made).await.unwrap();
         assert_eq!(outcome(&mut client, &made.clone().by(&BOTH)).await, OK);
         let why = approve(&mut client, &made).await.unwrap_err();
-        assert_eq!((why.code().as_str(), detail(&why)), ("42T02", expected), "stale");
+        let since = format!("What the transaction read was changed since. {expected}");
+        assert_eq!((why.code().as_str(), detail(&why)), ("40001", &*since));
+        // What it writes follows from what it read, whatever has changed since.
+        let made = proposed(&mut client, &own(3, transfer(10))).await.unwrap();
+        client.run("INSERT INTO beside VALUES (2)").await.unwrap();
+        let forged = changed(&made, |it| it.writes[0].change = balance("BalA", 71));
+        assert_eq!(code(approve(&mut client, &forged).await).as_str(), "42T02");
+        // A row that is gone.
+        let sum = "UPDATE balances SET amount = (SELECT count(id) FROM beside WHERE id = 2) + 100";
+        let made = proposed(&mut client, &own(4, statement(sum))).await.unwrap();
+        client.run("DELETE FROM beside WHERE id = 2").await.unwrap();
+        assert_eq!(code(approve(&mut client, &made).await).as_str(), "40001");
         node.verify();
     });
 }
@@ -349,5 +568,75 @@ fn whatever_is_endorsed_ends() {
         assert!(seen.contains_key("40001") && seen.len() > 3, "{seen:?}");
         assert!(!seen.contains_key("XX000"), "{seen:?}");
         node.verify();
+    });
+}
+
+/// A body of the block's own versions, by hand.
+fn by_hand(schema: &Schema, amounts: [i64; 2], stamps: [Stamp; 2]) -> Endorsed {
+    let versioned = schema.newest();
+    let table = versioned.catalog.tables().find(|table| table.name() == "balances").unwrap().id();
+    let key = |name: &str| Key::from([name.as_bytes(), &[0, 0]].concat().as_slice());
+    let names = ["BalA", "BalB"];
+    let rows = names.iter().zip(stamps).map(|(name, stamp)| RowRequirement {
+        table,
+        key: key(name),
+        stamp: Some(stamp),
+    });
+    let writes = names
+        .iter()
+        .zip(amounts)
+        .map(|(name, amount)| RowWrite { table, change: balance(name, amount) });
+    Endorsed {
+        proposal: Body::call("transfer", vec![Value::Int(30)]),
+        schema_version: versioned.version,
+        now_us: 0,
+        rows: rows.collect(),
+        ranges: Vec::new(),
+        writes: writes.collect(),
+        result: [0; 32],
+    }
+}
+
+/// Under every protocol and on any number of workers, beside calls that are run.
+#[test]
+fn a_block_validates_what_was_endorsed_where_it_stands() {
+    let mut before = node_keys().to_vec();
+    before.extend([BALANCES, TRANSFER].map(|text| (ROOT, text.to_owned())));
+    before.push((ROOT, "CREATE TABLE free (id int PRIMARY KEY)".to_owned()));
+    let data = [own(300, statement(INITIAL)).bytes()];
+    let policy = own(301, schema(format!("ALTER TABLE balances {POLICY}"))).bytes();
+    let data: Vec<Vec<u8>> = data.into_iter().chain([policy]).collect();
+    judge_behind(&before, &data, &|catalog| {
+        let stamp = Stamp::new(3, 0);
+        let made = |sequence: u64, amounts, stamps| {
+            let body = Body::Endorsed(Box::new(by_hand(catalog, amounts, stamps)));
+            Said { seen_height: 3, ..own(sequence, body) }
+        };
+        let good = |sequence: u64| made(sequence, [70, 80], [stamp; 2]);
+        let revoke = format!("ALTER ORGANISATION bank_b REVOKE KEY '{}'", public(NODE_B));
+        let stale = [Stamp::new(2, 0), stamp];
+        let mut wrong = good(1).by(&BOTH).bytes();
+        let last = wrong.len() - 2;
+        wrong[last] ^= 1;
+        let free = |id: u64| own(600 + id, statement(format!("INSERT INTO free VALUES ({id})")));
+        vec![
+            (free(1).bytes(), OK),
+            (good(1).by(&[NODE_A]).bytes(), "42T01"),
+            (good(1).by(&[NODE_A, 99]).bytes(), "42T01"),
+            (good(1).by(&[ADA, EVE]).bytes(), "42T01"),
+            (wrong, "28000"),
+            (Said { expires_us: -1, ..good(1) }.by(&BOTH).bytes(), "57014"),
+            (Said { ledger_id: [8; 16], ..good(1) }.by(&BOTH).bytes(), "08P01"),
+            (Said { seen_height: 4, ..good(1) }.by(&BOTH).bytes(), "08P01"),
+            (made(1, [70, 80], stale).by(&BOTH).bytes(), "40001"),
+            (free(2).bytes(), OK),
+            (good(3).by(&BOTH).bytes(), OK),
+            (good(3).by(&BOTH).bytes(), "08P01"),
+            (free(3).bytes(), OK),
+            (said("tally", OTHER_ROOT, 1650, schema(revoke)).bytes(), OK),
+            (good(4).by(&BOTH).bytes(), "42T01"),
+            (good(5).by(&[NODE_A, OTHER_ROOT]).bytes(), "40001"),
+            (free(4).bytes(), OK),
+        ]
     });
 }

@@ -12,6 +12,8 @@ pub mod databases;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
+use futures::future::BoxFuture;
 use tokio::sync::watch;
 use types::{Height, Result};
 
@@ -42,6 +44,8 @@ pub struct Commons {
     pub databases: OnceLock<Arc<dyn Databases>>,
     /// The databases of the node beside its own ledger. Set by the node.
     pub neighbours: OnceLock<Box<dyn Fn() -> Vec<ShownDatabase> + Send + Sync>>,
+    /// Set by a node that is a member of a cluster.
+    pub endorsers: OnceLock<Arc<dyn Endorsers>>,
 }
 
 /// Makes what passwords are checked by.
@@ -51,6 +55,12 @@ pub trait Passwords: Send + Sync {
     /// # Errors
     /// It can be no password, or there is no salt to be had.
     fn verifier(&self, password: &str) -> Result<String>;
+}
+
+/// The nodes of the other members.
+pub trait Endorsers: Send + Sync {
+    /// What each of them says to an envelope, by its name: the same with its approval, or why not.
+    fn ask(&self, envelope: Bytes) -> BoxFuture<'static, Vec<(String, Result<Bytes>)>>;
 }
 
 /// Reaches the sessions of the node by their number.

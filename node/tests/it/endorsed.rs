@@ -1,0 +1,112 @@
+//! Two organisations of one node each endorse what they come to, over their cluster's network.
+
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::clusters::Trial;
+use super::organisations::printed;
+use super::{Node, path};
+
+const BALANCES: &str = "CREATE TABLE balances (name text PRIMARY KEY, amount int NOT NULL, CHECK (amount >= 0)); \
+     INSERT INTO balances VALUES ('BalA', 100), ('BalB', 50)";
+
+const TRANSFER: &str = "CREATE PROCEDURE transfer(n int) LANGUAGE plpgsql AS $$ BEGIN \
+     UPDATE balances SET amount = amount - n WHERE name = 'BalA'; \
+     UPDATE balances SET amount = amount + n WHERE name = 'BalB'; END $$";
+
+/// Not thirteen, whatever is asked for.
+const LOOK: &str = "CREATE FUNCTION look(who text, kind text, what text, given text[]) RETURNS boolean \
+     LANGUAGE plpgsql AS $$ BEGIN RETURN kind <> 'call' OR given[1] <> '13'; END $$";
+
+async fn shown(client: &Client, query: &str) -> String {
+    let messages = client.simple_query(query).await.unwrap();
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => {
+            let cells: Vec<&str> = (0..row.len()).map(|at| row.get(at).unwrap_or("-")).collect();
+            Some(cells.join(","))
+        }
+        _ => None,
+    });
+    rows.collect::<Vec<_>>().join(" ")
+}
+
+/// Code, message and detail.
+async fn refused(client: &Client, text: &str) -> [String; 3] {
+    let error = client.simple_query(text).await.unwrap_err();
+    let error = error.as_db_error().unwrap_or_else(|| panic!("{text}: {error}"));
+    let detail = error.detail().unwrap_or_default().to_owned();
+    [error.code().code().to_owned(), error.message().to_owned(), detail]
+}
+
+const AMOUNTS: &str = "SELECT name, amount FROM balances ORDER BY name";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_banks_endorse_over_their_clusters_network() {
+    let start = |data: &std::path::Path| {
+        Node::start_with(super::tally(&[]), data, &["--set", "approval_check=look"])
+    };
+    let mut trial = Trial::start_by(2, &[], start);
+    let keys = tempfile::tempdir().unwrap();
+    let (first, second) = (trial.connect(0).await, trial.connect(1).await);
+    let run = async |text: &str| {
+        first.simple_query(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    };
+    for text in [BALANCES, TRANSFER, LOOK] {
+        run(text).await;
+    }
+    let ledger = shown(&first, "SHOW ledger.id").await;
+    for (node, bank) in ["bank_a", "bank_b"].into_iter().enumerate() {
+        let root = keys.path().join(bank);
+        let public = printed(&["identity", "new", path(&root)]);
+        run(&format!("CREATE ORGANISATION {bank} KEY '{public}'")).await;
+        let own = printed(&["identity", "node", "--data", path(&trial.data(node))]);
+        let add = format!("ALTER ORGANISATION {bank} ADD KEY '{own}' FOR NODE one");
+        let by = ["sign", "--key", path(&root), "--user", "tally", "--ledger", &ledger];
+        let signed = printed(&[&by[..], &["schema", &add]].concat());
+        run(&format!("SELECT * FROM tally_submit_signed('{signed}')")).await;
+    }
+    run("ALTER FUNCTION look SET APPROVAL POLICY 'AND(bank_a, bank_b)'").await;
+    run("ALTER TABLE balances SET APPROVAL POLICY 'AND(bank_a, bank_b)'").await;
+
+    let [code, _, detail] = refused(&first, "CALL transfer(30)").await;
+    assert_eq!((&*code, detail.contains("bank_a and bank_b are missing")), ("42T01", true));
+    run("SET tally.endorse = on").await;
+    run("CALL transfer(30)").await;
+    assert_eq!(shown(&first, AMOUNTS).await, "BalA,70 BalB,80");
+    // By a prepared statement, with what it answers.
+    let update = "UPDATE balances SET amount = amount + $1 WHERE name = $2 RETURNING amount";
+    let rows = first.query(update, &[&5_i32, &"BalB"]).await.unwrap();
+    assert_eq!(rows[0].get::<_, i32>(0), 85);
+    let [code, _, detail] = refused(&first, "CALL transfer(13)").await;
+    assert_eq!(code, "42T01");
+    for said in ["Of this node: function look does not approve", "Of member 2: function look"] {
+        assert!(detail.contains(said), "{detail}");
+    }
+    let [code, message, _] = refused(&first, "CALL transfer(71)").await;
+    assert_eq!((&*code, message.contains("balances_amount_check")), ("23514", true), "{message}");
+    // The other bank's clients ask their own node.
+    second.simple_query("SET tally.endorse = on").await.unwrap();
+    second.simple_query("CALL transfer(20)").await.unwrap();
+    assert_eq!(shown(&second, AMOUNTS).await, "BalA,50 BalB,105");
+
+    // Many at once on the same two rows: each is valid or stale, and none is lost or done twice.
+    let clients = futures::future::join_all((0..6).map(|at| trial.connect(at % 2))).await;
+    let ends = clients.iter().map(async |client| {
+        client.simple_query("SET tally.endorse = on").await.unwrap();
+        let mut done = 0;
+        for _ in 0..5 {
+            match client.simple_query("CALL transfer(1)").await {
+                Ok(_) => done += 1,
+                Err(error) => assert_eq!(error.code().unwrap().code(), "40001", "{error:?}"),
+            }
+        }
+        done
+    });
+    let done: i32 = futures::future::join_all(ends).await.into_iter().sum();
+    assert!(done > 0, "one of those that meet is valid");
+    let expected = format!("BalA,{} BalB,{}", 50 - done, 105 + done);
+    trial.settle();
+    assert_eq!(shown(&first, AMOUNTS).await, expected, "{done} of 30");
+    trial.stop();
+    let heads = trial.verify();
+    assert_eq!(heads[0], heads[1]);
+}
