@@ -90,6 +90,7 @@ pub(crate) fn call(
         Nextval => crate::sequences::next(arguments, meter),
         Currval => crate::sequences::current(arguments),
         TakeValues => crate::sequences::take(arguments),
+        Around(call) => meter.surroundings()?.value(call, arguments, result),
         _ => strings::call(function, arguments, meter),
     }
 }

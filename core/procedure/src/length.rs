@@ -37,7 +37,7 @@ fn step_is_short(step: &Step) -> bool {
 fn query_is_short(query: &Query) -> bool {
     let is_short = match query {
         Query::Call { .. } | Query::Scan { .. } => false,
-        Query::Recursive { .. } | Query::CameLast { .. } => false,
+        Query::Around { .. } | Query::Recursive { .. } | Query::CameLast { .. } => false,
         _ => true,
     };
     is_short && query.inputs().all(query_is_short)

@@ -34,6 +34,7 @@ mod row_functions;
 mod run_query;
 pub mod sequences;
 pub mod step;
+pub mod surroundings;
 pub mod testing;
 mod whole;
 
@@ -53,3 +54,4 @@ pub use run_query::{Flow, Sink, run_query};
 pub use step::{
     Block, Column, Notice, NoticeLevel, OnError, Output, Procedure, SequenceNeed, SequenceUse, Step,
 };
+pub use surroundings::Surroundings;

@@ -56,6 +56,8 @@ use types::numeric::work;
 use types::value::VALUE_WEIGHT;
 use types::{Error, SqlState, TableId, Value};
 
+use crate::surroundings::{Surroundings, nothing_around};
+
 /// What one transaction of a block may spend where the ledger does not say: some 1.6 seconds, in
 /// which no other transaction commits. Less would refuse the million rows that `pgbench -i -s 10`
 /// writes at once, which is the first that many a user does.
@@ -171,6 +173,11 @@ fn units_of_held(bytes: usize) -> u64 {
 pub trait Interrupt: Send + Sync {
     /// `Err`: why the run has to end.
     fn check(&self) -> Result<(), Error>;
+
+    /// What the run may ask beside tables.
+    fn surroundings(&self) -> Option<&dyn Surroundings> {
+        None
+    }
 }
 
 pub struct Meter {
@@ -447,6 +454,13 @@ impl Meter {
     pub(crate) fn spend_on_hash(&self, row: &[Value]) -> Result<(), Error> {
         let numbers = row.iter().filter_map(Value::as_numeric);
         self.spend(numbers.map(work::of_digits).sum())
+    }
+
+    /// # Errors
+    /// There is nothing around the run.
+    pub(crate) fn surroundings(&self) -> Result<&dyn Surroundings, Error> {
+        let around = self.interrupt.as_deref().and_then(|interrupt| interrupt.surroundings());
+        around.ok_or_else(nothing_around)
     }
 
     /// Looks at the interrupt, and at nothing else.

@@ -11,7 +11,8 @@ use crate::expr::{Expr, Reg};
 pub enum Query {
     /// `VALUES`, or the single empty row of a SELECT without FROM.
     Values(Box<[Box<[Expr]>]>),
-    /// A call that gives rows of one column; none where an input is NULL, unless it says otherwise.
+    /// A call that gives rows, mostly of one column; none where an input is NULL, unless it says
+    /// otherwise.
     /// Inputs see the outer row of a nested loop as `Column(i)`.
     Call {
         function: RowFunction,
@@ -42,6 +43,14 @@ pub enum Query {
         high: Bound<Box<[Expr]>>,
         reverse: bool,
         columns: Box<[ColumnId]>,
+        filter: Option<Expr>,
+    },
+    /// Rows of a source that the [surroundings](crate::surroundings) have. The key, a column of the
+    /// source and its value, sees the outer row as `Column(i)`. `filter` sees the output columns.
+    Around {
+        source: u16,
+        columns: Box<[u16]>,
+        key: Option<(u16, Expr)>,
         filter: Option<Expr>,
     },
     Filter {
@@ -148,6 +157,7 @@ impl Query {
             Query::Values(_)
             | Query::Call { .. }
             | Query::CameLast { .. }
+            | Query::Around { .. }
             | Query::Get { .. }
             | Query::Scan { .. } => (None, None, &[]),
             Query::Filter { input, .. }
@@ -175,6 +185,7 @@ impl Query {
             Query::Values(_)
             | Query::Call { .. }
             | Query::CameLast { .. }
+            | Query::Around { .. }
             | Query::Get { .. }
             | Query::Scan { .. } => (None, None, &mut []),
             Query::Filter { input, .. }
@@ -199,7 +210,9 @@ impl Query {
     pub fn width(&self) -> u16 {
         let width = match self {
             Query::Values(rows) => rows.first().map_or(0, |row| row.len()),
+            Query::Call { function: RowFunction::Around { width, .. }, .. } => usize::from(*width),
             Query::Call { .. } => 1,
+            Query::Around { columns, .. } => columns.len(),
             Query::Beside { inputs, numbered } => {
                 let widths: usize = inputs.iter().map(|input| usize::from(input.width())).sum();
                 widths + usize::from(*numbered)
@@ -366,6 +379,8 @@ pub enum RowFunction {
     /// `string_to_table`: a text, what separates its parts (NULL: each character is one, an empty
     /// text: there is one part), and the part that stands for NULL, which may be NULL.
     Parts,
+    /// A call that the [surroundings](crate::surroundings) answer, by its number.
+    Around { call: u16, width: u16 },
 }
 
 /// A length of time, as far as calendars know one.

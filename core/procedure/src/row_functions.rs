@@ -14,6 +14,9 @@ use crate::run_query::{Flow, Sink};
 
 /// Push the rows of a call.
 pub(crate) fn call(function: RowFunction, inputs: &[Value], meter: &Meter, sink: Sink<'_>) -> Flow {
+    if let RowFunction::Around { call, .. } = function {
+        return around(call, inputs, meter, sink);
+    }
     let paid = &mut |value: &Value| {
         meter.spend(1)?;
         sink(std::slice::from_ref(value))
@@ -38,6 +41,16 @@ pub(crate) fn call(function: RowFunction, inputs: &[Value], meter: &Meter, sink:
         }
         _ => Ok(ControlFlow::Continue(())),
     }
+}
+
+fn around(call: u16, inputs: &[Value], meter: &Meter, sink: Sink<'_>) -> Flow {
+    for row in meter.surroundings()?.rows(call, inputs)? {
+        meter.spend(1)?;
+        if sink(&row)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 fn each<T>(items: impl Iterator<Item = T>, mut sink: impl FnMut(T) -> Flow) -> Flow {

@@ -108,6 +108,7 @@ impl Run<'_> {
             }
             Query::Get { .. } => self.get(access, query, outer, sink),
             Query::Scan { .. } => self.scan(access, query, outer, sink),
+            Query::Around { .. } => self.around(query, outer, sink),
             Query::Filter { input, condition } => {
                 self.query(access, input, outer, &mut |row| match self.holds(condition, row)? {
                     true => sink(row),
@@ -276,6 +277,26 @@ impl Run<'_> {
         })?;
         self.meter.spend(access.take_passed_over())?;
         Ok(flow)
+    }
+
+    fn around(&self, query: &Query, outer: &[Value], sink: Sink<'_>) -> Flow {
+        let Query::Around { source, columns, key, filter } = query else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        self.meter.spend(1)?;
+        let value = key.as_ref().map(|(_, key)| self.eval(key, outer)).transpose()?;
+        let key = match (key, &value) {
+            (Some(_), Some(Value::Null)) => return Ok(ControlFlow::Continue(())),
+            (Some((column, _)), Some(value)) => Some((*column, value)),
+            _ => None,
+        };
+        self.meter.surroundings()?.scan(*source, columns, key, &mut |row| {
+            self.meter.spend(1)?;
+            match self.passes(filter.as_ref(), row)? {
+                true => sink(row),
+                false => Ok(ControlFlow::Continue(())),
+            }
+        })
     }
 
     /// `None`: a bound is NULL, so that no row can satisfy it.

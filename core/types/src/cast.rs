@@ -14,6 +14,7 @@ use crate::datetime::{check_date, check_timestamp, date_to_timestamp_us, timesta
 use crate::error::{Error, Result, SqlState};
 use crate::numeric::{self, Numeric};
 use crate::schema::ColumnSchema;
+use crate::system::SystemType;
 use crate::value::Value;
 
 /// Where a conversion is allowed; each context includes those before it.
@@ -285,6 +286,12 @@ pub fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         // A literal has no length or scale, so what it is beside need not keep to its own.
         (T::Unknown, of) | (of, T::Unknown) => return Some(of.without_modifier()),
         (T::Void, _) | (_, T::Void) => return None,
+        // Numbers of objects and integers meet in the former.
+        (T::System(SystemType::Oid), b) | (b, T::System(SystemType::Oid)) if b.is_integer() => {
+            return Some(T::System(SystemType::Oid));
+        }
+        (T::System(SystemType::Name), T::Varchar(_))
+        | (T::Varchar(_), T::System(SystemType::Name)) => return Some(T::System(SystemType::Name)),
         (T::System(a), b) | (b, T::System(a)) => return common_type(&a.storage(), b),
         (T::Array(a), T::Array(b)) => return common_type(a, b).map(|e| T::Array(Box::new(e))),
         // Lengths differ: PostgreSQL forgets them, and an unbounded `char` is `text` here.

@@ -39,6 +39,10 @@ pub fn each_query_expr<'q>(query: &'q Query, visit: &mut dyn FnMut(&'q Expr)) {
             bound_exprs(high).iter().for_each(&mut *visit);
             filter.iter().for_each(visit);
         }
+        Query::Around { key, filter, .. } => {
+            key.iter().for_each(|(_, key)| visit(key));
+            filter.iter().for_each(visit);
+        }
         Query::Filter { condition, .. } => visit(condition),
         Query::Project { expressions, .. } => expressions.iter().for_each(visit),
         Query::NestedLoop { condition, .. } => condition.iter().for_each(visit),

@@ -168,7 +168,7 @@ fn query(query: &Query, source: Source) -> Count {
             let [left, right] = &**inputs;
             self::query(left, source).and(self::query(right, source))
         }
-        Query::Call { .. } | Query::Get { .. } | Query::Scan { .. } => {
+        Query::Call { .. } | Query::Around { .. } | Query::Get { .. } | Query::Scan { .. } => {
             each_own(&mut own);
             exprs(own.into_iter(), source)
         }
@@ -180,7 +180,10 @@ pub(super) fn rows_max(query: &Query) -> Option<u64> {
     match query {
         Query::Values(rows) => Some(rows.len() as u64),
         Query::Get { .. } => Some(1),
-        Query::Scan { .. } | Query::Recursive { .. } | Query::CameLast { .. } => None,
+        Query::Around { .. }
+        | Query::Scan { .. }
+        | Query::Recursive { .. }
+        | Query::CameLast { .. } => None,
         Query::Call { inputs, .. } => match &**inputs {
             [
                 Expr::Const(Value::Int(first)),

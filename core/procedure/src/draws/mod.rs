@@ -550,7 +550,7 @@ impl Placing {
                 true => Err(not_in_steps()),
                 false => self.query(start, at),
             },
-            Query::CameLast { .. } => Ok(at),
+            Query::CameLast { .. } | Query::Around { .. } => Ok(at),
             Query::Window { input, calls }
                 if !calls.iter().flat_map(WindowCall::exprs).any(Expr::draws) =>
             {

@@ -230,6 +230,9 @@ pub(super) fn each_query_expr_mut<'q>(query: &'q mut Query, visit: &mut dyn FnMu
     match query {
         Query::Values(rows) => rows.iter_mut().flatten().for_each(visit),
         Query::Call { inputs, .. } => inputs.iter_mut().for_each(visit),
+        Query::Around { key, filter, .. } => {
+            key.iter_mut().map(|(_, key)| key).chain(filter).for_each(visit);
+        }
         Query::Get { key, filter, .. } => key.iter_mut().chain(filter).for_each(visit),
         Query::Scan { low, high, filter, .. } => {
             bound_mut(low).iter_mut().for_each(&mut *visit);

@@ -31,6 +31,7 @@ impl Namer<'_> {
         lines.push((depth, String::new()));
         let (text, names) = match query {
             Query::Values(_) | Query::Call { .. } | Query::Get { .. } => self.source(query, outer),
+            Query::Around { .. } => self.around(query, outer),
             Query::Scan { .. } => self.scan(query, outer),
             Query::Filter { input, condition } => {
                 let names = self.operator(input, outer, depth + 1, lines);
@@ -206,6 +207,21 @@ impl Namer<'_> {
             _ => (format!("unnest {}", texts.join(", ")), "element"),
         };
         (text, vec![column.to_string()])
+    }
+
+    fn around(&self, query: &Query, outer: &[String]) -> (String, Vec<String>) {
+        let Query::Around { source, columns, key, filter } = query else {
+            return Default::default();
+        };
+        let names: Vec<String> = columns.iter().map(|column| format!("column{column}")).collect();
+        let mut text = format!("source {source}");
+        if let Some((column, key)) = key {
+            text += &format!(" by column{column} = {}", self.expr(key, outer));
+        }
+        if let Some(filter) = filter {
+            text += &format!(" where {}", self.expr(filter, &names));
+        }
+        (text, names)
     }
 
     fn access(

@@ -103,6 +103,8 @@ pub enum Function {
     Currval,
     /// The next values of a sequence: see `sequences`.
     TakeValues,
+    /// A call that the [surroundings](crate::surroundings) answer, by its number.
+    Around(u16),
 }
 
 impl Function {
@@ -192,6 +194,7 @@ impl Function {
                 | Nextval
                 | Currval
                 | TakeValues
+                | Around(_)
         )
     }
 }
