@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -121,7 +122,7 @@ impl SystemAnalyst {
     fn prepare_own(&self, request: &QueryRequest<'_>) -> Result<SystemPlan> {
         let interrupt = request.interrupt.as_deref();
         let (world, types) = (self.world(request), request.parameter_types);
-        let prepared = Prepared::new(world, request.query, types, interrupt)?;
+        let prepared = Prepared::new(world, request.info, request.query, types, interrupt)?;
         Ok(SystemPlan { prepared, session: self.session(request) })
     }
 
@@ -289,10 +290,10 @@ struct SystemPlan {
 impl SystemPlan {
     fn rows(&self, execution: &Execution) -> Result<(Vec<Row>, Option<Lease>)> {
         let session = session_now(&self.session, &execution.settings, execution.now_us);
-        let interrupted = deadline(&execution.limits);
+        let interrupt = Arc::new(Until::of(&execution.limits));
         let (parameters, snapshot) = (&execution.parameters, Some(&*execution.snapshot));
         let memory = execution.limits.memory.as_ref();
-        aside(false, || self.prepared.run(&session, parameters, snapshot, memory, &interrupted))
+        aside(false, || self.prepared.run(session, parameters, snapshot, memory, interrupt))
     }
 }
 
@@ -432,13 +433,23 @@ impl AnalyticalPlan for MixedPlan {
 }
 
 /// What ends an evaluation that takes too long, or that no client waits for any more.
-fn deadline(limits: &Limits) -> impl Fn() -> Result<()> + use<> {
-    let end = limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let canceled = Arc::clone(&limits.canceled);
-    move || {
-        let why = if canceled.load(std::sync::atomic::Ordering::Relaxed) {
+struct Until {
+    end: Option<Instant>,
+    canceled: Arc<AtomicBool>,
+}
+
+impl Until {
+    fn of(limits: &Limits) -> Until {
+        let end = limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Until { end, canceled: Arc::clone(&limits.canceled) }
+    }
+}
+
+impl Interrupt for Until {
+    fn check(&self) -> Result<()> {
+        let why = if self.canceled.load(Ordering::Relaxed) {
             "canceling statement due to user request"
-        } else if end.is_some_and(|end| Instant::now() >= end) {
+        } else if self.end.is_some_and(|end| Instant::now() >= end) {
             "canceling statement due to statement timeout"
         } else {
             return Ok(());

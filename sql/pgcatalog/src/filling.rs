@@ -11,7 +11,7 @@ use crate::{query, views};
 
 impl World {
     /// The rows of the relation at this place of [`relation::all`].
-    pub fn contents(&self, place: usize, session: &Session) -> Result<Arc<Contents>> {
+    pub fn contents(self: &Arc<World>, place: usize, session: &Session) -> Result<Arc<Contents>> {
         let relation = &relation::all()[place];
         if depends_on_session(relation) {
             return self.fill(relation, session).map(Arc::new);
@@ -23,7 +23,7 @@ impl World {
         Ok(Arc::clone(self.contents[place].get_or_init(|| made)))
     }
 
-    fn fill(&self, relation: &'static Relation, session: &Session) -> Result<Contents> {
+    fn fill(self: &Arc<World>, relation: &'static Relation, session: &Session) -> Result<Contents> {
         let rows = match views::definition(relation) {
             Some(text) => query::view_rows(self, session, text, relation)?,
             None => tables::fill(&Facts { world: self, session }, relation)?,

@@ -11,21 +11,21 @@
 //! catalog; what does not exist here (policies, publications, …) is an empty table. Nothing knows
 //! the text of any client's query.
 //!
-//! *Why an evaluator of its own.* Planners of joins over columns refuse what these queries are made
-//! of (see [`query`]): correlated subqueries with LIMIT, functions in FROM that use their
-//! neighbours, sets in select lists, composite values. Packages that put catalogs before such a
-//! planner keep a list of queries that they answer by heart. And the queries that drivers send at
-//! each connect would cost a plan of milliseconds; here they cost a lookup.
+//! *Two ways.* A query is bound as every other is (`sql::bind::system`), to a program that the
+//! interpreter of all programs runs: it reads catalog rows, and calls the functions of catalogs, as
+//! what is [around](procedure::Surroundings) its run. What that binder does not know yet is
+//! evaluated here (see [`query`]). Both give the same answers, which tests compare, and a query
+//! costs a lookup where it asks for a name or a number.
 //!
 //! *Invariants.* The same catalog gives the same rows and numbers on every replica ([`oid`]). A
 //! query reads one catalog from its first row to its last, and users' tables beside it as of one
 //! block of the same catalog.
 //!
-//! *Beside users' tables.* The evaluator reads small ones into memory ([`query`]), and larger ones
-//! up to a bound. Where another engine knows the query as well, it has the larger ones, and takes
+//! *Beside users' tables.* A program reads them by their indexes, as of one block; the evaluator
+//! reads them whole, up to a bound. Where another engine knows the query as well, it has the larger ones, and takes
 //! the rows of system tables from here ([`SystemAnalyst`]): a client cannot tell who answered.
 //!
-//! *Departures.* Names are resolved as in PostgreSQL, types with less ceremony: what PostgreSQL
+//! *Departures.* Of the evaluator: names are resolved as in PostgreSQL, types with less ceremony: what PostgreSQL
 //! refuses for want of a cast may pass. Ungrouped columns beside aggregates are those of the
 //! group's first row. Regular expressions are of the `regex` crate: no back references.
 
@@ -43,6 +43,7 @@ mod world;
 
 pub use analyst::SystemAnalyst;
 pub use memory::{Memory, OtherMemory};
+pub use query::around::Unhurried;
 pub use query::{Prepared, system_query};
 pub use world::{
     Databases, Lock, Locked, Locks, Member, Members, Misbehaviour, Row, Session, Sessions, World,

@@ -1,10 +1,12 @@
 //! Conversions, with those that need the catalog: between numbers of objects and their names.
 
+use sqlparser::ast;
 use types::arithmetic::check_made_bytes;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use crate::describe;
 use crate::oid;
+use crate::relation::internal_type;
 use crate::world::World;
 
 /// Who knows what objects are called.
@@ -172,6 +174,39 @@ impl Names<'_> {
             _ => None,
         }
     }
+}
+
+/// The type that a text names.
+pub fn type_named(data_type: &ast::DataType) -> Result<DataType> {
+    let text = data_type.to_string().to_ascii_lowercase().replace('"', "");
+    let (name, dimensions) = match text.trim_end_matches("[]") {
+        name if name.len() < text.len() => (name, 1),
+        name => (name, 0),
+    };
+    let qualified = name.starts_with("pg_catalog.") || data_type.to_string().contains('"');
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    let name = name.strip_prefix("information_schema.").unwrap_or(name);
+    let scalar = match name {
+        "char" if qualified => Some(DataType::System(SystemType::Char)),
+        "sql_identifier" => Some(DataType::System(SystemType::Name)),
+        "character_data" | "yes_or_no" => Some(DataType::Varchar(None)),
+        "cardinal_number" => Some(DataType::Int4),
+        "bpchar" => Some(DataType::Text),
+        name => internal_type(name),
+    };
+    let scalar = match scalar {
+        Some(scalar) => scalar,
+        None => DataType::from_sql_name(name)?,
+    };
+    Ok(match dimensions {
+        0 => scalar,
+        _ => DataType::Array(Box::new(scalar)),
+    })
+}
+/// Whether values of it are shown as something else than they are.
+pub fn is_named(data_type: &DataType) -> bool {
+    let is_one = |system: &SystemType| system.is_object() || matches!(system, SystemType::Record);
+    matches!(data_type, DataType::System(system) if is_one(system))
 }
 
 /// What does not fit into a name is cut off.

@@ -1,10 +1,7 @@
 //! Values of expressions.
 
-use std::rc::Rc;
-
 use procedure::Meter;
 use procedure::like::like;
-use regex::Regex;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::cast::Names;
@@ -13,26 +10,6 @@ use super::run::{Env, Run, check_text_bytes, internal};
 use super::values::{compared, compared_rows, is_row_null, truth};
 
 const LONG_BYTES: usize = 64 << 10;
-
-/// Patterns that are kept compiled; those of rows may be another one for each.
-const PATTERNS_MAX: usize = 256;
-
-/// What a pattern may take, and the text that it is looked for in: one match is not interrupted.
-const PATTERN_BYTES_MAX: usize = 256 << 10;
-const MATCHED_BYTES_MAX: usize = 256 << 10;
-
-/// # Errors
-/// 54000 for a text that is longer than anything that catalogs hold.
-fn check_matched_bytes(text: &str) -> Result<()> {
-    match text.len() <= MATCHED_BYTES_MAX {
-        true => Ok(()),
-        false => {
-            let what = "the text is too long for a regular expression over system catalogs";
-            Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
-                .with_detail(format!("It may have {MATCHED_BYTES_MAX} bytes.")))
-        }
-    }
-}
 
 impl Run<'_> {
     pub fn values(&self, exprs: &[Expr], env: &Env<'_>) -> Result<Vec<Value>> {
@@ -72,7 +49,7 @@ impl Run<'_> {
                 if function.strict && values.iter().any(Value::is_null) {
                     return Ok(Value::Null);
                 }
-                self.brief((function.eval)(self, &values, types))
+                self.brief((function.eval)(self.around, &values, types))
             }
             Expr::Fast { call, arguments } => {
                 let values = self.values(arguments, env)?;
@@ -293,29 +270,6 @@ impl Run<'_> {
             MatchKind::Regex { any_case } => self.regex(pattern, any_case, text)?.is_match(text),
         };
         Ok(Some(matches != negated))
-    }
-
-    /// A pattern to be looked for in `text`.
-    pub fn regex(&self, pattern: &str, any_case: bool, text: &str) -> Result<Rc<Regex>> {
-        self.check()?;
-        check_matched_bytes(text)?;
-        let key = (pattern.to_owned(), any_case);
-        if let Some(known) = self.patterns.borrow().get(&key) {
-            return Ok(Rc::clone(known));
-        }
-        let mut regex = regex::RegexBuilder::new(pattern);
-        let regex = regex.case_insensitive(any_case).size_limit(PATTERN_BYTES_MAX).build();
-        let regex = regex.map_err(|error| {
-            Error::new(SqlState(*b"2201B"), "invalid regular expression")
-                .with_detail(error.to_string())
-        })?;
-        let regex = Rc::new(regex);
-        let mut patterns = self.patterns.borrow_mut();
-        if patterns.len() >= PATTERNS_MAX {
-            patterns.clear();
-        }
-        patterns.insert(key, Rc::clone(&regex));
-        Ok(regex)
     }
 }
 

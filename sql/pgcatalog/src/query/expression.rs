@@ -9,7 +9,6 @@ use super::plan::*;
 use super::refused::{missing_column, sets_not_allowed};
 use super::scope::{parts, resolve};
 use super::{Typed, fast, matched};
-use crate::relation::internal_type;
 use sql::names::fold;
 
 impl Binder<'_> {
@@ -495,30 +494,7 @@ impl Binder<'_> {
     }
 
     pub fn data_type(&self, data_type: &ast::DataType) -> Result<DataType> {
-        let text = data_type.to_string().to_ascii_lowercase().replace('"', "");
-        let (name, dimensions) = match text.trim_end_matches("[]") {
-            name if name.len() < text.len() => (name, 1),
-            name => (name, 0),
-        };
-        let qualified = name.starts_with("pg_catalog.") || data_type.to_string().contains('"');
-        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-        let name = name.strip_prefix("information_schema.").unwrap_or(name);
-        let scalar = match name {
-            "char" if qualified => Some(DataType::System(SystemType::Char)),
-            "sql_identifier" => Some(DataType::System(SystemType::Name)),
-            "character_data" | "yes_or_no" => Some(DataType::Varchar(None)),
-            "cardinal_number" => Some(DataType::Int4),
-            "bpchar" => Some(DataType::Text),
-            name => internal_type(name),
-        };
-        let scalar = match scalar {
-            Some(scalar) => scalar,
-            None => DataType::from_sql_name(name)?,
-        };
-        Ok(match dimensions {
-            0 => scalar,
-            _ => DataType::Array(Box::new(scalar)),
-        })
+        super::cast::type_named(data_type)
     }
 }
 

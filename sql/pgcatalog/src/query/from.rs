@@ -160,7 +160,7 @@ impl Binder<'_> {
             schema = None;
         }
         let hidden: &[Column] = match kind {
-            LeafKind::Relation(_) => &*SYSTEM_COLUMNS,
+            LeafKind::Relation(_) => &*HIDDEN_COLUMNS,
             _ => &[],
         };
         columns.extend_from_slice(hidden);
@@ -336,9 +336,11 @@ fn taken(columns: &mut Vec<Visible>, name: &str, side: &str) -> Result<Typed> {
 }
 
 /// What every table has, and `*` leaves out.
-pub static SYSTEM_COLUMNS: LazyLock<[Column; 2]> = LazyLock::new(|| {
-    let column = |name, system| Column::new(name, DataType::System(system));
-    [column("tableoid", SystemType::Oid), column("xmin", SystemType::Xid)]
+pub const SYSTEM_COLUMNS: [(&str, SystemType); 2] =
+    [("tableoid", SystemType::Oid), ("xmin", SystemType::Xid)];
+
+static HIDDEN_COLUMNS: LazyLock<[Column; 2]> = LazyLock::new(|| {
+    SYSTEM_COLUMNS.map(|(name, system)| Column::new(name, DataType::System(system)))
 });
 
 /// The system table or view that a name in FROM means.

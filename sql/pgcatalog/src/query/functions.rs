@@ -3,14 +3,14 @@
 //! A table of (name, how many arguments, their types, the result's type, how). Whatever depends on
 //! a catalog's contents is in [`describe`](crate::describe).
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use types::value::VALUE_WEIGHT;
 use types::{DataType, Result, SystemType, Value};
 
-use super::cast::Names;
+use super::around::Around;
 use super::privileges::PRIVILEGES;
-use super::run::{Made, Run, check_text_bytes};
+use super::run::{Made, check_text_bytes};
 use super::signature::{Function, Gives, Takes, function, lax, oid_of, str_of, yes};
 use super::text_functions as text;
 use crate::describe;
@@ -64,6 +64,21 @@ pub fn find(name: &str, arguments: usize) -> Option<&'static Function> {
     all().find(fits)
 }
 
+/// Whether it is of catalogs and sessions alone: no other function has its name.
+pub fn is_of_catalogs(name: &str) -> bool {
+    const OF_TIME: [&str; 6] = [
+        "now",
+        "current_timestamp",
+        "transaction_timestamp",
+        "statement_timestamp",
+        "clock_timestamp",
+        "current_date",
+    ];
+    let own = VISIBLE.iter().chain(CATALOG).chain(SESSION).chain(PRIVILEGES);
+    let mut named = own.filter(|function| !OF_TIME.contains(&function.name));
+    named.any(|function| function.name == name)
+}
+
 pub fn is_known(name: &str) -> bool {
     all().any(|function| function.name == name)
 }
@@ -81,7 +96,7 @@ fn text_or_null(text: Option<String>) -> Result<Value> {
 
 /// What was said of an object, or of its column; without a catalog's name of any object with this
 /// number.
-fn comment(run: &Run<'_>, catalog: Option<&str>, object: &Value, column: i32) -> Value {
+fn comment(run: &Around, catalog: Option<&str>, object: &Value, column: i32) -> Value {
     let class = catalog.map(|name| {
         relation::place("pg_catalog", name).map_or(0, |place| relation::all()[place].oid)
     });
@@ -97,16 +112,16 @@ fn comment(run: &Run<'_>, catalog: Option<&str>, object: &Value, column: i32) ->
     found.map_or(Value::Null, Value::text)
 }
 
-fn nothing(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+fn nothing(_: &Around, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Null)
 }
 
-fn no(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+fn no(_: &Around, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Bool(false))
 }
 
 /// Whether its name alone means it, by the search path.
-fn relation_is_visible(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+fn relation_is_visible(run: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     let this = oid_of(&a[0]);
     let known = run.world.names().relations.get(&this);
     let is_meant = |(_, name): &(String, String)| run.world.relation_oid(None, name) == Some(this);
@@ -138,37 +153,37 @@ static CATALOG: &[Function] = &[
             }
             let modifier = a.get(1).and_then(Value::as_int).unwrap_or(-1);
             let modifier = i32::try_from(modifier).unwrap_or(-1);
-            Ok(Value::text(describe::format_type(run.world, oid_of(&a[0]), modifier)))
+            Ok(Value::text(describe::format_type(&run.world, oid_of(&a[0]), modifier)))
         })
     },
     function("pg_get_expr", 2, &[Text, Oid, Bool], Gives::Text, |_, a, _| Ok(a[0].clone())),
     function("pg_get_indexdef", 1, &[Oid, Int, Bool], Gives::Text, |run, a, _| {
         let column = a.get(1).and_then(Value::as_int).unwrap_or(0);
         let pretty = a.get(2).and_then(Value::as_bool).unwrap_or(false);
-        text_or_null(describe::index_definition(run.world, oid_of(&a[0]), column, pretty))
+        text_or_null(describe::index_definition(&run.world, oid_of(&a[0]), column, pretty))
     }),
     function("pg_get_constraintdef", 1, &[Oid, Bool], Gives::Text, |run, a, _| {
         let pretty = a.get(1).and_then(Value::as_bool).unwrap_or(false);
-        text_or_null(describe::constraint_definition(run.world, oid_of(&a[0]), pretty))
+        text_or_null(describe::constraint_definition(&run.world, oid_of(&a[0]), pretty))
     }),
     function("pg_get_viewdef", 1, &[Reg(SystemType::Regclass), Any], Gives::Text, |run, a, _| {
-        text_or_null(describe::view_definition(run.world, oid_of(&a[0])))
+        text_or_null(describe::view_definition(&run.world, oid_of(&a[0])))
     }),
     function("pg_get_functiondef", 1, &[Oid], Gives::Text, |run, a, _| {
-        text_or_null(describe::routine_definition(run.world, oid_of(&a[0])))
+        text_or_null(describe::routine_definition(&run.world, oid_of(&a[0])))
     }),
     function("pg_get_function_arguments", 1, &[Oid], Gives::Text, |run, a, _| {
-        text_or_null(describe::routine_arguments(run.world, oid_of(&a[0]), true))
+        text_or_null(describe::routine_arguments(&run.world, oid_of(&a[0]), true))
     }),
     function("pg_get_function_identity_arguments", 1, &[Oid], Gives::Text, |run, a, _| {
-        text_or_null(describe::routine_arguments(run.world, oid_of(&a[0]), false))
+        text_or_null(describe::routine_arguments(&run.world, oid_of(&a[0]), false))
     }),
     function("pg_get_function_result", 1, &[Oid], Gives::Text, |run, a, _| {
-        text_or_null(describe::routine_result(run.world, oid_of(&a[0])))
+        text_or_null(describe::routine_result(&run.world, oid_of(&a[0])))
     }),
     function("pg_get_function_arg_default", 2, &[Oid, Int], Gives::Text, |run, a, _| {
         let place = a[1].as_int().unwrap_or(0);
-        text_or_null(describe::argument_default(run.world, oid_of(&a[0]), place))
+        text_or_null(describe::argument_default(&run.world, oid_of(&a[0]), place))
     }),
     function("pg_get_function_sqlbody", 1, &[Oid], Gives::Text, nothing),
     function("pg_get_triggerdef", 1, &[Oid, Bool], Gives::Text, nothing),
@@ -180,7 +195,7 @@ static CATALOG: &[Function] = &[
     function("pg_get_serial_sequence", 2, &[Text, Text], Gives::Text, |run, a, _| {
         let (table, column) = (a[0].to_string(), a[1].to_string());
         Ok({
-            let world = run.world;
+            let world = &run.world;
             let owned = world.catalog.serial_sequence(&world.path, &table, &column)?;
             owned.map_or(Value::Null, Value::text)
         })
@@ -262,8 +277,8 @@ static CATALOG: &[Function] = &[
     lax("acldefault", 2, &[Any, Any], Gives::Texts, nothing),
 ];
 
-fn to_reg(run: &Run<'_>, a: &[Value], system: SystemType) -> Result<Value> {
-    let found = Names { world: run.world }.find(str_of(&a[0]), system);
+fn to_reg(run: &Around, a: &[Value], system: SystemType) -> Result<Value> {
+    let found = run.names().find(str_of(&a[0]), system);
     Ok(found.map_or(Value::Null, |oid| Value::Int(oid.into())))
 }
 
@@ -339,19 +354,19 @@ static SESSION: &[Function] =
         }),
     ];
 
-fn database(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+fn database(run: &Around, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::text(&run.session.database))
 }
 
-fn role(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+fn role(run: &Around, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::text(&run.session.role))
 }
 
-fn user(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+fn user(run: &Around, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::text(&run.session.user))
 }
 
-fn now(run: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+fn now(run: &Around, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Timestamptz(run.session.now_us))
 }
 
@@ -437,7 +452,7 @@ static ARRAYS: &[Function] = &[
         Ok(Value::from(parts().map(Value::text).collect::<Vec<_>>()))
     }),
     function("regexp_split_to_array", 2, &[Text, Text], Gives::Texts, |run, a, _| {
-        let pattern: Rc<regex::Regex> = run.regex(str_of(&a[1]), false, str_of(&a[0]))?;
+        let pattern: Arc<regex::Regex> = run.regex(str_of(&a[1]), false, str_of(&a[0]))?;
         let parts = pattern.split(str_of(&a[0])).map(Value::text);
         Ok(Value::from(parts.collect::<Vec<_>>()))
     }),
@@ -470,7 +485,7 @@ fn extreme(values: &[Value], better: fn(std::cmp::Ordering) -> bool) -> Result<V
     Ok(best.cloned().unwrap_or_default())
 }
 
-fn build_object(run: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Value> {
+fn build_object(run: &Around, a: &[Value], types: &[DataType]) -> Result<Value> {
     let mut made = Made::default();
     made.push("{")?;
     for (place, (pair, types)) in a.chunks(2).zip(types.chunks(2)).enumerate() {
@@ -486,7 +501,7 @@ fn build_object(run: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Value>
 }
 
 /// A value as JSON.
-pub fn json(run: &Run<'_>, value: &Value, data_type: &DataType) -> Result<String> {
+pub fn json(run: &Around, value: &Value, data_type: &DataType) -> Result<String> {
     Ok(match (value, data_type) {
         (Value::Null, _) => "null".to_owned(),
         (Value::Bool(truth), _) => truth.to_string(),

@@ -281,8 +281,8 @@ impl Run<'_> {
         outer: Option<&Env<'_>>,
     ) -> Result<Vec<Row>> {
         let relation = &relation::all()[place];
-        let contents = self.world.contents(place, self.session)?;
-        let hidden = [Value::Int(relation.oid.into()), Value::Int(2)];
+        let contents = self.contents(place)?;
+        let hidden = [Value::Int(relation.oid.into()), Value::Int(super::FROZEN_XID)];
         let types: Vec<&DataType> = relation.columns.iter().map(|c| &c.data_type).collect();
         let known = Known { contents: &contents, types: &types, hidden: &hidden };
         self.known_rows(source, leaf, &known, base, conditions, outer)
@@ -335,7 +335,7 @@ impl Run<'_> {
         let mut columns = Vec::new();
         for call in calls {
             let values = self.values(&call.arguments, env)?;
-            let rows = (call.function.eval)(self, &values, &call.types)?;
+            let rows = (call.function.eval)(self.around, &values, &call.types)?;
             let fields = rows.first().map_or(1, |row| row.len());
             columns.push((rows, fields));
         }
@@ -359,7 +359,7 @@ impl Run<'_> {
 }
 
 /// Values of these types are equal exactly if they are the same.
-fn is_hashed(data_type: &DataType) -> bool {
+pub(super) fn is_hashed(data_type: &DataType) -> bool {
     !matches!(data_type, DataType::Numeric(_) | DataType::Float8 | DataType::Timestamp)
 }
 

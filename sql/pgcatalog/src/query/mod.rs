@@ -1,23 +1,19 @@
-//! Queries over system tables: bound once, then evaluated row by row.
-//!
-//! What clients ask of catalogs is not large, but uses more of SQL than anything that people write:
-//! correlated subqueries in select lists, sets within them, `LATERAL` without the word, arrays that
-//! count from 0, names that are numbers. An evaluator that keeps PostgreSQL's own model (a query
-//! is evaluated for each row around it) has all of that for free; a planner of joins over columns
-//! would have to be talked out of its model for each.
+//! Queries over system tables: bound once, then run over catalog rows.
 //!
 //! ```text
-//! text ─ sqlparser ─ bind (names, types) ─► plan ─ execute ─► rows
-//!                                                     │
-//!                              joins: by lookup, else by hash, else by loop
+//!            ┌─ sql::bind ─► program ─► interpreter, which asks what is `around` its run ─┐
+//! a query ───┤                                                                            ├─► rows
+//!            └─ bind ─► plan ─► execute: what the first does not know ────────────────────┘
 //! ```
 //!
-//! Joins are ordered greedily: next comes a table that an equality ties to what is there already.
-//! System tables have lookups by any column, made once for each version of the catalog, so queries
-//! cost what their results do. Users' tables beside them are read whole, once for each run
-//! (`users`), and computed with as the fast path does (`fast`).
+//! Either way a join with a system table is a lookup by the equality that ties it to what is there
+//! already. System tables have lookups by any column, made once for each version of the catalog, so
+//! queries cost what their results do. Users' tables beside them are read by their indexes, or, by
+//! the evaluator, whole, once for each run (`users`).
 
+pub(crate) mod around;
 mod bind;
+mod binding;
 mod calls;
 pub mod cast;
 mod compare;
@@ -33,12 +29,14 @@ mod join;
 mod keywords;
 mod plan;
 mod privileges;
+mod program;
 mod refused;
 mod run;
 mod scope;
 mod select;
 pub(crate) mod sets;
 mod signature;
+mod surrounded;
 mod text_functions;
 mod typed;
 pub(crate) mod users;
@@ -50,27 +48,32 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use kit::pool::{Lease, Pool};
-use procedure::Interrupt;
-use sql::Catalog;
+use procedure::{Interrupt, Procedure};
+use sql::bind::catalogs::bind_system_query;
+use sql::{Catalog, SessionInfo};
 use sqlparser::ast;
 use storage::Snapshot;
 use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use crate::relation::Relation;
 use crate::world::{Row, Session, World};
+use around::Around;
 use bind::Binder;
+use binding::{Binding, Call};
 use plan::Query;
 use run::Run;
 
 pub use keywords::KEYWORDS;
 pub use typed::{Typed, matched, meeting_type};
 
+/// Freezes rows of tables that no transaction has written.
+pub(crate) const FROZEN_XID: i64 = 2;
+
 /// A query over system tables, ready to run.
 #[derive(Debug)]
 pub struct Prepared {
     world: Arc<World>,
-    query: Query,
-    cached: usize,
+    plan: Plan,
     pub columns: Vec<procedure::Column>,
     /// Types of `$1`….
     pub parameters: Vec<DataType>,
@@ -78,14 +81,55 @@ pub struct Prepared {
     pub tables: Box<[TableId]>,
 }
 
+/// Who runs it.
+#[derive(Debug)]
+enum Plan {
+    /// The interpreter of all programs, over catalog rows.
+    Program { procedure: Box<Procedure>, calls: Arc<[Call]> },
+    /// The evaluator of this module, which knows what the binder of programs does not.
+    Own { query: Box<Query>, cached: usize },
+}
+
 impl Prepared {
     pub fn new(
         world: Arc<World>,
+        info: &SessionInfo,
         statement: &ast::Query,
         types: &[Option<DataType>],
         interrupt: Option<&dyn Interrupt>,
     ) -> Result<Prepared> {
-        let mut binder = Binder::new(&world, types);
+        let by_rows = Prepared::by_rows(&world, info, statement, types, interrupt);
+        by_rows.or_else(|_| Prepared::by_evaluator(&world, statement, types, interrupt))
+    }
+
+    /// Bound and run as any query is.
+    ///
+    /// # Errors
+    /// What is wrong with it, or what the binder does not know.
+    pub fn by_rows(
+        world: &Arc<World>,
+        info: &SessionInfo,
+        statement: &ast::Query,
+        types: &[Option<DataType>],
+        interrupt: Option<&dyn Interrupt>,
+    ) -> Result<Prepared> {
+        let binding = Binding::new(world);
+        let around = (&*world.catalog, info);
+        let (procedure, columns) =
+            bind_system_query(around, statement, types, &binding, interrupt)?;
+        let parameters = procedure.parameters.iter().map(|p| p.data_type.clone()).collect();
+        let tables = program::tables(&procedure);
+        let plan = Plan::Program { procedure: Box::new(procedure), calls: binding.into_calls() };
+        Ok(Prepared { world: Arc::clone(world), plan, columns, parameters, tables })
+    }
+
+    pub fn by_evaluator(
+        world: &Arc<World>,
+        statement: &ast::Query,
+        types: &[Option<DataType>],
+        interrupt: Option<&dyn Interrupt>,
+    ) -> Result<Prepared> {
+        let mut binder = Binder::new(world, types);
         binder.interrupt = interrupt;
         let query = binder.query(statement)?;
         let (cached, parameters) = (binder.cached, std::mem::take(&mut binder.parameters));
@@ -96,35 +140,57 @@ impl Prepared {
         let columns = columns.collect();
         let parameters = parameters.into_iter().map(|t| t.unwrap_or(DataType::Text)).collect();
         let tables = binder.tables.iter().copied().collect();
-        Ok(Prepared { world, query, cached, columns, parameters, tables })
+        let plan = Plan::Own { query: Box::new(query), cached };
+        Ok(Prepared { world: Arc::clone(world), plan, columns, parameters, tables })
     }
 
-    /// All rows, those of users' tables as of the snapshot, and what covers them. `interrupted` is
-    /// asked now and then.
+    /// All rows, those of users' tables as of the snapshot, and what covers them, with names where
+    /// a client is shown names. `interrupt` is asked now and then.
     pub fn run(
         &self,
-        session: &Session,
+        session: Session,
         parameters: &[Value],
         snapshot: Option<&Snapshot>,
         memory: Option<&Arc<Pool>>,
-        interrupted: &dyn Fn() -> Result<()>,
+        interrupt: Arc<dyn Interrupt>,
+    ) -> Result<(Vec<Row>, Option<Lease>)> {
+        let names = cast::Names { world: &self.world };
+        let (mut rows, lease) = self.rows(session, parameters, snapshot, memory, interrupt)?;
+        for row in &mut rows {
+            for (value, column) in row.iter_mut().zip(&self.columns) {
+                names.name_objects(value, &column.data_type)?;
+            }
+        }
+        Ok((rows, lease))
+    }
+
+    fn rows(
+        &self,
+        session: Session,
+        parameters: &[Value],
+        snapshot: Option<&Snapshot>,
+        memory: Option<&Arc<Pool>>,
+        interrupt: Arc<dyn Interrupt>,
     ) -> Result<(Vec<Row>, Option<Lease>)> {
         let names = cast::Names { world: &self.world };
         let values = parameters.iter().zip(&self.parameters);
         // Objects may come by name.
         let values = values.map(|(value, to)| names.cast(value, to, to));
         let parameters = values.collect::<Result<Vec<_>>>()?;
-        let mut run = Run::new(&self.world, session, &parameters, self.cached, interrupted);
-        run.users.snapshot = snapshot;
-        run.lease = RefCell::new(memory.map(Pool::lease));
-        let mut rows = run.query(&self.query, None)?;
-        for row in &mut rows {
-            for (value, column) in row.iter_mut().zip(&self.columns) {
-                names.name_objects(value, &column.data_type)?;
+        let around = Around::new(Arc::clone(&self.world), session, interrupt);
+        match &self.plan {
+            Plan::Program { procedure, calls } => {
+                program::run(procedure, (around, calls), &parameters, snapshot, memory)
+            }
+            Plan::Own { query, cached } => {
+                let mut run = Run::new(&around, &parameters, *cached);
+                run.users.snapshot = snapshot;
+                run.lease = RefCell::new(memory.map(Pool::lease));
+                let rows = run.query(query, None)?;
+                let lease = run.lease.take();
+                Ok((rows, lease))
             }
         }
-        let lease = run.lease.take();
-        Ok((rows, lease))
     }
 }
 
@@ -233,21 +299,19 @@ pub fn columns_of_view(world: &World, view: &sql::catalog::View) -> Result<Vec<p
 
 /// The rows of a view, by its definition.
 pub fn view_rows(
-    world: &World,
+    world: &Arc<World>,
     session: &Session,
     text: &str,
     view: &Relation,
 ) -> Result<Vec<Row>> {
     let query = system_query(text)?;
     let query = query.ok_or_else(|| broken(view))?;
-    let mut binder = Binder::new(world, &[]);
-    let bound = binder.query(&query)?;
+    let bound = Prepared::new(Arc::clone(world), &SessionInfo::default(), &query, &[], None)?;
     let order = view.columns.iter().map(|attribute| {
         let place = bound.columns.iter().position(|column| column.name == attribute.name);
         place.map(|place| (place, bound.columns[place].data_type.clone()))
     });
     let order: Vec<Option<(usize, DataType)>> = order.collect();
-    let run = Run::new(world, session, &[], binder.cached, &|| Ok(()));
     let names = cast::Names { world };
     let in_order = |row: Row| {
         let values = order.iter().zip(&view.columns).map(|(from, attribute)| match from {
@@ -256,7 +320,8 @@ pub fn view_rows(
         });
         values.collect::<Result<Row>>()
     };
-    run.query(&bound, None)?.into_iter().map(in_order).collect()
+    let rows = bound.rows(session.clone(), &[], None, None, Arc::new(around::Unhurried))?.0;
+    rows.into_iter().map(in_order).collect()
 }
 
 fn broken(view: &Relation) -> Error {

@@ -5,7 +5,7 @@ use sql::Commented;
 use sql::names::DATABASES;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
-use super::run::Run;
+use super::around::Around;
 use super::signature::{Function, Gives, Takes, function, oid_of, str_of, yes};
 use crate::oid;
 
@@ -78,7 +78,7 @@ pub static PRIVILEGES: &[Function] = &[
     function("has_server_privilege", 2, &[Takes::Any, Takes::Any, Takes::Any], Gives::Bool, yes),
 ];
 
-fn roles<'r>(run: &'r Run<'_>) -> &'r Roles {
+fn roles<'r>(run: &'r Around) -> &'r Roles {
     run.world.catalog.roles()
 }
 
@@ -91,7 +91,7 @@ fn role_of(roles: &Roles, value: &Value) -> Result<Option<RoleId>> {
 }
 
 /// Whose privileges are asked for, and the arguments behind that.
-fn asker<'a>(run: &Run<'_>, a: &'a [Value], others: usize) -> Result<(Closure, &'a [Value])> {
+fn asker<'a>(run: &Around, a: &'a [Value], others: usize) -> Result<(Closure, &'a [Value])> {
     let roles = roles(run);
     let (id, rest) = match a.len() > others {
         true => (role_of(roles, &a[0])?, &a[1..]),
@@ -120,7 +120,7 @@ fn wanted(text: &Value, kind: Kind) -> Result<Vec<(Privileges, bool)>> {
     text.split(',').map(one).collect()
 }
 
-fn answer(run: &Run<'_>, closure: &Closure, object: &Commented, text: &Value) -> Result<Value> {
+fn answer(run: &Around, closure: &Closure, object: &Commented, text: &Value) -> Result<Value> {
     let kind = object.kind().unwrap_or(Kind::Table);
     let catalog = &run.world.catalog;
     let has = catalog.privileges(closure, object);
@@ -133,7 +133,7 @@ fn answer(run: &Run<'_>, closure: &Closure, object: &Commented, text: &Value) ->
 }
 
 /// The relation of a number; `None`: the system's, or none.
-fn relation(run: &Run<'_>, value: &Value) -> Option<Commented> {
+fn relation(run: &Around, value: &Value) -> Option<Commented> {
     let (catalog, number) = (&run.world.catalog, oid_of(value));
     let id = types::TableId(number.wrapping_sub(oid::FIRST_USER));
     if catalog.table_by_id(id).is_some() {
@@ -153,7 +153,7 @@ fn of_system(closure: &Closure, text: &Value) -> Result<Value> {
     Ok(Value::Bool(closure.is_superuser() || reads))
 }
 
-fn table(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+fn table(run: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 2)?;
     match relation(run, &rest[0]) {
         Some(Commented::Sequence(id)) => answer(run, &closure, &Commented::Sequence(id), &rest[1]),
@@ -162,7 +162,7 @@ fn table(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
     }
 }
 
-fn sequence(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+fn sequence(run: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 2)?;
     match relation(run, &rest[0]) {
         Some(object @ Commented::Sequence(_)) => answer(run, &closure, &object, &rest[1]),
@@ -170,7 +170,7 @@ fn sequence(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
     }
 }
 
-fn any_column(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+fn any_column(run: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 2)?;
     let catalog = &run.world.catalog;
     let id = match relation(run, &rest[0]) {
@@ -190,7 +190,7 @@ fn any_column(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Bool(any.iter().any(may)))
 }
 
-fn column(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+fn column(run: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 3)?;
     let catalog = &run.world.catalog;
     let id = match relation(run, &rest[0]) {
@@ -215,7 +215,7 @@ fn column(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Bool(any.iter().any(|(one, _)| has.contains(*one))))
 }
 
-fn view_column(run: &Run<'_>, closure: &Closure, view: &str, a: &[Value]) -> Result<Value> {
+fn view_column(run: &Around, closure: &Closure, view: &str, a: &[Value]) -> Result<Value> {
     let known = run.world.views().iter().find(|known| known.name == view);
     let Some(known) = known else { return Ok(Value::Null) };
     let mut names = known.columns.iter().map(|column| column.name.as_str());
@@ -241,7 +241,7 @@ fn view_column(run: &Run<'_>, closure: &Closure, view: &str, a: &[Value]) -> Res
     Ok(Value::Bool(any.iter().any(|(one, _)| has.contains(*one))))
 }
 
-fn schema(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+fn schema(run: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 2)?;
     let name = match &rest[0] {
         name @ Value::Text(_) => str_of(name).to_owned(),
@@ -265,9 +265,9 @@ fn schema(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Bool(closure.is_superuser() || uses))
 }
 
-fn database(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+fn database(run: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 2)?;
-    let session = run.session;
+    let session = &run.session;
     let made = (session.databases.0)();
     let asked = |name: &str, number: u32| match &rest[0] {
         text @ Value::Text(_) => str_of(text) == name,
@@ -300,7 +300,7 @@ fn database(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
 }
 
 /// By name, be its arguments named or not; what is built in is for all.
-fn routine(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+fn routine(run: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 2)?;
     let catalog = &run.world.catalog;
     let name = match &rest[0] {
@@ -321,7 +321,7 @@ fn routine(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
 }
 
 /// MEMBER: it may act as the role. USAGE: it has the role's privileges.
-fn role(run: &Run<'_>, a: &[Value], _: &[DataType]) -> Result<Value> {
+fn role(run: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     let (closure, rest) = asker(run, a, 2)?;
     let roles = roles(run);
     let Some(wanted) = role_of(roles, &rest[0])? else { return Ok(Value::Null) };

@@ -2,21 +2,20 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use kit::pool::Lease;
-use regex::Regex;
 use sql::analyst::row_bytes;
 use storage::Snapshot;
 use types::{Error, Result, SqlState, TableId, Value};
 
-use super::cast::Names;
-use crate::world::{Contents, Row, Session, World};
+use super::around::Around;
+use crate::world::{Contents, Row};
 
 /// One execution of a statement.
 pub struct Run<'a> {
-    pub world: &'a World,
-    pub session: &'a Session,
+    pub around: &'a Around,
     pub parameters: &'a [Value],
     /// Rows of common table expressions, by number.
     pub ctes: RefCell<HashMap<usize, Rc<Vec<Row>>>>,
@@ -24,11 +23,8 @@ pub struct Run<'a> {
     pub(super) cached: RefCell<Vec<Option<Value>>>,
     /// Operands that are at hand, by number.
     pub(super) given: RefCell<Vec<Value>>,
-    /// By text, and whether case does not matter.
-    pub(super) patterns: RefCell<HashMap<(String, bool), Rc<Regex>>>,
     /// What users' tables are read from, and what was read of them.
     pub users: Users<'a>,
-    pub(super) interrupted: &'a dyn Fn() -> Result<()>,
     pub(super) steps: Cell<u32>,
     /// Covers the rows of the largest step, of which the next is made, and those of users' tables.
     pub lease: RefCell<Option<Lease>>,
@@ -68,6 +64,12 @@ pub fn check_text_bytes(bytes: usize) -> Result<()> {
 /// What the rows of one step may take, long strings included.
 pub const ROWS_BYTES_MAX: usize = 128 << 20;
 
+pub fn too_many_rows() -> Error {
+    let what = "the query joins too many rows of catalogs";
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+        .with_detail(format!("They would take more than {ROWS_BYTES_MAX} bytes."))
+}
+
 /// Steps whose rows are there at a time: one is made of another's.
 const STEPS_AT_A_TIME: usize = 2;
 
@@ -75,32 +77,18 @@ const STEPS_AT_A_TIME: usize = 2;
 const STEPS_BETWEEN_CHECKS: u32 = 1024;
 
 impl<'a> Run<'a> {
-    pub fn new(
-        world: &'a World,
-        session: &'a Session,
-        parameters: &'a [Value],
-        cached: usize,
-        interrupted: &'a dyn Fn() -> Result<()>,
-    ) -> Run<'a> {
+    pub fn new(around: &'a Around, parameters: &'a [Value], cached: usize) -> Run<'a> {
         Run {
-            world,
-            session,
+            around,
             parameters,
             ctes: RefCell::default(),
             cached: RefCell::new(vec![None; cached]),
             given: RefCell::default(),
-            patterns: RefCell::default(),
             users: Users::default(),
-            interrupted,
             steps: Cell::new(0),
             lease: RefCell::default(),
             largest_bytes: Cell::new(0),
         }
-    }
-
-    /// Whether the evaluation should go on.
-    pub fn check(&self) -> Result<()> {
-        (self.interrupted)()
     }
 
     fn cover(&self, bytes: usize) -> Result<()> {
@@ -123,7 +111,7 @@ impl<'a> Run<'a> {
         let steps = self.steps.get().wrapping_add(1);
         self.steps.set(steps);
         match steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
-            true => (self.interrupted)(),
+            true => self.check(),
             false => Ok(()),
         }
     }
@@ -133,19 +121,19 @@ impl<'a> Run<'a> {
         self.step()?;
         kept.bytes += row_bytes(&row);
         if kept.bytes > ROWS_BYTES_MAX {
-            return Err(Error::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
-                "the query joins too many rows of catalogs",
-            )
-            .with_detail(format!("They would take more than {ROWS_BYTES_MAX} bytes.")));
+            return Err(too_many_rows());
         }
         self.cover(kept.bytes)?;
         kept.rows.push(row);
         Ok(())
     }
+}
 
-    pub fn names(&self) -> Names<'_> {
-        Names { world: self.world }
+impl Deref for Run<'_> {
+    type Target = Around;
+
+    fn deref(&self) -> &Around {
+        self.around
     }
 }
 

@@ -3,9 +3,9 @@
 use types::compare::sort_cmp;
 use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
+use super::around::Around;
 use super::functions::bounds;
 use super::plan::Column;
-use super::run::{Kept, Run};
 use super::signature::{EvalSet, Of, SetFunction, SystemOr, Takes};
 use crate::world::Row;
 
@@ -68,7 +68,7 @@ fn one(value: Value) -> Row {
     [value].into()
 }
 
-fn empty(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Vec<Row>> {
+fn empty(_: &Around, _: &[Value], _: &[DataType]) -> Result<Vec<Row>> {
     Ok(Vec::new())
 }
 
@@ -79,7 +79,10 @@ fn elements(a: &[Value]) -> &[Value] {
 /// More rows than any catalog has are a mistake.
 const SERIES_MAX: usize = 1_000_000;
 
-fn series(run: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> {
+/// How often a long series asks whether it should go on.
+const VALUES_BETWEEN_CHECKS: usize = 1024;
+
+fn series(run: &Around, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> {
     if a.iter().any(Value::is_null) {
         return Ok(Vec::new());
     }
@@ -93,11 +96,14 @@ fn series(run: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> {
     if direction.is_eq() {
         return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
     }
-    let mut series = Kept::default();
+    let mut series = Vec::new();
     let mut at = a[0].clone();
     while sort_cmp(&at, &a[1]) != direction {
-        run.keep(&mut series, one(at.clone()))?;
-        if series.rows.len() > SERIES_MAX {
+        series.push(one(at.clone()));
+        if series.len().is_multiple_of(VALUES_BETWEEN_CHECKS) {
+            run.check()?;
+        }
+        if series.len() > SERIES_MAX {
             let message = "generate_series() over catalogs gives at most a million values";
             return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
         }
@@ -107,10 +113,10 @@ fn series(run: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> {
             Err(_) => break,
         }
     }
-    Ok(series.rows)
+    Ok(series)
 }
 
-fn subscripts(_: &Run<'_>, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> {
+fn subscripts(_: &Around, a: &[Value], types: &[DataType]) -> Result<Vec<Row>> {
     let bounds = bounds(a, types);
     Ok(bounds
         .map_or(Vec::new(), |(first, last)| (first..=last).map(|at| one(Value::Int(at))).collect()))

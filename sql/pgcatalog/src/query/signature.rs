@@ -2,7 +2,7 @@
 
 use types::{DataType, Result, SystemType, Value};
 
-use super::run::Run;
+use super::around::Around;
 use crate::world::Row;
 
 /// What an argument is converted to before the call.
@@ -39,7 +39,7 @@ pub enum Gives {
     Element,
 }
 
-pub type Eval = fn(&Run<'_>, &[Value], &[DataType]) -> Result<Value>;
+pub type Eval = fn(&Around, &[Value], &[DataType]) -> Result<Value>;
 
 #[derive(Debug)]
 pub struct Function {
@@ -54,7 +54,7 @@ pub struct Function {
     pub eval: Eval,
 }
 
-pub type EvalSet = fn(&Run<'_>, &[Value], &[DataType]) -> Result<Vec<Row>>;
+pub type EvalSet = fn(&Around, &[Value], &[DataType]) -> Result<Vec<Row>>;
 
 #[derive(Debug)]
 pub struct SetFunction {
@@ -110,6 +110,6 @@ pub(super) fn str_of(value: &Value) -> &str {
     value.as_text().unwrap_or_default()
 }
 
-pub(super) fn yes(_: &Run<'_>, _: &[Value], _: &[DataType]) -> Result<Value> {
+pub(super) fn yes(_: &Around, _: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Bool(true))
 }

@@ -2,6 +2,7 @@
 
 use types::{Result, Value};
 
+use super::around::Around;
 use super::format::formatted;
 use super::run::{Made, check_text_bytes};
 use super::signature::{Function, Gives, Takes, function, lax};
@@ -222,6 +223,14 @@ pub static TEXT: &[Function] = &[
     function("round", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::round(&a[0], 0)),
     function("ceil", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::ceil(&a[0])),
     function("floor", 1, &[Any], Gives::First, |_, a, _| types::arithmetic::floor(&a[0])),
+    function("operator ~", 2, &[Text, Text], Gives::Bool, |run, a, _| matches(run, a, false)),
+    function("operator ~*", 2, &[Text, Text], Gives::Bool, |run, a, _| matches(run, a, true)),
+    function("operator !~", 2, &[Text, Text], Gives::Bool, |run, a, _| {
+        matches(run, a, false).map(negated)
+    }),
+    function("operator !~*", 2, &[Text, Text], Gives::Bool, |run, a, _| {
+        matches(run, a, true).map(negated)
+    }),
     function("operator &", 2, &[Int, Int], Gives::Int8, |_, a, _| {
         Ok(Value::Int(int(&a[0]) & int(&a[1])))
     }),
@@ -234,6 +243,15 @@ pub static TEXT: &[Function] = &[
     }),
 ];
 
-fn length(_: &super::run::Run<'_>, a: &[Value], _: &[types::DataType]) -> Result<Value> {
+fn matches(run: &Around, a: &[Value], any_case: bool) -> Result<Value> {
+    let (subject, pattern) = (text(&a[0]), text(&a[1]));
+    Ok(Value::Bool(run.regex(pattern, any_case, subject)?.is_match(subject)))
+}
+
+fn negated(truth: Value) -> Value {
+    truth.as_bool().map_or(Value::Null, |truth| Value::Bool(!truth))
+}
+
+fn length(_: &Around, a: &[Value], _: &[types::DataType]) -> Result<Value> {
     Ok(Value::Int(text(&a[0]).chars().count() as i64))
 }

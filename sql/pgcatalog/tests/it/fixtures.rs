@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pgcatalog::{Prepared, Row, Session, World, system_query};
-use sql::{Catalog, Statement};
+use pgcatalog::{Prepared, Row, Session, Unhurried, World, system_query};
+use sql::{Catalog, SessionInfo, Statement};
 use types::{DataType, Error, Result, Value};
 
 /// A statement that a client sends.
@@ -22,6 +22,7 @@ pub struct Sent {
 #[derive(Debug)]
 pub struct Table {
     pub columns: Vec<String>,
+    pub types: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
 
@@ -29,7 +30,17 @@ pub struct Table {
 pub struct Server {
     pub world: Arc<World>,
     pub session: Session,
+    way: Way,
     numbers: BTreeMap<String, String>,
+}
+
+/// Which way queries are run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// As clients' are.
+    Any,
+    Rows,
+    Evaluator,
 }
 
 /// As psql's `\pset null` has it in the answers of PostgreSQL.
@@ -70,8 +81,12 @@ pub fn session() -> Session {
 
 impl Server {
     pub fn new(schema: &str) -> Server {
+        Server::by(Way::Any, schema)
+    }
+
+    pub fn by(way: Way, schema: &str) -> Server {
         let world = Arc::new(World::new(Arc::new(catalog(schema))));
-        let mut server = Server { world, session: session(), numbers: BTreeMap::new() };
+        let mut server = Server { world, session: session(), way, numbers: BTreeMap::new() };
         let named = server.ask(NUMBERS, &[]).unwrap();
         let named = named.rows.into_iter().map(|row| (row[1].clone(), row[0].clone()));
         server.numbers = named.collect();
@@ -80,14 +95,20 @@ impl Server {
 
     pub fn prepare(&self, text: &str) -> Result<Prepared> {
         let query = system_query(text)?.ok_or_else(|| Error::unsupported(text))?;
-        Prepared::new(self.world.clone(), &query, &[], None)
+        let info = SessionInfo::default();
+        match self.way {
+            Way::Any => Prepared::new(self.world.clone(), &info, &query, &[], None),
+            Way::Rows => Prepared::by_rows(&self.world, &info, &query, &[], None),
+            Way::Evaluator => Prepared::by_evaluator(&self.world, &query, &[], None),
+        }
     }
 
     /// Of a query that may read users' views.
     pub fn bind(&self, text: &str) -> Result<Prepared> {
         let parsed = sql::parse(text)?;
         let query = parsed.first().and_then(|statement| statement.query());
-        Prepared::new(self.world.clone(), query.ok_or_else(|| Error::unsupported(text))?, &[], None)
+        let query = query.ok_or_else(|| Error::unsupported(text))?;
+        Prepared::new(self.world.clone(), &SessionInfo::default(), query, &[], None)
     }
 
     pub fn run(&self, text: &str, parameters: &[Option<&str>]) -> Result<(Prepared, Vec<Row>)> {
@@ -97,7 +118,8 @@ impl Server {
             None => Ok(Value::Null),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
-        let rows = prepared.run(&self.session, &values, None, None, &|| Ok(()))?.0;
+        let session = self.session.clone();
+        let rows = prepared.run(session, &values, None, None, Arc::new(Unhurried))?.0;
         Ok((prepared, rows))
     }
 
@@ -111,8 +133,10 @@ impl Server {
             value => value.to_text(t),
         };
         let shown = |row: &Row| row.iter().zip(&types).map(text).collect();
+        let rows = rows.iter().map(shown).collect();
         let columns = prepared.columns.iter().map(|column| column.name.clone()).collect();
-        Ok(Table { columns, rows: rows.iter().map(shown).collect() })
+        let types = types.iter().map(|t| t.to_string()).collect();
+        Ok(Table { columns, types, rows })
     }
 
     /// The answer to what a client sends, names standing for numbers.

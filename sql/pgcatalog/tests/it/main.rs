@@ -8,3 +8,4 @@ mod answers;
 mod contents;
 mod fixtures;
 mod hostile;
+mod lockstep;

@@ -10,7 +10,7 @@ use procedure::Expr;
 use procedure::query::{Aggregate, AggregateFunction, SortKey};
 use sqlparser::ast;
 use types::cast::CastContext;
-use types::{DataType, Error, Result, SqlState};
+use types::{DataType, Error, Result, SqlState, SystemType};
 
 use super::binder::{Binder, Typed};
 use super::placeholders::{FIRST_AGGREGATE, is_applied, is_grouping, is_window};
@@ -216,7 +216,7 @@ impl Binder<'_> {
             (Sum | Avg, T::Int2 | T::Int4 | T::Int8 | T::Numeric(_)) => T::Numeric(None),
             (Sum | Avg, T::Float8) => T::Float8,
             (Min | Max, T::Bool | T::Uuid | T::Void) => return Err(not_for_types()),
-            (Min | Max, T::Varchar(_)) => T::Text,
+            (Min | Max, T::Varchar(_) | T::System(SystemType::Name | SystemType::Char)) => T::Text,
             (Min | Max, t) => t.without_modifier(),
             (BoolAnd | BoolOr, T::Bool) => T::Bool,
             (ArrayAgg, t) if t.array_oid() != 0 => T::Array(Box::new(t.without_modifier())),
@@ -236,7 +236,7 @@ impl Binder<'_> {
         let fits = |it: &Typed| match &it.data_type {
             T::Unknown => true,
             data_type if of_bytes => *data_type == T::Bytea,
-            data_type => data_type.is_string(),
+            data_type => data_type.stored().is_string(),
         };
         if !fits(&value) || !fits(&separator) {
             return Ok(None);

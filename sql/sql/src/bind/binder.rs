@@ -12,6 +12,7 @@ use types::cast::{CastContext, cast, cast_context, common_type};
 use types::{DataType, Error, Result, SqlState, Value, Zone};
 
 use super::scope::Variable;
+use super::system::{System, is_of_system};
 use crate::schema::catalog::{Catalog, Table, ViewUses};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::names::object_name;
@@ -97,6 +98,8 @@ pub struct Binder<'a> {
     bound: usize,
     /// What they may come to.
     bound_max: usize,
+    /// What they may come to whatever the text, and the schema, add.
+    bound_limit: usize,
     /// Whose privileges what is bound has to have; `None`: nothing is asked for.
     pub(crate) checked: Option<Arc<Closure>>,
     /// The first thing that it has not.
@@ -104,6 +107,12 @@ pub struct Binder<'a> {
     /// What a session's statement is given up by. Replicas bind without one: how a definition ends
     /// must follow from its text.
     pub(crate) interrupt: Option<&'a dyn Interrupt>,
+    /// System catalogs, where a query may read them.
+    pub(super) system: Option<&'a dyn System>,
+    /// Placeholders of the select list at hand whose values are rows, with their fields.
+    pub(super) records: Vec<(u16, super::system::Fields)>,
+    /// Calls that give rows before the one at hand, of the select list.
+    pub(super) called_so_far: u16,
 }
 
 /// How deep expressions and queries may nest; each level costs stack.
@@ -160,9 +169,13 @@ impl<'a> Binder<'a> {
             drawn: 0,
             bound: 0,
             bound_max: BOUND_MAX,
+            bound_limit: BOUND_MAX,
             checked: None,
             denied: None,
             interrupt: None,
+            system: None,
+            records: Vec::new(),
+            called_so_far: 0,
         }
     }
 
@@ -170,19 +183,25 @@ impl<'a> Binder<'a> {
     /// doubles itself ends soon.
     pub(crate) fn bound_by_text(&mut self, bytes: usize) {
         let max = BOUND_PER_BYTE.saturating_mul(bytes).saturating_add(BOUND_MIN);
-        self.bound_max = max.min(BOUND_MAX);
+        self.bound_max = max.min(self.bound_limit);
+    }
+
+    /// It may come to no more than so many expressions.
+    pub(super) fn bound_to(&mut self, expressions: usize) {
+        self.bound_limit = self.bound_limit.min(expressions);
+        self.bound_max = self.bound_max.min(expressions);
     }
 
     /// Counts what is not of the statement's own text, but of a table's definition.
     pub(super) fn count_of_schema(&mut self, expressions: usize) -> Result<()> {
-        self.bound_max = self.bound_max.saturating_add(expressions).min(BOUND_MAX);
+        self.bound_max = self.bound_max.saturating_add(expressions).min(self.bound_limit);
         self.count(expressions)
     }
 
     /// What a view's text adds to the statement's.
     pub(super) fn add_text(&mut self, bytes: usize) {
         let more = BOUND_PER_BYTE.saturating_mul(bytes);
-        self.bound_max = self.bound_max.saturating_add(more).min(BOUND_MAX);
+        self.bound_max = self.bound_max.saturating_add(more).min(self.bound_limit);
     }
 
     /// An error that is about a part of the text, with its place.
@@ -338,6 +357,14 @@ impl<'a> Binder<'a> {
                 Expr::Const(value) => {
                     let value = match to {
                         DataType::Unknown => value,
+                        to if self.system.is_some() && is_of_system(to) => {
+                            return self.convert(
+                                Expr::Const(value),
+                                &DataType::Unknown,
+                                to,
+                                explicit,
+                            );
+                        }
                         _ if Zone::matters(&DataType::Unknown, to) => {
                             return self.convert_constant(&value, to, explicit);
                         }
@@ -373,6 +400,9 @@ impl<'a> Binder<'a> {
         to: &DataType,
         explicit: bool,
     ) -> Result<Expr> {
+        if let Some(converted) = self.system_conversion(&expr, from, to)? {
+            return Ok(converted);
+        }
         match expr {
             expr if !Zone::matters(from, to) => Ok(converted(expr, from, to, explicit)),
             Expr::Const(value) => self.convert_constant(&value, to, explicit),

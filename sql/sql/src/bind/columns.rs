@@ -51,10 +51,20 @@ impl Binder<'_> {
         }
     }
 
+    /// Whether the first relation of that name, from the innermost query outwards, is of a schema.
+    fn is_in_schema(&self, scope: &Scope, schema: &str, name: &str) -> bool {
+        let around = self.enclosing.iter().rev().map(|around| &around.scope);
+        let mut scopes = std::iter::once(scope).chain(around);
+        let first = scopes.find(|scope| scope.relation(name).is_some());
+        first.is_some_and(|scope| scope.is_in_schema(schema, name))
+    }
+
     pub(super) fn qualified_column(&mut self, scope: &Scope, parts: &[String]) -> Result<Typed> {
         let (qualifier, name) = match parts {
             [qualifier, name] => (qualifier, name),
-            [schema, qualifier, name] if scope.is_in_schema(schema, qualifier) => (qualifier, name),
+            [schema, qualifier, name] if self.is_in_schema(scope, schema, qualifier) => {
+                (qualifier, name)
+            }
             [schema, qualifier, _] if schema != "public" || scope.relation(qualifier).is_some() => {
                 let what = format!("missing FROM-clause entry for table \"{schema}.{qualifier}\"");
                 return Err(Error::new(SqlState::UNDEFINED_TABLE, what));

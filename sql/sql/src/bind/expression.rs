@@ -3,20 +3,21 @@
 use procedure::{BinaryOp, Expr, UnaryOp};
 use sqlparser::ast::{self, Spanned};
 use types::arithmetic::{ArithmeticOp, no_operator};
-use types::cast::{CastContext, common_type};
+use types::cast::CastContext;
 use types::{DataType, Error, Result, SqlState, Value};
 
 use super::aggregates::aggregate_function;
 use super::applied::is_not_true;
 use super::binder::{Binder, Typed, fold};
-use super::operators::{elements_without_blanks, negated_if, without_blanks};
+use super::operators::{compared_in, elements_without_blanks, negated_if, without_blanks};
 use super::quantified::{Compared, Quantifier, all_of};
 use super::refused;
 use super::row_functions::gives_rows;
 use super::scope::Scope;
 use super::state::Place;
+use super::system::as_array;
 use super::windows::needs_over;
-use crate::syntax::names::{data_type, fold as fold_name, function_name};
+use crate::syntax::names::fold as fold_name;
 use crate::syntax::precedence::SYMMETRIC;
 use crate::syntax::sequence::named_by;
 
@@ -70,7 +71,7 @@ impl Binder<'_> {
                 self.qualified_column(scope, &parts)
             }
             E::TypedString(typed) => {
-                let to = data_type(&typed.data_type)?;
+                let to = self.type_named(&typed.data_type)?;
                 let text = self.literal(&typed.value.value)?;
                 let expr = self.coerce(text, &to, CastContext::Explicit)?;
                 Ok(Typed::new(expr, to))
@@ -93,7 +94,12 @@ impl Binder<'_> {
                 self.subscript(scope, root, access_chain)
             }
             E::Collate { expr, collation } => match collation.to_string().as_str() {
-                "\"C\"" | "\"POSIX\"" | "\"default\"" => self.expression(scope, expr),
+                "\"C\""
+                | "\"POSIX\""
+                | "\"default\""
+                | "pg_catalog.default"
+                | "pg_catalog.\"default\""
+                | "pg_catalog.\"C\"" => self.expression(scope, expr),
                 other => Err(Error::unsupported(format_args!("collation {other}"))
                     .with_hint("Text is compared by its bytes, as collation \"C\" does.")),
             },
@@ -197,11 +203,13 @@ impl Binder<'_> {
     }
 
     fn cast(&mut self, scope: &Scope, expr: &ast::Expr, to: &ast::DataType) -> Result<Typed> {
-        let to = match data_type(to) {
+        let to = match self.type_named(to) {
             Ok(to) => to,
             // Names of catalog objects, which clients cast in harmless ways.
             Err(_) if to.to_string().eq_ignore_ascii_case("name") => DataType::Text,
-            Err(error) if to.to_string().eq_ignore_ascii_case("bpchar") => {
+            Err(error)
+                if self.system.is_none() && to.to_string().eq_ignore_ascii_case("bpchar") =>
+            {
                 return self.blank_padded(scope, expr, error);
             }
             Err(error) => return Err(error),
@@ -213,6 +221,10 @@ impl Binder<'_> {
             }
             _ => self.expression(scope, expr)?,
         };
+        // What counts from 0 goes on to.
+        if self.system.is_some() && as_array(&typed.data_type) == to {
+            return Ok(typed);
+        }
         let expr = self.coerce(typed, &to, CastContext::Explicit)?;
         Ok(Typed::new(expr, to))
     }
@@ -282,6 +294,8 @@ impl Binder<'_> {
         right: &ast::Expr,
     ) -> Result<Typed> {
         use ast::BinaryOperator as B;
+        let named = spelled_out(op);
+        let op = named.as_ref().unwrap_or(op);
         if matches!(op, B::And | B::Or) {
             return self.connective(scope, op, left, right);
         }
@@ -309,10 +323,24 @@ impl Binder<'_> {
             B::PGBitwiseXor => self.bits(BinaryOp::BitXor, op, l, r),
             B::PGBitwiseShiftLeft => self.bits(BinaryOp::ShiftLeft, op, l, r),
             B::PGBitwiseShiftRight => self.bits(BinaryOp::ShiftRight, op, l, r),
-            B::PGRegexMatch | B::PGRegexIMatch | B::PGRegexNotMatch | B::PGRegexNotIMatch => {
+            B::PGLikeMatch => self.like(l, r, (false, false, Some('\\'))),
+            B::PGNotLikeMatch => self.like(l, r, (false, true, Some('\\'))),
+            B::PGILikeMatch => self.like(l, r, (true, false, Some('\\'))),
+            B::PGNotILikeMatch => self.like(l, r, (true, true, Some('\\'))),
+            B::PGRegexMatch | B::PGRegexIMatch | B::PGRegexNotMatch | B::PGRegexNotIMatch
+                if self.system.is_none() =>
+            {
                 Err(Error::unsupported("regular expressions").with_hint("Use LIKE."))
             }
-            _ => Err(Error::unsupported(format_args!("operator {op}"))),
+            _ => self.system_operator(op, vec![l, r]),
+        }
+    }
+
+    /// An operator that only system catalogs have.
+    fn system_operator(&mut self, op: &ast::BinaryOperator, sides: Vec<Typed>) -> Result<Typed> {
+        match self.system_call(&format!("operator {op}"), &sides)? {
+            Some(call) => Ok(call),
+            None => Err(Error::unsupported(format_args!("operator {op}"))),
         }
     }
 
@@ -419,7 +447,7 @@ impl Binder<'_> {
         let blank_padded = inputs.iter().any(|i| matches!(i.data_type, DataType::Char(_)));
         let mut common = inputs[0].data_type.clone();
         for input in &inputs[1..] {
-            common = common_type(&common, &input.data_type)
+            common = compared_in(&common, &input.data_type)
                 .ok_or_else(|| no_operator(&common, "=", &input.data_type))?;
         }
         if common == DataType::Unknown {
@@ -469,6 +497,7 @@ impl Binder<'_> {
         (case_insensitive, negated, escape): (bool, bool, Option<char>),
     ) -> Result<Typed> {
         let mut text = |side: Typed| {
+            let side = self.stored(side);
             if !side.data_type.is_string() && side.data_type != DataType::Unknown {
                 return Err(no_operator(&side.data_type, "~~", &DataType::Text));
             }
@@ -549,11 +578,43 @@ impl Binder<'_> {
         root: &ast::Expr,
         chain: &[ast::AccessExpr],
     ) -> Result<Typed> {
+        // `table.column[1]` comes as a table's name with a chain behind it.
+        let mut names = match root {
+            ast::Expr::Identifier(name) => vec![name.clone()],
+            ast::Expr::CompoundIdentifier(names) => names.clone(),
+            _ => Vec::new(),
+        };
+        let mut chain = chain;
+        while let (false, [ast::AccessExpr::Dot(ast::Expr::Identifier(name)), behind @ ..]) =
+            (names.is_empty(), chain)
+        {
+            names.push(name.clone());
+            chain = behind;
+        }
+        let named = (names.len() > 1).then(|| ast::Expr::CompoundIdentifier(names));
+        let root = named.as_ref().unwrap_or(root);
+        if let (true, [before @ .., ast::AccessExpr::Dot(ast::Expr::Identifier(name))]) =
+            (self.system.is_some(), chain)
+        {
+            let row = match before {
+                [] => self.expression(scope, root)?,
+                before => self.subscript(scope, root, before)?,
+            };
+            return self.field(scope, row, &fold_name(name));
+        }
         let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = chain else {
             return Err(Error::unsupported("this kind of subscript")
                 .with_hint("Arrays have one dimension: write a[i]."));
         };
         let array = self.expression(scope, root)?;
+        if self.system.is_some() && as_array(&array.data_type) != array.data_type {
+            let index = self.expression(scope, index)?;
+            let index = self.coerce(index, &DataType::Int8, CastContext::Assignment)?;
+            if let Some(element) = self.element_from_0(&array, index) {
+                return Ok(element);
+            }
+            return Err(Error::unsupported("this kind of subscript"));
+        }
         let DataType::Array(element) = array.data_type else {
             return Err(Error::new(
                 SqlState::DATATYPE_MISMATCH,
@@ -570,7 +631,7 @@ impl Binder<'_> {
     }
 
     fn function_call(&mut self, scope: &Scope, call: &ast::Function) -> Result<Typed> {
-        let name = function_name(&call.name)?;
+        let name = self.called_name(&call.name)?;
         if let Some(over) = &call.over {
             return self.window_call(scope, &name, call, over);
         }
@@ -584,7 +645,7 @@ impl Binder<'_> {
         if let Some(function) = aggregate_function(&name) {
             return self.aggregate_call(scope, &name, function, call);
         }
-        if gives_rows(&name) {
+        if gives_rows(&name) || self.system.is_some_and(|system| system.gives_rows(&name)) {
             return self.rows_in_select_list(scope, &name, call);
         }
         if call.filter.is_some() {
@@ -629,6 +690,35 @@ impl Binder<'_> {
         };
         list.args.iter().map(bind).collect()
     }
+}
+
+/// `OPERATOR(pg_catalog.~)` is `~`.
+fn spelled_out(op: &ast::BinaryOperator) -> Option<ast::BinaryOperator> {
+    use ast::BinaryOperator as B;
+    let B::PGCustomBinaryOperator(names) = op else { return None };
+    Some(match names.last()?.as_str() {
+        "=" => B::Eq,
+        "<>" | "!=" => B::NotEq,
+        "<" => B::Lt,
+        "<=" => B::LtEq,
+        ">" => B::Gt,
+        ">=" => B::GtEq,
+        "+" => B::Plus,
+        "-" => B::Minus,
+        "*" => B::Multiply,
+        "/" => B::Divide,
+        "%" => B::Modulo,
+        "||" => B::StringConcat,
+        "~" => B::PGRegexMatch,
+        "~*" => B::PGRegexIMatch,
+        "!~" => B::PGRegexNotMatch,
+        "!~*" => B::PGRegexNotIMatch,
+        "~~" => B::PGLikeMatch,
+        "~~*" => B::PGILikeMatch,
+        "!~~" => B::PGNotLikeMatch,
+        "!~~*" => B::PGNotILikeMatch,
+        _ => return None,
+    })
 }
 
 fn escape(escape: Option<&ast::ValueWithSpan>) -> Result<Option<char>> {

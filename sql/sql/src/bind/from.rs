@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use identity::Privileges;
-use procedure::{Expr, Query};
+use procedure::query::RowFunction;
+use procedure::{Column, Expr, Query};
 use sqlparser::ast::{self, Spanned};
 use types::{DataType, Error, Result, SqlState};
 
@@ -19,9 +20,7 @@ use super::shape::projected;
 use super::state::{Applied, Gives, Place};
 use super::with::returns_nothing;
 use crate::schema::catalog::{Commented, Table, View};
-use crate::syntax::names::{
-    bare, fold, function_name, not_in_side, object_name, simple_name, twice_in_side,
-};
+use crate::syntax::names::{bare, fold, not_in_side, object_name, simple_name, twice_in_side};
 
 /// A bound FROM clause: names, relations, and the conditions of its inner joins.
 #[derive(Default)]
@@ -367,12 +366,12 @@ impl Binder<'_> {
             }
             F::Table { name, alias, args: Some(args), with_ordinality, .. } => {
                 let exprs = args.args.iter().map(positional).collect::<Result<Vec<_>>>()?;
-                let name = function_name(name)?;
+                let name = self.called_name(name)?;
                 self.table_function(from, (&name, *with_ordinality), &exprs, alias.as_ref())
             }
             F::Function { name, args, with_ordinality, alias, .. } => {
                 let exprs = args.iter().map(positional).collect::<Result<Vec<_>>>()?;
-                let name = function_name(name)?;
+                let name = self.called_name(name)?;
                 self.table_function(from, (&name, *with_ordinality), &exprs, alias.as_ref())
             }
             F::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } => {
@@ -386,7 +385,9 @@ impl Binder<'_> {
                 let bound = self.nested(|binder| binder.query(subquery))?;
                 let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
                 let name = alias.as_ref().map_or("subquery".into(), |a| fold(&a.name));
-                add_derived(from, &name, columns.collect(), alias.as_ref(), bound.query)
+                add_derived(from, &name, columns.collect(), alias.as_ref(), bound.query)?;
+                from.have_fields(bound.records);
+                Ok(())
             }
             // Inner joins around it leave its rows what they are, so it may stand among them.
             F::NestedJoin { table_with_joins, alias: None } => {
@@ -435,6 +436,15 @@ impl Binder<'_> {
         alias: Option<&ast::TableAlias>,
     ) -> Result<()> {
         let path = name;
+        if let Some(relation) = self.system_relation(path) {
+            let shown = alias.map_or_else(|| last_name(path), |alias| fold(&alias.name));
+            check_alias(from, &shown)?;
+            from.add_system(relation, &shown, alias.is_some());
+            return match (alias, from.scope.relations.last_mut()) {
+                (Some(alias), Some(relation)) => rename(&mut relation.columns, alias),
+                _ => Ok(()),
+            };
+        }
         let name = object_name(path).map_err(|error| self.at(path.span(), error))?;
         let shown = alias.map_or_else(|| bare(&name).to_owned(), |a| fold(&a.name));
         let common = match path.0.len() {
@@ -446,7 +456,9 @@ impl Binder<'_> {
                 return Err(returns_nothing(&name));
             }
             let columns = bound.columns.into_iter().map(|c| (c.name, c.data_type));
-            return add_derived(from, &shown, columns.collect(), alias, bound.query);
+            add_derived(from, &shown, columns.collect(), alias, bound.query)?;
+            from.have_fields(bound.records);
+            return Ok(());
         }
         if let Some(view) = self.catalog.view(&name).cloned() {
             self.check_usage(&name)?;
@@ -507,10 +519,19 @@ impl Binder<'_> {
         arguments: &[&ast::Expr],
         alias: Option<&ast::TableAlias>,
     ) -> Result<()> {
+        let scope = from.in_sight();
+        if let Some((calls, columns)) = self.rows_of_system(&scope, name, arguments)? {
+            let shown = alias.map_or_else(|| name.to_owned(), |a| fold(&a.name));
+            let mut columns: Vec<_> = columns.into_iter().map(|c| (c.name, c.data_type)).collect();
+            if let [(name, _)] = columns.as_mut_slice() {
+                name.clone_from(&shown);
+            }
+            columns.extend(numbered.then(|| ("ordinality".to_owned(), DataType::Int8)));
+            return add_calls(from, (&shown, alias), columns, side_by_side(vec![calls], numbered));
+        }
         if !gives_rows(name) {
             return Err(self.no_table_function(name));
         }
-        let scope = from.in_sight();
         let calls: Vec<Box<[&ast::Expr]>> = match name {
             // Several arrays are as many calls.
             "unnest" => arguments.iter().map(|array| [*array].into()).collect(),
@@ -534,13 +555,38 @@ impl Binder<'_> {
         if draws && !needed.is_empty() {
             return Err(Error::unsupported("drawing a value for each row in FROM"));
         }
-        add_derived(from, &shown, columns, alias, calls)?;
-        if let (false, Some(Item { source, .. })) = (needed.is_empty(), from.items.last_mut())
-            && let Source::Query(calls) = source
-        {
-            *source = Source::Calls(std::mem::replace(calls, Query::Values(Box::default())));
+        add_calls(from, (&shown, alias), columns, calls)
+    }
+
+    /// A function of system catalogs, be it of one row.
+    fn rows_of_system(
+        &mut self,
+        scope: &Scope,
+        name: &str,
+        arguments: &[&ast::Expr],
+    ) -> Result<Option<(Query, Vec<Column>)>> {
+        let Some(system) = self.system else { return Ok(None) };
+        let gives_rows_elsewhere = gives_rows(name);
+        if gives_rows_elsewhere && !system.gives_rows(name) {
+            return Ok(None);
         }
-        Ok(())
+        let mut bound = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            bound.push(self.expression(scope, argument)?);
+        }
+        let types: Vec<DataType> = bound.iter().map(|b| b.data_type.clone()).collect();
+        if gives_rows_elsewhere && !system.is_own(name, &types) {
+            return Ok(None);
+        }
+        if let Some(rows) = self.system_rows(name, &bound, false)? {
+            return Ok(Some(rows));
+        }
+        // A function of one value is a table of one row.
+        let typed = self.call_by_name(name, bound)?;
+        let typed = self.resolved(typed)?;
+        let inputs = [Expr::Array([typed.expr].into())].into();
+        let call = Query::Call { function: RowFunction::Elements, inputs };
+        Ok(Some((call, vec![Column { name: name.to_owned(), data_type: typed.data_type }])))
     }
 
     fn no_table_function(&self, name: &str) -> Error {
@@ -554,6 +600,13 @@ impl Binder<'_> {
     }
 }
 
+fn last_name(name: &ast::ObjectName) -> String {
+    match name.0.last() {
+        Some(ast::ObjectNamePart::Identifier(ident)) => fold(ident),
+        _ => name.to_string(),
+    }
+}
+
 fn check_alias(from: &From, name: &str) -> Result<()> {
     match from.scope.relation(name) {
         None => Ok(()),
@@ -562,6 +615,23 @@ fn check_alias(from: &From, name: &str) -> Result<()> {
             format!("table name \"{name}\" specified more than once"),
         )),
     }
+}
+
+/// A call that is made once, or for each row of those before it.
+fn add_calls(
+    from: &mut From,
+    (shown, alias): (&str, Option<&ast::TableAlias>),
+    columns: Vec<(String, DataType)>,
+    calls: Query,
+) -> Result<()> {
+    let is_alone = needs(&calls).is_empty();
+    add_derived(from, shown, columns, alias, calls)?;
+    if let (false, Some(Item { source, .. })) = (is_alone, from.items.last_mut())
+        && let Source::Query(calls) = source
+    {
+        *source = Source::Calls(std::mem::replace(calls, Query::Values(Box::default())));
+    }
+    Ok(())
 }
 
 fn add_derived(
@@ -586,7 +656,7 @@ fn add_derived(
 
 /// `AS t(a, b)`.
 fn rename(columns: &mut [ScopeColumn], alias: &ast::TableAlias) -> Result<()> {
-    let mut visible = columns.iter_mut().filter(|c| !c.hidden);
+    let mut visible = columns.iter_mut().filter(|c| c.is_shown());
     for column in &alias.columns {
         match visible.next() {
             Some(renamed) => renamed.name = fold(&column.name),

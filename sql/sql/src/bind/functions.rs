@@ -13,10 +13,14 @@ use types::{DataType, Error, Result, SqlState, Value, Zone};
 use super::binder::{Binder, Typed, fold};
 use super::refused;
 use super::scope::Scope;
+use super::system::as_array;
 
 impl Binder<'_> {
     /// A call of a built-in with bound arguments.
     pub(super) fn call_by_name(&mut self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
+        if let Some(typed) = self.own_system_call(name, &arguments)? {
+            return Ok(typed);
+        }
         if let Some(typed) = self.session_call(name, &arguments)? {
             return Ok(typed);
         }
@@ -44,6 +48,9 @@ impl Binder<'_> {
             if let Some(typed) = attempt(self, name, &arguments)? {
                 return Ok(Typed::new(fold(typed.expr), typed.data_type));
             }
+        }
+        if let Some(typed) = self.system_call(name, &arguments)? {
+            return Ok(typed);
         }
         if self.catalog.routine(name).is_some() {
             return Err(Error::unsupported(format_args!(
@@ -264,6 +271,7 @@ impl Binder<'_> {
             let mut inputs = Vec::with_capacity(arguments.len());
             for argument in arguments {
                 let input = self.resolved(argument.clone())?;
+                let input = self.shown(input)?;
                 if Zone::matters(&input.data_type, &T::Text) {
                     self.needs_utc(format_args!("{} as text", input.data_type))?;
                 }
@@ -415,8 +423,10 @@ impl Binder<'_> {
 
     fn array_function(&mut self, name: &str, arguments: &[Typed]) -> Result<Option<Typed>> {
         use DataType as T;
-        let array_type =
-            |t: &Typed| matches!(t.data_type, T::Array(_)).then(|| t.data_type.clone());
+        let array_type = |t: &Typed| {
+            let array = as_array(&t.data_type);
+            matches!(array, T::Array(_)).then_some(array)
+        };
         let Some(array) = arguments.iter().find_map(array_type) else {
             return Ok(None);
         };

@@ -69,14 +69,18 @@ impl Groups {
     /// Grouping by a table's whole primary key fixes all of its columns, so they may be used too.
     pub fn add_whole_keys(&mut self, scope: &Scope) {
         for relation in &scope.relations {
-            let Some(table) = &relation.table else { continue };
+            let (key, width) = match (&relation.table, relation.key) {
+                (Some(table), _) => (&*table.schema.primary_key, table.schema.columns.len()),
+                (None, Some(column)) => (&[column][..], relation.columns.len()),
+                (None, None) => continue,
+            };
             let grouped = |c: u16| {
                 let column = Expr::Column(relation.offset + c);
                 let place = self.exprs.iter().position(|group| *group == column);
                 place.is_some_and(|place| self.sets.iter().all(|set| set.contains(&(place as u16))))
             };
-            if table.schema.primary_key.iter().all(|c| grouped(*c)) {
-                let columns = 0..table.schema.columns.len() as u16;
+            if key.iter().all(|c| grouped(*c)) {
+                let columns = 0..width as u16;
                 let missing: Vec<u16> = columns.filter(|c| !grouped(*c)).collect();
                 for column in missing {
                     let number = self.exprs.len() as u16;

@@ -26,6 +26,8 @@ pub(super) struct Item {
 pub(super) enum Source {
     Table(Arc<Table>),
     Query(Query),
+    /// A system's relation, by its number.
+    System(u16),
     /// A call that gives rows, for each row of those before it.
     Calls(Query),
     /// The values of an IN list, to drive lookups.

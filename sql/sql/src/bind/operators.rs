@@ -5,10 +5,11 @@ use sqlparser::ast;
 use types::arithmetic::{ArithmeticOp, concat_type, no_operator, result_type};
 use types::cast::{CastContext, common_type};
 use types::datatype::CHARACTER_LENGTH_MAX;
-use types::{DataType, Error, Result, SqlState, Zone};
+use types::{DataType, Error, Result, SqlState, SystemType, Zone};
 
 use super::binder::{Binder, Typed, fold};
 use super::scope::Scope;
+use super::system::as_array;
 
 impl Binder<'_> {
     pub(super) fn arithmetic(
@@ -18,6 +19,7 @@ impl Binder<'_> {
         left: Typed,
         right: Typed,
     ) -> Result<Typed> {
+        let (left, right) = (self.stored(left), self.stored(right));
         let result = result_type(arithmetic, &left.data_type, &right.data_type)?;
         let operand = |known: &DataType, other: &DataType| match other {
             DataType::Unknown => known.without_modifier(),
@@ -36,6 +38,7 @@ impl Binder<'_> {
     }
 
     pub(super) fn concat(&mut self, left: Typed, right: Typed) -> Result<Typed> {
+        let (left, right) = (self.shown_text(left)?, self.shown_text(right)?);
         let element_of = |array: &Typed, element: &Typed| match &array.data_type {
             DataType::Array(of) => {
                 !matches!(element.data_type, DataType::Array(_) | DataType::Unknown)
@@ -48,6 +51,15 @@ impl Binder<'_> {
         }
         if element_of(&right, &left) {
             return self.call_by_name("array_prepend", vec![left, right]);
+        }
+        let is_array = |side: &Typed| matches!(side.data_type, DataType::Array(_));
+        let result_of_arrays = concat_type(&left.data_type, &right.data_type);
+        if let (true, Ok(result)) = (is_array(&left) || is_array(&right), result_of_arrays) {
+            // An array that is not there is one without elements.
+            let left = self.coerce(left, &result, CastContext::Implicit)?;
+            let right = self.coerce(right, &result, CastContext::Implicit)?;
+            let arrays = [left, right].map(|side| Typed::new(side, result.clone()));
+            return self.call_by_name("array_cat", arrays.into());
         }
         // A bare literal beside what is no string itself is text: 'n = ' || 1.
         let beside =
@@ -80,6 +92,14 @@ impl Binder<'_> {
             result: result.clone(),
         };
         Ok(Typed::new(fold(expr), result))
+    }
+
+    /// A value that system catalogs alone have, as its text; arrays stay what they are.
+    fn shown_text(&mut self, side: Typed) -> Result<Typed> {
+        match side.data_type {
+            DataType::System(_) => self.shown(side),
+            _ => Ok(side),
+        }
     }
 
     pub(super) fn bits(
@@ -127,7 +147,7 @@ impl Binder<'_> {
     /// compared with an expression can be looked up by that expression's value.
     pub fn comparison(&mut self, op: BinaryOp, left: Typed, right: Typed) -> Result<Typed> {
         let (l, r) = (left.data_type.clone(), right.data_type.clone());
-        let common = match common_type(&l, &r) {
+        let common = match compared_in(&l, &r) {
             Some(DataType::Unknown) => DataType::Text,
             Some(common) if common != DataType::Void => common,
             _ => return Err(no_operator(&l, operator_text(op), &r)),
@@ -174,6 +194,7 @@ impl Binder<'_> {
     }
 
     pub(super) fn equals_any(&mut self, input: Typed, array: Typed) -> Result<Typed> {
+        let array = Typed { data_type: as_array(&array.data_type), ..array };
         let element = match (&array.data_type, &input.data_type) {
             (DataType::Array(element), _) => (**element).clone(),
             (DataType::Unknown, DataType::Unknown) => DataType::Text,
@@ -188,7 +209,7 @@ impl Binder<'_> {
         if common_type(&input.data_type, &element).is_none() {
             return Err(no_operator(&input.data_type, "=", &element));
         }
-        let common = common_type(&input.data_type, &element).map(|t| t.without_modifier());
+        let common = compared_in(&input.data_type, &element).map(|t| t.without_modifier());
         let common = match common {
             Some(DataType::Char(_)) | None => DataType::Text,
             Some(common) => common,
@@ -212,6 +233,15 @@ impl Binder<'_> {
         }
         let expr = Expr::AnyEqual { input: Box::new(input), array: Box::new(array) };
         Ok(Typed::new(fold(expr), DataType::Bool))
+    }
+}
+
+/// The type in which two sides are compared: a name and another text as texts.
+pub(super) fn compared_in(left: &DataType, right: &DataType) -> Option<DataType> {
+    let is_name = |side: &DataType| *side == DataType::System(SystemType::Name);
+    match (left, right) {
+        (name, text) | (text, name) if is_name(name) && text.is_string() => Some(DataType::Text),
+        (left, right) => common_type(left, right),
     }
 }
 

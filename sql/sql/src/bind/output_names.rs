@@ -24,7 +24,13 @@ pub fn output_name(expr: &ast::Expr) -> String {
                 name => name,
             },
         },
-        E::CompoundFieldAccess { root, .. } => output_name(root),
+        E::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                ast::AccessExpr::Dot(E::Identifier(name)) => Some(fold(name)),
+                _ => None,
+            });
+            field.unwrap_or_else(|| output_name(root))
+        }
         E::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
             Some(name) if name != "?column?" => name,
             _ => "case".into(),
@@ -78,7 +84,12 @@ fn type_label(data_type: &ast::DataType) -> String {
         Ok(DataType::Timestamp) => "timestamp",
         Ok(DataType::Timestamptz) => "timestamptz",
         Ok(other) => other.base_name(),
-        Err(_) => "?column?",
+        // What only system catalogs have is called as it is written.
+        Err(_) => {
+            let text = data_type.to_string().to_ascii_lowercase().replace('"', "");
+            let name = text.rsplit('.').next().unwrap_or_default();
+            return name.split(['(', '[']).next().unwrap_or_default().to_owned();
+        }
     };
     label.to_owned()
 }

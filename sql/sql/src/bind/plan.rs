@@ -252,6 +252,9 @@ impl Planner<'_> {
                     _ => 1,
                 }
             }
+            Source::System(_) if self.lookup(item, &self.pending).is_some() => 4,
+            Source::System(_) if self.query.is_some() && self.has_equi_join(item) => 2,
+            Source::System(_) => 1,
             Source::List(_) => 3,
             // Calls may be made from values of subqueries, and these from what calls give.
             Source::Applied(_) | Source::Calls(_) if !is_ready(item) => -1,
@@ -313,6 +316,20 @@ impl Planner<'_> {
             .unwrap_or_else(|| path_by(table, 0, &[], item, &[]))
     }
 
+    /// The equation by which rows of a system's relation are looked up: that with a value of the
+    /// rows before rather than with one that all rows share.
+    fn lookup(&self, item: &Item, conjuncts: &[Expr]) -> Option<Bounding> {
+        let all = conjuncts.iter().enumerate().flat_map(|(i, c)| self.boundings(i, c, item));
+        let equal =
+            all.filter(|bounding| bounding.op == BinaryOp::Equal && !bounding.value.draws());
+        let rank = |bounding: &Bounding| match &bounding.value {
+            Expr::Const(_) => 2,
+            value if value.columns().is_empty() => 1,
+            _ => 0,
+        };
+        equal.min_by_key(rank)
+    }
+
     /// `column op value` read off a conjunct, for columns of `item` and values known before it.
     fn boundings(&self, number: usize, conjunct: &Expr, item: &Item) -> Vec<Bounding> {
         let Expr::Binary { op, left, right, .. } = conjunct else {
@@ -359,7 +376,12 @@ impl Planner<'_> {
             Source::Table(table) => Some(self.path(&item, table, &conjuncts, order, limited)),
             _ => None,
         };
-        let used = path.as_ref().map(|path| path.exactly_used(&item)).unwrap_or_default();
+        let key = match &item.source {
+            Source::System(_) if !item.full => self.lookup(&item, &conjuncts),
+            _ => None,
+        };
+        let mut used = path.as_ref().map(|path| path.exactly_used(&item)).unwrap_or_default();
+        used.extend(key.iter().map(|key| key.conjunct));
         let mut number = 0;
         conjuncts.retain(|_| {
             number += 1;
@@ -380,6 +402,7 @@ impl Planner<'_> {
             self.ordered = path.ordered.is_some() || path.point;
         }
         let by_path = matches!(item.source, Source::Calls(_))
+            || key.is_some()
             || path.as_ref().is_some_and(|path| !path.is_full_scan());
         if let Source::Applied(applied) = item.source {
             let outer = self.query.take().unwrap_or(Query::Values([Box::default()].into()));
@@ -388,7 +411,7 @@ impl Planner<'_> {
             return;
         }
         let Some(outer) = self.query.take() else {
-            let inner = self.read(&item, path, &columns, inside);
+            let inner = self.read(&item, (path, key), &columns, inside);
             self.layout = columns;
             across.iter_mut().for_each(|e| place(e, &self.layout));
             self.query = Some(filtered(inner, across));
@@ -398,7 +421,7 @@ impl Planner<'_> {
             true => Vec::new(),
             false => self.take_equi_joins(&mut across, &item),
         };
-        let inner = self.read(&item, path, &columns, inside);
+        let inner = self.read(&item, (path, key), &columns, inside);
         let mut query = self.joined(outer, inner, columns, keys, across, by_path, is_left);
         if let (true, Query::HashJoin { right, .. }) = (item.full, &mut query) {
             *right = true;
@@ -489,7 +512,7 @@ impl Planner<'_> {
         item: &Item,
         conditions: impl Iterator<Item = &'e Expr>,
     ) -> Vec<u16> {
-        if !matches!(item.source, Source::Table(_)) {
+        if !matches!(item.source, Source::Table(_) | Source::System(_)) {
             return (item.offset..item.offset + item.width).collect();
         }
         let conditions = conditions.chain(&self.pending).chain(&self.later);
@@ -500,15 +523,36 @@ impl Planner<'_> {
         columns
     }
 
+    /// The operator that reads a system's relation.
+    fn around(
+        &self,
+        item: &Item,
+        source: u16,
+        key: Option<Bounding>,
+        columns: &[u16],
+        inside: Vec<Expr>,
+    ) -> Query {
+        let key = key.map(|key| {
+            let mut value = key.value;
+            place(&mut value, &self.layout);
+            (key.column, value)
+        });
+        let columns = columns.iter().map(|column| column - item.offset).collect();
+        Query::Around { source, columns, key, filter: Expr::all(inside) }
+    }
+
     /// The operator that reads one relation.
     fn read(
         &self,
         item: &Item,
-        path: Option<Path>,
+        (path, key): (Option<Path>, Option<Bounding>),
         columns: &[u16],
         mut inside: Vec<Expr>,
     ) -> Query {
         inside.iter_mut().for_each(|e| place(e, columns));
+        if let Source::System(source) = item.source {
+            return self.around(item, source, key, columns, inside);
+        }
         let (table, path) = match (&item.source, path) {
             (Source::Table(table), Some(path)) => (table, path),
             (Source::Query(query) | Source::List(query), _) => {
@@ -519,7 +563,7 @@ impl Planner<'_> {
                 each_input(&mut calls, &mut |input| place(input, &self.layout));
                 return filtered(calls, inside);
             }
-            (Source::Table(_), None) | (Source::Applied(_), _) => {
+            (Source::Table(_), None) | (Source::Applied(_) | Source::System(_), _) => {
                 return Query::Values(Box::default());
             }
         };

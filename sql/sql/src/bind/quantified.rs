@@ -13,6 +13,7 @@ use super::rows::fields;
 use super::scope::Scope;
 use super::state::Gives;
 use super::subquery::verdict;
+use super::system::as_array;
 use crate::syntax::names::function_name;
 
 /// Of which rows a comparison has to be true.
@@ -123,6 +124,7 @@ impl Binder<'_> {
         quantified: (Compared, Quantifier),
         array: Typed,
     ) -> Result<Typed> {
+        let array = Typed { data_type: as_array(&array.data_type), ..array };
         let element = match (&array.data_type, &left.data_type) {
             (DataType::Array(element), _) => (**element).clone(),
             (DataType::Unknown, DataType::Unknown) => DataType::Text,

@@ -6,16 +6,17 @@
 //! all side by side, as PostgreSQL has it.
 
 use procedure::query::{Interval, RowFunction};
-use procedure::{Expr, Function, Query, Reg};
+use procedure::{Column, Expr, Function, Query, Reg};
 use sqlparser::ast;
 use types::cast::CastContext;
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, SystemType, Value};
 
 use super::binder::{Binder, Typed, fold};
 use super::intervals::interval_constant;
 use super::placeholders::{FIRST_CALLED, is_called};
 use super::scope::Scope;
 use super::state::Windows;
+use super::system::as_array;
 
 pub(super) fn gives_rows(name: &str) -> bool {
     matches!(name, "unnest" | "generate_series" | "generate_subscripts" | "string_to_table")
@@ -37,6 +38,23 @@ impl Binder<'_> {
         let mut bound = Vec::with_capacity(arguments.len());
         for argument in arguments {
             bound.push(self.expression(scope, argument)?);
+        }
+        let types: Vec<DataType> = bound.iter().map(|b| b.data_type.clone()).collect();
+        if !gives_rows(name) || self.system.is_some_and(|system| system.is_own(name, &types)) {
+            let rows = self.system_rows(name, &bound, true)?;
+            let (query, columns) = rows.ok_or_else(|| does_not_exist(name, &bound))?;
+            return Ok(match <[Column; 1]>::try_from(columns) {
+                Ok([only]) => (query, only.data_type),
+                Err(fields) => {
+                    // The next call's placeholder.
+                    let calls = self.called_so_far;
+                    self.records.push((FIRST_CALLED + calls, fields.into()));
+                    (query, DataType::System(SystemType::Record))
+                }
+            });
+        }
+        for array in &mut bound {
+            array.data_type = as_array(&array.data_type);
         }
         match (name, bound.as_slice()) {
             ("unnest", [Typed { data_type: DataType::Array(element), expr }]) => {
@@ -151,6 +169,7 @@ impl Binder<'_> {
         }
         // Rows for each row of another call would be one call after the other.
         let calls = self.row_calls.take();
+        self.called_so_far = calls.as_ref().map_or(0, |calls| calls.len() as u16);
         let bound = self.within("in the arguments of others", |binder| {
             binder.row_function(scope, name, &arguments)
         });

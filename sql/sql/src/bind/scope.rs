@@ -5,6 +5,7 @@ use std::sync::Arc;
 use procedure::Expr;
 use types::{DataType, Error, Result, SqlState};
 
+use super::system::Fields;
 use crate::schema::catalog::Table;
 use crate::syntax::names::{PUBLIC, object_name, split};
 
@@ -27,6 +28,10 @@ pub struct Relation {
     pub table: Option<Arc<Table>>,
     /// The view.
     pub view: Option<Arc<ReadView>>,
+    /// The schema of what is neither.
+    pub schema: Option<&'static str>,
+    /// The column whose values are no two rows', of what is neither.
+    pub key: Option<u16>,
 }
 
 /// A view that is read, whose columns may be granted one by one.
@@ -44,6 +49,10 @@ pub struct ScopeColumn {
     /// Found by its qualified name only: hidden row ids, dropped columns, and the second of two
     /// columns that USING has merged.
     pub hidden: bool,
+    /// Found by its name, and not shown by `*`.
+    pub is_beside: bool,
+    /// Of one whose values are rows.
+    pub fields: Option<Fields>,
     /// What it is without its relation's name, and its type, where USING has merged two columns of
     /// different types, or of which an outer join may have either.
     pub merged: Option<(Expr, DataType)>,
@@ -51,7 +60,13 @@ pub struct ScopeColumn {
 
 impl ScopeColumn {
     pub fn new(name: String, data_type: DataType) -> ScopeColumn {
-        ScopeColumn { name, data_type, hidden: false, merged: None }
+        let (hidden, is_beside, fields, merged) = (false, false, None, None);
+        ScopeColumn { name, data_type, hidden, is_beside, fields, merged }
+    }
+
+    /// Whether `*` shows it.
+    pub fn is_shown(&self) -> bool {
+        !self.hidden && !self.is_beside
     }
 
     /// What it is without its relation's name.
@@ -99,6 +114,8 @@ impl Scope {
             },
             data_type: column.data_type.clone(),
             hidden: !visible(i),
+            is_beside: false,
+            fields: None,
             merged: None,
         });
         let columns = columns.collect();
@@ -108,7 +125,8 @@ impl Scope {
     pub fn add(&mut self, name: &str, columns: Vec<ScopeColumn>, table: Option<Arc<Table>>) {
         let offset = self.width();
         let name = name.to_owned();
-        self.relations.push(Relation { name, columns, offset, table, view: None });
+        let (view, schema, key) = (None, None, None);
+        self.relations.push(Relation { name, columns, offset, table, view, schema, key });
     }
 
     pub fn width(&self) -> u16 {
@@ -141,7 +159,7 @@ impl Scope {
         for relation in &self.relations {
             for (i, column) in relation.columns.iter().enumerate() {
                 let place = relation.offset + i as u16;
-                if !column.hidden && !self.order.contains(&place) {
+                if column.is_shown() && !self.order.contains(&place) {
                     shown.push(place);
                 }
             }
@@ -154,7 +172,7 @@ impl Scope {
         let (left, right) = self.relations.split_at(left_relations);
         let names = |side: &[Relation]| -> Vec<String> {
             let columns = side.iter().flat_map(|relation| &relation.columns);
-            columns.filter(|c| !c.hidden).map(|column| column.name.clone()).collect()
+            columns.filter(|c| c.is_shown()).map(|column| column.name.clone()).collect()
         };
         let right = names(right);
         let mut common = names(&left[first.min(left.len())..]);
@@ -189,7 +207,8 @@ impl Scope {
     pub fn is_in_schema(&self, schema: &str, name: &str) -> bool {
         let Some(relation) = self.relation(name) else { return false };
         let table = relation.table.as_ref();
-        table.map_or(PUBLIC, |table| table.namespace()) == schema
+        let own = relation.schema.unwrap_or(PUBLIC);
+        table.map_or(own, |table| table.namespace()) == schema
     }
 
     /// The relation of `name.*` or `schema.name.*`.
@@ -207,8 +226,12 @@ impl Scope {
         let Some(relation) = self.relation(name) else {
             return Ok(None);
         };
-        let mut columns = relation.columns.iter();
-        match columns.position(|c| c.name == column && !column.is_empty()) {
+        let is_it = |c: &ScopeColumn| c.name == column && !column.is_empty();
+        if relation.columns.iter().filter(|c| is_it(c)).count() > 1 {
+            let what = format!("column reference \"{column}\" is ambiguous");
+            return Err(Error::new(SqlState::AMBIGUOUS_COLUMN, what));
+        }
+        match relation.columns.iter().position(is_it) {
             Some(i) => Ok(Some((
                 Expr::Column(relation.offset + i as u16),
                 relation.columns[i].data_type.clone(),

@@ -90,7 +90,7 @@ impl Binder<'_> {
                 }
                 let keys = order_of_columns(&bound.columns, tail.order)?;
                 let query = limited(sorted(bound.query, keys), tail);
-                Ok(BoundQuery { query, columns: bound.columns })
+                Ok(BoundQuery::new(query, bound.columns))
             }
         }
     }
@@ -189,7 +189,7 @@ impl Binder<'_> {
             described.push(Column { name: format!("column{}", i + 1), data_type });
         }
         let rows = rows.into_iter().map(Vec::into_boxed_slice);
-        Ok(BoundQuery { query: Query::Values(rows.collect()), columns: described })
+        Ok(BoundQuery::new(Query::Values(rows.collect()), described))
     }
 
     fn select(
@@ -241,24 +241,11 @@ impl Binder<'_> {
         known: Known,
     ) -> Result<BoundQuery> {
         let scope = from.scope.clone();
-        let mut outputs = Vec::new();
         self.row_calls = Some(Vec::new());
+        let records_around = std::mem::take(&mut self.records);
         let around = self.windows.replace(Windows::named(select)?);
-        for item in &select.projection {
-            self.output(&scope, item, &mut outputs)?;
-        }
+        let mut outputs = self.outputs(&scope, &select.projection, targets, known)?;
         let row_calls = self.row_calls.take().unwrap_or_default();
-        for (i, output) in outputs.iter_mut().enumerate() {
-            let value = output.value.clone();
-            output.value = match targets.get(i) {
-                Some(target) if value.data_type == DataType::Unknown => {
-                    let expr = self.assign(value, &output.name, target)?;
-                    Typed::new(expr, target.clone())
-                }
-                _ if known.keep_unknown => value,
-                _ => self.resolved(value)?,
-            };
-        }
         let windows = self.windows.take();
         let groups = self.groups(&scope, &select.group_by, &mut outputs)?;
         let having = match &select.having {
@@ -273,6 +260,8 @@ impl Binder<'_> {
             _ => Vec::new(),
         };
         let columns = columns_of(&outputs);
+        let records = self.records_of(&scope, &outputs);
+        self.records = records_around;
         let expressions: Vec<Expr> = outputs.into_iter().map(|o| o.value.expr).collect();
         let calls = std::mem::take(&mut self.aggregates.calls);
         let groupings = std::mem::take(&mut self.aggregates.groupings);
@@ -300,7 +289,32 @@ impl Binder<'_> {
             false if groupings.is_empty() => body.plain(from, tail)?,
             false => return Err(not_of_groups()),
         };
-        Ok(BoundQuery { query, columns })
+        Ok(BoundQuery { query, columns, records })
+    }
+
+    fn outputs(
+        &mut self,
+        scope: &Scope,
+        items: &[ast::SelectItem],
+        targets: &[DataType],
+        known: Known,
+    ) -> Result<Vec<Output>> {
+        let mut outputs = Vec::new();
+        for item in items {
+            self.output(scope, item, &mut outputs)?;
+        }
+        for (i, output) in outputs.iter_mut().enumerate() {
+            let value = output.value.clone();
+            output.value = match targets.get(i) {
+                Some(target) if value.data_type == DataType::Unknown => {
+                    let expr = self.assign(value, &output.name, target)?;
+                    Typed::new(expr, target.clone())
+                }
+                _ if known.keep_unknown => value,
+                _ => self.resolved(value)?,
+            };
+        }
+        Ok(outputs)
     }
 
     /// Binds one item of a select list or of RETURNING; `*` gives several.
@@ -331,6 +345,7 @@ impl Binder<'_> {
                 }
                 let first = outputs.len();
                 expand(scope, None, outputs)?;
+                self.count(outputs.len() - first)?;
                 outputs[first..].iter().for_each(|output| self.reads(scope, &output.value.expr));
             }
             S::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
@@ -343,6 +358,7 @@ impl Binder<'_> {
                 }
                 let first = outputs.len();
                 expand(scope, Some(&name), outputs)?;
+                self.count(outputs.len() - first)?;
                 outputs[first..].iter().for_each(|output| self.reads(scope, &output.value.expr));
             }
             other => return Err(Error::unsupported(format_args!("{other} in a select list"))),
@@ -416,7 +432,13 @@ impl Binder<'_> {
             let by_name = match &item.expr {
                 ast::Expr::Identifier(ident) => {
                     let name = fold(ident);
-                    outputs.iter().find(|o| o.name == name)
+                    let named = || outputs.iter().filter(|o| o.name == name);
+                    let first = named().next();
+                    if named().any(|other| Some(&other.value) != first.map(|o| &o.value)) {
+                        let what = format!("ORDER BY \"{name}\" is ambiguous");
+                        return Err(Error::new(SqlState::AMBIGUOUS_COLUMN, what));
+                    }
+                    first
                 }
                 _ => None,
             };
@@ -470,7 +492,7 @@ fn expand(scope: &Scope, only: Option<&str>, outputs: &mut Vec<Output>) -> Resul
         for (i, column) in relation.columns.iter().enumerate() {
             // What USING has merged away is a column of its table still.
             let can_be_named = !column.name.is_empty() && column.name != ROW_ID_NAME;
-            let is_shown = !column.hidden || (only.is_some() && can_be_named);
+            let is_shown = column.is_shown() || (only.is_some() && column.hidden && can_be_named);
             let place = relation.offset + i as u16;
             match only {
                 _ if !is_shown => {}

@@ -156,10 +156,8 @@ impl Binder<'_> {
                     name: table.column_name(*c).to_owned(),
                     data_type: table.column_type(*c).clone(),
                 });
-                super::state::BoundQuery {
-                    columns: described.collect(),
-                    query: super::constraints::rows_of(&table, Vec::new(), &columns)?,
-                }
+                let query = super::constraints::rows_of(&table, Vec::new(), &columns)?;
+                super::state::BoundQuery::new(query, described.collect())
             }
             (ast::CopySource::Query(query), true) => self.query(query)?,
             (ast::CopySource::Query(_), false) => {

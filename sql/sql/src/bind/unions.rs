@@ -63,7 +63,7 @@ impl Binder<'_> {
                 repeats: Repeats::Dropped,
             },
         };
-        Ok(BoundQuery { query, columns })
+        Ok(BoundQuery::new(query, columns))
     }
 
     /// A literal in one branch takes its type from the other.
@@ -72,7 +72,13 @@ impl Binder<'_> {
         body: &ast::SetExpr,
         targets: &[DataType],
     ) -> Result<BoundQuery> {
-        self.keep_unknown = matches!(body, ast::SetExpr::Select(_));
+        // DISTINCT and groups compare, and so need types of their own.
+        self.keep_unknown = match body {
+            ast::SetExpr::Select(select) => {
+                matches!(select.distinct, None | Some(ast::Distinct::All)) && !groups(select)
+            }
+            _ => false,
+        };
         let bound = self.nested(|binder| binder.set_expression(body, targets));
         self.keep_unknown = false;
         bound
@@ -89,6 +95,13 @@ impl Binder<'_> {
             expressions.push(self.coerce(typed, &to.data_type, CastContext::Implicit)?);
         }
         Ok(projected(bound.query, expressions))
+    }
+}
+
+fn groups(select: &ast::Select) -> bool {
+    match &select.group_by {
+        ast::GroupByExpr::Expressions(exprs, _) => !exprs.is_empty(),
+        ast::GroupByExpr::All(_) => true,
     }
 }
 

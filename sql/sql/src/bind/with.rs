@@ -154,7 +154,7 @@ impl Binder<'_> {
             late.keeps = false;
             late.kept.take()
         });
-        let nothing = BoundQuery { query: Query::Values(Box::default()), columns: Vec::new() };
+        let nothing = BoundQuery::new(Query::Values(Box::default()), Vec::new());
         Ok(kept.unwrap_or(nothing))
     }
 
@@ -235,7 +235,7 @@ impl Binder<'_> {
         });
         let query =
             Query::Project { input: Box::new(rows.clone()), expressions: expressions.collect() };
-        late.kept = Some(BoundQuery { query, columns: columns.to_vec() });
+        late.kept = Some(BoundQuery::new(query, columns.to_vec()));
     }
 }
 

@@ -30,7 +30,7 @@ impl Lowering<'_> {
 
     /// `SELECT … INTO`.
     fn select_into(&mut self, query: &ast::Query, into: &Into) -> Result<()> {
-        let BoundQuery { query, columns } = self.binder.query(query)?;
+        let BoundQuery { query, columns, .. } = self.binder.query(query)?;
         let places = self.places(&into.targets)?;
         let (values, found) = self.first_row(query, columns.len(), &places, into.strict)?;
         let named = columns
@@ -197,7 +197,7 @@ impl Lowering<'_> {
 
     /// `PERFORM`: all rows are made, and forgotten.
     pub(super) fn perform(&mut self, query: &ast::Query) -> Result<()> {
-        let BoundQuery { query, columns } = self.binder.query(query)?;
+        let BoundQuery { query, columns, .. } = self.binder.query(query)?;
         if !self.tracks_row_count {
             let (_, found) = self.first_row(query, columns.len(), &[], false)?;
             return self.set_diagnostics(Expr::Reg(found), Expr::Const(Value::Int(0)));
@@ -222,7 +222,7 @@ impl Lowering<'_> {
 
     pub(super) fn return_query(&mut self, query: &ast::Query) -> Result<()> {
         let expected = self.returned_columns()?;
-        let BoundQuery { query, columns } = self.binder.query(query)?;
+        let BoundQuery { query, columns, .. } = self.binder.query(query)?;
         if columns.len() != expected.len() {
             return Err(mismatch(format!(
                 "Number of returned columns ({}) does not match expected column count ({}).",

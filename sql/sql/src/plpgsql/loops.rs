@@ -236,7 +236,7 @@ impl Lowering<'_> {
         let ast::Statement::Query(query) = statement else {
             return Err(Error::unsupported("FOR over a statement other than SELECT"));
         };
-        let BoundQuery { query, columns } = self.binder.query(query)?;
+        let BoundQuery { query, columns, .. } = self.binder.query(query)?;
         let row = self.binder.registers(columns.len())?;
         let values = columns.into_iter().zip(&row).map(|(column, register)| {
             let value = Typed::new(Expr::Reg(*register), column.data_type);

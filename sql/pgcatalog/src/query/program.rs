@@ -1,0 +1,86 @@
+//! Running a query over system catalogs as the program that it was bound to.
+
+use std::sync::Arc;
+
+use concurrency::{Moment, NoRecord, Overlay};
+use kit::pool::{Lease, Pool};
+use procedure::analysis::visit::{each_query, numbered};
+use procedure::{Frame, Interrupt, Meter, Procedure, Query, Step};
+use storage::Snapshot;
+use types::{Error, Height, Result, SqlState, Stop, TableId, Value};
+
+use super::around::Around;
+use super::binding::Call;
+use super::run::{ROWS_BYTES_MAX, too_many_rows};
+use super::surrounded::Surrounded;
+use crate::world::Row;
+
+/// A session's query is ended by its timeout, and by nothing that it spends.
+const UNITS_MAX: u64 = u64::MAX / 2;
+
+/// What bounds its rows is no setting.
+const ROWS_SETTING: &str = "";
+
+/// Users' tables that a program reads.
+pub fn tables(procedure: &Procedure) -> Box<[TableId]> {
+    let mut tables = Vec::new();
+    for step in numbered(&procedure.body) {
+        if let Step::EmitQuery { query } | Step::ForRows { query, .. } | Step::Fetch { query, .. } =
+            step
+        {
+            each_query(query, &mut |query| {
+                if let Query::Get { table, .. } | Query::Scan { table, .. } = query {
+                    tables.push(*table);
+                }
+            });
+        }
+    }
+    tables.sort_unstable();
+    tables.dedup();
+    tables.into()
+}
+
+/// Its rows, and what covers them.
+pub fn run(
+    procedure: &Procedure,
+    (around, calls): (Around, &Arc<[Call]>),
+    parameters: &[Value],
+    snapshot: Option<&Snapshot>,
+    memory: Option<&Arc<Pool>>,
+) -> Result<(Vec<Row>, Option<Lease>)> {
+    let now_us = around.session.now_us;
+    let (catalog, height) = match snapshot {
+        Some(snapshot) => (Arc::clone(snapshot.catalog()), snapshot.height()),
+        None => (Arc::default(), Height::default()),
+    };
+    let moment = Moment { height, position: 0, now_us };
+    let mut overlay = Overlay::new(catalog, height, moment, NoRecord);
+    let around = Arc::new(Surrounded { around, calls: Arc::clone(calls) });
+    let mut meter = Meter::new(UNITS_MAX, Some(around as Arc<dyn Interrupt>))
+        .with_memory(ROWS_BYTES_MAX as u64, ROWS_SETTING);
+    if let Some(pool) = memory {
+        meter = meter.with_lease(pool.lease());
+    }
+    let mut frame = Frame::metered(meter);
+    let left = frame.meter().memory_left();
+    let result = procedure::run_within(procedure, parameters, &mut frame, &mut overlay);
+    let result = result.map_err(error_of)?;
+    if let Some(snapshot) = snapshot {
+        snapshot.check()?;
+    }
+    let lease = frame.meter().hand_over(left);
+    Ok((result.rows, lease))
+}
+
+fn error_of(stop: Stop) -> Error {
+    match stop {
+        Stop::Rejected(error) | Stop::Retry(error) if error.message().starts_with("more than ") => {
+            too_many_rows()
+        }
+        Stop::Rejected(error) | Stop::Retry(error) => error,
+        Stop::Halt(why) => {
+            let what = "the statement met an impossible state";
+            Error::new(SqlState::INTERNAL_ERROR, what).with_detail(why)
+        }
+    }
+}
