@@ -142,7 +142,12 @@ impl System for Binding<'_> {
 
     fn function(&self, name: &str, arguments: &[DataType]) -> Option<SystemCall> {
         let function = functions::find(name, arguments.len())?;
-        let takes = taken(function.takes, arguments);
+        let mut takes = taken(function.takes, arguments);
+        if name == "format" {
+            // A truth is written as it is shown, not as a cast spells it.
+            let truths = takes.iter_mut().zip(arguments).filter(|(_, t)| **t == DataType::Bool);
+            truths.for_each(|(takes, _)| *takes = DataType::Bool);
+        }
         let gives = functions::result_type(function, &takes);
         let number = self.number(Call::Value { function, types: takes.clone() });
         Some(SystemCall { number, takes, gives })

@@ -1,6 +1,6 @@
 //! Functions of text and numbers, as far as queries over catalogs use them.
 
-use types::{Result, Value};
+use types::{DataType, Result, Value};
 
 use super::around::Around;
 use super::format::formatted;
@@ -212,7 +212,14 @@ pub static TEXT: &[Function] = &[
     }),
     lax("format", 1, &[Text], Gives::Text, |_, a, _| match &a[0] {
         Value::Null => Ok(Value::Null),
-        template => formatted(text(template), &a[1..]),
+        template => {
+            let shown = |value: &Value| match value {
+                Value::Bool(_) => Value::text(value.to_text(&DataType::Bool)),
+                value => value.clone(),
+            };
+            let arguments: Vec<Value> = a[1..].iter().map(shown).collect();
+            formatted(text(template), &arguments)
+        }
     }),
     lax("concat", 1, &[Text], Gives::Text, |_, a, _| joined(a.iter().map(text), "")),
     lax("concat_ws", 1, &[Text], Gives::Text, |_, a, _| {
@@ -252,6 +259,6 @@ fn negated(truth: Value) -> Value {
     truth.as_bool().map_or(Value::Null, |truth| Value::Bool(!truth))
 }
 
-fn length(_: &Around, a: &[Value], _: &[types::DataType]) -> Result<Value> {
+fn length(_: &Around, a: &[Value], _: &[DataType]) -> Result<Value> {
     Ok(Value::Int(text(&a[0]).chars().count() as i64))
 }

@@ -198,6 +198,21 @@ fn like_is_the_servers_own() {
 }
 
 #[test]
+fn what_is_put_into_a_text_is_written_as_it_is_shown() {
+    let server = Server::new("CREATE TABLE a (x int)");
+    for (text, expected) in [
+        ("SELECT format('%s %s', true, 1 > 2)", "t f"),
+        ("SELECT format('%L', false)", "'f'"),
+        ("SELECT format('%s|%s', 1.50, NULL)", "1.50|"),
+        ("SELECT format('%I.%s', 'A b', 'pg_class'::regclass)", "\"A b\".pg_class"),
+        ("SELECT array_to_string(NULL || ARRAY['a', 'b'], ',')", "a,b"),
+        ("SELECT (ARRAY[1, 2] || NULL::int[])[2]", "2"),
+    ] {
+        assert_eq!(server.ask(text, &[]).unwrap().rows, [[expected]], "{text}");
+    }
+}
+
+#[test]
 fn only_constraints_are_listed_as_constraints() {
     let server = Server::new(
         "CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE, c int, d int);
