@@ -6,11 +6,17 @@
 //! binder gives no number out, and a run of theirs has nothing around it.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 
-use types::{DataType, Error, Result, SqlState, Value};
+use types::{DataType, Error, Result, SqlState, Stop, Value};
 
-use crate::access::Row;
-use crate::run_query::{Flow, Sink};
+type Row = Box<[Value]>;
+
+/// Whether more rows are wanted.
+type Flow = Result<ControlFlow<()>, Stop>;
+
+/// Where rows go.
+type Sink<'s> = &'s mut dyn FnMut(&[Value]) -> Flow;
 
 /// What is around a run.
 pub trait Surroundings: Send + Sync {
