@@ -33,7 +33,7 @@ impl Binder<'_> {
         }
         let mut columns = Vec::with_capacity(left.columns.len());
         for (l, r) in left.columns.iter().zip(&right.columns) {
-            let data_type = common_type(&l.data_type, &r.data_type).ok_or_else(|| {
+            let data_type = of_both(&l.data_type, &r.data_type).ok_or_else(|| {
                 Error::new(
                     SqlState::DATATYPE_MISMATCH,
                     format!("{op} types {} and {} cannot be matched", l.data_type, r.data_type),
@@ -84,6 +84,19 @@ impl Binder<'_> {
         bound
     }
 
+    /// The parameter without a type that a column of a select list is.
+    fn parameter_in(&self, query: &Query, column: usize) -> Option<usize> {
+        let value = match query {
+            Query::Values(rows) => match &**rows {
+                [row] => row.get(column)?,
+                _ => return None,
+            },
+            Query::Project { expressions, .. } => expressions.get(column)?,
+            _ => return None,
+        };
+        self.untyped_parameter(&Typed::new(value.clone(), DataType::Unknown))
+    }
+
     pub(super) fn converted_columns(
         &mut self,
         bound: BoundQuery,
@@ -91,10 +104,28 @@ impl Binder<'_> {
     ) -> Result<Query> {
         let mut expressions = Vec::with_capacity(columns.len());
         for (i, (from, to)) in bound.columns.iter().zip(columns).enumerate() {
-            let typed = Typed::new(Expr::Column(i as u16), from.data_type.clone());
+            let from = match self.parameter_in(&bound.query, i) {
+                Some(number) if from.data_type == DataType::Unknown => {
+                    let bare = to.data_type.without_modifier();
+                    self.parameters[number].get_or_insert(bare).clone()
+                }
+                _ => from.data_type.clone(),
+            };
+            let typed = Typed::new(Expr::Column(i as u16), from);
             expressions.push(self.coerce(typed, &to.data_type, CastContext::Implicit)?);
         }
         Ok(projected(bound.query, expressions))
+    }
+}
+
+/// The type of what stands in both sides. A literal is not cut to the length of what it stands
+/// beside.
+fn of_both(left: &DataType, right: &DataType) -> Option<DataType> {
+    use DataType as T;
+    match (left, right) {
+        (T::Unknown, T::Char(_)) | (T::Char(_), T::Unknown) => Some(T::Text),
+        (T::Unknown, other) | (other, T::Unknown) => Some(other.without_modifier()),
+        (left, right) => common_type(left, right),
     }
 }
 
