@@ -76,6 +76,9 @@ impl Recorder for NoRecord {
 /// *Memory.* What is recorded is covered by a lease, where there is one. What that does not get is
 /// not recorded, and the footprint says so ([`Footprint::check`]): such a transaction cannot go on.
 ///
+/// *Tables of the session.* No block knows of them, and no other transaction changes them: what is
+/// read of them is not recorded.
+///
 /// Keys and ranges of a table that the transaction itself has altered mean nothing where it is not
 /// altered yet, as when COMMIT looks at requirements. Of such a table it is noted that it was read:
 /// all of it must be as it was.
@@ -112,7 +115,7 @@ impl Recorder for Footprint {
     const DIGESTS: bool = true;
 
     fn value_read(&mut self, read: RowRead<'_>) {
-        if self.off {
+        if self.off || read.table.is_temporary() {
             return;
         }
         if self.enabled && self.reach.has_row(read.table, read.key) {
@@ -136,7 +139,7 @@ impl Recorder for Footprint {
     }
 
     fn range_read(&mut self, range: &Range, digest: RangeDigest) {
-        if self.off {
+        if self.off || range.table.is_temporary() {
             return;
         }
         if self.enabled && self.reach.has_row_of(range.table) {
@@ -166,7 +169,9 @@ impl Recorder for Footprint {
     }
 
     fn table_altered(&mut self, table: TableId) {
-        self.altered.insert(table);
+        if !table.is_temporary() {
+            self.altered.insert(table);
+        }
     }
 }
 

@@ -169,6 +169,21 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
         self.writes.take()
     }
 
+    /// Takes out the writes to tables of the session, in their order.
+    pub fn take_temporary_writes(&mut self) -> Vec<PendingWrite> {
+        self.writes.take_where(|write| write.table.is_temporary())
+    }
+
+    /// How many hidden row ids it has given out.
+    pub fn row_ids(&self) -> u32 {
+        self.row_ids
+    }
+
+    /// Goes on behind the hidden row ids that were given out before, at the same place.
+    pub fn count_row_ids_from(&mut self, given: u32) {
+        self.row_ids = given;
+    }
+
     /// Hand back what `take_writes` gave: its room serves the next transaction.
     pub fn recycle(&mut self, writes: Vec<PendingWrite>) {
         self.writes.recycle(writes);
@@ -198,9 +213,10 @@ impl<R: Recorder, B: Below> Overlay<R, B> {
     }
 
     /// What the statement wrote: its table, its key, and the row's entries in the live secondary
-    /// indexes of the table, those of before and those of now.
+    /// indexes of the table, those of before and those of now. Tables of the session left out.
     pub fn statement_entries(&mut self) -> Result<Vec<WrittenEntries>, Stop> {
-        let written = self.writes.of_statement();
+        let mut written = self.writes.of_statement();
+        written.retain(|at| !self.writes.writes()[*at].table.is_temporary());
         written.into_iter().map(|at| self.entries_of(at)).collect()
     }
 

@@ -208,11 +208,18 @@ impl WriteSet {
 
     /// Takes out the writes to one table, in their order.
     pub fn take_of(&mut self, table: TableId) -> Vec<PendingWrite> {
-        if !self.touches(table) {
+        match self.touches(table) {
+            true => self.take_where(|write| write.table == table),
+            false => Vec::new(),
+        }
+    }
+
+    /// Takes out some of the writes, in their order.
+    pub fn take_where(&mut self, is_taken: impl Fn(&PendingWrite) -> bool) -> Vec<PendingWrite> {
+        if !self.writes.iter().any(&is_taken) {
             return Vec::new();
         }
-        let all = self.take();
-        let (taken, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|w| w.table == table);
+        let (taken, kept): (Vec<_>, Vec<_>) = self.take().into_iter().partition(is_taken);
         kept.into_iter().for_each(|write| self.push(write));
         taken
     }

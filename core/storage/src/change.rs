@@ -60,9 +60,10 @@ impl<'s> CatalogChange<'s> {
     }
 
     fn empty_table(&self, schema: Arc<TableSchema>) -> Arc<Table> {
-        match self.at {
-            LATEST => self.store.empty_table(schema),
-            _ => self.store.unwritten_table(schema),
+        // A session's transaction goes on to write to what it has made of the session's tables.
+        match self.at == LATEST || schema.id.is_temporary() {
+            true => self.store.empty_table(schema),
+            false => self.store.unwritten_table(schema),
         }
     }
 

@@ -95,6 +95,23 @@ impl Catalog {
         };
     }
 
+    /// The same, and the tables of another one.
+    pub fn joined(&self, other: &Catalog) -> Catalog {
+        let mut joined = self.clone();
+        for (id, table) in &other.tables {
+            joined.set(*id, Some(Arc::clone(table)));
+        }
+        joined.columnar.extend(&other.columnar);
+        joined
+    }
+
+    /// Some of its tables, and nothing else.
+    pub fn only(&self, is_taken: impl Fn(TableId) -> bool) -> Catalog {
+        let tables = self.tables.iter().filter(|(id, _)| is_taken(*id)).cloned().collect();
+        let columnar = self.columnar.iter().copied().filter(|id| is_taken(*id)).collect();
+        Catalog { tables, columnar, annotation: None }
+    }
+
     /// Those whose rows another catalogue does not have.
     fn tables_not_in(&self, other: &Catalog) -> impl Iterator<Item = Weak<Table>> {
         let is_in = |table: &Table| {

@@ -7,6 +7,17 @@ use crate::value::DataType;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableId(pub u32);
 
+impl TableId {
+    /// The first number of those that no ledger gives: tables of one session, beside the ledger.
+    pub const FIRST_TEMPORARY: TableId = TableId(1 << 27);
+
+    /// Whether it is a session's own, of which no block knows.
+    #[inline]
+    pub fn is_temporary(self) -> bool {
+        self >= TableId::FIRST_TEMPORARY
+    }
+}
+
 /// Position of a column in its table.
 pub type ColumnId = u16;
 

@@ -69,7 +69,11 @@ impl SystemAnalyst {
             None => {
                 let (catalog, path) = (Arc::clone(request.catalog), request.info.path.clone());
                 let world = Arc::new(World::on_path(catalog, path));
-                kept.retain(|(version, _)| *version == request.version);
+                // Those of sessions with a schema of their own leave the ledger's where it is.
+                let is_own = |version: u64| version >> 63 == 1;
+                kept.retain(|(version, _)| {
+                    *version == request.version || is_own(*version) != is_own(request.version)
+                });
                 kept.truncate(PATHS_MAX - 1);
                 kept.push((request.version, Arc::clone(&world)));
                 world

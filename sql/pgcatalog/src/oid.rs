@@ -150,8 +150,14 @@ pub fn table(id: TableId) -> u32 {
     FIRST_USER.wrapping_add(id.0)
 }
 
+/// Of the numbers that tables have here, those of a session's own are the upper half.
 fn part(kind: u32, table: TableId, ordinal: u16) -> u32 {
-    kind | ((table.0 << ORDINAL_BITS | u32::from(ordinal)) & HASH)
+    const HALF: u32 = 1 << 16;
+    let table = match table.is_temporary() {
+        true => HALF | (table.0 & (HALF - 1)),
+        false => table.0,
+    };
+    kind | ((table << ORDINAL_BITS | u32::from(ordinal)) & HASH)
 }
 
 /// 0 is the primary key's.

@@ -80,7 +80,8 @@ FROM pg_namespace n;
 
 -- information_schema.tables
 SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
-       CASE c.relkind WHEN 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS table_type,
+       CASE WHEN c.relkind <> 'r' THEN 'VIEW' WHEN c.relpersistence = 't' THEN 'LOCAL TEMPORARY'
+            ELSE 'BASE TABLE' END AS table_type,
        CASE WHEN n.nspname = 'public' AND c.relkind = 'r' THEN 'YES' ELSE 'NO'
             END AS is_insertable_into,
        'NO' AS is_typed

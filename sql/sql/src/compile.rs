@@ -22,7 +22,7 @@ use crate::syntax::parsed::{Body, Parsed};
 use crate::syntax::path::SearchPath;
 use crate::syntax::routine::{CreateFunction, RoutineKind};
 
-/// Compiles a routine of any language.
+/// Compiles a routine of any language, which knows nothing that is a session's own.
 /// `role`: what it may not do is refused where it stands; `None`: the program of those who may do
 /// everything.
 pub fn compile_routine(
@@ -30,6 +30,7 @@ pub fn compile_routine(
     function: &CreateFunction,
     role: Option<RoleId>,
 ) -> Result<Procedure> {
+    let catalog = catalog.ledger();
     match function.language.as_str() {
         "plpgsql" => plpgsql::compile(catalog, function, role),
         _ => compile_sql(catalog, function, role),

@@ -268,7 +268,10 @@ static CATALOG: &[Function] = &[
         let has = ["asc", "nulls_last", "orderable", "returnable"].contains(&str_of(&a[2]));
         Ok(Value::Bool(has))
     }),
-    function("pg_my_temp_schema", 0, &[], Gives::Oid, |_, _, _| Ok(Value::Int(0))),
+    function("pg_my_temp_schema", 0, &[], Gives::Oid, |run, _, _| {
+        let (world, own) = (run.world, run.world.catalog.temporary_schema());
+        Ok(Value::Int(own.map_or(0, |own| world.numbers.namespace(own)).into()))
+    }),
     function("pg_is_other_temp_schema", 1, &[Oid], Gives::Bool, no),
     function("age", 1, &[Oid], Gives::Int4, |_, _, _| Ok(Value::Int(0))),
     lax("pg_typeof", 1, &[Any], Gives::Reg(SystemType::Regtype), |_, _, types| {
@@ -291,7 +294,8 @@ static SESSION: &[Function] =
         function("current_database", 0, &[], Gives::Name, database),
         function("current_catalog", 0, &[], Gives::Name, database),
         function("current_schema", 0, &[], Gives::Name, |run, _, _| {
-            Ok(run.world.schemas().next().map_or(Value::Null, Value::text))
+            let first = run.world.path.first(&run.world.catalog);
+            Ok(first.map_or(Value::Null, Value::text))
         }),
         function("current_user", 0, &[], Gives::Name, role),
         function("session_user", 0, &[], Gives::Name, user),
@@ -305,7 +309,9 @@ static SESSION: &[Function] =
         }),
         function("current_schemas", 1, &[Bool], Gives::Names, |run, a, _| {
             let implicit = (a[0].as_bool() == Some(true)).then_some("pg_catalog");
-            let schemas = implicit.into_iter().chain(run.world.schemas());
+            let (world, all) = (&run.world, a[0].as_bool() == Some(true));
+            let is_shown = |schema: &&str| all || Some(*schema) != world.catalog.temporary_schema();
+            let schemas = implicit.into_iter().chain(world.schemas().filter(is_shown));
             Ok(Value::from(schemas.map(Value::text).collect::<Vec<_>>()))
         }),
         function("pg_backend_pid", 0, &[], Gives::Int4, |run, _, _| {

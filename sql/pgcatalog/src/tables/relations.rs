@@ -2,7 +2,7 @@
 
 use sql::schema::sequence::Identity;
 use sql::{Commented, GrantedColumn, Table};
-use types::{ColumnId, DataType, IndexId, Layout, SystemType, Value};
+use types::{ColumnId, DataType, IndexId, Layout, SystemType, TableId, Value};
 
 use super::facts::{Facts, Rows, granted, ints, oid, owner, shown};
 use super::sequences;
@@ -93,6 +93,7 @@ pub fn pg_class(facts: &Facts<'_>, rows: &mut Rows<'_>) {
 fn view_class(world: &World, view: &ViewColumns, rows: &mut Rows<'_>) {
     let (schema, name) = sql::names::split(&view.name);
     let object = Commented::View(view.name.clone());
+    let is_own = world.catalog.temporary_schema() == Some(schema);
     rows.row(&[
         ("oid", oid(view.numbers.relation)),
         ("relname", Value::text(name)),
@@ -101,7 +102,7 @@ fn view_class(world: &World, view: &ViewColumns, rows: &mut Rows<'_>) {
         ("relowner", owner(world, &object)),
         ("relacl", granted(world, &object)),
         ("reltuples", Value::Float(-1.0)),
-        ("relpersistence", Value::text("p")),
+        ("relpersistence", Value::text(if is_own { "t" } else { "p" })),
         ("relkind", Value::text("v")),
         ("relnatts", Value::Int(view.columns.len() as i64)),
         ("relhasrules", Value::Bool(true)),
@@ -144,6 +145,11 @@ fn system_class(relation: &Relation, rows: &mut Rows<'_>) {
     ]);
 }
 
+/// Of a table, or of what goes with it.
+pub fn persistence(id: TableId) -> Value {
+    Value::text(if id.is_temporary() { "t" } else { "p" })
+}
+
 fn table_class(world: &World, table: &Table, schema: u32, rows: &mut Rows<'_>) {
     let id = table.id();
     let refers = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
@@ -162,7 +168,7 @@ fn table_class(world: &World, table: &Table, schema: u32, rows: &mut Rows<'_>) {
         ("relfilenode", oid(number::table(id))),
         ("reltuples", Value::Float(-1.0)),
         ("relhasindex", Value::Bool(indexes(table).next().is_some())),
-        ("relpersistence", Value::text("p")),
+        ("relpersistence", persistence(id)),
         ("relkind", Value::text("r")),
         ("relnatts", Value::Int(attributes(table).count() as i64)),
         ("relchecks", Value::Int(table.checks.len() as i64)),
@@ -186,7 +192,7 @@ fn index_class(
         ("relam", oid(number::BTREE)),
         ("relfilenode", oid(number::index(table.id(), index.id))),
         ("reltuples", Value::Float(-1.0)),
-        ("relpersistence", Value::text("p")),
+        ("relpersistence", persistence(table.id())),
         ("relkind", Value::text("i")),
         ("relnatts", Value::Int(index.columns.len() as i64)),
         ("relispopulated", Value::Bool(true)),

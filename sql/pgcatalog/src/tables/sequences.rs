@@ -7,6 +7,7 @@ use types::Value;
 
 use super::facts::{Facts, Rows, granted, oid, owner};
 use super::relations::attribute_number;
+use super::relations::persistence;
 use crate::describe::next_value;
 use crate::oid as number;
 use crate::world::World;
@@ -27,7 +28,7 @@ pub fn class(world: &World, sequence: &Sequence, rows: &mut Rows<'_>) {
         ("relacl", granted(world, &Commented::Sequence(sequence.id))),
         ("relfilenode", oid(id)),
         ("reltuples", Value::Float(1.0)),
-        ("relpersistence", Value::text("p")),
+        ("relpersistence", persistence(sequence.id)),
         ("relkind", Value::text("S")),
         ("relnatts", Value::Int(3)),
         ("relispopulated", Value::Bool(true)),

@@ -85,7 +85,8 @@ pub(crate) fn compile_sql(
     }
     let columns = result_columns(function);
     let mut statements = parse(&function.body)?;
-    statements.iter_mut().try_for_each(|parsed| function.path.settle(catalog, parsed))?;
+    let mut settle = |parsed: &mut Parsed| function.path.settle(catalog, parsed).map(drop);
+    statements.iter_mut().try_for_each(&mut settle)?;
     statements.iter().try_for_each(Parsed::reads_newest)?;
     for (i, parsed) in statements.iter().enumerate() {
         let last = i + 1 == statements.len();

@@ -176,7 +176,7 @@ pub struct TableLock {
     pub nowait: bool,
 }
 
-/// What DISCARD forgets. There are no temporary tables.
+/// What DISCARD forgets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discarded {
     All,

@@ -71,8 +71,11 @@ impl Catalog {
         transition.settle_access(self);
         transition.drop_orphaned_comments();
         transition.drop_orphaned_policies();
-        transition.check_approvers(self)?;
-        transition.check_approved(self, ddl)?;
+        // What a session has for itself needs no one's approval.
+        if self.temporary().is_none() {
+            transition.check_approvers(self)?;
+            transition.check_approved(self, ddl)?;
+        }
         transition.renew_routines();
         transition.catalog.version += 1;
         Ok((transition.catalog, transition.store, transition.validations))
@@ -166,6 +169,11 @@ impl Transition {
         let parents: Vec<TableId> = table.foreign_keys.iter().map(|key| key.parent).collect();
         self.catalog.table_names.insert(name, id);
         self.catalog.tables.insert(id, Arc::new(table));
+        if let (Some(end), Some(temporary)) = (create.on_commit, &mut self.catalog.temporary)
+            && end != ast::OnCommit::PreserveRows
+        {
+            Arc::make_mut(temporary).on_commit.insert(id, end);
+        }
         // No table has a higher number, so this is where links are that are made for all at once.
         for (key, parent) in parents.into_iter().enumerate() {
             self.edit(parent, |parent| parent.referenced_by.push(Reference { child: id, key }));

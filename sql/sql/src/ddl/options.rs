@@ -4,7 +4,7 @@
 //! no effect on results; they are accepted and forgotten.
 
 use sqlparser::ast;
-use types::{Error, Layout, Result, SqlState};
+use types::{Error, Layout, Result, SqlState, TableId};
 
 /// What can be chosen of how multi-version protocols keep versions: a part of the ledger's
 /// parameter, which can be changed later.
@@ -42,4 +42,20 @@ pub(super) fn layout_of(options: &[ast::SqlOption]) -> Result<Option<Layout>> {
         }
     }
     Ok(layout)
+}
+
+/// # Errors
+/// 0A000: the ledger is asked for what is a session's alone; 42P16: ON COMMIT of another table.
+pub(super) fn check_temporary(id: TableId, create: &ast::CreateTable) -> Result<()> {
+    if create.temporary && !id.is_temporary() {
+        return Err(Error::unsupported("a temporary table that the ledger makes")
+            .with_hint("Sessions make their own, by a statement that a client sends."));
+    }
+    match create.on_commit {
+        Some(_) if !id.is_temporary() => {
+            let what = "ON COMMIT can only be used on temporary tables";
+            Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, what))
+        }
+        _ => Ok(()),
+    }
 }

@@ -10,7 +10,7 @@ use types::{
 };
 
 use super::apply::{free_name, plain_columns, relation_exists};
-use super::options::layout_of;
+use super::options::{check_temporary, layout_of};
 use super::sequence::{next_value, serial_type};
 use crate::bind::{Binder, Scope};
 use crate::schema::catalog::{
@@ -41,6 +41,7 @@ impl Draft {
         create: &ast::CreateTable,
     ) -> Result<Table> {
         refuse_unsupported(create)?;
+        check_temporary(id, create)?;
         let layout = match &create.table_options {
             ast::CreateTableOptions::With(options) => layout_of(options)?.unwrap_or_default(),
             _ => Layout::default(),
@@ -710,7 +711,6 @@ pub(super) fn refuse_deferred(
 
 fn refuse_unsupported(create: &ast::CreateTable) -> Result<()> {
     let refused = [
-        (create.temporary, "a temporary table"),
         (create.query.is_some(), "CREATE TABLE AS"),
         (create.like.is_some(), "CREATE TABLE … LIKE"),
         (create.inherits.is_some(), "INHERITS"),

@@ -23,12 +23,12 @@ use types::{Error, Result, SqlState};
 
 use super::apply::{Transition, relation_exists};
 use crate::schema::catalog::{Catalog, View};
-use crate::syntax::names::{fold, object_name};
+use crate::syntax::names::{fold, object_name, schema_of};
 
 impl Transition {
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {
-        refuse_unsupported(create)?;
         let name = object_name(&create.name)?;
+        refuse_unsupported(create, self.catalog.temporary_schema() == Some(schema_of(&name)))?;
         match self.catalog.view(&name) {
             Some(_) if create.or_replace => {}
             Some(_) if create.if_not_exists => return Ok(()),
@@ -180,10 +180,11 @@ fn levels<'a, N: Iterator<Item = &'a String>>(
     levels
 }
 
-fn refuse_unsupported(create: &ast::CreateView) -> Result<()> {
+/// `is_own`: it is in the schema of the session's temporary tables.
+fn refuse_unsupported(create: &ast::CreateView, is_own: bool) -> Result<()> {
     let refused = [
         (create.materialized, "a materialized view"),
-        (create.temporary, "a temporary view"),
+        (create.temporary && !is_own, "a temporary view that the ledger makes"),
         (!matches!(create.options, ast::CreateTableOptions::None), "a view with options"),
         (
             create.columns.iter().any(|column| column.options.is_some()),
@@ -204,7 +205,9 @@ fn relations(catalog: &Catalog, query: &ast::Query) -> Result<BTreeSet<String>> 
     let read = ast::visit_relations(query, |name| {
         let system = |part: &ast::ObjectNamePart| {
             let name = part.to_string().to_ascii_lowercase();
-            matches!(name.as_str(), "pg_catalog" | "information_schema") || name.starts_with("pg_")
+            let is_own = catalog.temporary_schema() == Some(name.trim_matches('"'));
+            matches!(name.as_str(), "pg_catalog" | "information_schema")
+                || name.starts_with("pg_") && !is_own
         };
         if name.0.first().is_some_and(system) {
             return ControlFlow::Continue(());

@@ -17,6 +17,7 @@ use types::{
 use crate::schema::access::{Access, DefaultsOf};
 use crate::schema::databases::Databases;
 use crate::schema::sequence::{Identity, Sequence};
+use crate::schema::temporary::Temporary;
 use crate::syntax::names::{self, PUBLIC};
 use crate::syntax::routine::{CreateFunction, parameter_columns, result_columns};
 
@@ -41,6 +42,8 @@ pub struct Catalog {
     pub(crate) comments: BTreeMap<Commented, Arc<str>>,
     pub(crate) sequences: BTreeMap<TableId, Arc<Sequence>>,
     pub(crate) sequence_names: BTreeMap<String, TableId>,
+    /// Of a session that has tables of its own.
+    pub(crate) temporary: Option<Arc<Temporary>>,
 }
 
 /// Of a table, a routine, or the whole ledger.
@@ -197,7 +200,7 @@ impl Routine {
     /// called.
     pub fn procedure(&self, catalog: &Catalog) -> Arc<Procedure> {
         let compile = || {
-            let compiled = (self.compile)(catalog, &self.definition, None);
+            let compiled = (self.compile)(catalog.ledger(), &self.definition, None);
             Arc::new(compiled.unwrap_or_else(|error| failing(&self.definition, error)))
         };
         Arc::clone(self.compiled.get_or_init(compile))
@@ -246,7 +249,7 @@ impl Routine {
         if catalog.roles.is_superuser(role) {
             return Decided::Plain;
         }
-        let compiled = (self.compile)(catalog, &self.definition, Some(role));
+        let compiled = (self.compile)(catalog.ledger(), &self.definition, Some(role));
         let compiled = compiled.unwrap_or_else(|error| failing(&self.definition, error));
         let shown = |procedure: &Procedure| format!("{:?}", procedure.body);
         match shown(&compiled) == shown(&self.procedure(catalog)) {

@@ -1,5 +1,5 @@
 //! What exists, and what names mean in it: a catalog as a value, sequences, approval policies, the
-//! search path.
+//! search path, what a session has beside the ledger.
 
 pub mod access;
 pub mod catalog;
@@ -7,3 +7,4 @@ pub mod databases;
 pub mod policies;
 pub mod search_path;
 pub mod sequence;
+pub mod temporary;

@@ -18,11 +18,18 @@
 //!
 //! *Invariant.* Settling twice is settling once: a name that was found has a schema afterwards.
 //!
-//! Departures: routines of public are found by any path; `pg_temp` is not there; a plan that was
-//! prepared keeps what its names meant.
+//! *Temporary tables.* Where a session has some, their schema comes before all others, unless the
+//! path says where `pg_temp` stands. What is recorded knows nothing of it: [`SearchPath::settle`]
+//! says whether a statement names one of them.
+//!
+//! Departures: routines of public are found by any path; a plan that was prepared keeps what its
+//! names meant.
 //!
 //! *Cost.* One walk through the tree, of sessions that have set a path, once for each binding.
 
+mod own;
+
+use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{self, Ident, ObjectName, VisitMut, VisitorMut};
@@ -40,26 +47,38 @@ use crate::syntax::sequence::sequence_text;
 impl SearchPath {
     /// Those that there are, without the system's, which come first whatever the path says.
     pub fn schemas<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a str> {
-        self.0.iter().map(String::as_str).filter(|name| catalog.has_namespace(name))
+        let named = self.0.iter().map(|name| catalog.real_schema(name));
+        let own = catalog.temporary_schema().filter(|own| !named.clone().any(|name| name == *own));
+        own.into_iter().chain(named.filter(|name| catalog.has_namespace(name)))
+    }
+
+    /// The same, but for that of the session's temporary tables.
+    pub fn permanent<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a str> {
+        self.schemas(catalog).filter(|schema| Some(*schema) != catalog.temporary_schema())
+    }
+
+    /// Whether a name without a schema means what is in public, unless it is a temporary table's.
+    fn is_usual_beside(&self, catalog: &Catalog) -> bool {
+        let mut schemas = self.permanent(catalog);
+        (schemas.next(), schemas.next()) == (Some(PUBLIC), None)
     }
 
     /// Whether a name without a schema means what is in public.
     pub fn is_usual(&self, catalog: &Catalog) -> bool {
-        let mut schemas = self.schemas(catalog);
-        (schemas.next(), schemas.next()) == (Some(PUBLIC), None)
+        catalog.temporary().is_none() && self.is_usual_beside(catalog)
     }
 
     /// Where what has no schema in its name is made.
     pub fn first<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a str> {
-        self.schemas(catalog).next()
+        self.permanent(catalog).next()
     }
 
     /// What a recorded text begins with; nothing under the usual path.
     pub fn prefix(&self, catalog: &Catalog) -> String {
-        if self.is_usual(catalog) {
+        if self.is_usual_beside(catalog) {
             return String::new();
         }
-        let names: Vec<String> = self.schemas(catalog).map(quoted_if_needed).collect();
+        let names: Vec<String> = self.permanent(catalog).map(quoted_if_needed).collect();
         match names.is_empty() {
             true => "SET search_path TO ''; ".to_owned(),
             false => format!("SET search_path TO {}; ", names.join(", ")),
@@ -101,16 +120,21 @@ impl SearchPath {
     /// # Errors
     /// 3F000: something is to be made, and the path names no schema that there is. 42P01: a
     /// relation of public is named, which is not on the path.
-    pub(crate) fn settle(&self, catalog: &Catalog, parsed: &mut Parsed) -> Result<()> {
-        match self.is_usual(catalog) {
-            true => Ok(()),
-            false => Settler::new(self, catalog).body(&mut parsed.body),
+    ///
+    /// True: it names what is a session's own.
+    pub(crate) fn settle(&self, catalog: &Catalog, parsed: &mut Parsed) -> Result<bool> {
+        if self.is_usual(catalog) {
+            return Ok(false);
         }
+        let mut settler = Settler::new(self, catalog);
+        settler.body(&mut parsed.body)?;
+        Ok(settler.met_temporary.get())
     }
 
     /// A view's query as it can be entered again where this path is set: names have a schema unless
     /// the path is the usual one, and columns the names that the view gives them.
     pub fn spelled(&self, catalog: &Catalog, view: &View) -> String {
+        let catalog = catalog.ledger();
         if self.is_usual(catalog) && view.columns.is_empty() {
             return view.text.clone();
         }
@@ -135,6 +159,7 @@ impl SearchPath {
 
     /// The same for a part of a routine's body.
     pub(crate) fn settle_part(&self, catalog: &Catalog, part: &mut impl VisitMut) -> Result<()> {
+        let catalog = catalog.ledger();
         match self.is_usual(catalog) {
             true => Ok(()),
             false => Settler::new(self, catalog).visit(part),
@@ -153,6 +178,10 @@ struct Settler<'a> {
     is_call: bool,
     /// Routines of public are given their schema, too.
     spells: bool,
+    /// A name was that of a temporary table, or of what belongs to one.
+    met_temporary: Cell<bool>,
+    /// The name of what is made said no schema.
+    is_alone: bool,
 }
 
 /// Gives the first columns of a query these names. Not where `*` stands among them or sets are put
@@ -199,8 +228,9 @@ fn alone(name: &ObjectName) -> Option<String> {
 impl<'a> Settler<'a> {
     fn new(path: &'a SearchPath, catalog: &'a Catalog) -> Settler<'a> {
         let schemas = path.schemas(catalog).collect();
-        let (common, taken) = Default::default();
-        Settler { catalog, schemas, common, taken, is_call: false, spells: false }
+        let (common, taken, met_temporary) = Default::default();
+        let (is_call, spells, is_alone) = (false, false, false);
+        Settler { catalog, schemas, common, taken, is_call, spells, met_temporary, is_alone }
     }
 
     fn visit(&mut self, part: &mut impl VisitMut) -> Result<()> {
@@ -213,10 +243,16 @@ impl<'a> Settler<'a> {
     /// Whether it was found, has a schema already, or is nowhere: all but one that is in public
     /// alone, which is not on the path.
     fn relation(&self, name: &mut ObjectName) -> bool {
-        let Some(bare) = alone(name) else { return true };
+        let Some(bare) = alone(name) else {
+            self.qualified(name);
+            return true;
+        };
         let has = |schema: &&&str| self.catalog.relation_exists(&key(schema, &bare));
         match self.schemas.iter().find(has) {
-            Some(schema) => with_schema(name, schema),
+            Some(schema) => {
+                self.meets(schema);
+                with_schema(name, schema);
+            }
             None => return bare.starts_with("pg_") || !self.catalog.relation_exists(&bare),
         }
         true
@@ -255,9 +291,12 @@ impl<'a> Settler<'a> {
 
     fn made(&self, name: &mut ObjectName) -> Result<()> {
         if alone(name).is_none() {
+            self.qualified(name);
             return Ok(());
         }
-        let Some(schema) = self.schemas.first() else {
+        let own = self.catalog.temporary_schema();
+        let mut permanent = self.schemas.iter().filter(|schema| Some(**schema) != own);
+        let Some(schema) = permanent.next() else {
             let what = "no schema has been selected to create in";
             return Err(Error::new(SqlState::INVALID_SCHEMA_NAME, what));
         };
@@ -281,7 +320,10 @@ impl<'a> Settler<'a> {
 
     fn body(&mut self, body: &mut Body) -> Result<()> {
         match body {
-            Body::Statement(statement) => self.visit(&mut **statement),
+            Body::Statement(statement) => {
+                self.visit(&mut **statement)?;
+                self.view(statement)
+            }
             Body::CreateRoutine { definition, .. } => {
                 self.made(&mut definition.name)?;
                 self.visit(&mut **definition)
@@ -292,7 +334,10 @@ impl<'a> Settler<'a> {
             }
             Body::TableAs(definition) => {
                 self.visit(&mut *definition.query)?;
-                self.made(&mut definition.name)
+                match definition.temporary {
+                    true => self.made_temporary(&mut definition.name),
+                    false => self.made(&mut definition.name),
+                }
             }
             Body::Ddl(ddl) => self.ddl(ddl),
             Body::Declare { query, .. } => self.body(&mut query.body),
@@ -384,7 +429,10 @@ impl<'a> Settler<'a> {
     }
 
     fn create_table(&self, create: &mut ast::CreateTable) -> Result<()> {
-        self.made(&mut create.name)?;
+        match create.temporary {
+            true => self.made_temporary(&mut create.name)?,
+            false => self.made(&mut create.name)?,
+        }
         let own = create.name.0.last().and_then(|part| part.as_ident()).map(fold);
         // What is about to be made is found where it will be.
         let parent = |key: &mut ast::ForeignKeyConstraint| {
@@ -442,8 +490,12 @@ impl<'a> Settler<'a> {
         use ast::Statement as S;
         match statement {
             S::CreateTable(create) => self.create_table(create),
+            S::CreateView(create) if create.temporary => self.made_temporary(&mut create.name),
+            S::CreateView(create) => {
+                self.is_alone = alone(&create.name).is_some();
+                self.made(&mut create.name)
+            }
             S::AlterTable(alter) => self.alter_table(alter),
-            S::CreateView(create) => self.made(&mut create.name),
             S::Call(call) => {
                 self.routine(&mut call.name);
                 Ok(())

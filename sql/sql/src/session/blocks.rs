@@ -67,7 +67,8 @@ impl Session {
         let guard = &self.guard;
         let modes = (access, implicit);
         guard.set_budget(self.database.engine.budget());
-        let transaction = OpenTransaction::begin(versioned, snapshot, head, guard, modes, draws);
+        let beside = (draws, self.temporaries.kept.clone());
+        let transaction = OpenTransaction::begin(versioned, snapshot, head, guard, modes, beside);
         self.transaction = Some(Box::new(transaction));
         self.begin_to_lock();
         Ok(())

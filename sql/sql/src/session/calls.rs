@@ -319,6 +319,7 @@ impl Session {
                 }
                 self.forget_bound();
                 self.forget_named();
+                self.discard_temporaries()?;
                 self.cursors.close_all();
                 self.settings.reset_all();
                 self.drawn.forget();
@@ -334,7 +335,10 @@ impl Session {
                 self.drawn.forget();
                 Ok(plain("DISCARD SEQUENCES"))
             }
-            Discarded::Temporary => Ok(plain("DISCARD TEMP")),
+            Discarded::Temporary => {
+                self.discard_temporaries()?;
+                Ok(plain("DISCARD TEMP"))
+            }
         }
     }
 }

@@ -59,6 +59,30 @@ pub fn change_schema<R: Recorder>(
     let brought = Brought { signers, approvers, height };
     let (catalog, changes, validations) =
         before.catalog.apply_brought(actor, brought, change.ddl)?;
+    apply_all(&changes, &validations, (overlay, store), frame.as_deref_mut())?;
+    let mut statements = before.statements.clone();
+    if !matches!(change.ddl, Ddl::Truncate { restart_identity: false, .. }) {
+        let SchemaText { party, text, .. } = change;
+        statements.push(Stated::new(AskedChange { party, signers, approvers, text }, height));
+    }
+    let emptied = changes.iter().filter_map(|change| match change {
+        StoreChange::Truncate(table) => Some(*table),
+        _ => None,
+    });
+    let last_changes = before.last_changes.behind((&before.catalog, &catalog), emptied, version);
+    let catalog = Arc::new(catalog);
+    let next = Arc::new(Versioned { catalog, version, statements, last_changes, below: None });
+    overlay.annotate(store, next.clone())?;
+    Ok(next)
+}
+
+/// Makes changes to tables, and looks in between whether they may be made.
+pub(super) fn apply_all<R: Recorder>(
+    changes: &[StoreChange],
+    validations: &[Validation],
+    (overlay, store): (&mut Overlay<R>, &Store),
+    mut frame: Option<&mut Frame>,
+) -> Result<(), Stop> {
     let mut validations = validations.iter().peekable();
     for made in 0..=changes.len() {
         while let Some(Validation { query, error, .. }) =
@@ -73,20 +97,7 @@ pub fn change_schema<R: Recorder>(
             apply_change(change, overlay, store, meter)?;
         }
     }
-    let mut statements = before.statements.clone();
-    if !matches!(change.ddl, Ddl::Truncate { restart_identity: false, .. }) {
-        let SchemaText { party, text, .. } = change;
-        statements.push(Stated::new(AskedChange { party, signers, approvers, text }, height));
-    }
-    let emptied = changes.iter().filter_map(|change| match change {
-        StoreChange::Truncate(table) => Some(*table),
-        _ => None,
-    });
-    let last_changes = before.last_changes.behind((&before.catalog, &catalog), emptied, version);
-    let catalog = Arc::new(catalog);
-    let next = Arc::new(Versioned { catalog, version, statements, last_changes });
-    overlay.annotate(store, next.clone())?;
-    Ok(next)
+    Ok(())
 }
 
 /// Run a validation query over what the changes before it have left.

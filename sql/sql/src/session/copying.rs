@@ -10,6 +10,7 @@ use super::Session;
 use super::answer::{Answer, Tag};
 use super::copy_in::{CopyIn, Rows, no_copy};
 use super::guard::{SHORT_TEXT_BYTES, aside};
+use super::temporary::WritesTo;
 use crate::copy::{CopyFormat, CopyOptions};
 
 impl Session {
@@ -64,7 +65,16 @@ impl Session {
         Ok(())
     }
 
-    async fn load(&mut self, copy: &CopyIn, mut rows: Rows) -> Result<u64> {
+    async fn load(&mut self, copy: &CopyIn, rows: Rows) -> Result<u64> {
+        if self.transaction.is_none() && WritesTo::of(&copy.row) == WritesTo::Session {
+            self.begin_implicit_block()?;
+            let loaded = self.load_rows(copy, rows).await;
+            return self.end_with(loaded).await;
+        }
+        self.load_rows(copy, rows).await
+    }
+
+    async fn load_rows(&mut self, copy: &CopyIn, mut rows: Rows) -> Result<u64> {
         let row = &copy.row;
         if !row.sequences.is_empty() {
             rows.extend(self.bring_for_rows(row, rows.rows.len()).await?)?;

@@ -199,7 +199,9 @@ impl Session {
         let catalog = self.database.engine.store().catalog();
         let owner = self.transaction.as_mut().and_then(|transaction| transaction.lock_owner());
         if let (Some(exclusive), Some(owner)) = (lock.exclusive, owner) {
-            let claims = of_tables(&lock.tables, exclusive, &catalog);
+            // What is the session's own no other one can touch.
+            let tables = lock.tables.iter().copied().filter(|table| !table.is_temporary());
+            let claims = of_tables(&tables.collect::<Vec<_>>(), exclusive, &catalog);
             let nowait = lock.nowait;
             let patience = Patience { lock_timeout, nowait, check: &guard, table_name: &names };
             owner.lock(&claims, &patience).await?;

@@ -36,6 +36,7 @@ mod decided;
 mod endorse;
 mod endorsed;
 mod explained;
+mod feeding;
 mod fetching;
 pub mod gathering;
 mod guard;
@@ -61,6 +62,7 @@ mod sequences;
 mod signed;
 mod stocks;
 mod table_as;
+mod temporary;
 mod touched;
 pub mod transaction;
 pub mod versioned;
@@ -105,6 +107,7 @@ use parts::{Running, Seen, Shared, Statements};
 pub use prepared::{Action, Literals, Prepared, Source, statement_bytes};
 use schema::Schema;
 use stocks::Drawn;
+use temporary::Temporaries;
 use transaction::OpenTransaction;
 use versioned::Versioned;
 
@@ -181,6 +184,7 @@ pub struct Session {
     seen: Seen,
     drawn: Drawn,
     shared: Shared,
+    temporaries: Temporaries,
 }
 
 impl Session {
@@ -203,6 +207,7 @@ impl Session {
             cursors: Cursors::new(guard.lease()),
             copy: None,
             running: Running::new(&guard),
+            temporaries: Temporaries::new(&guard),
             guard,
             seen: Seen::default(),
             drawn: Drawn::default(),
@@ -332,7 +337,7 @@ impl Session {
 
     fn bind(
         &self,
-        versioned: &Versioned,
+        versioned: &Arc<Versioned>,
         parsed: Parsed,
         given: &[Option<DataType>],
         analyst: bool,
@@ -349,9 +354,15 @@ impl Session {
             return Ok(Prepared::explaining(parsed, types, explained, options));
         }
         let mut parsed = parsed;
-        self.info.path.settle(&versioned.catalog, &mut parsed)?;
+        let room = match parsed.makes_temporary() && versioned.below.is_none() {
+            true => Some(self.with_room(versioned)),
+            false => None,
+        };
+        let versioned = room.as_ref().unwrap_or(versioned);
+        let temporary = self.info.path.settle(&versioned.catalog, &mut parsed)?;
         let (bound, mut parsed) = self.bind_by(&self.info, versioned, parsed, &declared)?;
         let bound = match bound.map(|bound| bound.map(Action::from)) {
+            bound if temporary => bound,
             // Who knows system tables knows their types, as which the client sends its values.
             Err(error) if analyst => {
                 self.bind_refused(versioned, &parsed, &given[..declared.len()], error)
@@ -380,6 +391,11 @@ impl Session {
         }
         if writes {
             self.check_zone(&bound)?;
+        }
+        if temporary {
+            let mut prepared = self.prepared(versioned, parsed, bound, types)?;
+            prepared.temporary = true;
+            return Ok(prepared);
         }
         if writes && bound.session_dependent {
             // As every replica will bind it, which knows the user but not the session.
@@ -428,6 +444,7 @@ impl Session {
             locking,
             keyed,
             broad,
+            temporary: false,
         })
     }
 
@@ -540,9 +557,23 @@ impl Session {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
-        self.running.version = prepared.version;
+        self.running.version = view.versioned.ledger_version();
+        match prepared.temporary {
+            true => Box::pin(self.run_temporary(prepared, parameters, view)).await,
+            false => self.run_action(prepared, parameters, view).await,
+        }
+    }
+
+    async fn run_action(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        let action = &prepared.bound.statement;
         let text = &prepared.parsed.text;
         match action {
+            Action::Ddl(ddl) if prepared.temporary => self.change_temporary(ddl).await,
             Action::Program(program) => {
                 self.answer_program(program, prepared, parameters, view).await
             }

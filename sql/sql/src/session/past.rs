@@ -61,7 +61,8 @@ impl Session {
                          transaction and in a message of its own.",
                     ));
                 }
-                Ok(View { versioned: Arc::clone(&transaction.versioned), snapshot: None })
+                let versioned = self.with_temporaries(Arc::clone(&transaction.versioned));
+                Ok(View { versioned, snapshot: None })
             }
         }
     }
@@ -81,7 +82,8 @@ impl Session {
     }
 
     fn seen(&self, snapshot: Snapshot) -> View {
-        View { versioned: self.database.schema.of(&snapshot), snapshot: Some(Arc::new(snapshot)) }
+        let versioned = self.with_temporaries(self.database.schema.of(&snapshot));
+        View { versioned, snapshot: Some(Arc::new(snapshot)) }
     }
 
     fn block_of(&self, as_of: AsOf) -> Result<Height> {

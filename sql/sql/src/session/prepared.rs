@@ -108,6 +108,8 @@ pub struct Prepared {
     pub(super) keyed: OnceLock<Option<Arc<Keyed>>>,
     /// The analyst's plan, once it was wanted; `None` in it: the fast path stays.
     pub(super) broad: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
+    /// It names what is the session's own.
+    pub(super) temporary: bool,
 }
 
 impl Prepared {
@@ -154,7 +156,10 @@ impl Prepared {
         let bound = Bound { statement, parameters, output, session_dependent, zone_dependent };
         let (scanned, origins) = (Box::default(), Box::default());
         let (keyed, broad) = (OnceLock::new(), OnceLock::new());
+        // The statement within is asked.
+        let temporary = false;
         Prepared {
+            temporary,
             parsed,
             bound,
             types,

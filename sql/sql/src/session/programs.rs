@@ -18,6 +18,7 @@ use super::guard::{aside, error_of};
 use super::lock_clauses::Locking;
 use super::prepared::Prepared;
 use super::sequences::{ATTEMPTS_MAX, is_too_few};
+use super::temporary::{WritesTo, writes_to_both};
 use super::{Session, View, gathering, schema};
 use crate::bind::PastQuery;
 use crate::bind::statement::Program;
@@ -103,7 +104,9 @@ impl Session {
         {
             return Ok(answer);
         }
-        if let Some(answer) = self.answer_broad(prepared, None, parameters, &view).await? {
+        if !prepared.temporary
+            && let Some(answer) = self.answer_broad(prepared, None, parameters, &view).await?
+        {
             return Ok(answer);
         }
         self.run_and_answer(procedure, prepared, parameters, view).await
@@ -161,7 +164,9 @@ impl Session {
     ) -> Result<Answer> {
         self.check_copy(options)?;
         let copy = Some(options);
-        if let Some(answer) = self.answer_broad(prepared, copy, parameters, &view).await? {
+        if !prepared.temporary
+            && let Some(answer) = self.answer_broad(prepared, copy, parameters, &view).await?
+        {
             return Ok(answer);
         }
         let ask =
@@ -273,7 +278,7 @@ impl Session {
         };
         let head = self.head_of(&snapshot)?;
         let moment = Moment { height: snapshot.height(), position: 0, now_us: head.time_us };
-        let catalog = Arc::clone(snapshot.catalog());
+        let catalog = self.with_own_tables(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, snapshot.height(), moment, NoRecord);
         let frame = &mut self.running.frame;
         frame.meter().set_memory(self.guard.memory());
@@ -292,6 +297,13 @@ impl Session {
         work: Work,
         draws: Draws,
     ) -> Result<ProgramResult> {
+        if self.has_temporaries() {
+            match WritesTo::of_work(&work) {
+                WritesTo::Session => return self.write_temporary(&work).await,
+                WritesTo::Both => return Err(writes_to_both()),
+                WritesTo::Nothing | WritesTo::Ledger => {}
+            }
+        }
         if let Some(transaction) = &mut self.transaction {
             transaction.writes_as(self.info.party().role)?;
         }
@@ -321,7 +333,7 @@ impl Session {
     }
 
     /// Rows that a statement answers and that its transaction keeps as well.
-    fn cover(&self, result: &ProgramResult) -> Result<Option<Lease>> {
+    pub(super) fn cover(&self, result: &ProgramResult) -> Result<Option<Lease>> {
         let mut lease = self.guard.lease();
         lease.cover(weight_of(result))?;
         Ok(Some(lease))
@@ -426,6 +438,7 @@ impl Session {
         let Some(mut transaction) = self.transaction.take() else {
             return Ok(plain("COMMIT"));
         };
+        let leaving = self.leaving(&mut transaction)?;
         transaction.confirm()?;
         let _row_locks = transaction.row_locks.take();
         let locks = transaction.take_locks();
@@ -437,6 +450,7 @@ impl Session {
         let role = transaction.role.take();
         let is_small = transaction.is_small();
         let Some((asked, work)) = aside(is_small, || transaction.lower())? else {
+            self.keep_temporary(leaving)?;
             return Ok(plain("COMMIT"));
         };
         let work = work.map(|work| (Work::Interactive(work), version));
@@ -444,7 +458,10 @@ impl Session {
         let completion = self.submit_as(role.as_deref(), &asked, work, seed).await?;
         drop(locks);
         match completion.outcome {
-            Outcome::Committed(_) => Ok(plain("COMMIT")),
+            Outcome::Committed(_) => {
+                self.keep_temporary(leaving)?;
+                Ok(plain("COMMIT"))
+            }
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
         }
     }
@@ -490,6 +507,9 @@ impl Session {
 impl Session {
     /// What the next program draws from.
     pub(super) fn draws(&self, procedure: &Procedure) -> Result<Draws> {
+        if let Some(alone) = self.draws_alone(procedure)? {
+            return Ok(alone);
+        }
         match &self.transaction {
             Some(transaction) if !procedure.read_only => Ok(transaction.draws()),
             _ if procedure.draws => new_seed().map(Draws::new),

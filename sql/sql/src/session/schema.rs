@@ -573,7 +573,7 @@ impl Language for Schema {
         let Versioned { catalog, statements, .. } = &*self.next.load_full();
         let (catalog, statements) = (catalog.clone(), statements.clone());
         let version = u64::from_be_bytes(*version);
-        let next = Arc::new(Versioned { catalog, version, statements, last_changes });
+        let next = Arc::new(Versioned { catalog, version, statements, last_changes, below: None });
         store.annotate(next.clone());
         self.next.store(next);
         Ok(())
@@ -586,7 +586,7 @@ const NO_PARTY: Party<'static> = Party { principal: "", role: None };
 fn genesis_of(owner: &str) -> Arc<Versioned> {
     let catalog = Arc::new(Catalog::genesis_of(owner));
     let (statements, last_changes) = Default::default();
-    Arc::new(Versioned { catalog, version: 0, statements, last_changes })
+    Arc::new(Versioned { catalog, version: 0, statements, last_changes, below: None })
 }
 
 /// Whether a role may do what concerns the ledger as a whole.

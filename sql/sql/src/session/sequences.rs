@@ -270,7 +270,7 @@ impl Session {
         let head = self.head_of(snapshot)?;
         let height = head.height + 1;
         let moment = Moment { height, position: Stamp::POSITIONS_MAX, now_us: head.time_us };
-        let catalog = Arc::clone(snapshot.catalog());
+        let catalog = self.with_own_tables(snapshot.catalog());
         let mut overlay = Overlay::new(catalog, head.height, moment, NoRecord);
         let frame = &mut self.running.frame;
         frame.meter().set_memory(self.guard.memory());

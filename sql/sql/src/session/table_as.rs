@@ -48,7 +48,10 @@ impl Session {
         let Action::Ddl(ddl) = &create.bound.statement else {
             return Ok(plain("CREATE TABLE AS"));
         };
-        self.change_schema(ddl, &create.parsed.text).await?;
+        match create.temporary {
+            true => self.change_temporary(ddl).await?,
+            false => self.change_schema(ddl, &create.parsed.text).await?,
+        };
         let Some(fill) = &made.fill else { return Ok(plain("CREATE TABLE AS")) };
         let declared: Vec<_> = types.iter().cloned().map(Some).collect();
         let parsed = self.parse(fill)?.remove(0);

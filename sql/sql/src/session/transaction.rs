@@ -14,10 +14,11 @@
 //! its statement is one of those that COMMIT runs again. From then on the transaction has a schema
 //! of its own, of a version that no other has, and stays with its snapshot.
 
+mod own;
+
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use concurrency::overlay::{Mark, StatementMark};
 use concurrency::sparing::{Spared, Sparing};
@@ -35,13 +36,15 @@ use procedure::{Frame, ProgramResult};
 use storage::{Snapshot, Store};
 use types::{Error, Key, Result, SqlState, Stamp, Stop, TableId};
 
+use crate::schema::catalog::Catalog;
 use crate::schema::sequence::Sequence;
 use crate::session::beside::{Beside, BesideMark};
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::commons::advisory::Wanted;
 use crate::session::cursors::CursorMark;
 use crate::session::guard::{Guard, aside, error_of, query_frame, transaction_frame};
-use crate::session::versioned::Versioned;
+use crate::session::temporary::Kept;
+use crate::session::versioned::{Versioned, own_version};
 use crate::settings::SettingsMark;
 
 /// A transaction that holds more takes a while to be lowered, or forgotten.
@@ -86,6 +89,8 @@ pub struct OpenTransaction {
     draws: Draws,
     /// What it has done beside the ledger.
     pub beside: Beside,
+    /// The session's own tables, as it has them.
+    pub(super) temporary: Kept,
 }
 
 /// What a transaction may do.
@@ -122,6 +127,7 @@ struct Savepoint {
     draws: Draws,
     memory_left: u64,
     beside: BesideMark,
+    temporary: Option<Arc<Catalog>>,
     access: AccessMode,
     session: SessionMark,
 }
@@ -140,17 +146,24 @@ impl OpenTransaction {
         head: Head,
         guard: &Arc<Guard>,
         (access, implicit): (AccessMode, bool),
-        draws: Draws,
+        (draws, temporary): (Draws, Kept),
     ) -> OpenTransaction {
         // Rows that get a hidden id here get another one at COMMIT: it is the block's to give.
         let (height, now_us) = (snapshot.height() + 1, head.time_us);
         let moment = Moment { height, position: Stamp::POSITIONS_MAX, now_us };
         let at = snapshot.height();
-        let catalog = Arc::clone(snapshot.catalog());
+        let catalog = match &temporary.tables {
+            Some(own) => Arc::new(snapshot.catalog().joined(own)),
+            None => Arc::clone(snapshot.catalog()),
+        };
+        let footprint = Footprint::covered_by(guard.lease());
+        let mut overlay = Overlay::new(catalog, at, moment, footprint);
+        // Rows of the session's tables keep the ids that they get here.
+        overlay.count_row_ids_from(temporary.row_ids_given(height));
         OpenTransaction {
             begun_under: Arc::clone(&versioned),
             versioned,
-            overlay: Overlay::new(catalog, at, moment, Footprint::covered_by(guard.lease())),
+            overlay,
             snapshot,
             frame: frame_of(access, guard),
             head,
@@ -168,6 +181,7 @@ impl OpenTransaction {
             rests_on_schema: false,
             draws,
             beside: Beside::default(),
+            temporary,
         }
     }
 
@@ -410,13 +424,29 @@ impl OpenTransaction {
 
     /// Run a statement that cannot write; what it reads becomes part of the footprint.
     pub fn query(&mut self, work: &Work) -> (Result<ProgramResult>, Option<Lease>) {
+        self.query_by(work, false)
+    }
+
+    /// The same of one that may write to what is the session's own.
+    pub(super) fn query_by(
+        &mut self,
+        work: &Work,
+        writes: bool,
+    ) -> (Result<ProgramResult>, Option<Lease>) {
         self.queried = true;
         let only_reads = self.only_reads();
         (self.overlay.recorder.enabled, self.overlay.recorder.off) = (!only_reads, only_reads);
         let memory_left = self.memory_left();
         let (frame, overlay) = (&mut self.frame, &mut self.overlay);
-        let run = aside(work.is_short(), || work.run_within(frame, overlay));
-        let lease = self.hand_over(memory_left);
+        let run = aside(work.is_short(), || {
+            let answered = work.run_within(frame, overlay)?;
+            if writes {
+                overlay.evaluate_all()?;
+            }
+            Ok(answered)
+        });
+        // What it has written stays with the transaction, and what covers it.
+        let lease = if writes { None } else { self.hand_over(memory_left) };
         (self.overlay.recorder.enabled, self.overlay.recorder.off) = (false, false);
         (self.check().and_then(|()| run.map_err(error_of)), lease)
     }
@@ -474,6 +504,9 @@ impl OpenTransaction {
 
     /// Whether it has made the sequence, or made it another one than the ledger knows.
     pub fn has_own_sequence(&self, sequence: &Sequence) -> bool {
+        if sequence.id.is_temporary() {
+            return true;
+        }
         let known = self.begun_under.catalog.sequence_by_id(sequence.id);
         self.has_own_schema() && known.is_none_or(|known| **known != *sequence)
     }
@@ -505,7 +538,7 @@ impl OpenTransaction {
         let (writes, draws, beside) = (self.writes.len(), self.draws, self.beside.mark());
         let (versioned, altered) =
             (Arc::clone(&self.versioned), self.overlay.recorder.altered.clone());
-        let memory_left = self.memory_left();
+        let (memory_left, temporary) = (self.memory_left(), self.temporary.objects.clone());
         self.savepoints.push(Savepoint {
             name,
             mark,
@@ -515,6 +548,7 @@ impl OpenTransaction {
             draws,
             memory_left,
             beside,
+            temporary,
             access: self.access,
             session,
         });
@@ -541,6 +575,7 @@ impl OpenTransaction {
         self.overlay.recorder.require_all();
         self.overlay.recorder.altered.clone_from(&savepoint.altered);
         self.versioned = Arc::clone(&savepoint.versioned);
+        self.temporary.objects.clone_from(&savepoint.temporary);
         self.writes.truncate(savepoint.writes);
         self.draws = savepoint.draws;
         self.access = savepoint.access;
@@ -607,13 +642,6 @@ impl OpenTransaction {
         let required = |digest| Some(RangeRequirement { range, digest, seal: None });
         digest.map(required).map_err(error_of)
     }
-}
-
-/// Versions of schemas that open transactions have made for themselves: what is kept for one of
-/// them fits no other. The ledger's count from zero, and come to none of these.
-fn own_version() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A schema change by itself is not metered.

@@ -1,6 +1,7 @@
 //! A catalog at its place among the schema changes of a ledger.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{AskedChange, KeyId, Party};
 use types::codec::{decode_str, decode_u64, encode_str, encode_u64};
@@ -18,6 +19,34 @@ pub struct Versioned {
     /// only where sequences begin again.
     pub(super) statements: Vec<Stated>,
     pub(super) last_changes: LastChanges,
+    /// The ledger's, where a session has laid objects of its own over it.
+    pub(super) below: Option<Arc<Versioned>>,
+}
+
+impl Versioned {
+    /// The version of the ledger's schema.
+    pub(super) fn ledger_version(&self) -> u64 {
+        self.below.as_ref().map_or(self.version, |below| below.version)
+    }
+
+    /// With a session's own objects, which another catalog has. It is of a version that no other
+    /// has.
+    pub(super) fn with_temporary_of(self: &Arc<Self>, objects: &Catalog) -> Versioned {
+        Versioned {
+            catalog: Arc::new(self.catalog.with_temporary_of(objects)),
+            version: own_version(),
+            statements: Vec::new(),
+            last_changes: self.last_changes.clone(),
+            below: Some(Arc::clone(self)),
+        }
+    }
+}
+
+/// Versions of schemas that sessions have made for themselves: what is kept for one of them fits no
+/// other. The ledger's count from zero, and come to none of these.
+pub(super) fn own_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A schema change, whose it was, and how it came to its block.

@@ -19,7 +19,7 @@ use types::{Error, Result, SqlState};
 
 use super::{
     ACKNOWLEDGE, CATCH_UP_TIMEOUT, COMMIT_TIMEOUT, COPY_ROWS_PER_BLOCK, EXECUTOR, QUERY_MEMORY,
-    SEEN_HEIGHT, TRANSACTION_KEY,
+    SEEN_HEIGHT, TEMPORARY_MEMORY, TRANSACTION_KEY,
 };
 
 /// A setting that exists: its name as SHOW spells it and its default. Names compare without case.
@@ -96,6 +96,7 @@ static HEEDED: &[Known] = &[
     known("tally.report_snapshot", "off"),
     known(SEEN_HEIGHT, "0"),
     fixed("tally.snapshot_block", ""),
+    known(TEMPORARY_MEMORY, "256MB"),
     known(TRANSACTION_KEY, ""),
     reported("TimeZone", "UTC"),
     known("transaction_deferrable", "off"),

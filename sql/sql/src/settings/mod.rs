@@ -1,6 +1,7 @@
 //! A session's settings: what SET, SHOW and drivers' startup parameters speak of.
 
 mod known;
+mod memory;
 pub mod session_info;
 mod undo;
 pub mod zones;
@@ -88,6 +89,10 @@ const BYTES_MAX: usize = 256 << 10;
 /// The setting that says how much a query may hold, and what it says unless it is set.
 pub const QUERY_MEMORY: &str = "tally.query_memory";
 pub const QUERY_MEMORY_BYTES: u64 = 256 << 20;
+
+/// The same of what the temporary tables of a session may take.
+pub const TEMPORARY_MEMORY: &str = "tally.temporary_memory";
+const TEMPORARY_MEMORY_BYTES: u64 = 256 << 20;
 
 const TRANSACTION_KEY: &str = "tally.transaction_key";
 
@@ -324,12 +329,6 @@ impl Settings {
         self.changed.get("tally.report_seen_height").is_some_and(|value| is_on(value))
     }
 
-    /// Bytes that a query outside of blocks may hold.
-    pub fn query_memory(&self) -> u64 {
-        let said = self.changed.get(QUERY_MEMORY);
-        said.and_then(|text| memory(text)).unwrap_or(QUERY_MEMORY_BYTES)
-    }
-
     /// Whether what a routine names has to be there when the routine is made.
     pub fn check_function_bodies(&self) -> bool {
         self.changed.get("check_function_bodies").is_none_or(|value| is_on(value))
@@ -462,7 +461,7 @@ fn check(name: &str, value: &str) -> Result<()> {
             Err(Error::unsupported(format_args!("the value \"{value}\" of parameter \"{name}\"")))
         }
         name if BOOLEANS.contains(&name) => boolean(name, value).map(drop),
-        QUERY_MEMORY if memory(value).is_none() => {
+        QUERY_MEMORY | TEMPORARY_MEMORY if memory(value).is_none() => {
             invalid("Use 64kB to 64GB: a number of bytes, or one with kB, MB or GB.")
         }
         name if TIMEOUTS.contains(&name) && duration(value).is_none() => {

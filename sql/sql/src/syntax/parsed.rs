@@ -170,6 +170,19 @@ impl Parsed {
         self.is_execute() || matches!(self.body, Body::Fetch { .. })
     }
 
+    /// Whether it makes a table, a view or a sequence for the session alone.
+    pub(crate) fn makes_temporary(&self) -> bool {
+        match &self.body {
+            Body::Statement(statement) => match &**statement {
+                ast::Statement::CreateTable(create) => create.temporary,
+                ast::Statement::CreateView(create) => create.temporary,
+                _ => false,
+            },
+            Body::TableAs(definition) => definition.temporary,
+            _ => false,
+        }
+    }
+
     /// What is kept to be run later reads what is newest then.
     pub(crate) fn reads_newest(&self) -> Result<()> {
         match self.as_of {

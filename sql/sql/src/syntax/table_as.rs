@@ -17,6 +17,8 @@ use crate::syntax::names::{fold, object_name, quoted};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Definition {
     pub name: ast::ObjectName,
+    pub temporary: bool,
+    on_commit: Option<ast::OnCommit>,
     pub if_not_exists: bool,
     names: Vec<String>,
     options: String,
@@ -96,11 +98,10 @@ impl Definition {
         match statement {
             ast::Statement::CreateTable(create) => {
                 let Some(query) = create.query.take() else { return Ok(None) };
-                if create.temporary {
-                    return Err(Error::unsupported("temporary tables"));
-                }
                 Ok(Some(Definition {
                     name: create.name.clone(),
+                    temporary: create.temporary,
+                    on_commit: create.on_commit,
                     if_not_exists: create.if_not_exists,
                     names,
                     options: create.table_options.to_string(),
@@ -111,11 +112,10 @@ impl Definition {
             ast::Statement::Query(query) => {
                 let ast::SetExpr::Select(select) = &mut *query.body else { return Ok(None) };
                 let Some(into) = select.into.take() else { return Ok(None) };
-                if into.temporary {
-                    return Err(Error::unsupported("temporary tables"));
-                }
                 Ok(Some(Definition {
                     name: into.name,
+                    temporary: into.temporary,
+                    on_commit: None,
                     if_not_exists: false,
                     names,
                     options: String::new(),
@@ -150,7 +150,15 @@ impl Definition {
         let parts = self.name.0.iter().filter_map(|part| part.as_ident());
         let parts: Vec<String> = parts.map(|part| quoted(&fold(part))).collect();
         let (shown, options) = (parts.join("."), &self.options);
-        let create = format!("CREATE TABLE {shown} ({}) {options}", listed.join(", "));
+        let which = if self.temporary { "TEMPORARY " } else { "" };
+        let on_commit = match self.on_commit {
+            None => "",
+            Some(ast::OnCommit::PreserveRows) => " ON COMMIT PRESERVE ROWS",
+            Some(ast::OnCommit::DeleteRows) => " ON COMMIT DELETE ROWS",
+            Some(ast::OnCommit::Drop) => " ON COMMIT DROP",
+        };
+        let listed = listed.join(", ");
+        let create = format!("CREATE {which}TABLE {shown} ({listed}) {options}{on_commit}");
         let fill = format!("INSERT INTO {shown} {}", self.query);
         Ok(TableAs {
             if_not_exists: self.if_not_exists,

@@ -171,7 +171,8 @@ select * from s;
 create view v as select 1;
 -- CREATE VIEW
 create temp table x (a int);
--- ERROR 0A000: a temporary table is not supported
+-- ERROR 0A000: a temporary table that the ledger makes is not supported
+-- HINT: Sessions make their own, by a statement that a client sends.
 create table laid_out (a int primary key) with (layout = diagonal);
 -- ERROR 22023: invalid value for parameter "layout": diagonal
 -- HINT: Valid values are "row" and "column".

@@ -72,7 +72,8 @@ select * from fails;
 create table too_many (a, b) as select 1;
 -- ERROR 42601: too many column names were specified
 create temp table t as select 1;
--- ERROR 0A000: temporary tables is not supported
+-- ERROR 0A000: a temporary table that the ledger makes is not supported
+-- HINT: Sessions make their own, by a statement that a client sends.
 create table bad as select nothing from fruit;
 -- ERROR 42703: column "nothing" does not exist
 create table part (a, b) as select unnest(array[1, 2]), 'x';
@@ -96,7 +97,8 @@ select * from dear order by id;
 select * into dear from fruit;
 -- ERROR 42P07: relation "dear" already exists
 select id into temp other from fruit;
--- ERROR 0A000: temporary tables is not supported
+-- ERROR 0A000: a temporary table that the ledger makes is not supported
+-- HINT: Sessions make their own, by a statement that a client sends.
 select (select 1 into x);
 -- ERROR 0A000: SELECT INTO is not supported
 -- HINT: Use CREATE TABLE, and INSERT … SELECT.

@@ -28,6 +28,7 @@ mod sequences;
 mod settings;
 mod signed;
 mod tables_as;
+mod temporary;
 mod types;
 mod zones;
 

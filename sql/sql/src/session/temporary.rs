@@ -1,0 +1,411 @@
+//! Temporary tables: what a session has beside the ledger.
+//!
+//! ```text
+//!   CREATE TEMP TABLE t …                 a catalog over the ledger's ([`schema::temporary`])
+//!   INSERT INTO t SELECT … FROM ledger    the transaction's overlay; what it read of the ledger is
+//!                                         required at COMMIT, as a query's reads are
+//!   COMMIT ─┬─► ledger: writes of its tables
+//!           └─► the session's store: rows of the others, when the ledger has taken the first
+//!
+//!   INSERT INTO ledger SELECT … FROM t    the ledger is asked for the statement with t's rows in it
+//! ```
+//!
+//! The tables are those of the ledger in all but where they are: the same records and indexes, in a
+//! store that one session has for itself. A transaction reads and writes both kinds through one
+//! overlay, so ROLLBACK and savepoints need nothing of their own. Nothing of them is ordered; what
+//! the ledger is asked for names none of them ([`feeding`](super::feeding)).
+//!
+//! *Stamps.* All rows bear the same, of height 0, so whatever block a transaction began on, it sees
+//! them: there is one state of them, and no other session that could see another.
+//!
+//! *Departure.* Values of a temporary sequence are taken by the transaction, and ROLLBACK gives
+//! them back.
+//!
+//! *Cost.* A session without such tables pays a look at an empty place. With some, its statements
+//! have their names settled, and its catalog is made anew when the ledger's schema changes.
+
+use std::sync::Arc;
+
+use concurrency::install::Installer;
+use concurrency::{PendingWrite, Work, WriteState};
+use kit::pool::Lease;
+use parking_lot::Mutex;
+use procedure::analysis::visit::numbered;
+use procedure::draws::Draws;
+use procedure::{Procedure, ProgramResult, Step};
+use storage::{Catalog as Tables, Store};
+use types::{Error, Height, Result, SqlState, Stamp, TableId, Value};
+
+use super::answer::{Answer, plain};
+use super::guard::{Guard, SHORT_TEXT_BYTES, aside, error_of};
+use super::lock_clauses::Locking;
+use super::locking::no_transaction;
+use super::prepared::{Action, Prepared};
+use super::transaction::OpenTransaction;
+use super::versioned::Versioned;
+use super::{Session, View};
+use crate::bind::statement::Program;
+use crate::ddl::skipped::WARNING;
+use crate::schema::catalog::Catalog;
+use crate::schema::temporary::schema_name;
+use crate::settings::TEMPORARY_MEMORY;
+use crate::syntax::ddl::Ddl;
+
+/// What a session keeps from one transaction to the next.
+pub(super) struct Temporaries {
+    /// Where rows are.
+    pub store: Arc<Store>,
+    pub kept: Kept,
+    /// Covers them.
+    lease: Lease,
+    /// The catalog that was laid together last, and of what.
+    laid: Mutex<Option<Laid>>,
+}
+
+/// As a transaction finds it, and leaves it.
+#[derive(Clone)]
+pub struct Kept {
+    /// `None`: there is no object.
+    pub objects: Option<Arc<Catalog>>,
+    pub tables: Option<Arc<Tables>>,
+    /// The number of the next table: none is given twice.
+    pub next: TableId,
+    /// The highest block that a transaction came behind, and how many hidden row ids were given.
+    pub row_ids: (Height, u32),
+}
+
+impl Kept {
+    /// Hidden row ids that a transaction of a height counts on from. No two rows get the same: the
+    /// count begins anew where all heights before were lower, before it comes to its end.
+    pub fn row_ids_given(&self, height: Height) -> u32 {
+        let (newest, given) = self.row_ids;
+        if given > u32::MAX / 2 && height > newest { 0 } else { given }
+    }
+}
+
+struct Laid {
+    below: Arc<Versioned>,
+    objects: Arc<Catalog>,
+    whole: Arc<Versioned>,
+}
+
+/// What a transaction leaves behind when it commits.
+pub struct Leaving {
+    pub kept: Kept,
+    pub writes: Vec<PendingWrite>,
+    pub now_us: i64,
+}
+
+impl Temporaries {
+    pub fn new(guard: &Guard) -> Temporaries {
+        let kept =
+            Kept { objects: None, tables: None, next: TableId::FIRST_TEMPORARY, row_ids: (0, 0) };
+        Temporaries { store: Arc::default(), kept, lease: guard.lease(), laid: Mutex::default() }
+    }
+
+    /// All of it is gone; numbers that were given are not given again.
+    pub fn forget(&mut self) {
+        self.store = Arc::default();
+        (self.kept.objects, self.kept.tables) = (None, None);
+        self.lease.shrink(0);
+        *self.laid.lock() = None;
+    }
+
+    /// A schema of the ledger with these objects over it.
+    pub fn over(&self, below: Arc<Versioned>, objects: Option<&Arc<Catalog>>) -> Arc<Versioned> {
+        let Some(objects) = objects else { return below };
+        let mut laid = self.laid.lock();
+        if let Some(laid) = &*laid
+            && Arc::ptr_eq(&laid.below, &below)
+            && Arc::ptr_eq(&laid.objects, objects)
+        {
+            return Arc::clone(&laid.whole);
+        }
+        let whole = Arc::new(below.with_temporary_of(objects));
+        let (objects, made) = (Arc::clone(objects), Arc::clone(&whole));
+        *laid = Some(Laid { below, objects, whole });
+        made
+    }
+
+    /// # Errors
+    /// 53200: the rows would take more than the session may have.
+    fn check(&mut self, leaving: &Leaving, bytes_max: u64) -> Result<()> {
+        let weight = |write: &PendingWrite| match &write.state {
+            WriteState::Put(row) => row.iter().map(Value::weight).sum::<usize>() as u64,
+            WriteState::Delete | WriteState::Commands(_) => 0,
+        };
+        let more: u64 = leaving.writes.iter().map(weight).sum();
+        let bytes = self.store.current_bytes() + more;
+        if more > 0 && bytes > bytes_max {
+            return Err(Error::new(SqlState::OUT_OF_MEMORY, "too much data in temporary tables")
+                .with_detail(format!(
+                    "By the setting {TEMPORARY_MEMORY} those of a session may take {bytes_max} \
+                     bytes."
+                ))
+                .with_hint("Empty some with TRUNCATE, DROP them, or raise the setting."));
+        }
+        Ok(self.lease.cover(bytes)?)
+    }
+
+    fn install(&mut self, leaving: Leaving) -> Result<()> {
+        let Leaving { kept, writes, now_us } = leaving;
+        self.kept = kept;
+        let Some(tables) = &self.kept.tables else {
+            self.forget();
+            return Ok(());
+        };
+        self.store.install(Arc::clone(tables));
+        if !writes.is_empty() {
+            let mut block = self.store.begin_block(0, 1);
+            let mut installer = Installer::new(Arc::clone(tables));
+            let stamp = Stamp::new(0, 0);
+            let installed = installer.install(&writes, now_us, stamp, block.arena(0));
+            self.store.finish_unread(block);
+            installed.map_err(error_of)?;
+        }
+        self.store.collect();
+        self.lease.cover_anyway(self.store.current_bytes());
+        self.lease.shrink(self.store.current_bytes());
+        Ok(())
+    }
+}
+
+/// What a program writes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WritesTo {
+    Nothing,
+    Ledger,
+    Session,
+    Both,
+}
+
+impl WritesTo {
+    pub fn of(procedure: &Procedure) -> WritesTo {
+        if procedure.read_only {
+            return WritesTo::Nothing;
+        }
+        let mut written = WritesTo::Nothing;
+        for step in numbered(&procedure.body) {
+            if let Step::Insert { table, .. }
+            | Step::Update { table, .. }
+            | Step::Delete { table, .. } = step
+            {
+                written = match (written, table.is_temporary()) {
+                    (WritesTo::Nothing | WritesTo::Session, true) => WritesTo::Session,
+                    (WritesTo::Nothing | WritesTo::Ledger, false) => WritesTo::Ledger,
+                    _ => WritesTo::Both,
+                };
+            }
+        }
+        written
+    }
+
+    pub fn of_work(work: &Work) -> WritesTo {
+        match work {
+            Work::Statement(statement) => WritesTo::of(&statement.procedure),
+            Work::Load(load) => WritesTo::of(&load.procedure),
+            Work::Interactive(_) | Work::Void(_) => WritesTo::Ledger,
+        }
+    }
+}
+
+/// Whether a statement has to be within a transaction: it changes what the session has.
+fn changes(action: &Action) -> bool {
+    match action {
+        Action::Program(Program::Procedure(procedure)) => {
+            WritesTo::of(procedure) == WritesTo::Session || takes_own(procedure)
+        }
+        Action::Program(Program::SetValues { sequences, .. }) => {
+            sequences.iter().any(|sequence| sequence.id.is_temporary())
+        }
+        Action::Program(Program::SessionCalls { .. } | Program::Call { .. }) => true,
+        _ => false,
+    }
+}
+
+fn takes_own(procedure: &Procedure) -> bool {
+    procedure.sequences.iter().any(|used| used.sequence.is_temporary())
+}
+
+impl Drop for Temporaries {
+    /// Rows are as many allocations as they are, to be given back one by one.
+    fn drop(&mut self) {
+        let (store, kept) = (std::mem::take(&mut self.store), self.kept.tables.take());
+        aside(self.lease.bytes() < SHORT_TEXT_BYTES as u64, || drop((store, kept)));
+    }
+}
+
+impl Session {
+    /// The objects that the next statement sees.
+    fn temporary_objects(&self) -> Option<&Arc<Catalog>> {
+        match &self.transaction {
+            Some(transaction) => transaction.temporary.objects.as_ref(),
+            None => self.temporaries.kept.objects.as_ref(),
+        }
+    }
+
+    pub(super) fn has_temporaries(&self) -> bool {
+        self.temporary_objects().is_some()
+    }
+
+    /// With what is the session's own.
+    pub(super) fn with_temporaries(&self, versioned: Arc<Versioned>) -> Arc<Versioned> {
+        self.temporaries.over(versioned, self.temporary_objects())
+    }
+
+    /// A schema with room for temporary tables.
+    pub(super) fn with_room(&self, versioned: &Arc<Versioned>) -> Arc<Versioned> {
+        let (schema, next) = (schema_name(self.info.backend_pid), self.next_temporary());
+        let objects = Arc::new(versioned.catalog.with_room(schema, next));
+        Arc::new(versioned.with_temporary_of(&objects))
+    }
+
+    fn next_temporary(&self) -> TableId {
+        match &self.transaction {
+            Some(transaction) => transaction.temporary.next,
+            None => self.temporaries.kept.next,
+        }
+    }
+
+    /// What a query reads outside of a transaction: a snapshot's tables and the session's.
+    pub(super) fn with_own_tables(&self, tables: &Arc<Tables>) -> Arc<Tables> {
+        match &self.temporaries.kept.tables {
+            Some(own) if self.transaction.is_none() => Arc::new(tables.joined(own)),
+            _ => Arc::clone(tables),
+        }
+    }
+
+    /// A statement that names what is the session's own. What changes it is in a transaction.
+    pub(super) async fn run_temporary(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        let action = &prepared.bound.statement;
+        if let Action::Program(Program::Procedure(procedure)) = action {
+            match WritesTo::of(procedure) {
+                WritesTo::Ledger => return self.answer_fed(prepared, parameters, &view).await,
+                WritesTo::Both => return Err(writes_to_both()),
+                WritesTo::Nothing | WritesTo::Session => {}
+            }
+        }
+        if self.transaction.is_some() || !changes(action) {
+            return self.run_action(prepared, parameters, view).await;
+        }
+        drop(view);
+        self.begin_implicit_block()?;
+        // The schema may have changed meanwhile.
+        let answered = self.execute_within(prepared, parameters).await;
+        self.end_with(answered).await
+    }
+
+    /// Ends the block that a statement began for itself.
+    pub(super) async fn end_with<T>(&mut self, answered: Result<T>) -> Result<T> {
+        match answered {
+            Ok(answered) => {
+                let leased = self.running.answered.take();
+                self.end_implicit_block(true).await?;
+                self.running.answered = leased;
+                Ok(answered)
+            }
+            Err(error) => {
+                self.roll_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs what writes to the session's tables alone.
+    pub(super) async fn write_temporary(&mut self, work: &Work) -> Result<ProgramResult> {
+        let result = match self.locks_statements() {
+            true => self.run_locked(work, Locking::default()).await?,
+            false => {
+                let transaction = self.transaction.as_mut().ok_or_else(no_transaction)?;
+                transaction.write_temporary(work)?
+            }
+        };
+        self.running.answered = self.cover(&result)?;
+        Ok(result)
+    }
+
+    /// A schema change of what is the session's own.
+    pub(super) async fn change_temporary(&mut self, ddl: &Ddl) -> Result<Answer> {
+        let catalog = Arc::clone(&self.view().versioned.catalog);
+        for notice in ddl.skipped(&catalog) {
+            match notice.code() {
+                WARNING => self.warn(notice),
+                _ => self.tell(notice),
+            }
+        }
+        if self.transaction.is_some() {
+            return self.change_own(ddl);
+        }
+        self.begin_implicit_block()?;
+        let changed = self.change_own(ddl);
+        self.end_with(changed).await
+    }
+
+    fn change_own(&mut self, ddl: &Ddl) -> Result<Answer> {
+        let schema = schema_name(self.info.backend_pid);
+        let actor = {
+            let catalog = &self.view().versioned.catalog;
+            let party = self.info.party();
+            catalog.roles().actor(party.principal, party.role)?
+        };
+        let store = Arc::clone(&self.temporaries.store);
+        let transaction = self.transaction.as_mut().ok_or_else(no_transaction)?;
+        transaction.change_temporary(actor, ddl, schema, &store)?;
+        Ok(plain(ddl.tag()))
+    }
+
+    /// DISCARD TEMP.
+    pub(super) fn discard_temporaries(&mut self) -> Result<()> {
+        if self.transaction.is_none() {
+            self.temporaries.forget();
+            return Ok(());
+        }
+        let Some(objects) = self.temporary_objects().cloned() else { return Ok(()) };
+        for text in objects.drop_temporary() {
+            for parsed in crate::syntax::parse::parse(&text)? {
+                let prepared = self.bind(&self.view().versioned, parsed, &[], false)?;
+                if let Action::Ddl(ddl) = &prepared.bound.statement {
+                    self.change_own(ddl)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a transaction leaves of the session's own, taken out of it before it is lowered.
+    ///
+    /// # Errors
+    /// 53200: there is no room for it.
+    pub(super) fn leaving(&mut self, open: &mut OpenTransaction) -> Result<Option<Leaving>> {
+        let Some(leaving) = open.take_temporary(&self.temporaries.kept)? else { return Ok(None) };
+        self.temporaries.check(&leaving, self.settings.temporary_memory())?;
+        Ok(Some(leaving))
+    }
+
+    pub(super) fn keep_temporary(&mut self, leaving: Option<Leaving>) -> Result<()> {
+        match leaving {
+            Some(leaving) => self.temporaries.install(leaving),
+            None => Ok(()),
+        }
+    }
+
+    /// What a program of a transaction draws from, if it writes to what is the session's own: no
+    /// block draws along.
+    pub(super) fn draws_alone(&self, procedure: &Procedure) -> Result<Option<Draws>> {
+        let is_own = self.has_temporaries() && WritesTo::of(procedure) == WritesTo::Session;
+        match is_own {
+            true => super::chance::new_seed().map(|seed| Some(Draws::new(seed))),
+            false => Ok(None),
+        }
+    }
+}
+
+pub(super) fn writes_to_both() -> Error {
+    Error::unsupported("a statement that writes to temporary tables and to others")
+        .with_hint("Write to each kind by a statement of its own, in one transaction.")
+}

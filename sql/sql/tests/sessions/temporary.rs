@@ -1,0 +1,296 @@
+//! Temporary tables: a session's own, beside the ledger, under every protocol.
+
+use std::sync::Arc;
+
+use ::types::{SqlState, Value};
+use engine::RetentionSettings;
+use kit::pool::Pool;
+use sql::session::SessionMemory;
+
+use super::{Client, Node, block_on, code, protocols};
+
+async fn run(client: &mut Client, text: &str) {
+    client.run(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+}
+
+fn height(node: &Node) -> u64 {
+    node.database.engine.head().height
+}
+
+#[test]
+fn a_session_has_tables_that_no_block_knows_of() {
+    block_on(async {
+        for protocol in protocols() {
+            let node = Node::new(protocol);
+            let (mut client, mut other) = (node.session(), node.session());
+            run(&mut client, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+            run(&mut client, "INSERT INTO t SELECT n, n * 10 FROM generate_series(1, 5) n").await;
+            let before = height(&node);
+            run(&mut client, "CREATE TEMP TABLE x (id serial PRIMARY KEY, v int, w text)").await;
+            run(&mut client, "INSERT INTO x (v, w) VALUES (1, 'a'), (2, 'b'), (3, 'c')").await;
+            run(&mut client, "UPDATE x SET v = v + 10 WHERE id > 1").await;
+            run(&mut client, "DELETE FROM x WHERE w = 'a'").await;
+            assert_eq!(client.number("SELECT sum(v) FROM x").await, 25, "{protocol}");
+            assert_eq!(client.number("SELECT max(id) FROM pg_temp.x").await, 3);
+            let joined = "SELECT sum(t.v) FROM t JOIN x ON x.id = t.id";
+            assert_eq!(client.number(joined).await, 50, "{protocol}");
+            // None of it was ordered, and none of it is seen elsewhere.
+            assert_eq!(height(&node), before, "{protocol}");
+            let unseen = other.run("SELECT * FROM x").await;
+            assert_eq!(code(unseen), SqlState::UNDEFINED_TABLE);
+            run(&mut other, "CREATE TEMP TABLE x (n int); INSERT INTO x VALUES (7)").await;
+            assert_eq!(other.number("SELECT n FROM x").await, 7);
+            assert_eq!(client.number("SELECT count(*) FROM x").await, 2);
+            node.verify();
+        }
+    });
+}
+
+#[test]
+fn a_temporary_table_hides_another_one_of_its_name() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+        run(&mut client, "INSERT INTO t VALUES (1, 1)").await;
+        run(
+            &mut client,
+            "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS 'SELECT sum(v) FROM t'",
+        )
+        .await;
+        run(&mut client, "CREATE VIEW seen AS SELECT v FROM t").await;
+        assert_eq!(client.number("SELECT v FROM t").await, 1);
+        run(&mut client, "CREATE TEMPORARY TABLE t (v int); INSERT INTO t VALUES (50)").await;
+        assert_eq!(client.number("SELECT v FROM t").await, 50);
+        assert_eq!(client.number("SELECT v FROM public.t").await, 1);
+        // What all share means what it means to all.
+        assert_eq!(client.number("SELECT f()").await, 1);
+        assert_eq!(client.number("SELECT v FROM seen").await, 1);
+        run(&mut client, "INSERT INTO public.t VALUES (2, 2)").await;
+        run(&mut client, "DROP TABLE t").await;
+        assert_eq!(client.number("SELECT sum(v) FROM t").await, 3);
+        run(&mut client, "SET search_path = public, pg_temp").await;
+        run(&mut client, "CREATE TEMP TABLE t (v int); INSERT INTO pg_temp.t VALUES (8)").await;
+        assert_eq!(client.number("SELECT sum(v) FROM t").await, 3);
+        assert_eq!(client.number("SELECT sum(v) FROM pg_temp.t").await, 8);
+        node.verify();
+    });
+}
+
+#[test]
+fn transactions_and_savepoints_take_them_back() {
+    block_on(async {
+        for protocol in protocols() {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            run(&mut client, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+            run(&mut client, "CREATE TEMP TABLE x (id int PRIMARY KEY)").await;
+            run(&mut client, "BEGIN; INSERT INTO x VALUES (1); INSERT INTO t VALUES (1, 1)").await;
+            run(&mut client, "SAVEPOINT s; INSERT INTO x VALUES (2); CREATE TEMP TABLE y (a int)")
+                .await;
+            run(&mut client, "INSERT INTO y VALUES (1); ALTER TABLE x ADD COLUMN c int DEFAULT 4")
+                .await;
+            assert_eq!(client.number("SELECT sum(c) FROM x").await, 8, "{protocol}");
+            run(&mut client, "ROLLBACK TO s").await;
+            let gone = client.run("SELECT * FROM y").await;
+            assert_eq!(code(gone), SqlState::UNDEFINED_TABLE);
+            run(&mut client, "ROLLBACK TO s; INSERT INTO x VALUES (3); COMMIT").await;
+            assert_eq!(client.number("SELECT sum(id) FROM x").await, 4, "{protocol}");
+            assert_eq!(client.number("SELECT count(*) FROM t").await, 1, "{protocol}");
+            run(&mut client, "BEGIN; DELETE FROM x; DROP TABLE x; ROLLBACK").await;
+            assert_eq!(client.number("SELECT count(*) FROM x").await, 2, "{protocol}");
+            run(&mut client, "BEGIN; TRUNCATE x; INSERT INTO x VALUES (9)").await;
+            assert_eq!(client.number("SELECT sum(id) FROM x").await, 9, "{protocol}");
+            run(&mut client, "COMMIT").await;
+            assert_eq!(client.number("SELECT sum(id) FROM x").await, 9, "{protocol}");
+            // A statement that fails leaves nothing.
+            let twice = client.run("INSERT INTO x VALUES (10), (9)").await;
+            assert_eq!(code(twice), SqlState::UNIQUE_VIOLATION);
+            assert_eq!(client.number("SELECT count(*) FROM x").await, 1, "{protocol}");
+            // Those of a transaction that only reads may be written.
+            run(&mut client, "BEGIN READ ONLY; INSERT INTO x VALUES (11); COMMIT").await;
+            assert_eq!(client.number("SELECT count(*) FROM x").await, 2, "{protocol}");
+            node.verify();
+        }
+    });
+}
+
+#[test]
+fn what_was_read_of_the_ledger_still_holds_when_it_is_recorded() {
+    block_on(async {
+        for protocol in protocols().filter(|protocol| *protocol != "2pl") {
+            let node = Node::new(protocol);
+            let (mut client, mut other) = (node.session(), node.session());
+            run(&mut client, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+            run(&mut client, "CREATE TABLE log (id int PRIMARY KEY, v int)").await;
+            run(&mut client, "INSERT INTO t VALUES (1, 10), (2, 20)").await;
+            run(&mut client, "CREATE TEMP TABLE x (id int PRIMARY KEY, v int)").await;
+            // Through the table of the session a value of the ledger comes into it again.
+            run(&mut client, "BEGIN; INSERT INTO x SELECT id, v FROM t").await;
+            run(&mut client, "INSERT INTO log SELECT id, v + 1 FROM x").await;
+            run(&mut other, "UPDATE t SET v = 99 WHERE id = 1").await;
+            let late = client.run("COMMIT").await;
+            assert_eq!(code(late), SqlState::SERIALIZATION_FAILURE, "{protocol}");
+            assert_eq!(client.number("SELECT count(*) FROM x").await, 0, "{protocol}");
+            run(&mut client, "BEGIN; INSERT INTO x SELECT id, v FROM t").await;
+            run(&mut client, "INSERT INTO log SELECT id, v + 1 FROM x; COMMIT").await;
+            assert_eq!(client.number("SELECT sum(v) FROM log").await, 121, "{protocol}");
+            node.verify();
+        }
+    });
+}
+
+#[test]
+fn the_ledger_is_asked_for_statements_with_their_rows() {
+    block_on(async {
+        for protocol in protocols() {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            run(&mut client, "CREATE TABLE t (id int PRIMARY KEY, v numeric, w text)").await;
+            run(&mut client, "CREATE TEMP TABLE x (id int, v numeric(9, 2), w varchar(5))").await;
+            run(&mut client, "INSERT INTO t SELECT * FROM x").await;
+            run(&mut client, "INSERT INTO x VALUES (1, 1.5, 'a'), (2, NULL, 'b'), (3, 3, NULL)")
+                .await;
+            let put = "INSERT INTO t SELECT id + $1, v, w FROM x RETURNING id";
+            let rows = client.run_typed(put, &[], &[Value::Int(10)]).await.unwrap();
+            assert_eq!(rows.len(), 3, "{protocol}");
+            run(&mut client, "UPDATE t SET w = n.w || '!' FROM x AS n WHERE n.id = t.id - 10")
+                .await;
+            let seen = client.run("SELECT w FROM t ORDER BY id").await.unwrap();
+            let shown: Vec<_> = seen.iter().map(|row| row[0].as_text()).collect();
+            assert_eq!(shown, [Some("a!"), Some("b!"), None], "{protocol}");
+            run(&mut client, "DELETE FROM t USING x WHERE t.id = x.id + 10 AND x.v IS NULL").await;
+            run(&mut client, "DELETE FROM t WHERE id IN (SELECT id + 10 FROM x WHERE v > 2)").await;
+            assert_eq!(client.number("SELECT sum(id) FROM t").await, 11, "{protocol}");
+            let merge = "MERGE INTO t USING x ON t.id = x.id + 10 \
+                         WHEN MATCHED THEN UPDATE SET w = 'm' \
+                         WHEN NOT MATCHED THEN INSERT VALUES (x.id + 10, x.v, x.w)";
+            run(&mut client, merge).await;
+            assert_eq!(client.number("SELECT sum(id) FROM t").await, 36, "{protocol}");
+            let upsert = "INSERT INTO t SELECT id + 10, v, 'u' FROM x \
+                          ON CONFLICT (id) DO UPDATE SET w = excluded.w";
+            run(&mut client, &format!("BEGIN; {upsert}; COMMIT")).await;
+            let marked = "SELECT count(*) FROM t WHERE w = 'u'";
+            assert_eq!(client.number(marked).await, 3, "{protocol}");
+            let (rows, with) = ("INSERT INTO t SELECT id + 20, v, w FROM d", "x RETURNING *");
+            let both = client.run(&format!("WITH d AS (DELETE FROM {with}) {rows}")).await;
+            assert_eq!(code(both), SqlState::FEATURE_NOT_SUPPORTED);
+            node.verify();
+        }
+    });
+}
+
+#[test]
+fn what_is_made_of_them_ends_when_it_is_said_to() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, "CREATE TEMP TABLE d (a int) ON COMMIT DELETE ROWS").await;
+        run(&mut client, "CREATE TEMP TABLE p (a int) ON COMMIT PRESERVE ROWS").await;
+        run(&mut client, "BEGIN; CREATE TEMP TABLE g (a serial) ON COMMIT DROP").await;
+        run(&mut client, "INSERT INTO d VALUES (1); INSERT INTO p VALUES (1)").await;
+        run(&mut client, "INSERT INTO g DEFAULT VALUES").await;
+        assert_eq!(client.number("SELECT count(*) FROM d, p, g").await, 1);
+        run(&mut client, "COMMIT").await;
+        assert_eq!(client.number("SELECT count(*) FROM d").await, 0);
+        assert_eq!(client.number("SELECT count(*) FROM p").await, 1);
+        assert_eq!(code(client.run("SELECT * FROM g").await), SqlState::UNDEFINED_TABLE);
+        run(&mut client, "BEGIN; DISCARD TEMP; ROLLBACK").await;
+        assert_eq!(client.number("SELECT count(*) FROM p").await, 1);
+        run(&mut client, "DISCARD TEMP").await;
+        assert_eq!(code(client.run("SELECT * FROM p").await), SqlState::UNDEFINED_TABLE);
+        run(&mut client, "CREATE TEMP TABLE p (a int); CREATE TEMP VIEW v AS SELECT a FROM p")
+            .await;
+        run(&mut client, "INSERT INTO p VALUES (4); CREATE VIEW w AS SELECT a + 1 AS b FROM v")
+            .await;
+        assert_eq!(client.number("SELECT b FROM w").await, 5);
+        run(&mut client, "DISCARD ALL").await;
+        assert_eq!(code(client.run("SELECT * FROM w").await), SqlState::UNDEFINED_TABLE);
+        node.verify();
+    });
+}
+
+#[test]
+fn tables_of_queries_constraints_indexes_and_sequences_are_as_elsewhere() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+        run(&mut client, "INSERT INTO t VALUES (1, 10), (2, 20)").await;
+        run(&mut client, "CREATE TEMP TABLE q AS SELECT id, v * 2 AS twice FROM t").await;
+        run(&mut client, "SELECT id INTO TEMP r FROM q WHERE twice > 20").await;
+        assert_eq!(client.number("SELECT sum(twice) FROM q JOIN r USING (id)").await, 40);
+        run(&mut client, "CREATE TEMP TABLE IF NOT EXISTS q (x int)").await;
+        run(
+            &mut client,
+            "CREATE TEMP TABLE c (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, \
+             n int UNIQUE CHECK (n > 0) DEFAULT 5, p int REFERENCES c)",
+        )
+        .await;
+        run(&mut client, "CREATE INDEX by_p ON c (p); INSERT INTO c DEFAULT VALUES").await;
+        for (wrong, expected) in [
+            ("INSERT INTO c (n) VALUES (5)", "23505"),
+            ("INSERT INTO c (n) VALUES (0)", "23514"),
+            ("INSERT INTO c (n, p) VALUES (7, 70)", "23503"),
+            ("CREATE TEMP TABLE e (a int REFERENCES t)", "42P16"),
+            ("ALTER TABLE t ADD FOREIGN KEY (v) REFERENCES c", "42P16"),
+            ("CREATE TABLE e (a int REFERENCES c)", "42P16"),
+            ("CREATE TABLE e (a int) ON COMMIT DROP", "42P16"),
+            ("CREATE TEMP TABLE public.e (a int)", "42P16"),
+            ("DROP TABLE c, t", "0A000"),
+            ("DROP TABLE nope", "42P01"),
+            ("CREATE TEMP TABLE c (a int)", "42P07"),
+            ("INSERT INTO t VALUES (9, nextval('c_id_seq'))", "0A000"),
+        ] {
+            assert_eq!(code(client.run(wrong).await).as_str(), expected, "{wrong}");
+        }
+        run(&mut client, "INSERT INTO c (n, p) VALUES (6, 1), (7, 1)").await;
+        assert_eq!(client.number("SELECT count(*) FROM c WHERE p = 1").await, 2);
+        assert!(client.number("SELECT currval('c_id_seq')").await > 1);
+        let next = client.number("SELECT nextval('c_id_seq')").await;
+        assert_eq!(client.number("SELECT nextval('c_id_seq')").await, next + 1);
+        // Rows without a key are in the order in which they came, over many transactions.
+        run(&mut client, "CREATE TEMP TABLE plain (n int)").await;
+        for n in 0..50 {
+            run(&mut client, &format!("INSERT INTO plain VALUES ({n})")).await;
+        }
+        let rows = client.run("SELECT n FROM plain").await.unwrap();
+        let rows: Vec<_> = rows.iter().map(|row| row[0].as_int().unwrap()).collect();
+        assert_eq!(rows, (0..50).collect::<Vec<_>>());
+        // The ledger's schema changes beneath.
+        run(&mut client, "ALTER TABLE t ADD COLUMN more int DEFAULT 3").await;
+        assert_eq!(client.number("SELECT sum(more) FROM t JOIN q USING (id)").await, 6);
+        node.verify();
+    });
+}
+
+#[test]
+fn they_are_bounded_and_what_is_deleted_is_given_back() {
+    block_on(async {
+        let memory = SessionMemory { pool: Pool::new(1 << 30), ..SessionMemory::default() };
+        let pool = Arc::clone(&memory.pool);
+        let clock: engine::Clock = Arc::new(|| 0);
+        let node = Node::with("harmony", clock, RetentionSettings::default(), memory);
+        let mut client = node.session();
+        run(&mut client, "CREATE TEMP TABLE x (id int PRIMARY KEY, w text)").await;
+        let fill = "INSERT INTO x SELECT n, repeat('x', 1000) FROM generate_series(1, 1000) n";
+        run(&mut client, fill).await;
+        let held = pool.leased_bytes();
+        assert!(held > 1_000_000, "{held}");
+        for _ in 0..60 {
+            run(&mut client, "UPDATE x SET w = w || 'y'").await;
+            run(&mut client, "DELETE FROM x").await;
+            run(&mut client, fill).await;
+        }
+        let after = pool.leased_bytes();
+        assert!(after < 3 * held, "{held} bytes became {after}");
+        run(&mut client, "SET tally.temporary_memory = '2MB'").await;
+        let more =
+            "INSERT INTO x SELECT n + 2000, repeat('x', 1000) FROM generate_series(1, 2000) n";
+        assert_eq!(code(client.run(more).await), SqlState::OUT_OF_MEMORY);
+        assert_eq!(client.number("SELECT count(*) FROM x").await, 1000);
+        run(&mut client, "DROP TABLE x").await;
+        assert!(pool.leased_bytes() < held / 2, "{}", pool.leased_bytes());
+        node.verify();
+    });
+}
