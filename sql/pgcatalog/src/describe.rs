@@ -206,9 +206,14 @@ fn foreign_key(world: &World, table: &Table, key: &ForeignKey) -> Option<String>
         ReferenceAction::SetDefault => format!(" {clause} SET DEFAULT"),
     };
     let actions = shown("ON UPDATE", key.on_update) + &shown("ON DELETE", key.on_delete);
+    let deferrable = match key.deferrable {
+        None => "",
+        Some(false) => " DEFERRABLE",
+        Some(true) => " DEFERRABLE INITIALLY DEFERRED",
+    };
     let validity = if key.validated { "" } else { " NOT VALID" };
     Some(format!(
-        "FOREIGN KEY ({}) REFERENCES {}({}){actions}{validity}",
+        "FOREIGN KEY ({}) REFERENCES {}({}){actions}{deferrable}{validity}",
         quoted_list(table, &key.columns),
         spelled(world, parent.key()),
         quoted_list(parent, &key.parent_columns)

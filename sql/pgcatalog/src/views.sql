@@ -166,7 +166,8 @@ SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema,
        n.nspname AS table_schema, c.relname AS table_name,
        CASE k.contype WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE'
             WHEN 'f' THEN 'FOREIGN KEY' ELSE 'CHECK' END AS constraint_type,
-       'NO' AS is_deferrable, 'NO' AS initially_deferred, 'YES' AS enforced,
+       CASE WHEN k.condeferrable THEN 'YES' ELSE 'NO' END AS is_deferrable,
+       CASE WHEN k.condeferred THEN 'YES' ELSE 'NO' END AS initially_deferred, 'YES' AS enforced,
        CASE WHEN k.contype = 'u' THEN 'YES' END AS nulls_distinct
 FROM pg_constraint k
 JOIN pg_class c ON c.oid = k.conrelid

@@ -14,10 +14,11 @@ use types::{DataType, Error, Result, SqlState};
 use crate::bind::statement::{Bound, Command, Program, Statement};
 use crate::bind::{Binder, compile_sql};
 use crate::plpgsql;
-use crate::schema::catalog::Catalog;
+use crate::schema::catalog::{Catalog, ForeignKey, Table};
+use crate::schema::deferred::{constraint_key, not_deferrable};
 use crate::settings::session_info::SessionInfo;
 use crate::syntax::ddl::Ddl;
-use crate::syntax::names::simple_name;
+use crate::syntax::names::{object_name, simple_name};
 use crate::syntax::parsed::{Body, Parsed};
 use crate::syntax::path::SearchPath;
 use crate::syntax::routine::{CreateFunction, RoutineKind};
@@ -132,14 +133,9 @@ fn definition_of(body: &Body, path: &SearchPath) -> Result<Option<Ddl>> {
 fn command_of(body: &Body, catalog: &Catalog) -> Result<Command> {
     Ok(match body {
         Body::SetConstraints { names, deferred } => {
-            names.iter().try_for_each(|name| check_deferrable(catalog, name))?;
-            if *deferred {
-                return Err(Error::unsupported("SET CONSTRAINTS … DEFERRED").with_hint(
-                    "Foreign keys are checked at the end of each statement: insert parents first, \
-                     or both in one statement.",
-                ));
-            }
-            Command::Nothing("SET CONSTRAINTS")
+            let names = names.iter().map(|name| deferrable(catalog, name));
+            let names = names.collect::<Result<Vec<_>>>()?.concat();
+            Command::SetConstraints { names, deferred: *deferred }
         }
         Body::Nothing(tag) => Command::Nothing(tag),
         Body::Rollback => Command::Rollback,
@@ -152,17 +148,27 @@ fn command_of(body: &Body, catalog: &Catalog) -> Result<Command> {
     })
 }
 
-/// What SET CONSTRAINTS names: there are no constraints that it could.
-fn check_deferrable(catalog: &Catalog, name: &ast::ObjectName) -> Result<()> {
-    let name = simple_name(name)?;
-    let mut keys = catalog.tables().flat_map(|table| &table.foreign_keys);
-    match keys.find(|key| key.name == name) {
-        Some(_) => {
-            let what = format!("constraint \"{name}\" is not deferrable");
-            Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what))
+/// The keys that SET CONSTRAINTS names, as they are called.
+fn deferrable(catalog: &Catalog, name: &ast::ObjectName) -> Result<Vec<String>> {
+    let said = object_name(name)?;
+    let bare = simple_name(name)?;
+    let is_it = |table: &Table, key: &ForeignKey| match name.0.len() {
+        1 => key.name == bare,
+        _ => constraint_key(table, key) == said,
+    };
+    let mut found = Vec::new();
+    for table in catalog.tables() {
+        for key in table.foreign_keys.iter().filter(|key| is_it(table, key)) {
+            if key.deferrable.is_none() {
+                return Err(not_deferrable(&key.name));
+            }
+            found.push(constraint_key(table, key));
         }
-        None => {
-            let what = format!("constraint \"{name}\" does not exist");
+    }
+    match found.is_empty() {
+        false => Ok(found),
+        true => {
+            let what = format!("constraint \"{bare}\" does not exist");
             Err(Error::new(SqlState::UNDEFINED_OBJECT, what))
         }
     }

@@ -83,6 +83,8 @@ fn foreign_key(facts: &Facts<'_>, table: &Table, key: &ForeignKey, rows: &mut Ro
             ("conindid", oid(number::index(key.parent, key.parent_index))),
             ("confrelid", oid(number::table(key.parent))),
             ("convalidated", Value::Bool(key.validated)),
+            ("condeferrable", Value::Bool(key.deferrable.is_some())),
+            ("condeferred", Value::Bool(key.deferrable == Some(true))),
             ("confupdtype", Value::text(letter(key.on_update))),
             ("confdeltype", Value::text(letter(key.on_delete))),
             ("confmatchtype", Value::text("s")),

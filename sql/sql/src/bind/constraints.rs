@@ -80,7 +80,10 @@ impl Binder<'_> {
         moment: Moment,
     ) -> Result<()> {
         for key in &table.foreign_keys {
-            if self.looks_for_parent(key, moment) && key.columns.iter().any(|c| changed(*c)) {
+            if !key.unchecked
+                && self.looks_for_parent(key, moment)
+                && key.columns.iter().any(|c| changed(*c))
+            {
                 self.check_parent(table, key, values)?;
             }
         }
@@ -131,18 +134,7 @@ impl Binder<'_> {
                 pairs.map(|(c, v)| Expr::equal(values[usize::from(*c)].clone(), v.clone()));
             accepted.extend(Expr::all(itself.collect()));
         }
-        let error = Error::new(
-            SqlState::FOREIGN_KEY_VIOLATION,
-            format!(
-                "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-                table.name(),
-                key.name
-            ),
-        )
-        .with_table(table.name())
-        .with_constraint(&key.name);
-        let end = format!(" is not present in table \"{}\".", parent.name());
-        let detail = key_detail(table, &key.columns, &own, &end);
+        let (error, detail) = missing_parent(table, &parent, key, &own);
         self.require(any_of(accepted), error, Some(detail));
         Ok(())
     }
@@ -481,6 +473,27 @@ fn failing_row(table: &Table, values: &[Expr]) -> Expr {
         arguments: shown.collect(),
         result: DataType::Text,
     }
+}
+
+/// A child has no parent.
+pub(super) fn missing_parent(
+    table: &Table,
+    parent: &Table,
+    key: &ForeignKey,
+    values: &[Expr],
+) -> (Error, Expr) {
+    let error = Error::new(
+        SqlState::FOREIGN_KEY_VIOLATION,
+        format!(
+            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+            table.name(),
+            key.name
+        ),
+    )
+    .with_table(table.name())
+    .with_constraint(&key.name);
+    let end = format!(" is not present in table \"{}\".", parent.name());
+    (error, key_detail(table, &key.columns, values, &end))
 }
 
 /// `Key (a, b)=(1, 2)` and an ending.

@@ -555,7 +555,7 @@ impl Binder<'_> {
         changed: &dyn Fn(ColumnId) -> bool,
     ) -> Result<()> {
         for key in &table.foreign_keys {
-            if !key.columns.iter().any(|c| changed(*c)) {
+            if key.unchecked || !key.columns.iter().any(|c| changed(*c)) {
                 continue;
             }
             let own: Vec<Expr> =

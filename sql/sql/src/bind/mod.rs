@@ -19,6 +19,7 @@ pub mod catalogs;
 mod columns;
 mod constraints;
 mod cycles;
+mod deferred;
 mod dml;
 mod expression;
 mod from;

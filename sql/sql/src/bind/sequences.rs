@@ -32,6 +32,7 @@ use super::binder::{Binder, Typed};
 use super::scope::Scope;
 use crate::bind::statement::{Program, Statement};
 use crate::schema::catalog::Catalog;
+use crate::schema::deferred::CHECK_CONSTRAINT;
 use crate::schema::sequence::{SET_VALUE, Sequence, TAKE_VALUES};
 use crate::syntax::names::{fold, function_name, quoted_if_needed, split};
 use crate::syntax::path::SearchPath;
@@ -107,6 +108,7 @@ impl Binder<'_> {
         let names = calls.iter().map(|(call, _)| function_name(&call.name));
         let names = names.collect::<Result<Vec<_>>>()?;
         match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            [CHECK_CONSTRAINT] => self.constraint_check(calls[0].0, text),
             [TAKE_VALUES] => self.ledger_call(calls[0].0, text, |sequence, rest| match rest {
                 [Value::Int(count)] => Some(sequence.take_values(text, *count)),
                 _ => None,

@@ -118,6 +118,11 @@ pub enum Command {
     SetSessionCharacteristics(TransactionModes),
     Commit,
     Rollback,
+    /// Those that are called so; none: all.
+    SetConstraints {
+        names: Vec<String>,
+        deferred: bool,
+    },
     Savepoint(String),
     Release(String),
     RollbackTo(String),

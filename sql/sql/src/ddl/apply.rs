@@ -1,6 +1,5 @@
 //! From one catalog to the next.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use identity::{Actor, KeyId};
@@ -495,21 +494,8 @@ impl Transition {
         Ok(())
     }
 
-    /// Tables hold what points at them; it follows from the foreign keys.
     pub(super) fn link_references(&mut self) {
-        let mut links: BTreeMap<TableId, Vec<Reference>> = BTreeMap::new();
-        for table in self.catalog.tables.values() {
-            for (key, foreign) in table.foreign_keys.iter().enumerate() {
-                let child = table.id();
-                links.entry(foreign.parent).or_default().push(Reference { child, key });
-            }
-        }
-        for (id, table) in &mut self.catalog.tables {
-            let here = links.remove(id).unwrap_or_default();
-            if table.referenced_by != here {
-                Arc::make_mut(table).referenced_by = here;
-            }
-        }
+        self.catalog.link_references();
     }
 
     /// Routines are compiled against tables as they are.

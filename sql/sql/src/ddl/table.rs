@@ -16,8 +16,9 @@ use crate::bind::{Binder, Scope};
 use crate::schema::catalog::{
     Catalog, CheckConstraint, ForeignKey, Generated, ReferenceAction, Table,
 };
+use crate::schema::deferred::orphans_with;
 use crate::settings::session_info::SessionInfo;
-use crate::syntax::names::{as_sql, bare, beside, data_type, fold, object_name, quoted};
+use crate::syntax::names::{bare, beside, data_type, fold, object_name};
 
 /// Name of the column that is the key of a table without one.
 pub const ROW_ID: &str = "tally_row_id";
@@ -399,7 +400,7 @@ impl Draft {
         catalog: &Catalog,
         foreign: &ast::ForeignKeyConstraint,
     ) -> Result<String> {
-        refuse_deferred(foreign.characteristics.as_ref())?;
+        let deferrable = deferrable(foreign.characteristics.as_ref())?;
         if foreign.match_kind.is_some_and(|kind| kind != ast::ConstraintReferenceMatchKind::Simple)
         {
             return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
@@ -449,6 +450,8 @@ impl Draft {
             on_delete,
             on_update,
             validated: true,
+            deferrable,
+            unchecked: false,
         });
         Ok(orphans)
     }
@@ -461,19 +464,7 @@ pub(super) fn orphans(
     parent: &Table,
     parent_columns: &[ColumnId],
 ) -> String {
-    let own = |c: &ColumnId| format!("c.{}", quoted(child.column_name(*c)));
-    let theirs = |c: &ColumnId| format!("p.{}", quoted(parent.column_name(*c)));
-    let pairs = columns.iter().zip(parent_columns);
-    let on: Vec<String> = pairs.map(|(c, p)| format!("{} = {}", own(c), theirs(p))).collect();
-    let present: Vec<String> = columns.iter().map(|c| format!("{} IS NOT NULL", own(c))).collect();
-    format!(
-        "SELECT 1 FROM {} c LEFT JOIN {} p ON {} WHERE {} AND {} IS NULL LIMIT 1",
-        as_sql(child.key()),
-        as_sql(parent.key()),
-        on.join(" AND "),
-        present.join(" AND "),
-        parent_columns.first().map(theirs).unwrap_or_default(),
-    )
+    orphans_with("1", (child, columns), (parent, parent_columns))
 }
 
 /// The parent's unique index over the referred columns, and the pairs (child's column, parent's
@@ -687,11 +678,9 @@ fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
     }
 }
 
-/// No constraint waits for COMMIT.
-pub(super) fn refuse_deferred(
-    characteristics: Option<&ast::ConstraintCharacteristics>,
-) -> Result<()> {
-    let Some(said) = characteristics else { return Ok(()) };
+/// Whether a constraint can be deferred, and is where nothing else is said.
+fn deferrable(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<Option<bool>> {
+    let Some(said) = characteristics else { return Ok(None) };
     if said.enforced == Some(false) {
         return Err(Error::unsupported("a constraint that is not enforced"));
     }
@@ -700,12 +689,17 @@ pub(super) fn refuse_deferred(
         let what = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
         return Err(Error::new(SqlState::SYNTAX_ERROR, what));
     }
-    match deferred || said.deferrable == Some(true) {
-        false => Ok(()),
-        true => Err(Error::unsupported("a DEFERRABLE constraint").with_hint(
-            "Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert \
-             parents first, or both in one statement.",
-        )),
+    Ok((deferred || said.deferrable == Some(true)).then_some(deferred))
+}
+
+/// Of constraints that an index keeps none waits for COMMIT.
+pub(super) fn refuse_deferred(
+    characteristics: Option<&ast::ConstraintCharacteristics>,
+) -> Result<()> {
+    match deferrable(characteristics)? {
+        None => Ok(()),
+        Some(_) => Err(Error::unsupported("a DEFERRABLE primary key or UNIQUE constraint")
+            .with_hint("Leave DEFERRABLE out: of constraints only foreign keys can wait.")),
     }
 }
 

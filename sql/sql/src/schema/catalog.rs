@@ -128,6 +128,10 @@ pub struct ForeignKey {
     pub on_update: ReferenceAction,
     /// Not NOT VALID.
     pub validated: bool,
+    /// `None`: NOT DEFERRABLE; otherwise whether it is deferred where nothing else was said.
+    pub deferrable: Option<bool>,
+    /// Whether the statement at hand does not look for parents.
+    pub(crate) unchecked: bool,
 }
 
 /// What becomes of rows whose parent goes, or takes another key.
@@ -413,6 +417,23 @@ impl Catalog {
         };
         let mut found = self.tables.values().filter_map(|table| Some((table, is_it(table)?)));
         found.find(|(table, _)| table.namespace() == namespace)
+    }
+
+    /// Tables hold what points at them; it follows from the foreign keys.
+    pub(crate) fn link_references(&mut self) {
+        let mut links: BTreeMap<TableId, Vec<Reference>> = BTreeMap::new();
+        for table in self.tables.values() {
+            for (key, foreign) in table.foreign_keys.iter().enumerate() {
+                let child = table.id();
+                links.entry(foreign.parent).or_default().push(Reference { child, key });
+            }
+        }
+        for (id, table) in &mut self.tables {
+            let here = links.remove(id).unwrap_or_default();
+            if table.referenced_by != here {
+                Arc::make_mut(table).referenced_by = here;
+            }
+        }
     }
 
     /// Whether a table, a view, a sequence or an index already has this name.

@@ -4,6 +4,7 @@
 pub mod access;
 pub mod catalog;
 pub mod databases;
+pub mod deferred;
 pub mod policies;
 pub mod search_path;
 pub mod sequence;

@@ -88,6 +88,10 @@ impl Session {
             self.roll_back();
             return Ok(plain("ROLLBACK"));
         }
+        if let Err(error) = self.check_deferred(|_| true).await {
+            self.roll_back();
+            return Err(error);
+        }
         let promise = match self.promise_beside() {
             Ok(promise) => promise,
             Err(error) => {

@@ -31,6 +31,9 @@ impl Session {
                 self.roll_back();
                 Ok(plain("ROLLBACK"))
             }
+            Command::SetConstraints { names, deferred } => {
+                self.set_constraints(names, *deferred).await
+            }
             Command::Savepoint(name) => self.set_savepoint(name),
             Command::Release(name) => self.release_savepoint(name),
             Command::RollbackTo(name) => self.return_to_savepoint(name),

@@ -33,6 +33,7 @@ mod copying;
 mod cursors;
 mod databases;
 mod decided;
+mod deferring;
 mod endorse;
 mod endorsed;
 mod explained;
@@ -425,6 +426,12 @@ impl Session {
             _ => (Box::default(), None),
         };
         let (version, keyed, broad) = (versioned.version, OnceLock::new(), OnceLock::new());
+        let may_defer = match &bound.statement {
+            Action::Program(Program::Procedure(procedure)) => {
+                deferring::may_defer(procedure, &versioned.catalog)
+            }
+            _ => false,
+        };
         let locking = Locking::of(&parsed, &versioned.catalog)?;
         let origins = match &bound.output {
             Output::Rows(columns) => origins::of(&versioned.catalog, &parsed, columns.len()),
@@ -445,6 +452,7 @@ impl Session {
             keyed,
             broad,
             temporary: false,
+            may_defer,
         })
     }
 

@@ -110,6 +110,8 @@ pub struct Prepared {
     pub(super) broad: OnceLock<Option<Arc<dyn AnalyticalPlan>>>,
     /// It names what is the session's own.
     pub(super) temporary: bool,
+    /// It may break a key that can wait.
+    pub(super) may_defer: bool,
 }
 
 impl Prepared {
@@ -160,6 +162,7 @@ impl Prepared {
         let temporary = false;
         Prepared {
             temporary,
+            may_defer: false,
             parsed,
             bound,
             types,

@@ -109,7 +109,10 @@ impl Session {
         {
             return Ok(answer);
         }
-        self.run_and_answer(procedure, prepared, parameters, view).await
+        match prepared.may_defer && self.transaction.is_some() {
+            true => self.run_deferring(procedure, prepared, parameters, view).await,
+            false => self.run_and_answer(procedure, prepared, parameters, view).await,
+        }
     }
 
     pub(super) async fn run_and_answer(

@@ -55,6 +55,7 @@ use crate::session::versioned::{Stated, Versioned};
 use crate::settings::session_info::{OWNER, SessionInfo};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::parse::parse;
+use crate::syntax::parsed::Parsed;
 use crate::syntax::path::SearchPath;
 
 pub struct Schema {
@@ -320,6 +321,16 @@ fn compile_for_ledger(
     types: &ParameterTypes,
 ) -> Result<Bound> {
     let mut parsed = parse(text)?;
+    let deferred = parsed.first().and_then(Parsed::deferred).filter(|_| parsed.len() > 1);
+    let without;
+    let catalog = match deferred {
+        None => catalog,
+        Some(keys) => {
+            parsed.remove(0);
+            without = catalog.without_keys(&keys)?;
+            &without
+        }
+    };
     let set = parsed.first().filter(|_| parsed.len() == 2);
     let path = set.and_then(SearchPath::set_by);
     let (Some(mut statement), true) = (parsed.pop(), parsed.len() == usize::from(path.is_some()))

@@ -42,6 +42,7 @@ use crate::session::beside::{Beside, BesideMark};
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::commons::advisory::Wanted;
 use crate::session::cursors::CursorMark;
+use crate::session::deferring::Deferring;
 use crate::session::guard::{Guard, aside, error_of, query_frame, transaction_frame};
 use crate::session::temporary::Kept;
 use crate::session::versioned::{Versioned, own_version};
@@ -91,6 +92,7 @@ pub struct OpenTransaction {
     pub beside: Beside,
     /// The session's own tables, as it has them.
     pub(super) temporary: Kept,
+    pub(super) deferring: Deferring,
 }
 
 /// What a transaction may do.
@@ -128,6 +130,7 @@ struct Savepoint {
     memory_left: u64,
     beside: BesideMark,
     temporary: Option<Arc<Catalog>>,
+    deferring: Deferring,
     access: AccessMode,
     session: SessionMark,
 }
@@ -182,6 +185,7 @@ impl OpenTransaction {
             draws,
             beside: Beside::default(),
             temporary,
+            deferring: Deferring::default(),
         }
     }
 
@@ -375,6 +379,17 @@ impl OpenTransaction {
         Ok(taken.into_vec())
     }
 
+    /// A statement begins that may be undone.
+    pub(super) fn begin_to_undo(&mut self) -> Attempt {
+        Attempt {
+            answered: Ok(ProgramResult::default()),
+            footprint: self.overlay.recorder.mark(),
+            statement: self.overlay.begin_statement(),
+            units_left: self.frame.meter().left(),
+            memory_left: self.memory_left(),
+        }
+    }
+
     pub fn undo(&mut self, attempt: &Attempt) {
         self.overlay.undo_statement(attempt.statement);
         self.overlay.recorder.return_to(attempt.footprint);
@@ -549,6 +564,7 @@ impl OpenTransaction {
             memory_left,
             beside,
             temporary,
+            deferring: self.deferring.clone(),
             access: self.access,
             session,
         });
@@ -576,6 +592,7 @@ impl OpenTransaction {
         self.overlay.recorder.altered.clone_from(&savepoint.altered);
         self.versioned = Arc::clone(&savepoint.versioned);
         self.temporary.objects.clone_from(&savepoint.temporary);
+        self.deferring.clone_from(&savepoint.deferring);
         self.writes.truncate(savepoint.writes);
         self.draws = savepoint.draws;
         self.access = savepoint.access;

@@ -42,6 +42,19 @@ impl Versioned {
     }
 }
 
+impl Versioned {
+    /// As a statement sees it that does not look at some keys.
+    pub(super) fn without_keys(&self, keys: &[String]) -> Result<Versioned> {
+        Ok(Versioned {
+            catalog: Arc::new(self.catalog.without_keys(keys)?),
+            version: self.version,
+            statements: Vec::new(),
+            last_changes: self.last_changes.clone(),
+            below: self.below.clone(),
+        })
+    }
+}
+
 /// Versions of schemas that sessions have made for themselves: what is kept for one of them fits no
 /// other. The ledger's count from zero, and come to none of these.
 pub(super) fn own_version() -> u64 {

@@ -12,6 +12,7 @@ use crate::syntax::changes::{modifying, names_changes};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::explain::ExplainOptions;
 use crate::syntax::merge;
+use crate::syntax::names::object_name;
 use crate::syntax::place::{Source, Start};
 use crate::syntax::table_as::Definition;
 
@@ -168,6 +169,17 @@ impl Parsed {
     /// Whether its columns are those of something that the session calls by a name.
     pub(crate) fn names_what_it_answers(&self) -> bool {
         self.is_execute() || matches!(self.body, Body::Fetch { .. })
+    }
+
+    /// What the constraints are called that a recorded text begins to defer.
+    pub(crate) fn deferred(&self) -> Option<Vec<String>> {
+        match &self.body {
+            Body::SetConstraints { names, deferred: true } => {
+                let keys = names.iter().map(object_name).collect::<Result<Vec<_>>>().ok()?;
+                (!keys.is_empty()).then_some(keys)
+            }
+            _ => None,
+        }
     }
 
     /// Whether it makes a table, a view or a sequence for the session alone.

@@ -220,24 +220,23 @@ alter table n add unique (a) not valid;
 
 -- # DEFERRABLE
 create table f (id int primary key, p int references p deferrable initially deferred, q int constraint q_key references p deferrable);
--- ERROR 0A000: a DEFERRABLE constraint is not supported
--- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
+-- CREATE TABLE
 insert into f values (1, 5, null);
--- ERROR 42P01: relation "f" does not exist
+-- ERROR 23503: insert or update on table "f" violates foreign key constraint "f_p_fkey"
+-- DETAIL: Key (p)=(5) is not present in table "p".
 set constraints all immediate;
--- SET CONSTRAINTS
+-- Command(SetConstraints { names: [], deferred: false })
 set constraints all deferred;
--- ERROR 0A000: SET CONSTRAINTS … DEFERRED is not supported
--- HINT: Foreign keys are checked at the end of each statement: insert parents first, or both in one statement.
+-- Command(SetConstraints { names: [], deferred: true })
 set constraints f_p_fkey, q_key deferred;
--- ERROR 42704: constraint "f_p_fkey" does not exist
+-- Command(SetConstraints { names: ["f_p_fkey", "q_key"], deferred: true })
 set constraints nothing immediate;
 -- ERROR 42704: constraint "nothing" does not exist
 set constraints to_p immediate;
 -- ERROR 42809: constraint "to_p" is not deferrable
 create table g (id int primary key deferrable);
--- ERROR 0A000: a DEFERRABLE constraint is not supported
--- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
+-- ERROR 0A000: a DEFERRABLE primary key or UNIQUE constraint is not supported
+-- HINT: Leave DEFERRABLE out: of constraints only foreign keys can wait.
 
 -- # INCLUDE, CONCURRENTLY
 create index concurrently if not exists r_i on r (b) include (a, p);

@@ -216,23 +216,22 @@ insert into two values (1, 1) on conflict (id, v) do nothing;
 insert into two values (1, 1) on conflict (id v) do nothing;
 -- ERROR 0A000: ON CONFLICT with an expression, a collation or a condition is not supported
 -- HINT: Name the columns of a unique index, or say ON CONSTRAINT and its name.
-create table later (id int primary key, t int references two deferrable initially deferred);
--- ERROR 0A000: a DEFERRABLE constraint is not supported
--- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
-create table later (id int primary key, t int references two deferrable);
--- ERROR 0A000: a DEFERRABLE constraint is not supported
--- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
-create table later (id int primary key, t int references two initially deferred not deferrable);
+create table waits (id int primary key, t int references two deferrable initially deferred);
+-- CREATE TABLE
+create table may_wait (id int primary key, t int references two deferrable);
+-- CREATE TABLE
+create table never (id int primary key, t int references two initially deferred not deferrable);
 -- ERROR 42601: constraint declared INITIALLY DEFERRED must be DEFERRABLE
 create table later (id int primary key, t int references two not deferrable initially immediate);
 -- CREATE TABLE
 alter table later add unique (t) deferrable;
--- ERROR 0A000: a DEFERRABLE constraint is not supported
--- HINT: Leave DEFERRABLE out: foreign keys are checked at the end of each statement. Insert parents first, or both in one statement.
+-- ERROR 0A000: a DEFERRABLE primary key or UNIQUE constraint is not supported
+-- HINT: Leave DEFERRABLE out: of constraints only foreign keys can wait.
+set constraints waits_t_fkey deferred;
+-- Command(SetConstraints { names: ["waits_t_fkey"], deferred: true })
 set constraints all immediate;
--- SET CONSTRAINTS
+-- Command(SetConstraints { names: [], deferred: false })
 set constraints all deferred;
--- ERROR 0A000: SET CONSTRAINTS … DEFERRED is not supported
--- HINT: Foreign keys are checked at the end of each statement: insert parents first, or both in one statement.
+-- Command(SetConstraints { names: [], deferred: true })
 set constraints later_t_fkey deferred;
 -- ERROR 42809: constraint "later_t_fkey" is not deferrable

@@ -8,6 +8,7 @@ mod commons;
 mod copies;
 mod cursors;
 mod deferral;
+mod deferred;
 mod endorsed;
 mod hostile;
 mod interactive;

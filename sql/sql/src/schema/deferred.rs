@@ -1,0 +1,127 @@
+//! Foreign keys that are looked at when a transaction commits.
+//!
+//! ```text
+//!   statement ─► every key is looked at ─┬─► all hold               recorded as it is
+//!                                        └─► one does not, and is deferred
+//!                                             │ undone, run without that key
+//!   SET CONSTRAINTS "s"."key" DEFERRED; … ◄───┘                     recorded so
+//!   COMMIT, SET CONSTRAINTS … IMMEDIATE ─► SELECT tally_check_constraint('s.key')
+//! ```
+//!
+//! So a transaction pays for a deferred key only where a statement has broken it, and then by a
+//! look at the whole child. What is recorded says which keys a statement does not look at and where
+//! they are looked at again, and every replica does the same.
+//!
+//! *Departure.* What is a transaction by itself, a routine and a COPY look at a deferred key when
+//! a statement ends. Of a key whose actions are not both NO ACTION the parents' side is looked at
+//! at once.
+
+use std::sync::Arc;
+
+use types::{ColumnId, Error, Result};
+
+use crate::schema::catalog::{Catalog, ForeignKey, Table};
+use crate::syntax::names::{as_sql, key, quoted, split};
+
+/// How a ledger says that a key is looked at.
+pub const CHECK_CONSTRAINT: &str = "tally_check_constraint";
+
+/// By which constraints of a name in a schema go.
+pub fn constraint_key(table: &Table, foreign: &ForeignKey) -> String {
+    key(table.namespace(), &foreign.name)
+}
+
+/// A text that is run without some keys.
+pub(crate) fn deferring(keys: &[String], text: &str) -> String {
+    let written = keys.iter().map(|known| {
+        let (schema, name) = split(known);
+        format!("{}.{}", quoted(schema), quoted(name))
+    });
+    let written: Vec<String> = written.collect();
+    format!("SET CONSTRAINTS {} DEFERRED; {text}", written.join(", "))
+}
+
+impl Catalog {
+    /// Foreign keys by what their constraint is called, with their tables.
+    pub fn keys_called<'c>(
+        &'c self,
+        called: &'c str,
+    ) -> impl Iterator<Item = (&'c Arc<Table>, &'c ForeignKey)> {
+        let all =
+            self.tables().flat_map(|table| table.foreign_keys.iter().map(move |k| (table, k)));
+        all.filter(move |(table, foreign)| {
+            split(called).1 == foreign.name && constraint_key(table, foreign) == called
+        })
+    }
+
+    /// Whether a change of a table's rows may break a key that can be deferred.
+    pub fn may_defer(&self, table: &Table) -> bool {
+        let parents = table.foreign_keys.iter();
+        let children = table.referenced_by.iter().filter_map(|reference| {
+            self.table_by_id(reference.child)?.foreign_keys.get(reference.key)
+        });
+        parents.chain(children).any(|foreign| foreign.deferrable.is_some())
+    }
+
+    /// As a statement sees it that does not look at some keys.
+    ///
+    /// # Errors
+    /// One of them is not deferrable.
+    pub(crate) fn without_keys(&self, keys: &[String]) -> Result<Catalog> {
+        let mut catalog = self.clone();
+        for called in keys {
+            let mut children = Vec::new();
+            for (table, foreign) in self.keys_called(called) {
+                if foreign.deferrable.is_none() {
+                    return Err(not_deferrable(&foreign.name));
+                }
+                children.push((table.id(), foreign.name.clone()));
+            }
+            for (child, name) in children {
+                let Some(table) = catalog.tables.get_mut(&child) else { continue };
+                let of = |foreign: &ForeignKey| foreign.name == name;
+                let table = Arc::make_mut(table);
+                for foreign in table.foreign_keys.iter_mut().filter(|foreign| of(foreign)) {
+                    foreign.unchecked = true;
+                }
+                table.foreign_keys.retain(|foreign| !(of(foreign) && foreign.is_plain()));
+            }
+        }
+        catalog.link_references();
+        Ok(catalog)
+    }
+}
+
+impl ForeignKey {
+    /// Nothing is done to children.
+    fn is_plain(&self) -> bool {
+        use crate::schema::catalog::ReferenceAction::NoAction;
+        self.on_delete == NoAction && self.on_update == NoAction
+    }
+}
+
+/// Rows of a child that have no parent, of each what is `shown` of `c`: one of them.
+pub(crate) fn orphans_with(
+    shown: &str,
+    (child, columns): (&Table, &[ColumnId]),
+    (parent, parent_columns): (&Table, &[ColumnId]),
+) -> String {
+    let own = |c: &ColumnId| format!("c.{}", quoted(child.column_name(*c)));
+    let theirs = |c: &ColumnId| format!("p.{}", quoted(parent.column_name(*c)));
+    let pairs = columns.iter().zip(parent_columns);
+    let on: Vec<String> = pairs.map(|(c, p)| format!("{} = {}", own(c), theirs(p))).collect();
+    let present: Vec<String> = columns.iter().map(|c| format!("{} IS NOT NULL", own(c))).collect();
+    format!(
+        "SELECT {shown} FROM {} c LEFT JOIN {} p ON {} WHERE {} AND {} IS NULL LIMIT 1",
+        as_sql(child.key()),
+        as_sql(parent.key()),
+        on.join(" AND "),
+        present.join(" AND "),
+        parent_columns.first().map(theirs).unwrap_or_default(),
+    )
+}
+
+pub(crate) fn not_deferrable(name: &str) -> Error {
+    let what = format!("constraint \"{name}\" is not deferrable");
+    Error::new(types::SqlState::WRONG_OBJECT_TYPE, what)
+}

@@ -1,0 +1,171 @@
+//! Foreign keys that wait for COMMIT, in a session: see [`schema::deferred`].
+//!
+//! [`schema::deferred`]: crate::schema::deferred
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use concurrency::{Statement as Call, Work};
+use procedure::analysis::visit::numbered;
+use procedure::{Procedure, Step};
+use types::{Error, Result, SqlState, Value};
+
+use super::answer::{Answer, plain};
+use super::prepared::{Action, Prepared};
+use super::schema::procedure_of;
+use super::versioned::Versioned;
+use super::{Session, View};
+use crate::bind::statement::Program;
+use crate::compile::bind_in_session;
+use crate::schema::catalog::{Catalog, ForeignKey};
+use crate::schema::deferred::{CHECK_CONSTRAINT, constraint_key, deferring};
+use crate::settings::session_info::SessionInfo;
+use crate::syntax::names::split;
+use crate::syntax::parse::parse;
+
+/// What a transaction has said of constraints, and which it has broken so far.
+#[derive(Clone, Default, Debug)]
+pub struct Deferring {
+    /// SET CONSTRAINTS ALL.
+    all: Option<bool>,
+    named: BTreeMap<String, bool>,
+    /// To be looked at again.
+    pending: BTreeSet<String>,
+}
+
+impl Deferring {
+    fn is_deferred(&self, called: &str, key: &ForeignKey) -> bool {
+        let said = self.named.get(called).copied().or(self.all);
+        key.deferrable.is_some_and(|initially| said.unwrap_or(initially))
+    }
+}
+
+/// Whether a program may break a key that can be deferred.
+pub(super) fn may_defer(procedure: &Procedure, catalog: &Catalog) -> bool {
+    !procedure.read_only
+        && numbered(&procedure.body).into_iter().any(|step| match step {
+            Step::Insert { table, .. }
+            | Step::Update { table, .. }
+            | Step::Delete { table, .. } => {
+                catalog.table_by_id(*table).is_some_and(|table| catalog.may_defer(table))
+            }
+            _ => false,
+        })
+}
+
+impl Session {
+    pub(super) async fn set_constraints(
+        &mut self,
+        names: &[String],
+        deferred: bool,
+    ) -> Result<Answer> {
+        let Some(transaction) = &mut self.transaction else {
+            self.warn_without_block("SET CONSTRAINTS");
+            return Ok(plain("SET CONSTRAINTS"));
+        };
+        let said = &mut transaction.deferring;
+        match names.is_empty() {
+            true => {
+                said.all = Some(deferred);
+                said.named.clear();
+            }
+            false => said.named.extend(names.iter().map(|name| (name.clone(), deferred))),
+        }
+        if !deferred {
+            self.check_deferred(|called| names.is_empty() || names.iter().any(|n| n == called))
+                .await?;
+        }
+        Ok(plain("SET CONSTRAINTS"))
+    }
+
+    /// Looks at keys that were broken.
+    pub(super) async fn check_deferred(&mut self, of: impl Fn(&str) -> bool) -> Result<()> {
+        let Some(transaction) = &self.transaction else { return Ok(()) };
+        let pending = transaction.deferring.pending.iter().filter(|called| of(called));
+        let pending: Vec<String> = pending.cloned().collect();
+        for called in pending {
+            let literal = called.replace('\'', "''");
+            let text = format!("SELECT {CHECK_CONSTRAINT}('{literal}')");
+            let catalog = Arc::clone(&self.view().versioned.catalog);
+            match catalog.temporary_schema() == Some(split(&called).0) {
+                true => self.look_in_own(&catalog, &text).await?,
+                false => self.write_in_transaction(&text).await.map(drop)?,
+            }
+            if let Some(transaction) = &mut self.transaction {
+                transaction.deferring.pending.remove(&called);
+            }
+        }
+        Ok(())
+    }
+
+    /// Of tables of the session, which the ledger is not asked about.
+    async fn look_in_own(&mut self, catalog: &Catalog, text: &str) -> Result<()> {
+        let parsed = parse(text)?.remove(0);
+        let bound = bind_in_session(catalog, &SessionInfo::default(), &parsed, &[])?;
+        let (procedure, arguments) = (procedure_of(&bound)?, Box::default());
+        let work = Work::Statement(Call { procedure, arguments });
+        self.write_temporary(&work).await.map(drop)
+    }
+
+    /// A statement of a transaction that may break keys which wait: it runs without those that it
+    /// breaks.
+    pub(super) async fn run_deferring(
+        &mut self,
+        procedure: &Arc<Procedure>,
+        prepared: &Arc<Prepared>,
+        parameters: &[Value],
+        view: View,
+    ) -> Result<Answer> {
+        let (mut procedure, mut now) = (Arc::clone(procedure), Arc::clone(prepared));
+        let mut without = Vec::new();
+        loop {
+            let begun = self.transaction.as_mut().map(|transaction| transaction.begin_to_undo());
+            let answered = self.run_and_answer(&procedure, &now, parameters, view.clone()).await;
+            let Err(error) = answered else { return answered };
+            let Some(called) = self.deferred_key(&view.versioned.catalog, &error) else {
+                return Err(error);
+            };
+            if without.contains(&called) {
+                return Err(error);
+            }
+            if let (Some(transaction), Some(begun)) = (&mut self.transaction, begun) {
+                transaction.undo(&begun);
+                transaction.deferring.pending.insert(called.clone());
+            }
+            without.push(called);
+            now = Arc::new(self.bind_without(&view.versioned, prepared, &without)?);
+            match &now.bound.statement {
+                Action::Program(Program::Procedure(again)) => procedure = Arc::clone(again),
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// What the key is called that an error says to be broken, if it is one that waits.
+    fn deferred_key(&self, catalog: &Catalog, error: &Error) -> Option<String> {
+        if error.code() != SqlState::FOREIGN_KEY_VIOLATION {
+            return None;
+        }
+        let said = &self.transaction.as_ref()?.deferring;
+        let (name, of) = (error.fields().constraint.as_deref()?, error.fields().table.as_deref()?);
+        catalog.tables().filter(|table| table.name() == of).find_map(|table| {
+            let key = table.foreign_keys.iter().find(|key| key.name == name)?;
+            let called = constraint_key(table, key);
+            said.is_deferred(&called, key).then_some(called)
+        })
+    }
+
+    fn bind_without(
+        &self,
+        versioned: &Arc<Versioned>,
+        prepared: &Prepared,
+        without: &[String],
+    ) -> Result<Prepared> {
+        let versioned = Arc::new(versioned.without_keys(without)?);
+        let types: Vec<_> = prepared.bound.parameters.iter().cloned().map(Some).collect();
+        let mut again = self.bind(&versioned, prepared.parsed.clone(), &types, false)?;
+        again.parsed.text = deferring(without, &again.parsed.text);
+        again.temporary = prepared.temporary;
+        Ok(again)
+    }
+}
