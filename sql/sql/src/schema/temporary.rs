@@ -22,10 +22,7 @@ use types::{Error, Result, SqlState, TableId};
 
 use crate::schema::access::Access;
 use crate::schema::catalog::{Catalog, Commented, Table};
-use crate::syntax::names::{bare, quoted, quoted_if_needed, schema_of};
-
-/// What a session calls the schema of its own tables.
-pub const PG_TEMP: &str = "pg_temp";
+use crate::syntax::names::{PG_TEMP, bare, quoted, quoted_if_needed, schema_of};
 
 /// That a catalog has objects of a session.
 #[derive(Clone, Debug)]

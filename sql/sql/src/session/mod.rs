@@ -355,11 +355,7 @@ impl Session {
             return Ok(Prepared::explaining(parsed, types, explained, options));
         }
         let mut parsed = parsed;
-        let room = match parsed.makes_temporary() && versioned.below.is_none() {
-            true => Some(self.with_room(versioned)),
-            false => None,
-        };
-        let versioned = room.as_ref().unwrap_or(versioned);
+        let versioned = &self.with_room_for(versioned, &mut parsed);
         let temporary = self.info.path.settle(&versioned.catalog, &mut parsed)?;
         let (bound, mut parsed) = self.bind_by(&self.info, versioned, parsed, &declared)?;
         let bound = match bound.map(|bound| bound.map(Action::from)) {
@@ -373,6 +369,7 @@ impl Session {
             }
             bound => bound,
         };
+        let bound = bound.map_err(|error| self.beyond_routines(error));
         let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
         bound.check_columns()?;
         let writes = match &bound.statement {
@@ -394,9 +391,7 @@ impl Session {
             self.check_zone(&bound)?;
         }
         if temporary {
-            let mut prepared = self.prepared(versioned, parsed, bound, types)?;
-            prepared.temporary = true;
-            return Ok(prepared);
+            return self.prepared((versioned, true), parsed, bound, types);
         }
         if writes && bound.session_dependent {
             // As every replica will bind it, which knows the user but not the session.
@@ -408,13 +403,13 @@ impl Session {
             parsed.text.insert_str(0, &self.info.path.prefix(&versioned.catalog));
             parsed.has_path = true;
         }
-        self.prepared(versioned, parsed, bound, types)
+        self.prepared((versioned, false), parsed, bound, types)
     }
 
     /// With what is asked of a statement each time that it runs.
     fn prepared(
         &self,
-        versioned: &Versioned,
+        (versioned, temporary): (&Versioned, bool),
         parsed: Parsed,
         bound: Bound<Action>,
         types: ParameterTypes,
@@ -451,7 +446,7 @@ impl Session {
             locking,
             keyed,
             broad,
-            temporary: false,
+            temporary,
             may_defer,
         })
     }
@@ -518,7 +513,7 @@ impl Session {
         self.shared.present.activity.begin(prepared, literals);
         let answered = self.execute_within(prepared, parameters).await;
         self.show_rest();
-        answered
+        answered.map_err(|error| self.beyond_routines(error))
     }
 
     /// The same as a part of another statement, which others go on to see.

@@ -50,6 +50,8 @@ use crate::schema::catalog::Catalog;
 use crate::schema::temporary::schema_name;
 use crate::settings::TEMPORARY_MEMORY;
 use crate::syntax::ddl::Ddl;
+use crate::syntax::names::{bare, key};
+use crate::syntax::parsed::Parsed;
 
 /// What a session keeps from one transaction to the next.
 pub(super) struct Temporaries {
@@ -253,8 +255,21 @@ impl Session {
         self.temporaries.over(versioned, self.temporary_objects())
     }
 
+    /// The schema that a statement is bound under: with room for what it makes of the session's own.
+    pub(super) fn with_room_for(
+        &self,
+        versioned: &Arc<Versioned>,
+        parsed: &mut Parsed,
+    ) -> Arc<Versioned> {
+        let first = self.info.path.0.first().map(String::as_str);
+        match parsed.makes_temporary(first) && versioned.below.is_none() {
+            true => self.with_room(versioned),
+            false => Arc::clone(versioned),
+        }
+    }
+
     /// A schema with room for temporary tables.
-    pub(super) fn with_room(&self, versioned: &Arc<Versioned>) -> Arc<Versioned> {
+    fn with_room(&self, versioned: &Arc<Versioned>) -> Arc<Versioned> {
         let (schema, next) = (schema_name(self.info.backend_pid), self.next_temporary());
         let objects = Arc::new(versioned.catalog.with_room(schema, next));
         Arc::new(versioned.with_temporary_of(&objects))
@@ -332,6 +347,13 @@ impl Session {
     /// A schema change of what is the session's own.
     pub(super) async fn change_temporary(&mut self, ddl: &Ddl) -> Result<Answer> {
         let catalog = Arc::clone(&self.view().versioned.catalog);
+        if let Ddl::CreateView(create) = ddl
+            && !create.temporary
+        {
+            let name = create.name.0.last().map(ToString::to_string).unwrap_or_default();
+            let what = format!("view \"{}\" will be a temporary view", name.trim_matches('"'));
+            self.tell(Error::new(SqlState(*b"00000"), what));
+        }
         for notice in ddl.skipped(&catalog) {
             match notice.code() {
                 WARNING => self.warn(notice),
@@ -357,6 +379,30 @@ impl Session {
         let transaction = self.transaction.as_mut().ok_or_else(no_transaction)?;
         transaction.change_temporary(actor, ddl, schema, &store)?;
         Ok(plain(ddl.tag()))
+    }
+
+    /// What is missing to a routine, if that is a table of the session: all others are found.
+    pub(super) fn beyond_routines(&self, error: Error) -> Error {
+        let Some(objects) = self.temporary_objects() else { return error };
+        if error.code() != SqlState::UNDEFINED_TABLE {
+            return error;
+        }
+        let schema = objects.temporary_schema().unwrap_or_default();
+        let missing = error.message().split('"').nth(1).unwrap_or_default();
+        let is_it = |name: &str| {
+            let own = key(schema, bare(name));
+            objects.find_table(&own).is_some() || objects.find_sequence(&own).is_some()
+        };
+        match is_it(missing) {
+            false => error,
+            true => Error::unsupported(format_args!(
+                "the temporary table \"{missing}\" in a routine"
+            ))
+            .with_hint(
+                "A routine means the same to all sessions. Use statements of the session, or \
+                     hand it the rows as arguments.",
+            ),
+        }
     }
 
     /// DISCARD TEMP.

@@ -28,6 +28,9 @@ pub const DATABASES: [&str; 3] = ["tally", "postgres", "template1"];
 /// The schema that is always meant where none is said.
 pub const PUBLIC: &str = "public";
 
+/// What a session calls the schema of its own tables.
+pub const PG_TEMP: &str = "pg_temp";
+
 /// Schemas that belong to the system.
 pub const SYSTEM_SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
 

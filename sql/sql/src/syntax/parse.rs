@@ -294,6 +294,10 @@ fn own_grammar(
             skip(parser, 2);
             sequence::create(parser).map(of_ddl)
         }
+        [Keyword::CREATE, Keyword::TEMP | Keyword::TEMPORARY, Keyword::SEQUENCE, ..] => {
+            skip(parser, 3);
+            sequence::create_temporary(parser).map(of_ddl)
+        }
         [Keyword::ALTER, Keyword::SEQUENCE, ..] => {
             skip(parser, 2);
             sequence::alter(parser).map(of_ddl)

@@ -12,7 +12,7 @@ use crate::syntax::changes::{modifying, names_changes};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::explain::ExplainOptions;
 use crate::syntax::merge;
-use crate::syntax::names::object_name;
+use crate::syntax::names::{PG_TEMP, fold, object_name};
 use crate::syntax::place::{Source, Start};
 use crate::syntax::table_as::Definition;
 
@@ -182,17 +182,29 @@ impl Parsed {
         }
     }
 
-    /// Whether it makes a table, a view or a sequence for the session alone.
-    pub(crate) fn makes_temporary(&self) -> bool {
-        match &self.body {
-            Body::Statement(statement) => match &**statement {
-                ast::Statement::CreateTable(create) => create.temporary,
-                ast::Statement::CreateView(create) => create.temporary,
-                _ => false,
+    /// Whether it makes a table or a view for the session alone: it says so, by a word or by the
+    /// schema, or says no schema where that is the `first` of the path. Then it says so by the word.
+    pub(crate) fn makes_temporary(&mut self, first: Option<&str>) -> bool {
+        let mut is_named = false;
+        let (name, says) = match &mut self.body {
+            Body::Statement(statement) => match &mut **statement {
+                ast::Statement::CreateTable(create) => (&create.name, &mut create.temporary),
+                ast::Statement::CreateView(create) => (&create.name, &mut create.temporary),
+                _ => return false,
             },
-            Body::TableAs(definition) => definition.temporary,
-            _ => false,
-        }
+            Body::TableAs(definition) => (&definition.name, &mut definition.temporary),
+            Body::Ddl(ddl) => match &mut **ddl {
+                Ddl::CreateSequence { name, .. } if name.0.len() > 1 => (&*name, &mut is_named),
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let schema = match name.0.as_slice() {
+            [ast::ObjectNamePart::Identifier(schema), _] => Some(fold(schema)),
+            _ => None,
+        };
+        *says |= schema.as_deref().or(first).is_some_and(|schema| schema == PG_TEMP);
+        *says
     }
 
     /// What is kept to be run later reads what is newest then.

@@ -7,7 +7,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::syntax::ddl::{AlterIdentity, AlterSequence, Ddl, SequenceOptions};
-use crate::syntax::names::function_name;
+use crate::syntax::names::{PG_TEMP, fold, function_name};
 
 type Read<T> = Result<T, ParserError>;
 
@@ -16,6 +16,22 @@ pub(crate) fn create(parser: &mut Parser<'_>) -> Read<Ddl> {
     let if_not_exists = parser.parse_keywords(&[K::IF, K::NOT, K::EXISTS]);
     let name = parser.parse_object_name(false)?;
     Ok(Ddl::CreateSequence { name, if_not_exists, options: options(parser)? })
+}
+
+/// Behind CREATE TEMP SEQUENCE: of the session alone, as its schema says.
+pub(crate) fn create_temporary(parser: &mut Parser<'_>) -> Read<Ddl> {
+    let mut made = create(parser)?;
+    if let Ddl::CreateSequence { name, .. } = &mut made {
+        match name.0.as_slice() {
+            [_] => name.0.insert(0, ast::ObjectNamePart::Identifier(ast::Ident::new(PG_TEMP))),
+            [schema, _] if schema.as_ident().is_some_and(|schema| fold(schema) == PG_TEMP) => {}
+            _ => {
+                let what = "cannot create temporary relation in non-temporary schema";
+                return Err(ParserError::ParserError(what.to_owned()));
+            }
+        }
+    }
+    Ok(made)
 }
 
 /// Behind ALTER SEQUENCE.

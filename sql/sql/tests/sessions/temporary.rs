@@ -73,6 +73,10 @@ fn a_temporary_table_hides_another_one_of_its_name() {
         run(&mut client, "CREATE TEMP TABLE t (v int); INSERT INTO pg_temp.t VALUES (8)").await;
         assert_eq!(client.number("SELECT sum(v) FROM t").await, 3);
         assert_eq!(client.number("SELECT sum(v) FROM pg_temp.t").await, 8);
+        run(&mut client, "SET search_path = pg_temp, public; CREATE TABLE u (a int)").await;
+        run(&mut client, "CREATE TABLE pg_temp.w (a int); DISCARD TEMP").await;
+        assert_eq!(code(client.run("SELECT * FROM u").await), SqlState::UNDEFINED_TABLE);
+        run(&mut client, "CREATE TABLE pg_temp.w (a int)").await;
         node.verify();
     });
 }
@@ -241,6 +245,8 @@ fn tables_of_queries_constraints_indexes_and_sequences_are_as_elsewhere() {
             ("DROP TABLE nope", "42P01"),
             ("CREATE TEMP TABLE c (a int)", "42P07"),
             ("INSERT INTO t VALUES (9, nextval('c_id_seq'))", "0A000"),
+            ("DO $$ BEGIN DELETE FROM c; END $$", "0A000"),
+            ("CREATE FUNCTION g() RETURNS int LANGUAGE sql AS 'SELECT n FROM c'", "0A000"),
         ] {
             assert_eq!(code(client.run(wrong).await).as_str(), expected, "{wrong}");
         }
@@ -249,6 +255,10 @@ fn tables_of_queries_constraints_indexes_and_sequences_are_as_elsewhere() {
         assert!(client.number("SELECT currval('c_id_seq')").await > 1);
         let next = client.number("SELECT nextval('c_id_seq')").await;
         assert_eq!(client.number("SELECT nextval('c_id_seq')").await, next + 1);
+        run(&mut client, "CREATE TEMP SEQUENCE free START 5").await;
+        assert_eq!(client.number("SELECT nextval('free')").await, 5);
+        run(&mut client, "BEGIN; SELECT setval('free', 50); ROLLBACK").await;
+        assert_eq!(client.number("SELECT nextval('pg_temp.free')").await, 6);
         // Rows without a key are in the order in which they came, over many transactions.
         run(&mut client, "CREATE TEMP TABLE plain (n int)").await;
         for n in 0..50 {
