@@ -269,7 +269,7 @@ static CATALOG: &[Function] = &[
         Ok(Value::Bool(has))
     }),
     function("pg_my_temp_schema", 0, &[], Gives::Oid, |run, _, _| {
-        let (world, own) = (run.world, run.world.catalog.temporary_schema());
+        let (world, own) = (&run.world, run.world.catalog.temporary_schema());
         Ok(Value::Int(own.map_or(0, |own| world.numbers.namespace(own)).into()))
     }),
     function("pg_is_other_temp_schema", 1, &[Oid], Gives::Bool, no),
