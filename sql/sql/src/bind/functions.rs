@@ -321,10 +321,6 @@ impl Binder<'_> {
             ("starts_with", 2) => (StartsWith, vec![text.clone(), text], T::Bool),
             ("ascii", 1) => (Ascii, vec![text], T::Int4),
             ("bit_length", 1) => (BitLength, vec![subject], T::Int4),
-            ("overlay", 3) => (Overlay, vec![subject.clone(), subject.clone(), T::Int4], subject),
-            ("overlay", 4) => {
-                (Overlay, vec![subject.clone(), subject.clone(), T::Int4, T::Int4], subject)
-            }
             ("string_to_array", 2) => {
                 (StringToArray, vec![text.clone(), text], T::Array(Box::new(T::Text)))
             }
@@ -345,6 +341,10 @@ impl Binder<'_> {
         let subject = if bytes { T::Bytea } else { T::Text };
         let text = T::Text;
         let (function, types, result) = match (name, arguments.len()) {
+            ("overlay", 3) => (Overlay, vec![subject.clone(), subject.clone(), T::Int4], subject),
+            ("overlay", 4) => {
+                (Overlay, vec![subject.clone(), subject.clone(), T::Int4, T::Int4], subject)
+            }
             ("get_byte", 2) => (GetByte, vec![T::Bytea, T::Int4], T::Int4),
             ("set_byte", 3) => (SetByte, vec![T::Bytea, T::Int4, T::Int4], T::Bytea),
             ("md5", 1) => (Md5, vec![subject], T::Text),

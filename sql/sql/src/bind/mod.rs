@@ -13,6 +13,7 @@
 mod access;
 mod aggregates;
 mod applied;
+mod arrays;
 mod binder;
 mod calls;
 pub mod catalogs;

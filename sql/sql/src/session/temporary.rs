@@ -7,7 +7,7 @@
 //!   COMMIT ─┬─► ledger: writes of its tables
 //!           └─► the session's store: rows of the others, when the ledger has taken the first
 //!
-//!   INSERT INTO ledger SELECT … FROM t    the ledger is asked for the statement with t's rows in it
+//!   INSERT INTO ledger SELECT … FROM t    the ledger is asked for the statement with t's rows in
 //! ```
 //!
 //! The tables are those of the ledger in all but where they are: the same records and indexes, in a
@@ -255,7 +255,8 @@ impl Session {
         self.temporaries.over(versioned, self.temporary_objects())
     }
 
-    /// The schema that a statement is bound under: with room for what it makes of the session's own.
+    /// The schema that a statement is bound under: with room for what it makes of the session's
+    /// own.
     pub(super) fn with_room_for(
         &self,
         versioned: &Arc<Versioned>,

@@ -4,6 +4,7 @@ mod known;
 mod memory;
 pub mod session_info;
 mod undo;
+mod units;
 pub mod zones;
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ pub use known::CLIENT_ENCODINGS;
 use known::{Known, all, find};
 pub use undo::SettingsMark;
 use undo::{Pending, UndoLog};
+use units::{duration, memory, shown};
 
 /// Texts by name; those that are an application's own have two parts.
 type Values = BTreeMap<Cow<'static, str>, String>;
@@ -499,55 +501,12 @@ const MESSAGE_LEVELS: [&str; 12] = [
 
 const LEVELS: [&str; 4] = ["serializable", "repeatable read", "read committed", "read uncommitted"];
 
-const DURATION_UNITS_US: [(&str, u64); 6] = [
-    ("d", 86_400_000_000),
-    ("h", 3_600_000_000),
-    ("min", 60_000_000),
-    ("s", 1_000_000),
-    ("ms", 1_000),
-    ("us", 1),
-];
-
-/// A time as settings are given: a number of milliseconds, or a number and a unit. At most what
-/// PostgreSQL takes, 2^31 - 1 milliseconds.
-fn duration(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let (number, unit) =
-        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let unit_us = match unit.trim_start() {
-        "" => 1_000,
-        unit => DURATION_UNITS_US.iter().find(|(name, _)| *name == unit)?.1,
-    };
-    let us = number.parse::<u64>().ok()?.checked_mul(unit_us)?;
-    // Whole milliseconds, as PostgreSQL rounds.
-    let ms = us.checked_add(500)? / 1_000;
-    i32::try_from(ms).is_ok().then(|| Duration::from_millis(ms))
-}
-
-const MEMORY_UNITS: [(&str, u64); 4] = [("kB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("", 1)];
-
-fn memory(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (number, unit) =
-        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let unit = MEMORY_UNITS.iter().find(|(name, _)| *name == unit.trim_start())?.1;
-    let bytes = number.parse::<u64>().ok()?.checked_mul(unit)?;
-    (64 << 10..=64 << 30).contains(&bytes).then_some(bytes)
-}
-
-/// In the largest unit that leaves no fraction.
-fn shown(duration: Duration) -> String {
-    let us = duration.as_micros() as u64;
-    let unit = DURATION_UNITS_US.iter().find(|(_, unit_us)| us > 0 && us.is_multiple_of(*unit_us));
-    unit.map_or_else(|| "0".to_owned(), |(name, unit_us)| format!("{}{name}", us / unit_us))
-}
-
 fn canonical(name: &str, value: &str) -> String {
     match name {
         "client_encoding" => known::encoding(value).unwrap_or("UTF8").into(),
         "DateStyle" => "ISO, MDY".into(),
         "IntervalStyle" => value.to_ascii_lowercase(),
-        "application_name" => printable(value),
+        "application_name" => known::printable(value),
         "TimeZone" => zones::spelled(value),
         name if BOOLEANS.contains(&name) => match boolean(name, value) {
             Ok(true) => "on".into(),
@@ -557,15 +516,6 @@ fn canonical(name: &str, value: &str) -> String {
         ACKNOWLEDGE | EXECUTOR => value.to_ascii_lowercase(),
         _ => value.to_owned(),
     }
-}
-
-const APPLICATION_NAME_BYTES_MAX: usize = 63;
-
-/// Cut where PostgreSQL cuts names, with `?` for each byte that is no printable ASCII, since logs and
-/// other sessions show it.
-fn printable(name: &str) -> String {
-    let shown = |byte: &u8| if matches!(byte, 0x20..=0x7e) { char::from(*byte) } else { '?' };
-    name.as_bytes()[..name.len().min(APPLICATION_NAME_BYTES_MAX)].iter().map(shown).collect()
 }
 
 #[cfg(test)]

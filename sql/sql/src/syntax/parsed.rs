@@ -183,7 +183,8 @@ impl Parsed {
     }
 
     /// Whether it makes a table or a view for the session alone: it says so, by a word or by the
-    /// schema, or says no schema where that is the `first` of the path. Then it says so by the word.
+    /// schema, or says no schema where that is the `first` of the path. Then it says so by the
+    /// word.
     pub(crate) fn makes_temporary(&mut self, first: Option<&str>) -> bool {
         let mut is_named = false;
         let (name, says) = match &mut self.body {
