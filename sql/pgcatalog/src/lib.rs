@@ -23,12 +23,13 @@
 //!
 //! *Beside users' tables.* A program reads them by their indexes, as of one block; the evaluator
 //! reads them whole, up to a bound. Where another engine knows the query as well, it has the larger
-//! ones, and takes the rows of system tables from here ([`SystemAnalyst`]): a client cannot tell who
-//! answered.
+//! ones, and takes the rows of system tables from here ([`SystemAnalyst`]): a client cannot tell
+//! which of them answered.
 //!
 //! *Departures.* Of the evaluator: names are resolved as in PostgreSQL, types with less ceremony:
-//! what PostgreSQL refuses for want of a cast may pass. Ungrouped columns beside aggregates are those
-//! of the group's first row. Regular expressions are of the `regex` crate: no back references.
+//! what PostgreSQL refuses for want of a cast may pass. Ungrouped columns beside aggregates are
+//! those of the group's first row. Regular expressions are of the `regex` crate: no back
+//! references.
 
 mod agreement;
 mod analyst;

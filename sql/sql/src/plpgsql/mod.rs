@@ -22,8 +22,8 @@
 //! **Departures.** What would need a second transaction or an undo inside one is refused with
 //! 0A000: EXCEPTION, COMMIT and ROLLBACK. Dynamic SQL is, because a program is analysed before it
 //! runs; and `current_user` and its kin are, because it is compiled once for all its callers.
-//! NOTICE and its kin are accepted and leave no trace. The fields of a record are those of the query
-//! that filled it last in program order.
+//! NOTICE and its kin are accepted and leave no trace. The fields of a record are those of the
+//! query that filled it last in program order.
 
 mod assigned;
 mod embedded;

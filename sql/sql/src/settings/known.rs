@@ -339,8 +339,8 @@ const NAME_BYTES_MAX: usize = 128;
 
 const APPLICATION_NAME_BYTES_MAX: usize = 63;
 
-/// Cut where PostgreSQL cuts names, with `?` for each byte that is no printable ASCII: logs and other
-/// sessions show it.
+/// Cut where PostgreSQL cuts names, with `?` for each byte that is no printable ASCII: logs and
+/// other sessions show it.
 pub fn printable(name: &str) -> String {
     let shown = |byte: &u8| if matches!(byte, 0x20..=0x7e) { char::from(*byte) } else { '?' };
     name.as_bytes()[..name.len().min(APPLICATION_NAME_BYTES_MAX)].iter().map(shown).collect()
