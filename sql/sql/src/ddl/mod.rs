@@ -72,6 +72,21 @@ pub enum StoreChange {
     },
 }
 
+impl StoreChange {
+    /// Which table it concerns.
+    pub fn table(&self) -> TableId {
+        match self {
+            StoreChange::CreateTable(schema) | StoreChange::Describe(schema) => schema.id,
+            StoreChange::DropTable(table)
+            | StoreChange::Truncate(table)
+            | StoreChange::Rebuild { table, .. }
+            | StoreChange::CreateIndex { table, .. }
+            | StoreChange::DropIndex { table, .. }
+            | StoreChange::SetLayout { table, .. } => *table,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum ColumnSource {
     Old(ColumnId),

@@ -17,12 +17,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use identity::{Acl, BOOTSTRAP, Kind};
+use procedure::Expr;
 use sqlparser::ast::OnCommit;
 use types::{Error, Result, SqlState, TableId};
 
 use crate::schema::access::Access;
 use crate::schema::catalog::{Catalog, Commented, Table};
+use crate::schema::sequence::SequenceOwner;
 use crate::syntax::names::{PG_TEMP, bare, quoted, quoted_if_needed, schema_of};
+use crate::syntax::size;
+
+/// By estimate, what a table or a sequence takes in the catalogs of its session and of its rows.
+const OBJECT_BYTES: usize = 4096;
+/// The same of a column, an index, a comment.
+const PART_BYTES: usize = 256;
 
 /// That a catalog has objects of a session.
 #[derive(Clone, Debug)]
@@ -101,6 +109,21 @@ impl Catalog {
         tables.is_some() || sequences.is_some() || self.views.keys().any(|view| is_own(view))
     }
 
+    /// What the session's own objects take, by estimate.
+    pub fn temporary_bytes(&self) -> u64 {
+        let Some(own) = self.temporary_schema() else { return 0 };
+        let tables = self.tables.range(TableId::FIRST_TEMPORARY..);
+        let tables: usize = tables.map(|(_, table)| table_bytes(table)).sum();
+        let sequences = self.sequences.range(TableId::FIRST_TEMPORARY..).count();
+        let views = self.views.iter().filter(|(name, _)| schema_of(name) == own);
+        let views: u64 = views.map(|(_, view)| size::memory_of(&view.text)).sum();
+        let comments = self.comments.iter().filter(|(object, _)| is_temporary(object, own));
+        let comments: usize = comments.map(|(_, text)| PART_BYTES + text.len()).sum();
+        let access = self.access.keys().filter(|object| is_temporary(object, own)).count();
+        let all = tables + sequences * OBJECT_BYTES + comments + access * PART_BYTES;
+        all as u64 + views
+    }
+
     /// The number of the session's next table.
     pub fn next_temporary(&self) -> TableId {
         TableId(self.next_table.max(TableId::FIRST_TEMPORARY.0))
@@ -120,6 +143,7 @@ impl Catalog {
             }
             return Err(Error::unsupported("a permanent table that rests on temporary objects"));
         }
+        self.check_sequences()?;
         let keys =
             self.tables().flat_map(|table| table.foreign_keys.iter().map(move |k| (table, k)));
         for (table, foreign) in keys {
@@ -143,7 +167,12 @@ impl Catalog {
             catalog.views.keys().filter(|view| !is_own(view)).cloned().collect()
         };
         let routines = |catalog: &Catalog| catalog.routines.keys().cloned().collect::<Vec<_>>();
-        let is_same = tables(self) == tables(before)
+        let is_same = self.says_of_others(&self.comments)
+            == before.says_of_others(&before.comments)
+            && self.says_of_others(&self.access) == before.says_of_others(&before.access)
+            && self.says_of_others(&self.policies) == before.says_of_others(&before.policies)
+            && self.defaults == before.defaults
+            && tables(self) == tables(before)
             && sequences(self) == sequences(before)
             && views(self) == views(before)
             && routines(self) == routines(before);
@@ -154,6 +183,39 @@ impl Catalog {
                     .with_hint("Change what is temporary by a statement of its own."))
             }
         }
+    }
+
+    /// # Errors
+    /// A sequence of the session is elsewhere than its other objects, or goes with a table that is
+    /// none of them.
+    fn check_sequences(&self) -> Result<()> {
+        let own = self.temporary_schema();
+        for (_, sequence) in self.sequences.range(TableId::FIRST_TEMPORARY..) {
+            let is_placed = Some(schema_of(&sequence.name)) == own;
+            let is_owned = |owner: &SequenceOwner| owner.table.is_temporary();
+            match &sequence.owner {
+                None if is_placed => {}
+                Some(owner) if is_placed && is_owned(owner) => {}
+                None => {
+                    let what = "a permanent sequence that rests on temporary objects";
+                    return Err(Error::unsupported(what));
+                }
+                Some(_) => {
+                    let what = "sequence must be in same schema as table it is linked to";
+                    return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Of what is said of objects, what is said of those that are not the session's.
+    fn says_of_others<'c, V>(
+        &self,
+        said: &'c BTreeMap<Commented, V>,
+    ) -> BTreeMap<&'c Commented, &'c V> {
+        let own = self.temporary_schema().unwrap_or_default();
+        said.iter().filter(|(object, _)| !is_temporary(object, own)).collect()
     }
 
     /// The temporary schema in place of `pg_temp`.
@@ -185,6 +247,27 @@ impl Catalog {
         let drops = drops.into_iter().filter(|(_, names)| !names.is_empty());
         drops.map(|(what, names)| format!("DROP {what} {names} CASCADE")).collect()
     }
+}
+
+fn table_bytes(table: &Table) -> usize {
+    let columns = table.schema.columns.iter().map(|column| PART_BYTES + column.name.len());
+    let defaults = table.defaults.iter().flatten().map(expr_bytes);
+    let generated = table.generated.iter().map(|(_, it)| it.text.len() + expr_bytes(&it.value));
+    let checks = table.checks.iter().map(|it| it.text.len() + expr_bytes(&it.condition));
+    let parts = columns.chain(defaults).chain(generated).chain(checks).sum::<usize>();
+    let more = table.schema.indexes.len() + table.foreign_keys.len() + table.referenced_by.len();
+    OBJECT_BYTES + parts + more * PART_BYTES
+}
+
+fn expr_bytes(expr: &Expr) -> usize {
+    let mut bytes = 0;
+    expr.walk(&mut |part| {
+        bytes += size_of::<Expr>();
+        if let Expr::Const(value) = part {
+            bytes += value.weight();
+        }
+    });
+    bytes
 }
 
 fn keys_of(what: &str) -> Error {

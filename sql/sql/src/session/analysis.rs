@@ -244,6 +244,7 @@ impl Session {
         view: &View,
     ) -> Option<(Arc<dyn AnalyticalPlan>, Reason)> {
         if prepared.scanned.is_empty()
+            || prepared.temporary
             || self.database.analyst.is_none()
             || self.executor == Executor::Rows
         {

@@ -56,6 +56,9 @@ impl Session {
         if self.executor == Executor::Rows {
             return Reason::Asked.to_string();
         }
+        if prepared.temporary {
+            return "because it reads temporary tables".into();
+        }
         if prepared.scanned.is_empty() {
             return "because it reads no table without two bounds".into();
         }

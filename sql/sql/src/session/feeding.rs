@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use concurrency::{Statement as Call, Work};
 use sqlparser::ast::{self, VisitMut, VisitorMut};
-use types::{DataType, Error, Result, TableId, Value};
+use types::{DataType, Error, Result, SqlState, TableId, Value};
 
 use super::answer::Answer;
 use super::lock_clauses::Locking;
@@ -45,10 +45,17 @@ impl Session {
             return Err(error);
         }
         let (mut types, mut given) = (prepared.bound.parameters.clone(), parameters.to_vec());
+        // Covers the rows until the statement is answered.
+        let mut leases = Vec::with_capacity(feeder.fed.len());
+        let (mut bytes, bytes_max) = (0, self.database.engine.envelope_bytes_max());
         for table in feeder.fed {
             let columns: Vec<_> = table.schema.visible_columns().collect();
             let mut arrays = vec![Vec::new(); columns.len()];
-            for row in self.rows_of(&table, view).await? {
+            let rows = self.rows_of(&table, view).await?;
+            leases.extend(self.running.answered.take());
+            bytes += rows.iter().flatten().map(least_bytes).sum::<usize>();
+            check_envelope(bytes, bytes_max)?;
+            for row in rows {
                 arrays.iter_mut().zip(row).for_each(|(array, value)| array.push(value));
             }
             for ((_, column), array) in columns.iter().zip(arrays) {
@@ -64,7 +71,9 @@ impl Session {
         if prepared.temporary {
             return Err(not_fed());
         }
-        Box::pin(self.execute_within(&prepared, &given)).await
+        let answered = Box::pin(self.execute_within(&prepared, &given)).await;
+        drop(leases);
+        answered
     }
 
     /// All rows of a temporary table, in the order of their keys.
@@ -168,6 +177,26 @@ impl VisitorMut for Feeder<'_> {
             }
             Err(error) => ControlFlow::Break(error),
         }
+    }
+}
+
+/// What a value takes in an envelope at least.
+fn least_bytes(value: &Value) -> usize {
+    1 + value.as_text().map_or(0, str::len)
+}
+
+fn check_envelope(bytes: usize, bytes_max: usize) -> Result<()> {
+    match bytes <= bytes_max {
+        true => Ok(()),
+        false => Err(Error::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            "too many rows of temporary tables for one statement",
+        )
+        .with_detail(format!(
+            "By the ledger's parameter envelope_bytes_max a transaction has at most {bytes_max} \
+             bytes."
+        ))
+        .with_hint("Narrow them down in a temporary table of their own, or write them in parts.")),
     }
 }
 

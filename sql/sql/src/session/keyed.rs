@@ -104,7 +104,8 @@ pub(super) fn with_keys(
         let named = object_name(relation).ok()?;
         let table = match relation.0.len() == 1 && common.contains(&named) {
             true => None,
-            false => catalog.find_table(&named),
+            // What is the session's own no other one can lock.
+            false => catalog.find_table(&named).filter(|table| !table.id().is_temporary()),
         };
         let Some(table) = table else { continue };
         let exclusive = locking.exclusive.concerns(table.id());

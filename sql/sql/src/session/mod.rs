@@ -357,8 +357,18 @@ impl Session {
         let mut parsed = parsed;
         let versioned = &self.with_room_for(versioned, &mut parsed);
         let temporary = self.info.path.settle(&versioned.catalog, &mut parsed)?;
-        let (bound, mut parsed) = self.bind_by(&self.info, versioned, parsed, &declared)?;
-        let bound = match bound.map(|bound| bound.map(Action::from)) {
+        let (bound, parsed) = self.bind_by(&self.info, versioned, parsed, &declared)?;
+        let (mut bound, mut parsed) = (bound.map(|bound| bound.map(Action::from)), parsed);
+        if !temporary
+            && let Some(below) = &versioned.below
+            && bound.as_ref().is_ok_and(|bound| bound.statement.is_ordered())
+        {
+            // As every replica will bind it, to which the session's objects are not there.
+            let again;
+            (again, parsed) = self.bind_by(&self.info, below, parsed, &declared)?;
+            bound = again.map(|bound| bound.map(Action::from));
+        }
+        let bound = match bound {
             bound if temporary => bound,
             // Who knows system tables knows their types, as which the client sends its values.
             Err(error) if analyst => {
@@ -372,17 +382,11 @@ impl Session {
         let bound = bound.map_err(|error| self.beyond_routines(error));
         let mut bound = bound.map_err(|error| self.bound_in_the_past(parsed.as_of, error))?;
         bound.check_columns()?;
-        let writes = match &bound.statement {
-            Action::Program(Program::Procedure(procedure)) => !procedure.read_only,
-            Action::Program(Program::CopyIn { .. }) => true,
-            _ => false,
-        };
+        let writes = bound.statement.writes();
         if parsed.as_of.is_some() && !bound.statement.may_say_as_of() {
             return Err(Error::unsupported("AS OF in a statement that does not only read"));
         }
-        let calls = matches!(&bound.statement,
-            Action::Program(Program::Call { procedure, .. }) if !procedure.read_only);
-        if writes || calls {
+        if writes || bound.statement.calls() {
             // This node runs what it has bound, and the others look for themselves.
             let Party { principal, role } = self.info.party();
             versioned.catalog.roles().actor(principal, role)?;
@@ -396,7 +400,8 @@ impl Session {
         if writes && bound.session_dependent {
             // As every replica will bind it, which knows the user but not the session.
             let canonical = self.canonical(self.info.path.clone());
-            let (again, same) = self.bind_by(&canonical, versioned, parsed, &declared)?;
+            let ledger = versioned.below.as_ref().unwrap_or(versioned);
+            let (again, same) = self.bind_by(&canonical, ledger, parsed, &declared)?;
             (bound, parsed) = (again?.map(Action::from), same);
         }
         if (writes || matches!(bound.statement, Action::Ddl(_))) && !parsed.has_path {

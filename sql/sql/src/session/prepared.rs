@@ -58,6 +58,26 @@ impl Action {
         }
     }
 
+    /// Whether the ledger is asked for it as a statement.
+    pub(super) fn writes(&self) -> bool {
+        match self {
+            Action::Program(Program::Procedure(procedure)) => !procedure.read_only,
+            Action::Program(Program::CopyIn { .. }) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the ledger is asked for a call of a routine.
+    pub(super) fn calls(&self) -> bool {
+        matches!(self,
+            Action::Program(Program::Call { procedure, .. }) if !procedure.read_only)
+    }
+
+    /// Whether the ledger is asked for it.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.writes() || self.calls() || matches!(self, Action::Ddl(_))
+    }
+
     /// Whether AS OF can stand in it.
     pub(super) fn may_say_as_of(&self) -> bool {
         match self {

@@ -18,7 +18,7 @@ use super::guard::{aside, error_of};
 use super::lock_clauses::Locking;
 use super::prepared::Prepared;
 use super::sequences::{ATTEMPTS_MAX, is_too_few};
-use super::temporary::{WritesTo, writes_to_both};
+use super::temporary::{WritesTo, names_own, writes_to_both};
 use super::{Session, View, gathering, schema};
 use crate::bind::PastQuery;
 use crate::bind::statement::Program;
@@ -361,6 +361,10 @@ impl Session {
         work: Option<(Work, u64)>,
         seed: Seed,
     ) -> Result<Completion> {
+        debug_assert!(
+            !work.as_ref().is_some_and(|(work, _)| names_own(work)),
+            "own tables ordered"
+        );
         self.guard.check()?;
         if self.settings.as_of_block().is_some() {
             let what = "nothing can be written while tally.as_of_block is set";
@@ -400,9 +404,12 @@ impl Session {
         certified: Option<watch::Receiver<Height>>,
         key: Option<&str>,
     ) -> Result<Completion> {
+        let leaving = self.temporaries.leaving.take();
         if let Ok(completion) = &answer {
             self.has_seen(completion.height);
             if matches!(completion.outcome, Outcome::Committed(_)) {
+                // Whatever becomes of the answer.
+                self.keep_temporary(leaving)?;
                 self.seen.last_commit = Some((completion.height, completion.origin));
             }
         }
@@ -458,13 +465,12 @@ impl Session {
         };
         let work = work.map(|work| (Work::Interactive(work), version));
         let seed = seed_of(&draws);
-        let completion = self.submit_as(role.as_deref(), &asked, work, seed).await?;
+        self.temporaries.leaving = leaving;
+        let submitted = self.submit_as(role.as_deref(), &asked, work, seed).await;
+        self.temporaries.leaving = None;
         drop(locks);
-        match completion.outcome {
-            Outcome::Committed(_) => {
-                self.keep_temporary(leaving)?;
-                Ok(plain("COMMIT"))
-            }
+        match submitted?.outcome {
+            Outcome::Committed(_) => Ok(plain("COMMIT")),
             Outcome::Rejected(error) | Outcome::Retry(error) => Err(error),
         }
     }

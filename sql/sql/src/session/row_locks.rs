@@ -46,11 +46,7 @@ use crate::bind::statement::Program;
 impl Session {
     /// What locks the rows of a query, if some are to be locked.
     pub(super) fn row_locks(&self, prepared: &Prepared, view: &View) -> Result<Option<Arc<Keyed>>> {
-        // What is the session's own no other one can lock.
-        if !prepared.locking.rows
-            || prepared.temporary
-            || self.database.engine.locks().are_in_force()
-        {
+        if !prepared.locking.rows || self.database.engine.locks().are_in_force() {
             return Ok(None);
         }
         let may_lock = match &self.transaction {

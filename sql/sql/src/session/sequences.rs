@@ -76,8 +76,8 @@ impl Session {
         view: &View,
     ) -> Result<Brought> {
         let takes = |used: &&procedure::SequenceUse| used.need != SequenceNeed::Current;
-        if procedure.sequences.iter().any(|used| takes(&used)) {
-            self.check_may_take()?;
+        for used in procedure.sequences.iter().filter(takes) {
+            self.check_may_take(used.sequence)?;
         }
         let catalog = Arc::clone(&view.versioned.catalog);
         let (mut counts, mut rehearsed) = (Vec::new(), false);
@@ -196,7 +196,7 @@ impl Session {
         for (function, sequence) in wanted {
             values.push_back(match function {
                 Function::Nextval => {
-                    self.check_may_take()?;
+                    self.check_may_take(sequence)?;
                     let runs = self.take_values(catalog, sequence, 1).await?;
                     let value = runs.first().and_then(|run| run.value(0));
                     self.drawn.note(sequence, value);
@@ -233,12 +233,13 @@ impl Session {
         }
     }
 
-    fn check_may_take(&self) -> Result<()> {
+    /// From what is the session's own it may always.
+    fn check_may_take(&self, sequence: TableId) -> Result<()> {
         let read_only = match &self.transaction {
             Some(transaction) => transaction.is_read_only(),
             None => self.settings.read_only(),
         };
-        match read_only {
+        match read_only && !sequence.is_temporary() {
             false => Ok(()),
             true => Err(Error::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
@@ -403,7 +404,7 @@ impl Session {
         parameters: &[Value],
         (view, locking): (View, Locking),
     ) -> Result<Answer> {
-        self.check_may_take()?;
+        sequences.iter().try_for_each(|sequence| self.check_may_take(sequence.id))?;
         let ask = |_: &[Value]| Asked::statement("", &ParameterTypes::default(), &[]);
         let found = self.run_procedure(query, parameters, &ask, (view, locking)).await?;
         let mut rows = Vec::with_capacity(found.rows.len());
@@ -446,7 +447,9 @@ impl Session {
         procedure: &Procedure,
         rows: usize,
     ) -> Result<Vec<Vec<Value>>> {
-        self.check_may_take()?;
+        for used in &procedure.sequences {
+            self.check_may_take(used.sequence)?;
+        }
         let catalog = Arc::clone(&self.view().versioned.catalog);
         let mut brought = vec![Vec::with_capacity(procedure.sequences.len()); rows];
         for used in &procedure.sequences {

@@ -30,9 +30,9 @@ use concurrency::install::Installer;
 use concurrency::{PendingWrite, Work, WriteState};
 use kit::pool::Lease;
 use parking_lot::Mutex;
-use procedure::analysis::visit::numbered;
+use procedure::analysis::visit::{each_query, numbered};
 use procedure::draws::Draws;
-use procedure::{Procedure, ProgramResult, Step};
+use procedure::{Procedure, ProgramResult, Query, Step};
 use storage::{Catalog as Tables, Store};
 use types::{Error, Height, Result, SqlState, Stamp, TableId, Value};
 
@@ -55,9 +55,11 @@ use crate::syntax::parsed::Parsed;
 
 /// What a session keeps from one transaction to the next.
 pub(super) struct Temporaries {
-    /// Where rows are.
-    pub store: Arc<Store>,
+    /// Where rows are, as soon as there is a table.
+    store: Option<Arc<Store>>,
     pub kept: Kept,
+    /// Of the transaction whose COMMIT is on its way.
+    pub leaving: Option<Leaving>,
     /// Covers them.
     lease: Lease,
     /// The catalog that was laid together last, and of what.
@@ -102,12 +104,28 @@ impl Temporaries {
     pub fn new(guard: &Guard) -> Temporaries {
         let kept =
             Kept { objects: None, tables: None, next: TableId::FIRST_TEMPORARY, row_ids: (0, 0) };
-        Temporaries { store: Arc::default(), kept, lease: guard.lease(), laid: Mutex::default() }
+        Temporaries {
+            store: None,
+            kept,
+            leaving: None,
+            lease: guard.lease(),
+            laid: Mutex::default(),
+        }
+    }
+
+    fn store(&mut self) -> Arc<Store> {
+        Arc::clone(self.store.get_or_insert_default())
+    }
+
+    /// What rows and objects take.
+    fn bytes(&self) -> u64 {
+        let rows = self.store.as_ref().map_or(0, |store| store.current_bytes());
+        rows + objects_bytes(self.kept.objects.as_ref())
     }
 
     /// All of it is gone; numbers that were given are not given again.
     pub fn forget(&mut self) {
-        self.store = Arc::default();
+        self.store = None;
         (self.kept.objects, self.kept.tables) = (None, None);
         self.lease.shrink(0);
         *self.laid.lock() = None;
@@ -137,15 +155,12 @@ impl Temporaries {
             WriteState::Delete | WriteState::Commands(_) => 0,
         };
         let more: u64 = leaving.writes.iter().map(weight).sum();
-        let bytes = self.store.current_bytes() + more;
-        if more > 0 && bytes > bytes_max {
-            return Err(Error::new(SqlState::OUT_OF_MEMORY, "too much data in temporary tables")
-                .with_detail(format!(
-                    "By the setting {TEMPORARY_MEMORY} those of a session may take {bytes_max} \
-                     bytes."
-                ))
-                .with_hint("Empty some with TRUNCATE, DROP them, or raise the setting."));
-        }
+        let made = bytes_beside(leaving.kept.tables.as_ref(), self.kept.tables.as_ref());
+        let gone = bytes_beside(self.kept.tables.as_ref(), leaving.kept.tables.as_ref());
+        let rows = self.store.as_ref().map_or(0, |store| store.current_bytes());
+        let rows = (rows + more + made).saturating_sub(gone);
+        let bytes = rows + objects_bytes(leaving.kept.objects.as_ref());
+        check_bytes(bytes, self.bytes(), bytes_max)?;
         Ok(self.lease.cover(bytes)?)
     }
 
@@ -156,19 +171,56 @@ impl Temporaries {
             self.forget();
             return Ok(());
         };
-        self.store.install(Arc::clone(tables));
+        let (tables, store) = (Arc::clone(tables), self.store());
+        store.install(Arc::clone(&tables));
         if !writes.is_empty() {
-            let mut block = self.store.begin_block(0, 1);
-            let mut installer = Installer::new(Arc::clone(tables));
+            let mut block = store.begin_block(0, 1);
+            let mut installer = Installer::new(tables);
             let stamp = Stamp::new(0, 0);
             let installed = installer.install(&writes, now_us, stamp, block.arena(0));
-            self.store.finish_unread(block);
+            store.finish_unread(block);
             installed.map_err(error_of)?;
         }
-        self.store.collect();
-        self.lease.cover_anyway(self.store.current_bytes());
-        self.lease.shrink(self.store.current_bytes());
+        store.collect();
+        let bytes = self.bytes();
+        self.lease.cover_anyway(bytes);
+        self.lease.shrink(bytes);
         Ok(())
+    }
+}
+
+/// What tables take that another catalog does not have as they are.
+fn bytes_beside(tables: Option<&Arc<Tables>>, other: Option<&Arc<Tables>>) -> u64 {
+    let Some(tables) = tables else { return 0 };
+    let is_new = |id: TableId| {
+        let known = other.and_then(|other| other.table(id));
+        !matches!((tables.table(id), known), (Some(own), Some(known)) if Arc::ptr_eq(own, known))
+    };
+    let beside = tables.only(is_new);
+    if beside.tables().next().is_none() {
+        return 0;
+    }
+    // A store counts what its tables take.
+    let store = Store::default();
+    store.install(Arc::new(beside));
+    store.current_bytes()
+}
+
+fn objects_bytes(objects: Option<&Arc<Catalog>>) -> u64 {
+    objects.map_or(0, |objects| objects.temporary_bytes())
+}
+
+/// # Errors
+/// 53200: it is more than a session may have, and more than before.
+pub(super) fn check_bytes(bytes: u64, before: u64, bytes_max: u64) -> Result<()> {
+    match bytes <= bytes_max || bytes <= before {
+        true => Ok(()),
+        false => Err(Error::new(SqlState::OUT_OF_MEMORY, "too much data in temporary tables")
+            .with_detail(format!(
+                "By the setting {TEMPORARY_MEMORY} those of a session may take {bytes_max} \
+                     bytes."
+            ))
+            .with_hint("Empty some with TRUNCATE, DROP them, or raise the setting.")),
     }
 }
 
@@ -209,6 +261,39 @@ impl WritesTo {
             Work::Interactive(_) | Work::Void(_) => WritesTo::Ledger,
         }
     }
+}
+
+/// Whether a program that the ledger is asked for names what is the session's own, which no replica
+/// knows.
+pub(super) fn names_own(work: &Work) -> bool {
+    match work {
+        Work::Statement(statement) => names_any(&statement.procedure),
+        Work::Load(load) => names_any(&load.procedure),
+        Work::Interactive(open) => open.writes.iter().any(|(write, _)| names_own(write)),
+        Work::Void(_) => false,
+    }
+}
+
+fn names_any(procedure: &Procedure) -> bool {
+    let mut names = takes_own(procedure);
+    for step in numbered(&procedure.body) {
+        match step {
+            Step::Insert { table, .. }
+            | Step::Update { table, .. }
+            | Step::Delete { table, .. }
+            | Step::Read { table, .. }
+            | Step::Exists { table, .. } => names |= table.is_temporary(),
+            Step::Fetch { query, .. } | Step::EmitQuery { query } | Step::ForRows { query, .. } => {
+                each_query(query, &mut |query| {
+                    if let Query::Get { table, .. } | Query::Scan { table, .. } = query {
+                        names |= table.is_temporary();
+                    }
+                });
+            }
+            _ => {}
+        }
+    }
+    names
 }
 
 /// Whether a statement has to be within a transaction: it changes what the session has.
@@ -376,9 +461,9 @@ impl Session {
             let party = self.info.party();
             catalog.roles().actor(party.principal, party.role)?
         };
-        let store = Arc::clone(&self.temporaries.store);
+        let (store, bytes_max) = (self.temporaries.store(), self.settings.temporary_memory());
         let transaction = self.transaction.as_mut().ok_or_else(no_transaction)?;
-        transaction.change_temporary(actor, ddl, schema, &store)?;
+        transaction.change_temporary((actor, ddl), schema, &store, bytes_max)?;
         Ok(plain(ddl.tag()))
     }
 

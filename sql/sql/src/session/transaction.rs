@@ -93,6 +93,8 @@ pub struct OpenTransaction {
     /// The session's own tables, as it has them.
     pub(super) temporary: Kept,
     pub(super) deferring: Deferring,
+    /// Covers the objects of the session that it has made.
+    objects_lease: Lease,
 }
 
 /// What a transaction may do.
@@ -186,6 +188,7 @@ impl OpenTransaction {
             beside: Beside::default(),
             temporary,
             deferring: Deferring::default(),
+            objects_lease: guard.lease(),
         }
     }
 

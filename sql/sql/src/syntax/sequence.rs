@@ -261,7 +261,10 @@ pub(crate) fn sequence_text(call: &mut ast::Function) -> Option<&mut String> {
     }
     match argument {
         ast::Expr::Value(value) => match &mut value.value {
-            ast::Value::SingleQuotedString(text) => Some(text),
+            ast::Value::SingleQuotedString(text)
+            | ast::Value::EscapedStringLiteral(text)
+            | ast::Value::UnicodeStringLiteral(text) => Some(text),
+            ast::Value::DollarQuotedString(text) => Some(&mut text.value),
             _ => None,
         },
         _ => None,

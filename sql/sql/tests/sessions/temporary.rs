@@ -304,3 +304,179 @@ fn they_are_bounded_and_what_is_deleted_is_given_back() {
         node.verify();
     });
 }
+
+#[test]
+fn what_is_ordered_is_bound_without_them() {
+    block_on(async {
+        for protocol in protocols() {
+            let node = Node::new(protocol);
+            let mut client = node.session();
+            run(&mut client, "CREATE TABLE t (id bigint); CREATE TABLE log (v text)").await;
+            run(
+                &mut client,
+                "CREATE FUNCTION f(p text) RETURNS void LANGUAGE sql \
+                 AS 'INSERT INTO log VALUES (p)'",
+            )
+            .await;
+            run(&mut client, "CREATE TEMP TABLE x (id serial, a int)").await;
+            let named = "pg_get_serial_sequence('x', 'id')";
+            assert_eq!(client.run(&format!("SELECT {named}")).await.unwrap().len(), 1);
+            for (wrong, expected) in [
+                (format!("INSERT INTO log VALUES ({named})"), "42P01"),
+                (format!("INSERT INTO log SELECT {named} FROM t"), "42P01"),
+                (format!("CREATE TABLE made AS SELECT {named} AS v"), "42P01"),
+                (format!("SELECT f({named})"), "42P01"),
+                ("INSERT INTO t VALUES (nextval($$x_id_seq$$))".into(), "0A000"),
+                ("INSERT INTO t VALUES (nextval(E'x_id_seq'))".into(), "0A000"),
+                ("CREATE SEQUENCE s OWNED BY x.a".into(), "55000"),
+                ("ALTER SEQUENCE x_id_seq OWNED BY t.id".into(), "55000"),
+            ] {
+                let found = client.run(&wrong).await;
+                assert_eq!(code(found).as_str(), expected, "{protocol}: {wrong}");
+                let found = client.run(&format!("BEGIN; {wrong}; COMMIT")).await;
+                assert_eq!(code(found).as_str(), expected, "{protocol}: BEGIN; {wrong}");
+                run(&mut client, "ROLLBACK").await;
+            }
+            assert_eq!(client.number("SELECT nextval($$x_id_seq$$)").await, 1);
+            assert_eq!(client.number("SELECT nextval(E'x_id_seq')").await, 2);
+            run(&mut client, "INSERT INTO log VALUES ('a')").await;
+            assert_eq!(client.number("SELECT count(*) FROM log").await, 1, "{protocol}");
+            node.verify();
+        }
+    });
+}
+
+#[test]
+fn a_change_of_them_changes_nothing_else() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, "CREATE TABLE t (id int); INSERT INTO t VALUES (1); CREATE ROLE r").await;
+        run(&mut client, "CREATE TEMP TABLE x (id int); INSERT INTO x VALUES (1)").await;
+        for wrong in [
+            "TRUNCATE x, t",
+            "TRUNCATE t, x",
+            "BEGIN; TRUNCATE x, t",
+            "GRANT SELECT ON x, t TO r",
+            "GRANT SELECT (id) ON x, t TO r",
+            "REVOKE ALL ON x, t FROM tally",
+        ] {
+            assert_eq!(code(client.run(wrong).await), SqlState::FEATURE_NOT_SUPPORTED, "{wrong}");
+            run(&mut client, "ROLLBACK").await;
+            assert_eq!(client.number("SELECT count(*) FROM x, t").await, 1, "{wrong}");
+        }
+        run(&mut client, "GRANT SELECT ON x TO r; COMMENT ON TABLE x IS 'mine'").await;
+        run(&mut client, "TRUNCATE x").await;
+        assert_eq!(client.number("SELECT count(*) FROM x").await, 0);
+        node.verify();
+    });
+}
+
+#[test]
+fn objects_and_indexes_count_as_rows_do() {
+    block_on(async {
+        let memory = SessionMemory { pool: Pool::new(1 << 30), ..SessionMemory::default() };
+        let pool = Arc::clone(&memory.pool);
+        let clock: engine::Clock = Arc::new(|| 0);
+        let node = Node::with("harmony", clock, RetentionSettings::default(), memory);
+        let mut client = node.session();
+        run(&mut client, "SET tally.temporary_memory = '4MB'").await;
+        let literal = "x".repeat(100_000);
+        let view = |n: usize| format!("CREATE TEMP VIEW v{n} AS SELECT '{literal}' AS a");
+        for begin in ["", "BEGIN; "] {
+            let mut made = 0;
+            run(&mut client, begin).await;
+            let refused = loop {
+                match client.run(&view(made)).await {
+                    Ok(_) => made += 1,
+                    Err(error) => break error,
+                }
+                assert!(made < 50, "views are not bounded");
+            };
+            assert_eq!(refused.code(), SqlState::OUT_OF_MEMORY);
+            assert!(made > 3, "{made}");
+            assert!(pool.leased_bytes() > 300_000, "{}", pool.leased_bytes());
+            run(&mut client, "ROLLBACK").await;
+            run(&mut client, "DISCARD TEMP").await;
+        }
+        run(&mut client, "CREATE TEMP TABLE x (id int PRIMARY KEY, w text)").await;
+        let rows = "INSERT INTO x SELECT n, n || repeat('x', 500) FROM generate_series(1, 4000) n";
+        run(&mut client, rows).await;
+        run(&mut client, "SET tally.temporary_memory = '2MB'").await;
+        for wrong in [
+            "CREATE INDEX by_w ON x (w)",
+            "ALTER TABLE x ADD COLUMN more text DEFAULT repeat('y', 1000)",
+        ] {
+            assert_eq!(code(client.run(wrong).await), SqlState::OUT_OF_MEMORY, "{wrong}");
+        }
+        // What gives back is never refused.
+        run(&mut client, "SET tally.temporary_memory = '1MB'; DELETE FROM x WHERE id = 1").await;
+        assert_eq!(client.number("SELECT count(*) FROM x").await, 3999);
+        run(&mut client, "TRUNCATE x").await;
+        run(&mut client, "CREATE INDEX by_w ON x (w); DROP TABLE x").await;
+        node.verify();
+    });
+}
+
+#[test]
+fn rows_of_the_ledger_are_locked_beside_them() {
+    block_on(async {
+        for protocol in ["harmony", "quecc", "serial", "silo", "aria"] {
+            let node = Node::new(protocol);
+            let (mut client, mut other) = (node.session(), node.session());
+            run(&mut client, "CREATE TABLE t (id int PRIMARY KEY, v int)").await;
+            run(&mut client, "INSERT INTO t VALUES (1, 1), (2, 2)").await;
+            run(&mut client, "CREATE TEMP TABLE x (id int); INSERT INTO x VALUES (1)").await;
+            run(&mut client, "BEGIN; SELECT * FROM x FOR UPDATE").await;
+            assert_eq!(node.database.engine.locks().held(), 0, "{protocol}");
+            let both = "SELECT t.v FROM t JOIN x ON x.id = t.id FOR UPDATE";
+            assert_eq!(client.number(both).await, 1, "{protocol}");
+            let taken = other.run("SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT").await;
+            assert_eq!(code(taken), SqlState::LOCK_NOT_AVAILABLE, "{protocol}");
+            run(&mut other, "SELECT v FROM t WHERE id = 2 FOR UPDATE NOWAIT").await;
+            run(&mut client, "COMMIT").await;
+            run(&mut other, "SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT").await;
+            node.verify();
+        }
+    });
+}
+
+#[test]
+fn serial_columns_of_them_count_where_nothing_else_is_written() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, "CREATE SEQUENCE s").await;
+        run(&mut client, "CREATE TEMP TABLE x (id serial, v int)").await;
+        run(&mut client, "BEGIN READ ONLY; INSERT INTO x (v) VALUES (1), (2)").await;
+        run(&mut client, "SELECT setval('x_id_seq', 10); INSERT INTO x (v) VALUES (3)").await;
+        run(&mut client, "COMMIT").await;
+        assert_eq!(client.number("SELECT max(id) FROM x").await, 11);
+        for wrong in ["SELECT nextval('s')", "SELECT setval('s', 4)"] {
+            run(&mut client, "BEGIN READ ONLY").await;
+            let refused = code(client.run(wrong).await);
+            assert_eq!(refused, SqlState::READ_ONLY_SQL_TRANSACTION, "{wrong}");
+            run(&mut client, "ROLLBACK").await;
+        }
+        node.verify();
+    });
+}
+
+#[test]
+fn what_the_ledger_has_taken_stays_though_it_is_not_acknowledged() {
+    block_on(async {
+        let node = Node::new("harmony");
+        // No member will ever sign.
+        let (_, unsigned) = tokio::sync::watch::channel(0);
+        assert!(node.database.commons.certified.set(unsigned).is_ok());
+        let mut client = node.session();
+        run(&mut client, "CREATE TABLE t (id int); CREATE TEMP TABLE x (id int)").await;
+        run(&mut client, "SET tally.acknowledge = 'certified'").await;
+        run(&mut client, "BEGIN; INSERT INTO t VALUES (1); INSERT INTO x VALUES (1)").await;
+        let answered = client.run("COMMIT").await;
+        assert!(answered.is_err(), "{answered:?}");
+        assert_eq!(client.number("SELECT count(*) FROM t").await, 1);
+        assert_eq!(client.number("SELECT count(*) FROM x").await, 1);
+        node.verify();
+    });
+}

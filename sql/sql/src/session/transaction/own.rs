@@ -7,13 +7,14 @@ use identity::Actor;
 use procedure::ProgramResult;
 use sqlparser::ast::{Ident, ObjectName, OnCommit};
 use storage::Store;
-use types::{Result, TableId};
+use types::{Error, Result, TableId};
 
 use super::OpenTransaction;
+use crate::ddl::StoreChange;
 use crate::schema::catalog::Catalog;
 use crate::session::changes::apply_all;
 use crate::session::guard::{aside, error_of};
-use crate::session::temporary::{Kept, Leaving};
+use crate::session::temporary::{Kept, Leaving, check_bytes};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::names::{bare, schema_of};
 
@@ -21,10 +22,10 @@ impl OpenTransaction {
     /// Runs a change of what is the session's own.
     pub(in crate::session) fn change_temporary(
         &mut self,
-        actor: Actor,
-        ddl: &Ddl,
+        (actor, ddl): (Actor, &Ddl),
         schema: Arc<str>,
         store: &Store,
+        bytes_max: u64,
     ) -> Result<()> {
         let below = &self.versioned.catalog;
         let before = match &self.temporary.objects {
@@ -33,6 +34,16 @@ impl OpenTransaction {
         };
         let (after, changes, validations) = before.apply_as(actor, ddl)?;
         after.check_temporary_change(&before)?;
+        if let Some(table) = changes.iter().map(StoreChange::table).find(|id| !id.is_temporary()) {
+            let name = before.table_by_id(table).map_or("", |table| table.name());
+            return Err(Error::unsupported(format_args!(
+                "a change of temporary objects together with the table \"{name}\""
+            ))
+            .with_hint("Change what is temporary by a statement of its own."));
+        }
+        let bytes = after.temporary_bytes();
+        check_bytes(bytes, before.temporary_bytes(), bytes_max)?;
+        self.objects_lease.cover(bytes)?;
         let next = after.next_temporary();
         self.queried = true;
         let only_reads = self.only_reads();
