@@ -336,6 +336,24 @@ impl Session {
         })
     }
 
+    /// What is ordered is bound as every replica will bind it, to which the session's temporary
+    /// objects are not there.
+    fn bind_once(
+        &self,
+        (versioned, temporary): (&Versioned, bool),
+        parsed: Parsed,
+        declared: &[Option<DataType>],
+    ) -> Result<(Result<Bound<Action>>, Parsed)> {
+        let (bound, parsed) = self.bind_by(&self.info, versioned, parsed, declared)?;
+        let bound = bound.map(|bound| bound.map(Action::from));
+        let is_ordered = bound.as_ref().is_ok_and(|bound| bound.statement.is_ordered());
+        let Some(below) = versioned.below.as_ref().filter(|_| is_ordered && !temporary) else {
+            return Ok((bound, parsed));
+        };
+        let (again, parsed) = self.bind_by(&self.info, below, parsed, declared)?;
+        Ok((again.map(|bound| bound.map(Action::from)), parsed))
+    }
+
     fn bind(
         &self,
         versioned: &Arc<Versioned>,
@@ -357,17 +375,7 @@ impl Session {
         let mut parsed = parsed;
         let versioned = &self.with_room_for(versioned, &mut parsed);
         let temporary = self.info.path.settle(&versioned.catalog, &mut parsed)?;
-        let (bound, parsed) = self.bind_by(&self.info, versioned, parsed, &declared)?;
-        let (mut bound, mut parsed) = (bound.map(|bound| bound.map(Action::from)), parsed);
-        if !temporary
-            && let Some(below) = &versioned.below
-            && bound.as_ref().is_ok_and(|bound| bound.statement.is_ordered())
-        {
-            // As every replica will bind it, to which the session's objects are not there.
-            let again;
-            (again, parsed) = self.bind_by(&self.info, below, parsed, &declared)?;
-            bound = again.map(|bound| bound.map(Action::from));
-        }
+        let (bound, mut parsed) = self.bind_once((versioned, temporary), parsed, &declared)?;
         let bound = match bound {
             bound if temporary => bound,
             // Who knows system tables knows their types, as which the client sends its values.
