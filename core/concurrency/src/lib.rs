@@ -1,27 +1,27 @@
-//! The seam between what a block asks for and how a protocol does it.
+//! The interface between a block's transactions and the concurrency-control protocol that runs it.
 //!
-//! * [`Protocol`]: one strategy; virtual per block, never per access.
-//! * [`ProtocolInfo`]: what it says of itself, read by the CLI, the docs, the bench and the tests.
+//! * [`Protocol`]: a protocol; dispatched dynamically for each block, never for each access.
+//! * [`ProtocolInfo`]: its description, read by the CLI, the docs, the benchmarks and the tests.
 //! * [`Epoch`]: a block in which calls run as they arrive.
-//! * [`Work`]: what one transaction of a block runs; every kind runs through the same `Access`.
-//! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace that serial
-//!   execution, simulation and interactive sessions share.
+//! * [`Work`]: what one transaction of a block runs; all kinds run through the same `Access`.
+//! * [`Overlay`]: a transaction's own writes over a block snapshot, the workspace shared by serial
+//!   execution, simulation and interactive sessions.
 //! * [`Claim`]: what a statement of a session has to lock; [`sparing`]: how it passes over rows
-//!   that others have locked.
-//! * [`Runner`]: a serial order, carried out; [`ordered_locks`] does so in parallel.
-//! * [`simulation`]: every transaction on one snapshot, with what it read and would write;
-//!   [`phantoms`]: who wrote into a range that another read.
-//! * [`RecordNumbers`]: the records that a block touches, numbered for flat arrays.
-//! * [`disjoint`]: those that write different records, installed in parallel.
-//! * [`endorsement`]: the same with versions, and the check whether they are still the newest.
-//! * [`Ways`]: which way the transactions of a block took.
-//! * [`Carried`]: what a block leaves to the next one; [`History`]: the snapshots it may read.
-//! * [`Sealed`]: a block as the ledger has it.
-//! * [`WorkerPool`]: the workers.
-//! * [`studies`]: protocols beside the product's, in programs that have them.
-//! * [`trial`]: what tests switch on to see whether they would notice.
+//!   locked by others.
+//! * [`Runner`]: runs transactions in a given serial order; [`ordered_locks`] does so in parallel.
+//! * [`simulation`]: runs all transactions on one snapshot and records their reads and writes;
+//!   [`phantoms`]: finds the writes into a range that another transaction read.
+//! * [`RecordNumbers`]: numbers the records that a block touches, as indexes of flat arrays.
+//! * [`disjoint`]: installs transactions that write different records, in parallel.
+//! * [`endorsement`]: simulation with versions, and the check whether these are still the newest.
+//! * [`Ways`]: which execution path each transaction of a block took.
+//! * [`Carried`]: what a block passes on to the next; [`History`]: the snapshots it may read.
+//! * [`Sealed`]: a block in the form in which the ledger records it.
+//! * [`WorkerPool`]: the worker threads.
+//! * [`studies`]: protocols outside the product, in programs that register them.
+//! * [`trial`]: fault injection and schedules, which check that the tests find such faults.
 //!
-//! Absence: no concrete protocol, no SQL, no ledger bytes.
+//! Not here: concrete protocols, SQL, ledger bytes.
 
 pub mod accesses;
 pub mod arenas;

@@ -1,13 +1,14 @@
-//! A transaction's own rows in the order of an index, for scans of tables that it has written.
+//! Index over a transaction's own writes, for scans of tables that it has written to.
 //!
-//! A few writes are sorted anew for each scan. Beyond [`SCANNED_MAX`] that would make statements
-//! that scan once a row (a UNIQUE check, say) quadratic, so each index that is scanned gets a map
-//! of its own rows, which is brought up to date with the writes since its last scan.
+//! Up to [`SCANNED_MAX`] writes are sorted again for each scan. With more of them, a statement that
+//! scans once for each row (for a UNIQUE check, say) would take quadratic time. Each scanned index
+//! therefore gets its own ordered map of the transaction's rows, which each scan first brings up to
+//! date with the writes made since the previous one.
 //!
 //! ```text
-//!   log    0 1 2 3 1 4        positions of writes, as they were made or changed
+//!   log    0 1 2 3 1 4        positions of writes, in the order in which they were made or changed
 //!                ▲
-//!                └ seen       by the map of one index; what follows is looked at again
+//!                └ seen       by the map of one index; entries after it are still to be applied
 //!   map    index key ─► position        position ─► index key
 //! ```
 

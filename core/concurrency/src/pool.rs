@@ -1,33 +1,33 @@
-//! The workers that a protocol runs its parallel steps on.
+//! The worker pool on which a protocol runs its parallel steps.
 //!
-//! A worker pool of n is n - 1 parked threads and the caller. `run` posts a job of n *parts* and
-//! returns when every one is done: a fork and a join, which is the shape of every step of a block
-//! protocol. The caller does part 0, idle threads take the others, and the caller takes those that
-//! are left: so a job gets on however few of the pool are free.
+//! A pool of n workers is n - 1 parked threads and the caller. `run` posts a job of n *parts* and
+//! returns when all are done: a fork and a join, as every step of a block protocol needs it. The
+//! caller runs part 0 and idle threads take the other parts. While a task runs, and all threads may
+//! be busy, the caller takes the rest as well, so a job proceeds however few threads are free.
 //!
 //! ```text
-//!   caller    post ─ part 0 ───────────┐ look, sleep │ post ─ part 0 …
-//!   worker 1     └ part 1 ──────────┐ look … ──────────── └ part 1 …
+//!   caller    post ─ part 0 ───────────┐ spin, sleep │ post ─ part 0 …
+//!   worker 1     └ part 1 ──────────┐ spin … ──────────── └ part 1 …
 //! ```
 //!
-//! *Two jobs at a time.* [`WorkerPool::spawn`] posts a *task*, which may run jobs of its own, and
-//! [`WorkerPool::join`] does one thing here and another as a task. Where the one waits, or runs a
-//! step that cannot be divided, the others work for the other one: there are never more threads at
-//! work than the pool has workers, and none is idle while a part is open.
+//! *Two jobs at a time.* [`WorkerPool::spawn`] posts a *task*, which may run jobs of its own;
+//! [`WorkerPool::join`] runs one function here and another as a task. While one of the two waits,
+//! or runs a step that cannot be divided, the remaining threads work for the other. No more threads
+//! run than the pool has workers, and none is idle while a part is open.
 //!
 //! ```text
 //!   caller    finish H: part 0, alone, part 0 and 1, alone ┐ part 1 of prepare ┐
 //!   worker 1  prepare H+1: part 0 ─────────────────────────┴───────────────────┘
 //! ```
 //!
-//! The parts of a job may wait for each other, if those of the tasks beside it do not.
+//! The parts of a job may wait for each other, provided that those of concurrent tasks do not.
 //!
-//! The steps of a block follow each other within microseconds, so one that waits looks for the next
-//! one a short while before it sleeps on a condition variable; not at all where there are fewer
-//! cores than workers, since then it would wait for the very core that it holds.
+//! The steps of a block follow each other within microseconds, so a thread that waits spins briefly
+//! before it sleeps on a condition variable. It does not spin where there are fewer cores than
+//! workers, since it would occupy the very core that it waits for.
 //!
-//! Cost: a wake-up of a sleeping worker takes 5 to 50 microseconds until it runs, so a caller with
-//! little to do should do it alone: see [`WorkerPool::run_if_large`].
+//! Cost: a sleeping worker takes 5 to 50 microseconds to wake up, so a caller with little work
+//! should do it alone: see [`WorkerPool::run_if_large`].
 
 use std::collections::VecDeque;
 use std::ops::Range;

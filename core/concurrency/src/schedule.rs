@@ -1,4 +1,4 @@
-//! Transactions in an order that only some pairs of them must keep, carried out in parallel.
+//! Runs transactions in parallel in a partial order that is given as wait-for edges.
 //!
 //! ```text
 //!   edges   0 ─► 2 ─► 3      waits   0  0  1  2
@@ -6,18 +6,19 @@
 //! ```
 //!
 //! An edge leads from an earlier transaction to a later one that must wait for it. All edges are
-//! known before anything runs, so they are a count for each transaction, of those that it waits
-//! for, and a list, of those that wait for it. A transaction that ends counts its heirs down, and
-//! its worker goes on with one that became free, whose records are still in its core's cache.
+//! known before anything runs, so they are stored as a counter for each transaction, of those that
+//! it waits for, and a list of those that wait for it (its *heirs*). A transaction that ends
+//! decrements its heirs' counters. Its worker continues with an heir that became free, whose
+//! records are still in its core's cache.
 //!
-//! *Postponed.* A transaction may turn out to need more than its edges protect. It says so before
-//! it has any effect, and is run again once *all* before it are done. A caller that uses this has
-//! put edges from it to every later transaction that it might disturb.
+//! *Postponed.* A transaction may turn out to need more than its edges protect. It reports that
+//! before it has any effect, and runs again once *all* earlier ones are done. Callers that use this
+//! must add edges from it to every later transaction that it might disturb.
 //!
-//! *No deadlock.* Edges lead forward, so the first of those that are not done waits for none; nor
-//! does it if it was postponed.
+//! *No deadlock.* Edges lead forward, so the first transaction that is not done waits for no other;
+//! that also holds if it was postponed.
 //!
-//! *No worker spins.* A worker without work sleeps on a condition variable.
+//! *Idle workers* sleep on a condition variable; they do not spin.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

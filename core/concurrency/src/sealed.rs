@@ -1,8 +1,9 @@
-//! A block as the ledger has it.
+//! A block in the form in which the ledger records it.
 //!
-//! Where the protocol is deterministic, that is the block as it was cut. Where transactions ran as
-//! they arrived, only the run knows the serial order, and a replica that executes the block again
-//! must be told; so they stand in the ledger in that order, and the stamps of their rows say so.
+//! Under a deterministic protocol that is the block as it was cut. Where transactions run as they
+//! arrive, only that run knows the serial order, and a replica that executes the block again must
+//! be told. The ledger therefore records the transactions in their serial order, and the stamps of
+//! the rows that they wrote hold their positions in it.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! Reads that pass over rows: what SKIP LOCKED sees.
+//! Reads that omit rows locked by others: what SKIP LOCKED sees.
 //!
-//! Which rows those are is no part of the ledger, so no block runs under this; a session does, in
-//! its own workspace. What it read of the tables concerned is not required at COMMIT
-//! ([`Overlay::require_only`]), apart from the rows that it answered: others that come, go or were
-//! passed over are what the client said that it does not mind.
+//! The set of omitted rows is not in the ledger, so blocks never run in this mode; only a session
+//! does, in its own workspace. At COMMIT, what it read of the tables concerned is not validated
+//! ([`Overlay::require_only`]), except for the rows that it returned: by SKIP LOCKED the client
+//! accepts that other rows appear, disappear or are omitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -1,28 +1,29 @@
-//! The entry of an epoch: where calls enter a block that is open, and what waits for what.
+//! Admits calls to an open epoch (a block in which calls run as they arrive), and closes it.
 //!
 //! ```text
 //!   push ─► waiting ─► [ entry ] ─► runners ─┐
 //!              ▲          ▲                 ├─► no thread is in ─► closed
-//!   53300 where it is     └─ the sequencer ─┘
+//!   53300 if it is        └─ the sequencer ─┘
 //!   full                     when it is free
 //! ```
 //!
-//! A call waits where it always did, bounded as ever, and *enters* when a thread is free to run it
-//! and the block has room: there it is decided whether it may run at all. A thread that has taken
-//! a call is *in* until nothing of what it took is under way. Schema and parameter changes do not
-//! enter: the block is closed for them.
+//! A call first waits in the usual bounded queue. It *enters* when a thread is free to run it and
+//! the block has room; only then is it decided whether it may run at all. A thread that has taken a
+//! call is *in* until everything that it took is done. Schema and parameter changes do not enter:
+//! the block is closed for them.
 //!
-//! *Closing.* When the block before is durable, the sequencer lets in what waits at that moment,
-//! runs of it what it can, and closes when no thread is in. A call that comes meanwhile is for the
-//! next block, unless closing takes longer than [`SLOW`]: then some thread runs a slow call, for
-//! which quick ones need not wait, and what waits by then is let in as well.
+//! *Closing.* When the previous block is durable, the sequencer admits the calls that wait at that
+//! moment, runs those of them that it can, and closes the block when no thread is in. Later calls
+//! go to the next block. But if closing takes longer than [`SLOW`], some thread runs a slow call;
+//! so that short calls need not wait for it, those waiting by then are admitted as well.
 //!
-//! *Waking.* A hand-over to another thread takes longer than a short call. So a runner is woken
-//! where no thread is at work; where some are, one of the runners that sleep looks every [`SLOW`]
-//! whether a call waits behind a slow one, and is woken at once where many wait. When nothing runs,
-//! all runners sleep without a time.
+//! *Wake-ups.* Handing a call to another thread takes longer than a short call. So a runner is
+//! woken if no thread is working. If some are, one sleeping runner checks every [`SLOW`] whether a
+//! call waits behind a slow one, and is woken at once if many wait. If nothing runs, all runners
+//! sleep without a timeout.
 //!
-//! *Invariant.* A thread that is in keeps its epoch open; what is taken is handed in or answered.
+//! *Invariant.* A thread that is in keeps its epoch open; every call taken is recorded in the epoch
+//! or answered.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

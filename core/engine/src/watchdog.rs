@@ -1,47 +1,49 @@
-//! Which block a process died in, so that later starts do not die in it again.
+//! Records which block a process died in, so that later starts do not die in the same block again.
 //!
-//! A batch is durable before it runs. One that makes the executor panic or hang would do so at
-//! every start, on every replica: it would take the ledger down for good. So deaths are kept:
+//! A batch is durable before it is executed. A batch that makes the executor panic or hang would do
+//! so at every start and on every replica, and the ledger could never be opened again. Deaths are
+//! therefore recorded on disk:
 //!
 //! ```text
-//!   live node    … 16 │ 17 panics        reads only        deaths/0: block 17, why
-//!   next start   … 16 │ 17 panics        tries once more   deaths/1: block 17, why
-//!                … 16 │ stops            reads only, and names block 17
+//!   live node    … 16 │ 17 panics        read-only         deaths/0: block 17, reason
+//!   next start   … 16 │ 17 panics        one more try      deaths/1: block 17, reason
+//!                … 16 │ stops            read-only, and reports block 17
 //! ```
 //!
-//! *The rule.* A block fails when [`DEATHS_MAX`] deaths in it are on disk. A death is
+//! *Rule.* A block counts as failing once [`DEATHS_MAX`] deaths in it are on disk. A death is
 //!
-//! * a panic in it, or a halt that it leads to, in a start or in a live node: kept as it happens;
+//! * a panic in the block, or a halt that it causes, during a start or on a live node: recorded at
+//!   once;
 //! * any end of the process while the block has been running for longer than
-//!   [`WatchdogSettings::stuck_after`]: kept when that time is over, taken back if the block ends
-//!   after all;
-//! * any end of a *start* while it runs the block, however soon: an abort for want of memory or of
-//!   stack says nothing before it. Taken back when a later start gets past the block.
+//!   [`WatchdogSettings::stuck_after`]: recorded when that time is exceeded, and removed if the
+//!   block finishes after all;
+//! * any end of the process during a *start* that runs the block, however soon: an abort for lack
+//!   of memory or stack leaves no message. Removed when a later start gets past the block.
 //!
-//! Nothing else is one. A live node that ends at once leaves the block's order without a result, so
-//! the starts behind it come to the block again: they find out.
+//! Nothing else counts. If a live node dies suddenly, the block's order is left without a result,
+//! so the next start executes the block again and detects the failure itself.
 //!
-//! *Marks.* A start writes down which blocks it is about to run, over and over in one small file,
-//! `deaths/running`, which is gone when the start is over. Nothing waits for the disk: a process
-//! that ends takes nothing back that it has written, and of a machine that ends at most an old mark
-//! is left, of a block that the next start gets past. A start that has found a mark runs one block
-//! at a time, each by its protocol, and compiles none ahead, so that the next mark names one block.
+//! *Marks.* A start overwrites one small file, `deaths/running`, with the blocks that it is about
+//! to run, and removes it when the start is over. These writes are not synced. They survive the end
+//! of the process; a crash of the machine leaves at most an outdated mark, of a block that the next
+//! start gets past. A start that finds a mark runs one block at a time, through its protocol,
+//! without compiling ahead, so that the next mark names a single block.
 //!
-//! *Kills* of a start cannot be told from what ends it by itself. So a stop takes two of them in a
-//! row within one and the same block.
+//! *Kills* during a start cannot be told from a crash. A stop therefore takes two of them in a row
+//! within the same block.
 //!
-//! A start that comes to the end of its ledger removes all deaths; so does a
-//! [skip](replica::skip). They are the node's own, no part of the ledger: who removes the folder
-//! `deaths` has the next starts find out again.
+//! A start that reaches the end of its ledger removes all deaths; so does a [skip](replica::skip).
+//! Deaths belong to the node, not to the ledger: if the folder `deaths` is removed, the next starts
+//! detect the failure again.
 //!
 //! ```text
 //! deaths/<number>:  height: varint | order hash: 32 | why: length, UTF-8
 //! ```
 //!
-//! A file is written once and removed once. One that a crash has cut short counts for nothing.
+//! Each file is written once and removed once. A file that a crash truncated is ignored.
 //!
-//! *Cost*: a lock and a look at the clock for each block, a thread that looks once a second; in a
-//! start two small writes for each block, which the page cache takes.
+//! *Cost*: a lock and a clock reading for each block, and a thread that checks once a second;
+//! during a start, two small writes to the page cache for each block.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,25 +1,25 @@
-//! Which states between blocks are states of the serial order.
+//! Decides which block boundaries are states of the serial order ("safe" for readers).
 //!
 //! ```text
 //!   block H     a b c
-//!   block H+1   d e        e comes before c: the serial order is  a b e c d
-//!   behind H: a b c        no prefix of it, so no reader may see it
+//!   block H+1   d e        e precedes c: the serial order is  a b e c d
+//!   after H: a b c         is no prefix of it, so no reader may see this state
 //! ```
 //!
-//! With a snapshot lag of 1 no block reorders another, and every height is safe as soon as it is
-//! published. Above, a transaction can pass the block before its own only, and only one that was
-//! prepared before that block was there. So height H is safe
+//! With a snapshot lag of 1 no block reorders another, so every height is safe once published. With
+//! a larger lag, a transaction can precede transactions of the directly previous block only, and
+//! only if it was prepared before that block was published. So height H is safe
 //!
-//! 1. when block H + 1 is cut after H was published, by the node that published it: it has
+//! 1. if block H + 1 is cut after H was published, by the node that published it: it has
 //!    [seen](crate::Event::Ordered) H, and is prepared on it;
-//! 2. when block H + 1 is under way already, and none of its transactions is found to precede one
-//!    of H when it is finished. Until then H is in doubt.
+//! 2. if block H + 1 is already in progress, and turns out, when it is finished, to hold no
+//!    transaction that precedes one of H. Until then H is in doubt.
 //!
-//! A reader that must see H and meets it in doubt waits for block H + 1 to be finished, and where
-//! that reorders H, for the next batch to be cut behind all that is under way: a few blocks at
-//! most. One that need not takes the newest safe state. It is pinned, since blocks that reorder the
-//! one before may follow one another, until the next that is prepared on the block before it
-//! ([`SAFE_BLOCKS`](crate::SAFE_BLOCKS)).
+//! A reader that needs H while it is in doubt waits until block H + 1 is finished. If that reorders
+//! H, the reader also waits until the next batch is cut after all blocks in progress: a few blocks
+//! at most. Other readers take the newest safe state. Since consecutive blocks may each reorder the
+//! one before, that state stays pinned until a newer one is safe, at the latest after the next
+//! block that is prepared on its direct predecessor ([`SAFE_BLOCKS`](crate::SAFE_BLOCKS)).
 
 use storage::{Snapshot, Store};
 use types::Height;

@@ -1,30 +1,30 @@
-//! Values of sequences that every replica agrees on.
+//! Values of sequences on which every replica agrees.
 //!
-//! A program reads no sequence while it runs. The node that a transaction enters by has taken
-//! values out of the sequence beforehand, by an ordered transaction of its own, and gives each
-//! transaction its share along: an array of the sequence's number and *runs*, each a first value, a
-//! step and a count.
+//! A program reads no sequence while it runs. The node at which a transaction enters has reserved
+//! values of the sequence beforehand, by an ordered transaction of its own, and sends each
+//! transaction its share as an argument: an array of the sequence's number and *runs*, each a first
+//! value, a step and a count.
 //!
 //! ```text
-//!   brought    [17,  5, 1, 3,  40, 1, 2]   of sequence 17: 5 6 7 40 41
+//!   argument   [17,  5, 1, 3,  40, 1, 2]   of sequence 17: 5 6 7 40 41
 //!   nextval('s') at position 3             40
 //! ```
 //!
-//! *Whose they are.* What is called `s` may be another sequence when the program runs. Then the
-//! numbers differ, and the transaction is not run ([`is_of`]).
+//! *Renamed sequences.* By the time the program runs, `s` may be another sequence. Its number then
+//! differs from the argument's, and the transaction is not run ([`is_of`]).
 //!
-//! So the values follow from the ordered bytes alone, under every protocol and on any number of
-//! threads; keys made of them are known before the program runs; and two transactions that insert
-//! never meet on the sequence. Positions are those of [`draws`](crate::draws), counted for each
-//! sequence by itself.
+//! The values follow from the ordered bytes alone, under every protocol and with any number of
+//! threads; keys computed from them are known before the program runs; and two inserting
+//! transactions never conflict on the sequence. Positions are those of [`draws`](crate::draws),
+//! counted for each sequence separately.
 //!
-//! *The state* is a row of a table, as any other: the value that was taken last, and whether it was
-//! taken. [`take`] says which values come next.
+//! *State.* A sequence is a row of a table like any other: the last value, and whether it was
+//! taken. [`take`] computes the next values.
 //!
-//! *Gaps.* What a transaction was given is gone, whether it commits or not, and whether it takes
-//! all of it or not. A value in a branch that is not taken counts as taken.
+//! *Gaps.* Values sent with a transaction are used up, whether or not it commits or takes all of
+//! them. A value in a branch that is not executed counts as taken.
 //!
-//! *Cost.* A walk over the runs a value: nearly always one.
+//! *Cost.* A walk over the runs for each value: nearly always one run.
 
 use std::borrow::Cow;
 

@@ -1,32 +1,33 @@
-//! Blocks that are recorded as rejected because no executor could run them.
+//! Skipped blocks: recorded as rejected because no executor could run them.
 //!
-//! The order of a block is durable before it runs. One that makes the executor panic or hang (the
-//! engine's watchdog finds out which) cannot be taken back, since that would be another chain. It
-//! is *skipped* instead, by a block behind it whose only envelope says so:
+//! A block's order is durable before the block runs. If running it makes the executor panic or hang
+//! (the engine's watchdog detects that), it cannot be removed, as that would be another chain. It
+//! is *skipped* instead, by a later block whose only envelope says so:
 //!
 //! ```text
 //!   orders    … 16 │ 17 fails │ 18, ordered beside it │ 19: "skip from 17, order hash h" │ 20 …
 //!   results   … 16 │ 17: all XXT01 │ 18: all XXT01    │ 19: committed                  │ 20 …
 //! ```
 //!
-//! *Every reader of the orders finds it before it runs the block*: it reads [`BLOCKS_MAX`] orders
-//! ahead. So the decision is in the chain of orders, which is what is durable; results stay a
-//! function of the orders, and can be lost and computed again.
+//! *Every reader of the orders sees the skip before it runs the block*: it reads [`BLOCKS_MAX`]
+//! orders ahead. The decision is part of the chain of orders, which is the durable one; results
+//! remain a function of the orders and can be recomputed when lost.
 //!
-//! *What is skipped* are the named block and all between it and the one that says so: at most the
-//! one that was ordered beside it, of which nothing was released either. Each of their
+//! *What is skipped*: the named block and all blocks between it and the skip, that is, at most the
+//! one that was ordered beside it; no result of that was released either. Each of their
 //! transactions, and each that earlier blocks had deferred to them, is rejected with XXT01, has no
-//! effect, and has used its key or number. What the protocol carried begins anew, as behind a
-//! schema change. The skip itself is an effect on table 0, and a part of the state.
+//! effect, and has used its key or sequence number. State that the protocol carries between blocks
+//! is reset, as after a schema change. The skip itself is an effect on table 0, and so part of the
+//! state.
 //!
-//! *What may be skipped* is a block of which no client can have had an answer. That holds for one
-//! at the end of the orders that has no recorded result, under a protocol that orders first. The
-//! last condition that a program can check is that nothing was ordered behind it that came after
-//! its release; that its own clients had no answer is what the deaths of the node that ordered it
-//! say, and what the owner confirms.
+//! *What may be skipped*: a block for which no client can have received an answer. That holds for a
+//! block at the end of the orders without a recorded result, under a protocol that orders before it
+//! executes. The last condition that a program can check is that no later block was ordered after
+//! its release. That the block's own clients had no answer is shown by the deaths that the node
+//! which ordered it has recorded, and confirmed by the owner.
 //!
-//! *Who decides*: a user who can write the folder, under a name that they give, whose key signs
-//! nothing. A session cannot: the engine takes no such request from a client.
+//! *Who decides*: a user with write access to the folder, under a name that the user states; no key
+//! signs for it. A session cannot skip a block: the engine accepts no such request from a client.
 
 use ledger::{Batch, Hash};
 use order::View;

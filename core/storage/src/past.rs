@@ -1,30 +1,31 @@
-//! Older images out of a store and into another one: for protocols whose blocks read states before
-//! the newest.
+//! Export and import of older row versions, for protocols whose blocks read states before the
+//! newest.
 //!
-//! *Idea.* A state, and for each row that one of the blocks since an older state has changed, the
-//! images that it had meanwhile. Laid as versions beneath the state's rows they answer every read
-//! at the heights between as before: rows, rows that were deleted since, rows that were not there
-//! yet, and ranges of every index.
+//! *Idea.* What is transferred is a state and, for each row that a block after some older state has
+//! changed, the images that it had in between. Installed as versions beneath the state's rows, they
+//! answer every read at the heights in between as before: of rows, of rows that were deleted since
+//! or did not exist yet, and of ranges of every index.
 //!
 //! ```text
 //! heights     from ────────────────────── at
-//! a row       [3 ──── 6)[6 ── 8) gone [9 ────     9 is the state's; 8 gone, 6, 3 go out
+//! a row       [3 ──── 6)[6 ── 8) gone [9 ────     9 is the state's; 8 gone, 6, 3 are exported
 //! another     [2 ──────────── 8) gone             8 gone, 2
 //! a new one               [7 ────────────────     nothing: below its stamp there is no row
 //! an old one  [1 ────────────────────────────     nothing
 //! ```
 //!
-//! *Out.* [`Table::each_past`] looks at one word of each record: one that did not change since
-//! `from` has no past. The caller holds a pin at every height from `from` to `at`, so that no
-//! version between is missing; blocks above may be written meanwhile.
+//! *Export.* [`Table::each_past`] reads one word of each record: a record that has not changed
+//! since `from` has no past. The caller holds a pin at every height from `from` to `at`, so that
+//! all versions in between are present; later blocks may be written meanwhile.
 //!
-//! *In.* [`Table::restore_past`], behind all rows of the state, into a table without readers.
-//! A row that is gone at `at` becomes a deleted record, and it and the index entries that rows have
-//! left become garbage as if the blocks had been written here, so all of it falls away when the
-//! last pin of those heights does. [`Store::resume_at`] hands out the pins.
+//! *Import.* [`Table::restore_past`], after all rows of the state, into a table without readers. A
+//! row that does not exist at `at` becomes a deleted record. That record, and the index entries of
+//! older images, are queued as garbage as if the blocks had been executed here, so all of it is
+//! freed when the last pin of those heights is released. [`Store::resume_at`] returns the pins.
 //!
-//! *Invariants.* One past has one form: images newest first, no two deletions in a row, the last
-//! one a row; every image but the last came to be, and was replaced, above `from`.
+//! *Invariants.* A past has one form: images newest first, no two deletions in a row, the last one
+//! a row. Every image but the last was created above `from`, and every image was replaced above
+//! `from`.
 
 use std::ops::{Bound, ControlFlow, RangeInclusive};
 

@@ -1,13 +1,12 @@
-//! Time zones, as far as values know them: what the clocks of a place show, and what moment it is
-//! when they show something.
+//! Time zones: conversion between a moment in UTC and the local time that clocks show.
 //!
-//! A `timestamptz` is a moment and has no zone. One matters where a moment becomes text, a date or
-//! a timestamp without a zone, and where one of these becomes a moment. That is a session's
-//! business, at the edge: what a block runs speaks UTC, so no table of zones, which every year has
-//! changes of, ever decides an outcome. The table is given from outside ([`Clocks`]).
+//! A `timestamptz` is a moment and has no zone. The zone matters only where a moment is converted
+//! to text, a date or a timestamp without time zone, or back. That happens in the session; blocks
+//! compute in UTC, so the time zone database, which changes every year, never affects an outcome.
+//! It is supplied by the caller ([`Clocks`]).
 //!
-//! A time that clocks never show, since they were put forward, is read as before that; one that
-//! they show twice as the later. PostgreSQL does the same.
+//! A local time that a forward change of the clocks leaves out is read with the offset before the
+//! change; one that occurs twice is read as the later moment. PostgreSQL does the same.
 
 use std::fmt;
 use std::sync::Arc;

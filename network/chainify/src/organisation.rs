@@ -1,4 +1,5 @@
-//! One organisation: its database and its book, block by block.
+//! One organisation: its existing SQL database, and its book, the local copy of the ledger. Blocks
+//! are processed one at a time.
 //!
 //! ```text
 //! order durable ─► transactions, each with its place ─► digest table ─► result ─► (votes)
@@ -6,8 +7,9 @@
 //!                                      checkpoint ◄─ end in the database ◄─ result durable
 //! ```
 //!
-//! **A crash between any two of them** is resumed: the database's progress says which transactions
-//! of the block have ended, its last block whether it was ended; the book, what was agreed on.
+//! **A crash between any two steps** can be resumed. The progress table in the database tells which
+//! of the block's transactions have ended, and the last block recorded there tells whether the
+//! block was ended. The book tells which results were agreed on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

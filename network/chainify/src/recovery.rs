@@ -1,13 +1,14 @@
-//! How an organisation that deviates comes back to what was agreed on.
+//! How an organisation whose database deviates from the agreed results is brought back to them.
 //!
-//! | | no transactions | transactions |
+//! | case, cheapest first | rows are copied from | then run again |
 //! |---|---|---|
-//! | the newest checkpoint holds | its rows | and the blocks behind it, run again |
-//! | an older one does | its rows | and more blocks |
-//! | none does, or the system comes to something else | rows of another's next checkpoint | |
+//! | the newest checkpoint verifies | it | the blocks after it |
+//! | an older one verifies | it | more blocks |
+//! | none does, or running again gives another result | another's next checkpoint | |
 //!
-//! Each step is judged by the ledger alone: a checkpoint by the state root of its block, a block by
-//! its agreed result, rows of others by the certified state root.
+//! No step trusts what it reads; each is verified against the ledger: a checkpoint by the state
+//! root of its block, a block by its agreed result, another organisation's rows by the certified
+//! state root.
 
 use std::collections::BTreeMap;
 

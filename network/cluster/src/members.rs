@@ -1,8 +1,8 @@
-//! Who the members are now: as the ledger says it, behind the last block that this node has run.
+//! The current members: those that the ledger names after the last block that this node executed.
 //!
-//! A member is known by its key: the certificate that it shows is signed by that key itself, and
-//! says nothing else. So a member that is new needs no file on the others' machines, and one that
-//! was removed is refused from the next message on.
+//! A member is identified by its public key. Its certificate is signed by that key itself, and
+//! nothing else in it counts. So a new member needs no file on the other members' machines, and a
+//! removed one is refused from its next message on.
 
 use std::sync::{PoisonError, RwLock};
 

@@ -1,4 +1,5 @@
-//! What CometBFT asks of an application, and what a node asks of an orderer, as one value.
+//! The ABCI application that CometBFT drives and the orderer that a node drives, as one state
+//! machine without I/O.
 //!
 //! ```text
 //!  submit ─► outbox ─ next ─► bundle ─► CometBFT's mempool ─► check ─► prepare ─► process
@@ -7,35 +8,36 @@
 //!  released(n, result hash) ─► the app hash that finalize answers with, when it is known
 //! ```
 //!
-//! No threads, clocks or sockets: [`crate::Comet`] gives it those.
+//! There are no threads, clocks or sockets in it: [`crate::Comet`] has those. A *bundle* is one
+//! CometBFT transaction with envelopes of one node; a *nudge* is one that only asks for a block.
 //!
-//! **Sequences are CometBFT's heights.** A block with envelopes, or with a nudge, is a ledger
-//! block; any other is delivered without content. `proposer` of a ledger block holds the address of
-//! the validator and CometBFT's height, so that the ledger alone says where to go on:
+//! **A delivery's sequence is CometBFT's height.** A CometBFT block with envelopes or a nudge is a
+//! ledger block; any other one is delivered without content. The `proposer` of a ledger block holds
+//! the validator's address and CometBFT's height, so the ledger alone tells where to go on:
 //!
 //! ```text
 //! proposer  [ address: 20 | 0: 4 | CometBFT's height: 8, big-endian ]
 //! ```
 //!
-//! **The app hash** behind ledger block n is the result hash of block n - lag (the first block's,
-//! before that), so that blocks without a ledger block leave it as it is. [`App::finalize`] takes a
-//! block at once, and has its answer when that result is there: with lag 1 a block is executed
-//! while the next one is agreed on, and no more than `lag` of them wait to be executed.
+//! **The app hash** after ledger block n is the result hash of ledger block n - lag (early on, of
+//! the first block), so CometBFT blocks that are no ledger block leave it unchanged.
+//! [`App::finalize`] takes a block at once, and answers when that result is known. So with lag 1 a
+//! block is executed while the next one is agreed on, and at most `lag` blocks wait to be executed.
 //!
-//! **Who validates** follows the ledger's members, as they were behind block n - lag, too: the
-//! answer to a block says by whom CometBFT's blocks behind the next one are signed. A member that
-//! evidence in CometBFT's blocks convicts is none of them from the block on that holds the
-//! evidence. Behind a change of the members a node wants a block more, as an idle ledger would keep
-//! the change from coming into force.
+//! **The validators** follow the ledger's members, with the same lag: those after ledger block
+//! n - lag. The answer to block h determines the validators that sign from block h + 2 on. A member
+//! that evidence in a CometBFT block convicts is left out from that block on. After a change of the
+//! members a node asks for one more block by a nudge: with the lag, an idle ledger would otherwise
+//! never put the change into force.
 //!
-//! **What was committed** is one block behind what was finalized until CometBFT says so, and what
-//! [`App::info`] tells: of a block whose finalization was never answered CometBFT has kept no
-//! answer, and it asks again. A block that comes again is compared with what is there, and is not
-//! delivered again. A ledger may hold the newest block before CometBFT has had its answer, so a
-//! node that starts names the block before its last one.
+//! **Restarts.** A block counts as committed once CometBFT says so, one step after it was
+//! finalized. [`App::info`] reports the last committed block: CometBFT has kept no answer for a
+//! block whose finalization was never answered, and sends it again. Such a block is compared with
+//! the one that is known, and not delivered a second time. The ledger may hold its newest block
+//! before CometBFT has the answer to it; so a node that starts reports the block before its last.
 //!
-//! **Invariants.** Deliveries count up without a gap. Outbox, deliveries and bundles under way are
-//! bounded. What is decided about a block follows from its bytes alone.
+//! **Invariants.** Sequences of deliveries count up without a gap. Outbox, deliveries and bundles
+//! in flight are bounded. What is decided about a block follows from its bytes alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,9 +1,10 @@
-//! CometBFT as a child of the node: started, started again when it ends, stopped.
+//! CometBFT as a child process of the node: started, restarted when it ends, stopped.
 //!
-//! The sockets that it asks are closed when the node ends, however it does, at which CometBFT ends
-//! itself; but where it was taking blocks from others just then it waits for itself for ever, and
-//! keeps its port and its files. So a node first ends what earlier ones have left behind: it has
-//! the data folder to itself, so what runs in CometBFT's home is that.
+//! When the node ends, however it does, the sockets on which CometBFT calls it are closed, and
+//! CometBFT then ends itself. There is one exception: if it was fetching blocks from its peers at
+//! that moment, it waits for itself for ever, and keeps its port and its files. So before a node
+//! starts CometBFT, it kills any that an earlier run left behind. The node holds the data folder
+//! exclusively, so whatever CometBFT runs in the home below it is such a leftover.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};

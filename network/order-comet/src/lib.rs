@@ -9,24 +9,24 @@
 //!                    └──────────────────────────────────┘
 //! ```
 //!
-//! This is the order that bears liars: of 4 validators one may stop, lie or sign twice, as fewer
-//! than a third may. Each node has a CometBFT of its own as its child, which keeps blocks and votes
-//! in a folder of the node's; a block that more than two thirds have signed is handed over here,
-//! and becomes a block of the ledger, which the node executes and writes into its own log of
-//! orders. So the order is kept twice: as CometBFT signed it, and as the ledger is read.
+//! This is the Byzantine fault-tolerant orderer: fewer than a third of the validators may stop, lie
+//! or sign twice, so one of 4. Each node runs a CometBFT of its own as a child process, which keeps
+//! its blocks and votes in a folder of the node's. A block that more than two thirds have signed is
+//! delivered here and becomes a block of the ledger, which the node executes and writes to its own
+//! order log. So the order is stored twice: as CometBFT signed it, and as the ledger is read.
 //!
-//! The application is [a value](App), which says what follows from what; [`Comet`] gives it
-//! threads, sockets and the child. Where the child is kept is [`home`].
+//! The application is [a state machine without I/O](App); [`Comet`] gives it threads, sockets and
+//! the child process. [`home`] manages the child's folder.
 //!
-//! **Faults borne**: nodes that stop, at any moment, and nodes that lie, fewer than a third
-//! together; messages that are lost, late, doubled; CometBFT that ends and is started again. Not:
-//! a folder of CometBFT's that is put back to an earlier state, since it may sign twice then.
+//! **Faults tolerated**: nodes that stop at any moment and nodes that lie, together fewer than a
+//! third; messages that are lost, late or duplicated; CometBFT ending and being restarted. Not
+//! tolerated: a CometBFT folder that is set back to an earlier state, since it may sign twice then.
 //!
-//! **Cost.** A lone transaction takes a way to the proposer and three rounds of messages. Where the
-//! app hash changes CometBFT makes a block more, without transactions, that proves it; under load
-//! that is the next block anyway.
+//! **Cost.** A lone transaction takes one message to the proposer and three rounds of messages.
+//! When the app hash changes, CometBFT makes one more block, without transactions, to prove it;
+//! under load the next block does that anyway.
 //!
-//! *Absence*: what an envelope means, execution, who may be a member.
+//! *Absent here*: what an envelope means, execution, which nodes may be members.
 
 mod abci;
 mod app;

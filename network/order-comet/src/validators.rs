@@ -1,7 +1,7 @@
-//! Who validates: the ledger's members, but for those that are convicted.
+//! CometBFT's validators: the ledger's members, without those that were convicted of misbehaviour.
 //!
-//! Both are known to every node alike: the members behind a block of the ledger from executing it,
-//! convictions from CometBFT's blocks.
+//! All nodes derive the same set: the members after a ledger block from executing it, and
+//! convictions from the evidence in CometBFT's blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 

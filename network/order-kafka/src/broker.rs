@@ -1,12 +1,14 @@
-//! Kafka's brokers, by rskafka.
+//! Access to Kafka's brokers, by the client library rskafka.
 //!
-//! Three connections: an answer to a fetch that waits holds up whatever follows it on the same one.
-//! A connection on which something failed is not used again, and nothing is retried here: who
-//! asked finds out whether it is still the same topic, and asks again.
+//! *Three connections.* Brokers answer the requests of a connection in turn, so a fetch that waits
+//! for records would delay whatever follows it on the same connection.
 //!
-//! **What of a topic's settings is checked.** One partition, by asking; no compaction, as records
-//! without a key are refused by a topic that is compacted; the right to write, by writing the
-//! marker when the ledger begins. How long records are kept the protocol of rskafka does not tell.
+//! *No retries.* A connection on which a request failed is not used again, and nothing is retried
+//! here. The caller first finds out whether the topic is still the same one, and then asks again.
+//!
+//! **Settings of the topic that are checked.** That it has one partition, by asking. That it is not
+//! compacted: a compacted topic rejects records without a key. That this node may write, by writing
+//! the marker when the ledger begins. How long records are kept cannot be asked through rskafka.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

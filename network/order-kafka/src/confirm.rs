@@ -1,9 +1,11 @@
-//! What was ordered before a question, for reads that miss nothing which was acknowledged.
+//! Read barrier: how far this node has to execute before a read misses nothing acknowledged.
 //!
-//! What was acknowledged before stands in a batch that ended at a record of the topic. So the end
-//! of the topic is asked for, *after* the question; when this node has read so far, the last batch
-//! that it has cut is the answer. One question is under way at a time, and who asks meanwhile joins
-//! the next.
+//! Whatever was acknowledged before a read is in a batch that ended at some record of the topic. So
+//! the brokers are asked for the topic's end offset, *after* the read has asked. Once this node has
+//! consumed the topic up to that offset, the last batch that it has cut is the answer.
+//!
+//! *Cost.* One question to the brokers is in flight at a time; reads that arrive meanwhile share
+//! the next one.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;

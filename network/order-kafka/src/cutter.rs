@@ -1,25 +1,30 @@
-//! Records become batches: a value that every node steps alike.
+//! Cuts the topic's records into batches. Every node does so alike.
 //!
 //! ```text
 //! offset   0        1       2       3       4        5       6        7
 //! record   marker   a1 a2   a1 a2   b1 →1   time →1  c1      →2       a3 a4 →3
 //!                     │   a copy    │       too late │         │        │
 //! batch               └──────── 1 ──┘                └──── 2 ──┘        3
+//!
+//! a1   an envelope of node a          →1   a request to end batch 1
 //! ```
 //!
-//! A batch takes records until one asks for its end by its number, or until the next one would not
-//! fit; so a batch is a whole number of records, and what it holds follows from the records alone.
-//! A request to end a batch that has ended says nothing any more, so several nodes may ask.
+//! A batch ends at a record that asks for this batch's end by its number, when it is full, or
+//! before a record that no longer fits. So a batch is a whole number of records, and it is
+//! determined by the records alone. A request to end a batch that has already ended has no effect,
+//! so several nodes may ask for the same end.
 //!
-//! **Its time** is the latest that its records bear, and never before that of the batch before; its
-//! proposer is the node of its first record.
+//! **A batch's time** is the latest that its records bear, and never before that of the previous
+//! batch. Its proposer is the node that wrote its first record.
 //!
-//! **Copies.** A record is void if its life has come as far already. The lives that were heard last
-//! are known; a copy that is older than so many others is taken, and the ledger runs no envelope
-//! twice in any case ([`order::Submissions`]).
+//! **Duplicates.** A record bears its node's life (drawn at each start of the node) and a number
+//! that counts within that life. It is void if a record of that life with this number or a higher
+//! one came before. Only the lives heard from last are remembered. A duplicate from a forgotten
+//! life is accepted, which is harmless: the ledger runs no envelope twice
+//! ([`order::Submissions`]).
 //!
-//! **Void records.** What cannot be read, is of another log, or would fit no batch is passed over.
-//! It is void for all alike.
+//! **Void records.** A record that cannot be decoded, belongs to another log, or would not fit even
+//! into an empty batch is skipped, by all nodes alike.
 
 use std::collections::VecDeque;
 

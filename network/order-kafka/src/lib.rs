@@ -1,4 +1,4 @@
-//! Kafka as an orderer: one partition of a topic is the order.
+//! Kafka as an orderer: the order is that of the records in one partition of a topic.
 //!
 //! ```text
 //! node 1  submit ─► outbox ─► bundle ─┐                           ┌─► cutter ─► poll  node 1
@@ -6,41 +6,41 @@
 //! node 3  submit ─► outbox ─► bundle ─┘  records, kept by brokers └─► cutter ─► poll  node 3
 //! ```
 //!
-//! The brokers put [records](record) in one order; every node reads them all and [cuts](cutter)
-//! them into the same batches, each for itself. There is no leader among the nodes. A node writes
-//! what it executes to the ledger's own log of orders, as a lone one does, and needs the topic no
-//! more for what it has there. Sequences are heights: every delivery has content.
+//! The brokers put [records](record) in one order. Every node reads them all and [cuts](cutter)
+//! them into the same batches by itself; there is no leader among the nodes. A node writes what it
+//! executes to the ledger's own order log, as a lone node does, and no longer needs the topic for
+//! that part. Sequences are heights: every delivery has content.
 //!
-//! **Idle means at once, load means batches.** A bundle asks for the end of the open batch if its
-//! node has nothing left to execute; else the batch stays open until a node has. Then each node
-//! with a record in it sends a time-to-cut message, and the others do so a little later if none has
+//! **Batching adapts to load.** A bundle asks for the end of the open batch if its node has nothing
+//! left to execute. Otherwise the batch stays open until some node is idle. Then each node with a
+//! record in it sends a time-to-cut message, and the other nodes do so a little later if none has
 //! come.
 //!
-//! **Restart.** [Positions](positions) are kept beside the ledger without a sync. What is read
-//! behind one and is in the ledger already is compared: a topic that holds something else than the
-//! ledger is not gone on with.
+//! **Restart.** [Positions](positions) in the topic are stored beside the ledger without a sync.
+//! Records after a position that are in the ledger already are compared with it: if the topic holds
+//! something else than the ledger, the node stops.
 //!
-//! **Copies.** An append whose answer was lost is repeated with the same bytes; all pass over the
-//! second. A node has one append under way, so its envelopes keep their order.
+//! **Duplicates.** An append whose answer was lost is repeated with the same bytes, and all nodes
+//! skip the second copy. A node has one append in flight, so its envelopes keep their order.
 //!
-//! **Faults borne**: nodes that stop at any moment, and lie about results (votes find that);
+//! **Faults tolerated**: nodes that stop at any moment, or lie about results (votes find that);
 //! brokers that stop or are away for long, as long as they lose nothing that they acknowledged:
-//! replicate the topic, with `min.insync.replicas` above one and no unclean elections. *Not*: a
-//! broker that lies, or a program that can write into the topic and means harm. A topic that was
-//! truncated, emptied or made anew stops the node, with a cause that says so, before it executes
-//! another order.
+//! replicate the topic, with `min.insync.replicas` above one and no unclean elections. *Not
+//! tolerated*: a broker that lies, or a malicious program that can write to the topic. A topic that
+//! was truncated, emptied or recreated stops the node, with an error that says so, before it
+//! executes another order.
 //!
-//! **While brokers are away**, envelopes wait, bounded in number, bytes and time; then their
-//! clients are told: of one that was never sent that it is in no block, of others that nothing is
-//! known.
+//! **While brokers are away**, envelopes wait, bounded in number, bytes and time. Then their
+//! clients get an answer: for an envelope that was never sent, that it is in no block; for the
+//! others, that the outcome is unknown.
 //!
-//! What becomes of envelopes and records is decided by [a value](mailbox); [`Node`] gives it time
-//! and the topic.
+//! Envelopes and records are handled by [a state machine without I/O](mailbox); [`Node`] gives it
+//! time and the topic.
 //!
 //! **Cost.** A lone batch takes one append, one answer to a fetch that waits, and the node's own
 //! sync.
 //!
-//! *Absence*: what an envelope means, execution. Sockets are [`broker`]'s alone.
+//! *Absent here*: what an envelope means, execution. Only [`broker`] has sockets.
 
 pub mod broker;
 mod confirm;

@@ -1,15 +1,15 @@
-//! Where this node stands in the topic, beside its ledger.
+//! How far this node has read the topic, stored beside its ledger.
 //!
 //! ```text
 //! kafka/positions   [ slot: 4096 ] × 16, used in turn
 //! slot              [ crc: 4 | length: 4 | count: 8 | position ]      numbers big-endian
 //! ```
 //!
-//! **Without a sync.** The ledger's orders are durable, and a position is only where to begin to
-//! read: what follows it in the topic is cut again as it was cut before, and what the ledger has
-//! already is compared with it and passed over. So a position that a crash took costs reading, and
-//! one that is newer than the ledger is not used; some older ones are kept for that. A new slot is
-//! written every [`EVERY`] batches.
+//! **Not synced when written.** A position only says where to begin to read; the ledger's orders
+//! are what is durable. The records after a position are cut into the same batches again, and those
+//! that the ledger already has are compared with it and skipped. So a position that a crash lost
+//! costs only more reading. A position that is ahead of the ledger is not used; some older ones are
+//! kept for that case. A new slot is written every [`EVERY`] batches.
 
 use std::io;
 use std::sync::Arc;

@@ -1,20 +1,22 @@
-//! How far this node's clock is from those of the others.
+//! How far this node's clock is from those of the other members.
 //!
 //! ```text
 //! each second   what does your clock say? ───► every other member
-//!               ◄─── theirs                    theirs - own, half way = how far it is from this
+//!               ◄─── its time        offset = its time - this node's, half way through the wait
 //! the time is   the median of all, the own one included; of two in the middle, the lower
 //! ```
 //!
-//! A block bears a time for ever, and one that lies ahead of the truth stops all writes until the
-//! truth comes there. So what a leader orders bears the median of the clocks of more than half of
-//! the members, whatever its own one says; it orders nothing where it does not know so many. One
-//! whose own clock is further from the median than the bound lets another one be elected: what else
-//! its machine measures by it is wrong too. A follower does not acknowledge a draft that is further
-//! ahead, by what it knows: that bounds a leader that lies.
+//! *Why.* A block keeps its time for ever, and one with a time ahead of real time stops all writes
+//! until real time has caught up.
 //!
-//! *Between two answers* a clock that was set is told by a steady one. *Which of two clocks is
-//! wrong* two members cannot know: then the one that is ahead does not order.
+//! *How.* The time that a leader gives a draft is the median of the clocks of more than half of the
+//! members, whatever its own clock says; where it knows fewer clocks, it orders nothing. A node
+//! whose own clock is further from the median than the bound lets another one be elected, since
+//! whatever else its machine measures by that clock is wrong too. A follower does not acknowledge a
+//! draft that is further ahead of the median that it knows: that bounds a leader that lies.
+//!
+//! *A clock that is set between two rounds* is noticed by comparison with a monotonic clock. *With
+//! two members* it cannot be known which clock is wrong; then the one that is ahead does not order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,18 +1,19 @@
-//! How the others learn what is committed: by the next entries, or a moment later.
+//! How followers learn the commit index: with the next entries, or a moment later.
 //!
 //! ```text
 //! leader      entry 7 ─► has it ─► entry 8, 7 is committed ─► has it ─►      … nothing comes
 //!                                                                       └ LATER ┘ 8 is committed
 //! ```
 //!
-//! Openraft tells each member of each commit at once, by a message of its own. One that is told of
-//! the next entries soon needs none: of two messages an entry one is left. The member itself waits
-//! for nothing then: its clients' envelopes are forwarded to the leader, and its readers ask the
-//! leader what is committed, and who has done either a [moment](PROMPT_FOR) ago is told at once.
+//! *Why.* Openraft sends each follower a message of its own for each advance of the commit index.
+//! Where more entries follow soon it is superfluous, as they carry the index too: of two messages
+//! an entry one is left. The follower itself rarely waits for the index: its clients' envelopes are
+//! forwarded to the leader, and its readers ask the leader what is committed. A follower that has
+//! done either within the last [`PROMPT_FOR`] is told at once.
 //!
-//! What is put off counts as told for openraft. It follows an entry that a majority has just
-//! acknowledged, so the leader knows no less of who answers it. Heartbeats that say nothing new are
-//! sent as ever.
+//! *Invariants.* To openraft a postponed message counts as answered. That is safe: it follows an
+//! entry that a majority has just acknowledged, so the leader knows no less of which members
+//! answer. Heartbeats without a new commit index are sent as ever.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

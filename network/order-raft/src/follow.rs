@@ -1,14 +1,15 @@
-//! Raft's members become those that the ledger names.
+//! Changes Raft's membership to the members that the ledger names.
 //!
 //! ```text
 //! ledger   1 2 3     1 2 3 4
 //! raft     1 2 3     1 2 3 (4 learns) … 4 has nearly all ─► 1 2 3 4 vote
 //! ```
 //!
-//! A new member votes only when it has what the others have, so that adding one does not make a
-//! majority of such that cannot answer. An observer stays a learner. The leader takes one step at a
-//! time and is asked again; a new leader goes on where the old one stopped, as both see the ledger
-//! and Raft's own entries.
+//! A new member gets a vote only once its log is almost as long as the leader's. Otherwise the new
+//! majority could need a member that cannot acknowledge yet. An observer stays a learner.
+//!
+//! The leader takes one step per call and is called again. A new leader continues where the old one
+//! stopped, since both see the ledger and Raft's own entries.
 
 use std::collections::BTreeSet;
 use std::io;

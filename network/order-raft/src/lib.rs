@@ -1,4 +1,4 @@
-//! Raft as an orderer: openraft, over the ledger's own log of orders.
+//! Raft as an orderer: openraft, with the ledger's order log as its log.
 //!
 //! ```text
 //!                       ┌─ forward ─► the leader's inbox ─┐
@@ -12,42 +12,44 @@
 //!              └─ own ──┴───────┴────────┴─ own ──┘            ── raft/ ────┘ rare
 //! ```
 //!
-//! **The Raft log is the order log.** An entry with content becomes the ledger's order record when
-//! it is appended, on each node for itself: its height, the order hash before it and its time
-//! follow from the entries before, which Raft makes the same everywhere. There is no second copy
-//! and no second sync. Raft's own entries (the members, the blank one that begins a leader's term)
+//! **The Raft log is the order log.** When an entry with content is appended, each node turns it
+//! into the ledger's order record. The record's height, its previous order hash and its time follow
+//! from the entries before it, which Raft makes equal on all nodes. So there is no second copy and
+//! no second sync. Raft's own entries (membership, and the blank entry that begins a leader's term)
 //! are kept with the votes in [a small file](side): they have a sequence and no height. The first
-//! entry of a term is always one of them, so they say the term of each batch, too.
+//! entry of a term is always one of them, so they also tell the term of each batch.
 //!
-//! **What is above the commit index** lies in `orders/` like any other record, is not
-//! delivered, and may be cut off again when another leader has other entries. A block that has a
-//! result was executed, so it was committed; orders without one are unconfirmed until Raft says
-//! otherwise. That is how a reader of the files tells them, without asking this crate.
+//! **Uncommitted entries** lie in `orders/` like any other record. They are not delivered, and are
+//! truncated if a new leader has other entries. A block that has a result was executed, so it was
+//! committed; orders without a result are unconfirmed until Raft says otherwise. So a reader of the
+//! files can tell them apart without asking this crate.
 //!
-//! **A draft names its term.** What a header says beside its place (parameters, what its proposer
-//! had seen) is the leader's to know: it drafts only when all before was executed that could change
-//! it, from the entry on that begins its term. A draft that arrives in another term than its own
-//! is *void*: an entry without content, on all nodes alike, and what it held is sent again.
+//! **A draft names its term.** The leader fills in what a block's header says besides its place in
+//! the log (the parameters, what its proposer had seen). Therefore it drafts only once all earlier
+//! entries that could change these are executed, up to and including the one that begins its term.
+//! A draft that is appended in another term than its own is *void*: all nodes treat it as an entry
+//! without content, and its envelopes are sent again.
 //!
-//! **Envelopes** stay in the outbox of the node that took them until a delivery holds them, and are
-//! sent again when the leader changes or says nothing for long; so they are ordered at least once.
-//! A node that stops forgets its outbox, as [`order::Orderer`] allows. What becomes of them is
-//! decided by [a value](mailbox); [`Node`] gives it time, Raft and messages.
+//! **Envelopes** (submitted transactions) stay in the outbox of the node that took them until they
+//! are delivered, and are sent again when the leader changes or is silent for long: they are
+//! ordered at least once. A node that stops forgets its outbox, as [`order::Orderer`] allows. This
+//! logic is [a state machine without I/O](mailbox); [`Node`] gives it time, Raft and messages.
 //!
-//! **Clocks.** A draft bears [what most members' clocks say](clocks). A leader whose own one is far
-//! from that drafts nothing and lets another one be elected; a follower does not acknowledge a
+//! **Clocks.** A draft bears [the median of the members' clocks](clocks). A leader whose own clock
+//! is far from it drafts nothing and lets another one be elected; a follower does not acknowledge a
 //! draft from far ahead.
 //!
-//! **Faults borne**: nodes that stop, at any moment, as long as more than half run; messages that
-//! are lost, late, doubled; disks that lose what was not synced; a folder that was emptied or put
-//! back from a copy, as long as the others are not ([`recall`]). Not: a disk that loses what it
-//! said was synced, nodes that lie.
+//! **Faults tolerated**: nodes that stop at any moment, as long as more than half run; messages
+//! that are lost, late or duplicated; disks that lose what was not synced; a folder that was
+//! emptied or restored from a copy, as long as the others are not ([`recall`]). Not tolerated: a
+//! disk that loses what it reported as synced, nodes that lie.
 //!
-//! **Cost.** A lone batch takes a round trip and a sync of a follower's; the leader's own one is
-//! beside that. Syncs block a thread of the runtime that the node was started in: give it one of
-//! its own, and not more, as messages are handed from task to task several times.
+//! **Cost.** A lone batch takes one round trip and one sync on a follower; the leader syncs in
+//! parallel. Syncs block a thread of the runtime that the node was started in: give the node a
+//! runtime with one thread of its own, and no more, as messages pass from task to task several
+//! times.
 //!
-//! *Absence*: sockets ([`order::Network`] is given), what an envelope means, execution.
+//! *Absent here*: sockets ([`order::Network`] is given), what an envelope means, execution.
 
 mod asking;
 pub mod clocks;

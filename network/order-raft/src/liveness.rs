@@ -1,11 +1,13 @@
-//! Whether a node can order, as far as it knows, and why not.
+//! Whether, as far as this node knows, transactions can be ordered now, and if not, why.
 //!
-//! A leader that is cut off does not know it by Raft: it leads until it hears of another. So it is
-//! asked when most members answered it last, and a follower when it heard of its leader.
+//! A leader that is partitioned from the others is not told so by Raft: it remains leader until it
+//! hears of another one. So a leader judges by when a majority last answered it, and a follower by
+//! when it last heard from its leader.
 //!
-//! *A full disk* ends openraft; the node begins it again, behind what a new start would find, when
-//! there is room. *A leader that stops* asks a follower that has all of its log to stand for
-//! election. The leader itself votes for it at once, so that of three nodes no more is needed.
+//! *Full disk.* It stops openraft. When there is space again, the node starts openraft anew from
+//! what is on disk, as a restart would. *Shutdown of a leader.* It asks a follower that has its
+//! whole log to stand for election, and votes for it at once. With three nodes these two votes are
+//! a majority.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

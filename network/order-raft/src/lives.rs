@@ -1,20 +1,24 @@
-//! Lives of members: whose word counts still.
+//! Incarnations ("lives") of members: which of a member's votes and acknowledgements still count.
 //!
 //! ```text
 //! member 2   life 1 ──► votes, acknowledges ──► its data is lost ──► life 2 ──► …
-//! a lead                counts for these lives: 1 → 1, 2 → 1, 3 → 1, fixed when it began
-//! a voter               answers no lead that counts for a life which it knows to be over
+//! a leader              counts for these lives: 1 → 1, 2 → 1, 3 → 1, fixed when it began
+//! a voter               answers no leader that counts for a life which it knows to be over
 //! ```
 //!
-//! A member that may have forgotten something begins another life, and tells the others of it
-//! before it votes or acknowledges again ([`crate::recall`]). What it said in an earlier one may
-//! still be on its way, or be counted already by a leader that has not heard. So each campaign, and
-//! the lead that comes of it, names the lives that it counts for, the same ones from its first
-//! message to its last; a voter that knows of a newer life refuses it and names that life. Such a
-//! leader gives up its lead and stands again.
+//! *Why.* Raft assumes that a member never forgets its votes or its log. A member that may have
+//! forgotten some begins a new life, and tells the others before it votes or acknowledges again
+//! ([`crate::recall`]). Messages of its former life may still be in flight, or already be counted
+//! by a leader that has not heard of the new one.
 //!
-//! Lives of a member are numbered upwards. Two of one number are never both in use; the salt
-//! tells a mistake from a repetition.
+//! *How.* Each candidacy, and the leadership that it wins, names the life of each member whose
+//! answers it counts. These are the same from its first message to its last; only members that were
+//! unknown when it began are added. A voter that knows of a newer life refuses, and names it. The
+//! leader then steps down and stands for election again.
+//!
+//! *Invariants.* A member's lives are numbered upwards, and two lives of one number are never both
+//! in use. The random salt tells a life that took a number by mistake from a repetition of the same
+//! life.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

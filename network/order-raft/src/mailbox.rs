@@ -1,4 +1,5 @@
-//! What a node of Raft makes of envelopes, as one value.
+//! What becomes of envelopes (submitted transactions) at a node of Raft, as a state machine without
+//! I/O.
 //!
 //! ```text
 //!  submit ─► outbox ─┬─ this node leads ─────────► inbox ─ cut ─► a draft for Raft's log
@@ -6,15 +7,17 @@
 //!  delivered ─► they are gone from the outbox
 //! ```
 //!
-//! No threads, clocks, sockets or Raft: [`crate::Node`] tells it the time, who leads in which term,
-//! and how far the log is. Times are milliseconds by any steady clock, but that of a draft.
+//! There are no threads, clocks, sockets or Raft in it: [`crate::Node`] tells it the time, which
+//! node leads in which term, and how far the log is. Times are milliseconds of any monotonic clock,
+//! except the time of a draft.
 //!
-//! **A regime** is a term and its leader. With another one all is sent again, and the inbox is
-//! emptied, as all whose envelopes were in it do the same.
+//! **A regime** is a term and its leader. When it changes, each node sends its whole outbox again.
+//! So the inbox can be emptied: all that was in it is still in the outbox of the node that took it.
 //!
 //! **Invariants.** Outbox and inbox are bounded in count and bytes. At most [`AHEAD_MAX`] drafts
-//! are ahead of what was released. Nothing is drafted behind what may change parameters before that
-//! was released. An envelope counts as tried before it leaves for another node or a draft.
+//! are ahead of the last released (executed) block. After an envelope that may change parameters,
+//! nothing is drafted until its block was released. An envelope is marked as tried before it leaves
+//! for another node or goes into a draft; from then on it can no longer be withdrawn for certain.
 
 use std::collections::{HashSet, VecDeque};
 

@@ -1,18 +1,20 @@
-//! The small file: this node's vote, Raft's own entries, and which records are being taken back.
+//! A small log beside the order log: this node's vote, Raft's internal entries, and which order
+//! records are being truncated.
 //!
 //! ```text
 //! raft/00000007.log   [ length: u32 | CRC-32: u32 | JSON ] …      the first one: all so far
 //! ```
 //!
-//! Each event is one write and one sync, when a leader changes, not when a batch comes. A start
-//! writes what it has read to a new file and removes the old one: so nothing is built on bytes that
-//! may be in the page cache alone, and a half-written end is left behind. A file whose first record
-//! is not whole counts for nothing, as the one before is still there; an event that cannot be read
-//! is taken for torn only if nothing readable follows, and is damage otherwise: a vote forgotten
-//! could be given twice.
+//! *Writing.* Each event is one write and one sync; events come when the leader changes, not with
+//! each batch. A start writes the state that it has read to a new file and removes the old one. So
+//! nothing is built on bytes that may be in the page cache only, and a torn end is left behind.
 //!
-//! **Taking back** spans two places, and is done again by the next start if a crash came between:
-//! first `cut` is written here, then the records go, then `done` is written.
+//! *Reading.* A file whose first record is incomplete is ignored, as the file before it still
+//! exists. An unreadable event is taken for a torn write only if nothing readable follows it, and
+//! for damage otherwise: a node that forgets a vote could vote twice.
+//!
+//! **Truncation** changes two places, and the next start repeats it after a crash in between: first
+//! `cut` is written here, then the records are removed, then `done` is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

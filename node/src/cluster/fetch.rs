@@ -1,26 +1,27 @@
-//! A member without a ledger, or far behind, takes one from another member.
+//! A member without a ledger, or one too far behind, copies the ledger of another member.
 //!
 //! ```text
 //! joining/copy      what another member has: newest checkpoint, headers, blocks     1 copied
 //! joining/ledger    the same, every record checked and executed                     2 restored
-//! joining/DONE      the third step may be done                                      3
+//! joining/DONE      marks that the ledger is complete and may be installed          3
 //! orders/ results/ checkpoints/ …-headers/ raft/ …                                  4 moved here
 //! ```
 //!
-//! 1. The copy is a [backup](ledger::backup) over the network: resumable at any byte, each
-//!    checkpoint's groups compared with the digests that its manifest names, each record with its
-//!    checksum and the chain that ends in the hash which the other member named at first. That one
-//!    member is not believed: what it gave must lead to the newest
-//!    [certificate](super::votes::vouched) that any of the members has, and what is above the
-//!    certified block is left to Raft.
-//! 2. It is restored as any backup is: a checkpoint counts if the ledger vouches for it, and the
-//!    blocks behind it are executed and compared.
-//! 3. From here on what this folder had before is not looked at, but for the votes that it gave.
-//!    One that had nothing may have voted all the same: Raft asks the others before it does again.
-//! 4. What the orderer goes on with: Raft's own entries, so that the log of orders is that of the
-//!    cluster again; the place in a topic.
+//! 1. The copy is a [backup](ledger::backup) over the network. It can be resumed at any byte. Each
+//!    checkpoint's groups are compared with the digests in its manifest, and each record with its
+//!    checksum and with the chain, which ends in the hash that the other member named at first.
+//!    That one member is not trusted: its ledger must lead to the newest
+//!    [certificate](super::votes::vouched) that any of the members has. Blocks above the certified
+//!    one are left to Raft.
+//! 2. The copy is restored as any backup is: a checkpoint is used only if the ledger vouches for
+//!    it, and the blocks after it are executed and their results compared.
+//! 3. From here on the former contents of this folder are ignored, except for the votes in Raft
+//!    that this member has given. A folder that was empty may have lost such votes: so Raft asks
+//!    the other members before this one votes again.
+//! 4. The orderer's own state comes with the ledger: Raft's internal entries, so that the log of
+//!    orders is the cluster's again, or the position in a topic.
 //!
-//! A crash leaves this to be done again, or to go on.
+//! After a crash the work is resumed or done again.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,14 +1,14 @@
-//! What follows from a change of the members in the ledger.
+//! Applies a change of the members in the ledger to Raft and to the node's connections.
 //!
 //! ```text
-//! block 812 is released: member 4 is named       every node: its key is admitted
+//! block 812 is executed: member 4 is named       every node: its key is admitted
 //!                                                the leader: Raft sends it the log, then it votes
-//! block 990 is released: member 2 is not named   the leader: Raft goes on without it
+//! block 990 is executed: member 2 is not named   the leader: Raft goes on without it
 //!                                                every node: it is refused, once Raft has
 //! ```
 //!
-//! Nodes look at what they have released, and not at how it came there: a restart, a new leader, a
-//! block that was executed late lead to the same.
+//! Nodes compare the state that they have executed with what is in force, and do not react to
+//! single events. So a restart, a new leader, or a block that is executed late has the same result.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

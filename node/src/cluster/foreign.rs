@@ -1,8 +1,8 @@
-//! A folder that is whole, and stands in another one's place.
+//! Detects an intact data folder that was put in another member's place.
 //!
-//! Its ledger, its key and its list of members fit each other, so nothing within it tells. What
-//! stands around it does: the folders of other members beside it, as `tally cluster init` makes
-//! them, and what answers at the addresses of those that it takes for members.
+//! Its ledger, key and list of members match each other, so nothing within it reveals the mistake.
+//! Its surroundings do: the other members' folders beside it, as `tally cluster init` makes them,
+//! and the keys shown at the addresses that it has for the other members.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! `tally cluster rejoin`: a member's damaged ledger is put aside, and taken anew from the others.
+//! `tally cluster rejoin`: sets a member's damaged ledger aside, so that the next start copies the
+//! ledger from the other members.
 //!
 //! ```text
 //! joining/ orders/ results/ checkpoints/ …-headers/ raft/ … ─►  set-aside-1/    nothing is removed
@@ -6,9 +7,10 @@
 //! next start        takes the ledger from another member, and asks all of them what this one had
 //! ```
 //!
-//! A ledger that is being taken goes first, and the votes last: once the orders are away, the next
-//! start finds a member without a ledger, whatever a crash leaves, which votes no more until the
-//! others have told what it may have forgotten (`order-raft`'s `recall`).
+//! *Crash safety* is in the order of the moves: a half-copied ledger (`joining/`) first, the Raft
+//! votes (`raft/`) last. Once the orders are moved, a crash leaves a member without a ledger, which
+//! does not vote in Raft until the others have told what it may have forgotten (`order-raft`'s
+//! `recall`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

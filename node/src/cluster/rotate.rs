@@ -1,19 +1,19 @@
-//! `tally cluster rotate`: a member gets another key, while its node and the others run.
+//! `tally cluster rotate`: replaces a member's key while its node and the others run.
 //!
 //! ```text
-//! its node    draws a key, on stable storage    next-key.pem
+//! its node    creates a key, on stable storage  next-key.pem
 //!             SET ledger.members                from the next block on the ledger names it
-//! others      they listen to the new key, and no more to the old one, when they have
+//! others      accept the new key, and no longer the old one, once they have
 //!             executed the block
-//! its node    signs by both keys until those who voted before have said who follows
-//!             knows of no member that has not executed the block ─► key.pem, the old one is gone
+//! its node    signs with both keys until the former electors have certified the new ones
+//!             every other member has executed the block ─► key.pem is the new one, the old is gone
 //! ```
 //!
-//! A crash leaves it to be gone on with: a key that was drawn and is not named opens nothing, and
-//! the command uses it when it is given again.
+//! *Crashes.* A crash at any point can be resumed. A key that was created and is not named by the
+//! ledger gives access to nothing, and is used when the command is given again.
 //!
-//! The file of the members ([`Plan`]) follows the ledger here, too, so that a start without a
-//! ledger knows the others by the keys that they have now.
+//! The members' file ([`Plan`]) follows the ledger here, too. So a node that starts without a
+//! ledger knows the other members by their current keys.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

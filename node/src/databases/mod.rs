@@ -1,22 +1,26 @@
-//! The databases of a node: ledgers beside its own, each in a folder, with an engine, a chain and
-//! roles of its own.
+//! The databases of a node besides its own ledger. Each is a ledger with a folder, an engine, a
+//! chain and roles of its own.
 //!
 //! ```text
-//!   DATA/                      the ledger that the others are made in: tally, postgres, template1
-//!   DATA/databases/ID/         a database, by the number of its ledger; its name is in DATABASE
-//!   DATA/databases/making-ID/  one that no ledger has a record of so far
-//!   DATA/dropped/NAME-ID/      one that was dropped: a ledger's folder still
+//!   DATA/                      the node's own ledger, which registers the others;
+//!                              clients call it tally, postgres or template1
+//!   DATA/databases/ID/         a database, by its ledger's id; the file DATABASE has its name
+//!   DATA/databases/making-ID/  being created, not registered yet
+//!   DATA/dropped/NAME-ID/      dropped; still the complete folder of a ledger
 //! ```
 //!
-//! The registry is the node's own ledger: which databases there are says its schema behind the
-//! newest durable block, and what this module holds follows from it. [`Databases::settle`] is the
-//! one way from the record to folders and engines, at a start, behind each change, and where a
-//! client asks for a database that is registered and does not run. So a process may die anywhere:
-//! a folder that is being made and not registered is removed by the next start, one that is
-//! registered gets its own name, and one that is not registered any more is moved aside.
+//! The registry is part of the schema of the node's own ledger. The schema of the newest durable
+//! block says which databases exist; folders and open engines are derived from it.
+//! [`Databases::settle`] is the only code that makes folders and engines agree with the registry.
+//! It runs at a start, after each change of the registry, and when a client asks for a database
+//! that is registered but not open.
 //!
-//! *Bounds.* There are `databases_max` at a time. What tables may hold, and sessions, they share;
-//! each has threads and caches of its own.
+//! *Crash safety.* The process may die at any point. The next start removes a folder that was
+//! being created and was not registered, gives a registered one its final name, and moves one that
+//! is no longer registered to `dropped/`.
+//!
+//! *Bounds.* At most `databases_max` databases exist at a time. The limits on the memory of tables
+//! and on sessions hold for all of them together; each has threads and caches of its own.
 
 pub mod folders;
 mod making;

@@ -1,13 +1,16 @@
-//! What a string in quotes is: of the type of what it is compared with.
+//! Typing of string literals: a literal takes the type of what it is compared with.
 //!
-//! To PostgreSQL `'…'` has no type until its place gives it one, and is then read as that type
-//! reads text: `'\xdead'` as two bytes beside a `bytea`, `' 7'` as a number beside an `integer`,
-//! and `'ab  '` without its blanks beside a `char(4)`, whose values are kept without theirs. To
-//! DataFusion it is a string, which Arrow may know a way to turn into something, or not.
+//! In PostgreSQL `'…'` has an unknown type until its context gives it one, and it is then parsed by
+//! that type's input function: `'\xdead'` is two bytes beside a `bytea`, `' 7'` is a number beside
+//! an `integer`, and `'ab  '` loses its trailing blanks beside a `char(4)`, whose values are stored
+//! without them. To DataFusion it is a string, for which Arrow may or may not have a cast, by rules
+//! of its own.
 //!
-//! Comparisons are planned one by one ([`ExprPlanner`]); lists, CASE and the like are found in the
-//! plan afterwards. Whatever is compared with a string that was given the type `text` by a cast
-//! stays as it is, and so does a string in another place.
+//! *How.* Comparison operators are handled while they are planned, one by one ([`ExprPlanner`]);
+//! IN lists, BETWEEN, CASE and IS DISTINCT FROM are found in the finished plan.
+//!
+//! *Left as they are*: comparisons with a string that a cast has explicitly made `text`, and
+//! literals that are not compared with anything.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};

@@ -1,4 +1,5 @@
-//! Runs of queries: threads of their own, rows one batch ahead of the client, and an end on time.
+//! Runs analytical queries: on threads of their own, a bounded number of batches ahead of the
+//! client, and ended on time.
 //!
 //! ```text
 //!   query's task, on these threads ─── batches of rows ───► session, on the node's threads
@@ -6,15 +7,15 @@
 //!        └──────────── watch: every 10 ms, who waits too long? ◄┘
 //! ```
 //!
-//! A task that has made what may wait stops until it is taken: a slow client slows its own query. A
-//! watch on a thread of its own sees to cancel requests and timeouts, however busy the others are:
-//! it answers the session at once, and the task ends where it next gives way.
+//! *Back-pressure.* A task pauses when as many batches wait as may: a slow client slows only its
+//! own query. *Cancellation.* A watch on a thread of its own handles cancel requests and timeouts,
+//! however busy the other threads are: it answers the session at once, and the task ends where it
+//! next yields.
 //!
-//! A run that is not asked for rows is not waited for either: neither a cancel request nor the time
-//! that a statement may take ends it. But it holds what its operators have gathered, out of the
-//! memory of all, and a snapshot. So it may stand still only for `tally.fetch_timeout`, whether its
-//! client forgot a portal or reads too slowly; a client that comes back for more is told why there
-//! is none.
+//! *Idle runs.* While the client asks for no rows, neither a cancel request nor statement_timeout
+//! ends a run. But it holds a snapshot, and what its operators have gathered, out of memory that
+//! all queries share. So it may be idle only for `tally.fetch_timeout`, whether the client forgot
+//! a portal or reads too slowly. A client that asks for more rows later is told why there are none.
 
 use std::pin::Pin;
 use std::sync::Arc;

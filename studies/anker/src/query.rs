@@ -1,8 +1,9 @@
-//! Analytical queries, as folds over zones of columns.
+//! Analytical queries, expressed as folds over zones of columns.
 //!
-//! One shape for all configurations: whole zones of some columns go in, a few words come out. A
-//! forked child can run it (no allocation in `fold`), a snapshot hands out its memory as it is, and
-//! the single engine hands out a zone that it has put together from values and versions.
+//! All configurations run the same query interface: it takes whole zones of some columns and
+//! returns a few words. `fold` does not allocate, so a forked child process can run it; a snapshot
+//! passes its memory in place; the single engine passes a zone that it has assembled from current
+//! values and versions.
 
 use crate::ColumnId;
 

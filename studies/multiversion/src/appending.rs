@@ -1,16 +1,16 @@
-//! Rows under hidden ids, in the order in which their writers will stand.
+//! Inserts under hidden row ids, serialized so that id order equals the writers' serial order.
 //!
-//! Such rows lie in the order of their ids, and an id names its writer's position in the block.
-//! While the block runs the position is not known, but scans show the order. So a transaction that
-//! adds such rows draws a *number*, which grows, and keeps the turn until it ends: numbers are
-//! ordered as their writers' places are, and a transaction's own rows lie behind all others, as
-//! they will when the block is replayed. The numbers become positions at the end
-//! ([`renumber`](crate::renumber)).
+//! Rows without a primary key lie in the order of hidden ids, and an id contains its writer's
+//! position in the block. That position is unknown while the block runs, but scans show the order.
+//! So a transaction that inserts such rows draws an ascending *number* and holds an exclusive turn
+//! until it ends. Numbers are then ordered like their writers' positions, and a transaction's own
+//! rows come after all others, as they will when the block is replayed. At the end of the block the
+//! numbers are replaced by positions ([`renumber`](crate::renumber)).
 //!
-//! Where no block is sealed, no transaction asks for a turn, and ids are made of what the
-//! transaction was told.
+//! Where blocks are not sealed, transactions take no turn, and ids are derived from what the
+//! transaction was given.
 //!
-//! *Cost.* One writer at a time, database-wide, from its first such row to its commit.
+//! *Cost.* One writer at a time in the whole database, from its first such insert to its commit.
 
 use kit::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 

@@ -1,24 +1,25 @@
-//! A rule of the study as a [`Protocol`] of the product: its transactions run at once on the pool's
-//! workers, over tables of the study's own, and an epoch is a block.
+//! Runs a concurrency-control rule of the study as a [`Protocol`] of the product. The transactions
+//! of a block run concurrently on the pool's workers, over the study's own tables; a block is an
+//! epoch.
 //!
 //! ```text
 //! store ─ load, once ─► study's tables ─ the block's transactions, each until it ends ─► outcomes
-//!   ▲                                                                             places │
+//!   ▲                                                                         positions │
 //!   └───────────────────── the final row of each tuple that was changed ◄──────────────────┘
 //! ```
 //!
-//! The block is sealed in the serial order that it took, so rows go back under the stamps and
-//! hidden ids that replaying it gives (`renumber`); under [`si`](crate::rules::si) in the order of
-//! commits, with the rows that came of it. Only *final* rows go back, however often a tuple was
-//! changed in the block: the group commit of the thesis's future work (chapter 6). Who has met too
-//! many conflicts runs at the end, alone.
+//! The block is sealed in the serial order that it took, so rows are written back under the stamps
+//! and hidden ids that a replay gives them (`renumber`); under [`si`](crate::rules::si), which has
+//! no serial order, it is sealed in commit order, with the resulting rows. Only *final* rows are
+//! written back, however often a tuple was changed in the block: the group commit that the thesis
+//! names as future work (chapter 6). Transactions that met too many conflicts run alone at the end.
 //!
-//! *Why not on the product's storage itself*: a record there has one version for each block, and
-//! stamps that need not follow the serial order inside one. A multi-version rule must read at a
-//! timestamp inside of its epoch, below changes of the same block.
+//! *Why not on the product's storage*: its records have one version for each block, and stamps that
+//! need not follow the serial order within a block. A multi-version rule must read at a timestamp
+//! within its epoch, below changes of the same block.
 //!
-//! The tables are loaded again whenever the store was changed from elsewhere: by another protocol's
-//! block, or a schema change; and when old versions have left little room: that leaves them behind.
+//! The tables are loaded again when the store was changed by other means (another protocol's block,
+//! a schema change), and when old versions have left little room: loading drops these.
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;

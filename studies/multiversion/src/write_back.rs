@@ -1,16 +1,16 @@
-//! Rows on their way back to the product's store, at the end of a block.
+//! Writes the rows that a block changed back to the product's store, at the end of the block.
 //!
 //! ```text
-//! logs of all workers ─ rename ─ sort, join ─► each tuple once, with the columns that changed
+//! logs of all workers ─ renumber ─ sort, join ─► each tuple once, with its changed columns
 //!                                    all workers ─► its stamp ─► its columns, or its row ─► store
 //! ```
 //!
-//! However often a tuple was changed, it is written once. Tuples lie in the order in which the
-//! store's rows were loaded, so going through them by number goes through both in order; the
-//! store's record of the next ones is fetched ahead.
+//! A tuple is written once, however often the block changed it. Tuples are numbered in the order in
+//! which the store's rows were loaded, so processing them by number visits both tables in order;
+//! the store's records of the next tuples are prefetched.
 //!
-//! A log names tuples and not keys: a tuple that died meanwhile, and perhaps serves another key
-//! now, shows its newest row like any other. Only deletions name keys.
+//! Log entries name tuples, not keys. If a tuple was deleted meanwhile and perhaps reused for
+//! another key, its newest row is written like any other. Only deletions are logged by key.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,14 +1,17 @@
-//! Who has agreed to a transaction, and whether that is enough.
+//! Evaluates an approval policy: do the keys that signed and approved a transaction satisfy it?
+//!
+//! A policy names parties: an organisation, or a role within one. A key that is not revoked counts
+//! for these parties:
 //!
 //! ```text
-//!   approvals ── by a key of a node, or the root key ─► the organisation
-//!             ── by a key of a user ──────────────────► each role of the organisation that it is
-//!             ── by the root key ─────────────────────► the same, of any of its users
-//!   signatures of the transaction itself ─────────────► the same, but those of nodes
+//!   approval by a node's key or the root key ──► the organisation
+//!            by a user's key ──────────────────► each role of the organisation that the user has
+//!            by the root key ──────────────────► each role that any user of it has
+//!   signature on the transaction itself ───────► the same, except that a node's does not count
 //! ```
 //!
-//! A node signs whatever its users ask for, so its signature is no approval: that it gives when it
-//! has looked at what the transaction does.
+//! A node signs whatever its users submit, so its signature is not an approval. It approves
+//! separately, after it has examined what the transaction does.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! The lock queues of all records, laid out at once as edges between transactions.
+//! Builds the lock queues of a whole block at once, as wait-for edges between its transactions.
 //!
-//! Records are divided among the workers by their hashes; each goes through all requests in the
-//! order of the transactions and keeps the ends of its queues. Fences and suspects, which are few,
-//! are added by one.
+//! Records are partitioned among the workers by hash. Each worker scans all lock requests in
+//! transaction order and keeps, for each of its records, the last writer and the readers after it.
+//! One thread then adds the edges and marks for transactions whose predicted keys may be wrong.
 
 use std::sync::{Arc, Mutex};
 

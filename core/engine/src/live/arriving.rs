@@ -1,4 +1,4 @@
-//! Blocks whose calls run as they arrive.
+//! Blocks in which calls run as they arrive (epochs), on a live node.
 //!
 //! ```text
 //!   sequencer   … open 7 │ seal 6, sync, publish, answer │ run, close 7 │ open 8 │ seal 7, sync …
@@ -6,17 +6,18 @@
 //!                        └ the entry is open ──────────────────────────► ┘        └ …
 //! ```
 //!
-//! An epoch is open while the block before it is sealed and synced, on rows that are not durable
-//! yet: if the disk fails, neither is ever released. It is closed when that block has been released
-//! and no thread is in it; then its order is known, and the next one opens at once. So the
-//! pipeline sees one block at a time, which has run when it comes there.
+//! An epoch is open while the previous block is sealed and synced, so its calls read rows that are
+//! not durable yet; if the disk fails, neither block is ever released. The epoch is closed when the
+//! previous block has been released and no thread is running a call in it. Then its order is known,
+//! and the next epoch opens at once. The pipeline therefore sees one block at a time, which has
+//! already run.
 //!
-//! *Alone*, a call finds no epoch. The sequencer wakes, opens one, runs the call by itself, closes,
-//! syncs: no other thread and no timer has a part in it.
+//! *A single client's* call finds no open epoch. The sequencer wakes, opens one, runs the call
+//! itself, closes and syncs; no other thread and no timer takes part.
 //!
-//! *Between epochs* none is open where something wants the state at a boundary: a checkpoint, a
-//! question about a key, a change of the schema or of parameters. Versions that nothing needs are
-//! freed between two epochs as well, since the store frees none while a block is written.
+//! *Between epochs.* No epoch is opened where a task needs the state at a block boundary: a
+//! checkpoint, a query about an idempotency key, a schema or parameter change. Unneeded versions
+//! are also freed between two epochs, since the store frees none while a block is written.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The live engine: the pipeline with threads, a clock, a disk and clients.
+//! The live engine: runs the block pipeline with threads, a clock, a disk and clients.
 //!
 //! ```text
 //!   sessions ─ submit ─► queue ─► cut ─► order ─► append, fdatasync ─────────┐
@@ -7,49 +7,49 @@
 //!                                                 the sequencer thread                  record
 //! ```
 //!
-//! What may happen when is the [`Pipeline`]'s to say: the sequencer tells it what has happened and
-//! does what it answers. A block's order is on disk before any of its results is released and
-//! before any reader can see it: the snapshot that sessions read is the last published block. Its
-//! result is written afterwards and waits for no sync, since it can be computed again.
+//! The [`Pipeline`] decides which step may happen when: the sequencer reports events to it and
+//! performs the actions that it returns. A block's order is on disk before any of its results is
+//! released and before any reader can see it: sessions read the snapshot of the last published
+//! block. Its result is written later, without waiting for a sync, since it can be recomputed.
 //!
-//! *In turn or at the same time.* A hand-over to another thread and back costs some 60 microseconds
-//! here, more than a quick sync hides. So the order is synced by the log thread while the block is
-//! executed only where both of the last ones took longer than [`sequencer::OVERLAP_MIN`];
-//! otherwise the
-//! sequencer does the one and then the other. Where blocks must run before their order is known,
-//! or rows are logged beside them, the order is written behind the execution.
+//! *Sync and execution, serial or parallel.* Handing work to another thread and back takes about 60
+//! microseconds here, more than the overlap with a fast sync saves. The log thread therefore syncs
+//! the order during execution only if the last sync and the last execution both took longer than
+//! [`sequencer::OVERLAP_MIN`]; otherwise the sequencer does one after the other. Where blocks must
+//! run before their order is known, or rows are logged as well, the order is written after the
+//! execution.
 //!
-//! *Blocks that overlap.* Where the protocol's snapshots lie two blocks back, or it plans ahead,
-//! the next batch is cut while a block is under way, and prepared beside it ([`stages`]). A batch
-//! takes half of what is asked at a time, and the next one waits for as many: so clients fall into
-//! two halves, one in the block that is finished and one in the block that is prepared. A block
-//! that nothing waits behind is finished alone, and the next one is cut when a request comes. What
-//! is quick is done by the sequencer itself, as ever, and in whole batches. Readers see states of
-//! the serial order only ([`Engine::newest`]).
+//! *Overlapping blocks.* If the protocol's snapshots lag two blocks behind, or it plans ahead, the
+//! next batch is cut while a block is in progress, and prepared in parallel ([`stages`]). A batch
+//! takes half of the current requests, and the next one waits for as many, so clients form two
+//! halves: one in the block being finished, one in the block being prepared. A block without a
+//! successor is finished alone, and the next one is cut when a request comes. Short blocks are
+//! still executed by the sequencer itself, in whole batches. Readers see states of the serial order
+//! only ([`Engine::newest`]).
 //!
-//! *As they arrive.* Under an online protocol nothing is cut: calls run in a block that is open
-//! while the one before it is synced, see [`arriving`].
+//! *As they arrive.* Under an online protocol no batch is cut: calls run in an open block while the
+//! previous one is synced, see [`arriving`].
 //!
-//! *Ordered by others.* Where other nodes take part in the order, requests go to
-//! [`remote_orders`](crate::remote_orders) and come back in batches that hold those of any node;
-//! the first step above is theirs, and the second one where their log is the ledger's. A client is
-//! answered when its block was released here.
+//! *Ordered by a cluster.* Where other nodes take part in ordering, requests go to
+//! [`remote_orders`](crate::remote_orders) and return in batches that hold requests of any node.
+//! The first step above is theirs, and so is the second if their log is the ledger's. A client is
+//! answered when its block has been released on this node.
 //!
-//! *Deferred transactions.* A protocol may decide that a transaction runs in a later block. Its
-//! block says so, and the transaction joins a later one without being ordered again; its client
-//! hears how the last attempt ended. Until none is left, blocks are cut for their sake. A node that
-//! stops finishes them; one that is killed finds them again in its ledger.
+//! *Deferred transactions.* A protocol may defer a transaction to a later block. Its block records
+//! that, and the transaction joins a later one without being ordered again; its client receives the
+//! outcome of the last attempt. While any are deferred, blocks are cut for them even without new
+//! requests. A node that stops finishes them; a node that was killed finds them in its ledger.
 //!
-//! *When the disk is full*, and the node [waits for room](Beside::waits_for_room), the block at
-//! hand waits, what is submitted meanwhile is refused (53100), readers go on, and so does the
-//! engine when there is room: behind what a new start would find in the log.
+//! *When the disk is full*, and the node [waits for room](Beside::waits_for_room), the current
+//! block waits, new submissions are refused (53100), and readers continue. Once there is room the
+//! engine continues too, from what a new start would find in the log.
 //!
-//! *When the disk fails*, the state in memory is ahead of what is durable and what reached the disk
-//! is not known, so nothing is tried again: the engine takes no more writes, for good. Clients
-//! whose transactions are in the block at hand are told 53100 (the disk is full) or 58030, and that
-//! the next start finds out whether it is in the ledger; those of later ones are told 25006, and
-//! that they are in no block. Readers go on: what they see is the last block that was durable, and
-//! what was acknowledged is in the ledger. At a halt for another reason, blocks that were
+//! *When the disk fails*, the state in memory is ahead of the durable one, and it is unknown what
+//! reached the disk. Nothing is retried: the engine accepts no more writes until it is restarted.
+//! Clients with a transaction in the current block get 53100 (disk full) or 58030, and learn that
+//! the next start determines whether it is in the ledger; those with later ones get 25006: their
+//! transactions are in no block. Readers continue on the last durable block, and everything that
+//! was acknowledged is in the ledger. After a halt for another reason, blocks that were
 //! [held back](crate::journal) are written first.
 
 mod arriving;

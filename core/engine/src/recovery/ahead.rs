@@ -1,20 +1,20 @@
-//! Blocks on their way into a replica: read, checked by their bytes, and compiled.
+//! Read-ahead for recovery: reads blocks, verifies their bytes and compiles their requests.
 //!
 //! ```text
-//!   disk ─► BlockReader ─► decode ─► ChainVerifier ─► compile ─► [ some blocks ] ─► executed
+//!   disk ─► BlockReader ─► decode ─► ChainVerifier ─► compile ─► [ a few blocks ] ─► execution
 //!              row logs ─► frames ───────────────────────────┘
 //! ```
 //!
-//! With more than one worker this is done by a thread of its own, a few blocks ahead of execution.
-//! What is compiled ahead is compiled under the schema of the newest block that was executed: after
-//! a schema change, blocks are handed on uncompiled until that change has been executed.
+//! With more than one worker this runs in its own thread, a few blocks ahead of execution. Requests
+//! are compiled under the schema of the newest executed block. After a block that changes the
+//! schema, blocks are therefore passed on uncompiled until that block has been executed.
 //!
-//! The reader is a few orders ahead of what is handed on, since one of them may
-//! [skip](replica::skip) a block before it. It stops before a block that [fails](crate::watchdog),
-//! unless that is skipped, and then reads to the end without handing anything on.
+//! The reader stays a few orders ahead of the block that it passes on, since a later block may
+//! [skip](replica::skip) an earlier one. At a block that [fails](crate::watchdog) and is not
+//! skipped, it stops passing blocks on, but reads to the end.
 //!
-//! Where others take part in the order, an order without a result may not be theirs too: it is
-//! counted, and not handed on. The orderer delivers it again, or takes it back.
+//! Where several nodes take part in ordering, an order without a result may not be agreed yet. It
+//! is counted and not passed on; the orderer will deliver it again or withdraw it.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,24 +1,25 @@
-//! Blocks that become a state together, without their protocol.
+//! Recovery of several consecutive blocks at once, without running their protocol.
 //!
-//! | Way | What makes the rows | Needs |
+//! | Way | What produces the rows | Requires |
 //! |---|---|---|
-//! | rows | the row logs' newest images | frames of every logger |
+//! | rows | the newest row images in the row logs | frames of every logger |
 //! | pieces | PACMAN, pipelined, all workers | a protocol whose serial order is the block's |
 //! | serial | one transaction after another | the same |
 //!
-//! All three end with the effects root of every block held against its header: key by key, the rows
-//! before, the rows after and the heights between are those that the ledger recorded. What else
-//! execution says of a header, the parameters and the snapshot, is compared before. Rows are
-//! compared before anything is written, so that a row log that is not what it should be costs
-//! nothing but the reading; pieces are compared afterwards. *Outcomes* are not told again: that the
-//! recorded ones are the ledger's is checked by their root, that they are what execution gives is
-//! checked by executing, which is what `verify` does.
+//! All three end with a check of every block's effects root against its header: for each key, the
+//! rows before, the rows after and the heights of change must be those that the ledger recorded.
+//! The header's other inputs to execution, the parameters and the snapshot, are checked first. With
+//! row logs the check comes before anything is written, so that a bad log costs no more than
+//! reading it; with replay it comes afterwards. *Outcomes* are not recomputed. Their root shows
+//! that the recorded ones are the ledger's; that execution produces them is shown by executing the
+//! block, as `verify` does.
 //!
-//! *Ad-hoc transactions.* The thesis logs them row by row, having no program to run again. The
-//! ledger has one for each: a statement's text, or what a client's COMMIT was lowered to. They are
-//! commands like any other (a node that [logs rows](Entry) has other reasons), and since texts that
-//! come once make programs that are analysed once, a part ends where it would have more than
-//! [`PROGRAMS_MAX`] of them; its next block is executed.
+//! *Ad-hoc transactions.* The thesis logs their rows, since it has no program to run again. Here
+//! the ledger holds a program for each: a statement's text, or the one that a client's COMMIT was
+//! lowered to. They are replayed as commands like any other (a node that [logs rows](Entry) does so
+//! for other reasons). But a text that occurs once is a program that is analysed for one use, so a
+//! part ends before it would hold more than [`PROGRAMS_MAX`] programs, and its next block is
+//! executed.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

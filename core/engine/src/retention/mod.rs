@@ -1,4 +1,4 @@
-//! Which blocks of the past can be read: time travel, and what bounds its memory.
+//! Retention of past blocks: which can be read (time travel), within what memory limit.
 //!
 //! ```text
 //!   block ──► publish ──► here: note it, retain what the policy names ──► collect
@@ -6,38 +6,39 @@
 //!         retained         ▼            since the last collection
 //!   ──●────────●────────●──┬────────●────┬────────────► newest
 //!     │        named       └ by rules    └ every block can be read
-//!     └ the oldest goes first when undo memory passes its limit
+//!     └ the oldest is released first when undo memory exceeds its limit
 //! ```
 //!
-//! A block is *readable* if it is retained, by a rule of the [`Policy`] or by a name, or if it came
-//! since the last collection (every few blocks). What lies between two readable blocks is dropped,
-//! so a retained block costs the rows that have changed between it and the next one, once each,
-//! however often they did (`storage`, module `sweep`).
+//! A block is *readable* if it is retained, by a rule of the [`Policy`] or by a name, or if it is
+//! newer than the last collection (which runs every few blocks). Versions that no readable block
+//! sees are dropped. A retained block therefore costs one version for each row that changed between
+//! it and the next readable block, however often the row changed (`storage`, module `sweep`).
 //!
-//! *Names outlast the node, versions do not.* A name is written down ([`names`]) and has an owner,
-//! and only the owner gives it up. But versions are memory, and a start has those alone that it
-//! makes again: it begins with a checkpoint, and retains the named blocks among those that it
-//! executes behind it. An older one is listed as lost, and a query that asks for it is told why.
+//! *Names survive a restart, versions do not.* A name is stored on disk ([`names`]) and has an
+//! owner; only the owner can remove it. Versions exist in memory alone. Recovery begins with a
+//! checkpoint and recreates the versions of the blocks that it executes after it, and retains the
+//! named ones among these. An older named block is listed as lost, and a query for it fails with
+//! the reason.
 //!
-//! *Where blocks overlap*, not each height is a state of the serial order ([`states`]). One that is
-//! none is neither retained nor shown: a rule retains the next one in its place.
+//! *Overlapping blocks.* Not every height is then a state of the serial order ([`states`]). One
+//! that is not is neither retained nor shown to readers; a rule retains the next one instead.
 //!
 //! # The limit
 //!
-//! When undo versions, index entries that only older snapshots see, and tables that were dropped
-//! from under them take more than `undo_bytes_max`, and what the next collections will free does
-//! not change that, something is given up, and again until it does, the oldest first: a block that
-//! only a rule retains, as long as there is one; then whichever is older of a named block and the
-//! snapshots of sessions, where a session's has seen at least [`LEASE_BLOCKS_MIN`] blocks come. A
-//! reader of such a block is told *snapshot too old* and never a wrong row; a name that was given
-//! up stays listed as lost. So undo memory is bounded by the limit and what the youngest blocks
-//! write, and no writer waits.
+//! The limit `undo_bytes_max` applies to undo versions, index entries that only older snapshots
+//! see, and dropped tables that are still read. While they exceed it, and the next collections
+//! would not change that, snapshots are given up one by one: first the oldest block that only rules
+//! retain, as long as there is one (before the last few of these, an older name or session's
+//! snapshot); then the oldest named block or session's snapshot. These two kinds are kept until at
+//! least [`LEASE_BLOCKS_MIN`] further blocks have been published. A reader of a block that was
+//! given up gets the error *snapshot too old*, never a wrong row; a name stays listed as lost. So
+//! undo memory is bounded by the limit plus what the youngest blocks write, and no writer waits.
 //!
 //! # Times
 //!
-//! A block's time is in its header and never runs backwards. *The block at a time* is the newest at
-//! or before it: known of a retained block together with the time of the block after it, and of
-//! the newest [`RECENT_BLOCKS`].
+//! A block's time is in its header and never decreases. *The block at a time* is the newest block
+//! at or before that time. It is known for retained blocks, each kept with the time of the block
+//! after it, and for the newest [`RECENT_BLOCKS`].
 
 mod names;
 mod policy;

@@ -1,23 +1,23 @@
-//! One set of electors is followed by another: who the next ones are is certified by those before.
+//! Succession of elector sets: each new set of voters is certified by the one before it.
 //!
 //! ```text
 //! bytes        succession
-//! 6 + 40 m     the electors that follow     `electors`
-//! 91 + 72 n    certificate                  by those before, of a block for which the others are
-//!                                           in force: it has their hash
+//! 6 + 40 m     the next electors        `electors`
+//! 91 + 72 n    certificate              by the previous ones, of a block for which the next ones
+//!                                       are in force: it has their hash
 //! ```
 //!
-//! Who a block is for follows from its order header, which names the parameters in force by their
-//! hash, and them from the ledger. A vote says it too. So a certificate of any block that is for
-//! other electors says who they are, to a reader who knows the ones before and nothing else. A
-//! reader who knows the first block alone goes from one set of electors to the next.
+//! A block's electors follow from its order header, which names the parameters in force by hash,
+//! and these name the electors. A vote contains their hash too. A certificate of any block under
+//! other electors therefore tells who they are to a reader that knows only the previous ones.
+//! Starting from the first block alone, a reader can go from one set of electors to the next.
 //!
-//! *From which height on* the others count is the ledger's: no certificate of those before is
-//! believed of a block that is for others, but as the word for who these are. By *which block* they
-//! give that word is not agreed on, and it need not be: it can be the first one or a later one, and
-//! one set can be passed over. So members that were away, or that have gone, hold up nothing as
-//! long as enough of those before are left. Heights ascend from one succession to the next, so that
-//! an old word does not lead back.
+//! *The height from which the new set votes* is fixed by the ledger. A certificate that the old set
+//! signs for a block of the new one proves nothing but who the new electors are. Which block the
+//! old set certifies for this is not agreed, and need not be: it can be the first one or a later
+//! one, and one set can be passed over. Members that are away or have left therefore delay nothing,
+//! as long as enough of the old set remain. Heights ascend from one succession to the next, so an
+//! old certificate cannot lead back to an earlier set.
 
 use types::{Height, Result};
 

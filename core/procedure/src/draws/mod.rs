@@ -1,17 +1,19 @@
-//! Where in a program a random value is drawn.
+//! Assigns each random draw in a program its position, so that all replicas draw the same values.
 //!
-//! An expression is pure, `random()` too: it is a function of a seed, a lane and a position (see
-//! [`chance`](crate::chance)). The compiler leaves a call without them, marked by a number of its
-//! own; [`place`] gives each its place, once a program is complete:
+//! Expressions are pure, `random()` included: it is a function of a seed, a lane and a position
+//! (see [`chance`](crate::chance)). The compiler emits a call without these arguments, marked with
+//! a unique number; [`place`] adds them once the program is complete:
 //!
-//! * seed and lane are two more parameters, behind those that a caller sees, so all who know a
-//!   program's arguments beforehand know its draws as well: planners of keys, queues, replay;
-//! * the position counts places in the order of execution. Along a block it is a constant. Where
-//!   two branches meet it is behind the longer one; a loop that draws carries it from turn to turn;
-//! * a query numbers the rows that it draws for ([`Query::Numbered`]).
+//! * seed and lane become two further parameters, after those visible to the caller. Code that
+//!   knows a program's arguments in advance, such as key planners, queues and replay, thus knows
+//!   its draws as well;
+//! * the position counts draws in execution order. In straight-line code it is a constant. Where
+//!   two branches join, counting continues after the longer one; a loop that draws carries the
+//!   position from turn to turn;
+//! * a query numbers the rows for which it draws ([`Query::Numbered`]).
 //!
-//! Values of [`sequences`](crate::sequences) are placed in the same way, those of each sequence by
-//! themselves, and have one parameter more for each; how many a program takes is [counted](count).
+//! Values of [`sequences`](crate::sequences) are placed in the same way. Each sequence has its own
+//! count and adds one parameter; how many values a program takes is [counted](count).
 //!
 //! ```text
 //!   INSERT … VALUES (random())          let r3 := random(seed, lane, 0)
@@ -21,11 +23,12 @@
 //!   SELECT random() FROM t              select random(seed, lane, n)  of  t numbered from r5
 //! ```
 //!
-//! *Invariant.* A position depends on the program and on its path alone. So a draw is the same on
-//! every replica, on any number of threads, after a restart, and for a step that runs again alone.
-//! Two calls of equal mark in one step or row are one draw: an expression may be copied.
+//! *Invariant.* A position depends on the program and its execution path alone. A draw is therefore
+//! the same on every replica, with any number of threads, after a restart, and when a single step
+//! is run again. Two calls with the same mark in one step or row are one draw, so an expression may
+//! be copied.
 //!
-//! *Cost.* A program that does not draw has neither parameters nor registers for it.
+//! *Cost.* A program that does not draw gets no additional parameters or registers.
 
 mod count;
 mod registers;

@@ -1,8 +1,8 @@
-//! The simulation step, laid out for the steps behind it.
+//! The simulation step, with its results laid out for the steps after it.
 //!
-//! Every worker appends what its transactions did to arrays of its own, a [`Lane`]; a transaction
-//! is a handful of spans in one. Reads and writes carry the number of their record (see
-//! [`RecordNumbers`]), so that edges need twelve bytes an access and no hash.
+//! Each worker appends the reads and writes of its transactions to its own arrays, a [`Lane`]; a
+//! transaction is a few index ranges in one lane. Reads and writes refer to records by number (see
+//! [`RecordNumbers`]), so building the edges needs twelve bytes for each access and no hashing.
 //!
 //! ```text
 //!   lane 0   reads   [ T0 T0 T0 T3 T3 … ]     Read { number, value? }
@@ -11,10 +11,10 @@
 //!            patches [ T0 T0 …          ]     columns that a blind update assigns
 //! ```
 //!
-//! An update that looks at no column of its row (`SET a = $1`) means the same wherever it stands
-//! in the serial order: it is evaluated here, while it is in the cache, and is only a few column
-//! values from then on. Lanes are used again by the next block, so that a transaction allocates
-//! nothing here once they have grown.
+//! An update that reads no column of its row (`SET a = $1`) has the same effect anywhere in the
+//! serial order. It is evaluated here, while its data are in the cache; later steps see only the
+//! few column values that it assigns. The next block reuses the lanes, so that a transaction
+//! allocates nothing here once they have grown.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,24 +1,25 @@
-//! The driver: workers, retries, and the order that came of it.
+//! Driver for the online protocols: workers, retries after conflicts, and the final serial order.
 //!
 //! ```text
-//!   worker 0   T0 T1 T2 ✗T3 T4 ·T3 …      ✗ conflict: put aside; · again, after the next one
+//!   worker 0   T0 T1 T2 ✗T3 T4 ·T3 …      ✗ conflict: set aside; · retried after the next one
 //!   worker 1   T8 T9 ✗T10 T11 ·✗T10 …
 //!                                 │ too many conflicts
-//!   afterwards                    └► T10, alone ──► sort the places ──► renumber the stamps
+//!   at the end of the block       └► T10, alone ──► sort positions ──► renumber the stamps
 //! ```
 //!
-//! *Back-off is other work.* A transaction that meets a conflict is put aside while its worker runs
-//! the next one; with none left the worker gives up its processor before it tries again, then
-//! sleeps. A transaction that has met [`CONFLICTS_MAX`] conflicts waits for the end of the block,
-//! when no other runs: so every transaction ends, no client is told to try again because of others,
-//! and no transaction waits for long.
+//! *Back-off.* A worker sets a transaction that met a conflict aside and runs the next one before
+//! it retries. With no other work left it yields its processor before a retry, and after further
+//! conflicts sleeps. A transaction that has met [`CONFLICTS_MAX`] conflicts is run at the end of
+//! the block, when no other runs. So every transaction ends, no client is asked to retry because of
+//! a conflict, and no transaction waits for long.
 //!
-//! *Open and closed.* A [`Worker`] is given calls, and does not mind where they come from: a live
-//! node's threads give it one after another while the epoch is open; of a closed block it takes the
-//! next group that no worker has. What is put aside is tried again behind each new call, and when
-//! there is none.
+//! *Open and closed blocks.* A [`Worker`] is given calls and does not depend on their source. In an
+//! open epoch, the threads of a live node pass them in one by one; for a closed block, the workers
+//! claim groups of transactions until none is left. Transactions that were set aside are retried
+//! after each new call, and when there are no new calls.
 //!
-//! *Invariants.* Each transaction ends once and has one place. Alone, none meets a conflict.
+//! *Invariants.* Each transaction ends exactly once and has exactly one position. A transaction
+//! that runs alone meets no conflict.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -1,15 +1,15 @@
-//! Removal of what does not lead to a chosen set of steps: a backward slice (Weiser, 1981).
+//! Backward slicing (Weiser, 1981): removes all steps that do not contribute to chosen ones.
 //!
-//! A step stays if it is chosen (a *root*), if it gives a register that a step which stays reads,
-//! or if it decides whether, or how often, one of them runs. Unlike `procedure::prune` this removes
-//! reads, and values that may fail: the transaction has committed, so nothing failed.
+//! A step is kept if it is chosen (a *root*), if it defines a register that a kept step reads, or
+//! if it controls whether or how often a kept step runs. Unlike `procedure::prune`, this also
+//! removes reads and expressions that may fail: the transaction has committed, so none failed.
 //!
-//! *Who leaves.* `Return`, `Exit` and `Continue` stay where they can keep a step that stays from
-//! running: for a `Return` that is every later step and every step of the loops around it, for the
-//! others every step of the loop that they leave, and what that loop carries. Marks start from
-//! nothing and only grow, so leavers do not keep each other.
+//! *Jumps.* A `Return`, `Exit` or `Continue` is kept if it can prevent a kept step from running.
+//! For a `Return` these are all later steps and all steps of the enclosing loops; for the other two
+//! they are all steps of the loop that they target, and its carried registers. Marking starts
+//! from the empty set and only adds, so jumps do not keep each other alive.
 //!
-//! Marking goes on until nothing changes, as loops carry registers backwards.
+//! Marking is repeated until a fixed point, since loops carry registers from one turn to the next.
 
 use procedure::analysis::visit;
 use procedure::step::{Block, Carried, Step};

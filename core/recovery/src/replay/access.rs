@@ -1,9 +1,9 @@
-//! What a piece sees: the newest state, which it changes at once.
+//! Row access for a piece of a transaction during replay: reads and updates the newest state.
 //!
-//! No workspace and no undoing: the transaction has committed, so the piece will not fail, and the
-//! order in which pieces run is such that no other piece is at the rows that it touches. Accesses
-//! to [virtual tables](crate::analysis::virtual_table) are what the piece is told by others, tells
-//! them, or notes.
+//! There is neither a private workspace nor undo by transaction: it is known to have committed, so
+//! the piece cannot fail, and the replay schedule ensures that no other piece uses the same rows at
+//! the same time. Accesses to [virtual tables](crate::analysis::virtual_table) fetch results of
+//! other pieces, export results to them, or note key spaces.
 
 use std::ops::ControlFlow;
 use std::sync::OnceLock;

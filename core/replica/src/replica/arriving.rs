@@ -1,21 +1,22 @@
-//! An epoch: a block that is open, and what it is when it is closed.
+//! Epochs: opening a block in which calls run as they arrive, closing it and sealing it.
 //!
 //! ```text
 //!   open ──► calls are admitted, run by the protocol ──► close ──► seal
-//!   height,                                                     places,   headers,
-//!   time                                                        changes   effects
+//!   height,                                              positions, headers,
+//!   time                                                 changes    effects
 //!               └─ the block before may be sealed and synced ─┘   └─ the next one may be open
 //! ```
 //!
-//! *What the next epoch needs of this one* is there when it is closed: its rows are in the store
-//! under their last stamps, its net changes are told by handles that later writes leave alone, and
-//! what it decided about keys is known. Hashing all that is left to [`Replica::seal_closed`],
-//! beside the epoch behind it. A block with schema or parameter changes is sealed before that is
-//! opened.
+//! *What the next epoch needs of this one* is complete at its close: its rows are in the store
+//! under their final stamps, its net changes are held by handles that later writes do not affect,
+//! and its decisions about idempotency keys are known. Hashing all of this is left to
+//! [`Replica::seal_closed`], in parallel with the next epoch. A block with schema or parameter
+//! changes is sealed before the next one is opened.
 //!
-//! *The order of the block.* Those that ran, in the serial order that they took; those that might
-//! not run; schema and parameter changes with what follows them. So a replica that executes the
-//! block in its order admits as the entry did: see [`AdmissionControl`].
+//! *The order of the block.* First the transactions that ran, in their serial order; then those
+//! that were not allowed to run; then schema and parameter changes with all that follows them. A
+//! replica that executes the block in this order thus admits the same transactions as the node on
+//! which they arrived: see [`AdmissionControl`].
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! The replica: a value that ordered batches go into and results come out of.
+//! The replica: a deterministic state machine from ordered batches to results.
 //!
-//! No clock, no file, no socket and no thread but the worker pool's: what a block becomes is a
-//! function of the batches before it. A live node, recovery, `verify`, a simulation and a test all
-//! run this same code.
+//! It uses no clock, file or socket, and no threads but the worker pool's: the outcome of a block
+//! is a function of the batches before it. A live node, recovery, `verify`, the simulation and the
+//! tests all run this code.
 //!
 //! ```text
 //!   requests ─► order ─► plan ─────────► prepare ─► finish ─────────────────► publish
@@ -10,24 +10,25 @@
 //!               (hash)   split at DDL    part one   outcomes, result header   came to
 //! ```
 //!
-//! *Steps of a block.* A batch may hold schema and parameter changes anywhere. What stands before
-//! the first is run by the protocol; then the change by itself, what follows one by one on the
-//! newest state up to the next change, and so on: one height, one result.
+//! *Steps of a block.* A batch may hold schema and parameter changes anywhere. The transactions
+//! before the first change are run by the protocol. Then the change runs alone, the following
+//! transactions one by one on the newest state up to the next change, and so on, all under one
+//! height and with one result.
 //!
-//! *Where transactions run as they arrive*, the order is known only when they have run, so the
-//! order header is made together with the result, with the envelopes in the serial order that they
-//! took, those that may not run behind the others; executing such a block again means one by one. A
-//! live node opens it before it has any ([`arriving`]). Where there is no such order, the result
-//! holds the rows that the block left ([`images`](crate::images)).
+//! *Where transactions run as they arrive*, the order is known only after they have run. The order
+//! header is then made together with the result. It lists the envelopes in the serial order that
+//! they took, followed by those that were not allowed to run; executing such a block again runs
+//! them one by one. A live node opens the block before it has any envelopes ([`arriving`]). Where
+//! no serial order exists, the result holds the rows that the block left
+//! ([`images`](crate::images)).
 //!
-//! *Blocks that overlap.* A block may be planned and prepared while the one before it is finished,
-//! on the snapshot that its order names: the lag of the protocol, the last barrier, and what the
-//! proposer and the clients of the batch had seen, which its envelopes and its order header say. So
-//! a replica that executes the ledger again, one block after the other, prepares each on the same
-//! one.
+//! *Blocks that overlap.* A block may be planned and prepared while the previous one is being
+//! finished. Its snapshot follows from its envelopes and order header: from the protocol's snapshot
+//! lag, the last barrier, and what the proposer and the batch's clients had seen. So a replica that
+//! executes the ledger again, one block after another, prepares each on the same snapshot.
 //!
-//! *At most once.* What a block decides about a key counts from the first block on that is certain
-//! to be planned afterwards, `carry_lag` later, so that all replicas admit alike.
+//! *At most once.* A block's decision about an idempotency key takes effect from the first block
+//! that is certain to be planned after it, `carry_lag` blocks later, so all replicas admit alike.
 
 mod admission;
 mod arriving;

@@ -1,16 +1,17 @@
-//! CometBFT: each node has one as its child, and executes what more than two thirds have signed.
+//! CometBFT as the orderer: each node runs it as a child process, and executes the blocks that more
+//! than two thirds of the validators have signed.
 //!
 //! ```text
 //! cluster/first-block/   the ledger's first block, as `init` made it
 //! cometbft/              the child's home: keys, genesis, peers, its blocks
 //! ```
 //!
-//! A member without a ledger begins with the first block, and its CometBFT gets every block behind
-//! it from the others, with the signatures that prove it: what one member says is not believed.
-//! Its port for others is the one behind the member's own.
+//! *Joining.* A member without a ledger starts from the first block. Its CometBFT fetches all later
+//! blocks from its peers, with the signatures that prove them, so no single member has to be
+//! trusted. CometBFT's peer-to-peer port is the member's own port plus one.
 //!
-//! Who validates follows the ledger's members. One that comes connects to those that are there, so
-//! their lists of peers stay as they are.
+//! *Validators* follow the ledger's members. A new member connects to the existing ones, so their
+//! lists of peers need not change.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,8 @@
-//! Who may talk to this node, where what orders does not depend on it.
+//! Which members may connect to this node, where the orderer has no membership of its own.
 //!
-//! It listens to a member's key from when the block that names it is executed, until one
-//! is executed that names it no more. What the orderer does is none of this; so a member that was
-//! removed has to be kept from the topic by the brokers.
+//! The node accepts a member's key from the execution of the block that names it, until a block is
+//! executed that no longer names it. This does not govern access to the orderer: a removed member
+//! has to be kept from a Kafka topic by the brokers.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -1,6 +1,8 @@
-//! A member votes: a thread that signs and counts, a task for each other member that sends.
+//! A member votes on results: one thread signs and counts, and one task for each other member
+//! sends.
 //!
-//! What is signed, kept and counted is [`ledger::votes`]; here it is given threads and messages.
+//! What is signed, kept and counted is defined in [`ledger::votes`]; here it gets threads and
+//! messages.
 //!
 //! ```text
 //! sequencer ─ block ─► inbox ─┐                        ┌─► outbox ─► a task for each member
@@ -8,17 +10,17 @@
 //! tasks ── certificates ► …  ─┘   Tally                └─► engine: halt, if it has diverged
 //! ```
 //!
-//! The sequencer leaves a height and a hash, and waits for nothing. All that others leave is
-//! bounded: of a member so many votes and certificates as one message holds, of blocks so many as
-//! the tally keeps.
+//! *Bounds.* The sequencer leaves a height and a hash in an inbox and never waits. All that is left
+//! for the thread is bounded: per member as many votes and certificates as one message holds, and
+//! as many blocks as the tally keeps.
 //!
-//! **Who votes** follows from the ledger's members. A certificate of a block that is for others, by
-//! those who voted before, is kept as the [succession](ledger::votes::succession) that says so, and
-//! the others' votes count from there on. A node that lacks it asks for it.
+//! **The electorate** follows the ledger's members. When a block changes it, the former electors
+//! certify that block. This certificate is kept as the [succession](ledger::votes::succession) to
+//! the new electors, whose votes count from there on. A node that lacks it asks others for it.
 //!
-//! **A node that was away** asks for the certificates behind its own before it adds newer ones, so
-//! that its file has no gap where another member's has none. Who cannot be reached is not waited
-//! for.
+//! **A node that was away** asks for the certificates that follow its last one before it adds newer
+//! ones, so that its file has no gap where another member's has none. It does not wait for members
+//! that cannot be reached.
 
 mod fetching;
 pub mod heard;

@@ -1,12 +1,13 @@
-//! Whether a ledger that was taken from one member is the cluster's: the others' word for it.
+//! Whether a ledger copied from one member is the cluster's ledger, by what the other members say.
 //!
 //! ```text
 //! before   every member   your newest certificate? ──► of block c
 //! then     one member     its ledger, up to head h ──► its result of block c is the certified one?
-//!          the others     your order of block h?       where nothing is certified
+//!          the others     your order of block h?       only where nothing is certified
 //! ```
 //!
-//! What is above the certified block is not taken: Raft sends it, as to any member that was away.
+//! Blocks above the certified one are not taken from the copy: Raft sends them, as to any member
+//! that was away. With nothing certified, a member with another order of block h refutes the copy.
 
 use std::sync::Arc;
 use std::time::Duration;

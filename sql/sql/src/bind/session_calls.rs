@@ -1,14 +1,16 @@
-//! Functions that act on the session, or on the node around it, instead of looking at data:
-//! advisory locks, notifications, settings, other sessions, the clock.
+//! Functions that act on the session or its node rather than compute from data: advisory locks,
+//! notifications, settings, other sessions, the clock.
 //!
-//! No block could compute them again, so they are called by the session itself, one after the
-//! other as they stand in a SELECT without FROM, before the values of its row are:
+//! Replicas that execute a block could not compute their results again. So they are not part of a
+//! program for a block: the session itself calls them, one after the other as they stand in a
+//! SELECT without FROM, before the values of the row are computed:
 //!
 //! ```text
 //!   SELECT pg_try_advisory_lock($1) AS locked, 1   ─►  r1 := pg_try_advisory_lock(r0);  (r1, 1)
 //! ```
 //!
-//! They stand where they are called exactly once: not in a branch of CASE or behind AND.
+//! *Invariant.* They are accepted only where they are called exactly once per statement: not in a
+//! branch of CASE, nor on the right of AND.
 
 use std::ops::ControlFlow;
 

@@ -1,20 +1,24 @@
-//! Foreign keys at a statement's end.
+//! Foreign-key checks that are deferred to the end of a statement.
 //!
-//! A parent may come, and a child go, by the same statement that needs it. Most statements cannot
-//! bring that about: they change no table that their foreign keys lead to, and each row is checked
-//! when it is written. Of the others the rows are kept, and looked at again when all is changed:
+//! One statement may add a child before its parent, or delete a parent before its child. Most
+//! statements cannot: they change no table at the other end of their foreign keys, and so each row
+//! is checked when it is written. The other statements keep the rows that they write, and check
+//! them after all changes:
 //!
 //! ```text
 //!   rows kept ─► change, row by row ─► the same rows again: a parent there? no child left behind?
 //! ```
 //!
-//! Rows that go because others do are found before the first of them goes, along the ways that
-//! CASCADE will take. Rows that follow another key (ON UPDATE) or lose theirs (SET NULL) do not
-//! wait, since what they come to is known when they are written.
+//! Rows that CASCADE will delete are found before the first row is deleted, by following the
+//! foreign keys as CASCADE will.
 //!
-//! RESTRICT waits as well, as PostgreSQL's does, but minds even where another row has the key now.
-//! PostgreSQL looks for children between one CASCADE and the next, and so refuses some statements
-//! after which no child is left; here the end counts.
+//! *Not deferred.* Child rows whose keys are changed by ON UPDATE or set to NULL: their new values
+//! are known when they are written, and are checked then.
+//!
+//! RESTRICT is deferred to the end too, as in PostgreSQL, but unlike NO ACTION it fails even where
+//! another row has the key by then. *Departure from PostgreSQL.* There RESTRICT looks for children
+//! between one CASCADE and the next, and so rejects some statements after which no child is left;
+//! here only the state at the end counts.
 
 use std::sync::Arc;
 

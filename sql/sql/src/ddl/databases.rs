@@ -1,8 +1,8 @@
-//! Databases, as the ledger records them that they are asked of.
+//! CREATE, ALTER and DROP DATABASE, as far as they concern the catalog.
 //!
-//! A database is a ledger of its own, which a node has made before this one records it: the record
-//! says which, and here is decided who may have it made, renamed and dropped. Folders and running
-//! ledgers are the nodes'.
+//! A database is a ledger of its own. The node creates it first, and then this ledger, where it was
+//! asked for, registers it by id. This module decides which roles may create, rename and drop
+//! databases; folders and running ledgers are the node's part.
 
 use std::sync::Arc;
 

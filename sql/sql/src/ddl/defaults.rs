@@ -1,9 +1,9 @@
-//! ALTER DEFAULT PRIVILEGES: what objects have that are yet to be made.
+//! ALTER DEFAULT PRIVILEGES: the privileges that objects get when they are created later.
 //!
 //! ```text
-//!   of a role, everywhere      begins with what the kind gives, may take that away
-//!   of a role, in one schema   begins with nothing, and adds to the former
-//!                              ─► both together are a new object's grants
+//!   of a role, in all schemas   starts from the kind's built-in default; REVOKE may reduce that
+//!   of a role, in one schema    starts empty; only adds to the entry for all schemas
+//!                               ─► both together are a new object's grants
 //! ```
 
 use std::collections::BTreeMap;

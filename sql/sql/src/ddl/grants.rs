@@ -1,7 +1,7 @@
-//! Owners and grants: what a statement changes of them, and what it takes to change anything else.
+//! Owners and grants: statements that change them, and the privileges that DDL statements need.
 //!
-//! A statement is judged before it is run, by the roles and grants that there are where it stands;
-//! foreign keys behind it, since only then it is known where they lead.
+//! A statement's privileges are checked before it is run, by the roles and grants in force at its
+//! place in the block. Foreign keys are checked after it, as only then their targets are known.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Organisations, their users and keys.
+//! CREATE, ALTER and DROP ORGANISATION: organisations, their users and keys.
 //!
-//! What an organisation has follows from its root key: whatever is changed in it bears that key's
-//! signature, but for what makes it, what ends it, and what a user takes back of its own. A role
-//! becomes a user if both agree: the root key, and who may alter the role.
+//! An organisation's root key controls it: every change to it must be signed by that key, except
+//! its creation, its removal, and a user's revocation of a key of its own. To make a role a user,
+//! both the root key and a role that may alter that role must agree.
 
 use std::sync::Arc;
 

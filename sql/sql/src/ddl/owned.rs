@@ -1,7 +1,7 @@
-//! DROP OWNED and REASSIGN OWNED: all that a role has, at once.
+//! DROP OWNED and REASSIGN OWNED: all objects of a role at once.
 //!
-//! What goes may hold on to what else goes: so all of it is dropped with what depends on it, and
-//! then it is looked whether anything went, or was changed, that is not the role's.
+//! Objects of the role may depend on each other. So DROP OWNED drops each with its dependants, and
+//! then, without CASCADE, fails if another role's object was dropped or changed by that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Approval policies: setting them, and what has them being changed.
+//! Approval policies: setting them, and enforcing them for schema changes.
 //!
-//! What has a policy is changed by a transaction that meets it: its rows, its definition, and the
-//! policy itself. The ledger's is asked for every transaction, but for what an organisation changes
-//! of its own, which may have to be quick: a key that is lost is revoked by its organisation alone.
+//! To change an object's rows, its definition or its policy, a transaction needs the approvals that
+//! the policy asks for. The ledger's own policy applies to every transaction except ALTER
+//! ORGANISATION: an organisation must be able to revoke a lost key alone and at once.
 
 use std::sync::Arc;
 

@@ -1,10 +1,12 @@
-//! Queries that the [`Analyst`](crate::plan::analyst::Analyst) runs: when a session asks it, and on
-//! which snapshot.
+//! Queries that a session gives to the columnar engine, the
+//! [`Analyst`](crate::plan::analyst::Analyst): which ones, and on which snapshot they run.
 //!
-//! Outside of a transaction that is the newest durable block's, as for every query. A transaction
-//! hands out its own, unless it has written: the analyst would not see that. What it reads is in no
-//! footprint, so a transaction that asked it may not write any more, if it is not READ ONLY anyway.
-//! For a query that the fast path can run too, a transaction which might still write stays with it.
+//! *Snapshot.* Outside a transaction: the newest durable block's, as for every query. Inside one:
+//! the transaction's own, unless it has written, since the analyst would not see those writes.
+//!
+//! *Consequence.* The analyst's reads are not recorded in the transaction's footprint (its read
+//! set), so COMMIT cannot validate them; after such a query the transaction may not write any more.
+//! So a transaction that may still write runs a query on the fast path (the row engine) if it can.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A session that moves to another node finds there what it has seen.
+//! Read-your-writes across nodes: a session that moves to another node finds what it has seen.
 //!
 //! ```text
 //!   node 1   INSERT ─► block 7          tally.seen_height is 7
@@ -6,14 +6,14 @@
 //!   node 3   a session of a pool, opened long ago:  SET tally.seen_height = 7 ─► here up to 7
 //! ```
 //!
-//! *A new session* waits, before its first statement, until its node has released what the cluster
-//! had ordered when it connected. So a client that loses a node and connects to another one needs
-//! nothing more. *A session that is there* is told by its client what that has seen elsewhere.
-//! *Linearizable reads* wait as a new session does, before each message that is not in a
-//! transaction block.
+//! *A new session* waits, before its first statement, until its node has executed what the cluster
+//! had ordered at the time it connected. So a client that loses its node and connects to another
+//! one needs nothing more. *An existing session* is told by its client, through
+//! `tally.seen_height`, what the client has seen elsewhere. *Linearizable reads* wait as a new
+//! session does, before each message outside a transaction block.
 //!
-//! Each wait is bounded by `tally.catch_up_timeout`, beside `statement_timeout`. With zero a new
-//! session takes its node as it is. A lone node waits for nothing.
+//! Each wait is bounded by `tally.catch_up_timeout` and by `statement_timeout`. If the former is
+//! zero, a new session takes its node as it is. A lone node never waits.
 
 use std::sync::Arc;
 use std::time::Duration;

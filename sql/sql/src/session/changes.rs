@@ -1,4 +1,4 @@
-//! Schema changes over a transaction's workspace: one way for all that make them.
+//! Schema changes in a transaction's workspace: the same code for all callers.
 //!
 //! ```text
 //!   by itself, in a block       newest state, no writes     ─┐
@@ -6,13 +6,14 @@
 //!   open transaction            its snapshot, its writes    ─┘    in the workspace alone
 //! ```
 //!
-//! Nothing is changed but the workspace, so a change that fails half way has changed nothing. In a
-//! block its catalog becomes the store's; an open transaction keeps it to itself, and COMMIT makes
-//! the same change again.
+//! *Atomicity.* Only the workspace is changed, so a change that fails half way has no effect on
+//! what is stored. In a block the new catalog becomes the store's. An open transaction keeps it
+//! private, and its COMMIT makes the same change again.
 //!
-//! *Cost.* A change by itself may take as long as the data asks for. Within a transaction each row
-//! that is written anew and each index entry that is built is paid for like any row, so that one
-//! request with many changes holds no block up for longer than others.
+//! *Cost.* A change by itself may take as long as its data needs. Within a transaction each row
+//! that is rewritten and each index entry that is built is charged to the transaction's limits like
+//! any row, so that one request with many changes holds a block up no longer than other requests
+//! do.
 
 use std::sync::Arc;
 

@@ -1,23 +1,25 @@
-//! Cursors: queries whose rows stay in the session, and are fetched as the client asks.
+//! Cursors: the rows of a query, kept in the session and fetched as the client asks.
 //!
 //! ```text
 //!   position   0    1    2   …   n   n + 1
-//!            start row1 row2   row n  end     FETCH k answers the next k, and stands on the last
+//!            start row1 row2   row n  end     FETCH k returns the next k, and stands on the last
 //! ```
 //!
-//! DECLARE runs its query, so a cursor has the rows of that moment whatever the transaction writes
-//! later, and what the query read is required at COMMIT as every read is. An error of the query is
-//! DECLARE's, where PostgreSQL may find it in a FETCH. Rows that an analyst makes as they are asked
-//! for are not made before that, unless they have to outlive the transaction (WITH HOLD).
+//! DECLARE runs the query. So a cursor shows the rows of that moment, whatever the transaction
+//! writes later, and COMMIT validates the query's reads like any others. An error of the query is
+//! reported by DECLARE, where PostgreSQL may report it at a FETCH. A query of the columnar engine,
+//! which produces rows on demand, is not run ahead of the FETCHes, unless its rows have to outlive
+//! the transaction (WITH HOLD).
 //!
-//! A cursor that goes forward only lets go of the rows that it has passed. One that does not say
-//! SCROLL or NO SCROLL can go back where all its rows are at hand anyway.
+//! A forward-only cursor frees the rows that it has passed. A cursor declared with neither SCROLL
+//! nor NO SCROLL can move backwards if all its rows are in memory anyway.
 //!
-//! *Life.* It ends with the transaction, or with a ROLLBACK TO a savepoint from before it. WITH
-//! HOLD it ends with neither once its transaction has committed. Where it stands is never taken
-//! back.
+//! *Lifetime.* A cursor is closed at the end of its transaction, or by ROLLBACK TO a savepoint that
+//! is older than it. A cursor WITH HOLD whose transaction has committed is closed by neither.
+//! ROLLBACK TO never moves a cursor back.
 //!
-//! *Cost.* The memory of all sessions covers what cursors hold, and once more what is being sent.
+//! *Cost.* The rows that cursors hold count against the memory budget of all sessions, and rows on
+//! their way to the client count once more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

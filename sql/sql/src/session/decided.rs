@@ -1,18 +1,18 @@
-//! How a transaction that was handed to the ledger ends for its client.
+//! How a client learns the fate of a transaction that was submitted to the ledger.
 //!
 //! ```text
-//! waits for its block   cancel, statement_timeout   taken back: in no block      57014
-//!                       tally.commit_timeout        taken back: in no block      55000
-//!                                                   others may have ordered it   08007
-//! is in a block         the block's outcome, whatever the client gives up meanwhile
+//! waits for its block   cancel, statement_timeout   withdrawn: in no block       57014
+//!                       tally.commit_timeout        withdrawn: in no block       55000
+//!                                                   may have been ordered        08007
+//! is in a block         the block's outcome, even if the client cancels or times out
 //! ```
 //!
-//! Where `tally.acknowledge` is `certified`, a transaction that was committed is answered when its
-//! block's result is certified, and by 08007 with its block where it is not in time.
+//! With `tally.acknowledge` = `certified`, a committed transaction is answered once its block's
+//! result is certified; if that takes too long, the answer is 08007 and names the block.
 //!
-//! A block's end depends on no clock. But where several nodes order, too few of them may be
-//! reached, for long; then a transaction that was sent to another node can be neither taken back
-//! nor decided, and its client is told so: with a key it can ask for the outcome.
+//! No clock decides the outcome of a block. But in a cluster too few nodes may be reachable for
+//! long. Then a transaction that was sent to another node can be neither withdrawn nor decided, and
+//! its client is told so. If the transaction has a key, the client can ask for its outcome later.
 
 use std::sync::Arc;
 use std::time::Duration;

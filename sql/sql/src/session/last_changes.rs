@@ -1,15 +1,16 @@
-//! When what was changed last: which transactions that began before a schema change may still
-//! commit behind it.
+//! The schema version at which each table, and everything without rows, was last changed. It tells
+//! whether a transaction that began before a schema change may still commit after it.
 //!
-//! COMMIT runs the writing statements again, under the schema that is there, and compares their
-//! answers: they are what they are there. What its queries showed rests on keys and ranges of
-//! tables, which mean the same as long as those tables have the columns and the indexes that they
-//! had, and on the views and routines that they named.
+//! *Writing statements* need no check: COMMIT runs them again under the new schema and compares
+//! their answers. *Queries* do: what they read is recorded as keys and ranges of tables. These mean
+//! the same as long as the tables have the same columns and indexes, and as long as the views and
+//! routines that the queries named are the same.
 //!
 //! ```text
-//!   another table, view, index on another table      nothing that the transaction rests on
-//!   columns, keys, indexes, TRUNCATE of a table      who has read the table
-//!   a view that was there, any routine               all
+//!   what was changed                                 which open transactions it aborts
+//!   another table or its indexes, a new view         none
+//!   columns, keys, indexes, TRUNCATE of a table      those that have read the table
+//!   a view that existed before, any routine          all
 //! ```
 
 use std::collections::BTreeMap;

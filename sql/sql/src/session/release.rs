@@ -1,8 +1,8 @@
-//! Giving back what is large where it holds up no other session.
+//! Frees large values on a thread where that delays no other session.
 //!
-//! A session's values go when they are dropped, by the thread that happens to hold them: mostly the
-//! one that moves bytes for all sessions. The tree of a statement of a megabyte, or the writes of a
-//! transaction that is rolled back, are a million allocations to be given back, one by one.
+//! A value is freed by the thread that happens to drop it, and that is mostly a thread that serves
+//! all sessions' connections. The syntax tree of a megabyte of SQL, or the writes of a transaction
+//! that is rolled back, are a million allocations to free one by one.
 
 use super::Session;
 use super::guard::{SHORT_TEXT_BYTES, aside};

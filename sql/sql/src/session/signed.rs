@@ -1,7 +1,7 @@
-//! Transactions that their users have signed, handed in as they are.
+//! Submits transactions that their users have already signed, as they are.
 //!
-//! The envelope says who asks, and its signature that this is so; whose the session is counts only
-//! where it bears none.
+//! The envelope names the user that asks, and its signature authenticates it. Only where it has no
+//! signature does the session's user count: it must be the same.
 
 use std::sync::Arc;
 

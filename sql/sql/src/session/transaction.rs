@@ -1,18 +1,19 @@
-//! An interactive transaction, from BEGIN to COMMIT.
+//! An interactive transaction, from BEGIN to COMMIT, under optimistic concurrency control.
 //!
-//! It reads the block snapshot it began on, with its own writes over it, and remembers two things:
-//! what its queries showed the client (rows and ranges with their stamps), and the statements that
-//! wrote, with what they answered. COMMIT lowers both to one request: *require the first, run the
-//! second again*.
+//! It reads the snapshot of the block that it began on, overlaid by its own writes, and records two
+//! things: what its queries showed the client (the footprint: rows and ranges with their version
+//! stamps), and the statements that wrote, with their answers. COMMIT turns both into one request
+//! for a block: *validate the footprint, then run the statements again*, which must give the same
+//! answers.
 //!
-//! Where sessions lock ([`locking`](super::locking)) each statement runs on the newest state
-//! instead, and all that was read before is locked, so it holds there as well. COMMIT requires it
-//! all the same; a transaction that has written nothing looks whether it still holds in the last
-//! state that it read.
+//! *Locking sessions* ([`locking`](super::locking)). Each statement runs on the newest state
+//! instead. All that the transaction read before is locked, and so is unchanged in that state.
+//! COMMIT validates it all the same. A transaction that has written nothing asks nothing of the
+//! ledger at COMMIT; it checks that all it read still holds in the last state that it read.
 //!
-//! A schema change runs over the snapshot and the writes as well ([`changes`](super::changes)), and
-//! its statement is one of those that COMMIT runs again. From then on the transaction has a schema
-//! of its own, of a version that no other has, and stays with its snapshot.
+//! *Schema changes* run over the snapshot and the writes as well ([`changes`](super::changes)), and
+//! COMMIT runs their statements again like the others. After the first one the transaction has a
+//! private schema, under a version that no other schema has, and stays on its snapshot.
 
 mod own;
 

@@ -1,16 +1,17 @@
-//! Which settings there are.
+//! The list of settings (SET, SHOW), in four classes.
 //!
-//! *Heeded.* What they say happens, or they can only say what is the case.
+//! *Heeded.* Setting them has the effect that they promise, or they are read-only and report what
+//! is the case.
 //!
-//! *Without effect.* PostgreSQL's settings for its planner, its memory, its files, its log and its
-//! own ways to write: they are kept and shown, so that what a client sets it finds again, and
-//! change nothing here, as no answer depends on them.
+//! *Without effect.* PostgreSQL's settings for its planner, memory, files, log and internal ways of
+//! writing. They are kept and shown, so that a client reads back what it has set, but change
+//! nothing: no answer depends on them.
 //!
-//! *Only what is.* Those that would change answers, or promise what is not done, take the value
-//! that is the case and refuse others (0A000).
+//! *Fixed.* Settings that would change answers, or promise what is not done here. They accept the
+//! one value that describes what happens, and reject all others (0A000).
 //!
-//! *Applications' own*, of two parts (`app.user_id`), are kept for those who ask for them; they are
-//! bounded, and the parts `ledger` and `tally` are not theirs.
+//! *Applications' own*, with names of two parts (`app.user_id`): kept for applications that read
+//! them again. Their size is bounded, and the first part may not be `ledger` or `tally`.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;

@@ -1,9 +1,9 @@
-//! What the ends of transactions, statements and savepoints make of settings.
+//! Restoring settings at the end of a transaction or statement and at ROLLBACK TO a savepoint.
 //!
-//! A transaction keeps the values of before it, and those that its COMMIT leaves. Each of its
-//! savepoints is a place in a log of what was said before a change: the way back to a savepoint is
-//! the log read backwards down to its place. Between two savepoints a setting is in the log once,
-//! and without savepoints nothing is.
+//! A transaction keeps the values from before it, which ROLLBACK restores, and those that COMMIT
+//! will leave. For savepoints there is an undo log of the values before each change; a savepoint is
+//! a position in it, and ROLLBACK TO applies the log backwards to there. Between two savepoints a
+//! setting is logged at most once; without savepoints nothing is logged.
 
 use std::borrow::Cow;
 

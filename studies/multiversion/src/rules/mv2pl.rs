@@ -1,18 +1,19 @@
-//! Multi-version two-phase locking without waiting (section 5.3.3).
+//! Multi-version two-phase locking, no-wait (section 5.3.3).
 //!
-//! *Idea.* Lock what is read and what is written, shared and exclusive, until the end; a
-//! transaction that does not get a lock at once gives up, so there is no deadlock and no detector.
-//! Versions serve those that declare that they only read: they take a snapshot and no lock. The
-//! serial order is that of the commit timestamps, drawn while every lock is held.
+//! *Idea.* A transaction takes a shared lock on each row it reads and an exclusive lock on each row
+//! it writes, and holds them until it ends. If a lock is not free, it aborts at once, so deadlocks
+//! cannot occur and need no detector. Old versions serve declared read-only transactions, which
+//! read a snapshot without locks. Commit timestamps are drawn while all locks are held; their order
+//! is the serial order.
 //!
 //! ```text
 //! lock           [ writer's worker + 1: 32 | readers: 32 ]
-//! gap, readers   [ scans: 32 | inserts: 32 ]   either one or the other is under way
+//! gap, readers   [ scans: 32 | inserts: 32 ]   not both at once, except for one's own scan
 //! ```
 //!
-//! A reader that is the only one may become the writer.
+//! The only reader of a row may upgrade its lock to exclusive.
 //!
-//! *Cost.* Two writes to a shared word for every read.
+//! *Cost.* Two atomic writes to a shared word for each read: lock and unlock.
 
 use kit::sync::atomic::Ordering::SeqCst;
 

@@ -1,29 +1,31 @@
 //! Serializable snapshot isolation (section 5.3.4; Cahill, Röhm and Fekete, SIGMOD 2008).
 //!
-//! *Idea.* Under snapshot isolation every dangerous cycle has a *pivot*: a transaction that missed
-//! what an overlapping one wrote (an outgoing conflict), while another missed what it wrote (an
-//! incoming one). No transaction with both commits.
+//! *Idea.* Under snapshot isolation every cycle that breaks serializability contains a *pivot*: a
+//! transaction with an outgoing conflict (it did not see a concurrent transaction's write) and an
+//! incoming one (another concurrent transaction did not see its write). No transaction with both
+//! commits.
 //!
-//! *The serial order*, which the papers leave implicit: one without an outgoing conflict stands at
-//! its commit timestamp, for nothing that it read was changed until then; one with an outgoing
-//! conflict has no incoming one, and stands *early*, at its snapshot, behind all that it saw.
+//! *The serial order*, which the papers leave implicit: a transaction without an outgoing conflict
+//! stands at its commit timestamp, as nothing that it read was changed until then. One with an
+//! outgoing conflict has no incoming one. It stands *early*: at its snapshot, after all that it
+//! saw.
 //!
 //! ```text
 //!              snapshot S                      commit c
-//! no out   ─────┼───────────────────────────────●      what it read is what stands at c
+//! no out   ─────┼───────────────────────────────●      what it read is still current at c
 //! out      ─────●───────────────────────────────┼      what it overwrote was not read
 //!                                                       between S and c
 //! ```
 //!
-//! So one that missed something written by an *early* one gives up, as that would have to stand
-//! before it, and a writer whose snapshot is of a closed block must not be early.
+//! A transaction that missed a write of an *early* one therefore aborts, as it would have to
+//! precede that; and a writer whose snapshot is of a closed block must not be early.
 //!
-//! **Readers leave a mark when they commit**: the newest commit timestamp of those who read the
-//! newest version stands in the head. A reader that is still running finds out itself, when it
-//! commits, that its version was replaced. Reads of gaps count as reads, new entries as writes.
+//! **Committing readers leave a mark**: a row's head holds the newest commit timestamp among the
+//! readers of its newest version. A reader that is still running detects at its own commit that its
+//! version was replaced. Reads of gaps count as reads, new index entries as writes.
 //!
 //! *Departure.* Commits are decided one at a time under one mutex: the centralised structure that
-//! the thesis names as the limit of this family. Deciding is a few loads for each read.
+//! the thesis names as the limit of this family. A decision takes a few loads for each read.
 
 use kit::sync::MutexGuard;
 use kit::sync::atomic::Ordering::SeqCst;

@@ -1,4 +1,4 @@
-//! Members vote on results: what each signs, what becomes of the others' votes.
+//! Voting on results: what each member signs, and how the votes of the others are counted.
 //!
 //! ```text
 //! a block is executed ─► Signer: is it due? ─► last vote, durable ─► sign ─┬► to each member
@@ -8,26 +8,25 @@
 //!                          └─► a divergence: this node's result is not theirs
 //! ```
 //!
-//! **Which blocks are voted on** follows from the ledger, so that members vote on the same ones
-//! without asking: the first block of each 50 ms of block time, and the newest when none has come
-//! for a moment. A vote stands for all blocks below. So there are at most some twenty votes a
-//! second, each with a sync of its own, whatever number of blocks, on a thread that no block waits
-//! for.
+//! **Which blocks are voted on** follows from the ledger, so that all members vote on the same ones
+//! without coordination: the first block in each 50 ms of block time, and the newest block when no
+//! other has come for a moment. A vote covers all blocks below it. There are thus about twenty
+//! votes a second at most, whatever the number of blocks. Each needs a sync of its own, on a thread
+//! that no block waits for.
 //!
-//! **What is believed.** A vote counts if its signature is that of the member whose connection it
-//! came by. One that is not, or that contradicts an earlier one, is counted against that member.
-//! Votes of a member ascend, so that the newest few are all that is kept of it, however many it
-//! sends.
+//! **Which votes count.** A vote counts if it is signed by the member over whose connection it
+//! came. A vote with another signature, or that contradicts an earlier vote, is counted as a fault
+//! of that member. A member's votes ascend in height, so only the newest few are kept of each,
+//! however many it sends.
 //!
-//! **Who is wrong.** A node that comes to another result than a certificate says has diverged, and
-//! so has one that differs from more than half of the members, who agree: as long as fewer than
-//! half lie, no honest node is stopped. Where votes are split without a majority no node is, and
-//! there is no certificate.
+//! **Divergence.** A node has diverged if its result differs from a certified one, or from one on
+//! which more than half of the members agree. As long as fewer than half lie, no honest node stops.
+//! If the votes are split without a majority, no node stops and there is no certificate.
 //!
-//! **Members come and go.** Who votes follows from the ledger's members, by the word of those who
-//! voted before ([`crate::votes::succession`]): the tally goes on with the others.
+//! **Membership changes.** The voters are derived from the ledger's members, as certified by the
+//! previous voters ([`crate::votes::succession`]); the tally then continues with the new ones.
 //!
-//! *Absence*: sockets, threads, clocks; what stops when this node has diverged.
+//! *Not here*: sockets, threads, clocks; what stops when this node has diverged.
 
 mod signer;
 mod tally;

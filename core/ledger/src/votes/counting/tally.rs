@@ -1,13 +1,14 @@
-//! The tally: members' votes are counted until enough of them certify a result.
+//! The tally: counts the members' votes until enough of them certify a result.
 //!
 //! ```text
 //! a vote ─► of an elector? ─► signature, height ─► counted ─► enough for one result: a certificate
-//!             └─ of one to come: kept, few               └─► most differ from here: a divergence
-//! this node's results ─► compared with what is certified, now or when they are here
+//!             └─ of a future one: a few kept             └─► most differ from here: a divergence
+//! this node's results ─► compared with what is certified, at once or when they are computed
 //! ```
 //!
-//! Memory is bounded whatever members send: of each the newest votes, of this node the newest
-//! results, of certified results that are not here yet so many.
+//! Memory is bounded whatever the members send: the tally keeps the newest votes of each member,
+//! the newest results of this node, and a limited number of certified results that this node has
+//! not computed yet.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,8 +1,9 @@
-//! The first rows of one engine, held back until another need not be asked.
+//! Holds the first rows of one engine back until the other one need no longer be asked.
 //!
-//! What two engines compute in another order may be an error for one alone, and then the other's
-//! word counts. So no row goes to a client before so many are there that taking them back would
-//! cost more than it is worth; most answers are shorter than that, and are known whole.
+//! Two engines evaluate expressions in different orders, so a query may fail in one and succeed in
+//! the other; then the other engine's answer counts. So no row is sent before so many are there
+//! that discarding them would waste too much work. Most answers are shorter than that, and so are
+//! complete before their first row is sent.
 
 use std::collections::VecDeque;
 
