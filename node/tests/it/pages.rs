@@ -84,7 +84,7 @@ const PAGES: &[Page] = &[
         text: include_str!("../../../docs/organisations.md"),
         before: WITH_A_NODE,
         replaced: &[],
-        blocks: (2, 3),
+        blocks: (2, 4),
         expected: &["| user | ada", "| root |"],
     },
     Page {

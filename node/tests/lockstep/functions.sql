@@ -1,9 +1,9 @@
 -- # Functions of arrays, bytes and characters, and calls that give rows of what subqueries say
-CREATE TABLE t (id int PRIMARY KEY, f bool, a int[], b bytea, d date);
+CREATE TABLE t (id int PRIMARY KEY, f bool, a text, b bytea, d date);
 INSERT INTO t VALUES (1, true, '{1,2}', '\x000100', '2024-02-29'), (2, false, NULL, '\x0102', '1999-12-31'), (3, NULL, '{}', NULL, NULL);
 SELECT '{a,b}'::text[] || NULL::text[], NULL::int[] || '{1}'::int[], NULL::int[] || NULL::int[];
 -- {a,b}|{1}|NULL
-SELECT id, a || a, a || 7, 7 || a, a || NULL, '{8,9}' || a FROM t ORDER BY id;
+SELECT id, a::int[] || a::int[], a::int[] || 7, 7 || a::int[], a::int[] || NULL, '{8,9}' || a::int[] FROM t ORDER BY id;
 -- 1|{1,2,1,2}|{1,2,7}|{7,1,2}|{1,2}|{8,9,1,2}
 -- 2|NULL|{7}|{7}|NULL|{8,9}
 -- 3|{}|{7}|{7}|{}|{8,9}
@@ -13,7 +13,7 @@ SELECT array_append(ARRAY[1], 2.5), array_prepend(2.5, ARRAY[1]), array_cat(ARRA
 -- {1,2.5}|{2.5,1}|{1,2.5}
 SELECT array_replace(ARRAY[1,2], 1.5, 9), array_position(ARRAY[1,2], 1.4), array_remove(ARRAY[1,2], 3000000000);
 -- {1,2}|NULL|{1,2}
-SELECT array_append(a, 3000000000), array_positions(a, 2) FROM t ORDER BY id;
+SELECT array_append(a::int[], 3000000000), array_positions(a::int[], 2) FROM t ORDER BY id;
 -- {1,2,3000000000}|{2}
 -- {3000000000}|NULL
 -- {3000000000}|{}
