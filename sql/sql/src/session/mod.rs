@@ -351,7 +351,7 @@ impl Session {
             return Ok((bound, parsed));
         };
         let (again, parsed) = self.bind_by(&self.info, below, parsed, declared)?;
-        Ok((again.map(|bound| bound.map(Action::from)), parsed))
+        Ok((Ok(again?.map(Action::from)), parsed))
     }
 
     fn bind(

@@ -314,7 +314,7 @@ fn a_routine_knows_no_session_and_a_block_knows_its_own() {
         let mut client = node.session();
         run(&mut client, "CREATE TABLE seen (who text PRIMARY KEY); CREATE USER ada").await;
         run(&mut client, "GRANT INSERT ON seen TO ada").await;
-        for name in ["current_user", "session_user", "current_role", "current_database()"] {
+        for name in ["current_user", "session_user", "current_database()"] {
             let routine = format!(
                 "CREATE FUNCTION f() RETURNS text LANGUAGE plpgsql AS \
                  $$ BEGIN IF {name} = 'tally' THEN RETURN 'may'; END IF; RETURN 'no'; END $$"
