@@ -324,7 +324,7 @@ fn what_is_ordered_is_bound_without_them() {
             for (wrong, expected) in [
                 (format!("INSERT INTO log VALUES ({named})"), "42P01"),
                 (format!("INSERT INTO log SELECT {named} FROM t"), "42P01"),
-                (format!("CREATE TABLE made AS SELECT {named} AS v"), "42P01"),
+                (format!("CREATE TABLE made AS SELECT {named} AS v"), "0A000"),
                 (format!("SELECT f({named})"), "42P01"),
                 ("INSERT INTO t VALUES (nextval($$x_id_seq$$))".into(), "0A000"),
                 ("INSERT INTO t VALUES (nextval(E'x_id_seq'))".into(), "0A000"),
