@@ -11,10 +11,10 @@ use datafusion::catalog::{
 };
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::physical_plan::{ExecutionPlan, displayable};

@@ -37,7 +37,7 @@ use types::numeric::{self, Numeric};
 use types::{Error, SqlState};
 
 use crate::arithmetic::DIGITS;
-use crate::faults::raise;
+use crate::faults::{raise, too_long};
 use crate::totals::{STATE, Totals, state_fields};
 use crate::variable_scale::{BYTES, VARIABLE_SCALE, encode};
 use crate::variable_scale_sums::{VariableScaleTotal, VariableScaleTotals};

@@ -20,6 +20,8 @@ use datafusion::arrow::datatypes::{DataType as ArrowType, i256};
 use types::Result;
 use types::numeric::Numeric;
 
+use crate::faults::too_long;
+
 /// Of which the first so many are the value.
 pub(crate) const VALUE_BYTES: usize = 24;
 pub(crate) const BYTES: usize = VALUE_BYTES + 1;
