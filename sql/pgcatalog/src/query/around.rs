@@ -2,8 +2,9 @@
 //! the functions of catalogs need besides.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
+use kit::sync::lock;
 use procedure::Interrupt;
 use regex::Regex;
 use types::{Error, Result, SqlState};
@@ -39,10 +40,6 @@ impl Interrupt for Unhurried {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 /// # Errors
 /// 54000 for a text that is longer than anything that catalogs hold.
 fn check_matched_bytes(text: &str) -> Result<()> {
@@ -73,11 +70,11 @@ impl Around {
 
     /// The rows of the relation at this place of [`relation::all`], the same for a whole run.
     pub fn contents(&self, place: usize) -> Result<Arc<Contents>> {
-        if let Some(contents) = locked(&self.read).get(&place) {
+        if let Some(contents) = lock(&self.read).get(&place) {
             return Ok(Arc::clone(contents));
         }
         let contents = self.world.contents(place, &self.session)?;
-        locked(&self.read).insert(place, Arc::clone(&contents));
+        lock(&self.read).insert(place, Arc::clone(&contents));
         Ok(contents)
     }
 
@@ -86,7 +83,7 @@ impl Around {
         self.check()?;
         check_matched_bytes(text)?;
         let key = (pattern.to_owned(), any_case);
-        if let Some(known) = locked(&self.patterns).get(&key) {
+        if let Some(known) = lock(&self.patterns).get(&key) {
             return Ok(Arc::clone(known));
         }
         let mut regex = regex::RegexBuilder::new(pattern);
@@ -96,7 +93,7 @@ impl Around {
                 .with_detail(error.to_string())
         })?;
         let regex = Arc::new(regex);
-        let mut patterns = locked(&self.patterns);
+        let mut patterns = lock(&self.patterns);
         if patterns.len() >= PATTERNS_MAX {
             patterns.clear();
         }
