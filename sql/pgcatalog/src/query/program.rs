@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use concurrency::{Moment, NoRecord, Overlay};
 use kit::pool::{Lease, Pool};
-use procedure::analysis::visit::{each_query, numbered};
-use procedure::{Frame, Interrupt, Meter, Procedure, Query, Step};
+use procedure::analysis::Footprint;
+use procedure::{Frame, Interrupt, Meter, Procedure};
 use storage::Snapshot;
 use types::{Error, Height, Result, SqlState, Stop, TableId, Value};
 
@@ -23,21 +23,7 @@ const ROWS_SETTING: &str = "";
 
 /// Users' tables that a program reads.
 pub fn tables(procedure: &Procedure) -> Box<[TableId]> {
-    let mut tables = Vec::new();
-    for step in numbered(&procedure.body) {
-        if let Step::EmitQuery { query } | Step::ForRows { query, .. } | Step::Fetch { query, .. } =
-            step
-        {
-            each_query(query, &mut |query| {
-                if let Query::Get { table, .. } | Query::Scan { table, .. } = query {
-                    tables.push(*table);
-                }
-            });
-        }
-    }
-    tables.sort_unstable();
-    tables.dedup();
-    tables.into()
+    Footprint::of_block(&procedure.body).tables.into_keys().collect()
 }
 
 /// Its rows, and what covers them.

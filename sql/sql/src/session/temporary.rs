@@ -30,9 +30,10 @@ use concurrency::install::Installer;
 use concurrency::{PendingWrite, Work, WriteState};
 use kit::pool::Lease;
 use parking_lot::Mutex;
-use procedure::analysis::visit::{each_query, numbered};
+use procedure::analysis::Footprint;
+use procedure::analysis::visit::numbered;
 use procedure::draws::Draws;
-use procedure::{Procedure, ProgramResult, Query, Step};
+use procedure::{Procedure, ProgramResult, Step};
 use storage::{Catalog as Tables, Store};
 use types::{Error, Height, Result, SqlState, Stamp, TableId, Value};
 
@@ -275,25 +276,8 @@ pub(super) fn names_own(work: &Work) -> bool {
 }
 
 fn names_any(procedure: &Procedure) -> bool {
-    let mut names = takes_own(procedure);
-    for step in numbered(&procedure.body) {
-        match step {
-            Step::Insert { table, .. }
-            | Step::Update { table, .. }
-            | Step::Delete { table, .. }
-            | Step::Read { table, .. }
-            | Step::Exists { table, .. } => names |= table.is_temporary(),
-            Step::Fetch { query, .. } | Step::EmitQuery { query } | Step::ForRows { query, .. } => {
-                each_query(query, &mut |query| {
-                    if let Query::Get { table, .. } | Query::Scan { table, .. } = query {
-                        names |= table.is_temporary();
-                    }
-                });
-            }
-            _ => {}
-        }
-    }
-    names
+    let touched = Footprint::of_block(&procedure.body).tables;
+    takes_own(procedure) || touched.into_keys().any(TableId::is_temporary)
 }
 
 /// Whether a statement has to be within a transaction: it changes what the session has.
