@@ -182,7 +182,11 @@ impl VisitorMut for Feeder<'_> {
 
 /// What a value takes in an envelope at least.
 fn least_bytes(value: &Value) -> usize {
-    1 + value.as_text().map_or(0, str::len)
+    1 + match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    }
 }
 
 fn check_envelope(bytes: usize, bytes_max: usize) -> Result<()> {
