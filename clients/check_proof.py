@@ -272,7 +272,7 @@ def are_consistent(old, new, proof):
 
 class Envelope(canonical.Reader):
     def signed(self):
-        """Keys and signatures, and the id that they are over."""
+        """Keys with signatures, keys with approvals, and the id that both are over."""
         form = self.byte()
         if form >> 3 != 2:
             raise ValueError("an unknown form")
@@ -291,23 +291,26 @@ class Envelope(canonical.Reader):
             self.take(16)
         self.string()
         body = self.data[: self.at]
-        signatures = []
+        lists = [], []
         if self.left():
-            signatures = self.list(lambda: (self.take(32), self.string()), 64)
-            self.list(lambda: (self.take(32), self.string()), 64)
+            lists = [self.list(lambda: (self.take(32), self.string()), 64) for _ in range(2)]
         self.finish()
-        return signatures, sha256(b"tally envelope 1" + body)
+        return *lists, sha256(b"tally envelope 1" + body)
 
 
 def signers(envelope):
-    """The keys whose signatures over it are right; none of bytes that are no envelope."""
+    """The keys whose signatures over it are right, then those whose approvals are; none of bytes
+    that are no envelope."""
     try:
-        signatures, envelope_id = Envelope(envelope).signed()
+        signatures, approvals, envelope_id = Envelope(envelope).signed()
     except ValueError:
         return []
-    message = b"tally signature1" + envelope_id
-    return [key for key, signature in signatures
-            if len(signature) == 64 and is_signed(key, message, signature)]
+
+    def right(tag, keys):
+        return [key.hex() for key, signature in keys
+                if len(signature) == 64 and is_signed(key, tag + envelope_id, signature)]
+    approved = right(b"tally approval 1", approvals)
+    return right(b"tally signature1", signatures) + ["approval:" + key for key in approved]
 
 
 # 2. and 3. The bodies, each with what it says if it holds
@@ -352,7 +355,7 @@ class Receipt:
             raise Refused("receipt")
         said = (f"receipt {self.header.height} {self.orders[-1].height} {self.index} "
                 f"{self.envelope.hex()}:{self.outcome.hex()}")
-        return " ".join([said, *(key.hex() for key in signers(self.envelope))])
+        return " ".join([said, *signers(self.envelope)])
 
 
 class Rows:

@@ -508,7 +508,7 @@ func readReceipt(data []byte) (body, error) {
 		said := fmt.Sprintf("receipt %d %d %d %x:%x", head.height, origin.height, index, envelope,
 			outcome)
 		for _, key := range signers(envelope) {
-			said += fmt.Sprintf(" %x", key)
+			said += " " + key
 		}
 		return said, nil
 	}

@@ -2,7 +2,10 @@ package main
 
 // Envelopes, docs/order-format.md, section 2: as much of them as tells who has signed one.
 
-import "crypto/ed25519"
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+)
 
 func (r *reader) varint() uint64 {
 	var number uint64
@@ -34,8 +37,9 @@ func (r *reader) list(item func()) {
 	}
 }
 
-// signers are the keys whose signatures over an envelope are right; none of bytes that are none.
-func signers(envelope []byte) [][]byte {
+// signers are the keys whose signatures over an envelope are right, then those whose approvals are;
+// none of bytes that are none.
+func signers(envelope []byte) []string {
 	r := &reader{data: envelope}
 	form := r.number(1)
 	r.cut = r.cut || form>>3 != 2
@@ -60,16 +64,19 @@ func signers(envelope []byte) [][]byte {
 		return nil
 	}
 	id := tagged("tally envelope 1", envelope[:len(envelope)-len(r.data)])
-	message := append([]byte("tally signature1"), id...)
-	var right [][]byte
-	if len(r.data) > 0 {
+	var right []string
+	add := func(tag, shown string) {
+		message := append([]byte(tag), id...)
 		r.list(func() {
 			key, signature := r.take(32), r.part()
 			if !r.cut && len(signature) == 64 && ed25519.Verify(key, message, signature) {
-				right = append(right, key)
+				right = append(right, shown+hex.EncodeToString(key))
 			}
 		})
-		r.list(func() { r.take(32); r.part() })
+	}
+	if len(r.data) > 0 {
+		add("tally signature1", "")
+		add("tally approval 1", "approval:")
 	}
 	if !r.whole() {
 		return nil

@@ -515,9 +515,11 @@ public final class CheckProof {
         return pairs;
     }
 
-    /** The keys whose signatures over it are right; none of bytes that are no envelope. */
-    static List<byte[]> signers(byte[] envelope) {
-        List<byte[]> right = new ArrayList<>();
+    /**
+     * The keys whose signatures over it are right, then those whose approvals are; none of bytes
+     * that are no envelope.
+     */
+    static List<String> signers(byte[] envelope) {
         try {
             Reader reader = new Reader(envelope, "malformed");
             int form = reader.u8();
@@ -537,20 +539,26 @@ public final class CheckProof {
             part(reader);
             byte[] body = start(envelope, envelope.length - reader.left());
             byte[] id = sha256(ascii("tally envelope 1"), body);
-            byte[] message = joined(ascii("tally signature1"), id);
-            List<byte[][]> signatures = List.of();
-            if (!reader.isAtEnd()) {
-                signatures = pairs(reader, true);
-                pairs(reader, true);
-            }
+            boolean bare = reader.isAtEnd();
+            List<byte[][]> signatures = bare ? List.of() : pairs(reader, true);
+            List<byte[][]> approvals = bare ? List.of() : pairs(reader, true);
             require(reader.isAtEnd(), "malformed");
-            for (byte[][] pair : signatures) {
-                if (Key.isSigned(pair[0], message, pair[1])) right.add(pair[0]);
-            }
+            List<String> right = rightOnes(signatures, "tally signature1", id, "");
+            right.addAll(rightOnes(approvals, "tally approval 1", id, "approval:"));
             return right;
         } catch (Refused none) {
             return List.of();
         }
+    }
+
+    private static List<String> rightOnes(
+            List<byte[][]> pairs, String tag, byte[] id, String shown) {
+        byte[] message = joined(ascii(tag), id);
+        List<String> right = new ArrayList<>();
+        for (byte[][] pair : pairs) {
+            if (Key.isSigned(pair[0], message, pair[1])) right.add(shown + HEX.formatHex(pair[0]));
+        }
+        return right;
     }
 
     // 2. and 3. The bodies
@@ -606,7 +614,7 @@ public final class CheckProof {
                 .append(Long.toUnsignedString(header.height)).append(" ")
                 .append(Long.toUnsignedString(origin.height)).append(" ").append(index).append(" ")
                 .append(HEX.formatHex(envelope)).append(":").append(HEX.formatHex(outcome));
-            for (byte[] key : signers(envelope)) said.append(" ").append(HEX.formatHex(key));
+            for (String key : signers(envelope)) said.append(" ").append(key);
             return said.toString();
         }
     }

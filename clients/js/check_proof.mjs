@@ -322,7 +322,7 @@ class EnvelopeReader extends Reader {
     return Array.from({ length: Number(count) }, item);
   }
 
-  /** Keys and signatures, and what they are over. */
+  /** Keys with signatures, keys with approvals, and the id that both are over. */
   signed() {
     const form = this.u8();
     if (form >> 3 !== 2) throw new Refused("malformed");
@@ -340,23 +340,27 @@ class EnvelopeReader extends Reader {
     this.string();
     const id = sha256(bytes("tally envelope 1"), this.data.subarray(0, this.at));
     const keys = () => this.list(() => [this.take(32), this.string()]);
-    let signatures = [];
-    if (this.left > 0) {
-      signatures = keys();
-      keys();
-    }
+    const [signatures, approvals] = this.left > 0 ? [keys(), keys()] : [[], []];
     this.finish();
-    return { signatures, message: Buffer.concat([bytes("tally signature1"), id]) };
+    return { signatures, approvals, id };
   }
 }
 
-/** The keys whose signatures over it are right; none of bytes that are no envelope. */
+/**
+ * The keys whose signatures over it are right, then those whose approvals are; none of bytes that
+ * are no envelope.
+ */
 function signers(envelope) {
   try {
-    const { signatures, message } = new EnvelopeReader(envelope).signed();
-    const right = ([key, signature]) =>
-      signature.length === 64 && isSigned(key, message, signature);
-    return signatures.filter(right).map(([key]) => key.toString("hex"));
+    const { signatures, approvals, id } = new EnvelopeReader(envelope).signed();
+    const right = (tag, keys) => {
+      const message = Buffer.concat([bytes(tag), id]);
+      return keys
+        .filter(([key, signature]) => signature.length === 64 && isSigned(key, message, signature))
+        .map(([key]) => key.toString("hex"));
+    };
+    const approved = right("tally approval 1", approvals).map((key) => `approval:${key}`);
+    return [...right("tally signature1", signatures), ...approved];
   } catch (error) {
     if (error instanceof Refused) return [];
     throw error;

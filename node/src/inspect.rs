@@ -233,6 +233,7 @@ fn print_receipt(summary: &Summary, state: &str, output: Output) {
             let page = json!({
                 "receipt": state, "height": height, "index": index, "decided": decided,
                 "head": head, "user": user, "signers": summary.signers,
+                "approvers": summary.approvers,
                 "transaction": transaction, "outcome": outcome,
                 "certified": certified.as_ref().map(|it| json!({
                     "height": it.height, "votes": it.members, "members": it.of,
@@ -258,6 +259,9 @@ fn receipt_text(summary: &Summary, state: &str) -> String {
     );
     for key in &summary.signers {
         text += &format!("signed       by {key}\n");
+    }
+    for key in &summary.approvers {
+        text += &format!("approved     by {key}\n");
     }
     if let Some(Certified { height, members, of }) = &summary.certified {
         let members: Vec<String> = members.iter().map(u64::to_string).collect();
@@ -325,12 +329,13 @@ mod tests {
             head: [1; 32],
             user: evil(),
             signers: vec!["01".repeat(32)],
+            approvers: vec!["02".repeat(32)],
             transaction: evil(),
             outcome: evil(),
             certified: None,
         };
         let shown = receipt_text(&summary, "taken");
-        assert_eq!(shown.lines().count(), 9, "{shown}");
+        assert_eq!(shown.lines().count(), 10, "{shown}");
         assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown}");
     }
 

@@ -16,7 +16,7 @@ use engine::Transaction;
 use engine::describe::describe_outcome;
 use engine::transaction::outcome::Reported;
 use ledger::hash::to_hex;
-use ledger::signatures::signers_of;
+use ledger::signatures::{PublicKey, Signers, signers_of};
 use ledger::votes::{CertificateSets, CertifiedAnchor};
 use ledger::{
     Batch, Block, BlockReader, BlockResult, CertifiedReceipt, Electors, Files, Genesis, Hash,
@@ -40,6 +40,8 @@ pub struct Summary {
     pub user: String,
     /// Keys whose signatures over it are right, in hexadecimal digits.
     pub signers: Vec<String>,
+    /// Keys whose approvals of it are right.
+    pub approvers: Vec<String>,
     pub transaction: String,
     pub outcome: String,
     /// By whom, where the receipt has a certificate that was checked.
@@ -302,6 +304,8 @@ fn decode(receipt: &[u8]) -> Result<Receipt> {
 }
 
 fn summary(receipt: &Receipt) -> Summary {
+    let Signers { signed, approved } = signers_of(&receipt.envelope);
+    let shown = |keys: Vec<PublicKey>| keys.iter().map(|key| to_hex(key)).collect();
     let envelope = Envelope::decode(&receipt.envelope.clone().into());
     let (user, transaction) = match envelope.and_then(|envelope| Transaction::of(&envelope)) {
         Ok(transaction) => (transaction.user, transaction.body.describe()),
@@ -318,7 +322,8 @@ fn summary(receipt: &Receipt) -> Summary {
         decided: receipt.height(),
         head: receipt.result.hash(),
         user,
-        signers: signers_of(&receipt.envelope).iter().map(|key| to_hex(key)).collect(),
+        signers: shown(signed),
+        approvers: shown(approved),
         transaction,
         outcome,
         certified: None,

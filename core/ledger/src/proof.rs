@@ -44,7 +44,7 @@ use crate::heads::consistent;
 use crate::merkle::{leaf_hash, verify_inclusion};
 use crate::note::{NoteFault, SignedHead, Verifier, origin};
 use crate::receipt::Receipt;
-use crate::signatures::signers_of;
+use crate::signatures::{Signers, signers_of};
 use crate::votes::anchor::{AnchorFault, CertifiedAnchor, last_of};
 use crate::wire::{Cursor, put_prefixed};
 
@@ -273,8 +273,9 @@ impl std::fmt::Display for Proven {
                 let [envelope, outcome] = [&receipt.envelope, &receipt.outcome].map(|b| to_hex(b));
                 let decided = receipt.height();
                 write!(f, "receipt {decided} {ordered} {index} {envelope}:{outcome}")?;
-                let signers = signers_of(&receipt.envelope);
-                signers.iter().try_for_each(|key| write!(f, " {}", to_hex(key)))
+                let Signers { signed, approved } = signers_of(&receipt.envelope);
+                signed.iter().try_for_each(|key| write!(f, " {}", to_hex(key)))?;
+                approved.iter().try_for_each(|key| write!(f, " approval:{}", to_hex(key)))
             }
             Proven::Rows { height, range, rows } => {
                 let KeyRange { table, first, last, extends } = range;

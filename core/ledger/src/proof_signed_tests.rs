@@ -2,10 +2,10 @@
 
 use super::{Body, Case, Proof, case, support};
 use crate::batch::{Batch, OrderSeal};
-use crate::hash::{tagged_hash, to_hex};
+use crate::hash::{Tag, tagged_hash, to_hex};
 use crate::proof::Anchor;
 use crate::receipt::Receipt;
-use crate::signatures::{SecretKey, TAG_ENVELOPE, TAG_SIGNATURE};
+use crate::signatures::{SecretKey, TAG_APPROVAL, TAG_ENVELOPE, TAG_SIGNATURE};
 
 /// An envelope's bytes up to its request, of a form.
 fn envelope_of(form: u8) -> Vec<u8> {
@@ -26,9 +26,9 @@ fn envelope_of(form: u8) -> Vec<u8> {
 }
 
 /// A list with signatures by the keys of these seeds.
-fn signed_by(body: &[u8], seeds: &[u8]) -> Vec<u8> {
+fn signed_by(tag: &Tag, body: &[u8], seeds: &[u8]) -> Vec<u8> {
     let id = tagged_hash(TAG_ENVELOPE, body);
-    let message = [&TAG_SIGNATURE[..], &id].concat();
+    let message = [&tag[..], &id].concat();
     let mut list = vec![seeds.len() as u8];
     for seed in seeds {
         let key = SecretKey::of_seed([*seed; 32]);
@@ -41,11 +41,19 @@ fn signed_by(body: &[u8], seeds: &[u8]) -> Vec<u8> {
 pub(super) fn receipts() -> Vec<Case> {
     let whole = |form: u8, seeds: &[u8], change: &dyn Fn(&mut Vec<u8>)| {
         let body = envelope_of(form);
-        let mut bytes = [&body[..], &signed_by(&body, seeds), &[0]].concat();
+        let mut bytes = [&body[..], &signed_by(TAG_SIGNATURE, &body, seeds), &[0]].concat();
         change(&mut bytes);
         bytes
     };
     let plain = envelope_of(0x10);
+    let approved_by = |signers: &[u8], approvers: &[u8]| {
+        let [signed, approved] = [(TAG_SIGNATURE, signers), (TAG_APPROVAL, approvers)]
+            .map(|(tag, seeds)| signed_by(tag, &plain, seeds));
+        [&plain[..], &signed, &approved].concat()
+    };
+    let mut one_wrong = approved_by(&[1], &[2, 3]);
+    *one_wrong.last_mut().unwrap() ^= 1;
+    let signature = signed_by(TAG_SIGNATURE, &plain, &[2]);
     let as_is: &dyn Fn(&mut Vec<u8>) = &|_| ();
     let envelopes = [
         ("no signature", plain.clone()),
@@ -75,6 +83,10 @@ pub(super) fn receipts() -> Vec<Case> {
                 bytes.extend([&[1][..], &[5; 32], b"\x02ok"].concat());
             }),
         ),
+        ("an approval alone", approved_by(&[], &[3])),
+        ("two approvals", approved_by(&[1], &[2, 3])),
+        ("one wrong approval of two", one_wrong),
+        ("a signature in an approval's place", [&plain[..], &[0], &signature].concat()),
         ("a byte too many", whole(0x10, &[1], &|bytes| bytes.push(0))),
         ("a form that is none", whole(0x20, &[1], as_is)),
         ("a list that is too long", [&plain[..], &[65], &[0; 65 * 33], &[0]].concat()),

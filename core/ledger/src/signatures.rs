@@ -204,23 +204,38 @@ pub const TAG_APPROVAL: &Tag = b"tally approval 1";
 /// Signatures of an envelope, and approvals.
 const LIST_MAX: u64 = 64;
 
+/// Who stands behind an envelope by right signatures: each list in the envelope's order.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Signers {
+    /// Of the keys that asked for it.
+    pub signed: Vec<PublicKey>,
+    /// Of the keys that agreed to it.
+    pub approved: Vec<PublicKey>,
+}
+
 /// The keys whose signatures over an envelope are right; none of bytes that are no envelope.
 ///
 /// Of an envelope (`docs/order-format.md`, section 2) no more is read than that takes: a receipt
 /// holds bytes of any ledger, whatever has become of them.
-pub fn signers_of(envelope: &[u8]) -> Vec<PublicKey> {
-    let Some((body, signatures)) = signed_parts(envelope) else { return Vec::new() };
-    let id = tagged_hash(TAG_ENVELOPE, body);
-    let message = [&TAG_SIGNATURE[..], &id].concat();
-    let right = |(key, signature): &(&PublicKey, &[u8])| {
-        Claim { key, message: &message, signature }.holds()
+pub fn signers_of(envelope: &[u8]) -> Signers {
+    let Some((body, [signatures, approvals])) = signed_parts(envelope) else {
+        return Signers::default();
     };
-    signatures.into_iter().filter(right).map(|(key, _)| *key).collect()
+    let id = tagged_hash(TAG_ENVELOPE, body);
+    let right = |tag: &Tag, signatures: Signatures<'_>| {
+        let message = [&tag[..], &id].concat();
+        let holds = |(key, signature): &(&PublicKey, &[u8])| {
+            Claim { key, message: &message, signature }.holds()
+        };
+        signatures.into_iter().filter(holds).map(|(key, _)| *key).collect()
+    };
+    Signers { signed: right(TAG_SIGNATURE, signatures), approved: right(TAG_APPROVAL, approvals) }
 }
 
 type Signatures<'e> = Vec<(&'e PublicKey, &'e [u8])>;
 
-fn signed_parts(envelope: &[u8]) -> Option<(&[u8], Signatures<'_>)> {
+/// What an id is made of; signatures and approvals.
+fn signed_parts(envelope: &[u8]) -> Option<(&[u8], [Signatures<'_>; 2])> {
     let rest = &mut &*envelope;
     let form = *take(rest, 1)?.first()?;
     if form >> 3 != 2 {
@@ -248,10 +263,10 @@ fn signed_parts(envelope: &[u8]) -> Option<(&[u8], Signatures<'_>)> {
     string(rest)?;
     let body = &envelope[..envelope.len() - rest.len()];
     if rest.is_empty() {
-        return Some((body, Vec::new()));
+        return Some((body, [Vec::new(), Vec::new()]));
     }
-    let [signatures, _approvals] = [signatures(rest)?, signatures(rest)?];
-    rest.is_empty().then_some((body, signatures))
+    let lists = [signatures(rest)?, signatures(rest)?];
+    rest.is_empty().then_some((body, lists))
 }
 
 fn take<'e>(rest: &mut &'e [u8], count: u64) -> Option<&'e [u8]> {
