@@ -44,7 +44,7 @@ const IDLE_TIME: Duration = Duration::from_secs(60);
 /// Connections to a peer that are kept for the next message.
 const KEPT_MAX: usize = 4;
 /// Calls to a peer that may be under way, and how long one may be.
-const CALLS_MAX: usize = 12;
+pub const CALLS_MAX: usize = 12;
 const EXCHANGE_TIME: Duration = Duration::from_secs(10);
 /// How long a member is left alone that could not be reached: at first, and at most. Less than an
 /// election takes, so that one which comes back is not missed in it.

@@ -8,8 +8,11 @@
 //! A member that has not come to the block which the envelope has seen waits for it a little.
 //!
 //! *Bounds.* [`AT_A_TIME_MAX`] are simulated here for others at a time, [`WAITING_MAX`] wait; a
-//! further one is refused, as is any before the node has started.
+//! further one is refused, as is any before the node has started. As many are asked of one member
+//! at a time, and others wait for [`PATIENCE`]: the calls that the order needs find room beside
+//! them.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -19,20 +22,23 @@ use cluster::{Answer, Peers};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use order::Network;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sql::session::Database;
 use sql::session::commons::Endorsers;
 use sql::session::gathering::endorse_for_member;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use types::{Error, Result, SqlState};
 
 /// What a request for an endorsement begins with.
 pub const MARK: u8 = b'E';
 
 const AT_A_TIME_MAX: usize = 8;
+const _: () = assert!(AT_A_TIME_MAX < cluster::net::CALLS_MAX);
 const WAITING_MAX: usize = 256;
 
-/// For a block that is on its way.
+/// For a block that is on its way, and for a member that is busy with others.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -64,7 +70,8 @@ impl Refusal {
 
 impl Endorsing {
     pub fn new(id: u64, peers: &Arc<Peers>) -> Arc<Endorsing> {
-        let gathering = Arc::new(Gathering { id, peers: Arc::clone(peers) });
+        let (peers, asked) = (Arc::clone(peers), Mutex::default());
+        let gathering = Arc::new(Gathering { id, peers, asked });
         let [room, queue] =
             [AT_A_TIME_MAX, AT_A_TIME_MAX + WAITING_MAX].map(|it| Arc::new(Semaphore::new(it)));
         Arc::new(Endorsing { database: OnceLock::new(), room, queue, gathering })
@@ -119,6 +126,15 @@ fn endorse(database: &Arc<Database>, envelope: &[u8]) -> Result<Bytes> {
 struct Gathering {
     id: u64,
     peers: Arc<Peers>,
+    /// Room for what is asked of each member.
+    asked: Mutex<HashMap<u64, Arc<Semaphore>>>,
+}
+
+impl Gathering {
+    fn room_of(&self, member: u64) -> Arc<Semaphore> {
+        let new = || Arc::new(Semaphore::new(AT_A_TIME_MAX));
+        Arc::clone(self.asked.lock().entry(member).or_insert_with(new))
+    }
 }
 
 impl Endorsers for Gathering {
@@ -128,7 +144,14 @@ impl Endorsers for Gathering {
         let others = members.into_keys().filter(|member| *member != self.id);
         let calls = others.map(|member| {
             let call = self.peers.call(member, request.clone());
-            async move { (format!("member {member}"), answered(call.await)) }
+            let room = self.room_of(member);
+            async move {
+                let answer = match timeout(PATIENCE, room.acquire()).await {
+                    Ok(Ok(_place)) => call.await,
+                    _ => Err(io::Error::other("it has not answered earlier calls")),
+                };
+                (format!("member {member}"), answered(answer))
+            }
         });
         join_all(calls.collect::<Vec<_>>()).boxed()
     }

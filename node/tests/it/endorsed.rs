@@ -106,6 +106,20 @@ async fn two_banks_endorse_over_their_clusters_network() {
     let expected = format!("BalA,{} BalB,{}", 50 - done, 105 + done);
     trial.settle();
     assert_eq!(shown(&first, AMOUNTS).await, expected, "{done} of 30");
+
+    // More than a member does at a time, which wait for each other; each on a row of its own.
+    let many = futures::future::join_all((0..30).map(|_| trial.connect(0))).await;
+    let each = many.iter().enumerate().map(async |(at, client)| {
+        client.simple_query("SET tally.endorse = on").await.unwrap();
+        for text in [
+            format!("INSERT INTO balances VALUES ('{at}', 1)"),
+            format!("UPDATE balances SET amount = amount + 1 WHERE name = '{at}'"),
+        ] {
+            client.simple_query(&text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        }
+    });
+    futures::future::join_all(each).await;
+    assert_eq!(shown(&first, "SELECT count(*) FROM balances WHERE amount = 2").await, "30");
     trial.stop();
     let heads = trial.verify();
     assert_eq!(heads[0], heads[1]);
