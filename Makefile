@@ -1,6 +1,6 @@
 # What people type. Each target installs what it needs (Debian, as root) or says what is missing.
 
-.PHONY: help demo demo-cluster demo-chainify run run-analytics test test-long test-components test-kafka test-cometbft test-chainify schedules miri \
+.PHONY: help demo demo-cluster demo-chainify demo-organisations run run-analytics test test-long test-components test-kafka test-cometbft test-chainify schedules miri \
 	other-architecture compatibility console test-console overflow sim torture torture-cluster fuzz soak figures-reliability bench-postgres bench-durability \
 	bench-analytics compare-analytics htap dist dist-analytics packages test-packages clean
 
@@ -36,6 +36,7 @@ help:
 	@echo "make demo            load, run, kill, recover and prove SmallBank in a minute"
 	@echo "make demo-cluster    four organisations over CometBFT: kill, cut off, a liar, a fifth; all verified"
 	@echo "make demo-chainify   two PostgreSQL and a MariaDB that keep one ledger: an edited row is named and repaired"
+	@echo "make demo-organisations  two banks and a regulator: forged, stale and revoked transactions, a hot account, who agreed"
 	@echo "make run             start a node to play with, and print the psql line for it"
 	@echo "make run-analytics   the same with DataFusion for large queries, which takes longer to build"
 	@echo "make dist            the binary to hand out, and dist-analytics with DataFusion: small, long to build"
@@ -85,6 +86,12 @@ demo-chainify:
 	scripts/install-deps psql postgres mariadb mariadb-client
 	cargo build $(LEAN) --features node/chainify
 	TALLY=$(TALLY) scripts/demo-chainify
+
+# Three nodes of this machine.
+demo-organisations:
+	scripts/install-deps psql pgbench
+	cargo build $(LEAN)
+	TALLY=$(TALLY) scripts/demo-organisations
 
 run:
 	scripts/install-deps psql

@@ -29,6 +29,18 @@ async fn shown(client: &Client, query: &str) -> String {
     rows.collect::<Vec<_>>().join(" ")
 }
 
+/// The demonstration checks what it shows, and ends with 1 where that is not so.
+#[test]
+fn the_demonstration_of_organisations_holds() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/demo-organisations");
+    let mut demo = std::process::Command::new(script);
+    demo.env("TALLY", env!("CARGO_BIN_EXE_tally")).env("CLIENTS", "6").env("TRANSACTIONS", "5");
+    let shown = demo.output().unwrap();
+    let [out, errors] = [shown.stdout, shown.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert!(shown.status.success(), "{out}\n{errors}");
+    assert_eq!(out.matches("verdict").count(), 3, "{out}");
+}
+
 /// Code, message and detail.
 async fn refused(client: &Client, text: &str) -> [String; 3] {
     let error = client.simple_query(text).await.unwrap_err();
