@@ -58,6 +58,7 @@ mod config;
 mod confirm;
 mod draft;
 mod follow;
+mod large;
 mod liveness;
 mod lives;
 mod machine;

@@ -45,6 +45,7 @@ use types::{Error, Height, Result, SqlState};
 use crate::asking::Asking;
 use crate::config::Config;
 use crate::draft::Draft;
+use crate::large::{LARGE_TIME, sending_time};
 use crate::liveness::watch_clocks;
 use crate::machine::Machine;
 use crate::mailbox::{Mailbox, Rules};
@@ -380,6 +381,7 @@ impl Node {
             return Ok(false);
         }
         let request = Request::Forward(unsent.clone()).encode().map_err(io::Error::other)?;
+        let limit = (limit + sending_time(request.len())).min(LARGE_TIME);
         let answer = timeout(limit, network.call(leader, request)).await;
         let taken = match answer {
             Ok(Ok(answer)) => of_json::<usize>(&answer).unwrap_or(0),

@@ -1,9 +1,10 @@
 //! Raft's messages to the other members, as openraft sends them.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use kit::sync::lock;
 use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, Unreachable};
 use openraft::network::{Backoff, RPCOption};
 use openraft::raft::{
@@ -17,6 +18,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use types::{Error, Result};
 
 use crate::commits::{Asked, Known, LATER, Verdict};
+use crate::large::{LARGE_TIME, UnderWay, heartbeat_of, is_large};
 use crate::lives::{Lead, Lives};
 use crate::machine::no_snapshots;
 use crate::raft_types::Types;
@@ -32,6 +34,8 @@ const OUTDATED: &str = "a member has begun another life than this lead counts fo
 
 type RaftResult<T, E> = std::result::Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
 
+pub(crate) type Appended = RaftResult<AppendEntriesResponse<u64>, openraft::error::Infallible>;
+
 #[derive(Clone)]
 pub(crate) struct Peers {
     pub id: u64,
@@ -46,13 +50,16 @@ pub(crate) struct Peer {
     peers: Peers,
     to: u64,
     known: Known,
+    /// An append that takes longer than others.
+    under_way: Arc<Mutex<Option<UnderWay>>>,
 }
 
 impl RaftNetworkFactory<Types> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, to: u64, _node: &EmptyNode) -> Peer {
-        Peer { peers: self.clone(), to, known: Known::default() }
+        let (known, under_way) = Default::default();
+        Peer { peers: self.clone(), to, known, under_way }
     }
 }
 
@@ -101,13 +108,46 @@ impl Peer {
         &self,
         rpc: AppendEntriesRequest<Types>,
         option: &RPCOption,
-    ) -> RaftResult<AppendEntriesResponse<u64>, openraft::error::Infallible> {
+    ) -> Appended {
         let (lead, committed) = (rpc.vote, rpc.leader_commit);
         let request = |lives| Request::Append(rpc, lives);
         let answer = self.ask_for(lead.leader_id, request, option).await;
         self.known.answered(lead, committed, answer.is_ok());
         let answer: Result<_, RaftError<u64>> = answer?;
         answer.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))
+    }
+
+    /// One with much in it: see [`large`](crate::large).
+    async fn append_large(
+        &self,
+        rpc: AppendEntriesRequest<Types>,
+        option: &RPCOption,
+    ) -> Appended {
+        let heartbeat = heartbeat_of(&rpc);
+        let earlier = lock(&self.under_way).take().filter(|earlier| earlier.brings(&rpc));
+        let mut under_way = earlier.unwrap_or_else(|| {
+            let (peer, append) = (self.clone(), rpc.clone());
+            let sent = async move { peer.append(append, &RPCOption::new(LARGE_TIME)).await };
+            UnderWay::of(&rpc, tokio::spawn(sent))
+        });
+        // Most have come through before the next heartbeat is due.
+        let patience = option.hard_ttl() * 2 / 3;
+        match timeout(patience, &mut under_way.ended).await {
+            Ok(Ok(Ok(AppendEntriesResponse::Success))) => return Ok(under_way.answers(&rpc)),
+            Ok(Ok(other)) => return other,
+            Ok(Err(error)) => {
+                let error = io::Error::other(error);
+                return Err(RPCError::Unreachable(Unreachable::new(&error)));
+            }
+            Err(_) => *lock(&self.under_way) = Some(under_way),
+        }
+        let answer = self.append(heartbeat, option).await?;
+        Ok(match answer {
+            AppendEntriesResponse::Success => {
+                AppendEntriesResponse::PartialSuccess(rpc.prev_log_id)
+            }
+            other => other,
+        })
     }
 
     /// What was put off, until nothing is any more. A refusal is found out by the next heartbeat.
@@ -127,13 +167,14 @@ impl RaftNetwork<Types> for Peer {
         &mut self,
         rpc: AppendEntriesRequest<Types>,
         option: RPCOption,
-    ) -> RaftResult<AppendEntriesResponse<u64>, openraft::error::Infallible> {
+    ) -> Appended {
         // Nothing is said to be committed before this member has it, too, if it was counted.
         if let Some(committed) = rpc.leader_commit {
             let synced = self.peers.store.sync_up_to(committed.index);
             synced.map_err(|error| RPCError::Unreachable(Unreachable::new(&error)))?;
         }
         match self.known.judge(&rpc, &self.peers.asked) {
+            Verdict::Now if is_large(&rpc) => self.append_large(rpc, &option).await,
             Verdict::Now => self.append(rpc, &option).await,
             Verdict::Later { awaited } => {
                 if !awaited {

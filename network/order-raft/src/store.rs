@@ -639,7 +639,7 @@ fn try_room(files: &dyn Files) -> io::Result<()> {
     tried
 }
 
-fn bytes_of(entry: &Entry<Types>) -> usize {
+pub(crate) fn bytes_of(entry: &Entry<Types>) -> usize {
     match &entry.payload {
         EntryPayload::Normal(draft) => draft.bytes(),
         _ => 0,

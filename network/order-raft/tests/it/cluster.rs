@@ -22,10 +22,13 @@ pub struct Faults {
     /// One in so many is lost; 0: none.
     pub lost_one_in: u64,
     pub doubled_one_in: u64,
+    /// What a line carries; 0: all at once.
+    pub bytes_per_ms: u64,
 }
 
 impl Faults {
-    pub const MANY: Faults = Faults { delay_ms_max: 30, lost_one_in: 8, doubled_one_in: 10 };
+    pub const MANY: Faults = 
+        Faults { delay_ms_max: 30, lost_one_in: 8, doubled_one_in: 10, bytes_per_ms: 0 };
 }
 
 struct Wires {
@@ -52,11 +55,11 @@ impl Network for Wire {
             if wires.lock().unwrap().nodes[to].is_none() {
                 return Err(io::Error::other("the node is down"));
             }
-            if pass(&wires, from, to).await? {
+            if pass(&wires, (from, to), request.len()).await? {
                 let _ = answer(&wires, to, request.clone()).await;
             }
             let answered = answer(&wires, to, request).await?;
-            pass(&wires, to, from).await?;
+            pass(&wires, (to, from), answered.len()).await?;
             Ok(answered)
         }
         .boxed()
@@ -64,14 +67,19 @@ impl Network for Wire {
 }
 
 /// One way; whether the message is there twice.
-async fn pass(wires: &Mutex<Wires>, from: usize, to: usize) -> io::Result<bool> {
+async fn pass(
+    wires: &Mutex<Wires>,
+    (from, to): (usize, usize),
+    bytes: usize,
+) -> io::Result<bool> {
     let (delay, doubled, lost) = {
         let mut wires = wires.lock().unwrap();
-        let Faults { delay_ms_max, lost_one_in, doubled_one_in } = wires.faults;
+        let Faults { delay_ms_max, lost_one_in, doubled_one_in, bytes_per_ms } = wires.faults;
         let lost =
             wires.cut.contains(&(from, to)) || lost_one_in > 0 && wires.random.chance(lost_one_in);
         let doubled = doubled_one_in > 0 && wires.random.chance(doubled_one_in);
-        (1 + wires.random.below(delay_ms_max + 1), doubled, lost)
+        let line = (bytes as u64).checked_div(bytes_per_ms).unwrap_or_default();
+        (1 + line + wires.random.below(delay_ms_max + 1), doubled, lost)
     };
     tokio::time::sleep(Duration::from_millis(delay)).await;
     if lost {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ledger::memory_files::Failure;
 use order::{Limits, Orderer};
 
-use crate::cluster::{Cluster, options};
+use crate::cluster::{Cluster, Faults, options};
 
 const SECOND: i64 = 1_000_000;
 const AHEAD_MAX: Duration = Duration::from_secs(300);
@@ -323,5 +323,26 @@ fn a_node_whose_disk_is_full_makes_way_and_comes_back_when_there_is_room() {
         cluster.stop(away);
         cluster.pass(3_000);
         ordered_within(&cluster, full, "it is one of two");
+    }
+}
+
+/// A line that carries two megabytes a second: to send one of these takes ten heartbeats.
+#[test]
+fn an_envelope_that_takes_longer_than_a_heartbeat_is_ordered_without_an_election() {
+    for seed in 20..23 {
+        let (cluster, leader) = settled(seed);
+        let term = || cluster.node(leader).unwrap().standing().term;
+        let before = term();
+        cluster.set_faults(Faults { bytes_per_ms: 2_000, ..Faults::default() });
+        for (from, beside) in [(leader, "beside it"), ((leader + 1) % 3, "beside the other")] {
+            let envelope = Bytes::from(vec![from as u8 + 1; 3_000_000]);
+            cluster.node(from).unwrap().submit(envelope).unwrap();
+            submit(&cluster, from, beside);
+            cluster.pass(8_000);
+            for node in 0..3 {
+                gives(&cluster, node, &[0, 0], &format!("{seed}: from {from} to {node}"));
+            }
+        }
+        assert_eq!((cluster.leader(), term()), (Some(leader), before), "{seed}");
     }
 }
