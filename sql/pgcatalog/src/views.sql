@@ -82,8 +82,8 @@ FROM pg_namespace n;
 SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
        CASE WHEN c.relkind <> 'r' THEN 'VIEW' WHEN c.relpersistence = 't' THEN 'LOCAL TEMPORARY'
             ELSE 'BASE TABLE' END AS table_type,
-       CASE WHEN n.nspname = 'public' AND c.relkind = 'r' THEN 'YES' ELSE 'NO'
-            END AS is_insertable_into,
+       CASE WHEN n.nspname IN ('pg_catalog', 'information_schema') OR c.relkind <> 'r' THEN 'NO'
+            ELSE 'YES' END AS is_insertable_into,
        'NO' AS is_typed
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'v');

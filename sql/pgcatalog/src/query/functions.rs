@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use identity::{Acl, Kind, Privileges, RoleId};
 use types::value::VALUE_WEIGHT;
 use types::{DataType, Result, SystemType, Value};
 
@@ -16,6 +17,7 @@ use super::text_functions as text;
 use crate::describe;
 use crate::oid;
 use crate::relation;
+use crate::tables::shown_privileges;
 
 impl Takes {
     pub fn data_type(self) -> Option<DataType> {
@@ -277,7 +279,25 @@ static CATALOG: &[Function] = &[
     lax("pg_typeof", 1, &[Any], Gives::Reg(SystemType::Regtype), |_, _, types| {
         Ok(types.first().map_or(Value::Null, |t| Value::Int(t.oid().into())))
     }),
-    lax("acldefault", 2, &[Any, Any], Gives::Texts, nothing),
+    lax("acldefault", 2, &[Any, Any], Gives::Texts, |run, a, _| {
+        let (Value::Text(kind), Some(owner)) = (&a[0], a[1].as_int()) else {
+            return Ok(Value::Null);
+        };
+        // What of them there is: of a type or a language nothing can be granted.
+        let kind = match kind.as_str() {
+            "r" => Kind::Table,
+            "c" => Kind::Column,
+            "s" => Kind::Sequence,
+            "f" => Kind::Routine,
+            "n" => Kind::Schema,
+            "d" => Kind::Database,
+            _ => return Ok(Value::Null),
+        };
+        // An owner has nothing of a column that is not the table's.
+        let all = if kind == Kind::Column { Privileges::NONE } else { kind.all() };
+        let owner = RoleId(u32::try_from(owner).unwrap_or_default());
+        Ok(shown_privileges(&run.world, &Acl::of_new(owner, all, kind.of_public())))
+    }),
 ];
 
 fn to_reg(run: &Around, a: &[Value], system: SystemType) -> Result<Value> {

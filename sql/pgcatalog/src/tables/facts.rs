@@ -66,7 +66,7 @@ pub(super) fn granted(world: &World, object: &Commented) -> Value {
     world.catalog.granted(object).map_or(Value::Null, |acl| shown(world, acl))
 }
 
-pub(super) fn shown(world: &World, acl: &Acl) -> Value {
+pub(crate) fn shown(world: &World, acl: &Acl) -> Value {
     let name = |role| sql::names::quoted_if_needed(world.catalog.roles().name(role));
     Value::from(acl.texts(name).into_iter().map(Value::from).collect::<Vec<_>>())
 }

@@ -17,6 +17,7 @@ mod types;
 pub use comments::comments;
 pub use constants::ELEMENTS;
 pub use facts::Facts;
+pub(crate) use facts::shown as shown_privileges;
 
 use ::types::Result;
 
