@@ -1,5 +1,7 @@
 //! The parser of PL/pgSQL: recursive descent over [`Tokens`], one function per statement.
 
+use std::cell::Cell;
+
 use procedure::NoticeLevel;
 use procedure::condition::sqlstate_of_condition;
 use sqlparser::tokenizer::Token;
@@ -457,7 +459,12 @@ impl Parser<'_> {
         let skip = if inserts { 2 } else { 0 };
         tokens.skip(skip);
         let mut into = None;
-        if let Some(distance) = tokens.distance(|token| is_word(token, "into")) {
+        let changes = |token: &Token| is_word(token, "insert") || is_word(token, "merge");
+        let is_of_change = Cell::new(false);
+        // Behind a WITH, INSERT has an INTO of its own.
+        let takes_rows =
+            |token: &Token| !is_of_change.replace(changes(token)) && is_word(token, "into");
+        if let Some(distance) = tokens.distance(takes_rows) {
             tokens.skip(distance);
             into = Some(remove_into(&mut tokens)?);
         }

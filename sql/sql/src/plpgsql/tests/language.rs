@@ -291,6 +291,10 @@ fn rows_are_changed_and_counted() {
                     DELETE FROM t WHERE id < 3; RETURN x; END";
     let (x, rows) = with_table(inserted, 7).unwrap();
     assert_eq!((x, rows), (Value::Int(15), vec![(3, 30), (7, 14)]));
+    let behind_with = "DECLARE x bigint; BEGIN WITH z AS (SELECT a AS id) INSERT INTO t \
+                       SELECT id, id * 2 FROM z RETURNING v INTO x; RETURN x; END";
+    let (x, rows) = with_table(behind_with, 7).unwrap();
+    assert_eq!((x, rows.last()), (Value::Int(14), Some(&(7, 14))));
     assert_eq!(
         table_code("DECLARE x bigint; BEGIN UPDATE t SET v = 0 RETURNING id INTO x; RETURN x; END"),
         "P0003"
