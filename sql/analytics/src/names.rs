@@ -86,7 +86,8 @@ impl Names<'_> {
     fn view(&self, view: &View) -> Result<Arc<dyn TableSource>> {
         self.view_uses.borrow_mut().add_one().map_err(raise)?;
         self.request.check().map_err(raise)?;
-        let plan = prepare::plan(self, &view.query, &[], Place::Inner).map_err(raise)?;
+        let query = view.query_over(&self.request.catalog);
+        let plan = prepare::plan(self, &query, &[], Place::Inner).map_err(raise)?;
         let given = view.columns.iter().map(|name| Some(name.as_str()));
         let given = given.chain(std::iter::repeat(None));
         let columns = plan.schema().columns().into_iter().zip(given).map(|(column, given)| {

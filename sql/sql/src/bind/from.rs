@@ -493,8 +493,8 @@ impl Binder<'_> {
         let outside = (std::mem::take(&mut self.ctes), self.source.take());
         let enclosing = std::mem::take(&mut self.enclosing);
         let in_view = std::mem::replace(&mut self.in_view, true);
-        let bound =
-            self.within_view(view, |binder| binder.nested(|binder| binder.query(&view.query)));
+        let query = view.query_over(self.catalog);
+        let bound = self.within_view(view, |binder| binder.nested(|binder| binder.query(&query)));
         (self.ctes, self.source) = outside;
         self.enclosing = enclosing;
         self.in_view = in_view;

@@ -11,8 +11,8 @@
 //! with. So this module only checks that the relations exist. Whether the query is valid is checked
 //! by the session that receives the statement, before the statement is ordered.
 //!
-//! *Departure from PostgreSQL.* `SELECT *` in a view is expanded when the view is used, not when it
-//! is created: it includes columns that were added to the table later.
+//! *Columns that are added later* to a table are none of what a view over it reads: see
+//! [`View::query_over`].
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -23,6 +23,7 @@ use types::{Error, Result, SqlState};
 
 use super::apply::{Transition, relation_exists};
 use crate::schema::catalog::{Catalog, View};
+use crate::schema::widths;
 use crate::syntax::names::{fold, object_name, schema_of};
 
 impl Transition {
@@ -36,8 +37,10 @@ impl Transition {
             _ => return Err(relation_exists(&name)),
         }
         self.check_namespace(&name)?;
+        let reads = relations(&self.catalog, &create.query)?;
         let view = View {
-            reads: relations(&self.catalog, &create.query)?,
+            widths: widths(&self.catalog, &reads),
+            reads,
             columns: create.columns.iter().map(|column| fold(&column.name)).collect(),
             text: create.query.to_string(),
             query: create.query.clone(),

@@ -170,6 +170,8 @@ pub struct View {
     pub query: Box<ast::Query>,
     /// Tables and views that it reads.
     pub reads: BTreeSet<String>,
+    /// How many columns each of the tables had when it was made.
+    pub(crate) widths: BTreeMap<String, ColumnId>,
 }
 
 /// A stored procedure or function.

@@ -1,5 +1,5 @@
 //! What exists, and what names mean in it: a catalog as a value, sequences, approval policies, the
-//! search path, what a session has beside the ledger.
+//! search path, what views read, what a session has beside the ledger.
 
 pub mod access;
 pub mod catalog;
@@ -9,3 +9,6 @@ pub mod policies;
 pub mod search_path;
 pub mod sequence;
 pub mod temporary;
+mod views;
+
+pub(crate) use views::widths;

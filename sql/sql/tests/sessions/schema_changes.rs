@@ -340,3 +340,34 @@ fn a_routine_may_come_before_what_it_names() {
         node.verify();
     });
 }
+
+/// PostgreSQL has a view's `*` stand for what there was when the view was made.
+#[test]
+fn a_view_reads_the_columns_that_it_was_made_over() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        for text in [
+            "CREATE TABLE q (a int PRIMARY KEY); CREATE TABLE r (a int, c int)",
+            "INSERT INTO q VALUES (1); INSERT INTO r VALUES (1, 7)",
+            "CREATE VIEW star AS SELECT * FROM q",
+            "CREATE VIEW named AS SELECT q.*, 1 AS k FROM q",
+            "CREATE VIEW both AS SELECT 'x' AS s, * FROM q UNION ALL SELECT 'y', 2",
+            "CREATE VIEW natural AS SELECT * FROM q NATURAL JOIN r",
+            "CREATE VIEW own (z) AS WITH w AS (SELECT * FROM q AS o) SELECT * FROM w",
+            "ALTER TABLE q ADD COLUMN c int DEFAULT 5, ADD COLUMN k int",
+        ] {
+            client.run(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        }
+        for (view, columns, rows) in
+            [("star", 1, 1), ("named", 2, 1), ("both", 2, 2), ("natural", 2, 1), ("own", 1, 1)]
+        {
+            let found = client.run(&format!("SELECT * FROM {view}")).await.unwrap();
+            assert_eq!((found[0].len(), found.len()), (columns, rows), "{view}");
+        }
+        // One that is made anew reads what there is by now.
+        client.run("CREATE OR REPLACE VIEW star AS SELECT * FROM q").await.unwrap();
+        assert_eq!(client.run("SELECT * FROM star").await.unwrap()[0].len(), 3);
+        node.verify();
+    });
+}
