@@ -29,6 +29,7 @@
 
 mod own;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
@@ -135,10 +136,11 @@ impl SearchPath {
     /// the path is the usual one, and columns the names that the view gives them.
     pub fn spelled(&self, catalog: &Catalog, view: &View) -> String {
         let catalog = catalog.ledger();
-        if self.is_usual(catalog) && view.columns.is_empty() {
+        let query = view.query_over(catalog);
+        if self.is_usual(catalog) && view.columns.is_empty() && matches!(query, Cow::Borrowed(_)) {
             return view.text.clone();
         }
-        let mut query = view.query.clone();
+        let mut query = query.into_owned();
         if !self.is_usual(catalog) {
             // Within a view a name without a schema is one of public.
             let usual = SearchPath::default();
@@ -473,6 +475,14 @@ impl<'a> Settler<'a> {
         }
     }
 
+    /// What a statement changes, which is none of its WITH.
+    fn changed(&self, target: &mut ast::TableFactor) -> Result<()> {
+        match target {
+            ast::TableFactor::Table { name, args: None, .. } => self.must_find(name),
+            _ => Ok(()),
+        }
+    }
+
     fn comment(&self, kind: ast::CommentObject, name: &mut ObjectName) -> Result<()> {
         use ast::CommentObject as K;
         match kind {
@@ -496,6 +506,17 @@ impl<'a> Settler<'a> {
                 self.made(&mut create.name)
             }
             S::AlterTable(alter) => self.alter_table(alter),
+            S::Insert(insert) => match &mut insert.table {
+                ast::TableObject::TableName(name) => self.must_find(name),
+                _ => Ok(()),
+            },
+            S::Update(update) => self.changed(&mut update.table.relation),
+            S::Delete(delete) => {
+                let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) =
+                    &mut delete.from;
+                from.iter_mut().take(1).try_for_each(|table| self.changed(&mut table.relation))
+            }
+            S::Merge(merge) => self.changed(&mut merge.table),
             S::Call(call) => {
                 self.routine(&mut call.name);
                 Ok(())
@@ -659,6 +680,21 @@ mod tests {
                 "a",
                 "WITH t AS (SELECT * FROM t) SELECT * FROM t WHERE x IN (SELECT x FROM t)",
                 "WITH t AS (SELECT * FROM a.t) SELECT * FROM t WHERE x IN (SELECT x FROM t)",
+            ),
+            (
+                "a",
+                "WITH t AS (SELECT 1 AS x) INSERT INTO t SELECT x FROM t",
+                "WITH t AS (SELECT 1 AS x) INSERT INTO a.t SELECT x FROM t",
+            ),
+            (
+                "a",
+                "WITH t AS (SELECT 1 AS x) UPDATE t SET x = 2 FROM t AS s WHERE t.x = s.x",
+                "WITH t AS (SELECT 1 AS x) UPDATE a.t SET x = 2 FROM t AS s WHERE t.x = s.x",
+            ),
+            (
+                "a",
+                "WITH t AS (SELECT 1 AS x) DELETE FROM t USING t AS s WHERE t.x = s.x",
+                "WITH t AS (SELECT 1 AS x) DELETE FROM a.t USING t AS s WHERE t.x = s.x",
             ),
             (
                 "a",
