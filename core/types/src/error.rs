@@ -85,6 +85,7 @@ sqlstates! {
     OUT_OF_MEMORY = b"53200";
     TOO_MANY_CONNECTIONS = b"53300";
     OBJECT_NOT_IN_PREREQUISITE_STATE = b"55000";
+    OBJECT_IN_USE = b"55006";
     QUERY_CANCELED = b"57014";
     ADMIN_SHUTDOWN = b"57P01";
     CANNOT_CONNECT_NOW = b"57P03";
@@ -133,6 +134,9 @@ pub struct ErrorFields {
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
+    /// Of the table that the error is about, where that is another than `public`. No ledger
+    /// records it.
+    pub schema: Option<String>,
     /// Table, column and constraint that the error is about, where one is.
     pub table: Option<String>,
     pub column: Option<String>,
@@ -154,6 +158,7 @@ impl Error {
             message: message.into(),
             detail: None,
             hint: None,
+            schema: None,
             table: None,
             column: None,
             constraint: None,
@@ -189,6 +194,11 @@ impl Error {
 
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
+        self
+    }
+
+    pub fn with_schema(mut self, schema: impl Into<String>) -> Self {
+        self.0.schema = Some(schema.into());
         self
     }
 

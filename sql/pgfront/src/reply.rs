@@ -343,7 +343,7 @@ fn error_fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
         (b'n', &fields.constraint),
     ];
     if fields.table.is_some() {
-        coded.push((b's', "public".to_owned()));
+        coded.push((b's', clean(fields.schema.as_deref().unwrap_or("public"))));
     }
     for (code, text) in optional {
         coded.extend(text.as_deref().map(|text| (code, clean(text))));

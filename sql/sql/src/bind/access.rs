@@ -105,6 +105,17 @@ impl Binder<'_> {
         }
     }
 
+    /// Whether it may read these columns.
+    pub(super) fn may_read(&self, table: TableId, columns: &[ColumnId]) -> bool {
+        self.checked.as_ref().is_none_or(|checked| {
+            let may = |column: &ColumnId| {
+                let own = self.catalog.column_privileges(checked, table, *column);
+                own.contains(Privileges::SELECT)
+            };
+            columns.iter().all(may)
+        })
+    }
+
     /// What is in a schema can be named by those who may use it.
     pub(super) fn check_usage(&self, key: &str) -> Result<()> {
         match &self.checked {

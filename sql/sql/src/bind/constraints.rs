@@ -134,7 +134,7 @@ impl Binder<'_> {
                 pairs.map(|(c, v)| Expr::equal(values[usize::from(*c)].clone(), v.clone()));
             accepted.extend(Expr::all(itself.collect()));
         }
-        let (error, detail) = missing_parent(table, &parent, key, &own);
+        let (error, detail) = self.missing_parent(table, &parent, key, &own);
         self.require(any_of(accepted), error, Some(detail));
         Ok(())
     }
@@ -173,8 +173,8 @@ impl Binder<'_> {
                 let itself = pairs.map(|(r, v)| Expr::equal(Expr::Reg(*r), v.clone()));
                 accepted.extend(Expr::all(itself.collect()));
             }
-            let detail = key_detail(table, &schema.columns, &own, " already exists.");
-            self.require(any_of(accepted), unique_violation(table, &schema.name), Some(detail));
+            let detail = self.key_detail(table, &schema.columns, &own, " already exists.");
+            self.require(any_of(accepted), unique_violation(table, &schema.name), detail);
         }
         Ok(())
     }
@@ -199,9 +199,9 @@ impl Binder<'_> {
         }
         let columns = &table.schema.primary_key;
         let own: Vec<Expr> = columns.iter().map(|c| values[usize::from(*c)].clone()).collect();
-        let detail = key_detail(table, columns, &own, " already exists.");
+        let detail = self.key_detail(table, columns, &own, " already exists.");
         let error = unique_violation(table, &table.primary_key_name);
-        self.require(Expr::Reg(inserted), error, Some(detail));
+        self.require(Expr::Reg(inserted), error, detail);
     }
 
     /// What happens to the rows that point at one which is deleted, or whose key changes from `old`
@@ -370,10 +370,12 @@ impl Binder<'_> {
                 child.name()
             ),
         )
+        .with_schema(child.namespace())
         .with_table(child.name())
         .with_constraint(&key.name);
         let end = format!(" is still referenced from table \"{}\".", child.name());
-        let detail = key_detail(table, &key.parent_columns, values, &end);
+        let detail = self.key_detail(table, &key.parent_columns, values, &end);
+        let detail = detail.unwrap_or_else(|| Expr::Const(Value::from(format!("Key{end}"))));
         self.require(any_of(accepted), error, Some(detail));
     }
 
@@ -444,6 +446,7 @@ pub(super) fn null_violation(table: &Table, column: ColumnId) -> Error {
             table.name()
         ),
     )
+    .with_schema(table.namespace())
     .with_table(table.name())
     .with_column(name)
 }
@@ -453,6 +456,7 @@ pub(super) fn check_violation(table: &Table, name: &str) -> Error {
         SqlState::CHECK_VIOLATION,
         format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name()),
     )
+    .with_schema(table.namespace())
     .with_table(table.name())
     .with_constraint(name)
 }
@@ -462,6 +466,7 @@ fn unique_violation(table: &Table, name: &str) -> Error {
         SqlState::UNIQUE_VIOLATION,
         format!("duplicate key value violates unique constraint \"{name}\""),
     )
+    .with_schema(table.namespace())
     .with_table(table.name())
     .with_constraint(name)
 }
@@ -475,29 +480,45 @@ fn failing_row(table: &Table, values: &[Expr]) -> Expr {
     }
 }
 
-/// A child has no parent.
-pub(super) fn missing_parent(
-    table: &Table,
-    parent: &Table,
-    key: &ForeignKey,
-    values: &[Expr],
-) -> (Error, Expr) {
-    let error = Error::new(
-        SqlState::FOREIGN_KEY_VIOLATION,
-        format!(
-            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-            table.name(),
-            key.name
-        ),
-    )
-    .with_table(table.name())
-    .with_constraint(&key.name);
-    let end = format!(" is not present in table \"{}\".", parent.name());
-    (error, key_detail(table, &key.columns, values, &end))
+impl Binder<'_> {
+    /// A child has no parent.
+    pub(super) fn missing_parent(
+        &self,
+        table: &Table,
+        parent: &Table,
+        key: &ForeignKey,
+        values: &[Expr],
+    ) -> (Error, Expr) {
+        let error = Error::new(
+            SqlState::FOREIGN_KEY_VIOLATION,
+            format!(
+                "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+                table.name(),
+                key.name
+            ),
+        )
+        .with_schema(table.namespace())
+        .with_table(table.name())
+        .with_constraint(&key.name);
+        let end = format!(" is not present in table \"{}\".", parent.name());
+        let detail = self.key_detail(table, &key.columns, values, &end);
+        (error, detail.unwrap_or_else(|| Expr::Const(Value::from(format!("Key{end}")))))
+    }
+
+    /// What is said of a key's values; nothing to a role that may not read them.
+    fn key_detail(
+        &self,
+        table: &Table,
+        columns: &[ColumnId],
+        values: &[Expr],
+        end: &str,
+    ) -> Option<Expr> {
+        self.may_read(table.id(), columns).then(|| key_shown(table, columns, values, end))
+    }
 }
 
 /// `Key (a, b)=(1, 2)` and an ending.
-fn key_detail(table: &Table, columns: &[ColumnId], values: &[Expr], end: &str) -> Expr {
+fn key_shown(table: &Table, columns: &[ColumnId], values: &[Expr], end: &str) -> Expr {
     let text = |s: String| Expr::Const(Value::from(s));
     let names: Vec<&str> = columns.iter().map(|c| table.column_name(*c)).collect();
     let mut parts = vec![text(format!("Key ({})=(", names.join(", ")))];

@@ -7,7 +7,6 @@ use sqlparser::ast;
 use types::{Error, Result, SqlState, Value};
 
 use super::binder::Binder;
-use super::constraints::missing_parent;
 use super::scope::Scope;
 use crate::bind::statement::{Program, Statement};
 use crate::schema::deferred::orphans_with;
@@ -44,7 +43,8 @@ impl Binder<'_> {
             let query = bound.query;
             binder.steps.push(Step::Fetch { query, outputs: fetched, found, strict: false });
             let values: Vec<Expr> = outputs.into_iter().map(Expr::Reg).collect();
-            let (error, detail) = missing_parent(table, parent, foreign, &values);
+            // Who may not read them is told no values.
+            let (error, detail) = self.missing_parent(table, parent, foreign, &values);
             binder.require(Expr::negated(Expr::Reg(found)), error, Some(detail));
         }
         let procedure = Procedure {
