@@ -205,6 +205,23 @@ impl Catalog {
         }
     }
 
+    /// # Errors
+    /// 42501: a role may have no temporary objects.
+    pub fn check_temporary_by(&self, role: RoleId) -> Result<(), Error> {
+        let (closure, object) = (self.roles.closure(role), Commented::Database);
+        let own = self.privileges(&closure, &object);
+        match self.roles.is_superuser(role) || own.contains(Privileges::TEMPORARY) {
+            true => Ok(()),
+            false => Err(Error::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!(
+                    "permission denied to create temporary tables in database \"{}\"",
+                    self.called(&object).1
+                ),
+            )),
+        }
+    }
+
     /// What a role may give to others of an object.
     pub fn grantable(&self, closure: &Closure, object: &Commented) -> Privileges {
         match closure.has(self.owner(object)) {

@@ -12,16 +12,25 @@
 //! look at the whole child. What is recorded says which keys a statement does not look at and where
 //! they are looked at again, and every replica does the same.
 //!
+//! *Invariant.* No key stays broken. Envelopes are worded by clients, so replicas take no text that
+//! defers a key but in a transaction that looks at it afterwards ([`Unchecked`]), and no schema
+//! change in between that would have the look find another key, or none ([`keeps_pending`]).
+//!
 //! *Departure.* What is a transaction by itself, a routine and a COPY look at a deferred key when
-//! a statement ends. Of a key whose actions are not both NO ACTION the parents' side is looked at
+//! a statement ends, and any statement at one that is NOT VALID, whose old rows a look at the whole
+//! child would find. Of a key whose actions are not both NO ACTION the parents' side is looked at
 //! at once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use types::{ColumnId, Error, Result};
+use engine::Body;
+use types::{ColumnId, Error, Result, SqlState};
 
 use crate::schema::catalog::{Catalog, ForeignKey, Table};
 use crate::syntax::names::{as_sql, key, quoted, split};
+use crate::syntax::parse::parse;
+use crate::syntax::parsed::Parsed;
 
 /// How a ledger says that a key is looked at.
 pub const CHECK_CONSTRAINT: &str = "tally_check_constraint";
@@ -31,6 +40,14 @@ pub fn constraint_key(table: &Table, foreign: &ForeignKey) -> String {
     key(table.namespace(), &foreign.name)
 }
 
+/// What a text begins with that is run without some keys.
+const DEFERRING: &str = "SET CONSTRAINTS ";
+
+/// The text by which a key is looked at again.
+pub(crate) fn checking(called: &str) -> String {
+    format!("SELECT {CHECK_CONSTRAINT}('{}')", called.replace('\'', "''"))
+}
+
 /// A text that is run without some keys.
 pub(crate) fn deferring(keys: &[String], text: &str) -> String {
     let written = keys.iter().map(|known| {
@@ -38,7 +55,87 @@ pub(crate) fn deferring(keys: &[String], text: &str) -> String {
         format!("{}.{}", quoted(schema), quoted(name))
     });
     let written: Vec<String> = written.collect();
-    format!("SET CONSTRAINTS {} DEFERRED; {text}", written.join(", "))
+    format!("{DEFERRING}{} DEFERRED; {text}", written.join(", "))
+}
+
+/// Takes what a recorded text defers off its statements. Others than those in our own words defer
+/// nothing: they hold more statements than a transaction may.
+pub(crate) fn taken_off(text: &str, parsed: &mut Vec<Parsed>) -> Option<Vec<String>> {
+    let keys = parsed.first().and_then(Parsed::deferred);
+    let keys = keys.filter(|_| text.starts_with(DEFERRING) && parsed.len() > 1)?;
+    parsed.remove(0);
+    Some(keys)
+}
+
+/// The keys that a recorded transaction has deferred, statement by statement, and not looked at
+/// since.
+#[derive(Default, Debug)]
+pub(crate) struct Unchecked(BTreeSet<String>);
+
+impl Unchecked {
+    /// Behind what stands in a transaction.
+    pub fn behind(&mut self, write: &Body) -> Result<()> {
+        let text = match write {
+            Body::Statement(statement) => &statement.procedure.text,
+            Body::Load(load) => &load.procedure,
+            _ => return Ok(()),
+        };
+        if text.starts_with(DEFERRING) {
+            self.0.extend(taken_off(text, &mut parse(text)?).into_iter().flatten());
+        } else if !self.0.is_empty() {
+            self.0.retain(|called| checking(called) != *text);
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// 55006: a schema change would lose sight of a key.
+    pub fn kept_by(&self, before: &Catalog, after: &Catalog) -> Result<()> {
+        keeps_pending(before, after, &self.0)
+    }
+
+    /// # Errors
+    /// 42809: a key may be left broken.
+    pub fn end(self) -> Result<()> {
+        match self.0.first() {
+            None => Ok(()),
+            Some(called) => {
+                let what = "a transaction defers a constraint and does not look at it again";
+                let called = format!("The constraint is {called}.");
+                Err(Error::new(SqlState::WRONG_OBJECT_TYPE, what).with_detail(called))
+            }
+        }
+    }
+}
+
+/// A schema change behind statements that have broken keys which wait: each is there still, of the
+/// same table.
+///
+/// # Errors
+/// 55006: it is not. PostgreSQL says so of any change of such a table but the name of a constraint.
+pub(crate) fn keeps_pending(
+    before: &Catalog,
+    after: &Catalog,
+    pending: &BTreeSet<String>,
+) -> Result<()> {
+    for called in pending {
+        for (table, foreign) in before.keys_called(called) {
+            let same = |(now, key): (&Arc<Table>, &ForeignKey)| {
+                now.id() == table.id() && key.parent == foreign.parent && key.name == foreign.name
+            };
+            if !after.keys_called(called).any(same) {
+                let what = format!(
+                    "cannot ALTER TABLE \"{}\" because it has pending trigger events",
+                    table.name()
+                );
+                return Err(Error::new(SqlState::OBJECT_IN_USE, what).with_detail(format!(
+                    "The constraint \"{}\" is looked at when the transaction commits.",
+                    foreign.name
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Catalog {
@@ -123,5 +220,5 @@ pub(crate) fn orphans_with(
 
 pub(crate) fn not_deferrable(name: &str) -> Error {
     let what = format!("constraint \"{name}\" is not deferrable");
-    Error::new(types::SqlState::WRONG_OBJECT_TYPE, what)
+    Error::new(SqlState::WRONG_OBJECT_TYPE, what)
 }

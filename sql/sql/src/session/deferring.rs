@@ -17,10 +17,10 @@ use super::versioned::Versioned;
 use super::{Session, View};
 use crate::bind::statement::Program;
 use crate::compile::bind_in_session;
-use crate::schema::catalog::{Catalog, ForeignKey};
-use crate::schema::deferred::{CHECK_CONSTRAINT, constraint_key, deferring};
+use crate::schema::catalog::{Catalog, ForeignKey, Table};
+use crate::schema::deferred::{checking, constraint_key, deferring, keeps_pending};
 use crate::settings::session_info::SessionInfo;
-use crate::syntax::names::split;
+use crate::syntax::names::{PUBLIC, split};
 use crate::syntax::parse::parse;
 
 /// What a transaction has said of constraints, and which it has broken so far.
@@ -36,7 +36,7 @@ pub struct Deferring {
 impl Deferring {
     fn is_deferred(&self, called: &str, key: &ForeignKey) -> bool {
         let said = self.named.get(called).copied().or(self.all);
-        key.deferrable.is_some_and(|initially| said.unwrap_or(initially))
+        key.validated && key.deferrable.is_some_and(|initially| said.unwrap_or(initially))
     }
 }
 
@@ -78,14 +78,26 @@ impl Session {
         Ok(plain("SET CONSTRAINTS"))
     }
 
+    /// A schema change of the open transaction.
+    ///
+    /// # Errors
+    /// 55006: it would lose sight of a key that waits.
+    pub(super) fn check_pending(&self, before: &Catalog) -> Result<()> {
+        match &self.transaction {
+            Some(open) if !open.deferring.pending.is_empty() => {
+                keeps_pending(before, &self.view().versioned.catalog, &open.deferring.pending)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Looks at keys that were broken.
     pub(super) async fn check_deferred(&mut self, of: impl Fn(&str) -> bool) -> Result<()> {
         let Some(transaction) = &self.transaction else { return Ok(()) };
         let pending = transaction.deferring.pending.iter().filter(|called| of(called));
         let pending: Vec<String> = pending.cloned().collect();
         for called in pending {
-            let literal = called.replace('\'', "''");
-            let text = format!("SELECT {CHECK_CONSTRAINT}('{literal}')");
+            let text = checking(&called);
             let catalog = Arc::clone(&self.view().versioned.catalog);
             match catalog.temporary_schema() == Some(split(&called).0) {
                 true => self.look_in_own(&catalog, &text).await?,
@@ -148,7 +160,9 @@ impl Session {
         }
         let said = &self.transaction.as_ref()?.deferring;
         let (name, of) = (error.fields().constraint.as_deref()?, error.fields().table.as_deref()?);
-        catalog.tables().filter(|table| table.name() == of).find_map(|table| {
+        let schema = error.fields().schema.as_deref().unwrap_or(PUBLIC);
+        let is_it = |table: &&Arc<Table>| table.name() == of && table.namespace() == schema;
+        catalog.tables().filter(is_it).find_map(|table| {
             let key = table.foreign_keys.iter().find(|key| key.name == name)?;
             let called = constraint_key(table, key);
             said.is_deferred(&called, key).then_some(called)

@@ -264,7 +264,7 @@ impl Session {
                 .with_detail(format!("The envelope is one of role \"{}\".", asked.principal)));
         }
         let transaction = Transaction::of(&asked)?;
-        let (endorsed, _) = self.proposed(&transaction, snapshot, &view.versioned)?;
+        let (endorsed, _) = self.proposed(&transaction, snapshot, view.versioned.ledger())?;
         let request = Body::Endorsed(Box::new(endorsed)).to_request();
         let proposed = order::View {
             seen_height: snapshot.height(),

@@ -101,7 +101,7 @@ impl Session {
         let engine = Arc::clone(&self.database.engine);
         let drafted = engine.draft(submitter, request, snapshot.height())?;
         let transaction = Transaction::of(&Envelope::read(&drafted)?)?;
-        let (endorsed, answer) = self.proposed(&transaction, snapshot, &view.versioned)?;
+        let (endorsed, answer) = self.proposed(&transaction, snapshot, view.versioned.ledger())?;
         let request = Body::Endorsed(Box::new(endorsed)).to_request();
         let drafted = engine.draft(submitter, &request, snapshot.height())?;
         let (whole, refusals) = self.gathered(drafted, view).await?;

@@ -96,7 +96,7 @@ impl Session {
         let again = Arc::new(self.bind(&view.versioned, parsed, &reported, false)?);
         match &again.bound.statement {
             Action::Program(Program::Procedure(procedure)) => {
-                self.running.version = view.versioned.ledger_version();
+                self.running.version = view.versioned.ledger().version;
                 let procedure = Arc::clone(procedure);
                 self.run_and_answer(&procedure, &again, &values, view).await.map(Some)
             }

@@ -408,8 +408,7 @@ impl Session {
         if writes && bound.session_dependent {
             // As every replica will bind it, which knows the user but not the session.
             let canonical = self.canonical(self.info.path.clone());
-            let ledger = versioned.below.as_ref().unwrap_or(versioned);
-            let (again, same) = self.bind_by(&canonical, ledger, parsed, &declared)?;
+            let (again, same) = self.bind_by(&canonical, versioned.ledger(), parsed, &declared)?;
             (bound, parsed) = (again?.map(Action::from), same);
         }
         if (writes || matches!(bound.statement, Action::Ddl(_))) && !parsed.has_path {
@@ -573,7 +572,7 @@ impl Session {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
-        self.running.version = view.versioned.ledger_version();
+        self.running.version = view.versioned.ledger().version;
         match prepared.temporary {
             true => Box::pin(self.run_temporary(prepared, parameters, view)).await,
             false => self.run_action(prepared, parameters, view).await,
@@ -640,11 +639,13 @@ impl Session {
                 _ => self.tell(notice),
             }
         }
+        let before = Arc::clone(&self.view().versioned.catalog);
         if let Some(transaction) = &mut self.transaction {
             let party = self.info.party();
             transaction.writes_as(party.role)?;
             let change = SchemaText { party, signers: &[], approvers: &[], ddl, text };
             transaction.change_schema(change, self.database.engine.store())?;
+            self.check_pending(&before)?;
             return Ok(plain(tag));
         }
         self.check_may_write_alone()?;
@@ -657,7 +658,7 @@ impl Session {
     }
 
     /// The ledger takes any query over relations that exist: not every replica can run them all.
-    fn check_view(&self, query: &str) -> Result<()> {
+    pub(super) fn check_view(&self, query: &str) -> Result<()> {
         let versioned = self.view().versioned;
         for parsed in parse(query)? {
             let prepared = match self.bind(&versioned, parsed, &[], true) {
@@ -665,6 +666,10 @@ impl Session {
                 Err(error) if error.code() == SqlState::INSUFFICIENT_PRIVILEGE => continue,
                 prepared => prepared?,
             };
+            if prepared.bound.statement.is_ordered() {
+                let what = "a view is a query that only reads";
+                return Err(Error::new(SqlState::SYNTAX_ERROR, what));
+            }
             if !prepared.bound.parameters.is_empty() {
                 return Err(Error::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
             }

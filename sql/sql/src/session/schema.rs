@@ -45,6 +45,7 @@ use crate::compile::bind_in_session;
 use crate::ddl::Brought;
 use crate::schema::access::must_be;
 use crate::schema::catalog::Catalog;
+use crate::schema::deferred::{Unchecked, taken_off};
 use crate::session::changes::{SchemaText, change_schema};
 use crate::session::endorsed::{Reach, lowered};
 use crate::session::guard::error_of;
@@ -55,7 +56,6 @@ use crate::session::versioned::{Stated, Versioned};
 use crate::settings::session_info::{OWNER, SessionInfo};
 use crate::syntax::ddl::Ddl;
 use crate::syntax::parse::parse;
-use crate::syntax::parsed::Parsed;
 use crate::syntax::path::SearchPath;
 
 pub struct Schema {
@@ -167,17 +167,23 @@ impl Schema {
         let compile_text =
             |text: &str, types: &ParameterTypes| self.compile_text(party, text, types);
         let mut compile = |body| compile_write((&next.catalog, caller), &compile_text, body, draws);
-        match body {
-            Body::Interactive { seen, transaction } if seen.version == next.version => {
-                transaction.try_map(compile).map(Work::Interactive)
-            }
-            Body::Interactive { seen, transaction } if next.admits(seen, &transaction) => {
-                let compiled = transaction.try_map(compile).map(Work::Interactive);
-                compiled.map_err(|_| schema_changed())
-            }
-            Body::Interactive { .. } => Err(schema_changed()),
-            body => compile(body),
+        let mut unchecked = Unchecked::default();
+        let Body::Interactive { seen, transaction } = body else {
+            unchecked.behind(&body)?;
+            unchecked.end()?;
+            return compile(body);
+        };
+        let is_same = seen.version == next.version;
+        if !is_same && !next.admits(seen, &transaction) {
+            return Err(schema_changed());
         }
+        let compiled = transaction.try_map(|body| {
+            unchecked.behind(&body)?;
+            compile(body)
+        });
+        let work = compiled.map_err(|error| if is_same { error } else { schema_changed() })?;
+        unchecked.end()?;
+        Ok(Work::Interactive(work))
     }
 }
 
@@ -297,6 +303,9 @@ pub(super) fn simulated(catalog: &Catalog, transaction: &Transaction) -> Result<
     };
     let mut draws = Draws::new(transaction.seed);
     let body = transaction.body.clone();
+    let mut unchecked = Unchecked::default();
+    unchecked.behind(&body)?;
+    unchecked.end()?;
     let work = compile_write((catalog, caller), &compile_text, body, &mut draws)?;
     check_seed(&draws, transaction.seed)?;
     Ok(work)
@@ -321,12 +330,10 @@ fn compile_for_ledger(
     types: &ParameterTypes,
 ) -> Result<Bound> {
     let mut parsed = parse(text)?;
-    let deferred = parsed.first().and_then(Parsed::deferred).filter(|_| parsed.len() > 1);
     let without;
-    let catalog = match deferred {
+    let catalog = match taken_off(text, &mut parsed) {
         None => catalog,
         Some(keys) => {
-            parsed.remove(0);
             without = catalog.without_keys(&keys)?;
             &without
         }
@@ -525,7 +532,7 @@ impl Language for Schema {
         let moment = Moment { height, position, now_us };
         let mut overlay = Overlay::new(store.catalog(), LATEST, moment, NoRecord);
         let (mut frame, mut draws) = (Frame::default(), Draws::new(seed));
-        let (mut count, mut changes) = (0, Vec::new());
+        let (mut count, mut changes, mut unchecked) = (0, Vec::new(), Unchecked::default());
         transaction.require(&mut frame, &mut overlay)?;
         for (write, expected) in transaction.writes {
             if let Body::Schema { text } = &write {
@@ -535,10 +542,13 @@ impl Language for Schema {
                 let version = current.version + 1;
                 let workspace = (&mut overlay, &**store);
                 let next = change_schema(&current, change, version, workspace, Some(&mut frame));
-                current = next.map_err(failed_since)?;
+                let next = next.map_err(failed_since)?;
+                unchecked.kept_by(&current.catalog, &next.catalog)?;
+                current = next;
                 changes.push(described(change, version));
                 continue;
             }
+            unchecked.behind(&write)?;
             let catalog = &*current.catalog;
             let compile_text = |text: &str, types: &ParameterTypes| {
                 compile_for_ledger(catalog, party, text, types).map(Arc::new)
@@ -552,6 +562,7 @@ impl Language for Schema {
             count += work.run_again(&expected, &mut frame, &mut overlay)?;
         }
         check_seed(&draws, seed)?;
+        unchecked.end()?;
         overlay.evaluate_all().map_err(failed_since)?;
         self.install(current, overlay.catalog(), store);
         let answer = ProgramResult { count, ..ProgramResult::default() };

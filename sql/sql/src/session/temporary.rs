@@ -424,6 +424,9 @@ impl Session {
             let what = format!("view \"{}\" will be a temporary view", name.trim_matches('"'));
             self.tell(Error::new(SqlState(*b"00000"), what));
         }
+        if let Ddl::CreateView(create) = ddl {
+            self.check_view(&create.query.to_string())?;
+        }
         for notice in ddl.skipped(&catalog) {
             match notice.code() {
                 WARNING => self.warn(notice),
@@ -443,7 +446,11 @@ impl Session {
         let actor = {
             let catalog = &self.view().versioned.catalog;
             let party = self.info.party();
-            catalog.roles().actor(party.principal, party.role)?
+            let actor = catalog.roles().actor(party.principal, party.role)?;
+            if !self.has_temporaries() {
+                catalog.check_temporary_by(actor.current)?;
+            }
+            actor
         };
         let (store, bytes_max) = (self.temporaries.store(), self.settings.temporary_memory());
         let transaction = self.transaction.as_mut().ok_or_else(no_transaction)?;

@@ -24,9 +24,9 @@ pub struct Versioned {
 }
 
 impl Versioned {
-    /// The version of the ledger's schema.
-    pub(super) fn ledger_version(&self) -> u64 {
-        self.below.as_ref().map_or(self.version, |below| below.version)
+    /// What all replicas know of it.
+    pub(super) fn ledger(self: &Arc<Self>) -> &Arc<Versioned> {
+        self.below.as_ref().unwrap_or(self)
     }
 
     /// With a session's own objects, which another catalog has. It is of a version that no other
@@ -45,12 +45,13 @@ impl Versioned {
 impl Versioned {
     /// As a statement sees it that does not look at some keys.
     pub(super) fn without_keys(&self, keys: &[String]) -> Result<Versioned> {
+        let below = self.below.as_ref().map(|below| below.without_keys(keys)).transpose()?;
         Ok(Versioned {
             catalog: Arc::new(self.catalog.without_keys(keys)?),
             version: self.version,
             statements: Vec::new(),
             last_changes: self.last_changes.clone(),
-            below: self.below.clone(),
+            below: below.map(Arc::new),
         })
     }
 }

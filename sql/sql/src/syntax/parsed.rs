@@ -186,7 +186,7 @@ impl Parsed {
     /// schema, or says no schema where that is the `first` of the path. Then it says so by the
     /// word.
     pub(crate) fn makes_temporary(&mut self, first: Option<&str>) -> bool {
-        let mut is_named = false;
+        let (mut is_named, is_sequence) = (false, matches!(self.body, Body::Ddl(_)));
         let (name, says) = match &mut self.body {
             Body::Statement(statement) => match &mut **statement {
                 ast::Statement::CreateTable(create) => (&create.name, &mut create.temporary),
@@ -204,7 +204,12 @@ impl Parsed {
             [ast::ObjectNamePart::Identifier(schema), _] => Some(fold(schema)),
             _ => None,
         };
-        *says |= schema.as_deref().or(first).is_some_and(|schema| schema == PG_TEMP);
+        // A sequence says so by its schema alone, and has the session's own once it was settled.
+        let numbered = |rest: &str| rest.starts_with('_');
+        let own =
+            |schema: &str| is_sequence && schema.strip_prefix(PG_TEMP).is_some_and(numbered);
+        let says_so = |schema: &str| schema == PG_TEMP || own(schema);
+        *says |= schema.as_deref().or(first).is_some_and(says_so);
         *says
     }
 

@@ -1,7 +1,11 @@
 //! Foreign keys that wait for COMMIT.
 
 use ::types::{SqlState, Value};
+use concurrency::{Expectation, Interactive};
+use engine::transaction::SchemaSeen;
+use engine::{Body, ParameterTypes};
 
+use super::signed::{OK, Said, founded, outcome, said};
 use super::{Client, Node, block_on, code, protocols};
 
 const TABLES: &str = "CREATE TABLE p (id int PRIMARY KEY); \
@@ -112,5 +116,108 @@ fn a_key_that_was_broken_is_looked_at_on_the_newest_state() {
             assert_eq!(other.number("SELECT count(*) FROM c").await, 0, "{protocol}");
             node.verify();
         }
+    });
+}
+
+/// Envelopes are worded by clients: none leaves a key broken.
+#[test]
+fn an_envelope_defers_nothing_that_it_does_not_look_at() {
+    block_on(async {
+        let node = founded().await;
+        let mut client = node.session();
+        run(&mut client, TABLES).await;
+        let version = node.database.schema.newest().version;
+        let put = |id: i64| {
+            let text = format!("INSERT INTO c VALUES ({id}, 10)");
+            format!("SET CONSTRAINTS \"public\".\"c_p_fkey\" DEFERRED; {text}")
+        };
+        let look = || "SELECT tally_check_constraint('c_p_fkey')".to_owned();
+        let parent = || "INSERT INTO p VALUES (10)".to_owned();
+        let alone = |text: String| Body::statement(text, ParameterTypes::default(), []);
+        let together = |texts: &[String]| {
+            let expected = |text: &str| Expectation {
+                count: u64::from(!text.starts_with("SELECT")),
+                rows: Vec::new(),
+            };
+            let writes = texts.iter().map(|text| (alone(text.clone()), expected(text)));
+            let (rows, ranges) = Default::default();
+            let transaction = Interactive { now_us: 0, rows, ranges, writes: writes.collect() };
+            Body::Interactive { seen: SchemaSeen { version, whole: false }, transaction }
+        };
+        let other_words = put(2).replacen("SET ", "set ", 1);
+        for (sequence, (body, expected)) in (3000..).zip([
+            (alone(put(1)), "42809"),
+            (alone(other_words.clone()), "42601"),
+            (together(&[put(3)]), "42809"),
+            (together(&[other_words, look()]), "42601"),
+            (together(&[put(4), look(), put(5)]), "42809"),
+            (together(&[put(6), look().replace("c_p", "\"c_p")]), "42809"),
+            (together(&[put(7), look()]), "40001"),
+            (together(&[put(8), parent(), look()]), OK),
+        ]) {
+            let own = Said { seeds: vec![], ..said("tally", 0, sequence, body) };
+            assert_eq!(outcome(&mut client, &own).await, expected, "{:?}", own.body);
+        }
+        assert_eq!(client.number("SELECT sum(id) FROM c").await, 8);
+        node.verify();
+    });
+}
+
+#[test]
+fn a_schema_change_does_not_lose_sight_of_a_key_that_waits() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, TABLES).await;
+        for change in [
+            "ALTER TABLE c RENAME CONSTRAINT c_p_fkey TO other",
+            "ALTER TABLE c DROP CONSTRAINT c_p_fkey",
+            "ALTER TABLE c RENAME TO d",
+            "DROP TABLE c",
+        ] {
+            run(&mut client, "BEGIN; INSERT INTO c VALUES (1, 10)").await;
+            match client.run(change).await {
+                // PostgreSQL lets a table be renamed, and looks at the key all the same.
+                Ok(_) => assert_eq!(change, "ALTER TABLE c RENAME TO d"),
+                lost => assert_eq!(code(lost).as_str(), "55006", "{change}"),
+            }
+            let left = client.run("COMMIT").await;
+            assert!(left.is_err() || client.number("SELECT count(*) FROM c").await == 0);
+            let _ = client.run("ROLLBACK").await;
+        }
+        // What does not touch it goes on.
+        run(&mut client, "BEGIN; INSERT INTO c VALUES (1, 10); ALTER TABLE c ADD COLUMN r int").await;
+        run(&mut client, "CREATE TABLE e (id int); INSERT INTO p VALUES (10); COMMIT").await;
+        assert_eq!(client.number("SELECT count(*) FROM c").await, 1);
+        node.verify();
+    });
+}
+
+#[test]
+fn keys_of_one_name_wait_each_for_itself() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, "CREATE TABLE p (id int PRIMARY KEY); CREATE SCHEMA s1; CREATE SCHEMA s2").await;
+        for schema in ["s1", "s2"] {
+            let key = "CONSTRAINT kk REFERENCES p DEFERRABLE INITIALLY DEFERRED";
+            run(&mut client, &format!("CREATE TABLE {schema}.t (id int PRIMARY KEY, p int {key})")).await;
+        }
+        // Also where the session has objects of its own.
+        for (id, own) in [(1, "SELECT 1"), (2, "CREATE TEMP TABLE own (id int)")] {
+            run(&mut client, own).await;
+            run(&mut client, &format!("BEGIN; INSERT INTO s2.t VALUES ({id}, {id})")).await;
+            run(&mut client, &format!("INSERT INTO p VALUES ({id}); COMMIT")).await;
+        }
+        let late = client.run("BEGIN; INSERT INTO s2.t VALUES (3, 3); COMMIT").await.unwrap_err();
+        assert_eq!(late.code(), SqlState::FOREIGN_KEY_VIOLATION);
+        let _ = client.run("ROLLBACK").await;
+        // A key whose old rows were never looked at does not wait.
+        run(&mut client, "ALTER TABLE s1.t DROP CONSTRAINT kk; INSERT INTO s1.t VALUES (1, 99)").await;
+        let late = "ALTER TABLE s1.t ADD CONSTRAINT kk FOREIGN KEY (p) REFERENCES p \
+             DEFERRABLE INITIALLY DEFERRED NOT VALID";
+        run(&mut client, late).await;
+        run(&mut client, "INSERT INTO p VALUES (5); BEGIN; INSERT INTO s1.t VALUES (2, 5); COMMIT").await;
+        node.verify();
     });
 }

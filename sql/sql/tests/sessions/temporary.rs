@@ -480,3 +480,54 @@ fn what_the_ledger_has_taken_stays_though_it_is_not_acknowledged() {
         node.verify();
     });
 }
+
+#[test]
+fn the_first_of_a_session_may_be_any_and_views_are_looked_at() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, "CREATE TEMP SEQUENCE first START 7").await;
+        assert_eq!(client.number("SELECT nextval('first')").await, 7);
+        run(&mut client, "CREATE ROLE ada; REVOKE TEMPORARY ON DATABASE tally FROM PUBLIC").await;
+        let mut ada = node.session();
+        run(&mut ada, "SET ROLE ada").await;
+        let denied = ada.run("CREATE TEMP TABLE own (a int)").await;
+        assert_eq!(code(denied), SqlState::INSUFFICIENT_PRIVILEGE);
+        run(&mut client, "GRANT TEMPORARY ON DATABASE tally TO ada").await;
+        run(&mut ada, "CREATE TEMP TABLE own (a int)").await;
+        run(&mut client, "CREATE TABLE z (a int)").await;
+        for (view, expected) in [
+            ("CREATE TEMP VIEW v AS SELECT nope FROM z", "42703"),
+            ("CREATE TEMP VIEW v AS INSERT INTO z VALUES (1) RETURNING *", "42601"),
+            ("CREATE VIEW v AS INSERT INTO z VALUES (1) RETURNING *", "42601"),
+        ] {
+            assert_eq!(code(client.run(view).await).as_str(), expected, "{view}");
+        }
+        run(&mut client, "CREATE TEMP VIEW v AS SELECT a FROM z").await;
+        assert_eq!(client.number("SELECT count(*) FROM v").await, 0);
+        node.verify();
+    });
+}
+
+/// A WITH hides a table from queries, and not what a statement changes.
+#[test]
+fn what_is_changed_is_no_with() {
+    block_on(async {
+        let node = Node::new("harmony");
+        let mut client = node.session();
+        run(&mut client, "CREATE TABLE t (id int PRIMARY KEY); CREATE SCHEMA s").await;
+        run(&mut client, "CREATE TABLE s.t (id int PRIMARY KEY); CREATE TEMP TABLE t (id int)").await;
+        let with = "WITH t AS (SELECT 1 AS id)";
+        for (path, table) in [("public", "pg_temp.t"), ("s, public, pg_temp", "s.t")] {
+            run(&mut client, &format!("SET search_path = {path}")).await;
+            run(&mut client, &format!("{with} INSERT INTO t SELECT id FROM t")).await;
+            let set = format!("{with} UPDATE t SET id = 2 FROM t AS w WHERE t.id = w.id");
+            run(&mut client, &set).await;
+            assert_eq!(client.number(&format!("SELECT id FROM {table}")).await, 2, "{path}");
+            run(&mut client, &format!("{with} DELETE FROM t WHERE id > (SELECT id FROM t)")).await;
+            assert_eq!(client.number(&format!("SELECT count(*) FROM {table}")).await, 0, "{path}");
+        }
+        assert_eq!(client.number("SELECT count(*) FROM public.t").await, 0);
+        node.verify();
+    });
+}
